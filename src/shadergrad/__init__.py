@@ -1,0 +1,53 @@
+"""shadergrad: PyTorch's habits on any GPU that a shader can reach.
+
+import shadergrad as sg; see README.md for a first page and docs/architecture.md for how a call reaches the GPU.
+"""
+
+from . import autograd, data, interop, nn, optim
+from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .creation import (
+    Generator,
+    arange,
+    empty,
+    eye,
+    from_numpy,
+    full,
+    full_like,
+    linspace,
+    manual_seed,
+    ones,
+    ones_like,
+    rand,
+    rand_like,
+    randint,
+    randn,
+    randn_like,
+    randperm,
+    zeros,
+    zeros_like,
+)
+from .dtypes import bool_ as bool
+from .dtypes import float32, float64, int32, int64, uint8, uint32
+from .errors import (
+    AutogradError,
+    CheckpointError,
+    CompileError,
+    DeviceError,
+    DeviceLostError,
+    DTypeError,
+    IndexRangeError,
+    LimitError,
+    OutOfMemoryError,
+    ShadergradError,
+    ShapeError,
+)
+from .functions import *  # noqa: F403
+from .serialization import load, save
+from .step import CompiledStep, compile
+from .tensor import Size, Tensor, as_tensor, device, get_default_device, set_default_device, sync
+from .version import __version__
+
+from .creation import tensor as tensor  # isort: skip  # last: the module .tensor has the same name
+
+float = float32
+int = int32

@@ -1,0 +1,111 @@
+"""What the three archetypes share: from a rendered body to a kernel with its bindings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..dtypes import bool_
+from ..graph.node import Node
+from ..graph.printer import describe
+from ..plan import Kernel, Target
+from .fuse import Group
+from .render import Binding, Renderer, functions_text
+
+
+@dataclass
+class Rendered:
+    """A kernel, the node that each binding holds, and how many workgroups it needs."""
+
+    kernel: Kernel
+    bindings: list[Binding]
+    workgroups: int
+
+
+def grid(workgroups: int, target: Target) -> tuple[int, int, int]:
+    """A grid of at least that many workgroups within the limit per dimension."""
+    limit = target.max_workgroups
+    if workgroups <= limit:
+        return (workgroups, 1, 1)
+    y = math.ceil(workgroups / limit)
+    return (math.ceil(workgroups / y), y, 1)
+
+
+def workgroup_index(workgroups: int, target: Target) -> str:
+    """WGSL for the linear number of this workgroup under `grid`."""
+    x, y, _ = grid(workgroups, target)
+    return "i32(wid.x)" if y == 1 else f"i32(wid.x + wid.y * {x}u)"
+
+
+def indent(lines: list[str], levels: int = 1) -> list[str]:
+    return ["  " * levels + line for line in lines]
+
+
+def finish(
+    r: Renderer,
+    group: Group,
+    target: Target,
+    *,
+    threads: int,
+    workgroups: int,
+    body: list[str],
+    globals_: str = "",
+    shape: str,
+    flops: int,
+) -> Rendered:
+    """Bindings, helper functions and the entry point around `body`."""
+    bindings = list(r.bindings.values())
+    declared = []
+    access = []
+    for k, b in enumerate(bindings):
+        stored = "u32" if b.node.dtype is bool_ else str(b.node.dtype.wgsl)
+        element = f"vec4<{stored}>" if b.vectorized else stored
+        mode = "read_write" if b.written else "read"
+        access.append(mode)
+        declared.append(f"@group(0) @binding({k}) var<storage, {mode}> {b.name}: array<{element}>;")
+    if r.faults:
+        declared.append(f"@group(0) @binding({len(bindings)}) var<storage, read_write> fault: array<i32>;")
+        access.append("read_write")
+    text = r.resolve("\n".join(indent(body)))
+    origin = "; ".join(describe(n) for n in group.roots)
+    source = (
+        f"// {group.archetype}: {origin}\n"
+        + "\n".join(declared)
+        + "\n"
+        + globals_
+        + functions_text(r.functions)
+        + f"@compute @workgroup_size({threads})\n"
+        + "fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lid: u32) {\n"
+        + text
+        + "\n}\n"
+    )
+    kernel = Kernel(
+        name=name_of(group),
+        archetype=group.archetype,
+        access=tuple(access),
+        source=source,
+        workgroup=(threads, 1, 1),
+        shape=shape,
+        flops=flops,
+        nbytes=sum(b.node.size * 4 for b in bindings),
+        origin=origin,
+    )
+    return Rendered(kernel, bindings, workgroups)
+
+
+def name_of(group: Group) -> str:
+    """A short name: the archetype and the last operation."""
+    names = [n.primitive.name for n in (group.reduces or ([group.dot] if group.dot else []))]
+    last = group.roots[-1].primitive.name
+    return "_".join(dict.fromkeys([*names[:2], last]))
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is not below n."""
+    return 1 << max(0, (n - 1).bit_length())
+
+
+def store_root(r: Renderer, group: Group, root: Node) -> None:
+    """Compute a root at its place in the domain and write it."""
+    position = group.position(root)
+    r.store(root, position, r.pull_flat(root, position))

@@ -1,0 +1,551 @@
+"""Rendering by pulling: from a node and an index to WGSL, down to the buffers.
+
+`pull(node, index)` gives the text of one element. A view only rewrites the index, an elementwise operation pulls its
+operands at the same index, a node that has a buffer is loaded. Statements land in the outermost scope in which
+everything they use is known, so what does not depend on a loop is computed before it.
+
+`Recorder` walks the same way but writes nothing: it lists which buffers are read, and at which index.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..dtypes import DType, bool_, float32, int32, uint32
+from ..graph.node import Node
+from .index import Index, flatten, opaque, render, unflatten, variable
+
+if TYPE_CHECKING:
+    from ..primitives.elementwise import Elementwise
+    from ..primitives.indexing import Gather
+    from ..primitives.views import Cat
+
+Indices = tuple[Index, ...]
+Places = Sequence[tuple[Index, int, int]]
+LANE = "lane"
+LANES = 4
+
+
+class Puller:
+    """The walk. Subclasses say what a load, an expression and a name are.
+
+    is_buffer: whether a node is read from memory rather than computed here.
+    """
+
+    def __init__(self, is_buffer: Callable[[Node], bool]) -> None:
+        self.is_buffer = is_buffer
+        self.local: dict[int, Callable[[Indices], str | None]] = {}
+
+    def pull(self, node: Node, index: Indices) -> str:
+        """One element of `node`, at an index of its rank."""
+        raise NotImplementedError
+
+    def pull_flat(self, node: Node, flat: Index) -> str:
+        """One element, by row-major position."""
+        return self.pull(node, unflatten(flat, node.shape))
+
+
+class Recorder(Puller):
+    """Lists reads: (node, row-major index) pairs, and how many scalar operations an element costs."""
+
+    def __init__(self, is_buffer: Callable[[Node], bool]) -> None:
+        super().__init__(is_buffer)
+        self.reads: dict[tuple[int, Index], Node] = {}
+        self.cost = 0
+        self._seen: set[tuple[int, Indices]] = set()
+        self._names = 0
+
+    def pull(self, node: Node, index: Indices) -> str:
+        if (id(node), index) in self._seen:
+            return ""
+        self._seen.add((id(node), index))
+        if self.is_buffer(node):
+            flat = flatten(index, node.shape)
+            self.reads[id(node), flat] = node
+            return ""
+        return node.primitive.render(self, node, index)  # type: ignore[arg-type]
+
+    def literal(self, value: float, dtype: DType) -> str:
+        return ""
+
+    def index_value(self, index: Index) -> str:
+        return ""
+
+    def elementwise(self, primitive: Elementwise, node: Node, index: Indices) -> str:
+        self.cost += primitive.cost
+        for source in node.inputs:
+            self.pull(source, index)
+        return ""
+
+    def spread(self, node: Node, index: Indices, places: Places, fill: float) -> str:
+        source = node.inputs[0]
+        self.cost += 1
+        self.pull(source, tuple(self._clamped(i // by if by > 1 else i, n) for i, by, n in places))
+        return ""
+
+    def cat(self, primitive: Cat, node: Node, index: Indices) -> str:
+        self.cost += len(node.inputs) - 1
+        start = 0
+        for source in node.inputs:
+            inside = list(index)
+            inside[primitive.axis] = self._clamped(index[primitive.axis] - start, source.shape[primitive.axis])
+            self.pull(source, tuple(inside))
+            start += source.shape[primitive.axis]
+        return ""
+
+    def gather(self, primitive: Gather, node: Node, index: Indices) -> str:
+        x, positions = node.inputs
+        self.cost += 1
+        self.pull(positions, index)
+        inside = list(index)
+        inside[primitive.axis] = self._unknown(x.shape[primitive.axis])
+        self.pull(x, tuple(inside))
+        return ""
+
+    def threefry(self, node: Node, index: Indices) -> str:
+        from .index import number
+
+        self.cost += 80
+        key, x0, x1 = node.inputs
+        self.pull(key, (number(0),))
+        self.pull(key, (number(1),))
+        self.pull(x0, index[1:])
+        self.pull(x1, index[1:])
+        return ""
+
+    def _clamped(self, i: Index, size: int) -> Index:
+        return i if i.low >= 0 and i.high < size else self._unknown(size)
+
+    def _unknown(self, size: int) -> Index:
+        self._names += 1
+        return opaque(f"?{self._names}", 0, max(size - 1, 0))
+
+
+@dataclass
+class Scope:
+    """Statements at one level of nesting, and the names that they define."""
+
+    lines: list[str] = field(default_factory=list)
+    memo: dict[object, str] = field(default_factory=dict)
+
+
+@dataclass
+class Binding:
+    """A buffer of the kernel. `vectorized` once something accesses it four at a time."""
+
+    name: str
+    node: Node
+    written: bool = False
+    vectorized: bool = False
+
+
+class Renderer(Puller):
+    """Writes the body of one kernel.
+
+    lanes: 1, or 4 to compute four consecutive elements at once, numbered by the index variable LANE.
+    in_place: for a root that overwrites an input's buffer, by id, that input.
+    Values are texts; `vectors` holds those that are vec4.
+    """
+
+    def __init__(
+        self, is_buffer: Callable[[Node], bool], *, in_place: dict[int, Node] | None = None, checked: bool = False
+    ) -> None:
+        super().__init__(is_buffer)
+        self.lanes = 1
+        self.in_place = in_place or {}
+        self.checked = checked
+        self.bindings: dict[int, Binding] = {}
+        self.functions: set[str] = set()
+        self.vectors: set[str] = set()
+        self.scopes = [Scope()]
+        self.depth: dict[str, int] = {}
+        self.faults = False
+        self._accesses: list[tuple[Binding, Index, Index | None]] = []
+        self._names = 0
+
+    # -- statements
+
+    def line(self, text: str, depth: int | None = None) -> None:
+        """Append a statement to the innermost scope, or the scope of that depth."""
+        self.scopes[-1 if depth is None else depth].lines.append(text)
+
+    def open(self, *variables: str) -> None:
+        """Enter a nested scope in which `variables` are known."""
+        self.scopes.append(Scope())
+        for v in variables:
+            self.depth[v] = len(self.scopes) - 1
+
+    def close(self) -> list[str]:
+        """Leave the scope; gives its statements."""
+        return self.scopes.pop().lines
+
+    def define(self, text: str, depth: int, vector: bool = False, prefix: str = "v") -> str:
+        """The name of a value; the same text at the same place is computed once."""
+        for scope in self.scopes[: depth + 1]:
+            found = scope.memo.get(text)
+            if found is not None:
+                return found
+        self._names += 1
+        name = f"{prefix}{self._names}"
+        self.line(f"let {name} = {text};", depth)
+        self.scopes[depth].memo[text] = name
+        self.depth[name] = depth
+        if vector:
+            self.vectors.add(name)
+        return name
+
+    def depth_of(self, index: Index | Iterable[Index]) -> int:
+        parts = [index] if isinstance(index, Index) else index
+        return max((self.depth.get(v, 0) for i in parts for v in i.variables()), default=0)
+
+    def depth_of_values(self, *values: str) -> int:
+        return max((self.depth.get(v, 0) for v in values), default=0)
+
+    # -- values
+
+    def pull(self, node: Node, index: Indices) -> str:
+        key = (id(node), index)
+        for scope in self.scopes:
+            found = scope.memo.get(key)
+            if found is not None:
+                return found
+        local = self.local.get(id(node))
+        value = local(index) if local is not None else None
+        if value is None:
+            value = (
+                self.load(node, flatten(index, node.shape))
+                if self.is_buffer(node)
+                else node.primitive.render(self, node, index)
+            )
+        self.scopes[min(max(self.depth_of(index), self.depth.get(value, 0)), len(self.scopes) - 1)].memo[key] = value
+        return value
+
+    def value_type(self, dtype: DType, vector: bool) -> str:
+        return f"vec4<{dtype.wgsl}>" if vector else str(dtype.wgsl)
+
+    def as_vector(self, value: str, dtype: DType) -> str:
+        return value if value in self.vectors else f"vec4<{dtype.wgsl}>({value})"
+
+    def literal(self, value: float, dtype: DType) -> str:
+        return literal(value, dtype, self.functions)
+
+    def index_value(self, index: Index) -> str:
+        if self.lanes > 1 and LANE in index.variables():
+            parts = ", ".join(render(index.substitute({LANE: _lane(k)})) for k in range(LANES))
+            return self.define(f"vec4<i32>({parts})", self.depth_of(index), vector=True)
+        return render(index)
+
+    def elementwise(self, primitive: Elementwise, node: Node, index: Indices) -> str:
+        values = [self.pull(source, index) for source in node.inputs]
+        vector = any(v in self.vectors for v in values)
+        if vector:
+            values = [self.as_vector(v, s.dtype) for v, s in zip(values, node.inputs, strict=True)]
+        template = primitive.expression(node.inputs[-1].dtype)
+        text = template.format(
+            **dict(zip("abc", values, strict=False))
+            if primitive.arity < 3
+            else {"c": values[0], "a": values[1], "b": values[2]},
+            type=self.value_type(node.dtype, vector),
+            utype="vec4<u32>" if vector else "u32",
+        )
+        return self.define(
+            self.use_functions(text, vector), max(self.depth_of_values(*values), self._depth_in(text)), vector
+        )
+
+    def _depth_in(self, text: str) -> int:
+        return max((self.depth[w] for w in re.findall(r"[A-Za-z_]\w*", text) if w in self.depth), default=0)
+
+    def use_functions(self, text: str, vector: bool) -> str:
+        """Note the sg_ functions that `text` calls; in vec4 code, call their vec4 forms."""
+
+        def note(match: re.Match[str]) -> str:
+            name = match[0] + ("_v4" if vector and match[0] != "sg_bits" else "")
+            self.functions.add(name)
+            return name
+
+        return re.sub(r"sg_\w+", note, text)
+
+    def lane_by_lane(self, node: Node, index: Indices) -> str:
+        """A vec4 from four scalars: for what depends on the lane in a way that has no vector form."""
+        parts = [self.pull(node, tuple(i.substitute({LANE: _lane(k)}) for i in index)) for k in range(LANES)]
+        return self.define(f"vec4<{node.dtype.wgsl}>({', '.join(parts)})", self.depth_of_values(*parts), vector=True)
+
+    def depends_on_lane(self, indices: Iterable[Index]) -> bool:
+        return self.lanes > 1 and any(LANE in i.variables() for i in indices)
+
+    # -- memory
+
+    def bind(self, node: Node, written: bool = False) -> Binding:
+        node = self.in_place.get(id(node), node)
+        binding = self.bindings.get(id(node))
+        if binding is None:
+            binding = self.bindings[id(node)] = Binding(f"b{len(self.bindings)}", node)
+        binding.written |= written
+        return binding
+
+    def load(self, node: Node, flat: Index) -> str:
+        """The element of a buffer at a row-major position."""
+        binding = self.bind(node)
+        if self.depends_on_lane([flat]):
+            split = flat.split(LANE)
+            if split is not None and split[1] == 1 and split[0].divisible(LANES):
+                return self._access(binding, flat, split[0] // LANES)
+            parts = [self.load(node, flat.substitute({LANE: _lane(k)})) for k in range(LANES)]
+            return self.define(
+                f"vec4<{node.dtype.wgsl}>({', '.join(parts)})", self.depth_of_values(*parts), vector=True
+            )
+        return self._access(binding, flat, None)
+
+    def load_vector(self, node: Node, start: Index) -> str:
+        """Four consecutive elements; `start` is a multiple of four."""
+        return self._access(self.bind(node), start, start // LANES)
+
+    def _access(self, binding: Binding, flat: Index, quad: Index | None) -> str:
+        vector = quad is not None
+        binding.vectorized |= vector
+        token = f"@{len(self._accesses)}@"
+        self._accesses.append((binding, flat, quad))
+        if binding.node.dtype is bool_:
+            token = f"({token} != {'vec4<u32>(0u)' if vector else '0u'})"
+        key = ("load", id(binding.node), flat, vector)
+        depth = self.depth_of([quad] if quad is not None else [flat])
+        for scope in self.scopes[: depth + 1]:
+            if key in scope.memo:
+                return scope.memo[key]
+        name = self.define(token, depth, vector)
+        self.scopes[depth].memo[key] = name
+        return name
+
+    def store(self, node: Node, flat: Index, value: str) -> None:
+        """Write an element (or, in a vec4 kernel, four) of a buffer."""
+        binding = self.bind(node, written=True)
+        vector = self.depends_on_lane([flat])
+        stored = bool_ if node.dtype is bool_ else None
+        if vector:
+            split = flat.split(LANE)
+            assert split is not None
+            assert split[1] == 1
+            binding.vectorized = True
+            value = self.as_vector(value, node.dtype)
+            self._accesses.append((binding, flat, split[0] // LANES))
+        else:
+            self._accesses.append((binding, flat, None))
+        if stored is not None:
+            value = f"vec4<u32>({value})" if vector else f"u32({value})"
+        self.line(f"@{len(self._accesses) - 1}@ = {value};")
+
+    def store_vector(self, node: Node, start: Index, value: str) -> None:
+        """Write four consecutive elements; `start` is a multiple of four."""
+        binding = self.bind(node, written=True)
+        binding.vectorized = True
+        self._accesses.append((binding, start, start // LANES))
+        self.line(f"@{len(self._accesses) - 1}@ = {f'vec4<u32>({value})' if node.dtype is bool_ else value};")
+
+    def resolve(self, text: str) -> str:
+        """Replace access marks by the accesses, now that it is known which buffers are arrays of vec4."""
+
+        def access(match: re.Match[str]) -> str:
+            binding, flat, quad = self._accesses[int(match[1])]
+            if quad is not None:
+                return f"{binding.name}[{render(quad)}]"
+            if binding.vectorized:
+                return f"{binding.name}[{render(flat // LANES)}][{render(flat % LANES)}]"
+            return f"{binding.name}[{render(flat)}]"
+
+        return re.sub(r"@(\d+)@", access, text)
+
+    # -- primitives that need more than an expression
+
+    def spread(self, node: Node, index: Indices, places: Places, fill: float) -> str:
+        """The element of the input of `node` at, along every axis, i / by for (i, by, n) of `places`, where i is a
+        multiple of `by` within n elements; `fill` elsewhere."""
+        spans = [(n - 1) * by + 1 for _, by, n in places]
+        guarded = [i.low < 0 or i.high >= span or by > 1 for (i, by, _), span in zip(places, spans, strict=True)]
+        if self.depends_on_lane(i for (i, _, _), g in zip(places, guarded, strict=True) if g):
+            return self.lane_by_lane(node, index)
+        conditions: list[str] = []
+        inside: list[Index] = []
+        for (i, by, n), span in zip(places, spans, strict=True):
+            checks = self._range_checks(i, span)
+            if by > 1:
+                checks.append(f"{render(i % by)} == 0")
+            if not checks:
+                inside.append(i)
+                continue
+            condition = self.define(" && ".join(checks), self.depth_of(i), prefix="ok")
+            conditions.append(condition)
+            inside.append(self.clamp(i // by, condition, n))
+        value = self.pull(node.inputs[0], tuple(inside))
+        return self.choose(conditions, value, self.literal(fill, node.dtype), node.dtype)
+
+    def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
+        """`value` where all conditions hold, else `otherwise`."""
+        if not conditions:
+            return value
+        vector = value in self.vectors
+        if vector:
+            otherwise = self.as_vector(otherwise, dtype)
+        condition = (
+            conditions[0]
+            if len(conditions) == 1
+            else self.define(" && ".join(conditions), self.depth_of_values(*conditions), prefix="ok")
+        )
+        return self.define(
+            f"select({otherwise}, {value}, {condition})", self.depth_of_values(value, condition, otherwise), vector
+        )
+
+    def _range_checks(self, i: Index, size: int) -> list[str]:
+        checks = [f"{render(i)} >= 0"] if i.low < 0 else []
+        return [*checks, f"{render(i)} < {size}"] if i.high >= size else checks
+
+    def clamp(self, i: Index, condition: str, size: int) -> Index:
+        """An index that is `i` where the condition holds and 0 elsewhere: always inside an axis of `size`."""
+        depth = max(self.depth_of(i), self.depth_of_values(condition))
+        return opaque(self.define(f"select(0, {render(i)}, {condition})", depth, prefix="j"), 0, max(size - 1, 0))
+
+    def cat(self, primitive: Cat, node: Node, index: Indices) -> str:
+        axis = primitive.axis
+        i = index[axis]
+        if self.depends_on_lane([i]):
+            return self.lane_by_lane(node, index)
+        end = sum(s.shape[axis] for s in node.inputs)
+        result: str | None = None
+        for source in reversed(node.inputs):
+            start = end - source.shape[axis]
+            if i.low >= end or i.high < start or start == end:
+                end = start
+                continue
+            local = i - start
+            checks = self._range_checks(local, source.shape[axis])
+            position = local
+            if checks:
+                condition = self.define(" && ".join(checks), self.depth_of(i), prefix="ok")
+                position = self.clamp(local, condition, source.shape[axis])
+            value = self.pull(source, (*index[:axis], position, *index[axis + 1 :]))
+            if result is None:
+                result = value
+            else:
+                before = self.define(f"{render(i)} < {end}", self.depth_of(i), prefix="ok")
+                result = self.choose(
+                    [before],
+                    self._same_width(value, result, node.dtype),
+                    self._same_width(result, value, node.dtype),
+                    node.dtype,
+                )
+            end = start
+        assert result is not None
+        return result
+
+    def _same_width(self, value: str, other: str, dtype: DType) -> str:
+        if other in self.vectors and value not in self.vectors:
+            return self.define(self.as_vector(value, dtype), self.depth_of_values(value), vector=True)
+        return value
+
+    def gather(self, primitive: Gather, node: Node, index: Indices) -> str:
+        x, positions = node.inputs
+        axis, size = primitive.axis, x.shape[primitive.axis]
+        position = self.pull(positions, index)
+        if position in self.vectors:
+            return self.lane_by_lane(node, index)
+        depth = self.depth_of_values(position)
+        if positions.dtype is uint32:
+            position = self.define(f"i32(min({position}, 2147483647u))", depth)
+        condition = self.define(f"{position} >= 0 && {position} < {size}", depth, prefix="ok")
+        if self.checked:
+            self.faults = True
+            self.line(f"if (!{condition}) {{ fault[1] = {position}; fault[2] = {size}; fault[0] = 1; }}", depth)
+        clamped = opaque(self.define(f"select(0, {position}, {condition})", depth, prefix="j"), 0, max(size - 1, 0))
+        value = self.pull(x, (*index[:axis], clamped, *index[axis + 1 :]))
+        return self.choose([condition], value, self.literal(0, node.dtype), node.dtype)
+
+    def threefry(self, node: Node, index: Indices) -> str:
+        from .index import number
+
+        if self.depends_on_lane(index):
+            return self.lane_by_lane(node, index)
+        key, x0, x1 = node.inputs
+        values = [
+            self.pull(key, (number(0),)),
+            self.pull(key, (number(1),)),
+            self.pull(x0, index[1:]),
+            self.pull(x1, index[1:]),
+        ]
+        block = self.define(
+            self.use_functions(f"sg_threefry({', '.join(values)})", False), self.depth_of_values(*values)
+        )
+        return self.define(f"{block}[{render(index[0])}]", max(self.depth_of_values(block), self.depth_of(index[0])))
+
+
+def _lane(k: int) -> Index:
+    from .index import number
+
+    return number(k)
+
+
+def lane_variable() -> Index:
+    return variable(LANE, LANES)
+
+
+def literal(value: float, dtype: DType, functions: set[str]) -> str:
+    """A number as a WGSL literal of `dtype`."""
+    if dtype is bool_:
+        return "true" if value else "false"
+    if dtype is int32:
+        return f"i32({int(value)})" if value < 0 else f"{int(value)}"
+    if dtype is uint32:
+        return f"{int(value)}u"
+    assert dtype is float32, dtype
+    with np.errstate(over="ignore"):
+        number = np.float32(value)
+    if not np.isfinite(number):
+        functions.add("sg_bits")
+        return f"sg_bits({int(number.view(np.uint32)):#x}u)"
+    text = str(number)
+    text = text if "." in text or "e" in text else text + ".0"
+    return f"({text})" if text.startswith("-") else text
+
+
+@lru_cache(maxsize=1)
+def math_functions() -> dict[str, str]:
+    """The functions of math.wgsl, by name, in file order."""
+    text = resources.files("shadergrad.compile").joinpath("wgsl/math.wgsl").read_text()
+    text = re.sub(r"^//.*\n", "", text, flags=re.M)
+    found = re.findall(r"^(fn (sg_\w+)\(.*?^\}\n)", text, flags=re.M | re.S)
+    return {name: body for body, name in found}
+
+
+def functions_text(names: set[str]) -> str:
+    """The named functions and all that they call; `_v4` forms apply the scalar function to each component."""
+    library = math_functions()
+    needed: set[str] = set()
+
+    def add(name: str) -> None:
+        if name not in needed:
+            needed.add(name)
+            for called in re.findall(r"sg_\w+", library[name]):
+                add(called)
+
+    for name in names:
+        add(name.removesuffix("_v4"))
+    text = "".join(body for name, body in library.items() if name in needed)
+    for name in sorted(n for n in names if n.endswith("_v4")):
+        text += _vector_form(library[name.removesuffix("_v4")], name)
+    return text
+
+
+def _vector_form(body: str, name: str) -> str:
+    match = re.match(r"fn (sg_\w+)\((.*?)\) -> (\w+)", body)
+    assert match is not None
+    scalar, parameters, result = match.groups()
+    names = [p.split(":")[0].strip() for p in parameters.split(",")]
+    types = [p.split(":")[1].strip() for p in parameters.split(",")]
+    calls = ", ".join(f"{scalar}({', '.join(f'{n}.{c}' for n in names)})" for c in "xyzw")
+    declared = ", ".join(f"{n}: vec4<{t}>" for n, t in zip(names, types, strict=True))
+    return f"fn {name}({declared}) -> vec4<{result}> {{\n  return vec4<{result}>({calls});\n}}\n"

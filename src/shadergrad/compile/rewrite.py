@@ -1,0 +1,50 @@
+"""Rebuilding a graph from the inputs up, through rules; equal nodes become one.
+
+A rule is a function (make, primitive, inputs) -> Node or None. `make` applies all rules to what it builds, so rules
+compose. In: output nodes. Out: the rewritten nodes, by id of the old ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ..graph.node import Node, topological
+from ..primitives.base import Primitive
+from ..primitives.source import Placeholder
+
+Rule = Callable[["Rewriter", Primitive, tuple[Node, ...]], "Node | None"]
+
+
+class Rewriter:
+    """Interns nodes and applies rules while building."""
+
+    def __init__(self, rules: Sequence[Rule], device: str) -> None:
+        self.rules = rules
+        self.device = device
+        self.table: dict[Any, Node] = {}
+
+    def make(self, primitive: Primitive, *inputs: Node) -> Node:
+        """`primitive(*inputs)` or what the rules turn it into; the same call gives the same node."""
+        key = (primitive, tuple(id(i) for i in inputs))
+        found = self.table.get(key)
+        if found is None:
+            found = next((n for rule in self.rules if (n := rule(self, primitive, inputs)) is not None), None)
+            if found is None:
+                shape, dtype = primitive.infer(*inputs)
+                found = Node(primitive, inputs, shape, dtype, self.device)
+            self.table[key] = found
+            self.table["kept", id(found)] = found  # ids stay unique while the table lives
+            for i in inputs:
+                self.table["kept", id(i)] = i
+        return found
+
+    def rewrite(self, outputs: Iterable[Node]) -> dict[int, Node]:
+        """The new node of every old one that `outputs` need, by id of the old."""
+        new: dict[int, Node] = {}
+        for node in topological(outputs, lambda n: n.inputs):
+            if isinstance(node.primitive, Placeholder):
+                new[id(node)] = node
+            else:
+                new[id(node)] = self.make(node.primitive, *(new[id(i)] for i in node.inputs))
+        return new

@@ -1,0 +1,187 @@
+"""Rules that make a graph smaller without changing its values. Each has its case in tests/test_simplify.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtypes import bool_
+from ..graph.node import Node
+from ..primitives.base import Primitive, Shape
+from ..primitives.elementwise import Add, Cast, Div, Elementwise, Mul, Neg, Pow, Sqrt, Sub, Where
+from ..primitives.reduce import Reduce, ReduceSum
+from ..primitives.source import Alias, Constant
+from ..primitives.views import Cat, Expand, Flip, Pad, Permute, Reshape, Slice, View
+from .rewrite import Rewriter
+
+Inputs = tuple[Node, ...]
+
+
+def number_of(node: Node) -> bool | int | float | None:
+    """The number that fills `node`, if it is a constant under views."""
+    while isinstance(node.primitive, (Expand, Reshape)):
+        node = node.inputs[0]
+    return node.primitive.value if isinstance(node.primitive, Constant) else None
+
+
+def filled(r: Rewriter, value: float, like: Primitive, inputs: Inputs) -> Node:
+    """A constant of the shape and dtype that `like(*inputs)` has."""
+    shape, dtype = like.infer(*inputs)
+    return fill(r, value, shape, r.make(Constant(value, dtype)))
+
+
+def fill(r: Rewriter, value: float, shape: Shape, scalar: Node) -> Node:
+    if not shape:
+        return scalar
+    return r.make(Expand(shape), r.make(Reshape((1,) * len(shape)), scalar))
+
+
+def look_through_aliases(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    return inputs[0] if isinstance(p, Alias) else None
+
+
+def empty_results(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """Nothing is computed for no elements, and a reduction of none is its identity."""
+    if not inputs or isinstance(p, (Expand, Reshape)):
+        return None
+    shape, dtype = p.infer(*inputs)
+    if 0 in shape:
+        return filled(r, 0, p, inputs)
+    if isinstance(p, Reduce) and inputs[0].size == 0:
+        return filled(r, p.identity(dtype), p, inputs)
+    if isinstance(p, Pad) and inputs[0].size == 0:
+        return filled(r, p.value, p, inputs)
+    if isinstance(p, Cat):
+        full = tuple(i for i in inputs if i.size)
+        return None if len(full) == len(inputs) else r.make(p, *full)
+    if inputs[0].size == 0 and p.kind in ("dot", "index"):
+        return filled(r, 0, p, inputs)
+    if p.kind == "dot" and inputs[1].size == 0:
+        return filled(r, 0, p, inputs)
+    return None
+
+
+def fold_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    if not isinstance(p, Elementwise) and not isinstance(p, (Permute, Slice, Flip)):
+        return None
+    values = [number_of(i) for i in inputs]
+    if any(v is None for v in values):
+        return None
+    if isinstance(p, View):
+        return filled(r, values[0], p, inputs)  # type: ignore[arg-type]
+    shape, dtype = p.infer(*inputs)
+    with np.errstate(all="ignore"):
+        result = p.numpy(*(np.asarray(v, i.dtype.numpy) for v, i in zip(values, inputs, strict=True)))
+    return fill(r, 0, shape, r.make(Constant(dtype.numpy.type(result).item(), dtype)))
+
+
+def reduce_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """The sum of equal numbers is a product, the extremum is the number."""
+    if not isinstance(p, Reduce):
+        return None
+    (x,) = inputs
+    count = int(np.prod([x.shape[a] for a in p.axes]))
+    shape, _ = p.infer(x)
+    if count == 1:
+        return r.make(Reshape(shape), x)
+    value = number_of(x)
+    if value is None:
+        return None
+    return filled(r, x.dtype.numpy.type(value * count).item() if isinstance(p, ReduceSum) else value, p, inputs)
+
+
+def sum_of_repeats(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """The sum over axes along which an operand only repeats is a product."""
+    if not isinstance(p, ReduceSum) or not isinstance(inputs[0].primitive, Expand):
+        return None
+    (x,) = inputs
+    source = x.inputs[0]
+    repeated = tuple(a for a in p.axes if source.shape[a] == 1 and x.shape[a] > 1)
+    if not repeated:
+        return None
+    count = int(np.prod([x.shape[a] for a in repeated]))
+    kept = tuple(1 if a in repeated else n for a, n in enumerate(x.shape))
+    rest = tuple(a for a in p.axes if a not in repeated)
+    smaller = r.make(Expand(kept), source)
+    total = r.make(ReduceSum(rest), smaller) if rest else smaller
+    return r.make(Mul(), total, filled(r, total.dtype.numpy.type(count).item(), Alias(), (total,)))
+
+
+def arithmetic_identities(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    if isinstance(p, Cast) and p.infer(*inputs)[1] is inputs[0].dtype:
+        return inputs[0]
+    if isinstance(p, Neg) and isinstance(inputs[0].primitive, Neg):
+        return inputs[0].inputs[0]
+    if isinstance(p, Where):
+        condition = number_of(inputs[0])
+        return None if condition is None else inputs[1 if condition else 2]
+    if not isinstance(p, (Add, Sub, Mul, Div)) or inputs[0].dtype is bool_:
+        return None
+    a, b = inputs
+    left, right = number_of(a), number_of(b)
+    neutral = 0 if isinstance(p, (Add, Sub)) else 1
+    if right is not None and right == neutral:
+        return a
+    if left is not None and left == neutral and isinstance(p, (Add, Mul)):
+        return b
+    if isinstance(p, Div) and right is not None and _exact_reciprocal(right):
+        return r.make(Mul(), a, filled(r, 1.0 / right, Alias(), (b,)))
+    if isinstance(p, Add) and isinstance(a.primitive, Add) and right is not None and a.dtype.category == 1:
+        inner = number_of(a.inputs[1])
+        if inner is not None:  # counters: (n + 1) + 1
+            with np.errstate(over="ignore"):
+                total = (np.asarray(inner, a.dtype.numpy) + np.asarray(right, a.dtype.numpy)).item()
+            return r.make(Add(), a.inputs[0], filled(r, total, Alias(), (b,)))
+    return None
+
+
+def _exact_reciprocal(value: float) -> bool:
+    return value != 0 and np.frexp(value)[0] in (0.5, -0.5) and abs(value) < 2.0**100
+
+
+def small_powers(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    if not isinstance(p, Pow) or inputs[0].dtype.category != 2:
+        return None
+    base, exponent = inputs[0], number_of(inputs[1])
+    if exponent == 1:
+        return base
+    if exponent == 2:
+        return r.make(Mul(), base, base)
+    if exponent == 3:
+        return r.make(Mul(), r.make(Mul(), base, base), base)
+    if exponent == 0.5:
+        return r.make(Sqrt(), base)
+    if exponent == -1:
+        return r.make(Div(), filled(r, 1.0, Alias(), (base,)), base)
+    return None
+
+
+def compose_views(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    if not isinstance(p, (Reshape, Permute, Expand)):
+        return None
+    (x,) = inputs
+    shape, _ = p.infer(x)
+    if isinstance(p, (Reshape, Expand)) and shape == x.shape:
+        return x
+    if isinstance(p, Permute):
+        if p.axes == tuple(range(x.ndim)):
+            return x
+        if isinstance(x.primitive, Permute):
+            return r.make(Permute(tuple(x.primitive.axes[a] for a in p.axes)), x.inputs[0])
+        moved = [a for a in p.axes if x.shape[a] != 1]
+        if moved == sorted(moved):  # only axes of size 1 move
+            return r.make(Reshape(shape), x)
+    if isinstance(p, (Reshape, Expand)) and type(p) is type(x.primitive):
+        return r.make(p, x.inputs[0])
+    return None
+
+
+RULES = (
+    look_through_aliases,
+    empty_results,
+    fold_constants,
+    reduce_constants,
+    sum_of_repeats,
+    arithmetic_identities,
+    small_powers,
+    compose_views,
+)

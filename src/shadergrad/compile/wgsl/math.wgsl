@@ -1,0 +1,227 @@
+// Scalar functions that WGSL lacks, or gives with too little accuracy or another meaning of NaN.
+// Kernels take only the functions that they use; vec4 forms are generated from these.
+
+// A float from its bits; not a constant expression, so that infinities and NaN can be written.
+fn sg_bits(bits: u32) -> f32 {
+  return bitcast<f32>(bits);
+}
+
+// By the bits: x != x is false for NaN where a driver compares ordered (SPIR-V's FOrdNotEqual) or assumes none.
+fn sg_is_nan(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
+fn sg_is_finite(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u;
+}
+
+// Whether x counts as true: all but 0, NaN included.
+fn sg_truth(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) != 0u;
+}
+
+fn sg_not_equal(a: f32, b: f32) -> bool {
+  return !(a == b) || sg_is_nan(a) || sg_is_nan(b);
+}
+
+// The larger; NaN where either is NaN (max alone may drop it).
+fn sg_max(a: f32, b: f32) -> f32 {
+  return select(max(a, b), a + b, sg_is_nan(a) || sg_is_nan(b));
+}
+
+fn sg_min(a: f32, b: f32) -> f32 {
+  return select(min(a, b), a + b, sg_is_nan(a) || sg_is_nan(b));
+}
+
+fn sg_relu(x: f32) -> f32 {
+  return select(max(x, 0.0), x, sg_is_nan(x));
+}
+
+fn sg_floor_div_i32(a: i32, b: i32) -> i32 {
+  let d = select(b, 1, b == 0);
+  let q = a / d;
+  let rest = a - q * d;  // not a % d: Vulkan leaves the remainder of negative numbers undefined
+  return select(select(q, q - 1, (rest != 0) && ((a < 0) != (d < 0))), 0, b == 0);
+}
+
+fn sg_floor_div_u32(a: u32, b: u32) -> u32 {
+  return select(a / select(b, 1u, b == 0u), 0u, b == 0u);
+}
+
+// a ** b as C's pow. Zero, infinite and NaN operands are decided by hand: log2 and exp2 may give anything for them.
+fn sg_pow(a: f32, b: f32) -> f32 {
+  let infinity = sg_bits(0x7f800000u);
+  let m = abs(a);
+  let whole = b == floor(b);
+  let odd = whole && (abs(b) % 2.0 == 1.0);
+  let grows = (m > 1.0) == (b > 0.0);
+  let extreme = m == 0.0 || m == infinity || abs(b) == infinity;
+  let magnitude = select(exp2(b * log2(m)), select(0.0, infinity, grows), extreme);
+  let value = select(magnitude, -magnitude, odd && (bitcast<u32>(a) >> 31u) == 1u);
+  let undefined = sg_is_nan(a) || sg_is_nan(b) || (a < 0.0 && !whole && !extreme);
+  let one = b == 0.0 || a == 1.0 || (m == 1.0 && abs(b) == infinity);
+  return select(select(value, sg_bits(0x7fc00000u), undefined), 1.0, one);
+}
+
+fn sg_pow_i32(a: i32, b: i32) -> i32 {
+  var result = 1;
+  var base = a;
+  var exponent = abs(b);
+  while (exponent > 0) {
+    if ((exponent & 1) == 1) { result = result * base; }
+    base = base * base;
+    exponent = exponent >> 1u;
+  }
+  return select(result, 0, b < 0 && abs(a) != 1);
+}
+
+fn sg_pow_u32(a: u32, b: u32) -> u32 {
+  var result = 1u;
+  var base = a;
+  var exponent = b;
+  while (exponent > 0u) {
+    if ((exponent & 1u) == 1u) { result = result * base; }
+    base = base * base;
+    exponent = exponent >> 1u;
+  }
+  return result;
+}
+
+// Taylor's series below 0.5 in magnitude, where exp(x) - 1 would cancel.
+fn sg_expm1(x: f32) -> f32 {
+  let series = x * (1.0 + x * (0.5 + x * (0.16666667 + x * (0.041666668 + x * (0.008333334 + x * (0.0013888889 + x * 0.0001984127))))));
+  return select(exp(x) - 1.0, series, abs(x) < 0.5);
+}
+
+// log(1 + x): the rounding of 1 + x is known, and put right to first order.
+fn sg_log1p(x: f32) -> f32 {
+  let series = x * (1.0 + x * (-0.5 + x * (0.33333334 + x * (-0.25 + x * (0.2 + x * (-0.16666667 + x * 0.14285715))))));
+  return select(log(1.0 + x), series, abs(x) < 0.125);
+}
+
+// Cephes' reduction (Moshier): above tan(3 pi / 8) the reciprocal, above tan(pi / 8) a rotation by pi / 4.
+fn sg_atan_positive(x: f32) -> f32 {
+  let steep = x > 2.4142135;
+  let middle = x > 0.41421357 && !steep;
+  let r = select(select(x, (x - 1.0) / (x + 1.0), middle), -1.0 / x, steep);
+  let start = select(select(0.0, 0.7853982, middle), 1.5707964, steep);
+  let s = r * r;
+  return start + r * (1.0 + s * (-0.33333287 + s * (0.19977711 + s * (-0.13877685 + s * 0.080537446))));
+}
+
+fn sg_atan2(y: f32, x: f32) -> f32 {
+  let ay = abs(y);
+  let ax = abs(x);
+  let both_infinite = ax > 3.4e38 && ay > 3.4e38;
+  let ratio = select(select(ay / ax, 0.0, ay == 0.0), 1.0, both_infinite);
+  let first = select(sg_atan_positive(ratio), 1.5707964, ax == 0.0 && ay > 0.0);
+  let left = (bitcast<u32>(x) >> 31u) == 1u;
+  let angle = select(first, 3.1415927 - first, left);
+  let signed_angle = select(angle, -angle, (bitcast<u32>(y) >> 31u) == 1u);
+  return select(signed_angle, sg_bits(0x7fc00000u), sg_is_nan(x) || sg_is_nan(y));
+}
+
+fn sg_asin(x: f32) -> f32 {
+  let root = sqrt((1.0 - x) * (1.0 + x));
+  return select(sg_atan2(x, root), sg_bits(0x7fc00000u), abs(x) > 1.0 || sg_is_nan(x));
+}
+
+fn sg_acos(x: f32) -> f32 {
+  let root = sqrt((1.0 - x) * (1.0 + x));
+  return select(sg_atan2(root, x), sg_bits(0x7fc00000u), abs(x) > 1.0 || sg_is_nan(x));
+}
+
+// Through exp of a non-positive number, so nothing overflows; an odd series below 0.3, where 1 - t would cancel.
+fn sg_tanh(x: f32) -> f32 {
+  let a = abs(x);
+  let t = exp(-2.0 * a);
+  let large = sign(x) * (1.0 - t) / (1.0 + t);
+  let s = x * x;
+  let series = x * (1.0 + s * (-0.33333334 + s * (0.13333334 + s * (-0.053968254 + s * (0.021869488 + s * -0.008863236)))));
+  return select(select(large, series, a < 0.3), x, sg_is_nan(x));
+}
+
+// x less the nearest multiple of pi/2, in three parts (Cody and Waite); exact enough to |x| of about 1e4.
+fn sg_reduce_angle(x: f32) -> vec2<f32> {
+  let q = round(x * 0.63661975);
+  let r = ((x - q * 1.5703125) - q * 0.0004837513) - q * 7.5497903e-8;
+  return vec2<f32>(r, q);
+}
+
+fn sg_sin_core(r: f32) -> f32 {
+  let s = r * r;
+  return r * (1.0 + s * (-0.16666667 + s * (0.008333331 + s * (-0.00019840874 + s * 0.0000027526))));
+}
+
+fn sg_cos_core(r: f32) -> f32 {
+  let s = r * r;
+  return 1.0 + s * (-0.5 + s * (0.041666657 + s * (-0.0013888529 + s * 0.00002476)));
+}
+
+fn sg_quarter(r: f32, quarter: i32) -> f32 {
+  let value = select(sg_sin_core(r), sg_cos_core(r), (quarter & 1) == 1);
+  return select(value, -value, (quarter & 2) == 2);
+}
+
+fn sg_sin(x: f32) -> f32 {
+  let reduced = sg_reduce_angle(x);
+  return sg_quarter(reduced.x, i32(reduced.y));
+}
+
+fn sg_cos(x: f32) -> f32 {
+  let reduced = sg_reduce_angle(x);
+  return sg_quarter(reduced.x, i32(reduced.y) + 1);
+}
+
+// Abramowitz and Stegun 7.1.6 (a series of positive terms) below 1, 7.1.26's form with its own tail above.
+fn sg_erf(x: f32) -> f32 {
+  let a = abs(x);
+  let s = x * x;
+  let series = 1.1283792 * x * (1.0 + s * (-0.33333334 + s * (0.1 + s * (-0.023809524 + s * (0.0046296297 + s * (-0.00075757574 + s * (0.00010683761 + s * -0.000013227513)))))));
+  let t = 1.0 / (1.0 + 0.3275911 * a);
+  let tail = t * (0.2548296 + t * (-0.28449672 + t * (1.4214138 + t * (-1.4531521 + t * 1.0614054)))) * exp(-s);
+  return select(select(sign(x) * (1.0 - tail), series, a < 0.9), x, sg_is_nan(x));
+}
+
+// Giles, "Approximating the erfinv function", GPU Computing Gems, 2011.
+fn sg_erfinv(x: f32) -> f32 {
+  let w = -log((1.0 - x) * (1.0 + x));
+  let c = w - 2.5;
+  let central = 1.5014094 + c * (0.24664073 + c * (-0.0041776816 + c * (-0.001253725 + c * (0.00021858087 + c * (-0.0000043915065 + c * (-0.0000035233877 + c * (3.4327394e-7 + c * 2.8102264e-8)))))));
+  let d = sqrt(max(w, 5.0)) - 3.0;
+  let tail = 2.8329768 + d * (1.0016741 + d * (0.009438870 + d * (-0.007622461 + d * (0.0057395077 + d * (-0.0036734284 + d * (0.0013493432 + d * (0.00010095056 + d * -0.00020021426)))))));
+  let value = select(tail, central, w < 5.0) * x;
+  let inside = select(value, x * sg_bits(0x7f800000u), abs(x) == 1.0);
+  return select(inside, sg_bits(0x7fc00000u), abs(x) > 1.0 || sg_is_nan(x));
+}
+
+// Threefry-2x32, 20 rounds (Salmon et al., SC 2011).
+fn sg_rotate(x: u32, by: u32) -> u32 {
+  return (x << by) | (x >> (32u - by));
+}
+
+fn sg_rounds(x: vec2<u32>, r: vec4<u32>) -> vec2<u32> {
+  var y = x;
+  y.x = y.x + y.y;
+  y.y = sg_rotate(y.y, r.x) ^ y.x;
+  y.x = y.x + y.y;
+  y.y = sg_rotate(y.y, r.y) ^ y.x;
+  y.x = y.x + y.y;
+  y.y = sg_rotate(y.y, r.z) ^ y.x;
+  y.x = y.x + y.y;
+  y.y = sg_rotate(y.y, r.w) ^ y.x;
+  return y;
+}
+
+fn sg_threefry(k0: u32, k1: u32, x0: u32, x1: u32) -> vec2<u32> {
+  let k2 = k0 ^ k1 ^ 0x1bd11bdau;
+  let even = vec4<u32>(13u, 15u, 26u, 6u);
+  let odd = vec4<u32>(17u, 29u, 16u, 24u);
+  var x = vec2<u32>(x0 + k0, x1 + k1);
+  x = sg_rounds(x, even) + vec2<u32>(k1, k2 + 1u);
+  x = sg_rounds(x, odd) + vec2<u32>(k2, k0 + 2u);
+  x = sg_rounds(x, even) + vec2<u32>(k0, k1 + 3u);
+  x = sg_rounds(x, odd) + vec2<u32>(k1, k2 + 4u);
+  x = sg_rounds(x, even) + vec2<u32>(k2, k0 + 5u);
+  return x;
+}

@@ -1,0 +1,272 @@
+"""Making tensors: from data, from a rule, at random."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from . import execute
+from .dtypes import DType, float32, of_scalar, parse_dtype, uint32
+from .errors import DTypeError, ShapeError
+from .graph import node as nodes
+from .graph.node import Node, make
+from .primitives import elementwise as e
+from .primitives.indexing import source
+from .primitives.random import Threefry, threefry2x32
+from .primitives.source import Iota
+from .primitives.views import Slice
+from .tensor import Tensor, check_storable, resolve_device
+from .tensor_shape import _sizes
+from .trace import current
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor with the values of a number, nested lists or a NumPy array."""
+    return Tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A cpu tensor with a copy of the array's values and its dtype."""
+    return Tensor(array, dtype=array.dtype, device="cpu")
+
+
+def _finish(node: Node, requires_grad: bool) -> Tensor:
+    result = Tensor._of(node)
+    return result.requires_grad_() if requires_grad else result
+
+
+def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """One number in every element of shape `size`."""
+    shape = _sizes((size,))
+    if min(shape, default=0) < 0:
+        raise ShapeError(f"[full] negative size in {shape}.")
+    kind = of_scalar(fill_value) if dtype is None else parse_dtype(dtype)
+    name = resolve_device(device)
+    check_storable(kind, name)
+    return _finish(nodes.constant(fill_value, kind, name, shape), requires_grad)
+
+
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return full(_sizes(size), 0, dtype=float32 if dtype is None else dtype, device=device, requires_grad=requires_grad)
+
+
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return full(_sizes(size), 1, dtype=float32 if dtype is None else dtype, device=device, requires_grad=requires_grad)
+
+
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros: there is no uninitialised memory here."""
+    return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def full_like(
+    x: Tensor, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def zeros_like(x: Tensor, **options: Any) -> Tensor:
+    return full_like(x, 0, **options)
+
+
+def ones_like(x: Tensor, **options: Any) -> Tensor:
+    return full_like(x, 1, **options)
+
+
+def arange(start: float, end: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """start, start + step, ... below end; int32 where all are ints, else float32."""
+    if end is None:
+        start, end = 0, start
+    if step == 0:
+        raise ShapeError("[arange] step must be nonzero")
+    count = max(0, math.ceil((end - start) / step))
+    kind = of_scalar(start + step + end) if dtype is None else parse_dtype(dtype)
+    name = resolve_device(device)
+    check_storable(kind, name)
+    node = source(Iota(count), name)
+    if kind is not node.dtype:
+        node = make(e.Cast(kind), node)
+    if step != 1:
+        node = make(e.Mul(), node, nodes.like(node, step))
+    return Tensor._of(make(e.Add(), node, nodes.like(node, start)) if start else node)
+
+
+def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """`steps` numbers from start to end, both included."""
+    values = np.linspace(start, end, steps)
+    return Tensor(values, dtype=dtype or float32, device=device)
+
+
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Ones on the diagonal of an (n, m) matrix."""
+    rows = arange(n, device=device).reshape(n, 1)
+    return (rows == arange(n if m is None else m, device=device)).to(dtype=float32 if dtype is None else dtype)
+
+
+# -- random numbers
+
+
+LONGEST_CHAIN = 8  # draws recorded before the counter is computed
+
+
+class Generator:
+    """Threefry keys: draw n of a seed is the same bits on every device and in every run, and in JAX
+    (fold_in(PRNGKey(seed), n), partitionable threefry).
+
+    The state is two small tensors on the device, so that a compiled step draws anew each time it runs.
+    """
+
+    def __init__(self, device: str = "cpu", seed: int = 0) -> None:
+        self.device = device
+        self.key = Tensor(np.zeros(2, np.uint32), device=device)
+        self.counter = Tensor(np.zeros((), np.uint32), device=device)
+        self._chained = 0  # draws since the counter was computed
+        self.manual_seed(seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start over: seed is a 64-bit number."""
+        seed %= 1 << 64
+        self.key.write_(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32))
+        self.counter.write_(np.array(0, np.uint32))
+        return self
+
+    def get_state(self) -> np.ndarray:
+        """Key and counter, three uint32."""
+        return np.concatenate([self.key.numpy(), self.counter.numpy().reshape(1)])
+
+    def set_state(self, state: np.ndarray) -> Generator:
+        state = np.asarray(state, np.uint32)
+        self.key.write_(state[:2])
+        self.counter.write_(state[2].reshape(()))
+        return self
+
+    def bits(self, shape: tuple[int, ...]) -> Node:
+        """Fresh random words, uint32, of `shape`."""
+        one = self.counter._node
+        if one.storage is not None:
+            self._chained = 0
+        elif self._chained >= LONGEST_CHAIN and current.trace is None:
+            execute.realize([one])  # else every draw would be a longer graph than the one before, and compiled anew
+            self._chained = 0
+        self._chained += 1
+        zero = nodes.like(one, 0)
+        key = nodes.reshape(make(Threefry(), self.key._node, zero, one), (2,))
+        self.counter._assign(make(e.Add(), one, nodes.like(one, 1)))
+        return random_bits(key, shape)
+
+
+def random_bits(key: Node, shape: tuple[int, ...]) -> Node:
+    """As jax.random.bits(key, shape) with jax_threefry_partitionable: the words of the 64-bit position, xored."""
+    size = math.prod(shape)
+    low = make(e.Cast(uint32), source(Iota(size), key.device))
+    block = make(Threefry(), key, nodes.like(low, 0), low)
+    words = [nodes.reshape(make(Slice((k, 0), (1, size), (1, 1)), block), shape) for k in (0, 1)]
+    return make(e.Xor(), *words)
+
+
+def uniform_bits(bits: Node) -> Node:
+    """Uniform float32 on [0, 1) from words: 23 bits as the mantissa of a number on [1, 2), less 1."""
+    mantissa = make(e.Or(), make(e.ShiftRight(), bits, nodes.like(bits, 9)), nodes.like(bits, 0x3F800000))
+    unit = make(e.Bitcast(float32), mantissa)
+    return unit - 1.0
+
+
+_generators: dict[str, Generator] = {}
+_seed = 0
+
+
+def default_generator(device: str) -> Generator:
+    """The generator that rand and friends use on a device."""
+    found = _generators.get(device)
+    if found is None:
+        trace, current.trace = current.trace, None
+        try:
+            found = _generators[device] = Generator(device, _seed)
+        finally:
+            current.trace = trace
+        if trace is not None:  # a step that is the first to draw: its generator is state, as if made before the step
+            for tensor in (found.key, found.counter):
+                tensor._serial = -tensor._serial
+    return found
+
+
+def manual_seed(seed: int) -> None:
+    """Seed every device's default generator."""
+    global _seed
+    _seed = int(seed)
+    for generator in _generators.values():
+        generator.manual_seed(_seed)
+
+
+def _floating(dtype: Any, device: str) -> DType:
+    kind = float32 if dtype is None else parse_dtype(dtype)
+    if kind.category != 2:
+        raise DTypeError(f"[rand] random numbers are floating, not {kind.name}. Hint: use randint.")
+    check_storable(kind, device)
+    return kind
+
+
+def rand(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
+) -> Tensor:
+    """Uniform on [0, 1), with 23 random bits."""
+    name = resolve_device(device)
+    kind = _floating(dtype, name)
+    node = uniform_bits((generator or default_generator(name)).bits(_sizes(size)))
+    return _finish(node if kind is float32 else make(e.Cast(kind), node), requires_grad)
+
+
+def randn(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
+) -> Tensor:
+    """Standard normal: sqrt(2) erfinv(u), u uniform on (-1, 1), as JAX."""
+    name = resolve_device(device)
+    kind = _floating(dtype, name)
+    unit = uniform_bits((generator or default_generator(name)).bits(_sizes(size)))
+    low = float(np.nextafter(np.float32(-1), np.float32(0)))
+    spread = make(e.Maximum(), unit * (1.0 - low) + low, nodes.like(unit, low))
+    node = make(e.Erfinv(), spread) * math.sqrt(2.0)
+    return _finish(node if kind is float32 else make(e.Cast(kind), node), requires_grad)
+
+
+def rand_like(x: Tensor, **options: Any) -> Tensor:
+    return rand(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
+
+
+def randn_like(x: Tensor, **options: Any) -> Tensor:
+    return randn(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
+
+
+def randint(
+    low: int,
+    high: int | None = None,
+    size: Any = (),
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Integers on [low, high), int32."""
+    if high is None:
+        low, high = 0, low
+    if high <= low:
+        raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    name = resolve_device(device)
+    bits = (generator or default_generator(name)).bits(_sizes((size,)))
+    quotient = make(e.FloorDiv(), bits, nodes.like(bits, high - low))
+    remainder = make(e.Sub(), bits, make(e.Mul(), quotient, nodes.like(bits, high - low)))
+    result = Tensor._of(make(e.Cast(parse_dtype("int32")), remainder)) + low
+    return result if dtype is None else result.to(dtype=dtype)
+
+
+def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Tensor:
+    """A random order of 0 ... n - 1, int32. Drawn on the host."""
+    name = resolve_device(device)
+    host = generator or default_generator(name)
+    state = host.get_state()
+    key = threefry2x32(state[:2], np.zeros((), np.uint32), state[2])
+    words = threefry2x32(np.array(key), np.zeros(n, np.uint32), np.arange(n, dtype=np.uint32))
+    host.set_state(state + np.array([0, 0, 1], np.uint32))
+    return Tensor(np.argsort(words[0] ^ words[1], kind="stable").astype(np.int32), device=name)

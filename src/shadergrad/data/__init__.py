@@ -1,0 +1,49 @@
+"""Data: sets of samples, batches of them on a device, and known data sets.
+
+Samples are NumPy arrays on the host until a DataLoader uploads their batch. docs/data.md shows how the parts fit.
+"""
+
+from .collate import default_collate
+from .dataset import ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split
+from .digits import load_digits
+from .errors import DataError, DownloadError, LoaderTimeoutError
+from .folder import ImageFolder
+from .images import CIFAR10, MNIST, FashionMNIST
+from .loader import DataLoader, get_worker_info
+from .sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from .text import CharDataset, Vocabulary
+
+__all__ = [
+    "CIFAR10",
+    "MNIST",
+    "BatchSampler",
+    "CharDataset",
+    "ConcatDataset",
+    "DataError",
+    "DataLoader",
+    "Dataset",
+    "DownloadError",
+    "FashionMNIST",
+    "ImageFolder",
+    "IterableDataset",
+    "LoaderTimeoutError",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "Subset",
+    "SubsetRandomSampler",
+    "TensorDataset",
+    "Vocabulary",
+    "WeightedRandomSampler",
+    "default_collate",
+    "get_worker_info",
+    "load_digits",
+    "random_split",
+]

@@ -1,0 +1,163 @@
+"""Data sets: by index, or as a stream. In: arrays and other data sets. Out: samples, and whole batches where it is cheap.
+
+PyTorch's names, with one addition: a data set may give the batch of several rows at once (`batch_of`), which for arrays
+is one indexing operation instead of one a sample.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from ..creation import Generator, randperm
+from ..errors import IndexRangeError, ShapeError
+from ..tensor import Tensor
+from .errors import DataError
+
+T_co = TypeVar("T_co", covariant=True)
+Array = np.ndarray | Tensor
+
+
+class Dataset(Generic[T_co]):
+    """Samples by index. Write `__getitem__` and, if it is finite, `__len__`.
+
+    holds_tensors: whether samples are parts of tensors; a loader then leaves its worker threads out of it.
+    """
+
+    holds_tensors: bool = False
+
+    def __getitem__(self, index: int) -> T_co:
+        raise NotImplementedError(
+            f"{type(self).__name__} has no __getitem__. Hint: write one that returns sample number i."
+        )
+
+    def batch_of(self, rows: np.ndarray) -> Any:
+        """The samples of `rows` [batch] as one collated batch; None where the loader has to ask for each."""
+        return None
+
+    def __add__(self, other: Dataset[Any]) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset[T_co]):
+    """Samples as a stream. Write `__iter__`. A loader reads one iterator, however many workers it has."""
+
+    def __iter__(self) -> Iterator[T_co]:
+        raise NotImplementedError(f"{type(self).__name__} has no __iter__. Hint: write one that yields samples.")
+
+
+class TensorDataset(Dataset[tuple[Any, ...]]):
+    """Rows of arrays that have equal first axes: sample i is (a[i], b[i], ...).
+
+    arrays: NumPy arrays, which stay on the host until a loader uploads a batch, or tensors, which are already where
+    they are needed. Raises ShapeError where the first axes differ.
+    """
+
+    def __init__(self, *arrays: Array) -> None:
+        if not arrays:
+            raise DataError("TensorDataset needs at least one array.")
+        if any(a.ndim == 0 for a in arrays) or len({a.shape[0] for a in arrays}) > 1:
+            shapes = ", ".join(str(tuple(a.shape)) for a in arrays)
+            raise ShapeError(f"[TensorDataset] size mismatch: the first axes must be equal, the shapes are {shapes}.")
+        self.tensors = arrays
+        self.holds_tensors = any(isinstance(a, Tensor) for a in arrays)
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        return tuple(a[index] for a in self.tensors)
+
+    def __len__(self) -> int:
+        return self.tensors[0].shape[0]
+
+    def batch_of(self, rows: np.ndarray) -> tuple[Any, ...] | None:
+        if type(self).__getitem__ is not TensorDataset.__getitem__:
+            return None  # a subclass makes its samples differently
+        return tuple(_rows_of(a, rows) for a in self.tensors)
+
+
+def _rows_of(array: Array, rows: np.ndarray) -> Array:
+    if isinstance(array, np.ndarray):
+        return array[rows]
+    size = array.shape[0]
+    return array.index_select(0, Tensor(np.where(rows < 0, rows + size, rows), device=array.device))
+
+
+class Subset(Dataset[T_co]):
+    """The samples of another data set at `indices`, in that order."""
+
+    def __init__(self, dataset: Dataset[T_co], indices: Sequence[int] | np.ndarray) -> None:
+        self.dataset = dataset
+        self.indices = np.asarray(indices, np.int64)
+        self.holds_tensors = getattr(dataset, "holds_tensors", False)
+
+    def __getitem__(self, index: int) -> T_co:
+        return self.dataset[int(self.indices[index])]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def batch_of(self, rows: np.ndarray) -> Any:
+        if type(self).__getitem__ is not Subset.__getitem__ or not isinstance(self.dataset, Dataset):
+            return None
+        return self.dataset.batch_of(self.indices[rows])
+
+
+class ConcatDataset(Dataset[Any]):
+    """Data sets one after the other. Each needs a length."""
+
+    def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise DataError("ConcatDataset needs at least one data set.")
+        if any(isinstance(d, IterableDataset) for d in self.datasets):
+            raise DataError("ConcatDataset takes data sets with indices, not an IterableDataset.")
+        self.cumulative_sizes = list(accumulate(length_of(d) for d in self.datasets))
+        self.holds_tensors = any(getattr(d, "holds_tensors", False) for d in self.datasets)
+
+    def __getitem__(self, index: int) -> Any:
+        size = len(self)
+        if not -size <= index < size:
+            raise IndexRangeError(f"[ConcatDataset] index {index} is out of range for {size} samples.")
+        index %= size
+        k = bisect_right(self.cumulative_sizes, index)
+        return self.datasets[k][index - (self.cumulative_sizes[k - 1] if k else 0)]
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+
+def random_split(
+    dataset: Dataset[T_co], lengths: Sequence[int | float], generator: Generator | None = None
+) -> list[Subset[T_co]]:
+    """Parts of a data set, without overlap, in random order.
+
+    lengths: numbers of samples that add up to all of them, or fractions that add up to 1 (what rounding leaves goes to
+    the first parts, one each). generator: decides the order; default: that of sg.manual_seed. Raises DataError.
+    """
+    size = length_of(dataset)
+    if math.isclose(sum(lengths), 1) and all(0 <= n <= 1 for n in lengths):
+        counts = [math.floor(size * n) for n in lengths]
+        for k in range(size - sum(counts)):
+            counts[k % len(counts)] += 1
+    else:
+        counts = [int(n) for n in lengths]
+        if sum(lengths) != size or any(n < 0 or n != count for n, count in zip(lengths, counts, strict=True)):
+            raise DataError(
+                f"[random_split] the lengths {list(lengths)} add up to {sum(lengths)}; the data set has {size} samples. "
+                "Hint: give numbers of samples that add up to that, or fractions that add up to 1."
+            )
+    order = randperm(size, device="cpu", generator=generator).numpy()
+    ends = list(accumulate(counts))
+    return [Subset(dataset, order[end - count : end]) for end, count in zip(ends, counts, strict=True)]
+
+
+def length_of(dataset: Any) -> int:
+    """len(dataset); raises DataError where it has none."""
+    try:
+        return len(dataset)
+    except TypeError:
+        raise DataError(f"{type(dataset).__name__} has no length. Hint: write __len__.") from None

@@ -1,0 +1,151 @@
+"""Files from a mirror. In: a file's name, its checksum, a folder. Out: the whole file in the folder, or an error.
+
+A download goes to NAME.part, and becomes NAME at once when its checksum is right, so that NAME is whole or absent.
+What an interrupted download has got is kept: the next one asks the server for the rest (HTTP Range), and starts over
+where the server cannot do that. There is no default mirror.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+from ..config import config
+from .errors import DataError, DownloadError
+
+CHUNK = 1 << 18
+ATTEMPTS = 3  # requests without progress or with a wrong result, before giving up
+SECONDS = 60.0  # of silence before a server is given up
+
+
+def data_folder(root: str | Path | None, name: str) -> Path:
+    """Where the data set `name` lies: in `root`, else SHADERGRAD_DATA_DIR, else the user's cache folder."""
+    return Path(root or config.data_dir or Path.home() / ".cache" / "shadergrad").expanduser() / name
+
+
+def find_or_fetch(folder: Path, file: str, checksum: str, *, download: bool = False, mirror: str | None = None) -> Path:
+    """The path of `file` in `folder`, or of the same without .gz; fetched from MIRROR/folder's name/file if missing.
+
+    checksum: "md5:..." or "sha256:..." of what is fetched. mirror: default SHADERGRAD_DATA_MIRROR.
+    Raises DownloadError where the file is missing and may not, or cannot, be fetched.
+    """
+    for path in (folder / file, folder / file.removesuffix(".gz")):
+        if path.is_file():
+            return path
+    base = mirror or config.data_mirror
+    by_hand = f"put {file} into {folder} by hand"
+    if not download:
+        raise DownloadError(
+            f"there is no {folder / file}. Remedy: download=True fetches it from a mirror, or {by_hand}."
+        )
+    if not base:
+        raise DownloadError(
+            f"there is no {folder / file}, and no mirror to fetch it from. Remedy: set SHADERGRAD_DATA_MIRROR to the "
+            f"address of a mirror that has {folder.name}/{file} (or pass mirror=), or {by_hand}."
+        )
+    if not base.startswith(("http://", "https://")):
+        raise DownloadError(f"the mirror {base!r} is no http:// or https:// address.")
+    return fetch(f"{base.rstrip('/')}/{folder.name}/{file}", folder / file, checksum)
+
+
+def fetch(url: str, path: Path, checksum: str, *, seconds: float = SECONDS) -> Path:
+    """Download `url` to `path`, going on where an earlier download stopped; returns `path`.
+
+    Raises DownloadError: the server does not have it, went silent, broke off each time (the part that came is kept), or
+    sent something with another checksum (nothing is kept).
+    """
+    part = path.with_name(path.name + ".part")
+    if checksum.partition(":")[0] not in ("md5", "sha256"):
+        raise DataError(f"{checksum!r} is no checksum: write md5:... or sha256:...")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        failures, problem, most = 0, "", _size(part)
+        while failures < ATTEMPTS:
+            before = _size(part)
+            try:
+                _continue_download(url, part, seconds)
+            except (http.client.HTTPException, urllib.error.URLError, TimeoutError, ConnectionError) as error:
+                _raise_refusal(url, error)
+                problem = str(getattr(error, "reason", error)) or type(error).__name__
+                failures = 0 if _size(part) > most else failures + 1
+                most = max(most, _size(part))
+                continue
+            found = _checksum(part, checksum.partition(":")[0])
+            if found == checksum:
+                os.replace(part, path)
+                return path
+            problem = f"its checksum is {found}, not {checksum}"
+            part.unlink()
+            # a part of another version, or of another file, may have been the reason: once more, from the start
+            failures = ATTEMPTS if before == 0 else failures + 1
+    except OSError as error:
+        if isinstance(error, DownloadError):
+            raise
+        raise DownloadError(f"cannot fetch {url} to {path}: {error.strerror or error}.") from None
+    kept = (
+        f"{_size(part)} bytes are kept in {part}; the same call goes on from there."
+        if _size(part)
+        else "Nothing is kept."
+    )
+    raise DownloadError(f"cannot fetch {url}: {problem}. {kept}")
+
+
+def _continue_download(url: str, part: Path, seconds: float) -> None:
+    """One request for what `part` lacks. Raises HTTPException where the connection ends before the file does."""
+    start = _size(part)
+    request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
+    try:
+        response = urllib.request.urlopen(request, timeout=seconds)
+    except urllib.error.HTTPError as error:
+        if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+            error.close()
+            return  # there is no more: the checksum decides whether it is the file
+        raise
+    with response, _progress(part.name.removesuffix(".part")) as bar:
+        resumed = response.status == http.client.PARTIAL_CONTENT
+        if resumed and not (response.headers.get("Content-Range") or "").startswith(f"bytes {start}-"):
+            part.unlink(missing_ok=True)
+            raise http.client.HTTPException("the server sent another range than was asked for")
+        begun = start if resumed else 0
+        length = response.headers.get("Content-Length")
+        total = None if length is None else begun + int(length)
+        task = bar.add_task("", total=total, completed=begun)
+        with part.open("ab" if resumed else "wb") as file:
+            while chunk := response.read(CHUNK):
+                file.write(chunk)
+                bar.advance(task, len(chunk))
+            file.flush()
+            os.fsync(file.fileno())
+    if total is not None and _size(part) < total:
+        raise http.client.HTTPException(f"the connection ended after {_size(part)} of {total} bytes")
+
+
+def _raise_refusal(url: str, error: Exception) -> None:
+    """Raise for an answer that another request would get again."""
+    if isinstance(error, urllib.error.HTTPError) and error.code < http.client.INTERNAL_SERVER_ERROR:
+        raise DownloadError(
+            f"cannot fetch {url}: the server says {error.code} {error.reason}. "
+            "Hint: is SHADERGRAD_DATA_MIRROR the address that the data set's folder lies in?"
+        ) from None
+
+
+def _checksum(path: Path, kind: str) -> str:
+    with path.open("rb") as file:
+        return f"{kind}:{hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()}"
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _progress(name: str) -> Progress:
+    """A bar on a terminal; nothing elsewhere."""
+    columns = (TextColumn(f"downloading {name}"), BarColumn(), DownloadColumn())
+    return Progress(*columns, transient=True, disable=not sys.stderr.isatty())

@@ -1,0 +1,80 @@
+"""A folder of pictures, a folder a class: root/cat/1.png, root/dog/2.jpg. In: the folder. Out: images and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..optional import require
+from .dataset import Dataset
+from .errors import DataError
+
+EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+
+
+class ImageFolder(Dataset[tuple[Any, Any]]):
+    """Pictures in the folders of their classes. Sample i is (float32 [channels, height, width] from 0 to 1, class number).
+
+    size: (height, width) to scale each picture to; None leaves them as they are. mode: "RGB" (3 channels) or "L" (1).
+    classes: the names of the folders in alphabetical order; samples: (path, class number) of each picture.
+    Raises DataError where there are no classes, a class has no picture, or a file is no picture;
+    MissingPackageError where pillow is not installed.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        transform: Callable[[np.ndarray], Any] | None = None,
+        target_transform: Callable[[int], Any] | None = None,
+        *,
+        size: tuple[int, int] | None = None,
+        mode: str = "RGB",
+    ) -> None:
+        self._pillow = require("PIL.Image", "plots", "a folder of images")
+        if mode not in ("RGB", "L"):
+            raise DataError(f"[ImageFolder] mode is {mode!r}; it must be 'RGB' or 'L'.")
+        self.root = Path(root)
+        self.transform = transform
+        self.target_transform = target_transform
+        self.size = size
+        self.mode = mode
+        folders = (
+            sorted(f for f in self.root.iterdir() if f.is_dir() and f.name[0] != ".") if self.root.is_dir() else []
+        )
+        if not folders:
+            raise DataError(f"[ImageFolder] {self.root} has no folders. Hint: put the pictures of each class into one.")
+        self.classes = [folder.name for folder in folders]
+        self.class_to_idx = {name: k for k, name in enumerate(self.classes)}
+        self.samples: list[tuple[Path, int]] = []
+        for k, folder in enumerate(folders):
+            found = sorted(p for p in folder.rglob("*") if p.suffix.lower() in EXTENSIONS)
+            if not found:
+                raise DataError(f"[ImageFolder] {folder} has no pictures ({', '.join(EXTENSIONS)}).")
+            self.samples += [(path, k) for path in found]
+        self.targets = [k for _, k in self.samples]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        path, label = self.samples[index]
+        image = self.load(path)
+        return (
+            image if self.transform is None else self.transform(image),
+            label if self.target_transform is None else self.target_transform(label),
+        )
+
+    def load(self, path: Path) -> np.ndarray:
+        """The picture in a file, float32 [channels, height, width] from 0 to 1."""
+        try:
+            with self._pillow.open(path) as picture:
+                converted = picture.convert(self.mode)
+                if self.size is not None:
+                    converted = converted.resize(self.size[::-1])
+                pixels = np.asarray(converted, np.float32) / np.float32(255)
+        except (OSError, SyntaxError, ValueError) as error:  # what pillow raises
+            raise DataError(f"[ImageFolder] {path} is no whole picture: {error}.") from None
+        return pixels[None] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))

@@ -1,0 +1,154 @@
+"""Known sets of small pictures: MNIST, FashionMNIST, CIFAR-10. In: a folder, or a mirror. Out: images and labels.
+
+LeCun, Bottou, Bengio, Haffner: "Gradient-based learning applied to document recognition", 1998. Xiao, Rasul, Vollgraf:
+"Fashion-MNIST", arXiv 1708.07747. Krizhevsky: "Learning multiple layers of features from tiny images", 2009.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .dataset import Dataset
+from .download import data_folder, find_or_fetch
+from .errors import DataError
+from .formats import read_cifar, read_idx, read_tar
+
+
+class ImageArrays(Dataset[tuple[Any, Any]]):
+    """Pictures in memory. Sample i is (float32 [channels, height, width] from 0 to 1, label).
+
+    images: uint8 [n, channels, height, width]. labels: int32 [n].
+    transform, target_transform: functions of an image and of a label.
+    """
+
+    classes: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self,
+        images: np.ndarray,
+        labels: np.ndarray,
+        transform: Callable[[np.ndarray], Any] | None = None,
+        target_transform: Callable[[int], Any] | None = None,
+    ) -> None:
+        if len(images) != len(labels):
+            raise DataError(
+                f"{type(self).__name__} has {len(images)} images and {len(labels)} labels: files of different sets?"
+            )
+        self.images = images
+        self.labels = labels.astype(np.int32)
+        self.transform = transform
+        self.target_transform = target_transform
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        image, label = _scaled(self.images[index]), int(self.labels[index])
+        return (
+            image if self.transform is None else self.transform(image),
+            label if self.target_transform is None else self.target_transform(label),
+        )
+
+    def batch_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        plain = type(self).__getitem__ is ImageArrays.__getitem__
+        if not plain or self.transform is not None or self.target_transform is not None:
+            return None
+        return _scaled(self.images[rows]), self.labels[rows]
+
+
+def _scaled(pixels: np.ndarray) -> np.ndarray:
+    return pixels.astype(np.float32) / np.float32(255)
+
+
+class MNIST(ImageArrays):
+    """Handwritten digits: 60,000 and 10,000 images of 1 x 28 x 28.
+
+    root: the folder that holds mnist/ with the four files, plain or .gz; default SHADERGRAD_DATA_DIR.
+    download: fetch missing files from `mirror`, default SHADERGRAD_DATA_MIRROR.
+    Raises DownloadError where files are missing, DataError where one is damaged.
+    """
+
+    folder: ClassVar[str] = "mnist"
+    classes: ClassVar[tuple[str, ...]] = tuple("0123456789")
+    checksums: ClassVar[dict[str, str]] = {
+        "train-images-idx3-ubyte.gz": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
+        "train-labels-idx1-ubyte.gz": "md5:d53e105ee54ea40749a09fcbcd1e9432",
+        "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
+        "t10k-labels-idx1-ubyte.gz": "md5:ec29112dd5afa0611ce80d1b7f02629c",
+    }
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        train: bool = True,
+        transform: Callable[[np.ndarray], Any] | None = None,
+        target_transform: Callable[[int], Any] | None = None,
+        download: bool = False,
+        *,
+        mirror: str | None = None,
+    ) -> None:
+        folder, part = data_folder(root, self.folder), "train" if train else "t10k"
+
+        def find(name: str) -> Path:
+            return find_or_fetch(folder, name, self.checksums[name], download=download, mirror=mirror)
+
+        images = read_idx(find(f"{part}-images-idx3-ubyte.gz"), ndim=3)
+        labels = read_idx(find(f"{part}-labels-idx1-ubyte.gz"), ndim=1)
+        super().__init__(images[:, None], labels, transform, target_transform)
+
+
+class FashionMNIST(MNIST):
+    """Pictures of clothes in the form of MNIST; in the folder fashion-mnist/. Arguments and errors as for MNIST."""
+
+    folder: ClassVar[str] = "fashion-mnist"
+    classes: ClassVar[tuple[str, ...]] = (
+        *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
+        *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+    )
+    checksums: ClassVar[dict[str, str]] = {
+        "train-images-idx3-ubyte.gz": "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+        "train-labels-idx1-ubyte.gz": "md5:25c81989df183df01b3e8a0aad5dffbe",
+        "t10k-images-idx3-ubyte.gz": "md5:bef4ecab320f06d8554ea6380940ec79",
+        "t10k-labels-idx1-ubyte.gz": "md5:bb300cfdad3c16e7a12a480ee83cd310",
+    }
+
+
+class CIFAR10(ImageArrays):
+    """Photographs: 50,000 and 10,000 images of 3 x 32 x 32.
+
+    root: the folder that holds cifar-10/ with cifar-10-binary.tar.gz, or with its cifar-10-batches-bin/ unpacked.
+    Other arguments, and errors, as for MNIST.
+    """
+
+    classes: ClassVar[tuple[str, ...]] = (
+        *("airplane", "automobile", "bird", "cat", "deer"),
+        *("dog", "frog", "horse", "ship", "truck"),
+    )
+    archive: ClassVar[str] = "cifar-10-binary.tar.gz"
+    checksum: ClassVar[str] = "md5:c32a1d4ab5d03f1284b67883e8d87530"
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        train: bool = True,
+        transform: Callable[[np.ndarray], Any] | None = None,
+        target_transform: Callable[[int], Any] | None = None,
+        download: bool = False,
+        *,
+        mirror: str | None = None,
+    ) -> None:
+        folder = data_folder(root, "cifar-10")
+        files = [f"data_batch_{k}.bin" for k in range(1, 6)] if train else ["test_batch.bin"]
+        members = [f"cifar-10-batches-bin/{name}" for name in files]
+        if all((folder / member).is_file() for member in members):
+            contents = [(folder / member).read_bytes() for member in members]
+        else:
+            path = find_or_fetch(folder, self.archive, self.checksum, download=download, mirror=mirror)
+            contents = read_tar(path, members)
+        batches = [read_cifar(data, f"{folder / member}") for data, member in zip(contents, members, strict=True)]
+        images, labels = (np.concatenate(part) for part in zip(*batches, strict=True))
+        super().__init__(images, labels, transform, target_transform)

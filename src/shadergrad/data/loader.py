@@ -1,0 +1,187 @@
+"""Batches for training. In: a data set. Out: batches as tensors on a device, in an order that the seed decides.
+
+The order does not depend on the number of workers: indices are drawn in the thread that iterates, and batches come in
+the order of their indices. Samples stay NumPy arrays until their whole batch is uploaded, by a worker where there are
+workers, so that the next batches are on the device before they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, repeat
+from typing import Any
+
+import numpy as np
+
+from ..creation import Generator
+from ..runtime.device import get_device
+from ..tensor import get_default_device, resolve_device
+from .collate import default_collate, host_only, upload
+from .dataset import Dataset, IterableDataset, length_of
+from .errors import DataError
+from .sampler import BatchSampler, RandomSampler, SequentialSampler
+from .workers import END, Recipe, Workers
+
+
+class DataLoader:
+    """Iterate over batches of a data set; each iteration is an epoch.
+
+    dataset: by index (`__getitem__`, `__len__`) or a stream (IterableDataset).
+    batch_size: samples a batch; None: single samples as the data set gives them, not collated.
+    shuffle, sampler, batch_sampler, drop_last: PyTorch's; of shuffle, sampler and batch_sampler only one.
+    collate_fn: from a list of samples to a batch; default: `default_collate`. NumPy arrays in what it gives are uploaded.
+    num_workers: threads that make batches ahead; 0: each is made when it is asked for. A data set of tensors uses none.
+    device: where batches go; None: NumPy arrays to the default device, tensors stay where they are.
+    generator or seed: decides random orders; default: the generator of sg.manual_seed.
+    prefetch_factor: how many batches are made, and uploaded, ahead for each worker.
+    timeout: seconds to wait for a batch of a worker, 0 for ever; then LoaderTimeoutError.
+    worker_init_fn: called in each worker with its number. pin_memory and persistent_workers are taken and change nothing.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[list[int]] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        *,
+        device: Any = None,
+        generator: Generator | None = None,
+        seed: int | None = None,
+        prefetch_factor: int = 2,
+        persistent_workers: bool = False,
+    ) -> None:
+        if num_workers < 0:
+            raise DataError(f"num_workers is {num_workers}; it must not be negative.")
+        if timeout < 0:
+            raise DataError(f"timeout is {timeout}; it must not be negative.")
+        if prefetch_factor < 1:
+            raise DataError(f"prefetch_factor is {prefetch_factor}; it must be at least 1.")
+        if seed is not None:
+            if generator is not None:
+                raise DataError("generator and seed both decide the order: give one of them.")
+            generator = Generator("cpu", seed)
+        if device is not None:
+            get_device(resolve_device(device))  # raises for a device that there is not, here and not in a worker
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.collate_fn = collate_fn
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.device = device
+        self.generator = generator
+        self.prefetch_factor = prefetch_factor
+        self.drop_last = drop_last
+        self.batch_size = batch_size
+        self._choose_samplers(shuffle, sampler, batch_sampler)
+
+    def _choose_samplers(
+        self, shuffle: bool | None, sampler: Iterable[int] | None, batch_sampler: Iterable[list[int]] | None
+    ) -> None:
+        if batch_sampler is not None:
+            if self.batch_size not in (1, None) or shuffle or sampler is not None or self.drop_last:
+                raise DataError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+                )
+            self.batch_size = None
+        elif self.batch_size is None and self.drop_last:
+            raise DataError("drop_last drops an incomplete batch, and batch_size=None makes none.")
+        if isinstance(self.dataset, IterableDataset):
+            if shuffle or sampler is not None or batch_sampler is not None:
+                raise DataError(
+                    "an IterableDataset decides its own order: it takes no shuffle, sampler or batch_sampler."
+                )
+            BatchSampler((), 1 if self.batch_size is None else self.batch_size)  # checks the size
+            self.sampler, self.batch_sampler = None, None
+            return
+        if sampler is not None and shuffle:
+            raise DataError("sampler option is mutually exclusive with shuffle")
+        if sampler is None and batch_sampler is None:
+            length_of(self.dataset)
+            sampler = (
+                RandomSampler(self.dataset, generator=self.generator) if shuffle else SequentialSampler(self.dataset)
+            )
+        if batch_sampler is None and self.batch_size is not None and sampler is not None:
+            batch_sampler = BatchSampler(sampler, self.batch_size, self.drop_last)
+        self.sampler, self.batch_sampler = sampler, batch_sampler
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch. Raises TypeError for a stream without a length."""
+        if self.batch_sampler is not None:
+            return len(self.batch_sampler)  # type: ignore[arg-type]
+        if self.sampler is not None:
+            return len(self.sampler)  # type: ignore[arg-type]
+        samples = len(self.dataset)
+        size = self.batch_size or 1
+        return samples // size if self.drop_last else -(-samples // size)
+
+    def __iter__(self) -> Iterator[Any]:
+        recipe, jobs = self._plan()
+        if self.num_workers == 0 or getattr(self.dataset, "holds_tensors", False):
+            return _in_this_thread(recipe, jobs)
+        return Workers(
+            jobs,
+            recipe,
+            workers=self.num_workers,
+            ahead=self.num_workers * self.prefetch_factor,
+            timeout=self.timeout,
+        )
+
+    def _plan(self) -> tuple[Recipe, Iterator[Any]]:
+        """What is done with a job, and the jobs of an epoch: rows of a data set, or turns to read a stream."""
+        device = str(get_default_device()) if self.device is None else resolve_device(self.device)
+        threads = self.num_workers > 0 and not getattr(self.dataset, "holds_tensors", False)
+        single = self.batch_size is None and self.batch_sampler is None
+        can = isinstance(self.dataset, Dataset) and type(self.dataset).batch_of is not Dataset.batch_of
+        whole = can and not single and self.collate_fn is None
+
+        def finish(samples: Any) -> Any:
+            if threads:
+                samples = host_only(samples)
+            batch = samples if single else (self.collate_fn or default_collate)(samples)
+            return upload(batch, device, move=self.device is not None)
+
+        def fetch(rows: Any) -> Any:
+            if whole:
+                batch = self.dataset.batch_of(np.asarray(rows, np.int64))
+                if batch is not None:
+                    return upload(batch, device, move=self.device is not None)
+            if single:
+                return finish(self.dataset[rows])
+            several = getattr(self.dataset, "__getitems__", None)
+            return finish([self.dataset[row] for row in rows] if several is None else several(rows))
+
+        begin = self.worker_init_fn if threads else None
+        if not isinstance(self.dataset, IterableDataset):
+            rows = self.sampler if single else self.batch_sampler
+            assert rows is not None
+            return Recipe(lambda job: job, fetch, begin), iter(rows)
+        stream, size = iter(self.dataset), self.batch_size
+
+        def read(_: Any) -> Any:
+            if size is None:
+                return next(stream, END)
+            samples = list(islice(stream, size))
+            return END if not samples or (self.drop_last and len(samples) < size) else samples
+
+        return Recipe(read, finish, begin), repeat(None)
+
+
+def _in_this_thread(recipe: Recipe, jobs: Iterator[Any]) -> Iterator[Any]:
+    for job in jobs:
+        item = recipe.take(job)
+        if item is END:
+            return
+        yield recipe.work(item)
+
+
+def get_worker_info() -> None:
+    """None: workers share one iterator of an IterableDataset, so that there is nothing to divide among them."""
+    return

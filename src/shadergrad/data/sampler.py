@@ -1,0 +1,175 @@
+"""Which samples come when. In: a number of samples. Out: indices, or lists of them for batches.
+
+Random orders come from the library's own generator, so they are the same on every machine. They are drawn when an
+iteration begins, in the thread that begins it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import Any
+
+import numpy as np
+
+from ..creation import Generator, default_generator, randperm
+from ..primitives.random import threefry2x32
+from .errors import DataError
+
+
+class Sampler:
+    """Base: an iterable of indices with a length."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"{type(self).__name__} has no __iter__. Hint: write one that yields indices.")
+
+    def __len__(self) -> int:
+        raise TypeError(f"{type(self).__name__} has no length")
+
+
+class SequentialSampler(Sampler):
+    """0, 1, 2, ..."""
+
+    def __init__(self, data_source: Sized) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler):
+    """Every sample once, in a new random order each time; with replacement: independent draws.
+
+    num_samples: how many to give, by default as many as there are. Without replacement and beyond that number, one
+    order follows another.
+    """
+
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        self.data_source = data_source
+        self.replacement = replacement
+        self._num_samples = num_samples
+        self.generator = generator
+        if num_samples is not None and num_samples < 0:
+            raise DataError(f"num_samples is {num_samples}; it must not be negative.")
+
+    @property
+    def num_samples(self) -> int:
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        size, wanted = len(self.data_source), self.num_samples
+        if size == 0 or wanted == 0:
+            return iter([])
+        if self.replacement:
+            return iter((_uniform(wanted, self.generator) * size).astype(np.int64).tolist())
+        orders = [randperm(size, device="cpu", generator=self.generator).numpy() for _ in range(-(-wanted // size))]
+        return iter(np.concatenate(orders)[:wanted].tolist())
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler):
+    """The given indices, in a new random order each time."""
+
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        order = randperm(len(self.indices), device="cpu", generator=self.generator).tolist() if self.indices else []
+        return iter([self.indices[i] for i in order])
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler):
+    """Index i with a probability proportional to weights[i].
+
+    Without replacement, each index at most once: the ones drawn first are as if drawn one after the other
+    (Efraimidis and Spirakis, 2006: the largest of u ** (1 / weight)). Raises DataError on weights that are negative,
+    not finite, or too few above zero.
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[float] | np.ndarray,
+        num_samples: int,
+        replacement: bool = True,
+        generator: Generator | None = None,
+    ) -> None:
+        self.weights = np.asarray(weights, np.float64)
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+        if self.weights.ndim != 1 or not np.isfinite(self.weights).all() or (self.weights < 0).any():
+            raise DataError("weights must be one row of finite numbers, none of them negative.")
+        if num_samples < 1:
+            raise DataError(f"num_samples is {num_samples}; it must be at least 1.")
+        possible = int((self.weights > 0).sum())
+        if possible == 0 or (not replacement and num_samples > possible):
+            raise DataError(f"cannot draw {num_samples} samples: {possible} weights are above zero.")
+
+    def __iter__(self) -> Iterator[int]:
+        if self.replacement:
+            ends = np.cumsum(self.weights)
+            drawn = np.searchsorted(ends, _uniform(self.num_samples, self.generator) * ends[-1], side="right")
+            return iter(drawn.tolist())
+        u = _uniform(len(self.weights), self.generator)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            keys = np.where(self.weights > 0, np.log(u) / self.weights, -np.inf)
+        # log(0) belongs to a weight above zero too: it is the last of those that can be drawn
+        keys[(self.weights > 0) & np.isinf(keys)] = np.finfo(np.float64).min
+        return iter(np.argsort(-keys, kind="stable")[: self.num_samples].tolist())
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler):
+    """Lists of `batch_size` indices; the last one may be shorter, and is left out with drop_last."""
+
+    def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool = False) -> None:
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+            raise DataError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return batches_of(iter(self.sampler), self.batch_size, self.drop_last)
+
+    def __len__(self) -> int:
+        samples = len(self.sampler)  # type: ignore[arg-type]
+        return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
+
+
+def batches_of(items: Iterator[Any], size: int, drop_last: bool) -> Iterator[list[Any]]:
+    """Lists of `size` items; the last may be shorter, unless it is dropped."""
+    batch: list[Any] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch and not drop_last:
+        yield batch
+
+
+def _uniform(count: int, generator: Generator | None) -> np.ndarray:
+    """Uniform on [0, 1), float64 [count], with 53 random bits. Drawn on the host, as randperm is."""
+    host = generator or default_generator("cpu")
+    state = host.get_state()
+    key = np.array(threefry2x32(state[:2], np.zeros((), np.uint32), state[2]))
+    high, low = threefry2x32(key, np.zeros(count, np.uint32), np.arange(count, dtype=np.uint32))
+    host.set_state(state + np.array([0, 0, 1], np.uint32))
+    return ((high >> np.uint32(5)) * 2.0**26 + (low >> np.uint32(6))) * 2.0**-53

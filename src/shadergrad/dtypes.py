@@ -1,0 +1,99 @@
+"""Element types and PyTorch's promotion rules.
+
+A dtype knows its NumPy type and, where a shader can store it, its WGSL type. `bool` is stored as u32 on the GPU
+(WGSL booleans are not host-shareable). float64 and int64 live on the cpu device only.
+Promotion: https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .errors import DTypeError
+
+
+@dataclass(frozen=True, eq=False)
+class DType:
+    name: str
+    category: int  # 0 bool, 1 integer, 2 floating
+    rank: int  # order within promotion
+    wgsl: str | None  # the value type in shaders
+    numpy: Any = field(repr=False)
+    itemsize: int = 4  # bytes on the host
+
+    def __repr__(self) -> str:
+        return f"shadergrad.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (parse_dtype, (self.name,))
+
+    @property
+    def is_floating_point(self) -> bool:
+        return self.category == 2
+
+
+bool_ = DType("bool", 0, 0, "bool", np.dtype(np.bool_), 1)
+uint8 = DType("uint8", 1, 1, None, np.dtype(np.uint8), 1)
+int32 = DType("int32", 1, 2, "i32", np.dtype(np.int32))
+uint32 = DType("uint32", 1, 3, "u32", np.dtype(np.uint32))
+int64 = DType("int64", 1, 4, None, np.dtype(np.int64), 8)
+float16 = DType("float16", 2, 5, None, np.dtype(np.float16), 2)
+float32 = DType("float32", 2, 6, "f32", np.dtype(np.float32))
+float64 = DType("float64", 2, 7, None, np.dtype(np.float64), 8)
+
+ALL = (bool_, uint8, int32, uint32, int64, float16, float32, float64)
+_BY_NAME = {d.name: d for d in ALL}
+_BY_NUMPY = {d.numpy: d for d in ALL}
+
+
+def parse_dtype(value: DType | str | type | np.dtype) -> DType:
+    """The DType meant by a DType, its name, a NumPy type, or Python's bool, int, float."""
+    if isinstance(value, DType):
+        return value
+    if value is bool:
+        return bool_
+    if value is int:
+        return int32
+    if value is float:
+        return float32
+    if isinstance(value, str) and value in _BY_NAME:
+        return _BY_NAME[value]
+    try:
+        return _BY_NUMPY[np.dtype(value)]
+    except (TypeError, KeyError):
+        raise DTypeError(f"unknown dtype {value!r}. Known: {', '.join(_BY_NAME)}.") from None
+
+
+def of_scalar(value: bool | int | float) -> DType:
+    """The default dtype of a Python number: bool, int32 or float32."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool_
+    return int32 if isinstance(value, (int, np.integer)) else float32
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The dtype that holds both."""
+    return a if a is b or a.rank >= b.rank else b
+
+
+def promote_operands(operands: list[tuple[DType, int]]) -> DType:
+    """PyTorch's result type of operands given as (dtype, priority).
+
+    priority: 2 tensor with axes, 1 zero-dimensional tensor, 0 Python number. An operand of lower priority only
+    counts when its category (bool < integer < floating) is above that of all operands of higher priority.
+    """
+    result: DType | None = None
+    for priority in (2, 1, 0):
+        group = [d for d, p in operands if p == priority]
+        if not group:
+            continue
+        dtype = group[0]
+        for d in group[1:]:
+            dtype = promote(dtype, d)
+        if result is None or dtype.category > result.category:
+            result = dtype
+    assert result is not None
+    return result

@@ -1,0 +1,105 @@
+"""The driver: from nodes that someone wants to values on a device.
+
+    nodes → capture → plan (cached by structure) → program → storages → nodes
+
+The only module that sees both the compiler and the runtime.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .compile.pipeline import compile_graph
+from .dtypes import DType
+from .graph import node as nodes
+from .graph.capture import Capture
+from .graph.node import Node, is_alias, resolve
+from .plan import Plan
+from .runtime import cpu as cpu
+from .runtime import webgpu as webgpu
+from .runtime.device import Device, Program, Storage, get_device, open_devices
+
+PLANS = 512  # programs to keep, least recently used first out
+
+
+class Programs:
+    """Loaded plans by structure. Counts what was compiled, so that tests can say: nothing was."""
+
+    def __init__(self) -> None:
+        self._cache: OrderedDict[Any, tuple[Program, list[int]]] = OrderedDict()
+        self.compiled = 0
+
+    def get(self, capture: Capture, in_place: dict[int, int] | None = None) -> tuple[Program, list[int]]:
+        """The program of a captured graph, and which of capture.keep it gives after the outputs."""
+        device = get_device(capture.device)
+        key = (capture.key, device.target, tuple(sorted((in_place or {}).items())))
+        found = self._cache.get(key)
+        if found is None:
+            plan, kept = compile_graph(capture.graph(in_place), device.target)
+            found = self._cache[key] = (device.load(plan), kept)
+            self.compiled += 1
+            if len(self._cache) > PLANS:
+                self._cache.popitem(last=False)
+        else:
+            self._cache.move_to_end(key)
+        return found
+
+    def clear(self) -> None:
+        self._cache.clear()
+
+
+programs = Programs()
+
+
+def realize(wanted: Sequence[Node]) -> None:
+    """Give every node in `wanted` (of one device) its value.
+
+    What the backward pass of a node would need, and the plan stores anyway, is kept in its node as well, so that
+    reading a loss before backward() computes nothing twice.
+    """
+    pending = list({id(n): n for n in wanted if n.storage is None}.values())
+    compute = [n for n in pending if resolve(n).storage is None]
+    if compute:
+        capture = Capture(compute, keep=any(n.requires_grad and not n.released for n in compute))
+        program, kept = programs.get(capture)
+        results = program.run([s.storage for s in capture.sources])
+        for node, storage in zip(capture.roots, results, strict=False):
+            if node.storage is None:
+                node.materialize(storage)
+        for k, storage in zip(kept, results[len(capture.roots) :], strict=True):
+            node = capture.order[capture.keep[k]]
+            if node.storage is None:
+                node.materialize(storage)
+    for node in pending:
+        if is_alias(node):
+            node.materialize(resolve(node).storage)
+
+
+def upload(array: np.ndarray, dtype: DType, device: str) -> Node:
+    """A node with the values of a host array."""
+    storage = get_device(device).upload(np.asarray(array, dtype.numpy, order="C"), dtype)
+    return nodes.leaf(storage, tuple(array.shape), dtype, device)
+
+
+def download(node: Node) -> np.ndarray:
+    """The value of a node, as a fresh host array."""
+    realize([node])
+    return get_device(node.device).download(node.storage, node.shape, node.dtype)
+
+
+def synchronize(device: str | None = None) -> None:
+    """Wait until the device, or every open one, has done all submitted work."""
+    for d in open_devices() if device is None else [get_device(device)]:
+        d.synchronize()
+
+
+def load_plan(plan: Plan, device: str) -> Program:
+    """A program from a plan, say one read from JSON."""
+    return get_device(device).load(plan)
+
+
+__all__ = ["Device", "Storage", "download", "load_plan", "programs", "realize", "synchronize", "upload"]

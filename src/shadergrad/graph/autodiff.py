@@ -1,0 +1,82 @@
+"""Reverse-mode differentiation: walk the graph from the outputs and add nodes. The graph is the tape.
+
+In: output nodes with their cotangents. Out: a cotangent node for every Variable reached. Gradient rules are the
+primitives' own `vjp`, written in nodes, so with create_graph the result can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import AutogradError
+from ..primitives.source import Variable
+from .node import Node, grad_mode, topological
+
+
+def backward(
+    roots: Sequence[Node],
+    cotangents: Sequence[Node],
+    *,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+    targets: Sequence[Node] | None = None,
+) -> dict[int, tuple[Node, Node]]:
+    """Cotangents by id of node, as (node, cotangent): for all Variables reached, or for `targets` only."""
+    order = topological(roots, _tape_inputs)
+    for node in order:
+        if node.released and not isinstance(node.primitive, Variable):
+            raise AutogradError(
+                "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+                "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+                "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+                "after calling backward."
+            )
+    wanted = None if targets is None else {id(t) for t in targets}
+    needed = _leading_to(order, wanted)
+    collected: dict[int, Node] = {}
+    found: dict[int, tuple[Node, Node]] = {}
+    with grad_mode(create_graph):
+        for root, g in zip(roots, cotangents, strict=True):
+            _accumulate(collected, root, g)
+        for node in reversed(order):
+            g = collected.pop(id(node), None)
+            if g is None:
+                continue
+            is_leaf = isinstance(node.primitive, Variable)
+            if is_leaf if wanted is None else id(node) in wanted:
+                found[id(node)] = (node, g)
+            if is_leaf:
+                continue
+            for source, cotangent in zip(node.inputs, node.primitive.vjp(g, node), strict=True):
+                if cotangent is not None and source.requires_grad and id(source) in needed:
+                    _accumulate(collected, source, cotangent)
+    if not (retain_graph or create_graph):
+        for node in order:
+            if not isinstance(node.primitive, Variable):
+                node.released = True
+                if node.storage is not None:
+                    node.materialize(node.storage)
+    return found
+
+
+def _tape_inputs(node: Node) -> tuple[Node, ...]:
+    if isinstance(node.primitive, Variable):
+        return ()
+    return tuple(i for i in node.inputs if i.requires_grad)
+
+
+def _leading_to(order: list[Node], wanted: set[int] | None) -> set[int]:
+    """The nodes from which a target is reached; without targets, all."""
+    if wanted is None:
+        return {id(n) for n in order}
+    needed: set[int] = set()
+    for node in order:
+        if id(node) in wanted or any(id(i) in needed for i in _tape_inputs(node)):
+            needed.add(id(node))
+    return needed
+
+
+def _accumulate(collected: dict[int, Node], node: Node, g: Node) -> None:
+    assert g.shape == node.shape, f"gradient of {node!r} has shape {g.shape}"
+    before = collected.get(id(node))
+    collected[id(node)] = g if before is None else before + g

@@ -1,0 +1,246 @@
+"""The graph: immutable operations with shape, dtype, device and inputs. Nothing here runs anything.
+
+In: primitives and nodes. Out: nodes. Shapes and dtypes are checked when a node is made, so an error points at the
+user's line. A node whose value has been computed holds it in `storage`; the compiler then treats it as a leaf.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..dtypes import DType
+from ..errors import DeviceError
+from ..primitives.base import Primitive, Shape
+from ..primitives.source import Buffer, Constant, Variable
+
+
+class _Mode(threading.local):
+    grad: bool = True
+
+
+mode = _Mode()
+
+
+@contextmanager
+def grad_mode(enabled: bool) -> Iterator[None]:
+    """Whether nodes made inside record that they need gradients."""
+    before = mode.grad
+    mode.grad = enabled
+    try:
+        yield
+    finally:
+        mode.grad = before
+
+
+class Node:
+    """One operation applied to nodes.
+
+    storage: the computed value, or None while it is pending.
+    requires_grad: whether the backward pass visits it.
+    released: whether a backward pass has been through it without retain_graph.
+    owner: a weak reference to the tensor that holds the node; for a Variable, the one that accumulates its gradient.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "device",
+        "dtype",
+        "inputs",
+        "owner",
+        "primitive",
+        "released",
+        "requires_grad",
+        "shape",
+        "storage",
+    )
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        inputs: tuple[Node, ...],
+        shape: Shape,
+        dtype: DType,
+        device: str,
+        requires_grad: bool = False,
+    ) -> None:
+        self.primitive = primitive
+        self.inputs: tuple[Node, ...] = inputs
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.requires_grad = requires_grad
+        self.released = False
+        self.storage: Any = None
+        self.owner: weakref.ref[Any] | None = None
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"{self.primitive.name}{list(self.shape)}:{self.dtype.name}"
+
+    def materialize(self, storage: Any) -> None:
+        """Hold a computed value. What came before is let go, unless a backward pass may still need it."""
+        self.storage = storage
+        if not self.requires_grad or self.released or isinstance(self.primitive, Variable):
+            if not isinstance(self.primitive, Variable):
+                self.primitive = Buffer()
+            self.inputs = ()
+
+    # Arithmetic between nodes of one shape, or with Python numbers: what gradient rules are written in.
+
+    def __add__(self, other: Node | float) -> Node:
+        return make(_elementwise().Add(), self, like(self, other))
+
+    def __sub__(self, other: Node | float) -> Node:
+        return make(_elementwise().Sub(), self, like(self, other))
+
+    def __mul__(self, other: Node | float) -> Node:
+        return make(_elementwise().Mul(), self, like(self, other))
+
+    def __truediv__(self, other: Node | float) -> Node:
+        return make(_elementwise().Div(), self, like(self, other))
+
+    def __radd__(self, other: float) -> Node:
+        return like(self, other) + self
+
+    def __rsub__(self, other: float) -> Node:
+        return like(self, other) - self
+
+    def __rmul__(self, other: float) -> Node:
+        return like(self, other) * self
+
+    def __rtruediv__(self, other: float) -> Node:
+        return like(self, other) / self
+
+    def __neg__(self) -> Node:
+        return make(_elementwise().Neg(), self)
+
+
+def _elementwise() -> Any:
+    from ..primitives import elementwise
+
+    return elementwise
+
+
+nodes_made = 0  # counts up; lets the runtime see cheaply that nothing was recorded since it last looked
+
+
+def make(primitive: Primitive, *inputs: Node) -> Node:
+    """The node `primitive(*inputs)`; raises where shapes, dtypes or devices do not fit."""
+    global nodes_made
+    nodes_made += 1
+    device = inputs[0].device
+    for other in inputs:
+        if other.device != device:
+            raise DeviceError(
+                f"[{primitive.name}] operands are on different devices: {', '.join(f'{list(i.shape)} on {i.device}' for i in inputs)}."
+                f" Hint: move one with .to({device!r})."
+            )
+    shape, dtype = primitive.infer(*inputs)
+    requires_grad = (
+        mode.grad and primitive.differentiable and dtype.category == 2 and any(i.requires_grad for i in inputs)
+    )
+    return Node(primitive, inputs, shape, dtype, device, requires_grad)
+
+
+def constant(value: bool | int | float, dtype: DType, device: str, shape: Shape = ()) -> Node:
+    """A number, in every element of `shape`."""
+    node = Node(
+        Constant(dtype.numpy.type(value).item() if dtype.category < 2 else float(value), dtype), (), (), dtype, device
+    )
+    return broadcast(node, shape)
+
+
+def like(node: Node, other: Node | bool | int | float) -> Node:
+    """`other` as a node of the shape, dtype and device of `node`."""
+    return other if isinstance(other, Node) else constant(other, node.dtype, node.device, node.shape)
+
+
+def leaf(storage: Any, shape: Shape, dtype: DType, device: str) -> Node:
+    """A node with a value."""
+    node = Node(Buffer(), (), shape, dtype, device)
+    node.storage = storage
+    return node
+
+
+def variable(node: Node, owner: Any) -> Node:
+    """A leaf of the tape over `node`: gradients stop here and are added to owner.grad."""
+    result = Node(Variable(), (node,), node.shape, node.dtype, node.device, requires_grad=True)
+    result.owner = weakref.ref(owner)
+    if node.storage is not None:
+        result.materialize(node.storage)
+    return result
+
+
+def reshape(node: Node, shape: Shape) -> Node:
+    from ..primitives.views import Reshape
+
+    return node if node.shape == shape else make(Reshape(shape), node)
+
+
+def permute(node: Node, axes: tuple[int, ...]) -> Node:
+    from ..primitives.views import Permute
+
+    return node if axes == tuple(range(node.ndim)) else make(Permute(axes), node)
+
+
+def transpose(node: Node) -> Node:
+    """The last two axes swapped."""
+    axes = list(range(node.ndim))
+    axes[-2:] = axes[-1], axes[-2]
+    return permute(node, tuple(axes))
+
+
+def broadcast(node: Node, shape: Shape) -> Node:
+    """NumPy broadcasting of `node` to `shape`."""
+    from ..primitives.views import Expand
+
+    if node.shape == shape:
+        return node
+    node = reshape(node, (1,) * (len(shape) - node.ndim) + node.shape)
+    return node if node.shape == shape else make(Expand(shape), node)
+
+
+def is_alias(node: Node) -> bool:
+    """Whether `node` is only another name for the value of its input."""
+    return node.storage is None and node.primitive.kind == "alias"
+
+
+def resolve(node: Node) -> Node:
+    """The node behind aliases."""
+    while is_alias(node):
+        node = node.inputs[0]
+    return node
+
+
+def topological(roots: Iterable[Node], inputs_of: Callable[[Node], tuple[Node, ...]]) -> list[Node]:
+    """Every node reachable from `roots` through `inputs_of`, inputs first. Iterative: graphs are deep."""
+    order: list[Node] = []
+    seen: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(list(roots))]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            order.append(node)
+            continue
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        stack.append((node, True))
+        for source in reversed(inputs_of(node)):
+            if id(source) not in seen:
+                stack.append((source, False))
+    return order

@@ -1,0 +1,17 @@
+"""To and from others: PyTorch's state dicts and tensors, safetensors files, .npz files."""
+
+from .errors import InteropError
+from .files import load_npz, read_arrays, save_npz
+from .pytorch import from_torch, to_torch
+from .state_dict import LoadResult, load_state_dict
+
+__all__ = [
+    "InteropError",
+    "LoadResult",
+    "from_torch",
+    "load_npz",
+    "load_state_dict",
+    "read_arrays",
+    "save_npz",
+    "to_torch",
+]

@@ -1,0 +1,142 @@
+"""Files of named arrays that others wrote or will read: .safetensors, .npz, PyTorch's .pt. In: a path. Out: NumPy arrays.
+
+sg.save writes safetensors that everyone reads; here is the other direction, and .npz both ways. No file can run code:
+.npz without pickled objects, .pt with PyTorch's weights_only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from ..nn.module import Module
+from ..optional import require
+from ..tensor import Tensor
+from .errors import InteropError
+from .pytorch import array_from_torch
+
+Arrays = dict[str, np.ndarray]
+
+
+def read_arrays(path: str | Path, key: str | None = None) -> Arrays:
+    """The arrays in a .safetensors, .npz, .pt or .pth file, by name. bfloat16 becomes float32.
+
+    key: for .pt files that hold more than a state dict, the entry that it is under ("a.b" for one within another).
+    Raises InteropError where the file is missing, damaged or something else; MissingPackageError for .pt without PyTorch.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InteropError(f"there is no file {path}.")
+    kind = path.suffix.lower()
+    if kind == ".safetensors":
+        return _read_safetensors(path)
+    if kind == ".npz":
+        return _read_npz(path)
+    if kind in (".pt", ".pth", ".bin"):
+        return _read_pytorch(path, key)
+    raise InteropError(
+        f"cannot tell what {path} is by its name. Hint: .safetensors, .npz, .pt, .pth and .bin are known."
+    )
+
+
+def save_npz(path: str | Path, source: Module | Mapping[str, Any]) -> None:
+    """Write a module's state dict, or named tensors and arrays, as an uncompressed .npz file. Atomic.
+
+    Raises InteropError for values that are neither, or names that are not strings.
+    """
+    named = source.state_dict() if isinstance(source, Module) else source
+    arrays: Arrays = {}
+    for name, value in named.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float):
+            raise InteropError(f"[save_npz] {name!r} is a {type(value).__name__}, not a tensor under a name.")
+        arrays[name] = value.detach().numpy() if isinstance(value, Tensor) else np.asarray(value)
+        if arrays[name].dtype == object:
+            raise InteropError(f"[save_npz] {name!r} is an array of Python objects.")
+    path = Path(path)
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        # numpy.savez takes names as keyword arguments, and has some of its own
+        with zipfile.ZipFile(aside, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, array, allow_pickle=False)
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def load_npz(path: str | Path, device: Any = None) -> dict[str, Tensor]:
+    """The tensors in a .npz file, by name, in their own dtypes (int64 as int32), on `device`."""
+    return {name: Tensor(array, device=device) for name, array in _read_npz(Path(path)).items()}
+
+
+def _read_npz(path: Path) -> Arrays:
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise InteropError(f"{path} is a single array (.npy), not an archive of named ones.")
+        with archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, InteropError):
+            raise
+        raise InteropError(f"{path} is no .npz file of plain arrays, or is damaged: {error}.") from None
+
+
+def _read_safetensors(path: Path) -> Arrays:
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = list(file.keys())
+            brief = {name for name in names if file.get_slice(name).get_dtype() == "BF16"}
+            arrays = {name: file.get_tensor(name) for name in names if name not in brief}
+        return arrays | _read_bfloat16(path, brief) if brief else arrays
+    except SafetensorError as error:
+        raise InteropError(f"{path} is no safetensors file, or is damaged: {error}.") from None
+    except (AttributeError, TypeError) as error:  # what safetensors raises for types such as float8
+        raise InteropError(f"{path} holds numbers that NumPy has not: {error}.") from None
+
+
+def _read_bfloat16(path: Path, names: set[str]) -> Arrays:
+    """NumPy has no bfloat16: its 16 bits are the upper half of a float32."""
+    data = np.memmap(path, np.uint8, "r")
+    begin = 8 + int.from_bytes(data[:8].tobytes(), "little")
+    header = json.loads(data[8:begin].tobytes())
+    arrays = {}
+    for name in names:
+        first, last = header[name]["data_offsets"]
+        halves = data[begin + first : begin + last].view(np.uint16).astype(np.uint32)
+        arrays[name] = (halves << np.uint32(16)).view(np.float32).reshape(header[name]["shape"])
+    return arrays
+
+
+def _read_pytorch(path: Path, key: str | None) -> Arrays:
+    torch = require("torch", "torch", "a PyTorch file")
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InteropError(
+            f"{path} cannot be loaded as PyTorch weights: {reason}. Hint: save model.state_dict(), not the model."
+        ) from None
+    for part in key.split(".") if key else ():
+        if not isinstance(found, Mapping) or part not in found:
+            raise InteropError(f"{path} has no entry {key!r}. {_entries(found)}")
+        found = found[part]
+    if not isinstance(found, Mapping) or not all(isinstance(v, torch.Tensor) for v in found.values()):
+        raise InteropError(
+            f"{path} holds more than a state dict. {_entries(found)} Hint: name the one to load with key=."
+        )
+    return {str(name): array_from_torch(tensor) for name, tensor in found.items()}
+
+
+def _entries(found: Any) -> str:
+    if not isinstance(found, Mapping):
+        return f"It holds a {type(found).__name__}."
+    return f"Its entries are {', '.join(map(repr, list(found)[:20])) or 'none'}."

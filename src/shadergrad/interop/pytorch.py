@@ -1,0 +1,39 @@
+"""Single tensors to and from PyTorch. In and out: tensors, by way of a NumPy copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..optional import require
+from ..tensor import Tensor
+from .errors import InteropError
+
+
+def to_torch(tensor: Tensor) -> Any:
+    """A torch.Tensor on the cpu with the same values and dtype; no memory or history is shared."""
+    torch = require("torch", "torch", "to_torch")
+    return torch.from_numpy(tensor.detach().numpy())
+
+
+def from_torch(tensor: Any, device: Any = None, dtype: Any = None) -> Tensor:
+    """A Tensor with the values of a torch.Tensor, from whatever device it is on.
+
+    device: default: the default device. dtype: default: the same, but int64 as int32 and bfloat16 as float32.
+    Raises InteropError for something else, or for a dtype that NumPy has not.
+    """
+    return Tensor(array_from_torch(tensor), dtype=dtype, device=device)
+
+
+def array_from_torch(tensor: Any) -> np.ndarray:
+    """The values of a torch.Tensor."""
+    torch = require("torch", "torch", "from_torch")
+    if not isinstance(tensor, torch.Tensor):
+        raise InteropError(f"[from_torch] expected a torch.Tensor, not a {type(tensor).__name__}.")
+    if tensor.dtype is torch.bfloat16:
+        tensor = tensor.float()
+    try:
+        return tensor.numpy(force=True)
+    except TypeError:
+        raise InteropError(f"[from_torch] NumPy has no {tensor.dtype}, of shape {tuple(tensor.shape)}.") from None

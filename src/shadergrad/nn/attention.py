@@ -1,0 +1,224 @@
+"""Multi-head attention (Vaswani et al., 2017, section 3.2.2)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..creation import empty, zeros
+from ..dtypes import DType, bool_
+from ..errors import DTypeError, ShapeError
+from ..tensor import Tensor
+from ..tensor_math import where
+from ..tensor_shape import cat
+from . import functional as F
+from . import init
+from .errors import ArgumentError
+from .linear import Linear
+from .module import Module
+from .parameter import Parameter
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear; PyTorch's name of the output projection, so that models print alike."""
+
+
+class MultiheadAttention(Module):
+    """softmax(q k^T / sqrt(d)) v for num_heads parts of the embedding, with linear maps before and after.
+
+    Shapes: query (L, N, E), key (S, N, kdim), value (S, N, vdim) give (L, N, E); N first with batch_first, left out for
+    one sample. The second result, with need_weights, is the attention (N, L, S), averaged over heads, or (N, heads, L, S).
+    key_padding_mask (N, S) and attn_mask (L, S) or (N heads, L, S): bools, true where attention is NOT allowed, or
+    numbers that are added. A row that may see nothing gives NaN with need_weights and 0 without, as in PyTorch.
+    """
+
+    in_proj_weight: Parameter | None
+    q_proj_weight: Parameter | None
+    k_proj_weight: Parameter | None
+    v_proj_weight: Parameter | None
+    in_proj_bias: Parameter | None
+    bias_k: Parameter | None
+    bias_v: Parameter | None
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ArgumentError(
+                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead"
+            )
+        if embed_dim % num_heads:
+            raise ArgumentError("embed_dim must be divisible by num_heads")
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.head_dim = embed_dim // num_heads
+        self.add_zero_attn = add_zero_attn
+        self._qkv_same_embed_dim = self.kdim == self.vdim == embed_dim
+        one = self._qkv_same_embed_dim
+        shapes: dict[str, tuple[int, ...] | None] = {
+            "q_proj_weight": None if one else (embed_dim, embed_dim),
+            "k_proj_weight": None if one else (embed_dim, self.kdim),
+            "v_proj_weight": None if one else (embed_dim, self.vdim),
+            "in_proj_weight": (3 * embed_dim, embed_dim) if one else None,
+            "in_proj_bias": (3 * embed_dim,) if bias else None,
+            "bias_k": (1, 1, embed_dim) if add_bias_kv else None,
+            "bias_v": (1, 1, embed_dim) if add_bias_kv else None,
+        }
+        for name, shape in shapes.items():
+            value = None if shape is None else Parameter(empty(*shape, device=device, dtype=dtype))
+            self.register_parameter(name, value)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        for bias in (self.in_proj_bias, self.out_proj.bias):
+            if bias is not None:
+                init.zeros_(bias)
+        for bias in (self.bias_k, self.bias_v):
+            if bias is not None:
+                init.xavier_normal_(bias)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """is_causal promises that attn_mask is the causal one; it takes the place of a mask only without weights."""
+        batched = self._check(query, key, value, key_padding_mask, attn_mask)
+        if is_causal and attn_mask is None and need_weights:
+            raise ShapeError("Need attn_mask if specifying the is_causal hint.")
+        q, k, v = self._projected(query, key, value)
+        q, k, v = (self._heads(x, batched) for x in (q, k, v))
+        mask = self._mask(q, k, key_padding_mask, attn_mask, batched)
+        source = k.shape[2]
+        k, v = self._extended(k, self.bias_k), self._extended(v, self.bias_v)
+        if mask is not None and k.shape[2] > source:  # what was added may always be seen
+            mask = mask.pad((0, k.shape[2] - source))
+        dropout_p = self.dropout if self.training else 0.0
+        weights = None
+        if need_weights:
+            scores = (q * math.sqrt(1.0 / self.head_dim)) @ k.transpose(-2, -1)
+            weights = F.dropout((scores if mask is None else scores + mask).softmax(-1), dropout_p)
+            result = weights @ v
+            weights = weights.mean(1) if average_attn_weights else weights
+            weights = weights if batched else weights.squeeze(0)
+        else:
+            result = F.scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal and mask is None)
+        n, _, length, _ = result.shape
+        result = self.out_proj(result.transpose(1, 2).reshape(n, length, self.embed_dim))
+        if not batched:
+            return result.squeeze(0), weights
+        return (result if self.batch_first else result.transpose(0, 1)), weights
+
+    def _check(self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None) -> bool:
+        """Whether there is a batch axis; raises where shapes do not fit."""
+        rank = query.ndim
+        if rank not in (2, 3):
+            raise ShapeError(f"query should be unbatched 2D or batched 3D tensor but received {rank}-D query tensor")
+        kind = "batched" if rank == 3 else "unbatched"
+        if key.ndim != rank or value.ndim != rank:
+            raise ShapeError(
+                f"For {kind} ({rank}-D) `query`, expected `key` and `value` to be {rank}-D but found {key.ndim}-D and "
+                f"{value.ndim}-D tensors respectively"
+            )
+        if padding is not None and padding.ndim != rank - 1:
+            raise ShapeError(
+                f"For {kind} ({rank}-D) `query`, expected `key_padding_mask` to be `None` or {rank - 1}-D but found "
+                f"{padding.ndim}-D tensor instead"
+            )
+        if mask is not None and mask.ndim not in (2, 3):
+            raise ShapeError(
+                f"For {kind} ({rank}-D) `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found {mask.ndim}-D "
+                "tensor instead"
+            )
+        if query.shape[-1] != self.embed_dim:
+            raise ShapeError(f"was expecting embedding dimension of {self.embed_dim}, but got {query.shape[-1]}")
+        if key.shape[:-1] != value.shape[:-1]:
+            raise ShapeError(f"key's sequence and batch dims {key.shape[:-1]} do not match value's {value.shape[:-1]}")
+        return rank == 3
+
+    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+        e = self.embed_dim
+        if self.in_proj_weight is not None:
+            if query is key and key is value:  # one product instead of three
+                return F.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
+            weights: list[Any] = [self.in_proj_weight[k * e : (k + 1) * e] for k in range(3)]
+        else:
+            weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+        bias = self.in_proj_bias
+        biases = [None if bias is None else bias[k * e : (k + 1) * e] for k in range(3)]
+        return tuple(F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
+
+    def _heads(self, x: Tensor, batched: bool) -> Tensor:
+        """(L, N, E), (N, L, E) or (L, E) to (N, heads, L, E / heads)."""
+        if not batched:
+            x = x.unsqueeze(0)
+        elif not self.batch_first:
+            x = x.transpose(0, 1)
+        return x.reshape(x.shape[0], x.shape[1], self.num_heads, self.head_dim).transpose(1, 2)
+
+    def _extended(self, x: Tensor, bias: Tensor | None) -> Tensor:
+        """Keys or values (N, heads, S, d) with a learned row and a row of zeros after them, where asked for."""
+        n, heads, _, d = x.shape
+        if bias is not None:
+            x = cat([x, bias.reshape(1, heads, 1, d).expand(n, heads, 1, d)], 2)
+        if self.add_zero_attn:
+            x = cat([x, zeros(n, heads, 1, d, dtype=x.dtype, device=x.device)], 2)
+        return x
+
+    def _mask(self, q: Tensor, k: Tensor, padding: Tensor | None, mask: Tensor | None, batched: bool) -> Tensor | None:
+        """What is added to the scores (N, heads, L, S)."""
+        n, heads, length, _ = q.shape
+        source = k.shape[2]
+        result = None
+        if mask is not None:
+            expected = [length, source] if mask.ndim == 2 else [n * heads, length, source]
+            if list(mask.shape) != expected:
+                raise ShapeError(
+                    f"The shape of the {mask.ndim}D attn_mask is {list(mask.shape)}, but should be {expected}."
+                )
+            result = additive(mask, "attn_mask", q.dtype)
+            if mask.ndim == 3:
+                result = result.reshape(n, heads, length, source)
+        if padding is not None:
+            if list(padding.shape) != ([n, source] if batched else [source]):
+                raise ShapeError(
+                    f"[MultiheadAttention] key_padding_mask is {list(padding.shape)}, but should be {[n, source]}."
+                )
+            hidden = additive(padding, "key_padding_mask", q.dtype).reshape(n, 1, 1, source)
+            result = hidden if result is None else result + hidden
+        return result
+
+
+def additive(mask: Tensor, name: str, dtype: DType) -> Tensor:
+    """A mask that is added: 0 where attention is allowed, -inf where it is not."""
+    if mask.dtype is bool_:
+        return where(mask, -math.inf, 0.0).to(dtype=dtype)
+    if not mask.is_floating_point():
+        raise DTypeError(f"only bool and floating types of {name} are supported")
+    return mask

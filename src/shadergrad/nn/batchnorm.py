@@ -1,0 +1,162 @@
+"""Normalisation with running statistics: over the batch, and of single images.
+
+running_mean, running_var and num_batches_tracked are buffers, changed in place by every forward pass in training, so
+that a compiled step keeps them on the device.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ..creation import ones, zeros
+from ..dtypes import int32
+from ..graph.node import grad_mode
+from ..tensor import Tensor
+from . import functional as F
+from .errors import ArgumentError
+from .normalization import _Affine
+
+
+class _Tracking(_Affine):
+    """Base: weight, bias and running statistics of num_features channels."""
+
+    ranks: ClassVar[tuple[int, ...]] = ()  # numbers of axes that the input may have
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        self._make_affine((num_features,), affine, affine and bias, device, dtype)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("num_batches_tracked", zeros(device=device, dtype=int32) if tracked else None)
+
+    def reset_running_stats(self) -> None:
+        for buffer, value in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
+            if buffer is not None:
+                buffer.fill_(value)
+
+    def reset_parameters(self) -> None:
+        self.reset_running_stats()
+        super().reset_parameters()
+
+    def _check_input(self, input: Tensor) -> None:
+        if input.ndim not in self.ranks:
+            expected = " or ".join(f"{n}D" for n in self.ranks)
+            raise ArgumentError(f"expected {expected} input (got {input.ndim}D input)")
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_Tracking):
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input(input)
+        training, tracked = self.training, self.num_batches_tracked
+        momentum: float | Tensor = 0.0 if self.momentum is None else self.momentum
+        if training and tracked is not None:
+            with grad_mode(False):
+                tracked.add_(1)
+                if self.momentum is None:  # the mean over all batches
+                    momentum = 1.0 / tracked.to(dtype=input.dtype)
+        uses_batch = training or self.running_mean is None
+        return F.batch_norm(
+            input, self.running_mean, self.running_var, self.weight, self.bias, uses_batch, momentum, self.eps
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Every channel of (N, C) or (N, C, L) to mean 0 and variance 1 over the batch, then times weight plus bias.
+
+    momentum: how far the running statistics move; None for their mean over all batches. In eval() they are used.
+    """
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """As BatchNorm1d, of (N, C, H, W)."""
+
+    ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """As BatchNorm1d, of (N, C, D, H, W)."""
+
+    ranks = (5,)
+
+
+class _InstanceNorm(_Tracking):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input(input)
+        unbatched = input.ndim == self.ranks[0]
+        channel_axis = input.ndim - self.ranks[0]
+        if self.affine and input.shape[channel_axis] != self.num_features:
+            raise ArgumentError(
+                f"expected input's size at dim={channel_axis} to match num_features ({self.num_features}), but got: "
+                f"{input.shape[channel_axis]}."
+            )
+        result = F.instance_norm(
+            input.unsqueeze(0) if unbatched else input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return result.squeeze(0) if unbatched else result
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Every channel of every sample, (N, C, L) or (C, L), to mean 0 and variance 1."""
+
+    ranks = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """As InstanceNorm1d, of (N, C, H, W) or (C, H, W)."""
+
+    ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """As InstanceNorm1d, of (N, C, D, H, W) or (C, D, H, W)."""
+
+    ranks = (4, 5)

@@ -1,0 +1,89 @@
+"""Vectors of words and other classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..creation import arange, empty
+from ..errors import ShapeError
+from ..graph.node import grad_mode
+from ..tensor import Tensor
+from ..tensor_math import where
+from . import functional as F
+from . import init
+from .functional.linear import padding_row
+from .module import Module
+from .parameter import Parameter
+
+
+class Embedding(Module):
+    """Rows of weight (num_embeddings, embedding_dim) at integer positions (...): (..., embedding_dim).
+
+    The weight starts normal; the row padding_idx starts as zeros and gets no gradient. The gradient is dense, and the
+    same in every run.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = padding_row(padding_idx, num_embeddings)
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
+        if _weight is None:
+            self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype), not _freeze)
+            self.reset_parameters()
+        elif list(_weight.shape) != [num_embeddings, embedding_dim]:
+            raise ShapeError("Shape of weight does not match num_embeddings and embedding_dim")
+        else:
+            self.weight = Parameter(_weight, not _freeze)
+
+    def reset_parameters(self) -> None:
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            is_padding = (arange(self.num_embeddings, device=self.weight.device) == self.padding_idx).unsqueeze(1)
+            with grad_mode(False):
+                self.weight.copy_(where(is_padding, 0.0, self.weight))
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> Embedding:
+        """With the rows of a given matrix."""
+        if embeddings.ndim != 2:
+            raise ShapeError("Embeddings parameter is expected to be 2-dimensional")
+        rows, columns = embeddings.shape
+        return cls(rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+        )
+
+    def extra_repr(self) -> str:
+        parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
+        defaults = {"padding_idx": None, "max_norm": None, "norm_type": 2, "scale_grad_by_freq": False, "sparse": False}
+        parts += [f"{name}={getattr(self, name)}" for name, d in defaults.items() if getattr(self, name) != d]
+        return ", ".join(parts)

@@ -1,0 +1,36 @@
+"""What modules and their functions raise, each also the built-in exception that PyTorch raises in the same place."""
+
+from __future__ import annotations
+
+from ..errors import ShadergradError
+
+
+class ModuleError(ShadergradError, RuntimeError):
+    """A module that is used in a way it cannot be."""
+
+
+class StateDictError(ModuleError):
+    """A state dict that does not fit the module."""
+
+
+class ModuleTypeError(ModuleError, TypeError):
+    """Something else where a parameter, a buffer or a module is expected."""
+
+
+class ModuleAttributeError(ModuleError, AttributeError):
+    """A name that a module does not have."""
+
+
+class ModuleKeyError(ModuleError, KeyError):
+    """A name that a module cannot take."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would put quotes around
+
+
+class ArgumentError(ShadergradError, ValueError):
+    """An argument whose value makes no sense."""
+
+
+class ReductionError(ArgumentError):
+    """A reduction that is none of mean, sum, none."""

@@ -1,0 +1,140 @@
+"""Losses of classes: from logits, and from log-probabilities."""
+
+from __future__ import annotations
+
+from ...dtypes import DType
+from ...errors import DTypeError, ShapeError
+from ...tensor import Tensor
+from ...tensor_math import where
+from ...tensor_shape import _select
+from ..errors import ArgumentError
+from .reduction import check_reduction, reduced
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The negative log-probability of the target class, from logits of any size.
+
+    input: (N, C), (C,) or (N, C, d1, ...). target: class indices, integers, shape of input without C; or probabilities
+    of the classes, floating, shape of input. weight (C,): of each class; the mean is divided by the weights of the
+    targets. Positions where the target is ignore_index do not count. label_smoothing: the share of every target that
+    is spread evenly over the classes (Szegedy et al., 2015).
+    """
+    check_reduction(reduction)
+    if input.ndim == 0:
+        raise ShapeError("[cross_entropy] input must have at least one dimension, the classes.")
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ArgumentError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    axis = 0 if input.ndim == 1 else 1
+    _check_weight(weight, input.shape[axis])
+    if target.shape == input.shape:
+        if not target.is_floating_point():
+            raise DTypeError(
+                f"Expected floating point type for target with class probabilities, got {target.dtype.name}"
+            )
+        return _of_probabilities(input.log_softmax(axis), target, weight, axis, reduction, label_smoothing)
+    return _of_classes(input, input.log_softmax(axis), target, weight, axis, ignore_index, reduction, label_smoothing)
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    """As cross_entropy, from log-probabilities and class indices."""
+    check_reduction(reduction)
+    if input.ndim == 0:
+        raise ShapeError("[nll_loss] input must have at least one dimension, the classes.")
+    axis = 0 if input.ndim == 1 else 1
+    _check_weight(weight, input.shape[axis])
+    return _of_classes(input, input, target, weight, axis, ignore_index, reduction, 0.0)
+
+
+def _check_weight(weight: Tensor | None, classes: int) -> None:
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise ShapeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"shape: {list(weight.shape)}"
+        )
+
+
+def _check_target(input: Tensor, target: Tensor, dtype: DType) -> Tensor:
+    """The target, of the shape of input without its classes."""
+    if dtype.category != 1:
+        raise DTypeError(
+            f"expected target dtype to be Long or Byte, but got {dtype.name}. Hint: class indices are integers, and class "
+            "probabilities have the shape of the input."
+        )
+    if input.ndim == 1:
+        if target.numel() != 1 or target.ndim > 1:
+            raise ShapeError(f"For 1D input, 1D target must have size 1, but got target size: {target.numel()}")
+        return target.reshape(())
+    expected = [n for a, n in enumerate(input.shape) if a != 1]
+    if list(target.shape) == expected:
+        return target
+    if target.ndim and target.shape[0] != expected[0]:
+        raise ShapeError(
+            f"Expected input batch_size ({expected[0]}) to match target batch_size ({target.shape[0]}). "
+            f"Hint: for input {tuple(input.shape)} the target is of size {expected}, not {list(target.shape)}."
+        )
+    raise ShapeError(f"Expected target size {expected}, got {list(target.shape)}")
+
+
+def _of_classes(
+    input: Tensor,
+    log_probabilities: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    axis: int,
+    ignore_index: int,
+    reduction: str,
+    smoothing: float,
+) -> Tensor:
+    target = _check_target(input, target, target.dtype)
+    counted = target != ignore_index
+    classes = where(counted, target, 0)
+    loss = -log_probabilities.gather(axis, classes.unsqueeze(axis)).squeeze(axis)
+    share = counted.to(dtype=input.dtype)
+    if weight is not None:
+        of_target = _select(weight, 0, classes)
+        loss, share = loss * of_target, share * of_target
+    if smoothing:
+        loss = loss * (1.0 - smoothing) + _spread(log_probabilities, weight, axis) * (smoothing / input.shape[axis])
+    loss = where(counted, loss, 0.0)
+    return loss.sum() / share.sum() if reduction == "mean" else reduced(loss, reduction)
+
+
+def _spread(log_probabilities: Tensor, weight: Tensor | None, axis: int) -> Tensor:
+    """Minus the sum over classes, weighted."""
+    return -(log_probabilities if weight is None else log_probabilities * _along(weight, axis, log_probabilities)).sum(
+        axis
+    )
+
+
+def _along(weight: Tensor, axis: int, like: Tensor) -> Tensor:
+    return weight.reshape(*(-1 if a == axis else 1 for a in range(like.ndim)))
+
+
+def _of_probabilities(
+    log_probabilities: Tensor, target: Tensor, weight: Tensor | None, axis: int, reduction: str, smoothing: float
+) -> Tensor:
+    classes = log_probabilities.shape[axis]
+    if smoothing:
+        target = target * (1.0 - smoothing) + smoothing / classes
+    if weight is not None:
+        target = target * _along(weight, axis, target)
+    loss = -(log_probabilities * target).sum(axis)
+    return reduced(loss, reduction)
+
+
+__all__ = ["cross_entropy", "nll_loss"]

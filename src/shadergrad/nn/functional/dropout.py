@@ -1,0 +1,83 @@
+"""Dropout: elements, or whole channels, set to zero at random.
+
+The masks come from the default generator of the input's device: the same after the same manual_seed, on every device,
+and drawn anew each time a compiled step runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...creation import rand
+from ...errors import ShapeError
+from ...tensor import Tensor
+from ...tensor_math import where
+from ..errors import ArgumentError
+
+SELU_FLOOR = -1.7580993408473766  # what selu tends to below
+
+
+def check_probability(p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ArgumentError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _kept(input: Tensor, shape: Sequence[int], p: float) -> Tensor:
+    return rand(*shape, device=input.device) >= p
+
+
+def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
+    return input._update_in_place(result, "dropout_") if inplace else result
+
+
+def _dropped(input: Tensor, shape: Sequence[int], p: float, training: bool, inplace: bool) -> Tensor:
+    """Zero where a mask of `shape` says so, the rest scaled by 1 / (1 - p)."""
+    check_probability(p)
+    if not training or p == 0.0:
+        return input
+    if p == 1.0:
+        return _placed(input, input * 0.0, inplace)
+    kept = _kept(input, shape, p)
+    return _placed(input, where(kept, input * (1.0 / (1.0 - p)), 0.0), inplace)
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Each element 0 with probability p, else scaled by 1 / (1 - p) (Srivastava et al., 2014)."""
+    return _dropped(input, input.shape, p, training, inplace)
+
+
+def _channels(input: Tensor, spatial: int, what: str) -> tuple[int, ...]:
+    """The shape of a mask for (N, C, *spatial) or (C, *spatial)."""
+    if input.ndim not in (spatial + 1, spatial + 2):
+        raise ShapeError(
+            f"[{what}] Expected {spatial + 1}D or {spatial + 2}D input, but received a {input.ndim}D input."
+        )
+    return (*input.shape[: input.ndim - spatial], *(1,) * spatial)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels of (N, C, L) or (C, L)."""
+    return _dropped(input, _channels(input, 1, "dropout1d"), p, training, inplace)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels of (N, C, H, W) or (C, H, W)."""
+    return _dropped(input, _channels(input, 2, "dropout2d"), p, training, inplace)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    return _dropped(input, _channels(input, 3, "dropout3d"), p, training, inplace)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout to the floor of selu, then scaled so that mean and variance stay (Klambauer et al., 2017)."""
+    check_probability(p)
+    if not training or p == 0.0:
+        return input
+    if p == 1.0:
+        return _placed(input, input * 0.0, inplace)
+    scale = 1.0 / math.sqrt((SELU_FLOOR**2 * p + 1.0) * (1.0 - p))
+    kept = where(_kept(input, input.shape, p), input, SELU_FLOOR)
+    return _placed(input, kept * scale - scale * SELU_FLOOR * p, inplace)

@@ -1,0 +1,135 @@
+"""Linear and bilinear maps, looking rows up, and moving elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...creation import arange
+from ...dtypes import int32
+from ...errors import DTypeError, IndexRangeError, ShapeError
+from ...graph.node import grad_mode
+from ...tensor import Tensor
+from ...tensor_math import check_axis, where
+from ...tensor_shape import _select
+from .distance import vector_norm
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input (..., n_in) @ weight (n_out, n_in) transposed + bias (n_out,)."""
+    if input.ndim == 0 or input.shape[-1] != weight.shape[-1]:
+        raise ShapeError(
+            f"[linear] cannot contract: input is {tuple(input.shape)}, weight is {tuple(weight.shape)} (n_out, n_in). "
+            f"Hint: Linear({weight.shape[-1]}, {weight.shape[0]}) takes {weight.shape[-1]} features, the input has {input.shape[-1] if input.ndim else 'none'}."
+        )
+    result = input @ weight.t()
+    return result if bias is None else result + bias
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """out[..., k] = input1 (..., n1) @ weight[k] (n_out, n1, n2) @ input2 (..., n2) + bias[k]."""
+    n_out, n1, n2 = weight.shape
+    for number, (x, n) in enumerate(((input1, n1), (input2, n2)), 1):
+        if x.shape[-1] != n:
+            raise ShapeError(
+                f"bilinear(): input{number} size does not match weight size: got {x.shape[-1]} but expected {n}"
+            )
+    if input1.shape[:-1] != input2.shape[:-1]:
+        raise ShapeError(
+            f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and {list(input2.shape)}"
+        )
+    left = input1.reshape(-1, n1) @ weight.permute(1, 0, 2).reshape(n1, n_out * n2)
+    right = input2.reshape(-1, 1, n2)
+    result = (left.reshape(-1, n_out, n2) * right).sum(-1).reshape(*input1.shape[:-1], n_out)
+    return result if bias is None else result + bias
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of weight (n, d) at the positions `input` (...): (..., d).
+
+    padding_idx: this row gets no gradient. max_norm: rows that are looked up and longer are shortened, in place.
+    scale_grad_by_freq: gradients are divided by how often a row is looked up. The gradient is dense: sparse is ignored.
+    """
+    if input.dtype.category != 1:
+        raise DTypeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{input.dtype.name} instead (while checking arguments for embedding)"
+        )
+    rows = weight.shape[0]
+    padding_idx = padding_row(padding_idx, rows)
+    if max_norm is not None:
+        with grad_mode(False):
+            length = vector_norm(weight, norm_type, 1, keepdim=True)
+            too_long = (length > max_norm) & (_counts(input, rows).unsqueeze(1) > 0)
+            weight.copy_(where(too_long, weight * (max_norm / (length + 1e-7)), weight))
+    result = _select(weight, 0, input)
+    if scale_grad_by_freq:
+        often = _select(_counts(input, rows), 0, input).unsqueeze(-1).to(dtype=result.dtype)
+        result = result.detach() + (result - result.detach()) / often
+    if padding_idx is not None:
+        result = where((input == padding_idx).unsqueeze(-1), result.detach(), result)
+    return result
+
+
+def padding_row(padding_idx: int | None, rows: int) -> int | None:
+    """A padding index counted from the start."""
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise IndexRangeError("Padding_idx must be within num_embeddings")
+    return None if padding_idx is None else padding_idx % rows
+
+
+def _counts(index: Tensor, size: int) -> Tensor:
+    """How often each position below `size` occurs."""
+    flat = index.detach().reshape(-1)
+    ones = (flat == flat).to(dtype=int32)
+    return (
+        (ones[:1] * 0).expand(size).scatter_add(0, flat, ones)
+        if flat.numel()
+        else arange(size, device=index.device) * 0
+    )
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """(...) of classes to (..., num_classes) of 0 and 1. Without num_classes the values are read, to find the largest;
+    with it a class that is none gives a row of zeros."""
+    if tensor.dtype.category != 1:
+        raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if num_classes == -1:
+        if tensor.numel() == 0:
+            raise ShapeError("Can not infer total number of classes from empty tensor.")
+        num_classes = int(tensor.max().item()) + 1
+    elif num_classes < 1:
+        raise ShapeError("num_classes should be positive")
+    return (tensor.unsqueeze(-1) == arange(num_classes, dtype=tensor.dtype, device=tensor.device)).to(
+        dtype=tensor.dtype
+    )
+
+
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """One axis as several; one size may be -1."""
+    axis = check_axis(dim, input.ndim, "unflatten")
+    sizes, size = list(sizes), input.shape[axis]
+    known = math.prod(n for n in sizes if n != -1)
+    if sizes.count(-1) == 1 and known and size % known == 0:
+        sizes[sizes.index(-1)] = size // known
+    if -1 in sizes or math.prod(sizes) != size:
+        raise ShapeError(
+            f"unflatten: Provided sizes {sizes} don't multiply up to the size of dim {dim} ({size}) in the input tensor"
+        )
+    return input.reshape(*input.shape[:axis], *sizes, *input.shape[axis + 1 :])
+
+
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """(N, C, ...): the channels of `groups` groups taken in turns."""
+    if input.ndim < 3 or input.shape[1] % groups:
+        raise ShapeError(f"[channel_shuffle] {groups} groups of the channels of {tuple(input.shape)}, axis 1.")
+    n, channels, *rest = input.shape
+    return input.reshape(n, groups, channels // groups, *rest).transpose(1, 2).reshape(n, channels, *rest)

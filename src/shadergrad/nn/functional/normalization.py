@@ -1,0 +1,161 @@
+"""Normalisation over a batch, a layer, groups of channels or single images.
+
+All compute mean and variance in two passes (the variance of what is centred), which the compiler fuses by rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...errors import ShapeError
+from ...graph.node import grad_mode
+from ...tensor import Tensor
+from ..errors import ArgumentError
+
+
+def _normalized(x: Tensor, axes: Sequence[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """(x - mean) / sqrt(var + eps), mean, var, the last two with their axes kept."""
+    mean = x.mean(axes, keepdim=True)
+    centred = x - mean
+    var = (centred * centred).mean(axes, keepdim=True)
+    return centred * (var + eps).rsqrt(), mean, var
+
+
+def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
+    """x * weight + bias, both of `shape`."""
+    if weight is not None:
+        x = x * weight.reshape(*shape)
+    return x if bias is None else x + bias.reshape(*shape)
+
+
+def _check_values(size: Sequence[int]) -> None:
+    if size[0] * math.prod(size[2:]) == 1:
+        raise ArgumentError(f"Expected more than 1 value per channel when training, got input size {list(size)}")
+
+
+def _track(running: Tensor | None, value: Tensor, momentum: float | Tensor) -> None:
+    """running = (1 - momentum) running + momentum value, in place."""
+    if running is not None:
+        with grad_mode(False):
+            value = value.detach().reshape(*running.shape).to(dtype=running.dtype)
+            running.copy_(running * (1.0 - momentum) + value * momentum)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float | Tensor = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Every channel, axis 1, to mean 0 and variance 1 over all other axes (Ioffe and Szegedy, 2015).
+
+    training: statistics of this input, which also move the running ones, in place. Else: the running ones are used.
+    """
+    channels = input.shape[1] if input.ndim > 1 else 0
+    named = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    for name, tensor in named.items():
+        if tensor is not None and tensor.numel() != channels:
+            raise ShapeError(f"{name} should contain {channels} elements not {tensor.numel()}")
+    if eps < 0.0 or (training and eps <= 0.0):
+        need = "positive during training" if training else "non-negative"
+        raise ArgumentError(f"batch_norm eps must be {need}, but got {eps}")
+    shape = (1, channels, *(1,) * (input.ndim - 2))
+    if not training:
+        if running_mean is None or running_var is None:
+            raise ArgumentError("Expected running_mean and running_var to be defined when training=False")
+        scale = (running_var + eps).rsqrt().reshape(*shape)
+        return _affine((input - running_mean.reshape(*shape)) * scale, weight, bias, shape)
+    _check_values(input.shape)
+    axes = (0, *range(2, input.ndim))
+    result, mean, var = _normalized(input, axes, eps)
+    count = input.numel() // channels if channels else 0
+    _track(running_mean, mean, momentum)
+    _track(running_var, var * (count / max(count - 1, 1)), momentum)
+    return _affine(result, weight, bias, shape)
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Every channel of every sample, (N, C, ...), to mean 0 and variance 1 (Ulyanov et al., 2016)."""
+    shape = (1, input.shape[1], *(1,) * (input.ndim - 2))
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    count = math.prod(input.shape[2:])
+    if count == 1:
+        raise ArgumentError(f"Expected more than 1 spatial element when training, got input size {input.size()}")
+    result, mean, var = _normalized(input, tuple(range(2, input.ndim)), eps)
+    _track(running_mean, mean.mean(0), momentum)
+    _track(running_var, var.mean(0) * (count / max(count - 1, 1)), momentum)
+    return _affine(result, weight, bias, shape)
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Groups of channels of every sample, (N, C, ...), to mean 0 and variance 1 (Wu and He, 2018)."""
+    if input.ndim < 2:
+        raise ShapeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
+    n, channels = input.shape[:2]
+    if num_groups <= 0 or channels % num_groups:
+        raise ShapeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={num_groups}"
+        )
+    _check_values([n * channels // num_groups, num_groups, *input.shape[2:]])
+    result, _, _ = _normalized(input.reshape(n, num_groups, -1), (2,), eps)
+    return _affine(result.reshape(input.shape), weight, bias, (1, channels, *(1,) * (input.ndim - 2)))
+
+
+def _trailing(input: Tensor, normalized_shape: Sequence[int], star: str, **tensors: Tensor | None) -> tuple[int, ...]:
+    """The trailing axes that are normalised, after checks."""
+    wanted = list(normalized_shape)
+    if list(input.shape[input.ndim - len(wanted) :]) != wanted or len(wanted) > input.ndim:
+        raise ShapeError(
+            f"Given normalized_shape={wanted}, expected input with shape [*{star}{', '.join(map(str, wanted))}], but got "
+            f"input of size{list(input.shape)}"
+        )
+    for name, tensor in tensors.items():
+        if tensor is not None and list(tensor.shape) != wanted:
+            raise ShapeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(tensor.shape)} "
+                f"and normalized_shape = {wanted}"
+            )
+    return tuple(range(input.ndim - len(wanted), input.ndim))
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """The trailing axes, of normalized_shape, to mean 0 and variance 1 (Ba et al., 2016)."""
+    axes = _trailing(input, normalized_shape, ", ", weight=weight, bias=bias)
+    result, _, _ = _normalized(input, axes, eps)
+    return _affine(result, weight, bias, normalized_shape)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """The trailing axes, of normalized_shape, to mean square 1 (Zhang and Sennrich, 2019). eps: the dtype's by default."""
+    axes = _trailing(input, normalized_shape, "", weight=weight)
+    small = float(np.finfo(input.dtype.numpy).eps) if eps is None else eps
+    result = input * ((input * input).mean(axes, keepdim=True) + small).rsqrt()
+    return _affine(result, weight, None, normalized_shape)

@@ -1,0 +1,36 @@
+"""How the losses of elements become one number."""
+
+from __future__ import annotations
+
+from ...errors import ShapeError
+from ...tensor import Tensor
+from ..errors import ReductionError
+
+
+def check_reduction(reduction: str, also: tuple[str, ...] = ()) -> None:
+    if reduction not in ("none", "mean", "sum", *also):
+        raise ReductionError(f"{reduction} is not a valid value for reduction. Known: none, mean, sum.")
+
+
+def reduced(loss: Tensor, reduction: str) -> Tensor:
+    """The losses, their sum or their mean."""
+    check_reduction(reduction)
+    return loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean()
+
+
+def weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    """As reduced, of losses times weights; the mean is divided by the sum of the weights."""
+    if weight is None:
+        return reduced(loss, reduction)
+    if weight.shape != loss.shape:
+        raise ShapeError("Weights and input must have the same size.")
+    total = reduced(loss * weight, "sum" if reduction == "mean" else reduction)
+    return total / weight.sum() if reduction == "mean" else total
+
+
+def check_same(what: str, input: Tensor, target: Tensor) -> None:
+    if input.shape != target.shape:
+        raise ShapeError(
+            f"[{what}] input is {tuple(input.shape)}, target is {tuple(target.shape)}. "
+            "Hint: reshape one; broadcasting here is mostly a mistake."
+        )

@@ -1,0 +1,292 @@
+"""The base of networks: a tree of modules with parameters and buffers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from .. import trace
+from ..errors import CompileError
+from ..tensor import Tensor
+from ..trace import current
+from . import placement, state
+from .errors import ModuleAttributeError, ModuleError, ModuleKeyError, ModuleTypeError
+from .hooks import HookMethods, HookTables
+from .parameter import Parameter
+from .tree import ModuleTree
+
+M = TypeVar("M", bound="Module")
+
+
+class Module(ModuleTree, HookMethods):
+    """Assign parameters and modules as attributes; write `forward`; call the module.
+
+    A compiled step depends on what it saw of a module: its tensors, submodules, hooks, plain attributes (numbers,
+    strings, tuples) and the training flag. Changing one of these from outside captures the step anew; an attribute that
+    forward itself sets is set when the step is captured, and not again.
+    """
+
+    training: bool
+    _non_persistent_buffers_set: set[str]
+
+    def __init__(self) -> None:
+        own = self.__dict__
+        own["_parameters"] = OrderedDict()
+        own["_buffers"] = OrderedDict()
+        own["_non_persistent_buffers_set"] = set()
+        own["_modules"] = OrderedDict()
+        own["_hooks"] = HookTables(_changed)
+        own["_training"] = True
+
+    # -- attributes
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if "_parameters" not in own:
+            what = "parameters" if isinstance(value, Parameter) else "module" if isinstance(value, Module) else ""
+            if what:
+                raise ModuleAttributeError(
+                    f"cannot assign {what} before Module.__init__() call. Hint: call super().__init__() first."
+                )
+            object.__setattr__(self, name, value)
+            return
+        _changed()
+        if name == "training":
+            if current.trace is not None:
+                current.trace.on_attribute(self, "_training", self._training)
+            own["_training"] = value
+        elif isinstance(value, Parameter):
+            self._forget(name, self._buffers, self._modules)
+            self.register_parameter(name, value)
+        elif name in self._parameters:
+            if value is not None:
+                raise ModuleTypeError(
+                    f"cannot assign '{type(value).__name__}' as parameter '{name}' (nn.Parameter or None expected)"
+                )
+            self._parameters[name] = None
+        elif isinstance(value, Module):
+            self._forget(name, self._buffers, self._parameters)
+            self._modules[name] = value
+        elif name in self._modules:
+            if value is not None:
+                raise ModuleTypeError(
+                    f"cannot assign '{type(value).__name__}' as child module '{name}' (nn.Module or None expected)"
+                )
+            self._modules[name] = value  # type: ignore[assignment]
+        elif name in self._buffers:
+            self._set_buffer(name, value)
+        else:
+            if current.trace is not None:  # the step's own doing: no reason to capture it anew
+                own.setdefault("_unguarded", set()).add(name)
+            object.__setattr__(self, name, value)
+
+    def _forget(self, name: str, *tables: dict[str, Any]) -> None:
+        for table in (self.__dict__, *tables):
+            table.pop(name, None)
+        self._non_persistent_buffers_set.discard(name)
+
+    def _set_buffer(self, name: str, value: Any) -> None:
+        if value is not None and not isinstance(value, Tensor):
+            raise ModuleTypeError(
+                f"cannot assign '{type(value).__name__}' as buffer '{name}' (shadergrad.Tensor or None expected)"
+            )
+        old = self._buffers[name]
+        if current.trace is None:
+            self._buffers[name] = value
+        elif old is None or value is None or (old.shape, old.dtype) != (value.shape, value.dtype):
+            raise CompileError(f"a compiled step cannot give buffer '{name}' another shape or dtype.")
+        else:  # the replayed step must find the buffer where it was
+            old._assign(value.detach()._node)
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        if "_parameters" in own:
+            for table in (own["_parameters"], own["_buffers"], own["_modules"]):
+                if name in table:
+                    self._guard()
+                    return table[name]
+            if name == "training":
+                if current.trace is not None:
+                    current.trace.on_attribute(self, "_training", self._training)
+                return self._training
+        raise ModuleAttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        _changed()
+        for table in (self._parameters, self._buffers, self._modules):
+            if name in table:
+                del table[name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        names = {*super().__dir__(), *self._parameters, *self._buffers, *self._modules, "training"}
+        return sorted(n for n in names if not n[0].isdigit())
+
+    def _guard(self) -> None:
+        """Tell a capture that it depends on this module."""
+        if current.trace is not None and (id(self), "_settings") not in current.trace.attributes:
+            current.trace.on_attribute(self, "_settings", self._settings)
+
+    @property
+    def _settings(self) -> tuple[Any, ...]:
+        """What a compiled step may have seen of this module, the training flag apart."""
+        passed = {"_training", *self.__dict__.get("_unguarded", ())}
+        plain = tuple((k, v) for k, v in self.__dict__.items() if k not in passed and _is_plain(v))
+        tables = (self._parameters, self._buffers, self._modules)
+        return (*plain, *((k, id(v)) for table in tables for k, v in table.items()), self._hooks.ids())
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        self._check_name("parameter", name, self._parameters)
+        if param is not None:
+            if not isinstance(param, Parameter):
+                raise ModuleTypeError(
+                    f"cannot assign '{type(param).__name__}' object to parameter '{name}' (nn.Parameter or None required)"
+                )
+            if not param.is_leaf:
+                raise ModuleError(
+                    f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
+                    f"express '{name}' as a function of another Tensor, compute the value in the forward() method."
+                )
+        self._parameters[name] = param
+        _changed()
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """A tensor that is state but not trained; in the state_dict if persistent. Change it in place."""
+        self._check_name("buffer", name, self._buffers)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise ModuleTypeError(
+                f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (shadergrad Tensor or None required)"
+            )
+        self._buffers[name] = tensor
+        (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
+        _changed()
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        if not isinstance(module, Module) and module is not None:
+            raise ModuleTypeError(f"{type(module).__name__} is not a Module subclass")
+        self._check_name("module", name, self._modules)
+        self._modules[name] = module  # type: ignore[assignment]
+        _changed()
+
+    register_module = add_module
+
+    def _check_name(self, what: str, name: Any, table: Mapping[str, Any]) -> None:
+        if "_parameters" not in self.__dict__:
+            raise ModuleAttributeError(
+                f"cannot assign {what} before Module.__init__() call. Hint: call super().__init__() first."
+            )
+        if not isinstance(name, str):
+            raise ModuleTypeError(f"{what} name should be a string. Got {type(name).__name__}")
+        if "." in name:
+            raise ModuleKeyError(f'{what} name can\'t contain "."' + (f", got: {name}" if what == "module" else ""))
+        if name == "":
+            raise ModuleKeyError(f'{what} name can\'t be empty string ""')
+        if name not in table and hasattr(self, name):
+            raise ModuleKeyError(f"attribute '{name}' already exists")
+
+    # -- the call
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._guard()
+        return self._hooks.call(self, args, kwargs) if self._hooks else self.forward(*args, **kwargs)
+
+    # -- modes
+
+    def train(self: M, mode: bool = True) -> M:
+        if not isinstance(mode, bool):
+            raise ModuleError("training mode is expected to be boolean")
+        self.training = mode
+        for child in self.children():
+            child.train(mode)
+        return self
+
+    def eval(self: M) -> M:
+        return self.train(False)
+
+    def requires_grad_(self: M, requires_grad: bool = True) -> M:
+        for p in self.parameters():
+            p.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for p in self.parameters():
+            if set_to_none:
+                p.grad = None
+            elif p.grad is not None:
+                p.grad = p.grad.detach() * 0
+
+    # -- devices and dtypes
+
+    def to(self: M, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> M:
+        """Move all parameters and buffers, in place: to('webgpu'), to(sg.float64), to(tensor). A dtype is for the
+        floating ones."""
+        placement.move(self, args, device, dtype)
+        _changed()
+        return self
+
+    def cpu(self: M) -> M:
+        return self.to("cpu")
+
+    def double(self: M) -> M:
+        return self.to(dtype="float64")
+
+    def float(self: M) -> M:
+        return self.to(dtype="float32")
+
+    # -- state
+
+    def state_dict(
+        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Tensor]:
+        """Names to values of parameters and persistent buffers (sharing memory with them)."""
+        found = state.state_dict(self, prefix, keep_vars)
+        if destination is None:
+            return found
+        destination.update(found)
+        return destination
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> state.IncompatibleKeys:
+        """Copy values in: tensors, PyTorch's tensors or arrays. Shapes must match, with strict the names too.
+
+        assign: put the given tensors themselves in place. Raises StateDictError, and then nothing has changed.
+        """
+        return state.load_state_dict(self, state_dict, strict, assign)
+
+    # -- printing
+
+    def extra_repr(self) -> str:
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        children = [f"({name}): " + repr(child).replace("\n", "\n  ") for name, child in self._modules.items()]
+        lines = (extra.split("\n") if extra else []) + children
+        if not lines:
+            return f"{self._get_name()}()"
+        if not children and len(lines) == 1:
+            return f"{self._get_name()}({extra})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+def _changed() -> None:
+    """Something changed that a compiled step may depend on."""
+    if current.trace is None:
+        trace.changes += 1
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether two values compare to one truth."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)

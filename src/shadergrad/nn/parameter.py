@@ -1,0 +1,20 @@
+"""The tensors that modules register and optimizers train."""
+
+from __future__ import annotations
+
+from ..tensor import Tensor
+
+
+class Parameter(Tensor):
+    """A tensor that modules register and optimizers train."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
+        self._adopt(data.detach()._node)
+        self._hold(self._node)
+        if requires_grad:
+            self.requires_grad_()
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()

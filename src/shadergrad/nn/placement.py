@@ -1,0 +1,37 @@
+"""Moving a module to another device or dtype, in place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..dtypes import DType, parse_dtype
+from ..tensor import Tensor, _is_dtype_name
+from .errors import ModuleTypeError
+
+if TYPE_CHECKING:
+    from .module import Module
+
+
+def move(module: Module, args: tuple[Any, ...], device: Any, dtype: Any) -> None:
+    """As Tensor.to(*args), of all parameters and buffers; a dtype is for the floating ones."""
+    for arg in args:
+        if isinstance(arg, Tensor):
+            device, dtype = arg.device, arg.dtype
+        elif isinstance(arg, str) and not _is_dtype_name(arg):
+            device = arg
+        elif isinstance(arg, DType) or not isinstance(arg, bool):
+            dtype = arg
+    kind = None if dtype is None else parse_dtype(dtype)
+    if kind is not None and not kind.is_floating_point:
+        raise ModuleTypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={kind!r}")
+    for _, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        wanted = kind if tensor.is_floating_point() else None
+        moved = tensor.detach().to(device=device, dtype=wanted)
+        gradient = None if tensor._grad is None else tensor._grad.detach().to(device=device, dtype=wanted)
+        requires_grad = tensor.requires_grad
+        tensor._hold(moved._node)
+        if requires_grad:
+            tensor.requires_grad_()
+        tensor._grad = gradient
+    for part in module.modules():
+        part.__dict__["_moves"] = part.__dict__.get("_moves", 0) + 1  # a compiled step that used it is captured anew

@@ -1,0 +1,267 @@
+"""Recurrent networks, composed over the steps of time: RNN, LSTM (Hochreiter and Schmidhuber, 1997), GRU (Cho et al., 2014).
+
+The inputs of all steps are projected in one product; each step then is one product with the state and elementwise work.
+Parameters have PyTorch's names and order of gates.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ..creation import empty, zeros
+from ..errors import ShapeError
+from ..tensor import Tensor
+from ..tensor_shape import cat, stack
+from . import functional as F
+from . import init
+from .errors import ArgumentError, ModuleTypeError
+from .joint import unbind
+from .module import Module
+from .parameter import Parameter
+
+State = tuple[Tensor, ...]  # (h,), or (h, c) of an LSTM
+Step = Callable[[Tensor, Tensor, State], State]  # of the projected input, the projected h, and the state
+
+
+def rnn_step(function: Callable[[Tensor], Tensor]) -> Step:
+    return lambda x, h, state: (function(x + h),)
+
+
+def lstm_step(x: Tensor, h: Tensor, state: State) -> State:
+    """Gates in the order input, forget, cell, output."""
+    i, f, g, o = (x + h).chunk(4, -1)
+    c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def gru_step(x: Tensor, h: Tensor, state: State) -> State:
+    """Gates in the order reset, update, new."""
+    (xr, xz, xn), (hr, hz, hn) = x.chunk(3, -1), h.chunk(3, -1)
+    z = (xz + hz).sigmoid()
+    new = (xn + (xr + hr).sigmoid() * hn).tanh()
+    return (new + z * (state[0] - new),)
+
+
+STEPS: dict[str, tuple[int, Step]] = {  # by PyTorch's mode: the number of gates, and a step
+    "RNN_TANH": (1, rnn_step(Tensor.tanh)),
+    "RNN_RELU": (1, rnn_step(Tensor.relu)),
+    "LSTM": (4, lstm_step),
+    "GRU": (3, gru_step),
+}
+
+
+def _uniform(module: Module, hidden_size: int) -> None:
+    bound = 1.0 / math.sqrt(hidden_size) if hidden_size else 0.0
+    for p in module.parameters():
+        init.uniform_(p, -bound, bound)
+
+
+class RNNBase(Module):
+    """What RNN, LSTM and GRU share; see RNN for the shapes."""
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self._check_arguments()
+        gates = STEPS[mode][0] * hidden_size
+        state = proj_size or hidden_size
+        for layer in range(num_layers):
+            width = input_size if layer == 0 else state * self._directions
+            for suffix in self._suffixes(layer):
+                shapes = {"weight_ih": (gates, width), "weight_hh": (gates, state)}
+                if bias:
+                    shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
+                if proj_size:
+                    shapes["weight_hr"] = (proj_size, hidden_size)
+                for name, shape in shapes.items():
+                    self.register_parameter(name + suffix, Parameter(empty(*shape, device=device, dtype=dtype)))
+        self.reset_parameters()
+
+    def _check_arguments(self) -> None:
+        if not isinstance(self.input_size, int):
+            raise ModuleTypeError(f"input_size should be of type int, got: {type(self.input_size).__name__}")
+        if not isinstance(self.hidden_size, int):
+            raise ModuleTypeError(f"hidden_size should be of type int, got: {type(self.hidden_size).__name__}")
+        if not 0 <= self.dropout <= 1:
+            raise ArgumentError(
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+            )
+        if self.dropout > 0 and self.num_layers == 1:
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers "
+                f"greater than 1, but got dropout={self.dropout} and num_layers={self.num_layers}",
+                stacklevel=4,
+            )
+        for name in ("input_size", "hidden_size", "num_layers"):
+            if getattr(self, name) <= 0:
+                raise ArgumentError(f"{name} must be greater than zero")
+        if self.proj_size < 0:
+            raise ArgumentError("proj_size should be a positive integer or zero to disable projections")
+        if self.proj_size >= self.hidden_size:
+            raise ArgumentError("proj_size has to be smaller than hidden_size")
+
+    @property
+    def _directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    def _suffixes(self, layer: int) -> list[str]:
+        return [f"_l{layer}", f"_l{layer}_reverse"][: self._directions]
+
+    def reset_parameters(self) -> None:
+        _uniform(self, self.hidden_size)
+
+    def flatten_parameters(self) -> None:
+        """Nothing: for programs that call it."""
+
+    # -- forward
+
+    def _run(self, input: Tensor, states: State) -> tuple[Tensor, State]:
+        """input (T, N, width) and states (layers * directions, N, size) to the output and the last states."""
+        finals: list[State] = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction, suffix in enumerate(self._suffixes(layer)):
+                first = tuple(s[layer * self._directions + direction] for s in states)
+                output, last = self._scan(input, first, suffix, backwards=direction == 1)
+                outputs.append(output)
+                finals.append(last)
+            input = outputs[0] if len(outputs) == 1 else cat(outputs, -1)
+            if self.dropout and layer < self.num_layers - 1:
+                input = F.dropout(input, self.dropout, self.training)
+        return input, tuple(stack(list(parts)) for parts in zip(*finals, strict=True))
+
+    def _scan(self, input: Tensor, state: State, suffix: str, backwards: bool) -> tuple[Tensor, State]:
+        """One layer in one direction over all times."""
+        step = STEPS[self.mode][1]
+        get = self._parameters.get
+        weight_hh, bias_hh, weight_hr = (get(name + suffix) for name in ("weight_hh", "bias_hh", "weight_hr"))
+        assert weight_hh is not None
+        projected = F.linear(input, getattr(self, "weight_ih" + suffix), get("bias_ih" + suffix))
+        outputs = []
+        for x in (reversed if backwards else iter)(unbind(projected)):
+            state = step(x, F.linear(state[0], weight_hh, bias_hh), state)
+            if weight_hr is not None:
+                state = (F.linear(state[0], weight_hr), *state[1:])
+            outputs.append(state[0])
+        return stack(outputs[::-1] if backwards else outputs), state
+
+    def _forward(self, input: Tensor, states: State | None, n_states: int) -> tuple[Tensor, State]:
+        name = type(self).__name__
+        if input.ndim not in (2, 3):
+            raise ArgumentError(f"{name}: Expected input to be 2D or 3D, got {input.ndim}D instead")
+        batched = input.ndim == 3
+        for s in states or ():
+            if s.ndim != input.ndim:
+                kind = "batched 3-D" if batched else "unbatched 2-D"
+                raise ShapeError(f"For {kind} input, hx should also be {input.ndim}-D but got {s.ndim}-D tensor")
+        if input.shape[-1] != self.input_size:
+            raise ShapeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}"
+            )
+        if not batched:
+            input, states = input.unsqueeze(1), None if states is None else tuple(s.unsqueeze(1) for s in states)
+        elif self.batch_first:
+            input = input.transpose(0, 1)
+        sizes = (self.proj_size or self.hidden_size, self.hidden_size)[:n_states]
+        shapes = [(self.num_layers * self._directions, input.shape[1], size) for size in sizes]
+        if states is None:
+            states = tuple(zeros(*shape, dtype=input.dtype, device=input.device) for shape in shapes)
+        for k, (s, shape) in enumerate(zip(states, shapes, strict=True)):
+            if tuple(s.shape) != shape:
+                raise ShapeError(f"Expected hidden{f'[{k}]' if n_states > 1 else ''} size {shape}, got {list(s.shape)}")
+        output, finals = self._run(input, states)
+        if not batched:
+            return output.squeeze(1), tuple(s.squeeze(1) for s in finals)
+        return (output.transpose(0, 1) if self.batch_first else output), finals
+
+    def extra_repr(self) -> str:
+        parts = [f"{self.input_size}, {self.hidden_size}"]
+        if self.proj_size:
+            parts.append(f"proj_size={self.proj_size}")
+        if self.num_layers != 1:
+            parts.append(f"num_layers={self.num_layers}")
+        defaults = {"bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
+        parts += [f"{name}={getattr(self, name)}" for name, d in defaults.items() if getattr(self, name) != d]
+        return ", ".join(parts)
+
+
+class RNN(RNNBase):
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu, over a sequence.
+
+    input (T, N, input_size), (N, T, input_size) with batch_first, or (T, input_size); h of the start
+    (num_layers * directions, N, hidden_size), zeros by default. Gives the outputs of the last layer at all times,
+    directions side by side, and h of all layers at the end. dropout: between layers.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            raise ArgumentError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        mode = f"RNN_{nonlinearity.upper()}"
+        super().__init__(
+            mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+        )
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        output, finals = self._forward(input, None if hx is None else (hx,), 1)
+        return output, finals[0]
+
+
+class LSTM(RNNBase):
+    """Long short-term memory; shapes as RNN, with a pair (h, c) of states. proj_size: h is projected to this size."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", *args, **kwargs)
+
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        output, (h, c) = self._forward(input, None if hx is None else tuple(hx), 2)
+        return output, (h, c)
+
+
+class GRU(RNNBase):
+    """Gated recurrent units; shapes as RNN."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ArgumentError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        super().__init__("GRU", *args, **kwargs)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        output, finals = self._forward(input, None if hx is None else (hx,), 1)
+        return output, finals[0]

@@ -1,0 +1,112 @@
+"""One step of a recurrent network; see recurrent.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..creation import empty, zeros
+from ..errors import ShapeError
+from ..tensor import Tensor
+from . import functional as F
+from .errors import ArgumentError
+from .module import Module
+from .parameter import Parameter
+from .recurrent import STEPS, State, _uniform
+
+
+class RNNCellBase(Module):
+    """What the cells share: weight_ih (gates, input_size), weight_hh (gates, hidden_size), bias_ih and bias_hh."""
+
+    bias_ih: Parameter | None
+    bias_hh: Parameter | None
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        gates = num_chunks * hidden_size
+        self.weight_ih = Parameter(empty(gates, input_size, device=device, dtype=dtype))
+        self.weight_hh = Parameter(empty(gates, hidden_size, device=device, dtype=dtype))
+        for name in ("bias_ih", "bias_hh"):
+            self.register_parameter(name, Parameter(empty(gates, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        _uniform(self, self.hidden_size)
+
+    def _step(self, mode: str, input: Tensor, state: State | None, n_states: int) -> State:
+        name = type(self).__name__
+        if input.ndim not in (1, 2):
+            raise ArgumentError(f"{name}: Expected input to be 1D or 2D, got {input.ndim}D instead")
+        for s in state or ():
+            if s.ndim not in (1, 2):
+                raise ArgumentError(f"{name}: Expected hidden to be 1D or 2D, got {s.ndim}D instead")
+        if input.shape[-1] != self.input_size:
+            raise ShapeError(f"input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}")
+        batched = input.ndim == 2
+        if not batched:
+            input, state = input.unsqueeze(0), None if state is None else tuple(s.unsqueeze(0) for s in state)
+        if state is None:
+            state = (zeros(input.shape[0], self.hidden_size, dtype=input.dtype, device=input.device),) * n_states
+        for s in state:
+            if tuple(s.shape) != (input.shape[0], self.hidden_size):
+                raise ShapeError(f"[{name}] hidden is {tuple(s.shape)}, expected {(input.shape[0], self.hidden_size)}.")
+        x = F.linear(input, self.weight_ih, self.bias_ih)
+        result = STEPS[mode][1](x, F.linear(state[0], self.weight_hh, self.bias_hh), state)
+        return result if batched else tuple(s.squeeze(0) for s in result)
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        if not self.bias:
+            text += f", bias={self.bias}"
+        nonlinearity = self.__dict__.get("nonlinearity", "tanh")
+        return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
+
+
+class RNNCell(RNNCellBase):
+    """input (N, input_size) and h (N, hidden_size) to the next h."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        if nonlinearity not in ("tanh", "relu"):
+            raise ArgumentError(f"Unknown nonlinearity: {nonlinearity}")
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        return self._step(f"RNN_{self.nonlinearity.upper()}", input, None if hx is None else (hx,), 1)[0]
+
+
+class LSTMCell(RNNCellBase):
+    """input (N, input_size) and (h, c) to the next (h, c)."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        h, c = self._step("LSTM", input, None if hx is None else tuple(hx), 2)
+        return h, c
+
+
+class GRUCell(RNNCellBase):
+    """input (N, input_size) and h (N, hidden_size) to the next h."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        return self._step("GRU", input, None if hx is None else (hx,), 1)[0]

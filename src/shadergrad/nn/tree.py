@@ -1,0 +1,118 @@
+"""The tree that modules form: what is in it, by dotted names."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..tensor import Tensor
+from .errors import ModuleAttributeError
+from .parameter import Parameter
+
+if TYPE_CHECKING:
+    from .module import Module
+
+M = TypeVar("M", bound="ModuleTree")
+
+
+class ModuleTree:
+    """The half of Module that walks."""
+
+    _parameters: OrderedDict[str, Parameter | None]
+    _buffers: OrderedDict[str, Tensor | None]
+    _modules: OrderedDict[str, Module]
+
+    def children(self) -> Iterator[Module]:
+        for _, child in self.named_children():
+            yield child
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Each direct child once."""
+        seen: set[int] = set()
+        for name, child in self._modules.items():
+            if child is not None and id(child) not in seen:
+                seen.add(id(child))
+                yield name, child
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all below it, with dotted names."""
+        seen = set() if memo is None else memo
+        this: Any = self
+        if remove_duplicate:
+            if this in seen:
+                return
+            seen.add(this)
+        yield prefix, this
+        for name, child in self._modules.items():
+            if child is not None:
+                yield from child.named_modules(seen, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        for _, module in self.named_modules():
+            yield module
+
+    def _named(self, table: str, prefix: str, recurse: bool, unique: bool) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        for path, module in self.named_modules(None, prefix, unique) if recurse else [(prefix, self)]:
+            for name, value in getattr(module, table).items():
+                if value is not None and not (unique and id(value) in seen):
+                    seen.add(id(value))
+                    yield (f"{path}.{name}" if path else name), value
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Each parameter once, with its dotted name."""
+        return self._named("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        for _, p in self.named_parameters(recurse=recurse):
+            yield p
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Each buffer once, with its dotted name."""
+        return self._named("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def get_submodule(self, target: str) -> Any:
+        """The module of a dotted name."""
+        found: Any = self
+        for name in target.split(".") if target else ():
+            if not hasattr(found, name):
+                raise ModuleAttributeError(f"{type(found).__name__} has no attribute `{name}`")
+            found = getattr(found, name)
+            if not isinstance(found, ModuleTree):
+                raise ModuleAttributeError(f"`{name}` is not an nn.Module")
+        return found
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter of a dotted name."""
+        return self._get(target, "_parameters", "an nn.Parameter")
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer of a dotted name."""
+        return self._get(target, "_buffers", "a buffer")
+
+    def _get(self, target: str, table: str, what: str) -> Any:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise ModuleAttributeError(f"{type(module).__name__} has no attribute `{name}`")
+        if getattr(module, table).get(name) is None:
+            raise ModuleAttributeError(f"`{name}` is not {what}")
+        return getattr(module, table)[name]
+
+    def apply(self: M, fn: Callable[[Any], Any]) -> M:
+        """fn of every module, children first."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self

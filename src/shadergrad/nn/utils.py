@@ -1,0 +1,125 @@
+"""Help for training loops: gradients kept small, and parameters as one vector. As torch.nn.utils.
+
+Nothing here waits for the device, unless `error_if_nonfinite` asks for it; all of it works inside a compiled step.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..autograd import no_grad
+from ..creation import zeros
+from ..errors import CompileError, ShadergradError
+from ..tensor import Tensor
+from ..tensor_math import where
+from ..tensor_shape import cat
+from ..trace import current
+
+
+class NonFiniteError(ShadergradError, RuntimeError):
+    """Gradients that are infinite or NaN."""
+
+
+class VectorError(ShadergradError, TypeError):
+    """What is no vector, or parameters that cannot become one."""
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale all gradients, in place, so that together they have a norm of at most max_norm; returns the norm before.
+
+    The norm is that of all gradients as one vector: 2, 1, any p, or math.inf for the largest entry. It stays on the
+    device, and nothing waits for it. error_if_nonfinite: raise NonFiniteError instead of scaling by inf or NaN; that
+    reads the norm, so it cannot be used inside a compiled step. foreach: taken, and without effect.
+    """
+    if isinstance(parameters, Iterator):
+        parameters = list(parameters)
+        if not parameters:
+            warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
+    gradients = _gradients(parameters)
+    with no_grad():
+        norm = _norm(gradients, float(norm_type))
+        if error_if_nonfinite:
+            if current.trace is not None:
+                raise CompileError(
+                    "clip_grad_norm_(error_if_nonfinite=True) reads the norm, which a compiled step cannot do. "
+                    "Hint: return the norm from the step and look at it there."
+                )
+            if not math.isfinite(norm.item()):
+                raise NonFiniteError(
+                    f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so it "
+                    "cannot be clipped. To disable this error and scale the gradients by the non-finite norm anyway, "
+                    "set `error_if_nonfinite=False`"
+                )
+        factor = float(max_norm) / (norm + 1e-6)
+        factor = where(factor > 1.0, 1.0, factor)  # NaN stays NaN
+        for g in gradients:
+            g.mul_(factor.to(g.device, g.dtype))
+    return norm
+
+
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """Limit every entry of the gradients, in place, to [-clip_value, clip_value]. foreach: without effect."""
+    with no_grad():
+        for g in _gradients(parameters):
+            g.copy_(g.clamp(-float(clip_value), float(clip_value)))
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    found = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    return [p.grad for p in found if p.grad is not None]
+
+
+def _norm(tensors: list[Tensor], p: float) -> Tensor:
+    """The p-norm of tensors as one vector, on the device of the first."""
+    if not tensors:
+        return zeros()
+    first = tensors[0]
+    parts = [_part(t, p).to(first.device, first.dtype) for t in tensors]
+    join = Tensor.add if not math.isinf(p) else Tensor.maximum if p > 0 else Tensor.minimum
+    total = functools.reduce(join, parts)
+    if math.isinf(p) or p in (0.0, 1.0):
+        return total
+    return total.sqrt() if p == 2.0 else total.pow(1.0 / p)
+
+
+def _part(x: Tensor, p: float) -> Tensor:
+    """What a tensor adds to a p-norm, before the root."""
+    if math.isinf(p):
+        return x.abs().amax() if p > 0 else x.abs().amin()
+    if p == 0.0:  # PyTorch counts the tensors that are not 0
+        return (x != 0).any().to(dtype=x.dtype)
+    if p == 1.0:
+        return x.abs().sum()
+    return (x * x).sum() if p == 2.0 else x.abs().pow(p).sum()
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters, one behind the other, as a vector."""
+    return cat([p.reshape(-1) for p in _on_one_device(parameters)])
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Give the parameters the values in a vector, in the order of parameters_to_vector."""
+    if not isinstance(vec, Tensor):
+        raise VectorError(f"expected shadergrad.Tensor, but got: {type(vec).__name__}")
+    offset = 0
+    for p in _on_one_device(parameters):
+        p.data = vec[offset : offset + p.numel()].reshape(p.shape)
+        offset += p.numel()
+
+
+def _on_one_device(parameters: Iterable[Tensor]) -> list[Tensor]:
+    found: list[Any] = list(parameters)
+    if len({p.device for p in found}) > 1:
+        raise VectorError("Found two parameters on different devices, this is currently not supported.")
+    return found

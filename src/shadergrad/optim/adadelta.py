@@ -1,0 +1,48 @@
+"""Adadelta."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Unpack
+
+from ..tensor import Tensor
+from .optimizer import Implementation, Optimizer, OptimizerError, ParamGroup
+
+
+class Adadelta(Optimizer):
+    """Zeiler, 2012: steps as large as past steps, relative to past gradients."""
+
+    slots = ("square_avg", "acc_delta")
+    scalars = ("step",)
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+        **implementation: Unpack[Implementation],
+    ) -> None:
+        super().__init__(
+            params,
+            {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize},
+            implementation,
+        )
+
+    def check(self, group: ParamGroup) -> None:
+        if not 0.0 <= group["rho"] <= 1.0:
+            raise OptimizerError(f"Invalid rho value: {group['rho']}")
+        super().check(group)
+
+    def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
+        if group["weight_decay"]:
+            gradient = gradient + p * group["weight_decay"]
+        rho, eps = group["rho"], group["eps"]
+        square, moved = state["square_avg"], state["acc_delta"]
+        square.copy_(square * rho + gradient * gradient * (1.0 - rho))
+        change = (moved + eps).sqrt() / (square + eps).sqrt() * gradient
+        moved.copy_(moved * rho + change * change * (1.0 - rho))
+        p.copy_(p - change * group.rate(p))

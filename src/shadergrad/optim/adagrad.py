@@ -1,0 +1,54 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Unpack
+
+from ..tensor import Tensor
+from .optimizer import Implementation, Optimizer, ParamGroup
+
+
+class Adagrad(Optimizer):
+    """Duchi et al., 2011: every element's rate falls with the sum of its squared gradients."""
+
+    slots = ("sum",)
+    scalars = ("step",)
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+        *,
+        maximize: bool = False,
+        **implementation: Unpack[Implementation],
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "lr_decay": lr_decay,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "initial_accumulator_value": initial_accumulator_value,
+                "maximize": maximize,
+            },
+            implementation,
+        )
+
+    def start_of(self, name: str, group: ParamGroup) -> float:
+        return group["initial_accumulator_value"] if name == "sum" else 0.0
+
+    def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
+        rate = group.rate(p)
+        if group["weight_decay"]:
+            gradient = gradient + p * group["weight_decay"]
+        if group["lr_decay"]:
+            rate = rate / (1.0 + (state["step"] - 1.0) * group["lr_decay"])
+        total = state["sum"]
+        total.copy_(total + gradient * gradient)
+        p.copy_(p - gradient / (total.sqrt() + group["eps"]) * rate)

@@ -1,0 +1,315 @@
+"""L-BFGS, with a line search that satisfies the strong Wolfe conditions.
+
+Its course depends on losses, so every iteration waits for the device a few times; it cannot be part of a compiled step
+(what the closure does can be one). Directions and history stay on the device. Reference: torch.optim.LBFGS, minFunc.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..creation import zeros
+from ..errors import CompileError
+from ..graph.node import grad_mode
+from ..tensor import Tensor, flush
+from ..tensor_shape import cat, stack
+from ..trace import current
+from .optimizer import Optimizer, OptimizerError, ParamGroup, as_array
+
+LISTS = ("old_dirs", "old_stps", "ro")  # the state's names, as PyTorch's
+TENSORS = ("d", "H_diag", "prev_flat_grad")
+NUMBERS = ("func_evals", "n_iter", "t", "prev_loss")
+
+
+class LBFGS(Optimizer):
+    """Nocedal, 1980: directions from the last `history_size` changes of parameters and gradients. One group only.
+
+    line_search_fn: None takes steps of length lr; 'strong_wolfe' searches along each direction.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "max_iter": max_iter,
+                "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+                "tolerance_grad": tolerance_grad,
+                "tolerance_change": tolerance_change,
+                "history_size": history_size,
+                "line_search_fn": line_search_fn,
+            },
+        )
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if self.param_groups:
+            raise OptimizerError("LBFGS doesn't support per-parameter options (parameter groups)")
+        super().add_param_group(param_group)
+
+    def check(self, group: ParamGroup) -> None:
+        super().check(group)
+        if group["line_search_fn"] not in (None, "strong_wolfe"):
+            raise OptimizerError("only 'strong_wolfe' is supported")
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Up to max_iter iterations; returns the loss before the first.
+
+        closure: clears the gradients, computes the loss, calls backward() and returns the loss. It runs many times.
+        """
+        if current.trace is not None:
+            raise CompileError(
+                "LBFGS.step() reads losses to decide how to go on, which a compiled step cannot do. "
+                "Hint: call it outside; its closure may call a compiled function."
+            )
+        if closure is None:
+            raise OptimizerError("LBFGS.step() needs a closure that computes the loss again and returns it.")
+        self._opt_called = True
+        with grad_mode(False):
+            return self._minimise(closure)
+
+    # -- the iteration; all vectors are flat: the parameters one behind the other
+
+    def _minimise(self, closure: Callable[[], Any]) -> Any:
+        group = self.param_groups[0]
+        state = self.state[id(group["params"][0])]
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+        first = self._loss(closure)
+        gradient = self._gradient()
+        loss, steepest = numbers(first, gradient.abs().max())
+        evaluations = 1
+        state["func_evals"] += 1
+        if steepest <= group["tolerance_grad"]:
+            return first
+        for iteration in range(1, group["max_iter"] + 1):
+            state["n_iter"] += 1
+            self._turn(state, gradient, group["history_size"])
+            state["prev_flat_grad"], state["prev_loss"] = gradient, loss
+            direction = state["d"]
+            slope, longest, total = numbers(gradient.dot(direction), direction.abs().max(), gradient.abs().sum())
+            state["t"] = length = (min(1.0, 1.0 / total) if state["n_iter"] == 1 else 1.0) * group["lr"]
+            if slope > -group["tolerance_change"]:
+                break
+            origin = [p.detach() for p in group["params"]]
+            if group["line_search_fn"] is not None:
+                along = partial(self._trial, closure, origin, direction)
+                start = Trial(0.0, loss, slope, steepest, gradient)
+                found, count = strong_wolfe(along, start, length, longest, group["max_eval"] - evaluations)
+                state["t"] = length = found.length
+                loss, steepest, gradient = found.loss, found.steepest, found.gradient
+                self._move(origin, length, direction)
+            else:
+                self._move(origin, length, direction)
+                count = 0
+                if iteration != group["max_iter"]:  # the last one's loss nobody would use
+                    value = self._loss(closure)
+                    gradient = self._gradient()
+                    loss, steepest = numbers(value, gradient.abs().max())
+                    count = 1
+            evaluations += count
+            state["func_evals"] += count
+            if (
+                evaluations >= group["max_eval"]
+                or steepest <= group["tolerance_grad"]
+                or longest * abs(length) <= group["tolerance_change"]
+                or abs(loss - state["prev_loss"]) < group["tolerance_change"]
+            ):
+                break
+        flush()
+        return first
+
+    def _turn(self, state: dict[str, Any], gradient: Tensor, history: int) -> None:
+        """The next direction: the gradient times the inverse Hessian that the history implies (two loops over it)."""
+        if state["n_iter"] == 1:
+            state.update(d=-gradient, old_dirs=[], old_stps=[], ro=[], H_diag=scalar(1.0, gradient))
+            return
+        changes, steps, weights = (state[name] for name in LISTS)
+        y = gradient - state["prev_flat_grad"]
+        s = state["d"] * scalar(state["t"], gradient)
+        curvature, length = y.dot(s), y.dot(y)
+        if numbers(curvature)[0] > 1e-10:
+            if len(changes) == history:
+                for values in (changes, steps, weights):
+                    values.pop(0)
+            changes.append(y)
+            steps.append(s)
+            weights.append(1.0 / curvature)
+            state["H_diag"] = curvature / length
+        q = -gradient
+        along: list[Tensor] = []
+        for y, s, weight in reversed(list(zip(changes, steps, weights, strict=True))):
+            along.append(s.dot(q) * weight)
+            q = q - y * along[-1]
+            flush()  # every round is the same small program, whatever the length of the history
+        direction = q * state["H_diag"]
+        for y, s, weight, a in zip(changes, steps, weights, reversed(along), strict=True):
+            direction = direction + s * (a - y.dot(direction) * weight)
+            flush()
+        state["d"] = direction
+
+    def _trial(self, closure: Callable[[], Any], origin: list[Tensor], direction: Tensor, length: float) -> Trial:
+        self._move(origin, length, direction)
+        value = self._loss(closure)
+        gradient = self._gradient()
+        loss, slope, steepest = numbers(value, gradient.dot(direction), gradient.abs().max())
+        return Trial(length, loss, slope, steepest, gradient)
+
+    def _loss(self, closure: Callable[[], Any]) -> Tensor:
+        with grad_mode(True):
+            loss = closure()
+        return loss.detach() if isinstance(loss, Tensor) else scalar(float(loss), self.param_groups[0]["params"][0])
+
+    def _gradient(self) -> Tensor:
+        pieces = []
+        for p in self.param_groups[0]["params"]:
+            grad = p.grad
+            pieces.append(zeros(p.numel(), dtype=p.dtype, device=p.device) if grad is None else grad.reshape(-1))
+        return cat(pieces)
+
+    def _move(self, origin: list[Tensor], length: float, direction: Tensor) -> None:
+        """Put the parameters at origin + length * direction."""
+        step = direction * scalar(length, direction)
+        offset = 0
+        for p, before in zip(self.param_groups[0]["params"], origin, strict=True):
+            p.copy_(before + step[offset : offset + p.numel()].reshape(p.shape))
+            offset += p.numel()
+
+    # -- saving
+
+    def load_state(self, p: Tensor, number: int, saved: dict[str, Any] | None, group: ParamGroup) -> None:
+        def tensor(value: Any) -> Tensor:
+            return Tensor(as_array(value), dtype=p.dtype, device=p.device)
+
+        state: dict[str, Any] = {}
+        for name, value in (saved or {}).items():
+            if name in LISTS:
+                state[name] = [tensor(v) for v in value]
+            elif name in TENSORS:
+                state[name] = tensor(value)
+            elif name in NUMBERS:
+                state[name] = float(value) if name in ("t", "prev_loss") else int(value)
+        self.state[id(p)] = state
+
+
+def numbers(*values: Tensor) -> list[float]:
+    """The values of tensors of one element, in one reading."""
+    return stack([v.reshape(()).to(dtype=values[-1].dtype) for v in values]).tolist()
+
+
+def scalar(value: float, like: Tensor) -> Tensor:
+    """A number as an input of the program that reads it: another number is not another program."""
+    return Tensor(np.array(value), dtype=like.dtype, device=like.device)
+
+
+# ---------------------------------------------------------------------------------- the line search
+
+
+class Trial(NamedTuple):
+    """A point on the line: its distance, the loss there, its slope along the line, the gradient and its largest entry."""
+
+    length: float
+    loss: float
+    slope: float
+    steepest: float
+    gradient: Tensor
+
+
+def strong_wolfe(
+    trial: Callable[[float], Trial],
+    start: Trial,
+    length: float,
+    longest: float,
+    max_ls: int = 25,
+    c1: float = 1e-4,
+    c2: float = 0.9,
+    tolerance_change: float = 1e-9,
+) -> tuple[Trial, int]:
+    """A point with enough decrease (c1) and a slope flat enough (c2), and how many points were tried.
+
+    length: the first one to try. longest: the largest entry of the direction. Nocedal and Wright, 2006, algorithms
+    3.5 and 3.6; ported from https://github.com/torch/optim/blob/master/lswolfe.lua by way of PyTorch.
+    """
+
+    def is_flat(point: Trial) -> bool:
+        return abs(point.slope) <= -c2 * start.slope
+
+    def is_too_high(point: Trial) -> bool:
+        return point.loss > start.loss + c1 * point.length * start.slope
+
+    # widen the step until a good point lies within
+    new, before = trial(length), start
+    count, round_ = 1, 0
+    bracket: list[Trial] = []
+    while round_ < max_ls:
+        if is_too_high(new) or (round_ > 1 and new.loss >= before.loss):
+            bracket = [before, new]
+            break
+        if is_flat(new):
+            return new, count
+        if new.slope >= 0:
+            bracket = [before, new]
+            break
+        reach = (new.length + 0.01 * (new.length - before.length), new.length * 10)
+        length = cubic_minimum(before, new, reach)
+        before, new = new, trial(length)
+        count += 1
+        round_ += 1
+    if round_ == max_ls:
+        bracket = [start, new]
+
+    # narrow it down; of equal losses, the first of the bracket counts as the lower
+    no_progress = False
+    low = 0 if bracket[0].loss <= bracket[1].loss else 1
+    while round_ < max_ls:
+        left, right = sorted(point.length for point in bracket)
+        if (right - left) * longest < tolerance_change:
+            break
+        length = cubic_minimum(bracket[0], bracket[1])
+        margin = 0.1 * (right - left)
+        near = min(right - length, length - left) < margin
+        if near and (no_progress or length >= right or length <= left):
+            length = right - margin if abs(length - right) < abs(length - left) else left + margin
+            near = False
+        no_progress = near
+        new = trial(length)
+        count += 1
+        round_ += 1
+        if is_too_high(new) or new.loss >= bracket[low].loss:
+            bracket[1 - low] = new
+            low = 0 if bracket[0].loss <= bracket[1].loss else 1
+        else:
+            if is_flat(new):
+                return new, count
+            if new.slope * (bracket[1 - low].length - bracket[low].length) >= 0:
+                bracket[1 - low] = bracket[low]
+            bracket[low] = new
+    return bracket[low], count
+
+
+def cubic_minimum(a: Trial, b: Trial, bounds: tuple[float, float] | None = None) -> float:
+    """Where the cubic through two points with these slopes is least, within bounds (by default between them)."""
+    if a.length > b.length:
+        a, b = b, a
+    low, high = bounds or (a.length, b.length)
+    try:
+        d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.length - b.length)
+        d2 = math.sqrt(d1 * d1 - a.slope * b.slope)
+        least = b.length - (b.length - a.length) * ((b.slope + d2 - d1) / (b.slope - a.slope + 2 * d2))
+    except (ValueError, ZeroDivisionError, OverflowError):  # no minimum
+        return (low + high) / 2.0
+    return min(max(least, low), high) if math.isfinite(least) else (low + high) / 2.0

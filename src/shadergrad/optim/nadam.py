@@ -1,0 +1,68 @@
+"""NAdam: Adam with Nesterov momentum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Unpack
+
+from ..tensor import Tensor
+from .adam import decayed, moments
+from .optimizer import Implementation, Optimizer, ParamGroup
+
+
+class NAdam(Optimizer):
+    """Dozat, 2016, with momentum that grows over the steps: mu(t) = beta1 * (1 - 0.96 ** (t * momentum_decay) / 2)."""
+
+    slots = ("exp_avg", "exp_avg_sq")
+    scalars = ("step", "mu_product")
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+        **implementation: Unpack[Implementation],
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": tuple(betas),
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "momentum_decay": momentum_decay,
+                "decoupled_weight_decay": decoupled_weight_decay,
+                "maximize": maximize,
+            },
+            implementation,
+        )
+
+    def start_of(self, name: str, group: ParamGroup) -> float:
+        return 1.0 if name == "mu_product" else 0.0
+
+    def advance(self, state: dict[str, Tensor], group: ParamGroup) -> None:
+        super().advance(state, group)
+        state["mu_product"].mul_(momentum_at(state["step"], group))
+
+    def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
+        rate, step, product = group.rate(p), state["step"], state["mu_product"]
+        value, gradient = decayed(p, gradient, rate, group)
+        _, beta2 = moments(p, gradient, state, group)
+        now, after = momentum_at(step, group), momentum_at(step + 1, group)
+        of_gradient = rate * (1.0 - now) / (1.0 - product)
+        of_mean = rate * after / (1.0 - product * after)
+        denominator = (state["exp_avg_sq"] / beta2.bias_correction(step)).sqrt() + group["eps"]
+        p.copy_(value - (gradient * of_gradient + state["exp_avg"] * of_mean) / denominator)
+
+
+def momentum_at(step: Tensor, group: ParamGroup) -> Tensor:
+    """mu(step), on the device."""
+    fading = (step * (group["momentum_decay"] * math.log(0.96))).exp()
+    return (1.0 - fading * 0.5) * group.momentum(step).value

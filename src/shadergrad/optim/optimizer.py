@@ -1,0 +1,380 @@
+"""What all optimizers share: parameter groups, state, and their saving.
+
+State is made in the constructor. The learning rate lives on the device, so that changing it compiles nothing; so does
+momentum once a schedule cycles it (`ParamGroup.cycle_momentum`). Other hyperparameters are constants of a compiled
+step, and changing one compiles the step anew. Reference for names, texts and layouts: torch.optim.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, NamedTuple, TypedDict
+
+import numpy as np
+
+from .. import trace
+from ..creation import full
+from ..errors import CompileError, ShadergradError
+from ..graph.node import grad_mode
+from ..tensor import Tensor, flush
+from ..trace import current
+
+
+class OptimizerError(ShadergradError, ValueError, TypeError):
+    """Hyperparameters, parameters or state that do not fit. PyTorch raises ValueError or TypeError."""
+
+
+class Implementation(TypedDict, total=False):
+    """PyTorch's choices of how to compute the same. Taken, and without effect: here every step is one fused program."""
+
+    foreach: bool | None
+    fused: bool | None
+    capturable: bool
+    differentiable: bool
+
+
+LOG_OF_ZERO = -1e4  # finite, and small enough that exp of it is 0
+
+
+class Decay(NamedTuple):
+    """A decay rate b as update rules use it: b, 1 - b, log b. Numbers, or 0-d tensors where b is on the device."""
+
+    value: Any
+    rest: Any
+    log: Any
+
+    @classmethod
+    def of(cls, rate: float) -> Decay:
+        return cls(rate, 1.0 - rate, max(math.log(rate), LOG_OF_ZERO) if rate > 0.0 else LOG_OF_ZERO)
+
+    def bias_correction(self, step: Tensor) -> Tensor:
+        """1 - b ** step, without the cancellation that float32 would suffer at the first steps."""
+        return -(step * self.log).expm1()
+
+
+class ParamGroup(dict):
+    """Parameters with their hyperparameters. Setting `lr` writes it to the device.
+
+    constants: the keys that update rules read as numbers; setting one raises `version`, and compiled steps see it.
+    """
+
+    def __init__(self, items: dict[str, Any], constants: Iterable[str] = (), owner: Optimizer | None = None) -> None:
+        super().__init__(items)
+        self.version = 0
+        self._constants = {"params", *constants} - {"lr"}
+        self._owner = None if owner is None else weakref.ref(owner)
+        self._rates: dict[str, Tensor] = {}
+        self._decays: dict[str, Tensor] = {}
+        self._cycles = False
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if current.trace is not None:
+            raise CompileError(
+                f"setting {key!r} of a parameter group inside a compiled step would happen once, not at every call. "
+                "Hint: set it between the calls; a scheduler's step() belongs there too."
+            )
+        before = self.get(key)
+        super().__setitem__(key, value)
+        if key == "lr":
+            for rate in self._rates.values():
+                rate.write_(np.array(value, rate.dtype.numpy))
+        elif key in self._constants and (key == "params" or before != value):
+            constant = True
+            if self._cycles and key == self._momentum_key:
+                for decay in self._decays.values():
+                    decay.write_(np.array(Decay.of(self._momentum), decay.dtype.numpy))
+                constant = key == "betas" and tuple(before or ())[1:] != tuple(value)[1:]
+            if constant:
+                self._changed()
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        for key, value in dict(*args, **kwargs).items():
+            self[key] = value
+
+    def _changed(self) -> None:
+        """Compiled steps are compiled anew; state that the group now needs is made."""
+        self.version += 1
+        trace.changes += 1
+        owner = None if self._owner is None else self._owner()
+        if owner is not None:
+            owner.make_state(self)
+
+    def rate(self, like: Tensor) -> Tensor:
+        """The learning rate as a 0-d tensor on the device of a parameter, in its dtype."""
+        return _on_device(self._rates, self["lr"], like)
+
+    def has_momentum(self) -> bool:
+        """Whether 'momentum' may be other than 0."""
+        return self._cycles or bool(self["momentum"])
+
+    def momentum(self, like: Tensor) -> Decay:
+        """'momentum', or the first of 'betas': numbers, or on the device of a parameter once it is cycled."""
+        if not self._cycles:
+            return Decay.of(self._momentum)
+        held = _on_device(self._decays, Decay.of(self._momentum), like)
+        return Decay(held[0], held[1], held[2])
+
+    def cycle_momentum(self) -> None:
+        """Keep momentum on the device from now on, so that changing it compiles nothing. Costs the kernels a buffer."""
+        if not self._cycles:
+            self._cycles = True
+            self._changed()
+
+    @property
+    def _momentum_key(self) -> str:
+        return "betas" if "betas" in self else "momentum"
+
+    @property
+    def _momentum(self) -> float:
+        return self["betas"][0] if "betas" in self else self["momentum"]
+
+
+def _on_device(known: dict[str, Tensor], value: Any, like: Tensor) -> Tensor:
+    """The tensor of a hyperparameter on the device of another, in its dtype; made on first use."""
+    key = f"{like.device} {like.dtype.name}"
+    if key not in known:
+        known[key] = Tensor(np.array(value, like.dtype.numpy), dtype=like.dtype, device=like.device)
+    return known[key]
+
+
+NOT_NEGATIVE = {  # PyTorch's words for what may not be negative, nor NaN
+    "lr": "learning rate",
+    "lr_decay": "lr_decay value",
+    "momentum": "momentum value",
+    "weight_decay": "weight_decay value",
+    "initial_accumulator_value": "initial_accumulator_value value",
+    "eps": "epsilon value",
+    "alpha": "alpha value",
+    "momentum_decay": "momentum_decay value",
+}
+
+
+class Optimizer:
+    """Base. A subclass names its state in `slots` (a tensor a parameter) and `scalars` (shared), and writes `update`.
+
+    params: tensors, (name, tensor) pairs, or dicts with 'params' and overriding hyperparameters.
+    """
+
+    slots: ClassVar[tuple[str, ...]] = ()
+    scalars: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self, params: Iterable[Any], defaults: dict[str, Any], implementation: Implementation | None = None
+    ) -> None:
+        for name, value in (implementation or {}).items():
+            if name not in Implementation.__annotations__:
+                raise OptimizerError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{name}'")
+            if name == "differentiable" and value:
+                raise OptimizerError("differentiable=True is not supported: steps are not recorded on the tape.")
+        if isinstance(params, Tensor):
+            raise OptimizerError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got Tensor"
+            )
+        self.defaults = defaults
+        self.param_groups: list[ParamGroup] = []
+        self.state: dict[int, dict[str, Any]] = {}
+        self.version = 0
+        self._opt_called = False  # schedulers warn when they are stepped first
+        groups = list(params)
+        if not groups:
+            raise OptimizerError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Further parameters, with hyperparameters of their own where given. Compiled steps are compiled anew."""
+        if not isinstance(param_group, dict):
+            raise OptimizerError(f"param_group must be a dict, but got {type(param_group)}")
+        if isinstance(param_group["params"], set):
+            raise OptimizerError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
+                "will change between runs. Please use a list instead."
+            )
+        params = [param_group["params"]] if isinstance(param_group["params"], Tensor) else list(param_group["params"])
+        names = [p[0] for p in params if isinstance(p, tuple)]
+        if names and len(names) != len(params):
+            raise OptimizerError("all optimizer params should be with/without names. Some param names are missing")
+        params = [p[1] for p in params] if names else params
+        known = {id(p) for g in self.param_groups for p in g["params"]}
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise OptimizerError(
+                    f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}"
+                )
+            if not p.is_leaf:
+                raise OptimizerError("can't optimize a non-leaf Tensor")
+            if id(p) in known:
+                raise OptimizerError("some parameters appear in more than one parameter group")
+            known.add(id(p))
+        items = {**self.defaults, **param_group, "params": params}
+        if names:
+            items["param_names"] = names
+        made = ParamGroup(items, self.defaults, self)
+        self.check(made)
+        self.param_groups.append(made)
+        self.make_state(made)
+        self.version += 1
+        trace.changes += 1
+
+    def make_state(self, group: ParamGroup) -> None:
+        """The state that the parameters of a group need and do not have."""
+        shared: dict[tuple[str, str], dict[str, Tensor]] = {}
+        for p in group["params"]:
+            have = self.state.get(id(p), {})
+            common = shared.setdefault((str(p.device), p.dtype.name), {})
+            made: dict[str, Any] = {}
+            for name in self.scalars_of(group):
+                if name not in common:
+                    common[name] = have[name] if name in have else self._start(name, group, (), p)
+                made[name] = have.get(name, common[name])
+            for name in self.slots_of(group):
+                made[name] = have[name] if name in have else self._start(name, group, p.shape, p)
+            self.state[id(p)] = {**made, **{k: v for k, v in have.items() if k not in made}}
+        flush()
+
+    def _start(self, name: str, group: ParamGroup, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        return full(shape, self.start_of(name, group), dtype=like.dtype, device=like.device)
+
+    def slots_of(self, group: ParamGroup) -> tuple[str, ...]:
+        """The state that every parameter of a group needs, of its shape."""
+        return self.slots
+
+    def scalars_of(self, group: ParamGroup) -> tuple[str, ...]:
+        """The 0-d state that the parameters of a group share: 'step' counts the steps."""
+        return self.scalars
+
+    def start_of(self, name: str, group: ParamGroup) -> float:
+        """What state is filled with."""
+        return 0.0
+
+    def check(self, group: ParamGroup) -> None:
+        """Raises OptimizerError on hyperparameters that make no sense."""
+        for key, words in NOT_NEGATIVE.items():
+            if key in group and not group[key] >= 0.0:
+                raise OptimizerError(f"Invalid {words}: {group[key]}")
+        for k, beta in enumerate(group.get("betas", ())):
+            if not 0.0 <= beta < 1.0:
+                raise OptimizerError(f"Invalid beta parameter at index {k}: {beta}")
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients (or set them to zero)."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none:
+                    p.grad = None
+                elif p.grad is not None:
+                    p.grad.zero_()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient. Starts the work on the device; does not wait.
+
+        closure: clears the gradients, computes the loss, calls backward() and returns the loss; it runs first, and
+        its loss is returned.
+        """
+        loss = None
+        if closure is not None:
+            with grad_mode(True):
+                loss = closure()
+        self._opt_called = True
+        if current.trace is not None:
+            current.trace.on_attribute(self, "version", self.version)
+        with grad_mode(False):
+            for group in self.param_groups:
+                if current.trace is not None:
+                    current.trace.on_attribute(group, "version", group.version)
+                active = [(p, p.grad) for p in group["params"] if p.grad is not None]
+                self._advance(active, group)
+                for p, gradient in active:
+                    self.update(p, -gradient if group.get("maximize") else gradient, self.state[id(p)], group)
+        flush()
+        return loss
+
+    def _advance(self, active: list[tuple[Tensor, Tensor]], group: ParamGroup) -> None:
+        """Advance the scalars of a group once, however many parameters share them."""
+        names = self.scalars_of(group)
+        if names:
+            states = [self.state[id(p)] for p, _ in active]
+            for state in {id(s[names[0]]): s for s in states}.values():
+                self.advance(state, group)
+
+    def advance(self, state: dict[str, Tensor], group: ParamGroup) -> None:
+        """The next step of the scalars that parameters share, in place."""
+        state["step"].add_(1)
+
+    def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
+        """One parameter's update, in place."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """PyTorch's layout: state by number of the parameter, groups with numbers for parameters."""
+        numbers: dict[int, int] = {}
+        groups = []
+        for group in self.param_groups:
+            for p in group["params"]:
+                numbers[id(p)] = len(numbers)
+            groups.append(
+                {
+                    **{k: v for k, v in group.items() if k != "params"},
+                    "params": [numbers[id(p)] for p in group["params"]],
+                }
+            )
+        state = {numbers[key]: _copied(values) for key, values in self.state.items() if values}
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over hyperparameters and state; raises OptimizerError where the parameters differ."""
+        groups = state_dict["param_groups"]
+        if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
+            raise OptimizerError("loaded state dict has a different number of parameter groups, or parameters in them")
+        loaded = {int(k): v for k, v in state_dict["state"].items()}
+        number = 0
+        for group, saved in zip(self.param_groups, groups, strict=True):
+            for key, value in saved.items():
+                if key != "params":
+                    group[key] = tuple(value) if isinstance(value, list) else value
+            numbered = list(enumerate(group["params"], number))
+            for k, p in sorted(
+                numbered, key=lambda item: item[0] in loaded
+            ):  # shared scalars: what was saved comes last
+                self.load_state(p, k, loaded.get(k), group)
+            number += len(numbered)
+
+    def load_state(self, p: Tensor, number: int, saved: dict[str, Any] | None, group: ParamGroup) -> None:
+        """Take over the state of one parameter; None: none was saved."""
+        for name, tensor in self.state[id(p)].items():
+            if saved is None:
+                tensor.write_(np.full(tuple(tensor.shape), self.start_of(name, group)))
+                continue
+            if name not in saved:
+                raise OptimizerError(f"the state of parameter {number} lacks {name!r}; it has {sorted(saved)}.")
+            array = as_array(saved[name])
+            if array.shape != tuple(tensor.shape):
+                raise OptimizerError(
+                    f"{name!r} of parameter {number} has shape {array.shape}, not {tuple(tensor.shape)}."
+                )
+            tensor.write_(array)
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for k, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {k}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+
+def _copied(value: Any) -> Any:
+    """State with its tensors copied."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict):
+        return {k: _copied(v) for k, v in value.items()}
+    return [_copied(v) for v in value] if isinstance(value, list) else value
+
+
+def as_array(value: Any) -> np.ndarray:
+    """A saved value, a tensor of this library or of another, on the host."""
+    return value.detach().numpy() if isinstance(value, Tensor) else np.asarray(value)

@@ -1,0 +1,75 @@
+"""RAdam: Adam that rectifies the variance of its first steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Unpack
+
+from ..tensor import Tensor
+from ..tensor_math import where
+from .adam import decayed, moments
+from .optimizer import Implementation, Optimizer, ParamGroup
+
+
+class RAdam(Optimizer):
+    """Liu et al., 2020. While the variance cannot be told (rho <= 5), a step of momentum without adaption."""
+
+    slots = ("exp_avg", "exp_avg_sq")
+    scalars = ("step",)
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+        **implementation: Unpack[Implementation],
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": tuple(betas),
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "maximize": maximize,
+                "decoupled_weight_decay": decoupled_weight_decay,
+            },
+            implementation,
+        )
+
+    def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
+        rate, step = group.rate(p), state["step"]
+        value, gradient = decayed(p, gradient, rate, group)
+        beta1, beta2 = moments(p, gradient, state, group)
+        change = state["exp_avg"] * (rate / beta1.bias_correction(step))
+        limit = 2.0 / beta2.rest - 1.0
+        if limit > 5.0:  # else rho never exceeds 5
+            correction = beta2.bias_correction(step)
+            rho = length(step, beta2.log, limit, correction)
+            known = rho > 5.0
+            rho = where(known, rho, 6.0)  # so that no root of a negative number is taken
+            rectified = (
+                (rho - 4.0) * (rho - 2.0) * (limit / ((limit - 4.0) * (limit - 2.0))) / rho * correction
+            ).sqrt()
+            change = change * where(known, rectified / (state["exp_avg_sq"].sqrt() + group["eps"]), 1.0)
+        p.copy_(value - change)
+
+
+def length(step: Tensor, log_beta: float, limit: float, correction: Tensor) -> Tensor:
+    """rho = limit - 2 t b**t / (1 - b**t), the length of the moving average that approximates the exponential one.
+
+    Both terms are near 2000 at first and rho is near t, so that float32 would keep three digits, and rho may fall on
+    the wrong side of 5. With y = -t log b: t b**t / (1 - b**t) = t / (exp(y) - 1), whose series in y takes the large
+    term out; what is left of it is a constant, computed here in float64. Exact to 1e-12 where y < 1/2.
+    """
+    y = step * -log_beta
+    z = y * y
+    series = 1.0 - y * (1 / 6 - z * (1 / 360 - z * (1 / 15120 - z * (1 / 604800 - z * (1 / 23950080)))))
+    early = step * series + (limit + 2.0 / log_beta)
+    late = limit - step * 2.0 * (1.0 - correction) / correction
+    return where(y < 0.5, early, late)

@@ -1,0 +1,64 @@
+"""RMSprop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Unpack
+
+from ..tensor import Tensor
+from .optimizer import Decay, Implementation, Optimizer, ParamGroup
+
+
+class RMSprop(Optimizer):
+    """Hinton's lecture 6e, 2012; centered: by the variance of the gradient (Graves, 2013)."""
+
+    slots = ("square_avg",)
+    scalars = ("step",)
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        centered: bool = False,
+        *,
+        maximize: bool = False,
+        **implementation: Unpack[Implementation],
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "alpha": alpha,
+                "eps": eps,
+                "centered": centered,
+                "weight_decay": weight_decay,
+                "maximize": maximize,
+            },
+            implementation,
+        )
+
+    def slots_of(self, group: ParamGroup) -> tuple[str, ...]:
+        momentum = ("momentum_buffer",) if group.has_momentum() else ()
+        return (*self.slots, *momentum, *(("grad_avg",) if group["centered"] else ()))
+
+    def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
+        if group["weight_decay"]:
+            gradient = gradient + p * group["weight_decay"]
+        alpha = Decay.of(group["alpha"])
+        square = state["square_avg"]
+        square.copy_(square * alpha.value + gradient * gradient * alpha.rest)
+        spread = square
+        if group["centered"]:
+            mean = state["grad_avg"]
+            mean.copy_(mean + (gradient - mean) * alpha.rest)
+            spread = square - mean * mean
+        change = gradient / (spread.sqrt() + group["eps"])
+        if group.has_momentum():
+            average = state["momentum_buffer"]
+            change = average.copy_(average * group.momentum(p).value + change)
+        p.copy_(p - change * group.rate(p))

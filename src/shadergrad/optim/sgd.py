@@ -1,0 +1,65 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Unpack
+
+from ..tensor import Tensor
+from ..tensor_math import where
+from .optimizer import Implementation, Optimizer, OptimizerError, ParamGroup
+
+
+class SGD(Optimizer):
+    """p -= lr * b, where b = momentum * b + (1 - dampening) * (gradient + weight_decay * p).
+
+    nesterov: use gradient + momentum * b instead (Sutskever et al., 2013). As torch.optim.SGD.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        **implementation: Unpack[Implementation],
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "dampening": dampening,
+                "weight_decay": weight_decay,
+                "nesterov": nesterov,
+                "maximize": maximize,
+            },
+            implementation,
+        )
+
+    def check(self, group: ParamGroup) -> None:
+        super().check(group)
+        if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
+            raise OptimizerError("Nesterov momentum requires a momentum and zero dampening")
+
+    def slots_of(self, group: ParamGroup) -> tuple[str, ...]:
+        return ("momentum_buffer",) if group.has_momentum() else ()
+
+    def scalars_of(self, group: ParamGroup) -> tuple[str, ...]:
+        return ("step",) if group["dampening"] else ()
+
+    def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
+        if group["weight_decay"]:
+            gradient = gradient + p * group["weight_decay"]
+        if group.has_momentum():
+            average, momentum = state["momentum_buffer"], group.momentum(p).value
+            new = gradient
+            if group["dampening"]:  # the first step takes the gradient undampened
+                new = where(state["step"] == 1, gradient, gradient * (1.0 - group["dampening"]))
+            average.copy_(average * momentum + new)
+            gradient = gradient + average * momentum if group["nesterov"] else average
+        p.sub_(gradient * group.rate(p))

@@ -1,0 +1,163 @@
+"""A plan: what to run, as plain data. In: nothing but values. Out: something any runner can execute.
+
+A plan is a buffer table, a list of kernels, and dispatches in order. It holds no device object, so it can be hashed,
+printed, written to JSON and replayed elsewhere. The cpu device runs dispatches whose kernel carries a primitive;
+the webgpu device runs dispatches whose kernel carries WGSL.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .dtypes import DType, parse_dtype
+
+Role = Literal["input", "output", "temporary", "fault"]
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the compiler must know of a device. `language` is "wgsl" or "numpy"."""
+
+    language: str
+    max_storage_buffers: int = 8
+    max_workgroup_invocations: int = 256
+    max_workgroup_storage: int = 16384
+    max_workgroups: int = 65535
+    max_binding_bytes: int = 134217728
+    subgroups: bool = False
+    checked: bool = False
+
+
+PORTABLE = Target("wgsl")
+NUMPY = Target("numpy")
+
+
+@dataclass(frozen=True)
+class BufferSpec:
+    """One row of the buffer table.
+
+    role: "fault" is the device's own buffer of four i32, in which checked kernels report (flag, index, axis size).
+    shape, dtype: what the bytes mean. A bool is stored as u32 by wgsl targets.
+    aliases: for an output that overwrites an input in place, that input's row; else None.
+    slot: for a temporary, the memory slot it shares with others whose lifetimes do not overlap; else None.
+    """
+
+    role: Role
+    shape: tuple[int, ...]
+    dtype: DType
+    aliases: int | None = None
+    slot: int | None = None
+    name: str = ""
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on the device (at least 4)."""
+        itemsize = 4 if self.dtype.name == "bool" else self.dtype.itemsize
+        return max(4, self.size * itemsize)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One program. `access` has an entry a binding: "read", or "read_write" when the kernel writes it.
+
+    wgsl kernels have `source` with entry point `main` and bindings @group(0) @binding(i) in the order of `access`.
+    numpy kernels have `primitive`, applied to all bindings but the last, whose result is the last binding.
+    """
+
+    name: str
+    archetype: str  # map, row, dot, call, or numpy
+    access: tuple[str, ...]
+    source: str = ""
+    primitive: Any = None
+    workgroup: tuple[int, int, int] = (1, 1, 1)
+    shape: str = ""  # what it iterates over, for people
+    flops: int = 0
+    nbytes: int = 0  # bytes read and written, each once
+    origin: str = ""  # the graph nodes it computes, for people
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    kernel: int  # row of Plan.kernels
+    buffers: tuple[int, ...]  # row of Plan.buffers, a binding each
+    grid: tuple[int, int, int] = (1, 1, 1)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """inputs and outputs are rows of `buffers`. An output may be an input's row (returned as it came)."""
+
+    target: Target
+    buffers: tuple[BufferSpec, ...]
+    kernels: tuple[Kernel, ...]
+    dispatches: tuple[Dispatch, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    slots: tuple[int, ...] = ()  # bytes of each memory slot that temporaries share
+    notes: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def temporary_bytes(self) -> int:
+        return sum(self.slots)
+
+    def to_json(self) -> str:
+        """The plan as JSON text; `from_json` gives back an equal plan."""
+        from .primitives.base import to_data
+
+        def kernel(k: Kernel) -> dict[str, Any]:
+            data = {name: getattr(k, name) for name in Kernel.__dataclass_fields__}
+            data["primitive"] = None if k.primitive is None else to_data(k.primitive)
+            return data
+
+        def buffer(b: BufferSpec) -> dict[str, Any]:
+            return {**b.__dict__, "dtype": b.dtype.name}
+
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "target": self.target.__dict__,
+                "buffers": [buffer(b) for b in self.buffers],
+                "kernels": [kernel(k) for k in self.kernels],
+                "dispatches": [d.__dict__ for d in self.dispatches],
+                "inputs": self.inputs,
+                "outputs": self.outputs,
+                "slots": self.slots,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        from .primitives.base import from_data
+
+        data = json.loads(text)
+        if data.get("format") != FORMAT:
+            raise ValueError(f"this plan has format {data.get('format')!r}; this version reads format {FORMAT}.")
+
+        def kernel(k: dict[str, Any]) -> Kernel:
+            primitive = None if k["primitive"] is None else from_data(k["primitive"])
+            return Kernel(
+                **{**k, "access": tuple(k["access"]), "workgroup": tuple(k["workgroup"]), "primitive": primitive}
+            )
+
+        def buffer(b: dict[str, Any]) -> BufferSpec:
+            return BufferSpec(**{**b, "shape": tuple(b["shape"]), "dtype": parse_dtype(b["dtype"])})
+
+        return cls(
+            target=Target(**data["target"]),
+            buffers=tuple(buffer(b) for b in data["buffers"]),
+            kernels=tuple(kernel(k) for k in data["kernels"]),
+            dispatches=tuple(Dispatch(d["kernel"], tuple(d["buffers"]), tuple(d["grid"])) for d in data["dispatches"]),
+            inputs=tuple(data["inputs"]),
+            outputs=tuple(data["outputs"]),
+            slots=tuple(data["slots"]),
+        )

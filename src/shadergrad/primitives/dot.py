@@ -1,0 +1,40 @@
+"""The matrix product, batched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import DTypeError, ShapeError
+from ..graph import node as nodes
+from .base import Primitive, Shape
+
+if TYPE_CHECKING:
+    from ..graph.node import Node
+
+
+@dataclass(frozen=True, eq=False)
+class Dot(Primitive):
+    """a (batch, m, k) times b (batch, k, n) gives (batch, m, n)."""
+
+    kind = "dot"
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        a, b = inputs
+        if a.ndim != 3 or b.ndim != 3 or a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+            raise ShapeError(f"[dot] cannot contract: a is {a.shape}, b is {b.shape}.")
+        if a.dtype is not b.dtype or a.dtype.category == 0:
+            raise DTypeError(f"[dot] operands have dtypes {a.dtype.name} and {b.dtype.name}.")
+        return (a.shape[0], a.shape[1], b.shape[2]), a.dtype
+
+    def numpy(self, a, b):
+        return np.matmul(a, b)
+
+    def vjp(self, g, node):
+        a, b = node.inputs
+        da = nodes.make(Dot(), g, nodes.transpose(b)) if a.requires_grad else None
+        db = nodes.make(Dot(), nodes.transpose(a), g) if b.requires_grad else None
+        return da, db

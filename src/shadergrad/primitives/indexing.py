@@ -1,0 +1,146 @@
+"""Reading at positions that are data, and its adjoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..dtypes import DType, int32
+from ..errors import DTypeError, IndexRangeError, ShapeError
+from ..graph import node as nodes
+from .base import Primitive, Shape
+from .elementwise import Equal, compare, where
+from .source import Iota
+
+if TYPE_CHECKING:
+    from ..compile.render import Renderer
+    from ..graph.node import Node
+
+
+def _check_range(name: str, positions: np.ndarray, size: int) -> None:
+    if positions.size and (positions.min() < 0 or positions.max() >= size):
+        bad = positions[(positions < 0) | (positions >= size)].flat[0]
+        raise IndexRangeError(f"[{name}] index {int(bad)} is out of range for an axis of size {size}.")
+
+
+def _check_positions(name: str, positions: Node) -> None:
+    if positions.dtype.category != 1:
+        raise DTypeError(f"[{name}] positions are {positions.dtype.name}, not integers.")
+
+
+@dataclass(frozen=True, eq=False)
+class Gather(Primitive):
+    """out[..., j, ...] = x[..., positions[..., j, ...], ...] along `axis`; other axes have equal sizes."""
+
+    kind = "index"
+    axis: int
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        x, positions = inputs
+        _check_positions("gather", positions)
+        same = x.ndim == positions.ndim and all(
+            n == m for a, (n, m) in enumerate(zip(x.shape, positions.shape, strict=True)) if a != self.axis
+        )
+        if not same:
+            raise ShapeError(
+                f"[gather] x is {x.shape}, positions are {positions.shape}: sizes must agree except along axis {self.axis}."
+            )
+        return positions.shape, x.dtype
+
+    def numpy(self, x, positions):
+        _check_range("gather", positions, x.shape[self.axis])
+        others = [s for a, s in enumerate(positions.strides) if a != self.axis]
+        if not any(others):  # one list of positions for all: whole slices move
+            return np.take(
+                x, positions[tuple(slice(None) if a == self.axis else 0 for a in range(x.ndim))], axis=self.axis
+            )
+        return np.take_along_axis(x, positions, axis=self.axis)
+
+    def vjp(self, g, node):
+        x, positions = node.inputs
+        if positions.shape[self.axis] == 1:
+            chosen = compare(Equal, nodes.broadcast(positions, x.shape), iota_along(x, self.axis, positions.dtype))
+            return where(chosen, nodes.broadcast(g, x.shape), 0.0), None
+        return nodes.make(ScatterAdd(self.axis, x.shape[self.axis]), positions, g), None
+
+    def render(self, renderer: Renderer, node: Node, index: Any) -> str:
+        return renderer.gather(self, node, index)
+
+
+@dataclass(frozen=True, eq=False)
+class ScatterAdd(Primitive):
+    """out[..., v, ...] = sum of source[..., j, ...] over all j with positions[..., j, ...] == v; v < size.
+
+    The adjoint of Gather. On the GPU it is lowered to a sum over j for every v: a gather, no atomics, so that the
+    result is the same in every run. Positions out of range add nothing on the GPU; the cpu device raises.
+    """
+
+    kind = "index"
+    axis: int
+    size: int
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        positions, source = inputs
+        _check_positions("scatter_add", positions)
+        if positions.shape != source.shape:
+            raise ShapeError(f"[scatter_add] positions are {positions.shape}, the source is {source.shape}.")
+        return tuple(self.size if a == self.axis else n for a, n in enumerate(source.shape)), source.dtype
+
+    def numpy(self, positions, source):
+        _check_range("scatter_add", positions, self.size)
+        result = np.zeros(tuple(self.size if a == self.axis else n for a, n in enumerate(source.shape)), source.dtype)
+        where_to = list(np.ogrid[tuple(slice(0, n) for n in source.shape)])
+        where_to[self.axis] = positions
+        np.add.at(result, tuple(where_to), source)
+        return result
+
+    def vjp(self, g, node):
+        return None, nodes.make(Gather(self.axis), g, node.inputs[0])
+
+
+def iota_along(x: Node, axis: int, dtype: DType) -> Node:
+    """0, 1, ... along `axis`, the same along all others, in the shape of x."""
+    from .elementwise import Cast
+
+    counter = source(Iota(x.shape[axis]), x.device)
+    if dtype is not counter.dtype:
+        counter = nodes.make(Cast(dtype), counter)
+    counter = nodes.reshape(counter, tuple(n if a == axis else 1 for a, n in enumerate(x.shape)))
+    return nodes.broadcast(counter, x.shape)
+
+
+def source(primitive: Primitive, device: str) -> Node:
+    shape, dtype = primitive.infer()
+    return nodes.Node(primitive, (), shape, dtype, device)
+
+
+@dataclass(frozen=True, eq=False)
+class ArgSort(Primitive):
+    """Positions that sort along an axis, stable, as int32; NaN is the largest.
+
+    On the GPU lowered to ranks: how many elements come before each. A primitive, for the reference would otherwise hold
+    every pair of elements.
+    """
+
+    kind = "index"
+    differentiable = False
+    axis: int
+    descending: bool
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        (x,) = inputs
+        if x.dtype.category == 0:
+            raise DTypeError("[argsort] is not defined for bool; convert to int32 first.")
+        return x.shape, int32
+
+    def numpy(self, x):
+        if not self.descending:
+            return np.argsort(x, axis=self.axis, kind="stable").astype(np.int32)
+        reverse = np.flip(x, self.axis)  # descending and stable: sort the reversed array, and count from the end
+        positions = np.flip(np.argsort(reverse, axis=self.axis, kind="stable"), self.axis)
+        return (x.shape[self.axis] - 1 - positions).astype(np.int32)
+
+    def vjp(self, g, node):
+        return (None,)

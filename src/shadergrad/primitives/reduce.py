@@ -1,0 +1,142 @@
+"""Reductions over axes. Reduced axes stay, with size 1, so that gradients broadcast back without bookkeeping."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import DTypeError, ShapeError
+from ..graph import node as nodes
+from .base import Primitive, Shape
+from .elementwise import Equal, compare, where
+
+if TYPE_CHECKING:
+    from ..graph.node import Node
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Primitive):
+    """Base. `identity` starts the accumulator; `combine` joins two values in WGSL."""
+
+    axes: tuple[int, ...]
+    wgsl: ClassVar[str] = ""
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        (x,) = inputs
+        if x.dtype.category == 0:
+            raise DTypeError(f"[{self.name}] is not defined for bool; convert to int32 first.")
+        if any(not 0 <= a < x.ndim for a in self.axes):
+            raise ShapeError(f"[{self.name}] axes {self.axes} are not all axes of shape {x.shape}.")
+        return tuple(1 if a in self.axes else n for a, n in enumerate(x.shape)), x.dtype
+
+    def identity(self, dtype: DType) -> float | int:
+        """What the accumulator starts from."""
+        raise NotImplementedError
+
+    def expression(self, dtype: DType) -> str:
+        """The WGSL template that joins {a} and {b}."""
+        return self.wgsl
+
+
+def lowest(dtype: DType) -> float | int:
+    return -np.inf if dtype.category == 2 else int(np.iinfo(dtype.numpy).min)
+
+
+def highest(dtype: DType) -> float | int:
+    return np.inf if dtype.category == 2 else int(np.iinfo(dtype.numpy).max)
+
+
+@dataclass(frozen=True, eq=False)
+class ReduceSum(Reduce):
+    """The sum."""
+
+    kind = "reduce"
+    wgsl = "{a} + {b}"
+
+    def identity(self, dtype):
+        return 0
+
+    def numpy(self, x):
+        return np.sum(x, axis=self.axes, keepdims=True, dtype=x.dtype)
+
+    def vjp(self, g, node):
+        return (nodes.broadcast(g, node.inputs[0].shape),)
+
+
+class _Extremum(Reduce):
+    """The gradient goes to all elements that tie, in equal parts (as torch.amax)."""
+
+    def vjp(self, g, node):
+        (x,) = node.inputs
+        chosen = compare(Equal, x, nodes.broadcast(node, x.shape))
+        ones = where(chosen, nodes.like(x, 1.0), 0.0)
+        share = g / nodes.make(ReduceSum(self.axes), ones)
+        return (nodes.broadcast(share, x.shape) * ones,)
+
+
+@dataclass(frozen=True, eq=False)
+class ReduceMax(_Extremum):
+    """The largest; NaN if any is NaN."""
+
+    kind = "reduce"
+    wgsl = "max({a}, {b})"
+
+    def expression(self, dtype):
+        return "sg_max({a}, {b})" if dtype.category == 2 else self.wgsl
+
+    def identity(self, dtype):
+        return lowest(dtype)
+
+    def numpy(self, x):
+        return np.max(x, axis=self.axes, keepdims=True, initial=lowest(_dtype(x)))
+
+
+@dataclass(frozen=True, eq=False)
+class ReduceMin(_Extremum):
+    """The smallest; NaN if any is NaN."""
+
+    kind = "reduce"
+    wgsl = "min({a}, {b})"
+
+    def expression(self, dtype):
+        return "sg_min({a}, {b})" if dtype.category == 2 else self.wgsl
+
+    def identity(self, dtype):
+        return highest(dtype)
+
+    def numpy(self, x):
+        return np.min(x, axis=self.axes, keepdims=True, initial=highest(_dtype(x)))
+
+
+@dataclass(frozen=True, eq=False)
+class ReduceProd(Reduce):
+    """The product. Where an element is 0, its gradient is the product of the others."""
+
+    kind = "reduce"
+    wgsl = "{a} * {b}"
+
+    def identity(self, dtype):
+        return 1
+
+    def numpy(self, x):
+        return np.prod(x, axis=self.axes, keepdims=True, dtype=x.dtype)
+
+    def vjp(self, g, node):
+        (x,) = node.inputs
+        zero = compare(Equal, x, 0.0)
+        safe = where(zero, 1.0, x)
+        others = nodes.make(ReduceProd(self.axes), safe)  # the product without zeros
+        zeros = nodes.make(ReduceSum(self.axes), where(zero, nodes.like(x, 1.0), 0.0))
+        without_zeros = where(compare(Equal, zeros, 0.0), g * others, 0.0)
+        with_one = where(compare(Equal, zeros, 1.0), g * others, 0.0)
+        spread = nodes.broadcast(without_zeros, x.shape)
+        return (where(zero, nodes.broadcast(with_one, x.shape), spread / safe),)
+
+
+def _dtype(x: np.ndarray) -> DType:
+    from ..dtypes import parse_dtype
+
+    return parse_dtype(x.dtype)

@@ -1,0 +1,257 @@
+"""Views: the same elements under another index. They cost nothing: a kernel that reads through one only rewrites
+the index. `source_index` maps an index of the result to an index of the input (see compile/index.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import DTypeError, ShapeError
+from ..graph import node as nodes
+from .base import Primitive, Shape
+from .reduce import ReduceSum
+
+if TYPE_CHECKING:
+    from ..compile.index import Index
+    from ..compile.render import Renderer
+    from ..graph.node import Node
+
+Indices = tuple["Index", ...]
+
+
+class View(Primitive):
+    """Base of views with one input whose every element is an element of it."""
+
+    kind: ClassVar[str] = ""
+
+    def source_index(self, index: Indices, shape: Shape) -> Indices:
+        """The index into the input, of the given shape, for `index` into the result."""
+        raise NotImplementedError
+
+    def render(self, renderer: Renderer, node: Node, index: Indices) -> str:
+        source = node.inputs[0]
+        return renderer.pull(source, self.source_index(index, source.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Reshape(View):
+    """The elements in row-major order, in another shape."""
+
+    kind = "view"
+    shape: Shape
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        (x,) = inputs
+        if int(np.prod(self.shape)) != x.size:
+            raise ShapeError(f"[reshape] shape {self.shape} is invalid for input of size {x.size} (shape {x.shape}).")
+        return self.shape, x.dtype
+
+    def numpy(self, x):
+        return np.reshape(x, self.shape)
+
+    def vjp(self, g, node):
+        return (nodes.reshape(g, node.inputs[0].shape),)
+
+    def source_index(self, index, shape):
+        from ..compile.index import reshape_index
+
+        return reshape_index(index, self.shape, shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Permute(View):
+    """Axes in another order: axis i of the result is axis axes[i] of the input."""
+
+    kind = "view"
+    axes: tuple[int, ...]
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        (x,) = inputs
+        if sorted(self.axes) != list(range(x.ndim)):
+            raise ShapeError(f"[permute] axes {self.axes} do not name each axis of shape {x.shape} once.")
+        return tuple(x.shape[a] for a in self.axes), x.dtype
+
+    def numpy(self, x):
+        return np.transpose(x, self.axes)
+
+    def vjp(self, g, node):
+        return (nodes.permute(g, tuple(int(a) for a in np.argsort(self.axes))),)
+
+    def source_index(self, index, shape):
+        result = [index[0]] * len(index) if index else []
+        for position, axis in enumerate(self.axes):
+            result[axis] = index[position]
+        return tuple(result)
+
+
+@dataclass(frozen=True, eq=False)
+class Expand(View):
+    """Axes of size 1 repeated to the given shape (of the same rank)."""
+
+    kind = "view"
+    shape: Shape
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        (x,) = inputs
+        if len(self.shape) != x.ndim or any(a not in (1, b) for a, b in zip(x.shape, self.shape, strict=True)):
+            raise ShapeError(f"[expand] shape {x.shape} does not broadcast to {self.shape}.")
+        return self.shape, x.dtype
+
+    def numpy(self, x):
+        return np.broadcast_to(x, self.shape)
+
+    def vjp(self, g, node):
+        shape = node.inputs[0].shape
+        axes = tuple(a for a, (n, m) in enumerate(zip(shape, self.shape, strict=True)) if n != m)
+        return (nodes.make(ReduceSum(axes), g),)
+
+    def source_index(self, index, shape):
+        from ..compile.index import ZERO
+
+        return tuple(ZERO if n == 1 else i for i, n in zip(index, shape, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Slice(View):
+    """start, start + step, ... along every axis, `sizes` elements; steps are positive."""
+
+    kind = "view"
+    starts: tuple[int, ...]
+    sizes: Shape
+    steps: tuple[int, ...]
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        (x,) = inputs
+        for n, start, size, step in zip(x.shape, self.starts, self.sizes, self.steps, strict=True):
+            if start < 0 or step < 1 or size < 0 or (size and start + (size - 1) * step >= n):
+                raise ShapeError(
+                    f"[slice] starts {self.starts}, sizes {self.sizes}, steps {self.steps} leave shape {x.shape}."
+                )
+        return self.sizes, x.dtype
+
+    def _slices(self) -> tuple[slice, ...]:
+        return tuple(
+            slice(a, a + max(n - 1, 0) * s + 1 if n else a, s)
+            for a, n, s in zip(self.starts, self.sizes, self.steps, strict=True)
+        )
+
+    def numpy(self, x):
+        return x[self._slices()]
+
+    def vjp(self, g, node):
+        shape = node.inputs[0].shape
+        if g.size == 0:
+            return (nodes.constant(0, g.dtype, g.device, shape),)
+        highs = tuple(
+            n - a - (k - 1) * s - 1 for n, a, k, s in zip(shape, self.starts, self.sizes, self.steps, strict=True)
+        )
+        return (nodes.make(Pad(self.starts, highs, tuple(s - 1 for s in self.steps), 0), g),)
+
+    def source_index(self, index, shape):
+        return tuple(i * step + start for i, start, step in zip(index, self.starts, self.steps, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Flip(View):
+    """The order reversed along axes."""
+
+    kind = "view"
+    axes: tuple[int, ...]
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        (x,) = inputs
+        return x.shape, x.dtype
+
+    def numpy(self, x):
+        return np.flip(x, self.axes)
+
+    def vjp(self, g, node):
+        return (nodes.make(self, g),)
+
+    def source_index(self, index, shape):
+        return tuple(i * -1 + (shape[a] - 1) if a in self.axes else i for a, i in enumerate(index))
+
+
+@dataclass(frozen=True, eq=False)
+class Pad(Primitive):
+    """A border of `value`: low elements before, high after, interior between neighbours, along every axis."""
+
+    kind = "view"
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    interior: tuple[int, ...]
+    value: float | int | bool
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        (x,) = inputs
+        if not len(self.low) == len(self.high) == len(self.interior) == x.ndim:
+            raise ShapeError(f"[pad] {len(self.low)} paddings for shape {x.shape}.")
+        if min((*self.low, *self.high, *self.interior), default=0) < 0:
+            raise ShapeError(f"[pad] negative padding {self.low}, {self.high}. Hint: slice instead.")
+        sizes = (
+            a + n + b + max(n - 1, 0) * k
+            for n, a, b, k in zip(x.shape, self.low, self.high, self.interior, strict=True)
+        )
+        return tuple(sizes), x.dtype
+
+    def numpy(self, x):
+        shape = tuple(
+            a + n + b + max(n - 1, 0) * k
+            for n, a, b, k in zip(x.shape, self.low, self.high, self.interior, strict=True)
+        )
+        result = np.full(shape, self.value, x.dtype)
+        result[self._inside(x.shape)] = x
+        return result
+
+    def _inside(self, shape: Shape) -> tuple[slice, ...]:
+        return tuple(
+            slice(a, a + (n - 1) * (k + 1) + 1 if n else a, k + 1)
+            for n, a, k in zip(shape, self.low, self.interior, strict=True)
+        )
+
+    def vjp(self, g, node):
+        return (nodes.make(Slice(self.low, node.inputs[0].shape, tuple(k + 1 for k in self.interior)), g),)
+
+    def render(self, renderer, node, index):
+        sizes = node.inputs[0].shape
+        places = [(i - low, k + 1, n) for i, low, k, n in zip(index, self.low, self.interior, sizes, strict=True)]
+        return renderer.spread(node, index, places, self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Cat(Primitive):
+    """Inputs one after another along an axis."""
+
+    kind = "view"
+    axis: int
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        first = inputs[0]
+        for x in inputs[1:]:
+            if x.ndim != first.ndim or any(
+                n != m for a, (n, m) in enumerate(zip(x.shape, first.shape, strict=True)) if a != self.axis
+            ):
+                raise ShapeError(
+                    f"[cat] sizes must match except along axis {self.axis}: {', '.join(str(i.shape) for i in inputs)}."
+                )
+            if x.dtype is not first.dtype:
+                raise DTypeError(f"[cat] dtypes differ: {', '.join(i.dtype.name for i in inputs)}.")
+        total = sum(x.shape[self.axis] for x in inputs)
+        return (*first.shape[: self.axis], total, *first.shape[self.axis + 1 :]), first.dtype
+
+    def numpy(self, *arrays):
+        return np.concatenate(arrays, axis=self.axis)
+
+    def vjp(self, g, node):
+        result, start = [], 0
+        for x in node.inputs:
+            starts = tuple(start if a == self.axis else 0 for a in range(x.ndim))
+            result.append(nodes.make(Slice(starts, x.shape, (1,) * x.ndim), g))
+            start += x.shape[self.axis]
+        return tuple(result)
+
+    def render(self, renderer: Renderer, node: Node, index: Any) -> str:
+        return renderer.cat(self, node, index)

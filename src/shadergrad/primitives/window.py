@@ -1,0 +1,220 @@
+"""Sliding windows and convolution.
+
+Window is a view: im2col without a buffer. Fold is its adjoint. Conv is a primitive, for as a composition its gradient
+would store every window; as one it has gradients that are convolutions again, and all of them are lowered to products
+over window views.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import DTypeError, ShapeError
+from ..graph import node as nodes
+from .base import Primitive, Shape
+from .views import Flip, Indices, Pad, Slice, View
+
+if TYPE_CHECKING:
+    from ..compile.render import Renderer
+    from ..graph.node import Node
+
+
+def window_count(size: int, window: int, step: int, dilation: int) -> int:
+    """How many windows fit."""
+    return (size - (window - 1) * dilation - 1) // step + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Window(View):
+    """Windows of `sizes` elements, `dilations` apart, every `steps`, along `axes`.
+
+    The axes give way to the numbers of windows; axes of `sizes` are appended: (8,) with size 3, step 1 gives (6, 3).
+    """
+
+    kind = "view"
+    axes: tuple[int, ...]
+    sizes: Shape
+    steps: tuple[int, ...]
+    dilations: tuple[int, ...]
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        (x,) = inputs
+        shape = list(x.shape)
+        for axis, size, step, dilation in zip(self.axes, self.sizes, self.steps, self.dilations, strict=True):
+            shape[axis] = window_count(x.shape[axis], size, step, dilation)
+            if shape[axis] < 1 or min(size, step, dilation) < 1:
+                raise ShapeError(
+                    f"[window] windows of {size} elements, {dilation} apart, every {step}, do not fit axis {axis} of {x.shape}."
+                )
+        return (*shape, *self.sizes), x.dtype
+
+    def numpy(self, x):
+        shape, strides = list(x.shape), list(x.strides)
+        for axis, size, step, dilation in zip(self.axes, self.sizes, self.steps, self.dilations, strict=True):
+            shape[axis] = window_count(x.shape[axis], size, step, dilation)
+            strides[axis] *= step
+            shape.append(size)
+            strides.append(x.strides[axis] * dilation)
+        return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+
+    def vjp(self, g, node):
+        shape = node.inputs[0].shape
+        lengths = tuple(shape[a] for a in self.axes)
+        return (nodes.make(Fold(self.axes, lengths, self.steps, self.dilations), g),)
+
+    def source_index(self, index: Indices, shape: Shape) -> Indices:
+        result = list(index[: len(shape)])
+        inner = index[len(shape) :]
+        for axis, k, step, dilation in zip(self.axes, inner, self.steps, self.dilations, strict=True):
+            result[axis] = result[axis] * step + k * dilation
+        return tuple(result)
+
+
+@dataclass(frozen=True, eq=False)
+class Fold(Primitive):
+    """The adjoint of Window: every element of axes of `lengths` is the sum over the windows that hold it.
+
+    On the GPU a sum over the places within a window (see Unwindow): a gather, nothing races.
+    """
+
+    kind = "index"
+    axes: tuple[int, ...]
+    lengths: Shape
+    steps: tuple[int, ...]
+    dilations: tuple[int, ...]
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        (g,) = inputs
+        shape = list(g.shape[: g.ndim - len(self.axes)])
+        for axis, length in zip(self.axes, self.lengths, strict=True):
+            shape[axis] = length
+        return tuple(shape), g.dtype
+
+    def numpy(self, g):
+        rank = g.ndim - len(self.axes)
+        shape = list(g.shape[:rank])
+        for axis, length in zip(self.axes, self.lengths, strict=True):
+            shape[axis] = length
+        result = np.zeros(shape, g.dtype)
+        for place in itertools.product(*(range(n) for n in g.shape[rank:])):
+            target = [slice(None)] * rank
+            for axis, k, step, dilation in zip(self.axes, place, self.steps, self.dilations, strict=True):
+                start = k * dilation
+                target[axis] = slice(start, start + (g.shape[axis] - 1) * step + 1, step)
+            result[tuple(target)] += g[(..., *place)]
+        return result
+
+    def vjp(self, g, node):
+        sizes = node.inputs[0].shape[node.ndim :]
+        return (nodes.make(Window(self.axes, sizes, self.steps, self.dilations), g),)
+
+
+@dataclass(frozen=True, eq=False)
+class Unwindow(Primitive):
+    """What Fold adds up: (length, size) along an axis; element (i, k) is that of window (i - k * dilation) / step at k,
+    or 0 where there is no such window. Made by the compiler only."""
+
+    kind = "view"
+    differentiable = False
+    axes: tuple[int, ...]
+    lengths: Shape
+    steps: tuple[int, ...]
+    dilations: tuple[int, ...]
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        (g,) = inputs
+        shape = list(g.shape)
+        for axis, length in zip(self.axes, self.lengths, strict=True):
+            shape[axis] = length
+        return tuple(shape), g.dtype
+
+    def numpy(self, g):
+        rank = g.ndim - len(self.axes)
+        shape = list(g.shape)
+        for axis, length in zip(self.axes, self.lengths, strict=True):
+            shape[axis] = length
+        result = np.zeros(shape, g.dtype)
+        for place in itertools.product(*(range(n) for n in g.shape[rank:])):
+            target: list[Any] = [slice(None)] * rank
+            for axis, k, step, dilation in zip(self.axes, place, self.steps, self.dilations, strict=True):
+                target[axis] = slice(k * dilation, k * dilation + (g.shape[axis] - 1) * step + 1, step)
+            result[(*target, *place)] = g[(..., *place)]
+        return result
+
+    def vjp(self, g, node):
+        return (None,)
+
+    def render(self, renderer: Renderer, node: Node, index: Any) -> str:
+        (source,) = node.inputs
+        rank = source.ndim - len(self.axes)
+        places = [(i, 1, n) for i, n in zip(index, source.shape, strict=True)]
+        for axis, k, step, dilation in zip(self.axes, index[rank:], self.steps, self.dilations, strict=True):
+            places[axis] = (index[axis] - k * dilation, step, source.shape[axis])
+        return renderer.spread(node, index, places, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Conv(Primitive):
+    """Cross-correlation without padding, in groups: x (group, batch, c, *size), w (group, o, c, *window) give
+    (group, batch, o, *count)."""
+
+    kind = "index"
+    steps: tuple[int, ...]
+    dilations: tuple[int, ...]
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        x, w = inputs
+        rank = len(self.steps)
+        if x.ndim != rank + 3 or w.ndim != rank + 3 or x.shape[0] != w.shape[0] or x.shape[2] != w.shape[2]:
+            raise ShapeError(f"[conv] x is {x.shape}, w is {w.shape}: groups or channels differ.")
+        if x.dtype is not w.dtype:
+            raise DTypeError(f"[conv] x is {x.dtype.name}, w is {w.dtype.name}.")
+        counts = tuple(map(window_count, x.shape[3:], w.shape[3:], self.steps, self.dilations))
+        if min(counts) < 1:
+            raise ShapeError(f"[conv] a window of {w.shape[3:]} does not fit an input of {x.shape[3:]}.")
+        return (x.shape[0], x.shape[1], w.shape[1], *counts), x.dtype
+
+    def numpy(self, x, w):
+        rank = len(self.steps)
+        axes = tuple(range(3, 3 + rank))
+        windows = Window(axes, w.shape[3:], self.steps, self.dilations).numpy(x)
+        counts = windows.shape[3 : 3 + rank]
+        order = (0, 1, *axes, 2, *range(3 + rank, 3 + 2 * rank))
+        groups, batch, channels = x.shape[:3]
+        columns = windows.transpose(order).reshape(groups, batch * math.prod(counts), channels * math.prod(w.shape[3:]))
+        product = np.matmul(columns, w.reshape(groups, w.shape[1], -1).transpose(0, 2, 1))
+        product = product.reshape(groups, batch, *counts, w.shape[1])
+        return np.ascontiguousarray(np.moveaxis(product, -1, 2))
+
+    def vjp(self, g, node):
+        x, w = node.inputs
+        dx = self._input_gradient(g, x, w) if x.requires_grad else None
+        dw = self._weight_gradient(g, x, w) if w.requires_grad else None
+        return dx, dw
+
+    def _input_gradient(self, g: Node, x: Node, w: Node) -> Node:
+        """A convolution of the cotangent, its elements `steps` apart, with the reversed window."""
+        reach = [(k - 1) * d for k, d in zip(w.shape[3:], self.dilations, strict=True)]
+        spread = [(n - 1) * s + 1 for n, s in zip(g.shape[3:], self.steps, strict=True)]
+        high = [n - m for n, m in zip(x.shape[3:], spread, strict=True)]
+        low = (0, 0, 0, *reach)
+        padded = nodes.make(Pad(low, (0, 0, 0, *high), (0, 0, 0, *(s - 1 for s in self.steps)), 0), g)
+        reversed_w = nodes.make(Flip(tuple(range(3, w.ndim))), w)
+        swapped = nodes.permute(reversed_w, (0, 2, 1, *range(3, w.ndim)))
+        return nodes.make(Conv((1,) * len(self.steps), self.dilations), padded, swapped)
+
+    def _weight_gradient(self, g: Node, x: Node, w: Node) -> Node:
+        """A convolution of the input with the cotangent, in which steps and dilations change places, as do batch and
+        channels."""
+        swap = (0, 2, 1, *range(3, x.ndim))
+        wide = nodes.make(Conv(self.dilations, self.steps), nodes.permute(x, swap), nodes.permute(g, swap))
+        result = nodes.permute(wide, swap)
+        if result.shape != w.shape:  # what no window reaches
+            result = nodes.make(Slice((0,) * w.ndim, w.shape, (1,) * w.ndim), result)
+        return result

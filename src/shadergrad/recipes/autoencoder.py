@@ -1,0 +1,75 @@
+"""An autoencoder on the 8x8 digits: 64 pixels through 8 numbers and back, MSE, AdamW. Draws what becomes of digits.
+
+Hinton and Salakhutdinov: "Reducing the dimensionality of data with neural networks", Science 313, 2006.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import shadergrad as sg
+import shadergrad.nn.functional as F
+from shadergrad import Tensor, nn
+
+from ..data.digits import load_digits
+from ..optional import MissingPackageError, require
+from .task import Settings, Task
+
+PICTURE = "reconstructions.png"
+SHOWN = 10  # a digit of each class
+
+
+def build(settings: Settings, device: str) -> Task:
+    """The task on `device`, its weights random from the current seed."""
+    train_images, _, test_images, test_labels = load_digits()
+
+    encoder = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 8))
+    decoder = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 64), nn.Sigmoid())
+    model = nn.Sequential(encoder, decoder).to(device)
+    optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
+
+    def step(images: Tensor) -> Tensor:
+        """One update on images [batch, 64]; the loss is a scalar."""
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(images), images)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def reconstruct(images: np.ndarray) -> np.ndarray:
+        with sg.no_grad():
+            return model(sg.tensor(images, device=device)).numpy()
+
+    def evaluate() -> dict[str, float]:
+        """The mean squared error on the test images."""
+        return {"test_loss": float(((reconstruct(test_images) - test_images) ** 2).mean())}
+
+    def show(out: Path) -> list[str]:
+        first = [int(np.flatnonzero(test_labels == k)[0]) for k in range(SHOWN)]
+        images = test_images[first]
+        complaint = draw_pairs(images, reconstruct(images), out / PICTURE)
+        return [
+            f"test error {evaluate()['test_loss']:.5f} (mean square of a pixel)",
+            *([complaint] if complaint else []),
+        ]
+
+    return Task(model, optimizer, (train_images,), step, evaluate, show)
+
+
+def draw_pairs(images: np.ndarray, reconstructions: np.ndarray, path: Path) -> str | None:
+    """Digits [n, 64] above what became of them. Returns None, or one line that says why nothing was drawn."""
+    try:
+        require("matplotlib", "plots", "the picture of reconstructions")
+        figures = require("matplotlib.figure", "plots", "the picture of reconstructions")
+    except MissingPackageError as error:
+        return str(error)
+    figure = figures.Figure(figsize=(len(images), 2), dpi=80)
+    for row, pixels in enumerate((images, reconstructions)):
+        for column, digit in enumerate(pixels.reshape(-1, 8, 8)):
+            axes = figure.add_subplot(2, len(images), row * len(images) + column + 1)
+            axes.imshow(digit, cmap="gray_r", vmin=0, vmax=1)
+            axes.set_axis_off()
+    figure.savefig(path)
+    return None

@@ -1,0 +1,84 @@
+"""A small language model by character: from a window of characters to the next one. Prints lines of its own at the end.
+
+Bengio, Ducharme, Vincent, Jauvin: "A neural probabilistic language model", 2003: embeddings of the window's characters,
+side by side, through an MLP. The text is --text, or a small tale that comes with the library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+import shadergrad as sg
+import shadergrad.nn.functional as F
+from shadergrad import Tensor, nn
+
+from ..data.text import CharDataset, Vocabulary, read_text
+from .task import Settings, Task
+
+TALE = Path(__file__).with_name("tale.txt")
+CONTEXT = 16
+HELD_OUT = 0.1  # of the text, its end, for the test loss
+MOST_TESTED = 4096  # windows
+SAMPLE, TEMPERATURE = 320, 0.6  # characters at the end; below 1: likely ones more often
+
+
+class NextCharacter(nn.Module):
+    """Logits [batch, characters] of what follows a window, int32 [batch, context]."""
+
+    def __init__(self, characters: int, context: int, width: int = 16, hidden: int = 192) -> None:
+        super().__init__()
+        self.embedding = nn.Parameter(sg.randn(characters, width))
+        self.mlp = nn.Sequential(nn.Linear(context * width, hidden), nn.ReLU(), nn.Linear(hidden, characters))
+
+    def forward(self, window: Tensor) -> Tensor:
+        vectors = self.embedding.index_select(0, window.reshape(-1))
+        return self.mlp(vectors.reshape(window.shape[0], -1))
+
+
+def build(settings: Settings, device: str) -> Task:
+    """The task on `device`, its weights random from the current seed. Raises DataError where the text is unusable."""
+    text = read_text(settings.own.get("text") or TALE)
+    vocabulary = Vocabulary(text)
+    split = len(text) - int(len(text) * HELD_OUT)
+    train, test = (CharDataset(part, CONTEXT, vocabulary) for part in (text[:split], text[split:]))
+    windows, shifted = train.windows()
+    test_windows, test_shifted = test.windows(slice(MOST_TESTED))
+
+    model = NextCharacter(len(vocabulary), CONTEXT).to(device)
+    optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
+
+    def step(window: Tensor, following: Tensor) -> Tensor:
+        """One update on windows [batch, context] and the characters that follow [batch]; the loss is a scalar."""
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(window), following)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    held_out = sg.tensor(test_windows, device=device), sg.tensor(test_shifted[:, -1], device=device)
+
+    def evaluate() -> dict[str, float]:
+        """The loss on the held-out end of the text, in nats a character."""
+        with sg.no_grad():
+            return {"test_loss": F.cross_entropy(model(held_out[0]), held_out[1]).item()}
+
+    def show(_: Path) -> list[str]:
+        rng = np.random.default_rng(settings.seed)
+        return ["it writes:", *sample(model, vocabulary, test_windows[:1], rng, device).splitlines()]
+
+    identity = {"text": hashlib.sha256(text.encode()).hexdigest()[:16]}
+    return Task(model, optimizer, (windows, shifted[:, -1]), step, evaluate, show, identity)
+
+
+def sample(model: nn.Module, vocabulary: Vocabulary, window: np.ndarray, rng: np.random.Generator, device: str) -> str:
+    """SAMPLE characters, each drawn from what the model expects after the window [1, context] before it."""
+    numbers: list[int] = []
+    with sg.no_grad():
+        for _ in range(SAMPLE):
+            odds = (model(sg.tensor(window, device=device)) / TEMPERATURE).softmax(1).numpy()[0].astype(np.float64)
+            numbers.append(int(rng.choice(len(vocabulary), p=odds / odds.sum())))
+            window = np.append(window[:, 1:], [[numbers[-1]]], axis=1).astype(np.int32)
+    return vocabulary.decode(numbers)

@@ -1,0 +1,69 @@
+"""The loop's face: a progress bar, and Ctrl-C as a wish to stop instead of a crash."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+
+class _Speed(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f} samples/s" if task.speed else "")
+
+
+class Bar:
+    """`with Bar(...) as bar`: epochs, loss, samples a second and time left, while samples are trained."""
+
+    def __init__(self, console: Console, epochs: int, samples: int, done: int) -> None:
+        """samples: those of all epochs together; done: how many of them an earlier run has trained."""
+        self._progress = Progress(
+            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+            BarColumn(),
+            TextColumn("loss {task.fields[loss]}"),
+            _Speed(),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+            console=console,
+        )
+        self._task = self._progress.add_task("", total=samples, completed=done, epoch=0, epochs=epochs, loss="-")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def advance(self, samples: int, epoch: int, loss: float) -> None:
+        self._progress.update(self._task, advance=samples, epoch=epoch, loss=f"{loss:.4f}")
+
+
+class StopWish:
+    """`with StopWish() as stop`: true once Ctrl-C was pressed; pressed again, it interrupts as usual."""
+
+    def __init__(self) -> None:
+        self._wished = False
+
+    def __bool__(self) -> bool:
+        return self._wished
+
+    def __enter__(self) -> Self:
+        # Python delivers signals to the main thread only; elsewhere there is nothing to take over
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGINT, self._on_interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self._previous)
+
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self._wished:
+            raise KeyboardInterrupt
+        self._wished = True

@@ -1,0 +1,43 @@
+"""metrics.jsonl: a JSON object a line, an epoch each. In: rows. Out: the file, without rows of abandoned epochs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+class Metrics:
+    """Rows of epochs up to `keep` stay, later ones (written after the checkpoint that a run resumes from) go."""
+
+    def __init__(self, path: Path, keep: int) -> None:
+        self.path = path
+        self._keep = keep
+        self._begun = False
+
+    def begin(self) -> None:
+        """Drop what does not belong to this run. Not before the run has got something of its own to keep."""
+        if self._begun:
+            return
+        self._begun = True
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        kept = [json.dumps(row) + "\n" for row in read_rows(self.path) if row["epoch"] <= self._keep]
+        self.path.write_text("".join(kept), encoding="utf-8")
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.begin()
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The whole rows of a metrics file; none where there is no file. A last line cut short is left out."""
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return rows

@@ -1,0 +1,45 @@
+"""A straight line through noisy points: y = 2x + 3, a Linear(1, 1), SGD. The weight and bias found are printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import shadergrad as sg
+import shadergrad.nn.functional as F
+from shadergrad import Tensor, nn
+
+from .task import Settings, Task
+
+WEIGHT, BIAS = 2.0, 3.0
+POINTS, NOISE = 256, 0.02
+
+
+def build(settings: Settings, device: str) -> Task:
+    """The task on `device`, its weights random from the current seed."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (POINTS, 1)).astype(np.float32)
+    y = (WEIGHT * x + BIAS + NOISE * rng.standard_normal((POINTS, 1))).astype(np.float32)
+
+    model = nn.Linear(1, 1).to(device)
+    optimizer = sg.optim.SGD(model.parameters(), lr=settings.lr)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        """One update on x and y [batch, 1]; the loss is a scalar."""
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def evaluate() -> dict[str, float]:
+        """The line so far."""
+        values = model.state_dict()
+        return {name: values[name].item() for name in ("weight", "bias")}
+
+    def show(_: Path) -> list[str]:
+        line = evaluate()
+        return [f"weight {line['weight']:.4f} (of {WEIGHT:g}), bias {line['bias']:.4f} (of {BIAS:g})"]
+
+    return Task(model, optimizer, (x, y), step, evaluate, show)

@@ -1,0 +1,276 @@
+"""Which GPUs there are, which one to take, and what it can do. In: the environment's wishes. Out: plain records.
+
+An adapter is a GPU (or a software stand-in) seen through one backend. `adapters()` lists those that the webgpu device
+can open, the best first, so that `webgpu:N` is the N-th. Nothing here opens a device.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..config import Config, config
+from ..errors import DeviceError
+from ..plan import Target
+
+# Worse backends see a GPU again that a better one already shows.
+BACKEND_ORDER = ("Vulkan", "Metal", "D3D12", "D3D11", "OpenGL", "OpenGLES")
+KIND_ORDER = ("DiscreteGPU", "IntegratedGPU", "unknown", "CPU")
+SOFTWARE_NAMES = ("llvmpipe", "lavapipe", "softpipe", "swiftshader", "basic render", "warp")
+
+# WebGPU's default limits, those that compute shaders meet. https://www.w3.org/TR/webgpu/#limits
+PORTABLE_LIMITS = {
+    "maxBindGroups": 4,
+    "maxBindingsPerBindGroup": 1000,
+    "maxStorageBuffersPerShaderStage": 8,
+    "maxStorageBufferBindingSize": 128 << 20,
+    "maxBufferSize": 256 << 20,
+    "maxComputeWorkgroupStorageSize": 16384,
+    "maxComputeInvocationsPerWorkgroup": 256,
+    "maxComputeWorkgroupSizeX": 256,
+    "maxComputeWorkgroupSizeY": 256,
+    "maxComputeWorkgroupSizeZ": 64,
+    "maxComputeWorkgroupsPerDimension": 65535,
+}
+# Adapters may report millions; kernels gain nothing beyond these, and tuning tables stay comparable.
+MOST_STORAGE_BUFFERS = 64
+MOST_INVOCATIONS = 1024
+
+NO_ADAPTER = (
+    "[webgpu] no adapter found: this machine shows no GPU to Vulkan, Metal or Direct3D 12, and no software stand-in.\n"
+    "  Hint: install a Vulkan driver. Debian or Ubuntu: `apt install mesa-vulkan-drivers libvulkan1` (AMD, Intel, and "
+    "llvmpipe for no GPU at all). NVIDIA: the NVIDIA driver and libvulkan1; in a container also "
+    "NVIDIA_DRIVER_CAPABILITIES=all. Or use the cpu device."
+)
+
+
+@dataclass(frozen=True)
+class AdapterInfo:
+    """One adapter, as plain data."""
+
+    index: int  # N of "webgpu:N"; -1 for a duplicate that cannot be opened by number
+    name: str
+    backend: str  # Vulkan, Metal, D3D12, OpenGL, ...
+    type: str  # "hardware" or "software"
+    kind: str  # wgpu's word: DiscreteGPU, IntegratedGPU, CPU, unknown
+    vendor: str
+    driver: str
+    vendor_id: int
+    device_id: int
+    profile: str  # "portable" or "full"
+    target: Target
+    limits: dict[str, int] = field(repr=False)
+    features: tuple[str, ...] = field(repr=False)
+
+    def describe(self) -> str:
+        return f"{self.name} ({self.backend}, {self.type})"
+
+
+def adapters(all_backends: bool = False, settings: Config = config) -> list[AdapterInfo]:
+    """The adapters, the preferred first; with `all_backends` also those that repeat a GPU through a worse backend.
+
+    Raises DeviceError where wgpu cannot be loaded.
+    """
+    found = [info for info, _ in _ordered(settings)]
+    if not all_backends:
+        return found
+    opened = {(info.name, info.backend) for info in found}
+    extra = [_record(a, -1, settings) for a in _enumerate()]
+    return found + [info for info in extra if (info.name, info.backend) not in opened]
+
+
+def choose_adapter(index: int, settings: Config) -> tuple[AdapterInfo, Any]:
+    """The N-th adapter and wgpu's own object for it. Raises DeviceError that lists what there is."""
+    ordered = _ordered(settings)
+    if not ordered:
+        raise DeviceError(NO_ADAPTER)
+    if index >= len(ordered):
+        known = "".join(f"\n  webgpu:{info.index}  {info.describe()}" for info, _ in ordered)
+        raise DeviceError(f"[webgpu] there is no adapter {index}. Known:{known}")
+    return ordered[index]
+
+
+def hardware_adapter_available() -> bool:
+    """Whether a real GPU can be opened; never raises."""
+    return _hardware() is not None
+
+
+def auto_device_reason() -> str:
+    """One line for people: why the device choice `auto` takes the webgpu or the cpu device."""
+    try:
+        found = adapters()
+    except DeviceError as error:
+        return f"{str(error).splitlines()[0].removeprefix('[webgpu] ')}: using cpu"
+    hardware = [info for info in found if info.type == "hardware"]
+    if hardware:
+        return f"using webgpu: {hardware[0].describe()}"
+    if found:
+        return f"no hardware adapter (only {found[0].name.split(' ')[0]}, a software one): using cpu"
+    return "no adapter at all: using cpu"
+
+
+def portable_overrides(settings: Config) -> Mapping[str, int]:
+    """The limits to lower when asking for a device: none, or all to WebGPU's defaults."""
+    return PORTABLE_LIMITS if settings.portable else {}
+
+
+def load_native() -> Any:
+    """The module that calls wgpu-native, imported on first use. DeviceError says why it cannot be."""
+    try:
+        from . import native
+    except Exception as error:  # the library's own failures are of many types: ImportError, OSError, RuntimeError
+        raise DeviceError(
+            f"[webgpu] wgpu cannot be loaded: {type(error).__name__}: {error}\n"
+            "  Hint: `pip install --force-reinstall 'wgpu==0.32.*'` (its wheels need glibc 2.28, macOS 11 or Windows "
+            "10), or use the cpu device."
+        ) from error
+    return native
+
+
+@contextmanager
+def open_quietly() -> Iterator[None]:
+    """Keep EGL and wgpu from printing on stderr what concerns windows only.
+
+    EGL complains where XDG_RUNTIME_DIR is unset; wgpu warns of missing window systems. Errors still show. Not before
+    wgpu is imported: it makes the logger itself, of its own class, and refuses one that is already there.
+    """
+    unset = "XDG_RUNTIME_DIR" not in os.environ
+    logger = logging.getLogger("wgpu")
+    level = logger.level
+    if unset:
+        os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
+    logger.setLevel(max(level, logging.ERROR))
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if unset:
+            os.environ.pop("XDG_RUNTIME_DIR", None)
+
+
+_lock = threading.Lock()
+_found: list[Any] = []
+
+
+def _enumerate() -> list[Any]:
+    """wgpu's adapter objects; asked once, as it takes a tenth of a second."""
+    native = load_native()
+    with _lock:
+        if not _found:
+            with open_quietly():
+                _found.extend(native.enumerate_adapters())
+        return _found
+
+
+def _hardware() -> AdapterInfo | None:
+    try:
+        return next((info for info in adapters() if info.type == "hardware"), None)
+    except DeviceError:
+        return None
+
+
+def _ordered(settings: Config) -> list[tuple[AdapterInfo, Any]]:
+    """Distinct adapters with wgpu's objects: the wished one, then hardware, then the best kind and backend."""
+
+    def rank(adapter: Any) -> tuple[bool, bool, int, int]:
+        info = adapter.info
+        wished = settings.adapter is not None and settings.adapter.lower() in _label(info).lower()
+        return (not wished, _is_software(info), _position(info["adapter_type"], KIND_ORDER), _backend_rank(info))
+
+    distinct = _without_duplicates(_enumerate(), settings.adapter)
+    ordered = sorted(distinct, key=rank)
+    return [(_record(adapter, i, settings), adapter) for i, adapter in enumerate(ordered)]
+
+
+def _without_duplicates(found: list[Any], wish: str | None) -> list[Any]:
+    """Drop what a better backend shows too. Equal GPUs of one backend are different GPUs."""
+
+    def repeats(adapter: Any) -> bool:
+        info = adapter.info
+        if wish is not None and wish.lower() in _label(info).lower() and wish.lower() not in info["device"].lower():
+            return False  # the wish names this backend
+        return any(_same_gpu(info, o.info) and _backend_rank(o.info) < _backend_rank(info) for o in found)
+
+    return [adapter for adapter in found if not repeats(adapter)]
+
+
+def _same_gpu(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    """OpenGL does not tell device ids, so a missing one matches any of its vendor."""
+    if a["vendor_id"] != b["vendor_id"]:
+        return False
+    return a["device_id"] == b["device_id"] or 0 in (a["device_id"], b["device_id"])
+
+
+def _label(info: Mapping[str, Any]) -> str:
+    return f"{info['device']} {info['backend_type']}"
+
+
+def _backend_rank(info: Mapping[str, Any]) -> int:
+    return _position(info["backend_type"], BACKEND_ORDER)
+
+
+def _position(word: str, order: tuple[str, ...]) -> int:
+    return order.index(word) if word in order else len(order)
+
+
+def _is_software(info: Mapping[str, Any]) -> bool:
+    name = info["device"].lower()
+    return info["adapter_type"] == "CPU" or any(word in name for word in SOFTWARE_NAMES)
+
+
+def _record(adapter: Any, index: int, settings: Config) -> AdapterInfo:
+    info, limits = adapter.info, dict(adapter.limits)
+    return AdapterInfo(
+        index=index,
+        name=info["device"] or info["description"] or "unnamed adapter",
+        backend=info["backend_type"],
+        type="software" if _is_software(info) else "hardware",
+        kind=info["adapter_type"],
+        vendor=info["vendor"],
+        driver=info["description"],
+        vendor_id=info["vendor_id"],
+        device_id=info["device_id"],
+        profile="portable" if settings.portable else "full",
+        target=make_target(limits, settings),
+        limits=limits,
+        features=tuple(sorted(adapter.features)),
+    )
+
+
+def make_target(limits: Mapping[str, int], settings: Config) -> Target:
+    """What the compiler may use of an adapter with these limits (wgpu-py's names: 'max-buffer-size')."""
+
+    def limit(name: str) -> int:
+        value = limits[name]
+        return min(value, PORTABLE_LIMITS[_camel(name)]) if settings.portable else value
+
+    binding = min(limit("max-storage-buffer-binding-size"), limit("max-buffer-size"))
+    return Target(
+        language="wgsl",
+        max_storage_buffers=min(
+            limit("max-storage-buffers-per-shader-stage"),
+            limit("max-bindings-per-bind-group"),
+            MOST_STORAGE_BUFFERS,
+        ),
+        max_workgroup_invocations=min(
+            limit("max-compute-invocations-per-workgroup"),
+            limit("max-compute-workgroup-size-x"),
+            MOST_INVOCATIONS,
+        ),
+        max_workgroup_storage=limit("max-compute-workgroup-storage-size"),
+        max_workgroups=limit("max-compute-workgroups-per-dimension"),
+        max_binding_bytes=binding // 16 * 16,
+        subgroups=False,
+        checked=settings.checked,
+    )
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("-")
+    return first + "".join(word.capitalize() for word in rest)

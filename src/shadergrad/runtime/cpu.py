@@ -1,0 +1,98 @@
+"""The cpu device: NumPy, one graph node after another. Slow and plain: the reference for every other device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import OutOfMemoryError
+from ..plan import NUMPY, Plan
+from .device import Device, Program, Storage, register_device
+
+
+class CpuProgram(Program):
+    """A plan whose kernels are primitives."""
+
+    def __init__(self, device: CpuDevice, plan: Plan) -> None:
+        self.plan = plan
+        self.device = device
+        last: dict[int, int] = {}
+        for step, dispatch in enumerate(plan.dispatches):
+            for row in dispatch.buffers:
+                last[row] = step
+        needed = {*plan.outputs, *plan.inputs}
+        dead: list[list[int]] = [[] for _ in plan.dispatches]
+        for row, step in last.items():
+            if row not in needed:
+                dead[step].append(row)
+        self._steps = [
+            (plan.kernels[d.kernel].primitive, d.buffers[:-1], d.buffers[-1], gone)
+            for d, gone in zip(plan.dispatches, dead, strict=True)
+        ]
+
+    def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
+        plan = self.plan
+        arrays: list[Any] = [None] * len(plan.buffers)
+        for row, storage in zip(plan.inputs, inputs, strict=True):
+            arrays[row] = storage.handle.reshape(plan.buffers[row].shape)
+        try:
+            with np.errstate(all="ignore"):
+                for primitive, operands, result, gone in self._steps:
+                    arrays[result] = primitive.numpy(*[arrays[k] for k in operands])
+                    for row in gone:
+                        arrays[row] = None
+        except MemoryError as error:
+            raise OutOfMemoryError(
+                f"the host has no memory for {primitive.name} of {plan.buffers[result].shape}: {error}."
+            ) from error
+        by_row = dict(zip(plan.inputs, inputs, strict=True))
+        targets = into or [None] * len(plan.outputs)
+        return [self._give(row, arrays, by_row, target) for row, target in zip(plan.outputs, targets, strict=True)]
+
+    def _give(self, row: int, arrays: list[Any], by_row: dict[int, Storage], target: Storage | None) -> Storage:
+        """A storage of its own for an output; an array may be shared, for arrays are replaced, never written."""
+        spec = self.plan.buffers[row]
+        array = np.asarray(arrays[row], spec.dtype.numpy)
+        if not array.flags.c_contiguous or array.base is not None:
+            array = array.copy(order="C")  # a view would keep its base alive
+        storage = target if spec.aliases is None else by_row[spec.aliases]
+        if storage is None:
+            return Storage(self.device, array.nbytes, array)
+        storage.handle = array
+        return storage
+
+
+class CpuDevice(Device):
+    """Holds values as NumPy arrays of their own dtype, float64 and int64 among them."""
+
+    def __init__(self, index: int = 0) -> None:
+        self.name = "cpu"
+        self.target = NUMPY
+
+    def upload(self, array: np.ndarray, dtype: DType) -> Storage:
+        copy = np.array(array, dtype.numpy, order="C")
+        return Storage(self, copy.nbytes, copy)
+
+    def write(self, storage: Storage, array: np.ndarray, dtype: DType) -> None:
+        storage.handle = np.array(array, dtype.numpy, order="C")
+
+    def download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+        return storage.handle.reshape(shape).copy()
+
+    def load(self, plan: Plan) -> Program:
+        return CpuProgram(self, plan)
+
+    def synchronize(self) -> None:
+        return
+
+    def release(self, handle: Any) -> None:
+        return
+
+    def describe(self) -> str:
+        return f"cpu (NumPy {np.__version__})"
+
+
+register_device("cpu", CpuDevice)

@@ -1,0 +1,119 @@
+"""What every device can do, and which devices there are. In: plans and host arrays. Out: storages and host arrays.
+
+A device allocates storages, moves host arrays in and out, and loads a plan into a program. A program run on input
+storages gives output storages; an output that aliases an input is that input's storage, updated in place.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import DeviceError
+from ..plan import Plan, Target
+
+
+class Storage:
+    """Owned device memory. `handle` is the device's own: a NumPy array, or a GPU buffer. Freed when unreachable."""
+
+    __slots__ = ("__weakref__", "device", "handle", "nbytes")
+
+    def __init__(self, device: Device, nbytes: int, handle: Any) -> None:
+        self.device = device
+        self.nbytes = nbytes
+        self.handle = handle
+
+    def __del__(self) -> None:
+        if self.handle is not None:
+            self.device.release(self.handle)
+
+
+class Program(ABC):
+    """A plan, loaded: all that can be resolved ahead is resolved."""
+
+    plan: Plan
+
+    @abstractmethod
+    def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
+        """One execution: a storage for each of plan.inputs in, a storage for each of plan.outputs out.
+
+        into: for each output, a storage of its size to overwrite instead of a fresh one, or None.
+        Does not wait for the device. The caller must not hold a stale idea of an aliased input: it is overwritten.
+        """
+
+
+class Device(ABC):
+    name: str  # "cpu", "webgpu", "webgpu:1"
+    target: Target
+
+    @abstractmethod
+    def upload(self, array: np.ndarray, dtype: DType) -> Storage:
+        """A new storage with the values of a C-contiguous host array of `dtype`."""
+
+    @abstractmethod
+    def write(self, storage: Storage, array: np.ndarray, dtype: DType) -> None:
+        """Overwrite a storage of the same size, ordered after all work submitted so far."""
+
+    @abstractmethod
+    def download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+        """The values, as a fresh host array. Waits for the work they depend on."""
+
+    @abstractmethod
+    def load(self, plan: Plan) -> Program:
+        """A program that runs `plan` on this device."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until all submitted work is done."""
+
+    @abstractmethod
+    def release(self, handle: Any) -> None:
+        """Take back the memory behind a storage that nobody can reach any more."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line for people: which hardware this is."""
+
+
+_factories: dict[str, Callable[[int], Device]] = {}
+_devices: dict[str, Device] = {}
+_lock = threading.Lock()
+
+
+def register_device(kind: str, factory: Callable[[int], Device]) -> None:
+    """Make `kind`, or `kind:index`, known; `factory(index)` opens it on first use."""
+    _factories[kind] = factory
+
+
+def canonical_name(name: object) -> str:
+    """'webgpu:0' and 'webgpu' are one device; anything unknown raises DeviceError."""
+    text = str(name)
+    kind, _, index = text.partition(":")
+    if kind not in _factories or (index and not index.isdigit()):
+        raise DeviceError(
+            f"unknown device {text!r}. Known: {', '.join(sorted(_factories))} (or webgpu:N for the N-th adapter)."
+        )
+    return kind if index in ("", "0") else f"{kind}:{int(index)}"
+
+
+def get_device(name: str) -> Device:
+    """The open device of that name; opens it on first use. Raises DeviceError where it cannot be."""
+    name = canonical_name(name)
+    device = _devices.get(name)
+    if device is None:
+        with _lock:
+            device = _devices.get(name)
+            if device is None:
+                kind, _, index = name.partition(":")
+                device = _devices[name] = _factories[kind](int(index or 0))
+    return device
+
+
+def open_devices() -> list[Device]:
+    """The devices in use so far."""
+    return list(_devices.values())

@@ -1,0 +1,232 @@
+"""The pool of GPU buffers: asks the driver rarely, hands the same buffer back to whoever had it last.
+
+In: sizes. Out: `Buffer`s, reused by size class. A freed buffer goes to a free list and not to the driver, because a
+new buffer costs a thousand times a reused one, and because bind groups stay valid only while buffers stay the same:
+a training step that gets its old buffers back has nothing to set up again. Knows nothing of wgpu: it is given the
+functions that create and destroy.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+from ..errors import OutOfMemoryError
+
+GRANULARITY = 256  # bytes: the smallest buffer, and the strictest offset alignment of the portable profile
+BINDING_GRANULARITY = 16  # bytes: bound ranges are rounded up to whole vec4s, so every buffer must be too
+STEPS_PER_OCTAVE = 8  # size classes between two powers of two: at most 1/8 of a buffer is wasted
+
+_serials = count(1)
+
+
+class Buffer:
+    """One GPU buffer. Compared by identity; `serial` is never reused, `raw` is None once it is destroyed."""
+
+    __slots__ = ("capacity", "raw", "serial")
+
+    def __init__(self, raw: Any, capacity: int) -> None:
+        self.raw = raw
+        self.capacity = capacity
+        self.serial = next(_serials)
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.serial}, {format_bytes(self.capacity)}{'' if self.raw is not None else ', destroyed'})"
+
+
+def format_bytes(n: float) -> str:
+    """'1.5 GiB', for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n < 1024:
+            return f"{n:.0f} {unit}" if unit == "B" or n == int(n) else f"{n:.1f} {unit}"
+        n /= 1024
+    return f"{n:.1f} TiB"
+
+
+def round_up(n: int, multiple: int) -> int:
+    return -(-n // multiple) * multiple
+
+
+@lru_cache(maxsize=4096)
+def size_class(nbytes: int) -> int:
+    """The capacity that serves a request: a multiple of 256, at most 1/8 larger than asked beyond 2 KiB."""
+    octave = 1 << max(nbytes - 1, 1).bit_length() - 1
+    return round_up(max(nbytes, 1), max(GRANULARITY, octave // STEPS_PER_OCTAVE))
+
+
+class Group:
+    """Buffers that a program takes and gives back together, at each run: its temporaries.
+
+    While idle the group stays whole, so that taking it again is one step. When the pool has nothing else to give,
+    it breaks idle groups up, and their programs gather their buffers anew.
+    """
+
+    __slots__ = ("buffers", "nbytes")
+
+    def __init__(self, buffers: tuple[Buffer, ...]) -> None:
+        self.buffers = buffers
+        self.nbytes = sum(buffer.capacity for buffer in buffers)
+
+
+class MemoryPool:
+    """Buffers in use, and free ones by capacity. All but `give_back` run under the device's lock.
+
+    create(nbytes): a raw buffer, or None when the driver is out of memory.
+    discard(buffers): destroys the raw buffers, and whatever refers to them.
+    """
+
+    def __init__(
+        self,
+        create: Callable[[int], Any],
+        discard: Callable[[list[Buffer]], None],
+        max_buffer_bytes: int,
+        limit: int | None = None,
+    ) -> None:
+        self._create = create
+        self._discard = discard
+        self.max_buffer_bytes = max_buffer_bytes
+        self.limit = limit
+        self._free: dict[int, dict[Buffer, None]] = {}  # capacity -> free buffers, the latest last
+        self._live: set[Buffer] = set()
+        self._idle: dict[Group, None] = {}
+        self._returned: deque[Buffer] = deque()
+        self._bytes_in_use = 0
+        self._bytes_pooled = 0
+        self.peak_bytes = 0
+        self.allocated = 0  # buffers ever asked of the driver
+
+    def acquire(self, nbytes: int, prefer: Iterable[Buffer] = ()) -> Buffer:
+        """A buffer of at least `nbytes`: the first of `prefer` that is free, else the latest freed, else a new one."""
+        if self._returned:
+            self._collect()
+        capacity = self._capacity(nbytes)
+        free = self._free.get(capacity)
+        if not free and self._idle:
+            self._break_groups()
+            free = self._free.get(capacity)
+        if not free:
+            return self._take(self._allocate(nbytes, capacity))
+        for buffer in prefer:
+            if buffer in free:
+                del free[buffer]
+                break
+        else:
+            buffer, _ = free.popitem()
+        self._bytes_pooled -= capacity
+        return self._take(buffer)
+
+    def give_back(self, buffer: Buffer) -> None:
+        """Any thread, inside a garbage collection, at interpreter exit: so no lock, only an atomic append."""
+        self._returned.append(buffer)
+
+    def take_group(self, group: Group) -> bool:
+        """Take an idle group again; False if it was broken up meanwhile."""
+        if group not in self._idle:
+            return False
+        del self._idle[group]
+        self._live.update(group.buffers)
+        self._bytes_pooled -= group.nbytes
+        self._grow(group.nbytes)
+        return True
+
+    def give_back_group(self, group: Group) -> None:
+        """Under the lock, unlike `give_back`."""
+        self._idle[group] = None
+        self._live.difference_update(group.buffers)
+        self._bytes_in_use -= group.nbytes
+        self._bytes_pooled += group.nbytes
+
+    def trim(self) -> None:
+        """Give every free buffer back to the driver."""
+        self._collect()
+        self._break_groups()
+        dropped = [buffer for free in self._free.values() for buffer in free]
+        self._free.clear()
+        self._bytes_pooled = 0
+        if dropped:
+            self._discard(dropped)
+
+    def check_size(self, nbytes: int) -> None:
+        """Raise OutOfMemoryError for a buffer that this device could never hold."""
+        if round_up(nbytes, BINDING_GRANULARITY) > self.max_buffer_bytes:
+            raise self._out_of_memory(nbytes, f"one buffer holds at most {format_bytes(self.max_buffer_bytes)}")
+
+    @property
+    def bytes_in_use(self) -> int:
+        self._collect()
+        return self._bytes_in_use
+
+    @property
+    def bytes_pooled(self) -> int:
+        self._collect()
+        return self._bytes_pooled
+
+    @property
+    def live_buffers(self) -> int:
+        self._collect()
+        return len(self._live)
+
+    def _capacity(self, nbytes: int) -> int:
+        capacity = size_class(nbytes)
+        # A class may overshoot the largest buffer where the request itself does not.
+        return capacity if capacity <= self.max_buffer_bytes else round_up(nbytes, BINDING_GRANULARITY)
+
+    def _collect(self) -> None:
+        """Move what was given back to the free lists."""
+        while self._returned:
+            buffer = self._returned.popleft()
+            self._live.discard(buffer)
+            self._bytes_in_use -= buffer.capacity
+            self._bytes_pooled += buffer.capacity
+            self._free.setdefault(buffer.capacity, {})[buffer] = None
+
+    def _break_groups(self) -> None:
+        for group in self._idle:
+            for buffer in group.buffers:
+                self._free.setdefault(buffer.capacity, {})[buffer] = None
+        self._idle.clear()
+
+    def _take(self, buffer: Buffer) -> Buffer:
+        self._live.add(buffer)
+        self._grow(buffer.capacity)
+        return buffer
+
+    def _grow(self, nbytes: int) -> None:
+        self._bytes_in_use += nbytes
+        self.peak_bytes = max(self.peak_bytes, self._bytes_in_use)
+
+    def _allocate(self, nbytes: int, capacity: int) -> Buffer:
+        """A new buffer; frees ever more to make room for it before giving up."""
+        self.check_size(nbytes)
+        for make_room in (lambda: None, self.trim, self._collect_garbage):
+            make_room()
+            if self.limit is not None and self._bytes_in_use + self._bytes_pooled + capacity > self.limit:
+                continue
+            raw = self._create(capacity)
+            if raw is not None:
+                self.allocated += 1
+                return Buffer(raw, capacity)
+        if self.limit is None:
+            raise self._out_of_memory(nbytes, "the adapter has no more to give")
+        raise self._out_of_memory(nbytes, f"the limit is {format_bytes(self.limit)} (SHADERGRAD_MEMORY_LIMIT)")
+
+    def _collect_garbage(self) -> None:
+        """Tensors in reference cycles hold memory until Python looks for cycles."""
+        gc.collect()
+        self.trim()
+
+    def _out_of_memory(self, nbytes: int, limit: str) -> OutOfMemoryError:
+        self._collect()
+        largest = sorted((b.capacity for b in self._live), reverse=True)[:5]
+        sizes = ", ".join(format_bytes(n) for n in largest) or "none"
+        return OutOfMemoryError(
+            f"[webgpu] out of device memory: asked for {format_bytes(nbytes)}, "
+            f"{format_bytes(self._bytes_in_use)} in use in {len(self._live)} buffers, {limit}. "
+            f"The largest live buffers: {sizes}.\n"
+            "  Hint: take a smaller batch or model, recompute activations (checkpointing), drop tensors you no longer "
+            "need (a list of losses keeps every graph: append loss.item()), or use the cpu device."
+        )

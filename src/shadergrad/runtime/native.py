@@ -1,0 +1,377 @@
+"""The calls into wgpu-native that the webgpu device makes, and nothing else: the only module that imports wgpu.
+
+In: adapters, WGSL, sizes. Out: raw handles (cffi pointers) and submissions. We go past wgpu-py's classes to the C
+functions below them because those cost 2.5 times less a dispatch (2.6 against 6.5 microseconds), let us compile without
+bounds checks, wait for one submission, and hear of errors and device loss ourselves.
+
+Two facts of wgpu-native 29 shape this file. Most mistakes are reported to a callback in the midst of the call, so each
+method checks `events` afterwards and raises NativeError. But a mistake found by a submission or a wait *aborts the
+process*; so nothing is submitted unless `finish` passed without an error, and nothing is called on a lost device.
+
+Import it lazily: it fails where wgpu's library does. C API: https://webgpu-native.github.io/webgpu-headers/
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import wgpu
+from wgpu.backends.wgpu_native import _ffi
+
+from .memory import round_up
+
+ffi: Any = _ffi.ffi
+lib: Any = _ffi.lib
+NULL: Any = ffi.NULL
+
+STORAGE_USAGE: int = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+STAGING_USAGE: int = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
+WRITE_CHUNK = 64 << 20  # wgpu copies every write to a staging buffer that lives until the next submission
+
+Command = tuple[Any, Any, int, int, int]  # pipeline or None (unchanged), bind group or None, workgroups x, y, z
+Copy = tuple[Any, Any, int]  # source, destination, bytes
+
+
+class NativeError(Exception):
+    """wgpu refused a call. `out_of_memory` tells the one kind that freeing memory may cure."""
+
+    def __init__(self, message: str, out_of_memory: bool = False) -> None:
+        super().__init__(message)
+        self.out_of_memory = out_of_memory
+
+
+@dataclass
+class Events:
+    """What the callbacks heard. Kept apart from the device so that they do not keep it alive."""
+
+    errors: list[tuple[int, str]] = field(default_factory=list)
+    lost: str | None = None
+
+    def check(self) -> None:
+        """Raise what went wrong since the last check."""
+        if not self.errors:
+            return
+        errors, self.errors = self.errors, []
+        kind, message = errors[0]
+        if len(errors) > 1:
+            message += f"\n({len(errors) - 1} more errors followed)"
+        lowered = message.lower()
+        exhausted = "not enough memory" in lowered or "out of memory" in lowered
+        raise NativeError(message, exhausted or kind == lib.WGPUErrorType_OutOfMemory)
+
+
+# Callbacks live as long as the process: the library may call them for as long as it is loaded.
+_callbacks: list[Any] = []
+
+
+def _callback(signature: str):
+    def keep(function: Any) -> Any:
+        _callbacks.append(ffi.callback(signature, function))
+        return _callbacks[-1]
+
+    return keep
+
+
+def _text(view: Any) -> str:
+    if view.data == NULL:
+        return ""
+    data = ffi.string(view.data) if view.length == lib.WGPU_STRLEN else ffi.string(view.data, view.length)
+    return "\n".join(line.rstrip() for line in data.decode(errors="replace").splitlines()).strip()
+
+
+def _string_view(view: Any, text: str) -> Any:
+    """Fill a WGPUStringView; gives back the bytes, which the caller must keep until the call is over."""
+    data = text.encode()
+    chars = ffi.new("char[]", data)
+    view.data, view.length = chars, len(data)
+    return chars
+
+
+@_callback("void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)")
+def _on_mapped(status: int, _message: Any, userdata1: Any, _userdata2: Any) -> None:
+    ffi.cast("int *", userdata1)[0] = status
+
+
+def enumerate_adapters() -> list[Any]:
+    """wgpu-py's adapter objects, in its order."""
+    return list(wgpu.gpu.enumerate_adapters_sync())
+
+
+def _limits_struct(adapter: Any, overrides: Mapping[str, int]) -> Any:
+    limits = ffi.new("WGPULimits *")
+    if lib.wgpuAdapterGetLimits(adapter._internal, limits) != lib.WGPUStatus_Success:
+        raise NativeError("the adapter does not tell its limits")
+    for name, value in overrides.items():
+        setattr(limits, name, min(value, getattr(limits, name)))
+    limits.nextInChain = NULL
+    return limits
+
+
+def _request_device(adapter: Any, overrides: Mapping[str, int], events: Events) -> Any:
+    @_callback("void(WGPUDevice const *, WGPUDeviceLostReason, WGPUStringView, void *, void *)")
+    def on_lost(_device: Any, _reason: int, message: Any, _userdata1: Any, _userdata2: Any) -> None:
+        events.lost = events.lost or _text(message) or "no reason was given"
+
+    @_callback("void(WGPUDevice const *, WGPUErrorType, WGPUStringView, void *, void *)")
+    def on_error(_device: Any, kind: int, message: Any, _userdata1: Any, _userdata2: Any) -> None:
+        events.errors.append((kind, _text(message)))
+
+    answers: list[tuple[int, Any, str]] = []
+
+    @_callback("void(WGPURequestDeviceStatus, WGPUDevice, WGPUStringView, void *, void *)")
+    def on_device(status: int, device: Any, message: Any, _userdata1: Any, _userdata2: Any) -> None:
+        answers.append((status, device, _text(message)))
+
+    limits = _limits_struct(adapter, overrides)
+    descriptor = ffi.new("WGPUDeviceDescriptor *")
+    descriptor.requiredLimits = limits
+    descriptor.deviceLostCallbackInfo.mode = lib.WGPUCallbackMode_AllowSpontaneous
+    descriptor.deviceLostCallbackInfo.callback = on_lost
+    descriptor.uncapturedErrorCallbackInfo.callback = on_error
+    request = ffi.new("WGPURequestDeviceCallbackInfo *")
+    request.mode = lib.WGPUCallbackMode_AllowProcessEvents
+    request.callback = on_device
+    lib.wgpuAdapterRequestDevice(adapter._internal, descriptor, request[0])  # answers within the call
+    if not answers or answers[0][0] != lib.WGPURequestDeviceStatus_Success:
+        raise NativeError(answers[0][2] if answers else "no answer")
+    return answers[0][1]
+
+
+class Handle:
+    """A raw object that is released when nobody can reach it: put in `graveyard`, which the device empties.
+
+    Not released on the spot, as objects die on any thread, amid other calls, and after the library is gone.
+    """
+
+    __slots__ = ("__weakref__", "_graveyard", "_release", "raw")
+
+    def __init__(self, raw: Any, release: Any, graveyard: deque[tuple[Any, Any]]) -> None:
+        self.raw = raw
+        self._release = release
+        self._graveyard = graveyard
+
+    def __del__(self) -> None:
+        self._graveyard.append((self._release, self.raw))
+
+
+class NativeDevice:
+    """One wgpu device and its queue. Not thread-safe: the owner holds a lock."""
+
+    def __init__(self, adapter: Any, overrides: Mapping[str, int], in_flight: int) -> None:
+        self.events = Events()
+        self.raw = _request_device(adapter, overrides, self.events)
+        self.queue = lib.wgpuDeviceGetQueue(self.raw)
+        self.submits = 0
+        self.dispatches = 0
+        self.bind_groups_created = 0
+        self._max_in_flight = in_flight
+        self._in_flight: deque[int] = deque()
+        self._unsubmitted = 0  # bytes written since the last submission
+        self._index = ffi.new("WGPUSubmissionIndex *")
+        self._commands = ffi.new("WGPUCommandBuffer[1]")
+        self._graveyard: deque[tuple[Any, Any]] = deque()
+
+    # --- what is made once
+
+    def create_buffer(self, nbytes: int, usage: int = STORAGE_USAGE) -> Any:
+        descriptor = ffi.new("WGPUBufferDescriptor *")
+        descriptor.size, descriptor.usage = nbytes, usage
+        raw = lib.wgpuDeviceCreateBuffer(self.raw, descriptor)
+        return self._checked(raw, lib.wgpuBufferRelease)
+
+    def destroy_buffer(self, raw: Any) -> None:
+        lib.wgpuBufferDestroy(raw)
+        lib.wgpuBufferRelease(raw)
+
+    def create_bind_group_layout(self, access: Sequence[str]) -> Any:
+        """One storage buffer a binding; `access` says read or read_write of each."""
+        entries = ffi.new("WGPUBindGroupLayoutEntry[]", max(1, len(access)))
+        for i, mode in enumerate(access):
+            read_only = mode == "read"
+            kind = lib.WGPUBufferBindingType_ReadOnlyStorage if read_only else lib.WGPUBufferBindingType_Storage
+            entries[i].binding, entries[i].visibility = i, wgpu.ShaderStage.COMPUTE
+            entries[i].buffer.type = kind
+        descriptor = ffi.new("WGPUBindGroupLayoutDescriptor *")
+        descriptor.entryCount, descriptor.entries = len(access), entries
+        return self._checked(lib.wgpuDeviceCreateBindGroupLayout(self.raw, descriptor), lib.wgpuBindGroupLayoutRelease)
+
+    def create_pipeline_layout(self, bind_group_layout: Any) -> Any:
+        layouts = ffi.new("WGPUBindGroupLayout[]", [bind_group_layout])
+        descriptor = ffi.new("WGPUPipelineLayoutDescriptor *")
+        descriptor.bindGroupLayoutCount, descriptor.bindGroupLayouts = 1, layouts
+        return self._checked(lib.wgpuDeviceCreatePipelineLayout(self.raw, descriptor), lib.wgpuPipelineLayoutRelease)
+
+    def create_pipeline(self, source: str, layout: Any, checked: bool) -> Handle:
+        """A compute pipeline of entry point `main`. Unless `checked`, the shader has no bounds checks."""
+        module = self._create_module(source, checked)
+        descriptor = ffi.new("WGPUComputePipelineDescriptor *")
+        descriptor.layout, descriptor.compute.module = layout, module
+        entry_point = _string_view(descriptor.compute.entryPoint, "main")
+        raw = lib.wgpuDeviceCreateComputePipeline(self.raw, descriptor)
+        del entry_point
+        lib.wgpuShaderModuleRelease(module)
+        self._checked(raw, lib.wgpuComputePipelineRelease)
+        return Handle(raw, lib.wgpuComputePipelineRelease, self._graveyard)
+
+    def _create_module(self, source: str, checked: bool) -> Any:
+        wgsl = ffi.new("WGPUShaderSourceWGSL *")
+        wgsl.chain.sType = lib.WGPUSType_ShaderSourceWGSL
+        code = _string_view(wgsl.code, source)
+        descriptor = ffi.new("WGPUShaderModuleDescriptor *")
+        descriptor.nextInChain = ffi.cast("WGPUChainedStruct *", wgsl)
+        if checked:
+            raw = lib.wgpuDeviceCreateShaderModule(self.raw, descriptor)
+        else:
+            raw = lib.wgpuDeviceCreateShaderModuleTrusted(self.raw, descriptor, lib.WGPUShaderRuntimeChecks_None)
+        del code
+        return self._checked(raw, lib.wgpuShaderModuleRelease)
+
+    def create_bind_group(self, layout: Any, bindings: Sequence[tuple[Any, int]]) -> Handle:
+        """`bindings`: raw buffer and bound bytes, in the order of the layout."""
+        entries = ffi.new("WGPUBindGroupEntry[]", max(1, len(bindings)))
+        for i, (raw, nbytes) in enumerate(bindings):
+            entries[i].binding, entries[i].buffer, entries[i].size = i, raw, nbytes
+        descriptor = ffi.new("WGPUBindGroupDescriptor *")
+        descriptor.layout, descriptor.entryCount, descriptor.entries = layout, len(bindings), entries
+        raw = self._checked(lib.wgpuDeviceCreateBindGroup(self.raw, descriptor), lib.wgpuBindGroupRelease)
+        self.bind_groups_created += 1
+        return Handle(raw, lib.wgpuBindGroupRelease, self._graveyard)
+
+    def release_dead(self) -> None:
+        """Release the pipelines and bind groups that nobody holds any more."""
+        while self._graveyard:
+            release, raw = self._graveyard.popleft()
+            release(raw)
+
+    # --- what is done every step
+
+    def write(self, buffer: Any, data: np.ndarray) -> None:
+        """Ordered after all submissions so far. `data` is contiguous, its size a multiple of 4 bytes."""
+        view = data.reshape(-1).view(np.uint8)
+        for start in range(0, view.nbytes, WRITE_CHUNK):
+            chunk = view[start : start + WRITE_CHUNK]
+            lib.wgpuQueueWriteBuffer(self.queue, buffer, start, ffi.from_buffer(chunk), chunk.nbytes)
+            self._unsubmitted += chunk.nbytes
+            if self._unsubmitted >= WRITE_CHUNK:
+                self.flush()
+        self.events.check()
+
+    def run(self, copies: Iterable[Copy], commands: Sequence[Command]) -> None:
+        """Copies, then dispatches: one encoder, one pass, one submission. The loop is the host cost of a step."""
+        encoder = lib.wgpuDeviceCreateCommandEncoder(self.raw, NULL)
+        for source, destination, nbytes in copies:
+            lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, 0, destination, 0, nbytes)
+        if commands:
+            compute_pass = lib.wgpuCommandEncoderBeginComputePass(encoder, NULL)
+            set_pipeline = lib.wgpuComputePassEncoderSetPipeline
+            set_bind_group = lib.wgpuComputePassEncoderSetBindGroup
+            dispatch = lib.wgpuComputePassEncoderDispatchWorkgroups
+            null = NULL
+            for pipeline, group, x, y, z in commands:
+                if pipeline is not None:
+                    set_pipeline(compute_pass, pipeline)
+                if group is not None:
+                    set_bind_group(compute_pass, 0, group, 0, null)
+                dispatch(compute_pass, x, y, z)
+            lib.wgpuComputePassEncoderEnd(compute_pass)
+            lib.wgpuComputePassEncoderRelease(compute_pass)
+            self.dispatches += len(commands)
+        self._submit(encoder)
+
+    def copy(self, source: Any, offset: int, destination: Any, nbytes: int) -> int:
+        """Copy to the start of `destination`; the index of the submission."""
+        encoder = lib.wgpuDeviceCreateCommandEncoder(self.raw, NULL)
+        lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, offset, destination, 0, nbytes)
+        return self._submit(encoder)
+
+    def flush(self) -> None:
+        """Submit what was only written."""
+        self._submitted(lib.wgpuQueueSubmitForIndex(self.queue, 0, NULL))
+
+    def wait(self, index: int) -> None:
+        """Wait for that submission and all before it, and hear the callbacks that are due."""
+        self._index[0] = index
+        lib.wgpuDevicePoll(self.raw, True, self._index)
+        while self._in_flight and self._in_flight[0] <= index:
+            self._in_flight.popleft()
+
+    def wait_all(self) -> None:
+        """Wait for everything submitted or written so far."""
+        if self._unsubmitted:
+            self.flush()
+        lib.wgpuDevicePoll(self.raw, True, NULL)
+        self._in_flight.clear()
+        self.events.check()
+
+    def map_read(self, buffer: Any, nbytes: int, status: Any) -> None:
+        """Ask to map; `status` (an `int *` that the caller keeps) turns non-zero in a later wait."""
+        status[0] = 0
+        request = ffi.new("WGPUBufferMapCallbackInfo *")
+        request.mode = lib.WGPUCallbackMode_AllowProcessEvents
+        request.callback, request.userdata1 = _on_mapped, status
+        lib.wgpuBufferMapAsync(buffer, lib.WGPUMapMode_Read, 0, nbytes, request[0])
+        self.events.check()
+
+    def read_mapped(self, buffer: Any, into: np.ndarray, status: Any) -> None:
+        """Copy the mapped bytes to `into` and unmap."""
+        if status[0] == 0:
+            lib.wgpuDevicePoll(self.raw, True, NULL)
+        if status[0] != lib.WGPUMapAsyncStatus_Success:
+            raise NativeError(f"the device did not hand over its memory to read (status {status[0]})")
+        nbytes = round_up(into.nbytes, 4)
+        address = lib.wgpuBufferGetConstMappedRange(buffer, 0, nbytes)
+        into[:] = np.frombuffer(ffi.buffer(address, nbytes), np.uint8)[: into.nbytes]
+        lib.wgpuBufferUnmap(buffer)
+
+    def destroy(self) -> None:
+        """Free all of the device's memory. Nothing may be called afterwards."""
+        self.wait_all()
+        lib.wgpuDeviceDestroy(self.raw)
+        self.release_dead()
+
+    # --- within
+
+    def _checked(self, raw: Any, release: Any) -> Any:
+        """wgpu gives a handle even when it refuses; then it must be released and never used."""
+        try:
+            self.events.check()
+        except NativeError:
+            release(raw)
+            raise
+        return raw
+
+    def _submit(self, encoder: Any) -> int:
+        commands = lib.wgpuCommandEncoderFinish(encoder, NULL)
+        lib.wgpuCommandEncoderRelease(encoder)
+        if self.events.errors or self.events.lost is not None:
+            lib.wgpuCommandBufferRelease(commands)
+            self.events.check()
+            raise NativeError(f"the device was lost: {self.events.lost}")
+        self._commands[0] = commands
+        index = lib.wgpuQueueSubmitForIndex(self.queue, 1, self._commands)
+        lib.wgpuCommandBufferRelease(commands)
+        self.submits += 1
+        self._submitted(index)
+        return index
+
+    def _submitted(self, index: int) -> None:
+        """Bound the work under way: a host that runs far ahead is slower, and holds its staging memory."""
+        self._unsubmitted = 0
+        self._in_flight.append(index)
+        if len(self._in_flight) > self._max_in_flight:
+            self.wait(self._in_flight[0])
+        if self.events.errors:
+            self.events.check()
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
+
+
+def new_status() -> Any:
+    """A C integer for `map_read`."""
+    return ffi.new("int *")

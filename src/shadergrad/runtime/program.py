@@ -1,0 +1,338 @@
+"""A plan on the webgpu device: everything resolved ahead, so that a run is one tight loop of raw calls.
+
+In: a plan at load, storages at each run. Out: storages. What a run needs of the driver (which pipeline, which bind
+group, how many workgroups, in order) depends only on which buffers take part. So it is resolved once for each
+combination of buffers and kept as a `Recording`; a training step, which gets its old buffers back from the pool,
+replays the recording of the step before.
+
+Contract with the compiler: an output that aliases an input is one buffer, and a dispatch lists it once. Contract with
+the pool: temporaries are given back right after submission, which is safe because one queue runs everything in order.
+Guarded by tests/test_webgpu_runtime.py.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from ..errors import CompileError, DeviceError, LimitError
+from ..plan import BufferSpec, Dispatch, Plan
+from .device import Program, Storage
+from .memory import BINDING_GRANULARITY, Buffer, Group, format_bytes, round_up
+
+if TYPE_CHECKING:
+    from .webgpu import Pipeline, WebGPUDevice
+
+MOST_RECORDINGS = 16
+MOST_RECENT = 4  # buffers that a row remembers; a loss that outlives its step makes a step alternate between two
+
+
+class Wish:
+    """A buffer that every run takes from the pool, and which ones it had of late."""
+
+    __slots__ = ("nbytes", "recent")
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self.recent: list[Buffer] = []
+
+    def remember(self, buffer: Buffer) -> None:
+        if self.recent and self.recent[0] is buffer:
+            return
+        self.recent = [buffer, *(b for b in self.recent if b is not buffer)][:MOST_RECENT]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A dispatch with its pipeline; `bindings` are positions in a run's buffers, with the bytes to bind."""
+
+    pipeline: Pipeline
+    bindings: tuple[tuple[int, int], ...]
+    grid: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What to replay for one combination of buffers. `groups` keeps the bind groups alive."""
+
+    buffers: frozenset[Buffer]
+    commands: list[tuple[Any, Any, int, int, int]]
+    groups: tuple[Any, ...]
+
+
+class WebGPUProgram(Program):
+    """See the module. `buffers of a run`: those of plan.inputs, then fresh outputs, then temporary slots."""
+
+    def __init__(self, device: WebGPUDevice, plan: Plan) -> None:
+        check_plan(plan, device)
+        self.plan = plan
+        self._device = device
+        self._layout(plan)
+        self._steps = [self._make_step(d) for d in plan.dispatches if all(d.grid)]
+        self._recordings: OrderedDict[tuple[Buffer, ...], Recording] = OrderedDict()
+        self._groups: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+        self._group: Group | None = None
+        self._handles: list[Buffer] | None = None  # inputs of the previous run, checked
+        self._into: Sequence[Storage | None] | None = None  # of the previous run, and its places
+        self._reused: list[tuple[int, int]] = []
+        self._key: tuple[Buffer, ...] = ()
+        self._recording: Recording | None = None
+
+    # --- at load
+
+    def _layout(self, plan: Plan) -> None:
+        """Give every row its position among the buffers of a run, and every output where it comes from."""
+        position = {row: i for i, row in enumerate(plan.inputs)}
+        self._fresh: list[Wish] = []
+        self._slots: list[Wish] = [Wish(nbytes) for nbytes in plan.slots]
+        outputs = [(row, spec) for row, spec in enumerate(plan.buffers) if spec.role == "output"]
+        for row, spec in outputs:
+            if spec.aliases is not None:
+                position[row] = position[spec.aliases]
+            elif row not in position:
+                position[row] = len(plan.inputs) + len(self._fresh)
+                self._fresh.append(Wish(spec.nbytes))
+        first_slot = len(plan.inputs) + len(self._fresh)
+        for row, spec in enumerate(plan.buffers):
+            if spec.role == "temporary":
+                slot = spec.slot
+                if slot is None:
+                    slot = len(self._slots)
+                    self._slots.append(Wish(spec.nbytes))
+                position[row] = first_slot + slot
+        self._reports_faults = any(spec.role == "fault" for spec in plan.buffers)
+        for row, spec in enumerate(plan.buffers):
+            if spec.role == "fault":
+                position[row] = first_slot + len(self._slots)
+        self._position = position
+        self._outputs = [position[row] for row in plan.outputs]
+        self._written = {position[row] for row, spec in outputs if spec.aliases is not None}
+        self._needed = [plan.buffers[row].nbytes for row in plan.inputs]
+
+    def _make_step(self, dispatch: Dispatch) -> Step:
+        pipeline = self._device.pipeline(self.plan.kernels[dispatch.kernel])
+        bindings = tuple((self._position[row], bound_bytes(self.plan.buffers[row])) for row in dispatch.buffers)
+        return Step(pipeline, bindings, dispatch.grid)
+
+    # --- at each run
+
+    def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
+        device = self._device
+        with device.lock:
+            try:  # not translate_errors(): a generator's context manager would cost as much as a dispatch
+                return self._run(inputs, into)
+            except device.native_error as error:
+                raise device.translated(error) from error
+
+    def _run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None) -> list[Storage]:
+        self._device.guard()
+        if into is not self._into:
+            self._into, self._reused = into, self._place(into)
+        handles = [storage.handle for storage in inputs]
+        if handles == self._handles:
+            return self._execute(inputs, handles, into, ())
+        self._check_inputs(inputs)
+        if self._conflicts(handles):
+            return self._run_apart(list(inputs), into)
+        self._handles = handles
+        return self._execute(inputs, handles, into, ())
+
+    def _place(self, into: Sequence[Storage | None] | None) -> list[tuple[int, int]]:
+        """Which fresh outputs are written where: (number among the fresh outputs, position in `into`)."""
+        n = len(self.plan.inputs)
+        places = enumerate(zip(self._outputs, into or (), strict=into is not None))
+        return [(i - n, k) for k, (i, storage) in places if storage is not None and i >= n]
+
+    def _execute(
+        self,
+        inputs: Sequence[Storage],
+        handles: list[Buffer],
+        into: Sequence[Storage | None] | None,
+        copies: Iterable[Any],
+    ) -> list[Storage]:
+        memory, native = self._device.memory, self._device.native
+        slots = self._take_slots()
+        made: list[Any] = [None] * len(self._fresh)
+        if into is not None:
+            for k, position in self._reused:
+                made[k] = into[position]
+        try:
+            for k, wish in enumerate(self._fresh):
+                if made[k] is None:
+                    buffer = memory.acquire(wish.nbytes, wish.recent)
+                    wish.remember(buffer)
+                    made[k] = Storage(self._device, wish.nbytes, buffer)
+            fresh = [storage.handle for storage in made]
+            key = (*handles, *fresh, *slots.buffers)
+            if self._reports_faults:
+                key = (*key, self._device.fault_buffer())
+            recording = self._recording
+            if recording is None or key != self._key:
+                recording = self._find(key)
+            if recording.commands or copies:
+                native.run(copies, recording.commands)
+        finally:
+            memory.give_back_group(slots)
+        n = len(inputs)
+        return [inputs[i] if i < n else made[i - n] for i in self._outputs]
+
+    def _take_slots(self) -> Group:
+        """Buffers for the temporaries: those of the previous run, unless the pool needed them elsewhere."""
+        memory = self._device.memory
+        if self._group is not None and memory.take_group(self._group):
+            return self._group
+        buffers: list[Buffer] = []
+        try:
+            _acquire(memory, self._slots, buffers)
+        except BaseException:
+            for buffer in buffers:
+                memory.give_back(buffer)
+            raise
+        self._group = Group(tuple(buffers))
+        return self._group
+
+    # --- resolution, when the buffers differ from those of the previous run
+
+    def _find(self, key: tuple[Buffer, ...]) -> Recording:
+        recording = self._recordings.get(key)
+        if recording is None:
+            recording = self._recordings[key] = self._record(key)
+            if len(self._recordings) > MOST_RECORDINGS:
+                self._recordings.popitem(last=False)
+        else:
+            self._recordings.move_to_end(key)
+        self._key, self._recording = key, recording
+        self._device.native.release_dead()
+        return recording
+
+    def _record(self, key: tuple[Buffer, ...]) -> Recording:
+        """Bind groups for these buffers, shared between dispatches and recordings; redundant commands left out."""
+        commands: list[tuple[Any, Any, int, int, int]] = []
+        groups: list[Any] = []
+        last_pipeline = last_group = None
+        for step in self._steps:
+            group = self._bind_group(step, key)
+            pipeline = step.pipeline
+            commands.append(
+                (
+                    pipeline.handle.raw if pipeline is not last_pipeline else None,
+                    group.raw if group is not last_group else None,
+                    *step.grid,
+                )
+            )
+            groups.append(group)
+            last_pipeline, last_group = pipeline, group
+        return Recording(frozenset(key), commands, tuple(groups))
+
+    def _bind_group(self, step: Step, key: tuple[Buffer, ...]) -> Any:
+        bound = tuple((key[i], nbytes) for i, nbytes in step.bindings)
+        name = (step.pipeline.access, bound)
+        group = self._groups.get(name)
+        if group is None:
+            layout = self._device.bind_group_layout(step.pipeline.access)
+            group = self._device.native.create_bind_group(layout, [(b.raw, nbytes) for b, nbytes in bound])
+            self._groups[name] = group
+        return group
+
+    def forget(self, dropped: set[Buffer]) -> None:
+        """Drop what refers to buffers that are about to be destroyed: submitting them would abort the process."""
+        stale = [key for key, recording in self._recordings.items() if not recording.buffers.isdisjoint(dropped)]
+        for key in stale:
+            del self._recordings[key]
+        if self._recording is not None and not self._recording.buffers.isdisjoint(dropped):
+            self._key, self._recording = (), None
+        if self._handles is not None and not dropped.isdisjoint(self._handles):
+            self._handles = None
+
+    # --- inputs
+
+    def _check_inputs(self, inputs: Sequence[Storage]) -> None:
+        if len(inputs) != len(self.plan.inputs):
+            raise DeviceError(f"[webgpu] this program takes {len(self.plan.inputs)} inputs, and got {len(inputs)}.")
+        for i, (storage, nbytes) in enumerate(zip(inputs, self._needed, strict=True)):
+            if storage.device is not self._device:
+                raise DeviceError(
+                    f"[webgpu] input {i} is on {storage.device.name}, the program on {self._device.name}. "
+                    f"Move it first: tensor.to({self._device.name!r})."
+                )
+            if storage.nbytes < nbytes:
+                spec = self.plan.buffers[self.plan.inputs[i]]
+                raise DeviceError(
+                    f"[webgpu] input {i} has {storage.nbytes} bytes; the plan wants {nbytes}, for {describe(spec)}."
+                )
+
+    def _conflicts(self, handles: list[Buffer]) -> bool:
+        """Whether a buffer that some output overwrites comes in a second time."""
+        if not self._written or len(set(handles)) == len(handles):
+            return False
+        return any(handles.count(handles[i]) > 1 for i in self._written)
+
+    def _run_apart(self, inputs: list[Storage], into: Sequence[Storage | None] | None) -> list[Storage]:
+        """One storage came in for several rows, and one of them is overwritten: the others get copies of it first.
+
+        Binding it as it is would be illegal within a dispatch, and across dispatches the readers would see new values.
+        """
+        written_first = {inputs[i].handle: i for i in sorted(self._written, reverse=True)}
+        copies = []
+        for i, storage in enumerate(inputs):
+            if written_first.get(storage.handle, i) != i:
+                inputs[i] = self._device.allocate(storage.nbytes)
+                copies.append((storage.handle.raw, inputs[i].handle.raw, round_up(storage.nbytes, 4)))
+        return self._execute(inputs, [storage.handle for storage in inputs], into, copies)
+
+
+def _acquire(memory: Any, wishes: list[Wish], into: list[Buffer]) -> None:
+    for wish in wishes:
+        buffer = memory.acquire(wish.nbytes, wish.recent)
+        wish.remember(buffer)
+        into.append(buffer)
+
+
+def bound_bytes(spec: BufferSpec) -> int:
+    """Bytes of the bound range: whole vec4s, so that a kernel may treat a tail as one and spoil the padding."""
+    return round_up(spec.nbytes, BINDING_GRANULARITY)
+
+
+def describe(spec: BufferSpec) -> str:
+    name = f"{spec.role} {spec.name!r}" if spec.name else spec.role
+    return f"{name} of shape {spec.shape}, {spec.dtype.name}"
+
+
+def check_plan(plan: Plan, device: WebGPUDevice) -> None:
+    """Refuse a plan this device cannot run, before anything is built."""
+    if plan.target.language != "wgsl" or any(not kernel.source for kernel in plan.kernels):
+        raise CompileError("[webgpu] this plan has no WGSL: it was compiled for the cpu device. Compile it for webgpu.")
+    aliased = [spec.aliases for spec in plan.buffers if spec.aliases is not None]
+    if len(set(aliased)) != len(aliased) or not set(aliased) <= set(plan.inputs):
+        raise CompileError(f"[webgpu] outputs may alias distinct inputs {plan.inputs}; this plan's alias {aliased}.")
+    for spec in plan.buffers:
+        _check_buffer(spec, device)
+    for kernel in plan.kernels:
+        if len(kernel.access) > device.target.max_storage_buffers:
+            raise LimitError(
+                f"[webgpu] kernel {kernel.name!r} binds {len(kernel.access)} buffers; {device.describe()} allows "
+                f"{device.target.max_storage_buffers} (profile {device.profile}).\n"
+                "  Hint: compile the plan for this device's target instead of another's."
+            )
+    for dispatch in plan.dispatches:
+        if max(dispatch.grid) > device.target.max_workgroups:
+            raise LimitError(
+                f"[webgpu] kernel {plan.kernels[dispatch.kernel].name!r} wants a grid of {dispatch.grid} workgroups; a "
+                f"dimension has at most {device.target.max_workgroups}.\n  Hint: split the work, a smaller batch."
+            )
+
+
+def _check_buffer(spec: BufferSpec, device: WebGPUDevice) -> None:
+    if spec.dtype.wgsl is None:
+        raise device.unsupported(spec.dtype)
+    device.memory.check_size(spec.nbytes)
+    if bound_bytes(spec) > device.target.max_binding_bytes:
+        raise LimitError(
+            f"[webgpu] {describe(spec)}, needs {format_bytes(spec.nbytes)}; a kernel of {device.describe()} reaches at "
+            f"most {format_bytes(device.target.max_binding_bytes)} of one buffer (profile {device.profile}).\n"
+            "  Hint: take a smaller batch, or split the tensor along its first axis"
+            + (", or unset SHADERGRAD_PROFILE." if device.profile == "portable" else ".")
+        )

@@ -1,0 +1,64 @@
+"""What every test may ask for: a device by name, and a loud word when half of the suite could not run.
+
+`device` runs a test once on "cpu" and once on "webgpu"; `webgpu` gives the name "webgpu" alone. Without an adapter the
+webgpu half is skipped and the last lines of the report say so; SHADERGRAD_REQUIRE_WEBGPU=1 makes it fail instead.
+Tests get the marker `webgpu` by themselves when they need an adapter: `pytest -m webgpu`, `pytest -m "not webgpu"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+
+NO_ADAPTER = "no WebGPU adapter"
+REMEDY = "install a Vulkan driver (Debian, Ubuntu: mesa-vulkan-drivers)"
+
+
+@cache
+def has_adapter() -> bool:
+    """Whether this machine has any WebGPU adapter, hardware or software."""
+    from shadergrad.runtime.adapters import adapters
+
+    return bool(adapters())
+
+
+def require_webgpu() -> str:
+    """The device name "webgpu"; skips the test, or fails it where the environment says so, without an adapter."""
+    from shadergrad.config import config
+
+    if not has_adapter():
+        if config.require_webgpu:
+            pytest.fail(f"{NO_ADAPTER}, and SHADERGRAD_REQUIRE_WEBGPU=1: {REMEDY}.", pytrace=False)
+        pytest.skip(NO_ADAPTER)
+    return "webgpu"
+
+
+@pytest.fixture(params=["cpu", "webgpu"])
+def device(request: pytest.FixtureRequest) -> str:
+    """The name of a device, each in turn."""
+    return require_webgpu() if request.param == "webgpu" else request.param
+
+
+@pytest.fixture
+def webgpu() -> str:
+    """The name of the webgpu device, for tests that mean no other."""
+    return require_webgpu()
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark every test that needs an adapter."""
+    for item in items:
+        parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+        if parameters.get("device") == "webgpu" or "webgpu" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.webgpu)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One loud line when tests were skipped for want of an adapter."""
+    skipped = [r for r in terminalreporter.stats.get("skipped", []) if NO_ADAPTER in str(r.longrepr)]
+    if skipped:
+        line = f"WEBGPU NOT TESTED: {len(skipped)} tests skipped, {NO_ADAPTER}. To run them, {REMEDY}."
+        terminalreporter.write_line(line, red=True, bold=True)

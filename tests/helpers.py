@@ -1,0 +1,146 @@
+"""Assertions and small machinery that the tests share. Functions that assert are called assert_*."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+import shadergrad as sg
+from cases import Case
+from shadergrad.execute import programs
+from shadergrad.graph.node import Node, topological
+from shadergrad.runtime.device import get_device
+
+RTOL, ATOL = 1e-4, 1e-5  # between devices, in float32; ATOL scaled by the length of sums
+
+
+# -- running a case
+
+
+def listed(value: Any) -> list[Any]:
+    """A result, or the results of a function that gives several."""
+    return list(value) if isinstance(value, tuple | list) else [value]
+
+
+def leaves_of(case: Case, arrays: Sequence[np.ndarray], device: str, dtype: Any) -> list[sg.Tensor]:
+    """Our leaves; floats require gradients if the case is differentiable."""
+    result = []
+    for spec, array in zip(case.inputs, arrays, strict=True):
+        is_float = spec.kind == "float"
+        leaf = sg.tensor(array, dtype=dtype if is_float else None, device=device)
+        result.append(leaf.requires_grad_() if is_float and case.differentiable else leaf)
+    return result
+
+
+def torch_leaves_of(case: Case, arrays: Sequence[np.ndarray], dtype: Any = torch.float64) -> list[torch.Tensor]:
+    result = []
+    for spec, array in zip(case.inputs, arrays, strict=True):
+        leaf = torch.from_numpy(array)
+        if spec.kind == "index":
+            leaf = leaf.long()
+        if spec.kind == "float":
+            leaf = leaf.to(dtype).clone().requires_grad_(case.differentiable)
+        result.append(leaf)
+    return result
+
+
+def evaluate(case: Case, function: Callable[..., Any], leaves: Sequence[Any]) -> list[Any]:
+    """The results of a case's function, on operands made from leaves by the inputs' layouts."""
+    operands = [x if i.layout is None else i.layout(x) for i, x in zip(case.inputs, leaves, strict=True)]
+    return listed(function(*operands))
+
+
+def cotangents_of(outputs: Sequence[Any], seed: int = 7) -> list[np.ndarray]:
+    """Random cotangents for those of the results that are floating."""
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(tuple(o.shape)).astype(np.float32).astype(np.float64) for o in outputs]
+
+
+def is_floating(x: Any) -> bool:
+    return x.is_floating_point()
+
+
+def graph_of(outputs: Sequence[sg.Tensor]) -> list[Node]:
+    """All nodes that tensors are made of, inputs first."""
+    return topological([o._node for o in outputs], lambda n: n.inputs)
+
+
+# -- assertions
+
+
+def as_array(x: Any) -> np.ndarray:
+    if isinstance(x, torch.Tensor):
+        return x.numpy(force=True)
+    return x.detach().numpy() if isinstance(x, sg.Tensor) else np.asarray(x)
+
+
+def assert_close(actual: Any, expected: Any, rtol: float, atol: float, what: str = "") -> None:
+    """Equal shapes, and |actual - expected| <= atol + rtol * |expected|; NaN equals NaN."""
+    a, b = as_array(actual), as_array(expected)
+    assert a.shape == b.shape, f"{what}: shape {a.shape}, expected {b.shape}"
+    np.testing.assert_allclose(a, b, rtol=rtol, atol=atol, equal_nan=True, err_msg=what)
+
+
+def assert_same_bits(actual: Any, expected: Any, what: str = "") -> None:
+    """Equal shapes, dtypes and bits."""
+    a, b = as_array(actual), as_array(expected)
+    assert a.shape == b.shape, f"{what}: shape {a.shape}, expected {b.shape}"
+    assert a.dtype == b.dtype, f"{what}: dtype {a.dtype}, expected {b.dtype}"
+    assert a.tobytes() == b.tobytes(), f"{what}: {a} is not bit for bit {b}"
+
+
+def assert_equals_torch(actual: Any, expected: torch.Tensor, tolerance: float = 1e-9, what: str = "") -> None:
+    """Values within tolerance (relative above 1) and PyTorch's dtype, where int32 stands for int64."""
+    kind = str(expected.dtype).removeprefix("torch.")
+    allowed = {kind, "int32"} if kind == "int64" else {kind}
+    assert actual.dtype.name in allowed, f"{what}: dtype {actual.dtype.name}, PyTorch gives {kind}"
+    if kind == "float32":
+        tolerance = max(tolerance, 2e-6)
+    assert_close(actual, expected, tolerance, tolerance, what)
+
+
+def assert_devices_agree(actual: Any, reference: Any, length: int = 1, what: str = "") -> None:
+    """A result of webgpu against that of cpu: exact for integers and bools."""
+    a, b = as_array(actual), as_array(reference)
+    assert a.dtype == b.dtype, f"{what}: dtype {a.dtype} on webgpu, {b.dtype} on cpu"
+    if a.dtype.kind != "f":
+        assert_close(a, b, 0, 0, what)
+    else:
+        assert_close(a, b, RTOL, ATOL * length, what)
+
+
+class Counted:
+    """What happened on a device since: `compiled` plans, `dispatches`, `submits`."""
+
+    def __init__(self, device: str) -> None:
+        self._device = get_device(device)
+        self._before = self._now()
+
+    def _now(self) -> tuple[int, int, int, int]:
+        if not hasattr(self._device, "statistics"):
+            return programs.compiled, 0, 0, 0
+        s = self._device.statistics()  # type: ignore[attr-defined]
+        return programs.compiled, s.dispatches, s.submits, s.pipelines
+
+    @property
+    def compiled(self) -> int:
+        return self._now()[0] - self._before[0]
+
+    @property
+    def dispatches(self) -> int:
+        return self._now()[1] - self._before[1]
+
+    @property
+    def submits(self) -> int:
+        return self._now()[2] - self._before[2]
+
+
+def assert_compiles_nothing(run: Callable[[], Any], what: str = "the second run") -> Any:
+    """Runs, and fails if a plan was compiled on the way."""
+    before = programs.compiled
+    result = run()
+    assert programs.compiled == before, f"{what} compiled {programs.compiled - before} plan(s)"
+    return result

@@ -1,0 +1,63 @@
+"""The limits of devices: workgroups a dimension, buffers a kernel, bytes a binding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shadergrad as sg
+from shadergrad.runtime.device import get_device
+
+pytestmark = pytest.mark.webgpu
+
+
+def test_more_rows_than_workgroups_in_a_dimension(webgpu: str) -> None:
+    x = np.random.default_rng(0).normal(size=(70_001, 64)).astype(np.float32)
+    total = sg.tensor(x, device=webgpu).sum(1).numpy()
+    np.testing.assert_allclose(total, x.astype(np.float64).sum(1), rtol=1e-4, atol=1e-4)
+
+
+def test_more_elements_than_one_dimension_of_workgroups_covers(webgpu: str) -> None:
+    size = 65_535 * 256 + 257  # odd, so that every thread has one element
+    x = sg.arange(size, device=webgpu)
+    doubled = (x * 2)[-3:].tolist()
+    assert doubled == [2 * (size - 3), 2 * (size - 2), 2 * (size - 1)]
+
+
+def test_more_matrices_than_workgroups_in_a_dimension(webgpu: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=(70_000, 2, 3)).astype(np.float32), rng.normal(size=(70_000, 3, 2)).astype(np.float32))
+    product = (sg.tensor(a, device=webgpu) @ sg.tensor(b, device=webgpu)).numpy()
+    np.testing.assert_allclose(product, a @ b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [5, 20, 90])
+def test_an_expression_over_more_tensors_than_a_kernel_may_bind(webgpu: str, count: int) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=33).astype(np.float32) for _ in range(count)]
+    tensors = [sg.tensor(a, device=webgpu) for a in arrays]
+    total = tensors[0]
+    for t in tensors[1:]:
+        total = total + t * 0.5
+    expected = arrays[0] + 0.5 * np.sum(arrays[1:], axis=0)
+    np.testing.assert_allclose(total.numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("count", [9, 70])
+def test_cat_of_more_tensors_than_a_kernel_may_bind(webgpu: str, count: int) -> None:
+    arrays = [np.full((2, k % 3 + 1), k, np.float32) for k in range(count)]
+    joined = sg.cat([sg.tensor(a, device=webgpu) for a in arrays], dim=1)
+    np.testing.assert_array_equal(joined.numpy(), np.concatenate(arrays, axis=1))
+
+
+def test_a_long_sum_is_as_exact_as_numpy(webgpu: str) -> None:
+    x = np.random.default_rng(0).random(1 << 22, dtype=np.float32)
+    total = sg.tensor(x, device=webgpu).sum().item()
+    assert abs(total - x.sum(dtype=np.float64)) < 1e-6 * x.size
+
+
+def test_a_tensor_beyond_the_binding_limit_names_limit_and_remedy(webgpu: str) -> None:
+    limit = get_device(webgpu).target.max_binding_bytes
+    with pytest.raises(sg.DeviceError, match=r"at most|limit") as caught:
+        sg.zeros(limit // 4 + 1024, device=webgpu).add(1).numpy()
+    assert "smaller" in str(caught.value)

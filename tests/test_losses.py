@@ -1,0 +1,321 @@
+"""Losses: values and gradients as PyTorch's, in every reduction, at the edges, and with its words where they refuse."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as TF
+
+import shadergrad as sg
+import shadergrad.nn.functional as F
+from helpers import assert_close
+from shadergrad import nn
+from test_modules import floats, ints
+
+
+@dataclass(frozen=True)
+class LossCase:
+    """`name` is the function's; inputs by position, tensors among the options too."""
+
+    name: str
+    what: str
+    inputs: tuple[np.ndarray, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.what}".replace(" ", "-")
+
+
+CASES: list[LossCase] = []
+
+
+def case(name: str, what: str, *inputs: np.ndarray, **options: Any) -> None:
+    CASES.append(LossCase(name, what, inputs, options))
+
+
+def reductions(name: str, what: str, *inputs: np.ndarray, **options: Any) -> None:
+    for reduction in ("mean", "sum", "none"):
+        case(name, f"{what} {reduction}", *inputs, reduction=reduction, **options)
+
+
+def probabilities(*shape: int, seed: int = 0) -> np.ndarray:
+    powers = np.exp(floats(*shape, seed=seed))
+    return powers / powers.sum(1, keepdims=True)
+
+
+def signs(*shape: int) -> np.ndarray:
+    return np.where(floats(*shape, seed=9) > 0, 1.0, -1.0)
+
+
+WEIGHT = np.array([0.5, 1.0, 2.0, 0.0, 1.5])
+IGNORED = np.array([0, -100, 4, 2, -100, 1])
+logits, labels = floats(6, 5), ints(6, below=5)
+images, pixels = floats(2, 5, 3, 2), ints(2, 3, 2, below=5)
+
+reductions("cross_entropy", "of classes", logits, labels)
+reductions("cross_entropy", "of weighted classes", logits, labels, weight=WEIGHT)
+reductions("cross_entropy", "with ignored ones", logits, IGNORED, label_smoothing=0.2)
+reductions("cross_entropy", "with everything", images, pixels, weight=WEIGHT, ignore_index=2, label_smoothing=0.1)
+reductions("cross_entropy", "of probabilities", logits, probabilities(6, 5))
+reductions(
+    "cross_entropy",
+    "of smoothed, weighted probabilities",
+    images,
+    probabilities(2, 5, 3, 2),
+    weight=WEIGHT,
+    label_smoothing=0.3,
+)
+case("cross_entropy", "of one sample", floats(5), np.array(3), label_smoothing=0.1)
+case("cross_entropy", "of one sample's probabilities", floats(5), np.array([0.1, 0.2, 0.3, 0.4, 0.0]))
+case("cross_entropy", "of large logits", np.array([[1e4, -1e4, 0.0], [-1e4, 1e4, 9e3]]), np.array([1, 1]))
+case("cross_entropy", "of large logits smoothed", np.array([[1e4, -1e4, 0.0]]), np.array([0]), label_smoothing=0.1)
+case("cross_entropy", "with all ignored", floats(2, 3), np.array([-100, -100]))
+case("cross_entropy", "of nothing", floats(0, 3), np.zeros(0, np.int64))
+reductions("nll_loss", "of classes", np.log(probabilities(6, 5)), labels)
+reductions("nll_loss", "of weighted images", np.log(probabilities(2, 5, 3, 2)), pixels, weight=WEIGHT, ignore_index=1)
+for _loss in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
+    reductions(_loss, "", floats(3, 4) * 2, floats(3, 4, seed=1))
+for _loss in ("mse_loss", "l1_loss"):
+    reductions(_loss, "weighted", floats(3, 4), floats(3, 4, seed=1), weight=np.abs(floats(3, 4, seed=2)))
+case("huber_loss", "weighted", floats(3, 4), floats(3, 4, seed=1), weight=np.abs(floats(3, 4, seed=2)))
+case("smooth_l1_loss", "beta", floats(3, 4), floats(3, 4, seed=1), beta=0.3)
+case("smooth_l1_loss", "beta 0", floats(3, 4), floats(3, 4, seed=1), beta=0.0)
+case("huber_loss", "delta", floats(3, 4) * 3, floats(3, 4, seed=1), delta=0.7)
+reductions("binary_cross_entropy", "", probabilities(3, 4), probabilities(3, 4, seed=1))
+case("binary_cross_entropy", "weighted", probabilities(3, 4), probabilities(3, 4, seed=1), weight=np.arange(4.0))
+reductions("binary_cross_entropy_with_logits", "", floats(3, 4) * 5, probabilities(3, 4))
+case(
+    "binary_cross_entropy_with_logits",
+    "weighted",
+    floats(3, 4),
+    probabilities(3, 4),
+    weight=np.arange(4.0),
+    pos_weight=np.array([0.5, 1.0, 2.0, 9.0]),
+)
+case(
+    "binary_cross_entropy_with_logits",
+    "of large logits",
+    np.array([-1e4, -50.0, 0.0, 50.0, 1e4]),
+    np.array([1.0, 0.0, 0.5, 1.0, 0.0]),
+)
+for _reduction in ("mean", "sum", "none", "batchmean"):
+    case("kl_div", _reduction, np.log(probabilities(3, 4)), probabilities(3, 4, seed=1), reduction=_reduction)
+    case(
+        "kl_div",
+        f"log {_reduction}",
+        np.log(probabilities(3, 4)),
+        np.log(probabilities(3, 4, seed=1)),
+        reduction=_reduction,
+        log_target=True,
+    )
+case("kl_div", "with a target of 0", np.log(probabilities(1, 3)), np.array([[0.0, 0.4, 0.6]]), reduction="sum")
+reductions("cosine_embedding_loss", "", floats(5, 4), floats(5, 4, seed=1), signs(5))
+case("cosine_embedding_loss", "margin", floats(5, 4), floats(5, 4, seed=1), signs(5), margin=0.2)
+reductions("triplet_margin_loss", "", floats(5, 4), floats(5, 4, seed=1), floats(5, 4, seed=2))
+case("triplet_margin_loss", "swap", floats(5, 4), floats(5, 4, seed=1), floats(5, 4, seed=2), margin=2.0, swap=True)
+case("triplet_margin_loss", "p 1", floats(5, 4), floats(5, 4, seed=1), floats(5, 4, seed=2), p=1)
+reductions("margin_ranking_loss", "", floats(5), floats(5, seed=1), signs(5), margin=0.3)
+reductions("hinge_embedding_loss", "", floats(5), signs(5))
+reductions("soft_margin_loss", "", floats(5) * 3, signs(5))
+case("poisson_nll_loss", "of logarithms", floats(5), np.array([0.0, 1.0, 2.0, 5.0, 3.0]), full=True)
+case("poisson_nll_loss", "of rates", np.exp(floats(5)), np.array([0.0, 1.0, 2.0, 5.0, 3.0]), log_input=False)
+case("gaussian_nll_loss", "", floats(4, 3), floats(4, 3, seed=1), np.array([[1e-9], [0.5], [1.0], [2.0]]), full=True)
+case("cosine_similarity", "", floats(3, 4), floats(3, 4, seed=1))
+case("cosine_similarity", "broadcast", floats(2, 3, 4), floats(3, 1, seed=1), dim=-1)
+case("pairwise_distance", "", floats(3, 4), floats(3, 4, seed=1))
+case("pairwise_distance", "p 3", floats(3, 4), floats(3, 4, seed=1), p=3.0, keepdim=True)
+case("normalize", "", floats(3, 4))
+case("normalize", "p 1", floats(3, 4), p=1.0, dim=0)
+case("normalize", "of a zero", np.array([[0.0, 0.0], [3.0, 4.0]]))
+
+
+def differentiable(c: LossCase, k: int) -> bool:
+    """Inputs, and those targets that PyTorch differentiates."""
+    refused = {
+        "binary_cross_entropy": 1,
+        "poisson_nll_loss": 1,
+        "soft_margin_loss": 1,
+        "hinge_embedding_loss": 1,
+        "cosine_embedding_loss": 2,
+        "margin_ranking_loss": 2,
+    }
+    return c.inputs[k].dtype.kind == "f" and k < refused.get(c.name, 1 if "target of 0" in c.what else 9)
+
+
+def run(c: LossCase, functions: Any, tensor: Callable[..., Any]) -> list[Any]:
+    """The loss and its gradients, for a random cotangent."""
+    leaves = [tensor(a) for a in c.inputs]
+    for k, leaf in enumerate(leaves):
+        if differentiable(c, k):
+            leaf.requires_grad_()
+    options = {k: tensor(v) if isinstance(v, np.ndarray) else v for k, v in c.options.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loss = getattr(functions, c.name)(*leaves, **options)
+    (loss * tensor(floats(*loss.shape, seed=3) + 2)).sum().backward()
+    return [loss.detach(), *(x.grad for k, x in enumerate(leaves) if differentiable(c, k))]
+
+
+def expected(c: LossCase) -> list[np.ndarray]:
+    return [t.numpy(force=True) for t in run(c, TF, torch.tensor)]
+
+
+@pytest.mark.parametrize("c", CASES, ids=str)
+def test_a_loss_equals_pytorchs_in_float64(c: LossCase) -> None:
+    found = run(c, F, lambda a: sg.tensor(a, dtype=sg.float64 if np.asarray(a).dtype.kind == "f" else None))
+    for k, (ours, theirs) in enumerate(zip(found, expected(c), strict=True)):
+        assert_close(ours, theirs, 1e-9, 1e-9, f"{c}: {'gradient' if k else 'loss'}")
+
+
+@pytest.mark.parametrize("c", [c for c in CASES if not c.what.endswith(("sum", "none"))], ids=str)
+def test_a_loss_on_webgpu_equals_pytorchs(c: LossCase, webgpu: str) -> None:
+    found = run(
+        c,
+        F,
+        lambda a: sg.tensor(a, dtype=sg.float32 if np.asarray(a).dtype.kind == "f" else None, device=webgpu),
+    )
+    sg.sync()
+    for k, (ours, theirs) in enumerate(zip(found, expected(c), strict=True)):
+        assert_close(ours, theirs, 1e-4, 1e-5 * 20, f"{c}: {'gradient' if k else 'loss'}")
+
+
+MODULES: dict[str, str] = {
+    "CrossEntropyLoss": "cross_entropy",
+    "NLLLoss": "nll_loss",
+    "MSELoss": "mse_loss",
+    "L1Loss": "l1_loss",
+    "SmoothL1Loss": "smooth_l1_loss",
+    "HuberLoss": "huber_loss",
+    "BCELoss": "binary_cross_entropy",
+    "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+    "KLDivLoss": "kl_div",
+    "CosineEmbeddingLoss": "cosine_embedding_loss",
+    "TripletMarginLoss": "triplet_margin_loss",
+    "MarginRankingLoss": "margin_ranking_loss",
+    "HingeEmbeddingLoss": "hinge_embedding_loss",
+    "SoftMarginLoss": "soft_margin_loss",
+    "PoissonNLLLoss": "poisson_nll_loss",
+    "GaussianNLLLoss": "gaussian_nll_loss",
+    "CosineSimilarity": "cosine_similarity",
+    "PairwiseDistance": "pairwise_distance",
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_loss_module_computes_its_function(name: str) -> None:
+    kind = getattr(nn, name)
+    known = set(inspect.signature(kind.__init__).parameters)
+    cases = [c for c in CASES if c.name == MODULES[name] and set(c.options) <= known and c.inputs[0].size]
+    assert cases
+    for c in cases:
+        tensors = [sg.tensor(a) for a in c.inputs]
+        options = {k: sg.tensor(v) if isinstance(v, np.ndarray) else v for k, v in c.options.items()}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert_close(kind(**options)(*tensors), getattr(F, c.name)(*tensors, **options), 0, 0, str(c))
+    theirs = getattr(torch.nn, name)()
+    assert repr(kind()) == repr(theirs)
+    for attribute, value in vars(theirs).items():
+        if not attribute.startswith("_") and attribute not in ("training",):
+            assert getattr(kind(), attribute) == value, attribute
+
+
+def test_class_weights_are_buffers() -> None:
+    loss = nn.CrossEntropyLoss(sg.ones(3))
+    assert list(loss.state_dict()) == list(torch.nn.CrossEntropyLoss(torch.ones(3)).state_dict()) == ["weight"]
+    assert loss.to(sg.float64).weight.dtype is sg.float64
+    assert list(nn.CrossEntropyLoss().state_dict()) == []
+
+
+def test_triplets_of_any_distance() -> None:
+    a, p, n = (floats(5, 4, seed=k) for k in range(3))
+    expected = torch.nn.TripletMarginWithDistanceLoss(
+        distance_function=lambda x, y: (x - y).abs().sum(-1), margin=2.0, swap=True
+    )(*map(torch.tensor, (a, p, n)))
+    ours = nn.TripletMarginWithDistanceLoss(
+        distance_function=lambda x, y: (x - y).abs().sum(-1), margin=2.0, swap=True
+    )(*map(sg.tensor, (a, p, n)))
+    assert_close(ours, expected, 1e-9, 1e-9)
+    assert_close(
+        F.triplet_margin_with_distance_loss(*map(sg.tensor, (a, p, n))),
+        TF.triplet_margin_with_distance_loss(*map(torch.tensor, (a, p, n))),
+        1e-9,
+        1e-9,
+    )
+
+
+def test_binary_cross_entropy_of_certain_probabilities_is_finite(device: str) -> None:
+    x = sg.tensor([0.0, 1.0, 0.0, 1.0], device=device, requires_grad=True)
+    loss = F.binary_cross_entropy(x, sg.tensor([0.0, 1.0, 1.0, 0.0], device=device), reduction="none")
+    assert loss.tolist() == [0, 0, 100, 100]
+    loss.sum().backward()
+    assert np.isfinite(x.grad.numpy()).all()
+
+
+def test_zero_vectors_have_finite_gradients(device: str) -> None:
+    x = sg.zeros(2, 3, device=device, requires_grad=True)
+    (F.normalize(x).sum() + F.cosine_similarity(x, x).sum() + F.pairwise_distance(x, x, eps=0.0).sum()).backward()
+    assert not np.isnan(x.grad.numpy()).any()
+
+
+def test_kl_div_warns_of_its_mean() -> None:
+    with pytest.warns(UserWarning, match="'batchmean' divides"):
+        F.kl_div(sg.zeros(2, 2), sg.zeros(2, 2))
+
+
+def test_label_smoothing_is_the_mixture_that_it_says(device: str) -> None:
+    x, y = sg.tensor(floats(6, 5), dtype=sg.float32, device=device), sg.tensor(labels, device=device)
+    mixture = 0.9 * F.cross_entropy(x, y) - 0.1 * F.log_softmax(x, dim=1).mean()
+    assert_close(F.cross_entropy(x, y, label_smoothing=0.1), mixture, 1e-5, 1e-6)
+
+
+def test_cross_entropy_and_its_gradient_are_few_dispatches(webgpu: str) -> None:
+    x = sg.tensor(floats(64, 10), dtype=sg.float32, device=webgpu)
+    y = sg.tensor(ints(64, below=10), device=webgpu)
+
+    @sg.compile
+    def step(x: sg.Tensor) -> sg.Tensor:
+        leaf = x.detach().requires_grad_()
+        return sg.autograd.grad(F.cross_entropy(leaf, y, label_smoothing=0.1), leaf)[0]
+
+    step(x)
+    assert len(step.plan.dispatches) <= 2, step.explain()
+
+
+o = sg.ones
+zeros = lambda *shape: sg.zeros(*shape, dtype=sg.int32)  # noqa: E731
+BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "batch": (lambda: F.cross_entropy(o(3, 4), zeros(2)), ValueError, r"Expected input batch_size \(3\) to match target batch_size \(2\)"),
+    "size": (lambda: F.cross_entropy(o(3, 4, 5), zeros(3, 6)), RuntimeError, r"Expected target size \[3, 5\], got \[3, 6\]"),
+    "1-d": (lambda: F.cross_entropy(o(4), zeros(2)), ValueError, "For 1D input, 1D target must have size 1, but got target size: 2"),
+    "integers as probabilities": (lambda: F.cross_entropy(o(3, 4), zeros(3, 4)), RuntimeError, "Expected floating point type for target with class probabilities"),
+    "floats as classes": (lambda: F.cross_entropy(o(3, 4), o(3)), RuntimeError, "expected target dtype to be Long or Byte, but got float32"),
+    "weight": (lambda: F.nll_loss(o(3, 4), zeros(3), weight=o(3)), RuntimeError, r"defined either for all 4 classes or no classes but got weight tensor of shape: \[3\]"),
+    "smoothing": (lambda: F.cross_entropy(o(3, 4), zeros(3), label_smoothing=2.0), ValueError, "label_smoothing must be between 0.0 and 1.0. Got: 2"),
+    "reduction": (lambda: F.cross_entropy(o(3, 4), zeros(3), reduction="x"), ValueError, "x is not a valid value for reduction"),
+    "mse reduction": (lambda: F.mse_loss(o(3), o(3), reduction="x"), ValueError, "x is not a valid value for reduction"),
+    "mse shapes": (lambda: F.mse_loss(o(3, 1), o(3)), RuntimeError, r"input is \(3, 1\), target is \(3,\)"),
+    "mse weights": (lambda: F.mse_loss(o(3), o(3), weight=o(2)), ValueError, "Weights and input must have the same size"),
+    "delta": (lambda: F.huber_loss(o(3), o(3), delta=0.0), ValueError, "does not support non-positive values for delta"),
+    "beta": (lambda: F.smooth_l1_loss(o(3), o(3), beta=-1.0), ValueError, "does not support negative values for beta"),
+    "bce": (lambda: F.binary_cross_entropy(o(3), o(2)), ValueError, "different to the input size"),
+    "bce with logits": (lambda: F.binary_cross_entropy_with_logits(o(3), o(2)), ValueError, "must be the same as input size"),
+    "triplet": (lambda: F.triplet_margin_loss(o(1, 2), o(1, 2), o(1, 2), margin=0.0), ValueError, "margin must be greater than 0, got 0"),
+    "ranking": (lambda: F.margin_ranking_loss(o(2), o(2, 1), o(2)), RuntimeError, "should have same dimension"),
+    "cosine": (lambda: F.cosine_embedding_loss(o(3, 4), o(3, 4), o(2)), RuntimeError, r"target is \(2,\)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_loss_refuses_with_pytorchs_words(name: str) -> None:
+    make, kind, message = BAD[name]
+    with pytest.raises(kind, match=message) as caught:
+        make()
+    assert isinstance(caught.value, sg.ShadergradError)
