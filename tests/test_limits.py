@@ -61,3 +61,19 @@ def test_a_tensor_beyond_the_binding_limit_names_limit_and_remedy(webgpu: str) -
     with pytest.raises(sg.DeviceError, match=r"at most|limit") as caught:
         sg.zeros(limit // 4 + 1024, device=webgpu).add(1).numpy()
     assert "smaller" in str(caught.value)
+
+
+def test_what_cannot_be_computed_is_reported_once(webgpu: str) -> None:
+    """A tensor that failed, though still alive, does not fail what is computed after it; its neighbours get their values."""
+    limit = get_device(webgpu).target.max_binding_bytes
+    sg.sync()
+    read = sg.zeros(limit // 4 + 1024, device=webgpu).add(1)
+    with pytest.raises(sg.DeviceError):
+        read.numpy()
+    sg.sync()
+    flushed, neighbour = sg.zeros(limit // 4 + 1024, device=webgpu).add(1), sg.ones(3, device=webgpu) * 2
+    with pytest.raises(sg.DeviceError):
+        sg.sync()
+    sg.sync()
+    assert neighbour.tolist() == [2, 2, 2]
+    assert flushed.shape == read.shape

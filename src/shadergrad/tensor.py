@@ -228,7 +228,11 @@ class Tensor(MathMethods, OrderMethods, ShapeMethods, MoveMethods, ProductMethod
     def _read(self, what: str) -> np.ndarray:
         if current.trace is not None:
             current.trace.on_read(what)
-        return execute.download(self._node)
+        try:
+            return execute.download(self._node)
+        except Exception:
+            _forget(self._node)
+            raise
 
     def item(self) -> Any:
         """The value of a tensor with one element, as a Python number."""
@@ -666,13 +670,29 @@ def flush(device_name: str | None = None, *, views: bool = False) -> None:
             node.device,
         ):
             by_device.setdefault(node.device, []).append(node)
+    _flushed_at = nodes.nodes_made
     for pending in by_device.values():
         try:
             execute.realize(pending)
-        except BaseException:
-            _live.clear()  # what cannot be computed must not fail again in the next, unrelated flush
+        except Exception:
+            _realize_each(pending)
             raise
-    _flushed_at = nodes.nodes_made
+
+
+def _realize_each(pending: list[Node]) -> None:
+    """Compute what can be computed of nodes that failed together, and forget the rest: a failure is reported once,
+    not again by every later, unrelated flush."""
+    for node in pending:
+        try:
+            execute.realize([node])
+        except Exception:
+            _forget(node)
+
+
+def _forget(node: Node) -> None:
+    for serial, tensor in list(_live.items()):
+        if tensor._node is node:
+            del _live[serial]
 
 
 def sync(device_name: str | None = None) -> None:
