@@ -1,4 +1,4 @@
-"""Each rule of compile/simplify.py and compile/lower.py: the graph takes the expected form, and keeps its value.
+"""Each rule of compile/simplify.py, lower.py and order.py: the graph takes the expected form, and keeps its value.
 
 A graph is built over placeholders, rewritten, and both are evaluated node by node in NumPy.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shadergrad.compile import lower, simplify
+from shadergrad.compile import lower, order, simplify
 from shadergrad.compile.rewrite import Rewriter
 from shadergrad.dtypes import DType, bool_, float32, int32, uint32
 from shadergrad.graph import node as nodes
@@ -19,6 +19,7 @@ from shadergrad.graph.node import Node, make, topological
 from shadergrad.primitives import elementwise as e
 from shadergrad.primitives import views as v
 from shadergrad.primitives.base import Primitive
+from shadergrad.primitives.call import Call
 from shadergrad.primitives.dot import Dot
 from shadergrad.primitives.indexing import ArgSort, Gather, ScatterAdd
 from shadergrad.primitives.reduce import ReduceMax, ReduceMin, ReduceSum
@@ -265,8 +266,57 @@ def test_fold_to_sum_gathers_from_every_window(step: int, dilation: int) -> None
 def test_argsort_to_ranks_orders_with_ties_in_place(shape: tuple[int, ...], axis: int, descending: bool) -> None:
     graph = Graph()
     before = make(ArgSort(axis, descending), graph.input(*shape, dtype=int32, low=0, high=3))
-    after = rewritten(before, lower.argsort_to_ranks)
+    after = rewritten(before, order.argsort_to_ranks)
     assert "argsort" not in primitives_of(after)
+    np.testing.assert_array_equal(graph.evaluate(after), graph.evaluate(before))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize(("shape", "axis"), [((1100,), 0), ((1100, 3), 0), ((2, 1100), 1)])
+def test_argsort_to_merges_orders_with_ties_in_place(shape: tuple[int, ...], axis: int, descending: bool) -> None:
+    graph = Graph()
+    before = make(ArgSort(axis, descending), graph.input(*shape, dtype=int32, low=0, high=30))
+    after = rewritten(before, order.argsort_to_merges)
+    assert primitives_of(after).count("mergeruns") == 3
+    np.testing.assert_array_equal(graph.evaluate(after), graph.evaluate(before))
+    short = make(ArgSort(0, descending), graph.input(100))
+    assert rewritten(short, order.argsort_to_merges).primitive is short.primitive
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(("shape", "axis"), [((3000,), 0), ((300, 12), 0), ((12, 300), 1), ((3, 300, 4), 1)])
+def test_scatter_to_index_sums_segments(shape: tuple[int, ...], axis: int, shared: bool) -> None:
+    graph = Graph()
+    size = 400
+    ones = tuple(n if a == axis else 1 for a, n in enumerate(shape))
+    positions = graph.input(*(ones if shared else shape), dtype=int32, low=0, high=size)
+    before = make(ScatterAdd(axis, size), nodes.broadcast(positions, shape), graph.input(*shape))
+    after = rewritten(before, order.scatter_to_index)
+    index = next(n for n in topological([after], lambda n: n.inputs) if n.primitive.name == "sortblocks")
+    assert index.inputs[0].shape[0] == (1 if shared else before.inputs[1].size // shape[axis])
+    assert "segmentsum" in primitives_of(after)
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-5, atol=1e-5)
+
+
+def test_expand_call_puts_nodes_in_its_place() -> None:
+    class Doubled(Call):
+        """x + x."""
+
+        arguments = ("x",)
+
+        def infer(self, *inputs):
+            return inputs[0].shape, inputs[0].dtype
+
+        def numpy(self, x):
+            return x + x
+
+        def expand(self, r, *inputs):
+            return r.make(e.Add(), inputs[0], inputs[0])
+
+    graph = Graph()
+    before = make(Doubled(), graph.input(5))
+    after = rewritten(before, lower.expand_call)
+    assert primitives_of(after).count("add") == 1
     np.testing.assert_array_equal(graph.evaluate(after), graph.evaluate(before))
 
 
@@ -296,7 +346,7 @@ def test_split_long_contractions_keeps_the_value(k: int) -> None:
 def test_scatter_to_sum_adds_each_element_once(shape: tuple[int, ...], axis: int, size: int, dtype: DType) -> None:
     graph = Graph()
     before = make(ScatterAdd(axis, size), graph.input(*shape, dtype=dtype, low=0, high=size), graph.input(*shape))
-    after = rewritten(before, lower.scatter_to_sum)
+    after = rewritten(before, order.scatter_to_sum)
     names = {n.primitive.name for n in topological([after], lambda n: n.inputs)}
     assert "scatteradd" not in names
     assert "reducesum" in names

@@ -33,7 +33,7 @@ class Group:
     reduces: the reductions of a row kernel, in order. dot: the product of a dot kernel.
     """
 
-    archetype: Literal["map", "row", "dot"]
+    archetype: Literal["map", "row", "dot", "call"]
     roots: list[Node]
     reduces: list[Node] = field(default_factory=list)
     dot: Node | None = None
@@ -81,6 +81,13 @@ def is_anchor(node: Node) -> bool:
     return node.primitive.kind in ("reduce", "dot")
 
 
+def behind_reshapes(node: Node) -> Node:
+    """The node whose elements these are, in the same row-major order."""
+    while isinstance(node.primitive, Reshape):
+        node = node.inputs[0]
+    return node
+
+
 class Fuser:
     """The state of grouping one graph."""
 
@@ -109,6 +116,8 @@ class Fuser:
         for node in self.order:
             if is_anchor(node):
                 self._grow(node, claimed)
+            elif node.primitive.kind == "call":
+                self._add(self._call_group(node))
         for node in self.order:
             if id(node) in self.stored and id(node) not in self.producer:
                 self._add(Group("map", [node], size=node.size))
@@ -131,6 +140,7 @@ class Fuser:
             elif (
                 id(node) in self.output_ids
                 or is_anchor(node)
+                or node.primitive.kind == "call"
                 or (not isinstance(node.primitive, View) and self._is_shared(node) and not self._is_cheap(node))
             ):
                 self.stored[id(node)] = node
@@ -143,6 +153,10 @@ class Fuser:
                         and not self._is_cheap(base)
                     ):
                         self.stored[id(base)] = base
+            if node.primitive.kind == "call":
+                for operand in map(behind_reshapes, node.inputs):
+                    if not self.is_source(operand):
+                        self.stored[id(operand)] = operand
             below = max((depth[id(i)] for i in node.inputs), default=0)
             if below >= DEEPEST and id(node) not in self.stored:
                 self.stored[id(node)] = node
@@ -207,6 +221,19 @@ class Fuser:
                 self.stored[id(last)] = last
             group.roots = [anchor]
         self._add(group)
+
+    def _call_group(self, call: Node) -> Group:
+        """A call writes the output that is only a reshaped view of its result."""
+        end = call
+        while id(end) not in self.output_ids and len(self.consumers[id(end)]) == 1:
+            (end,) = self.consumers[id(end)]
+            if not isinstance(end.primitive, Reshape):
+                return Group("call", [call], size=call.size)
+        if id(end) not in self.output_ids:
+            end = call
+        if end is not call:
+            del self.stored[id(call)]
+        return Group("call", [end], size=call.size)
 
     def reads(self, group: Group, *, rows: tuple[int, int] | None = None) -> dict[tuple[int, Index], Node]:
         """What the kernel of `group` reads, at which index. rows=(outer, inner): a map seen as rows."""
@@ -290,6 +317,8 @@ class Fuser:
 
     def _merged(self, producer: Group, consumer: Group) -> Group | None:
         """One group for both, or None where their domains differ or the consumer reads elsewhere."""
+        if "call" in (producer.archetype, consumer.archetype):
+            return None
         roots = [*producer.roots, *consumer.roots]
         own = {id(n) for n in producer.roots}
         if own & self.cuts:

@@ -6,47 +6,20 @@ import math
 
 import numpy as np
 
-from ..dtypes import int32
 from ..graph.node import Node
 from ..primitives.base import Primitive
+from ..primitives.call import Call
 from ..primitives.dot import Dot
-from ..primitives.elementwise import And, Cast, Equal, IsNan, Less, Mul, Not, Or, Where
-from ..primitives.indexing import ArgSort, ScatterAdd
+from ..primitives.elementwise import Mul
 from ..primitives.reduce import Reduce, ReduceSum
-from ..primitives.source import Alias, Iota
 from ..primitives.views import Expand, Pad, Permute, Reshape
 from ..primitives.window import Conv, Fold, Unwindow, Window
-from .rewrite import Rewriter
-from .simplify import filled
-
-Inputs = tuple[Node, ...]
+from .order import argsort_to_merges, argsort_to_ranks, scatter_to_index, scatter_to_sum
+from .rewrite import Inputs, Rewriter
 
 SPLIT_FROM = 4096  # elements a reduction must have before it is worth a second pass
 SPLIT_OUTPUTS = 2048  # with more results than this, there is work enough for every core in one pass
 SPLIT_PARTS = 512
-
-
-def scatter_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """out[v] = sum over j of source[j] where positions[j] == v: every result gathers, nothing races."""
-    if not isinstance(p, ScatterAdd):
-        return None
-    positions, source = inputs
-    axis = p.axis
-    shape = (*source.shape[:axis], p.size, *source.shape[axis:])  # v before j
-
-    def spread(x: Node, at: int) -> Node:
-        return r.make(Expand(shape), r.make(Reshape((*x.shape[:at], 1, *x.shape[at:])), x))
-
-    counter: Node = r.make(Iota(p.size))
-    if positions.dtype is not counter.dtype:
-        counter = r.make(Cast(positions.dtype), counter)
-    counter = r.make(Expand(shape), r.make(Reshape(tuple(n if a == axis else 1 for a, n in enumerate(shape))), counter))
-    values = spread(source, axis)
-    masked = r.make(
-        Where(), r.make(Equal(), spread(positions, axis), counter), values, filled(r, 0, Alias(), (values,))
-    )
-    total = r.make(ReduceSum((axis + 1,)), masked)
-    return r.make(Reshape((*source.shape[:axis], p.size, *source.shape[axis + 1 :])), total)
 
 
 def thin_dot_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -113,45 +86,6 @@ def fold_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     return r.make(Reshape(total.shape[:rank]), total)
 
 
-def argsort_to_ranks(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """The rank of an element is the number of those before it; position k holds the element of rank k.
-
-    Two sums over all pairs of an axis: right for any length, quick up to some thousands.
-    """
-    if not isinstance(p, ArgSort):
-        return None
-    (x,) = inputs
-    axis, size = p.axis, x.shape[p.axis]
-    pairs = (*x.shape[:axis], size, size, *x.shape[axis + 1 :])  # element i, then the other j
-
-    def spread(node: Node, at: int) -> Node:
-        shape = (*node.shape[:at], 1, *node.shape[at:])
-        return r.make(Expand(pairs), r.make(Reshape(shape), node))
-
-    def counter(at: int) -> Node:
-        shape = tuple(size if a == at else 1 for a in range(len(pairs)))
-        return r.make(Expand(pairs), r.make(Reshape(shape), r.make(Iota(size))))
-
-    def before(a: Node, b: Node) -> Node:
-        """Whether a comes before b, positions apart; NaN is the largest."""
-        low, high = (b, a) if p.descending else (a, b)
-        less = r.make(Less(), low, high)
-        if x.dtype.category != 2:
-            return less
-        only_high = r.make(And(), r.make(IsNan(), high), r.make(Not(), r.make(IsNan(), low)))
-        return r.make(Or(), less, only_high)
-
-    own, other = spread(x, axis + 1), spread(x, axis)
-    own_place, other_place = counter(axis), counter(axis + 1)
-    tie = r.make(And(), r.make(Not(), before(own, other)), r.make(Less(), other_place, own_place))
-    first = r.make(Or(), before(other, own), tie)
-    one = r.make(Cast(int32), first)
-    rank = r.make(Reshape(x.shape), r.make(ReduceSum((axis + 1,)), one))
-    chosen = r.make(Equal(), spread(rank, axis), own_place)  # rank of j is position i
-    place = r.make(Where(), chosen, other_place, filled(r, 0, Alias(), (other_place,)))
-    return r.make(Reshape(x.shape), r.make(ReduceSum((axis + 1,)), place))
-
-
 MERGE_BELOW = 32  # with fewer windows a sample, the samples of a batch share a product
 
 
@@ -210,9 +144,17 @@ def split_long_contractions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node |
     return r.make(Reshape((batch, m, n)), r.make(ReduceSum((1,)), partial))
 
 
+def expand_call(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """A call of several kernels becomes the nodes that it is made of."""
+    return p.expand(r, *inputs) if isinstance(p, Call) else None
+
+
 RULES = (
+    expand_call,
+    scatter_to_index,
     scatter_to_sum,
     fold_to_sum,
+    argsort_to_merges,
     argsort_to_ranks,
     conv_to_dot,
     thin_dot_to_sum,

@@ -23,11 +23,12 @@ from .kernel import Rendered, grid
 from .memory import plan_slots
 from .render import Renderer
 from .rewrite import Rewriter
+from .wgsl.call import render_call
 from .wgsl.dot import render_dot
 from .wgsl.map import render_map
 from .wgsl.row import render_row
 
-RENDER = {"map": render_map, "row": render_row, "dot": render_dot}
+RENDER = {"map": render_map, "row": render_row, "dot": render_dot, "call": render_call}
 
 
 def compile_graph(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
@@ -139,6 +140,7 @@ class Schedule:
             group = self.fuser.producer.get(id(root))
             if (
                 group is None
+                or group.archetype == "call"
                 or any(r.size != group.outer for r in group.roots if group.archetype == "row")
                 or id(old) in taken
                 or id(root) in self.in_place

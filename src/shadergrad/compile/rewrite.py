@@ -13,7 +13,8 @@ from ..graph.node import Node, topological
 from ..primitives.base import Primitive
 from ..primitives.source import Placeholder
 
-Rule = Callable[["Rewriter", Primitive, tuple[Node, ...]], "Node | None"]
+Inputs = tuple[Node, ...]
+Rule = Callable[["Rewriter", Primitive, Inputs], "Node | None"]
 
 
 class Rewriter:

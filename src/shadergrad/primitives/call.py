@@ -1,0 +1,52 @@
+"""Kernels written by hand: a call is a primitive whose shader is given whole, beside its NumPy twin and its gradient.
+
+A subclass names its `arguments`, gives shape and dtype (`infer`), value (`numpy`), gradient (`vjp`) and the shader
+(`kernel`). A call that is several kernels says in `expand` of which nodes it is made; the cpu device still runs its
+`numpy`. In a graph a call is a node like any other; its inputs are stored before it, reshaped views of them for free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from .base import Primitive
+
+if TYPE_CHECKING:
+    from ..compile.rewrite import Rewriter
+    from ..graph.node import Node
+    from ..plan import Target
+
+
+@dataclass(frozen=True)
+class CallKernel:
+    """The shader of a call.
+
+    body: the statements of its entry point. They see the inputs as read-only arrays by the names in `arguments`, the
+    array `result`, `wg: i32` (the number of the workgroup) and `lid: u32` (the number of the thread in it).
+    workgroups: how many there are; any number, for the grid is folded to what the device allows.
+    vectors: the arrays bound as array<vec4<...>>; their sizes must be multiples of four.
+    preamble: what stands before the entry point: constants, workgroup variables, functions. flops: for `explain`.
+    """
+
+    body: str
+    threads: int
+    workgroups: int
+    preamble: str = ""
+    vectors: frozenset[str] = frozenset()
+    flops: int = 0
+
+
+class Call(Primitive):
+    """The base of calls; subclasses set kind = "call"."""
+
+    kind: ClassVar[str] = ""
+    arguments: ClassVar[tuple[str, ...]] = ()
+
+    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+        """The shader for inputs of these shapes within the limits of `target`."""
+        raise NotImplementedError
+
+    def expand(self, r: Rewriter, *inputs: Node) -> Node | None:
+        """The nodes that compute the same on a GPU, for a call that is more than one kernel; None for one that is one."""
+        return None
