@@ -1,0 +1,134 @@
+"""What the kernels of a logic automaton share: the sizes of a cell's networks, and its wires as buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ...primitives.base import Shape
+from ...primitives.call import Call
+
+Wires = tuple[tuple[int, ...], ...]  # of a perception layer: the a wires, the b wires
+Pair = tuple[np.ndarray, np.ndarray]  # of an update layer: the a wires, the b wires
+
+PATCH, CENTRE = 9, 4
+MOST_WORKGROUPS = 256  # of the backward kernel: their sums should stay in the GPU's cache
+
+
+@dataclass(frozen=True, eq=False)
+class CellCall(Call):
+    """The base of the calls here; it holds the grid and the networks of a cell.
+
+    perception: the wires of each layer. widths: inputs of the update network, then each layer's outputs. readers: how many
+    gates of the next layer read one value at most, of the inputs and of each layer but the last. masked: whether an
+    input says which cells change at each step.
+    """
+
+    batch: int
+    height: int
+    width: int
+    channels: int
+    kernels: int
+    perception: tuple[Wires, ...]
+    widths: tuple[int, ...]
+    readers: tuple[int, ...]
+    periodic: bool
+    masked: bool
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The arguments that only some automata have."""
+        return ("mask",) if self.masked else ()
+
+    @property
+    def cells(self) -> int:
+        return self.batch * self.height * self.width
+
+    @property
+    def state_size(self) -> int:
+        return self.cells * self.channels
+
+    @property
+    def state_shape(self) -> Shape:
+        return (self.batch, self.height, self.width, self.channels)
+
+    @property
+    def pairs(self) -> int:
+        """Perception networks of a cell: channels x kernels, the kernel fastest."""
+        return self.channels * self.kernels
+
+    @property
+    def seen(self) -> tuple[int, ...]:
+        """Gates of each perception layer."""
+        return tuple(len(a) for a, _ in self.perception)
+
+    @property
+    def perception_gates(self) -> int:
+        return sum(self.seen) * self.kernels
+
+    @property
+    def update_gates(self) -> int:
+        return sum(self.widths[1:])
+
+    @property
+    def gates(self) -> int:
+        return self.perception_gates + self.update_gates
+
+    @property
+    def slots(self) -> int:
+        """Sums of one workgroup: a gate of every perception network, a gate of the update network."""
+        return sum(self.seen) * self.pairs + self.update_gates
+
+    @property
+    def lanes(self) -> int:
+        """Cells that a workgroup should compute together: more share loads and barriers, fewer keep all cores at work."""
+        return 4 if self.cells >= 384 else 2 if self.cells >= 192 else 1
+
+    @property
+    def workgroups(self) -> int:
+        """Of the backward kernel."""
+        return min(-(-self.cells // self.lanes), MOST_WORKGROUPS)
+
+    @property
+    def patches_size(self) -> int:
+        """Gradients of all patches, padded to vec4s."""
+        return -(-self.cells * PATCH * self.channels // 4) * 4
+
+    def cell_of(self, other: type[CellCall], *more: Any) -> Any:
+        """Another call of the same cell."""
+        return other(*(getattr(self, f.name) for f in fields(CellCall)), *more)
+
+
+def pack_wires(layers: Sequence[Pair]) -> np.ndarray:
+    """a + 65536 b of every gate, layer after layer, int32."""
+    return np.concatenate([a.astype(np.uint32) | b.astype(np.uint32) << 16 for a, b in layers]).view(np.int32)
+
+
+def unpack_wires(wires: np.ndarray, widths: Sequence[int]) -> list[Pair]:
+    """The wires of each layer."""
+    split = np.split(wires.view(np.uint32), np.cumsum(widths[1:-1]))
+    return [((w & 0xFFFF).astype(np.intp), (w >> 16).astype(np.intp)) for w in split]
+
+
+def most_readers(layers: Sequence[Pair]) -> tuple[int, ...]:
+    """Of each layer's inputs: how often one is read at most."""
+    return tuple(int(np.bincount(np.concatenate(pair)).max()) for pair in layers)
+
+
+def inverse_wires(layers: Sequence[Pair], widths: Sequence[int]) -> np.ndarray:
+    """The inverse index: of each layer, for every input its readers, two to a word, int32 (words, n_in) flattened.
+
+    A reader is g for input a of gate g, n_out + g for input b; 2 n_out stands for none.
+    """
+    parts: list[np.ndarray] = []
+    for (a, b), n_in, n_out, most in zip(layers, widths[:-1], widths[1:], most_readers(layers), strict=True):
+        read = np.concatenate([a, b])
+        order = np.argsort(read, kind="stable")
+        place = np.arange(len(read)) - np.searchsorted(read[order], read[order])  # among the readers of one input
+        table = np.full((most + most % 2, n_in), 2 * n_out, np.uint32)
+        table[place, read[order]] = order
+        parts.append(table[0::2] | table[1::2] << 16)
+    return np.concatenate([p.reshape(-1) for p in parts]).view(np.int32)
