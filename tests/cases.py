@@ -1085,4 +1085,134 @@ case(
     length=60,
 )
 
+
+def _library(x: Any) -> Any:
+    """The one whose tensor it is."""
+    return sg if isinstance(x, sg.Tensor) else torch
+
+
+def _first_columns(x: Any, s: Any) -> Any:
+    """Positions that differ within each column: rows 0 and 3 shifted by the column."""
+    rows = _library(x).tensor([[0, 1, 2], [3, 4, 0]], device=x.device)
+    return rows if isinstance(x, sg.Tensor) else rows.long()
+
+
+# ---------------------------------------------------------------------------------------------- composed functions
+
+unary("asinh", lambda x: x.asinh())
+unary("acosh", lambda x: x.acosh(), (1.1, 4.0))
+unary("atanh", lambda x: x.atanh(), (-0.9, 0.9))
+unary("logit", lambda x: x.logit(), (0.05, 0.95))
+unary("sinc", lambda x: x.sinc())
+unary("deg2rad", lambda x: x.deg2rad())
+case("rad2deg", "(5,)", lambda x: x.rad2deg(), floats(5))
+case("asinh", "0 and large", lambda x: x.asinh(), Input((4,), values=(-1e4, -0.5, 0.0, 1e4)))
+case("sinc", "0", lambda x: x.sinc(), Input((2,), values=(0.0, 0.5)), second=False)
+case("logit", "limited", lambda x: x.logit(0.25), Input((4,), values=(-1.0, 0.5, 0.125, 3.0)), second=False)
+case("logit", "0 and 1", lambda x: x.logit(), Input((2,), values=(0.0, 1.0)), grad=False)
+case("xlogy", "(5,)", lambda x, y: x.xlogy(y), floats(5), floats(5, low=0.3))
+case("xlogy", "special pairs", lambda x, y: x.xlogy(y), *special_pairs(), grad=False)
+case("hypot", "(4, 1) and (5,)", lambda x, y: x.hypot(y), floats(4, 1), floats(5, low=0.3))
+case("hypot", "large", lambda x, y: x.hypot(y), Input((2,), values=(1e30, 0.0)), Input((2,), values=(1e30, 2.0)))
+case("logaddexp", "(4, 1) and (5,)", lambda x, y: x.logaddexp(y), floats(4, 1), floats(5))
+case("logaddexp", "special pairs", lambda x, y: x.logaddexp(y), *special_pairs(), grad=False)
+case("logaddexp2", "(5,)", lambda x, y: x.logaddexp2(y), floats(5), floats(5))
+case("nan_to_num", "special", lambda x: x.nan_to_num(2.0, 3.0, -3.0), special(), second=False)
+case("heaviside", "-1, 0, 1", lambda x, y: x.heaviside(y), Input((3,), values=(-1.0, 0.0, 1.0)), floats(3), grad=False)
+for _mode in ("floor", "trunc"):
+    case(
+        "div",
+        f"rounded by {_mode}",
+        lambda x, y, m=_mode: x.div(y, rounding_mode=m),
+        floats(9),
+        floats(9, low=0.6),
+        grad=False,
+    )
+    case(
+        "div",
+        f"integers rounded by {_mode}",
+        lambda x, y, m=_mode: x.div(y, rounding_mode=m),
+        ints(4, low=-9, high=9, values=(7, -7, 7, -7)),
+        ints(4, values=(2, 2, -2, -2)),
+    )
+case("prelu", "(2, 3, 4), a weight a channel", lambda x, w: x.prelu(w), floats(2, 3, 4), floats(3))
+for _name in ("celu", "selu"):
+    case(
+        _name,
+        "(7,)",
+        lambda x, n=_name: getattr(sg, n)(x),
+        floats(7),
+        torch=lambda x, n=_name: getattr(torch, n)(x),
+    )
+for _name in ("isinf", "isposinf", "isneginf", "isfinite", "isnan"):
+    case(_name, "special", lambda x, n=_name: getattr(x, n)(), special(), grad=False)
+case("isclose", "special pairs", lambda x, y: x.isclose(y, equal_nan=True), *special_pairs(), grad=False)
+case(
+    "isclose",
+    "near",
+    lambda x, y: x.isclose(y, 1e-2, 1e-3),
+    Input((3,), values=(1.0, 1.0, 0.0)),
+    Input((3,), values=(1.005, 1.5, 0.0005)),
+    grad=False,
+)
+for _right in (False, True):
+    case(
+        "bucketize",
+        f"right {_right}",
+        lambda x, edges, r=_right: x.bucketize(edges, right=r),
+        Input((2, 4), values=(-1.0, 0.0, 0.5, 1.0, 2.0, 2.5, INF, NAN)),
+        Input((3,), values=(0.0, 1.0, 2.0)),
+        torch=lambda x, edges, r=_right: torch.bucketize(x, edges, right=r),
+        grad=False,
+    )
+case(
+    "searchsorted",
+    "rows",
+    lambda e, x: e.sort(1)[0].searchsorted(x),
+    floats(3, 5),
+    floats(3, 4),
+    torch=lambda e, x: torch.searchsorted(e.sort(1)[0], x),
+    grad=False,
+)
+case("count_nonzero", "rows", lambda x: x.count_nonzero(1), ints(3, 9, low=0, high=2))
+case("aminmax", "rows", lambda x: sum(x.aminmax(dim=1)), spread(3, 5))
+case("nansum", "rows", lambda x: x.nansum(0), Input((2, 2), values=(NAN, 1.0, 2.0, NAN)), second=False)
+case("nanmean", "rows", lambda x: x.nanmean(0), Input((2, 2), values=(NAN, 1.0, 2.0, 3.0)), second=False)
+case("diff", "rows", lambda x: x.diff(), floats(3, 5))
+case("diff", "twice, with ends", lambda x, a: x.diff(2, 0, a, a), floats(3, 5), floats(1, 5))
+case("diff", "bool", lambda x: x.diff(), bools(7))
+for _name in ("var_mean", "std_mean"):
+    case(
+        _name,
+        "rows",
+        lambda x, n=_name: getattr(sg, n)(x, 1),
+        floats(3, 5),
+        torch=lambda x, n=_name: getattr(torch, n)(x, 1),
+        length=5,
+    )
+case("trace", "(3, 5)", lambda x: x.trace(), floats(3, 5))
+case("inner", "(2, 3) and (4, 3)", lambda x, y: x.inner(y), floats(2, 3), floats(4, 3), length=3)
+case("dist", "(5,)", lambda x, y: x.dist(y), floats(5), floats(5), length=5)
+case("unflatten", "one to two axes", lambda x: x.unflatten(1, (2, -1)), floats(2, 6))
+case("scatter", "a permutation", lambda x, s: x.scatter(0, _first_columns(x, s), s), floats(5, 3), floats(2, 3))
+case("scatter", "a number", lambda x, i: x.scatter(1, i, 3.5), floats(3, 5), index(3, 2, below=5))
+case("scatter", "int32", lambda x, i: x.scatter(1, i, 9), ints(3, 5), index(3, 2, below=5))
+case("index_fill", "columns", lambda x, i: x.index_fill(1, i, 2.5), floats(2, 5, 3), index(2, below=5))
+case("masked_scatter", "(3, 5)", lambda x, m, s: x.masked_scatter(m, s), floats(3, 5), bools(3, 5), floats(15))
+case("masked_select", "(3, 5)", lambda x, m: x.masked_select(m), floats(3, 5), bools(3, 5))
+case("nonzero", "(3, 5)", lambda x: x.nonzero(), ints(3, 5, low=0, high=2))
+case("hstack", "vectors", lambda x, y: _library(x).hstack([x, y]), floats(2), floats(3))
+case("vstack", "a vector and a matrix", lambda x, y: _library(x).vstack([x, y]), floats(3), floats(2, 3))
+for _p in (0, 0.5, 1, 1.5, 2, 3, -1, math.inf, -math.inf):
+    case(
+        "norm",
+        f"zeros, p = {_p}",
+        lambda x, p=_p: _library(x).norm(x, p, dim=1),
+        Input((3, 3), values=(0.0, 0.0, 0.0, 1.0, 0.0, -2.0, 1.0, -1.0, 1.0)),
+        second=False,
+        length=3,
+    )
+case("norm", "all of zeros", lambda x: x.norm(), Input((2, 2), values=(0.0,) * 4), second=False)
+case("norm", "two axes kept", lambda x: x.norm(1.5, (0, 2), True), floats(2, 3, 4, low=0.3), length=8)
+
 assert len({c.id for c in CASES}) == len(CASES), "two cases have one name"

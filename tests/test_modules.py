@@ -18,7 +18,7 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from helpers import assert_close, assert_compiles_nothing, assert_same_bits
 from shadergrad import nn, optim
-from shadergrad.nn.joint import unbind
+from shadergrad.joint import unbind
 
 pytestmark = pytest.mark.filterwarnings("ignore:Support for mismatched")  # PyTorch, of two kinds of masks at once
 

@@ -4,7 +4,7 @@ import shadergrad as sg; see README.md for a first page and docs/architecture.md
 """
 
 from . import autograd, data, interop, nn, optim
-from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .creation import (
     Generator,
     arange,

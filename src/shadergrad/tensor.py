@@ -20,6 +20,9 @@ from .graph.node import Node, grad_mode, make, mode
 from .primitives.elementwise import Cast
 from .primitives.source import Detach, Variable
 from .runtime.device import canonical_name, get_device
+from .tensor_composed import IN_PLACE as COMPOSED_IN_PLACE
+from .tensor_composed import ComposedMethods
+from .tensor_grad import GradMethods
 from .tensor_linalg import ProductMethods
 from .tensor_math import MathMethods
 from .tensor_move import MoveMethods
@@ -86,7 +89,7 @@ def check_storable(dtype: DType, device_name: str) -> None:
         )
 
 
-class Tensor(MathMethods, OrderMethods, ShapeMethods, MoveMethods, ProductMethods):
+class Tensor(MathMethods, ComposedMethods, OrderMethods, ShapeMethods, MoveMethods, ProductMethods, GradMethods):
     """An array on a device, with automatic differentiation.
 
     data: a number, nested lists, a NumPy array, or a Tensor (copied). Python floats give float32, ints int32; NumPy
@@ -167,7 +170,7 @@ class Tensor(MathMethods, OrderMethods, ShapeMethods, MoveMethods, ProductMethod
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient accumulated by backward(), for leaves."""
+        """The gradient accumulated by backward(), for leaves, and for what retain_grad() was called on."""
         if current.trace is not None:
             current.trace.on_grad_read(self)
         return self._grad
@@ -321,19 +324,13 @@ class Tensor(MathMethods, OrderMethods, ShapeMethods, MoveMethods, ProductMethod
         gradient: Tensor | None = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,
+        inputs: Any = None,
     ) -> None:
-        """Add d(self)/d(leaf) to .grad of every leaf that requires it. `gradient`: the cotangent, of the shape of self;
-        may be left out where self has one element."""
-        g = _cotangent(self, gradient)
-        retain = create_graph if retain_graph is None else retain_graph
-        found = autodiff.backward([self._node], [g], retain_graph=retain, create_graph=create_graph)
-        for node, grad in found.values():
-            owner = node.owner() if node.owner is not None else None
-            if owner is None:
-                continue
-            before = owner.grad
-            with grad_mode(create_graph):
-                owner.grad = Tensor._of(grad) if before is None else before + Tensor._of(grad)
+        """Add d(self)/d(leaf) to .grad of every leaf that requires it, or of `inputs` only, which may be computed ones.
+
+        gradient: the cotangent, of the shape of self; may be left out where self has one element.
+        """
+        backward([self], None if gradient is None else [gradient], retain_graph, create_graph, inputs)
 
     def _assign(self, node: Node) -> None:
         """Take another value, in place; a leaf that requires grad stays one."""
@@ -465,8 +462,8 @@ class Tensor(MathMethods, OrderMethods, ShapeMethods, MoveMethods, ProductMethod
     def mul_(self, other: Tensor | Scalar) -> Tensor:
         return self._update_in_place(self * other, "mul_")
 
-    def div_(self, other: Tensor | Scalar) -> Tensor:
-        return self._update_in_place(self / other, "div_")
+    def div_(self, other: Tensor | Scalar, *, rounding_mode: str | None = None) -> Tensor:
+        return self._update_in_place(self.div(other, rounding_mode=rounding_mode), "div_")
 
     __iadd__ = add_
     __isub__ = sub_
@@ -556,7 +553,7 @@ def _in_place_form(name: str) -> Any:
     return form
 
 
-for _name in IN_PLACE:
+for _name in (*IN_PLACE, *COMPOSED_IN_PLACE):
     setattr(Tensor, f"{_name}_", _in_place_form(_name))
 
 
@@ -620,6 +617,52 @@ def _cotangent(output: Tensor, gradient: Tensor | None) -> Node:
     if gradient.dtype is not output.dtype:
         raise DTypeError(f"[backward] the gradient is {gradient.dtype.name}, the output {output.dtype.name}.")
     return gradient._node
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Tensor.backward of several tensors at once: tensor, or a sequence of them, each with its cotangent or None."""
+    roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    given = [grad_tensors] * len(roots) if not isinstance(grad_tensors, list | tuple) else list(grad_tensors)
+    if len(given) != len(roots):
+        raise AutogradError(f"[backward] got {len(roots)} tensors and {len(given)} gradients.")
+    targets = None if inputs is None else [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    if targets is not None:
+        if not targets:
+            raise AutogradError("`inputs` argument to `backward()` cannot be empty.")
+        if not all(t.requires_grad for t in targets):
+            raise AutogradError("[backward] one of `inputs` does not require grad.")
+    found = autodiff.backward(
+        [t._node for t in roots],
+        [_cotangent(t, g) for t, g in zip(roots, given, strict=True)],
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        create_graph=create_graph,
+        targets=None if targets is None else [t._node for t in targets],
+    )
+    owners = {id(t._node): t for t in targets or ()}
+    with grad_mode(create_graph):
+        for node, grad in found.values():
+            owner = owners.get(id(node))
+            if owner is None and node.owner is not None:
+                owner = node.owner()
+            if owner is not None:
+                _accumulate(owner, Tensor._of(grad))
+
+
+def _accumulate(owner: Tensor, grad: Tensor) -> None:
+    if current.trace is not None and owner._serial <= current.trace.began:
+        current.trace.on_attribute(owner, "_hook_ids", owner._hook_ids)
+    if not owner.retains_grad:  # then .grad has it already
+        before = owner.grad
+        owner.grad = grad if before is None else before + grad
+    if owner._hook_ids:
+        for hook in list(owner._node.hooks.after.values()):
+            hook(owner)
 
 
 def operands(*values: Tensor | Scalar, common: bool = True) -> list[Node]:

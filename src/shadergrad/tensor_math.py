@@ -90,9 +90,17 @@ class MathMethods:
     def mul(self: Tensor, other: Tensor | Number) -> Tensor:
         return binary(e.Mul(), self, other)
 
-    def div(self: Tensor, other: Tensor | Number) -> Tensor:
-        """True division: integers give float32."""
-        return _divide(self, other)
+    def div(self: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
+        """True division: integers give float32. rounding_mode: None, 'floor', or 'trunc' (towards zero)."""
+        if rounding_mode is None:
+            return _divide(self, other)
+        if rounding_mode == "floor":
+            return _floor_divide(self, other)
+        if rounding_mode != "trunc":
+            raise ShapeError(
+                f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+            )
+        return _divide_towards_zero(self, other)
 
     def pow(self: Tensor, exponent: Tensor | Number) -> Tensor:
         return binary(e.Pow(), self, exponent)
@@ -497,6 +505,18 @@ class MathMethods:
     ) -> Tensor:
         return self.var(dim, unbiased, keepdim, correction=correction).sqrt()
 
+    def var_mean(
+        self: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """(variance, mean)."""
+        return self.var(dim, unbiased, keepdim, correction=correction), self.mean(dim, keepdim)
+
+    def std_mean(
+        self: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """(standard deviation, mean)."""
+        return self.std(dim, unbiased, keepdim, correction=correction), self.mean(dim, keepdim)
+
     def logsumexp(self: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
         top = _finite_top(self, dim)
         result = (self - top).exp().sum(dim, keepdim=True).log() + top
@@ -552,6 +572,16 @@ def _floor_divide(a: Tensor | Number, b: Tensor | Number) -> Tensor:
         left, right = (cast(n, int32) if n.dtype is bool_ else n for n in (left, right))
         return wrap(make(e.FloorDiv(), left, right))
     return wrap(make(e.Floor(), make(e.Div(), left, right)))
+
+
+def _divide_towards_zero(a: Tensor, b: Tensor | Number) -> Tensor:
+    from .dtypes import of_scalar
+    from .tensor import Tensor
+
+    if max(a.dtype.category, (b.dtype if isinstance(b, Tensor) else of_scalar(b)).category) == 2:
+        return _divide(a, b).trunc()
+    sign = a.sign() * (b.sign() if isinstance(b, Tensor) else 1 if b > 0 else -1)
+    return _floor_divide(a.abs(), abs(b)) * sign
 
 
 def _remainder(a: Tensor | Number, b: Tensor | Number) -> Tensor:

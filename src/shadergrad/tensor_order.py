@@ -14,13 +14,14 @@ from .dtypes import bool_, int32, parse_dtype
 from .errors import DTypeError, IndexRangeError, ShapeError
 from .graph import node as nodes
 from .graph.node import Node, make
+from .norms import vector_norm
 from .primitives import elementwise as e
 from .primitives import views as v
 from .primitives.dot import Dot
 from .primitives.indexing import ArgSort, Gather, source
 from .primitives.reduce import ReduceProd
 from .primitives.source import Iota
-from .tensor_math import ValuesAndIndices, _reduce, _without, cast, check_axis, where, wrap
+from .tensor_math import ValuesAndIndices, _reduce, _without, cast, check_axis, floating, where, wrap
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -118,23 +119,18 @@ class OrderMethods:
         return results[0] if points.ndim == 0 else stack(results)
 
     def norm(
-        self: Tensor, p: float | str = "fro", dim: int | Sequence[int] | None = None, keepdim: bool = False
+        self: Tensor,
+        p: float | str | None = "fro",
+        dim: int | Sequence[int] | None = None,
+        keepdim: bool = False,
+        *,
+        dtype: Any = None,
     ) -> Tensor:
-        """The p-norm of the elements: 'fro' and 2, 1, 0, inf, -inf or any number."""
-        if p in ("fro", 2):
-            return (self * self).sum(dim, keepdim=keepdim).sqrt()
-        if not isinstance(p, int | float):
+        """The p-norm of the elements: 'fro' and 2, 1, 0, inf, -inf or any number. Its gradient at 0 is 0."""
+        if p not in ("fro", None) and not isinstance(p, int | float):
             raise ShapeError(f"[norm] p is {p!r}; known are 'fro' and numbers.")
-        size = self.abs()
-        if p == math.inf:
-            return size.amax(dim, keepdim=keepdim)
-        if p == -math.inf:
-            return size.amin(dim, keepdim=keepdim)
-        if p == 0:
-            return (self != 0).to(dtype=self.dtype).sum(dim, keepdim=keepdim)
-        if p == 1:
-            return size.sum(dim, keepdim=keepdim)
-        return (size**p).sum(dim, keepdim=keepdim) ** (1.0 / p)
+        x = self if dtype is None else self.to(dtype=dtype)
+        return vector_norm(wrap(floating(x)), float(p) if isinstance(p, int | float) else 2.0, dim, keepdim)
 
 
 def _summable(x: Tensor, dtype: Any) -> Node:

@@ -42,6 +42,8 @@ def backward(
             g = collected.pop(id(node), None)
             if g is None:
                 continue
+            if node.hooks is not None:
+                g = node.hooks.on_gradient(g)
             is_leaf = isinstance(node.primitive, Variable)
             if is_leaf if wanted is None else id(node) in wanted:
                 found[id(node)] = (node, g)

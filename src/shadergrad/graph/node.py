@@ -43,12 +43,14 @@ class Node:
     requires_grad: whether the backward pass visits it.
     released: whether a backward pass has been through it without retain_graph.
     owner: a weak reference to the tensor that holds the node; for a Variable, the one that accumulates its gradient.
+    hooks: None, or what the backward pass calls with the gradient of the node (tensor_grad.py).
     """
 
     __slots__ = (
         "__weakref__",
         "device",
         "dtype",
+        "hooks",
         "inputs",
         "owner",
         "primitive",
@@ -76,6 +78,7 @@ class Node:
         self.released = False
         self.storage: Any = None
         self.owner: weakref.ref[Any] | None = None
+        self.hooks: Any = None
 
     @property
     def size(self) -> int:
@@ -177,9 +180,13 @@ def leaf(storage: Any, shape: Shape, dtype: DType, device: str) -> Node:
 
 
 def variable(node: Node, owner: Any) -> Node:
-    """A leaf of the tape over `node`: gradients stop here and are added to owner.grad."""
+    """A leaf of the tape over `node`: gradients stop here and are added to owner.grad. It takes over the hooks of the
+    leaf that the owner was before."""
     result = Node(Variable(), (node,), node.shape, node.dtype, node.device, requires_grad=True)
     result.owner = weakref.ref(owner)
+    before = getattr(owner, "_node", None)
+    if before is not None and isinstance(before.primitive, Variable):
+        result.hooks = before.hooks
     if node.storage is not None:
         result.materialize(node.storage)
     return result

@@ -11,32 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ..graph.node import mode
+from ..joint import joint
 from ..tensor import Tensor
+from ..tensor_grad import RemovableHandle
 from .errors import ModuleError
-from .joint import joint
 
 FORWARD_PRE, FORWARD, BACKWARD_PRE, BACKWARD = "forward pre", "forward", "backward pre", "backward"
 
 _ids = itertools.count()
-
-
-class RemovableHandle:
-    """What registering a hook gives; `remove()` takes the hook out, as does leaving a `with` block."""
-
-    def __init__(self, table: dict[int, Any], id: int, changed: Callable[[], None]) -> None:
-        self._table = table
-        self.id = id
-        self._changed = changed
-
-    def remove(self) -> None:
-        if self._table.pop(self.id, None) is not None:
-            self._changed()
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
 
 
 class HookTables:

@@ -13,12 +13,12 @@ from typing import Any
 
 from ..creation import empty, zeros
 from ..errors import ShapeError
+from ..joint import unbind
 from ..tensor import Tensor
 from ..tensor_shape import cat, stack
 from . import functional as F
 from . import init
 from .errors import ArgumentError, ModuleTypeError
-from .joint import unbind
 from .module import Module
 from .parameter import Parameter
 

@@ -2,39 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
+from ...norms import vector_norm
 from ...tensor import Tensor
-from ...tensor_math import where
-
-
-def vector_norm(x: Tensor, p: float = 2.0, dim: int = -1, keepdim: bool = False) -> Tensor:
-    """The p-norm along an axis. The gradient of the norm of a zero vector is 0."""
-    if p == math.inf:
-        return x.abs().amax(dim, keepdim=keepdim)
-    if p == -math.inf:
-        return x.abs().amin(dim, keepdim=keepdim)
-    if p == 0:
-        return (x != 0).to(dtype=x.dtype).sum(dim, keepdim=keepdim)
-    if p == 1:
-        return x.abs().sum(dim, keepdim=keepdim)
-    size = x * x if p == 2 else _power(x.abs(), p)
-    total = size.sum(dim, keepdim=keepdim)
-    return _root(total, p)
-
-
-def _power(x: Tensor, p: float) -> Tensor:
-    """x ** p for x >= 0, with gradient 0 at 0."""
-    positive = x > 0
-    return where(positive, where(positive, x, 1.0) ** p, 0.0)
-
-
-def _root(x: Tensor, p: float) -> Tensor:
-    positive = x > 0
-    safe = where(positive, x, 1.0)
-    return where(positive, safe.sqrt() if p == 2 else safe ** (1.0 / p), x * 0.0)
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:

@@ -1,15 +1,12 @@
-"""Gradients as functions: sg.autograd.grad, and the contexts that switch recording."""
+"""Contexts that switch recording for backward on and off."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from .errors import AutogradError
-from .graph import autodiff
-from .graph.node import mode
-from .tensor import Tensor, _cotangent
+from ..graph.node import mode
 
 
 class _GradContext:
@@ -42,6 +39,14 @@ class no_grad(_GradContext):
     enabled = False
 
 
+class inference_mode(_GradContext):
+    """As no_grad. What PyTorch gains by it beyond that, less bookkeeping, there is nothing to gain of here."""
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__()
+        self.enabled = not mode
+
+
 class enable_grad(_GradContext):
     """Recording on again, inside no_grad."""
 
@@ -72,42 +77,3 @@ class set_grad_enabled(_GradContext):
 def is_grad_enabled() -> bool:
     """Whether operations are recorded for backward."""
     return mode.grad
-
-
-def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
-    grad_outputs: Tensor | Sequence[Tensor] | None = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    allow_unused: bool = False,
-) -> tuple[Tensor | None, ...]:
-    """d(sum of outputs . grad_outputs) / d(inputs), without touching .grad."""
-    outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    ins = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    cotangents = (
-        [None] * len(outs)
-        if grad_outputs is None
-        else [grad_outputs]
-        if isinstance(grad_outputs, Tensor)
-        else list(grad_outputs)
-    )
-    for x in ins:
-        if not x.requires_grad:
-            raise AutogradError("One of the differentiated Tensors does not require grad")
-    found = autodiff.backward(
-        [o._node for o in outs],
-        [_cotangent(o, g) for o, g in zip(outs, cotangents, strict=True)],
-        retain_graph=create_graph if retain_graph is None else retain_graph,
-        create_graph=create_graph,
-        targets=[x._node for x in ins],
-    )
-    result: list[Tensor | None] = []
-    for x in ins:
-        pair = found.get(id(x._node))
-        if pair is None and not allow_unused:
-            raise AutogradError(
-                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
-            )
-        result.append(None if pair is None else Tensor._of(pair[1]))
-    return tuple(result)

@@ -1,0 +1,33 @@
+"""Gradients: as functions of tensors, by rules of your own, checked; and the contexts that switch recording.
+
+    grad, backward      derivatives of recorded tensors
+    Function            an operation with its own backward step
+    functional          jacobian, hessian, vjp, jvp, hvp, vhp of Python functions
+    gradcheck           derivatives against finite differences
+
+Reference: https://pytorch.org/docs/stable/autograd.html
+"""
+
+from ..tensor import backward
+from . import functional
+from .derivatives import grad
+from .function import Function, FunctionCtx, once_differentiable
+from .gradcheck import GradcheckError, gradcheck, gradgradcheck
+from .modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+
+__all__ = [
+    "Function",
+    "FunctionCtx",
+    "GradcheckError",
+    "backward",
+    "enable_grad",
+    "functional",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "inference_mode",
+    "is_grad_enabled",
+    "no_grad",
+    "once_differentiable",
+    "set_grad_enabled",
+]

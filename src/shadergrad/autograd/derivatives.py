@@ -1,0 +1,66 @@
+"""sg.autograd.grad: derivatives of recorded tensors, handed back and not stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import AutogradError
+from ..graph import autodiff
+from ..graph import node as nodes
+from ..tensor import Tensor, _cotangent
+
+
+class GradArgumentError(AutogradError, ValueError):
+    """Arguments that contradict each other."""
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """d(sum of outputs . grad_outputs) / d(inputs), without touching .grad. Shapes: those of the inputs.
+
+    grad_outputs: a cotangent for each output, or None, which stands for 1 where the output has one element.
+    allow_unused: None, and no error, for an input that the outputs do not depend on; materialize_grads: zeros for it.
+    create_graph: the result can be differentiated again. Raises AutogradError on an input that does not require grad.
+    """
+    outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    ins = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    given = list(grad_outputs) if isinstance(grad_outputs, tuple | list) else [grad_outputs] * len(outs)
+    if len(given) != len(outs):
+        raise AutogradError(f"[grad] got {len(outs)} outputs and {len(given)} grad_outputs.")
+    if not ins:
+        raise AutogradError("`inputs` argument to `grad()` cannot be empty.")
+    if materialize_grads and allow_unused is False:
+        raise GradArgumentError("Expected allow_unused to be True or not passed when materialize_grads=True.")
+    for x in ins:
+        if not x.requires_grad:
+            raise AutogradError("One of the differentiated Tensors does not require grad")
+    found = autodiff.backward(
+        [o._node for o in outs],
+        [_cotangent(o, g) for o, g in zip(outs, given, strict=True)],
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        create_graph=create_graph,
+        targets=[x._node for x in ins],
+    )
+    result: list[Tensor | None] = []
+    for k, x in enumerate(ins):
+        pair = found.get(id(x._node))
+        if pair is not None:
+            result.append(Tensor._of(pair[1]))
+        elif materialize_grads:
+            result.append(Tensor._of(nodes.like(x._node, 0)))
+        elif allow_unused:
+            result.append(None)
+        else:
+            raise AutogradError(
+                f"The differentiated Tensor at index {k} appears to not have been used in the graph. Set allow_unused=True if "
+                "this is the desired behavior."
+            )
+    return tuple(result)
