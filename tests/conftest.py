@@ -57,8 +57,13 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One loud line when tests were skipped for want of an adapter."""
-    skipped = [r for r in terminalreporter.stats.get("skipped", []) if NO_ADAPTER in str(r.longrepr)]
-    if skipped:
-        line = f"WEBGPU NOT TESTED: {len(skipped)} tests skipped, {NO_ADAPTER}. To run them, {REMEDY}."
-        terminalreporter.write_line(line, red=True, bold=True)
+    """One loud line for each tool that tests were skipped for want of."""
+    for what, lacking, remedy in (
+        ("WEBGPU", NO_ADAPTER, REMEDY),
+        ("VERILOG", "no Icarus Verilog", "install iverilog"),
+        ("EXPORTED C", "no C compiler", "install gcc"),
+    ):
+        skipped = [r for r in terminalreporter.stats.get("skipped", []) if lacking in str(r.longrepr)]
+        if skipped:
+            line = f"{what} NOT TESTED: {len(skipped)} tests skipped, {lacking}. To run them, {remedy}."
+            terminalreporter.write_line(line, red=True, bold=True)

@@ -797,3 +797,27 @@ def test_parameters_and_their_state_are_updated_in_place(webgpu: str) -> None:
     before = [id(p._node.storage) for p in model.parameters()]
     step(*batches(webgpu)[1])
     assert [id(p._node.storage) for p in model.parameters()] == before
+
+
+def test_the_steps_of_time_share_their_kernels(webgpu: str) -> None:
+    """A longer sequence is more dispatches of the same kernels: a binding begins where its step of time does."""
+
+    def plan(length: int) -> Plan:
+        sg.manual_seed(0)
+        model = nn.LSTM(4, 16, device=webgpu)
+
+        @sg.compile
+        def step(x: sg.Tensor) -> sg.Tensor:
+            loss = (model(x)[0] ** 2).sum()
+            model.zero_grad()
+            loss.backward()
+            return loss.detach()
+
+        step(sg.ones(length, 8, 4, device=webgpu))
+        return step.plan
+
+    short, long = plan(6), plan(12)
+    assert len(long.dispatches) > 1.5 * len(short.dispatches)
+    assert len(long.kernels) <= len(short.kernels) + 1
+    assert any(any(d.offsets) for d in long.dispatches)
+    assert Plan.from_json(long.to_json()) == long

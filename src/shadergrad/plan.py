@@ -14,7 +14,7 @@ from typing import Any, Literal
 from .dtypes import DType, parse_dtype
 
 Role = Literal["input", "output", "temporary", "fault"]
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,10 @@ class Dispatch:
     kernel: int  # row of Plan.kernels
     buffers: tuple[int, ...]  # row of Plan.buffers, a binding each
     grid: tuple[int, int, int] = (1, 1, 1)
+    offsets: tuple[int, ...] = ()  # byte in its buffer where each binding begins; none given: 0
+
+    def offset(self, binding: int) -> int:
+        return self.offsets[binding] if self.offsets else 0
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,10 @@ class Plan:
             target=Target(**data["target"]),
             buffers=tuple(buffer(b) for b in data["buffers"]),
             kernels=tuple(kernel(k) for k in data["kernels"]),
-            dispatches=tuple(Dispatch(d["kernel"], tuple(d["buffers"]), tuple(d["grid"])) for d in data["dispatches"]),
+            dispatches=tuple(
+                Dispatch(d["kernel"], tuple(d["buffers"]), tuple(d["grid"]), tuple(d["offsets"]))
+                for d in data["dispatches"]
+            ),
             inputs=tuple(data["inputs"]),
             outputs=tuple(data["outputs"]),
             slots=tuple(data["slots"]),

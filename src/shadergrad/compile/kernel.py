@@ -15,11 +15,16 @@ from .render import Binding, Renderer, functions_text
 
 @dataclass
 class Rendered:
-    """A kernel, the node that each binding holds, and how many workgroups it needs."""
+    """A kernel, the node that each binding holds and the byte where it begins, and how many workgroups it needs."""
 
     kernel: Kernel
     bindings: list[Binding]
     workgroups: int
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        found = tuple(4 * b.start for b in self.bindings)
+        return found if any(found) else ()
 
 
 def grid(workgroups: int, target: Target) -> tuple[int, int, int]:

@@ -282,7 +282,8 @@ class Schedule:
             if number == len(kernels):
                 kernels.append(result.kernel)
             if result.workgroups:
-                dispatches.append(Dispatch(number, tuple(operands), grid(result.workgroups, target)))
+                offsets = result.offsets and (*result.offsets, *(0 for _ in operands[len(result.offsets) :]))
+                dispatches.append(Dispatch(number, tuple(operands), grid(result.workgroups, target), offsets))
         buffers, slots = plan_slots(buffers, dispatches)
         return Plan(
             target=target,

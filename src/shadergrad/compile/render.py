@@ -31,6 +31,7 @@ Indices = tuple[Index, ...]
 Places = Sequence[tuple[Index, int, int]]
 LANE = "lane"
 LANES = 4
+OFFSET_ALIGNMENT = 64  # elements: a binding begins at a multiple of 256 bytes, whatever the device
 
 
 class Puller:
@@ -138,12 +139,16 @@ class Scope:
 
 @dataclass
 class Binding:
-    """A buffer of the kernel. `vectorized` once something accesses it four at a time."""
+    """A buffer of the kernel. `vectorized` once something accesses it four at a time.
+
+    start: its first element that the kernel reads, rounded down; what comes before is not bound.
+    """
 
     name: str
     node: Node
     written: bool = False
     vectorized: bool = False
+    start: int = 0
 
 
 class Renderer(Puller):
@@ -348,13 +353,27 @@ class Renderer(Puller):
         self._accesses.append((binding, start, start // LANES))
         self.line(f"@{len(self._accesses) - 1}@ = {f'vec4<u32>({value})' if node.dtype is bool_ else value};")
 
+    def _choose_starts(self) -> None:
+        """Bind each buffer that is only read from where the reading begins: kernels that differ in that, say in the step
+        of time, are one kernel."""
+        lowest: dict[int, tuple[Binding, int]] = {}
+        for binding, flat, _ in self._accesses:
+            before = lowest.get(id(binding), (binding, flat.low))[1]
+            lowest[id(binding)] = (binding, min(before, flat.low))
+        for binding, low in lowest.values():
+            if not binding.written:
+                binding.start = max(low, 0) // OFFSET_ALIGNMENT * OFFSET_ALIGNMENT
+
     def resolve(self, text: str) -> str:
         """Replace access marks by the accesses, now that it is known which buffers are arrays of vec4."""
 
+        self._choose_starts()
+
         def access(match: re.Match[str]) -> str:
             binding, flat, quad = self._accesses[int(match[1])]
+            flat = flat - binding.start
             if quad is not None:
-                return f"{binding.name}[{render(quad)}]"
+                return f"{binding.name}[{render(quad - binding.start // LANES)}]"
             if binding.vectorized:
                 return f"{binding.name}[{render(flat // LANES)}][{render(flat % LANES)}]"
             return f"{binding.name}[{render(flat)}]"

@@ -230,11 +230,11 @@ class NativeDevice:
         del code
         return self._checked(raw, lib.wgpuShaderModuleRelease)
 
-    def create_bind_group(self, layout: Any, bindings: Sequence[tuple[Any, int]]) -> Handle:
-        """`bindings`: raw buffer and bound bytes, in the order of the layout."""
+    def create_bind_group(self, layout: Any, bindings: Sequence[tuple[Any, int, int]]) -> Handle:
+        """`bindings`: raw buffer, first byte and bound bytes, in the order of the layout."""
         entries = ffi.new("WGPUBindGroupEntry[]", max(1, len(bindings)))
-        for i, (raw, nbytes) in enumerate(bindings):
-            entries[i].binding, entries[i].buffer, entries[i].size = i, raw, nbytes
+        for i, (raw, offset, nbytes) in enumerate(bindings):
+            entries[i].binding, entries[i].buffer, entries[i].offset, entries[i].size = i, raw, offset, nbytes
         descriptor = ffi.new("WGPUBindGroupDescriptor *")
         descriptor.layout, descriptor.entryCount, descriptor.entries = layout, len(bindings), entries
         raw = self._checked(lib.wgpuDeviceCreateBindGroup(self.raw, descriptor), lib.wgpuBindGroupRelease)

@@ -47,10 +47,10 @@ class Wish:
 
 @dataclass(frozen=True)
 class Step:
-    """A dispatch with its pipeline; `bindings` are positions in a run's buffers, with the bytes to bind."""
+    """A dispatch with its pipeline; `bindings`: position in a run's buffers, first byte, and how many bytes to bind."""
 
     pipeline: Pipeline
-    bindings: tuple[tuple[int, int], ...]
+    bindings: tuple[tuple[int, int, int], ...]
     grid: tuple[int, int, int]
 
 
@@ -114,8 +114,11 @@ class WebGPUProgram(Program):
 
     def _make_step(self, dispatch: Dispatch) -> Step:
         pipeline = self._device.pipeline(self.plan.kernels[dispatch.kernel])
-        bindings = tuple((self._position[row], bound_bytes(self.plan.buffers[row])) for row in dispatch.buffers)
-        return Step(pipeline, bindings, dispatch.grid)
+        bindings = []
+        for k, row in enumerate(dispatch.buffers):
+            offset = dispatch.offset(k)
+            bindings.append((self._position[row], offset, bound_bytes(self.plan.buffers[row]) - offset))
+        return Step(pipeline, tuple(bindings), dispatch.grid)
 
     # --- at each run
 
@@ -228,12 +231,14 @@ class WebGPUProgram(Program):
         return Recording(frozenset(key), commands, tuple(groups))
 
     def _bind_group(self, step: Step, key: tuple[Buffer, ...]) -> Any:
-        bound = tuple((key[i], nbytes) for i, nbytes in step.bindings)
+        bound = tuple((key[i], offset, nbytes) for i, offset, nbytes in step.bindings)
         name = (step.pipeline.access, bound)
         group = self._groups.get(name)
         if group is None:
             layout = self._device.bind_group_layout(step.pipeline.access)
-            group = self._device.native.create_bind_group(layout, [(b.raw, nbytes) for b, nbytes in bound])
+            group = self._device.native.create_bind_group(
+                layout, [(b.raw, offset, nbytes) for b, offset, nbytes in bound]
+            )
             self._groups[name] = group
         return group
 

@@ -1,0 +1,20 @@
+"""Circuits of two-input gates: what a trained logic network becomes. Simplify, compare, run, export.
+
+Nothing here needs tensors: circuits are NumPy arrays, boards are packed 64 cells a word.
+circuit.py: gates and wires. cell.py: a circuit as the rule of a cellular automaton. simplify.py, equivalence.py.
+runner.py, native.py: boards, stepped by NumPy and by compiled C. files.py: JSON. export_*.py: C, Verilog, WGSL, DOT.
+"""
+
+from .cell import CellCircuit
+from .circuit import Circuit
+from .counts import GateCounts, count_gates, histogram
+from .equivalence import Counterexample, Equivalence, equivalent
+from .errors import CircuitError
+from .export_c import cell_to_c, to_c
+from .export_dot import to_dot
+from .export_verilog import cell_to_verilog, to_verilog
+from .export_wgsl import cell_to_wgsl, to_wgsl
+from .files import from_json, load, save, to_json
+from .native import NativeBoard
+from .runner import Board, BoardRunner
+from .simplify import simplify

@@ -1,0 +1,135 @@
+"""A cellular automaton whose rule is a circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .circuit import Circuit
+from .errors import CircuitError
+from .packing import as_bits
+from .simplify import simplify
+
+if TYPE_CHECKING:
+    from .runner import BoardRunner
+
+BORDERS = ("zeros", "periodic")
+NEIGHBOURS = 9
+NEIGHBOUR_NAMES = ("nw", "n", "ne", "w", "centre", "e", "sw", "s", "se")
+
+Random = np.random.Generator | int | None
+
+
+@dataclass(frozen=True)
+class CellCircuit:
+    """A circuit that maps the 3x3 patch of a cell to the cell's next bits.
+
+    circuit: inputs = 9 * channels, input neighbour * channels + channel with neighbours row by row (0 north-west, 4 the
+    cell itself, 8 south-east); outputs = channels. border: what lies beyond the board, "zeros", or "periodic" for the
+    opposite edge. fire_rate: each step each cell takes its new bits if a uniform number is at most that, else keeps all
+    of them; at 1.0 all cells do.
+    Source: "Differentiable Logic Cellular Automata" (Miotti, Niklasson, Randazzo and Mordvintsev, 2025).
+    """
+
+    circuit: Circuit
+    border: str = "zeros"
+    fire_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        inputs, outputs = self.circuit.inputs, len(self.circuit.outputs)
+        if inputs != NEIGHBOURS * outputs:
+            raise CircuitError(
+                f"[CellCircuit] the circuit has {inputs} inputs and {outputs} outputs; "
+                f"a cell of {outputs} channels reads 9 * {outputs} = {NEIGHBOURS * outputs} bits."
+            )
+        if self.border not in BORDERS:
+            raise CircuitError(
+                f"[CellCircuit] border is {self.border!r}; it is one of {', '.join(map(repr, BORDERS))}."
+            )
+        if not 0 < self.fire_rate <= 1:
+            raise CircuitError(f"[CellCircuit] fire_rate is {self.fire_rate}; it lies above 0 and is at most 1.")
+
+    @property
+    def channels(self) -> int:
+        return len(self.circuit.outputs)
+
+    @property
+    def periodic(self) -> bool:
+        return self.border == "periodic"
+
+    def simplified(self) -> CellCircuit:
+        """The same automaton with fewer gates."""
+        return replace(self, circuit=simplify(self.circuit))
+
+    def check_state(self, state: np.ndarray, what: str) -> np.ndarray:
+        """A board (H, W, channels) as bool. Raises CircuitError for another shape, or values other than 0 and 1."""
+        array = as_bits(state, what)
+        if array.ndim != 3 or array.shape[2] != self.channels or 0 in array.shape:
+            raise CircuitError(
+                f"[{what}] the state has shape {array.shape}; this automaton has {self.channels} channels: (H, W, {self.channels})."
+            )
+        return array
+
+    def runner(self, height: int, width: int) -> BoardRunner:
+        """A board of this automaton that stays packed between steps. See BoardRunner."""
+        from .runner import BoardRunner
+
+        return BoardRunner(self, height, width)
+
+    def step(self, state: np.ndarray, rng: Random = None, fire: np.ndarray | None = None) -> np.ndarray:
+        """One step of a board (H, W, channels), bool or 0 and 1; gives bool.
+
+        With a fire rate below 1, `rng` (a generator or a seed) decides who fires, or `fire` (H, W) says it.
+        """
+        runner = self._loaded(state, "step")
+        runner.step(
+            fire if fire is not None or self.fire_rate == 1 else self.draw_fire(_generator(rng, "step"), *runner.shape)
+        )
+        return runner.read()
+
+    def run(
+        self,
+        state: np.ndarray,
+        steps: int,
+        rng: Random = None,
+        after_step: Callable[[int, BoardRunner], None] | None = None,
+    ) -> np.ndarray:
+        """`steps` steps of a board (H, W, channels); gives bool.
+
+        after_step(i, board) is called after step i, from 0; it may look at the board (read, words) and damage it (clear).
+        With a fire rate below 1, `rng` (a generator or a seed) decides who fires.
+        """
+        runner = self._loaded(state, "run")
+        generator = None if self.fire_rate == 1 else _generator(rng, "run")
+        for i in range(steps):
+            runner.step(None if generator is None else self.draw_fire(generator, *runner.shape))
+            if after_step is not None:
+                after_step(i, runner)
+        return runner.read()
+
+    def draw_fire(self, rng: np.random.Generator, height: int, width: int) -> np.ndarray:
+        """Which cells of a board fire in one step: bool (height, width)."""
+        return rng.random((height, width), np.float32) <= self.fire_rate
+
+    def _loaded(self, state: np.ndarray, what: str) -> BoardRunner:
+        array = self.check_state(state, what)
+        runner = self.runner(*array.shape[:2])
+        runner.load(array)
+        return runner
+
+
+def neighbour(index: int, channels: int) -> tuple[int, int, int]:
+    """(dy, dx, channel) of an input of a cell's circuit: dy and dx are -1, 0 or 1."""
+    position, channel = divmod(index, channels)
+    return position // 3 - 1, position % 3 - 1, channel
+
+
+def _generator(rng: Random, what: str) -> np.random.Generator:
+    if rng is None:
+        raise CircuitError(
+            f"[{what}] the fire rate is below 1 and rng is missing.\n  Hint: rng=0, or a numpy.random.Generator, says which cells fire."
+        )
+    return np.random.default_rng(rng)

@@ -1,0 +1,42 @@
+"""How large a circuit is, by each of the usual ways to count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .circuit import Circuit
+from .kinds import NAMES, A, B
+from .order import live_wires
+from .simplify import simplify
+
+
+@dataclass(frozen=True)
+class GateCounts:
+    """`all` gates; the `active` ones, of kinds other than A and B, as the literature on logic automata counts them;
+    those `reachable` from the outputs, and how many of these are active; and all that are left when `simplified`."""
+
+    all: int
+    active: int
+    reachable: int
+    reachable_active: int
+    simplified: int
+
+
+def count_gates(circuit: Circuit) -> GateCounts:
+    """The size of a circuit by each way of counting."""
+    active = (circuit.kinds != A) & (circuit.kinds != B)
+    reachable = live_wires(circuit)[circuit.inputs :]
+    return GateCounts(
+        all=len(circuit),
+        active=int(active.sum()),
+        reachable=int(reachable.sum()),
+        reachable_active=int((active & reachable).sum()),
+        simplified=len(simplify(circuit)),
+    )
+
+
+def histogram(circuit: Circuit) -> dict[str, int]:
+    """How many gates there are of each of the sixteen kinds, by name, in the order of their numbers."""
+    return dict(zip(NAMES, np.bincount(circuit.kinds, minlength=16).tolist(), strict=True))

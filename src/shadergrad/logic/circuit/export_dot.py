@@ -1,0 +1,43 @@
+"""Graphviz: a circuit as a drawing. Readable up to some hundred gates; simplify first."""
+
+from __future__ import annotations
+
+import json
+
+from .circuit import Circuit
+from .kinds import NAMES
+from .order import evaluation_order, live_inputs, operands
+from .straight_line import wire_name
+
+# an operand that the gate inverts gets a dot at the arrow's head, as in drawings of circuits
+_DRAWN = {2: ("AND", "B"), 4: ("AND", "A"), 11: ("OR", "B"), 13: ("OR", "A"), 10: ("NOT", ""), 12: ("NOT", "")}
+
+
+def to_dot(circuit: Circuit) -> str:
+    """A digraph from the inputs (left) to the outputs (right) with the gates on which an output depends.
+
+    Render it with `dot -Tsvg`. An inverted operand ends in a circle.
+    """
+    gates = list(circuit.gates())
+    lines = ["digraph circuit {", "    rankdir=LR;", "    node [shape=box, fontname=Helvetica];"]
+    for i in live_inputs(circuit):
+        label = circuit.input_names[i] if circuit.input_names else f"x{i}"
+        lines.append(f"    x{i} [shape=ellipse, label={json.dumps(label)}];")
+    for k in evaluation_order(circuit):
+        lines += _gate(circuit, k, *gates[k])
+    for k, wire in enumerate(circuit.outputs.tolist()):
+        label = circuit.output_names[k] if circuit.output_names else f"y{k}"
+        source = wire_name(circuit, wire)
+        lines += [f"    y{k} [shape=doublecircle, label={json.dumps(label)}];", f"    {source} -> y{k};"]
+    return "\n".join([*lines, "}", ""])
+
+
+def _gate(circuit: Circuit, k: int, kind: int, a: int, b: int) -> list[str]:
+    label, inverted = _DRAWN.get(kind, (NAMES[kind], ""))
+    lines = [f'    g{k} [label="{label}"];']
+    reads = operands(kind, a, b)
+    columns = "AB" if len(reads) == 2 else " "
+    for column, wire in zip(columns, reads, strict=False):
+        head = " [arrowhead=odot]" if column == inverted else ""
+        lines.append(f"    {wire_name(circuit, wire)} -> g{k}{head};")
+    return lines

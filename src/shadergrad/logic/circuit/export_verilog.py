@@ -1,0 +1,41 @@
+"""Verilog 2001: a circuit as a module; a cell and a board of cells with a register for each bit, clocked."""
+
+from __future__ import annotations
+
+from .cell import CellCircuit
+from .circuit import Circuit
+from .order import live_inputs
+from .straight_line import Syntax, check_name, gate_statements, indent, output_statements, template
+
+SYNTAX = Syntax("wire {wire} = {value};", "1'b0", "1'b1")
+
+
+def to_verilog(circuit: Circuit, name: str = "circuit") -> str:
+    """A module `NAME(x, y)`: y[k] is output k of the inputs x[0], x[1], .... Combinational.
+
+    Raises CircuitError for a name that is no identifier.
+    """
+    check_name(name, "to_verilog")
+    loads = [f"wire x{i} = x[{i}];" for i in live_inputs(circuit)]
+    stores = output_statements(circuit, lambda k, wire: f"assign y[{k}] = {wire};")
+    return f"""// {len(circuit)} gates. Made by shadergrad.
+module {name}(input wire [{circuit.inputs - 1}:0] x, output wire [{len(circuit.outputs) - 1}:0] y);
+{indent([*loads, *gate_statements(circuit, SYNTAX), *stores], 1)}
+endmodule
+"""
+
+
+def cell_to_verilog(cell: CellCircuit, height: int, width: int, name: str = "automaton") -> str:
+    """Modules `NAME_rule` (the circuit), `NAME_cell` and `NAME_grid` for a board of height x width cells.
+
+    NAME_grid(clk, load, initial_state, fire, state): on a rising edge of clk, all cells take initial_state if load is 1;
+    else those whose bit of fire is 1 take their next bits. Bit (y * WIDTH + x) * CHANNELS + c of state and initial_state
+    is channel c of cell (y, x), bit y * WIDTH + x of fire is its own. HEIGHT, WIDTH and PERIODIC are parameters, so other
+    sizes need no new export. Tie fire to ones for an automaton that always fires; below that, its source is the user's,
+    as hardware has its own random bits. Simplify the automaton first. Raises CircuitError for a name that is no identifier.
+    """
+    grid = template("grid.v")
+    sizes = {"HEIGHT": height, "WIDTH": width, "CHANNELS": cell.channels, "PERIODIC": int(cell.periodic)}
+    for parameter, value in sizes.items():
+        grid = grid.replace(f"parameter {parameter} = 1", f"parameter {parameter} = {value}")
+    return "\n".join((to_verilog(cell.circuit, f"{name}_rule"), grid.replace("automaton", name)))

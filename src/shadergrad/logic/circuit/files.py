@@ -1,0 +1,208 @@
+"""Circuits and cells as JSON.
+
+    {"format": "shadergrad.circuit", "version": 1,
+     "inputs": ["x0", "x1"],
+     "gates": [["g0", "XOR", "x0", "x1"], ["g1", "AND", "x0", "x1"]],
+     "outputs": [["y0", "g0"], ["y1", "g1"]]}
+
+A gate is its name, its kind (a name of `kinds.NAMES`, or the number), and the wires that it reads. Gates may come in
+any order. A cell holds a circuit under "circuit", and "channels", "border" and "fire_rate".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+from .cell import CellCircuit
+from .circuit import Circuit
+from .errors import CircuitError
+from .kinds import KIND_OF, NAMES
+
+CIRCUIT_FORMAT, CELL_FORMAT = "shadergrad.circuit", "shadergrad.cell"
+VERSION = 1
+
+_CIRCUIT_FIELDS = ("inputs", "gates", "outputs")
+_CELL_FIELDS = ("circuit", "channels", "border", "fire_rate")
+
+
+# -- writing
+
+
+def to_json(circuit: Circuit | CellCircuit) -> str:
+    """A circuit or a cell as text, a gate a line; the same circuit always gives the same text."""
+    return _text(_cell_document(circuit) if isinstance(circuit, CellCircuit) else _circuit_document(circuit)) + "\n"
+
+
+def save(circuit: Circuit | CellCircuit, path: str | Path) -> None:
+    """Writes `to_json` to a file."""
+    Path(path).write_text(to_json(circuit), encoding="utf-8")
+
+
+def _circuit_document(circuit: Circuit) -> dict[str, Any]:
+    inputs = circuit.input_names or _default_names("x", circuit.inputs)
+    outputs = circuit.output_names or _default_names("y", len(circuit.outputs))
+    prefix = "g"
+    while any(name.startswith(prefix) and name[len(prefix) :].isdigit() for name in inputs):
+        prefix += "_"
+    wires = [*inputs, *_default_names(prefix, len(circuit))]
+    gates = [
+        [wires[circuit.inputs + k], NAMES[kind], wires[a], wires[b]] for k, (kind, a, b) in enumerate(circuit.gates())
+    ]
+    results = [[name, wires[wire]] for name, wire in zip(outputs, circuit.outputs.tolist(), strict=True)]
+    head = {"format": CIRCUIT_FORMAT, "version": VERSION}
+    return {**head, "inputs": list(inputs), "gates": gates, "outputs": results}
+
+
+def _cell_document(cell: CellCircuit) -> dict[str, Any]:
+    head = {"format": CELL_FORMAT, "version": VERSION, "channels": cell.channels, "border": cell.border}
+    return {**head, "fire_rate": cell.fire_rate, "circuit": _circuit_document(cell.circuit)}
+
+
+def _default_names(letter: str, count: int) -> tuple[str, ...]:
+    return tuple(f"{letter}{i}" for i in range(count))
+
+
+def _text(value: Any, depth: int = 0) -> str:
+    """JSON with a line for each field, and for each item of a list of lists."""
+    blanks = " " * (2 * depth + 2)
+    if isinstance(value, dict):
+        lines = [f"{json.dumps(key)}: {_text(item, depth + 1)}" for key, item in value.items()]
+        return _bracketed("{", lines, "}", blanks)
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        return _bracketed("[", [json.dumps(item) for item in value], "]", blanks)
+    return json.dumps(value)
+
+
+def _bracketed(left: str, lines: list[str], right: str, blanks: str) -> str:
+    inner = ",\n".join(blanks + line for line in lines)
+    return f"{left}\n{inner}\n{blanks[2:]}{right}"
+
+
+# -- reading
+
+
+def from_json(text: str | bytes) -> Circuit | CellCircuit:
+    """A circuit or a cell from text. Gates are sorted if a gate is listed before what it reads.
+
+    Raises CircuitError for text that is no JSON or another format or version, unknown kinds and wires, names used
+    twice, a cycle (named in the message), and a cell whose channels do not fit its circuit.
+    """
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise CircuitError(f"[from_json] the text is no JSON: {error}.") from error
+    if not isinstance(document, dict) or document.get("format") not in (CIRCUIT_FORMAT, CELL_FORMAT):
+        found = document.get("format") if isinstance(document, dict) else type(document).__name__
+        raise CircuitError(f"[from_json] the format is {found!r}; it is {CIRCUIT_FORMAT!r} or {CELL_FORMAT!r}.")
+    return _read_cell(document) if document["format"] == CELL_FORMAT else _read_circuit(document)
+
+
+def load(path: str | Path) -> Circuit | CellCircuit:
+    """`from_json` of a file. Errors name the file."""
+    try:
+        return from_json(Path(path).read_text(encoding="utf-8"))
+    except CircuitError as error:
+        raise CircuitError(f"{path}: {error}") from error
+
+
+def _read_cell(document: Mapping[str, Any]) -> CellCircuit:
+    _check_fields(document, _CELL_FIELDS)
+    if not isinstance(document["circuit"], dict) or not isinstance(document["fire_rate"], int | float):
+        raise CircuitError("[from_json] a cell needs an object as circuit and a number as fire_rate.")
+    cell = CellCircuit(_read_circuit(document["circuit"]), document["border"], float(document["fire_rate"]))
+    if cell.channels != document["channels"]:
+        raise CircuitError(
+            f"[from_json] the cell says {document['channels']!r} channels; its circuit has {cell.channels}."
+        )
+    return cell
+
+
+def _read_circuit(document: Mapping[str, Any]) -> Circuit:
+    _check_fields(document, _CIRCUIT_FIELDS)
+    inputs = _rows(document["inputs"], "inputs", 1)
+    gates = _rows(document["gates"], "gates", 4)
+    outputs = _rows(document["outputs"], "outputs", 2)
+    input_names = [name for (name,) in inputs]
+    by_name = {row[0]: row for row in gates}
+    if len({*input_names, *by_name}) != len(inputs) + len(gates):
+        raise CircuitError(
+            f"[from_json] the wire {_first_repeated([*input_names, *(row[0] for row in gates)])!r} is defined twice."
+        )
+    _check_wires(set(input_names) | set(by_name), gates, outputs)
+    order = _sorted_gates(set(input_names), gates)
+    wires = {name: i for i, name in enumerate([*input_names, *order])}
+    rows = [(_kind(by_name[g]), wires[by_name[g][2]], wires[by_name[g][3]]) for g in order]
+    output_names = [name for name, _ in outputs]
+    return Circuit(
+        len(inputs),
+        rows,
+        [wires[wire] for _, wire in outputs],
+        None if input_names == list(_default_names("x", len(inputs))) else input_names,
+        None if output_names == list(_default_names("y", len(outputs))) else output_names,
+    )
+
+
+def _check_fields(document: Mapping[str, Any], fields: tuple[str, ...]) -> None:
+    if document.get("version") != VERSION:
+        raise CircuitError(
+            f"[from_json] the version is {document.get('version')!r}; this library reads version {VERSION}."
+        )
+    missing = [field for field in fields if field not in document]
+    if missing:
+        raise CircuitError(f"[from_json] {document.get('format')} lacks {', '.join(map(repr, missing))}.")
+
+
+def _rows(value: Any, what: str, length: int) -> list[list[Any]]:
+    """A list of rows of so many entries, all texts but for kinds; an input is a row of one."""
+    rows = [[row] if length == 1 else row for row in value] if isinstance(value, list) else [None]
+    for k, row in enumerate(rows):
+        texts = [entry for i, entry in enumerate(row) if (i, length) != (1, 4)] if isinstance(row, list) else [None]
+        if not isinstance(row, list) or len(row) != length or not all(isinstance(t, str) and t for t in texts):
+            shape = {1: "a name", 2: "[name, wire]", 4: "[name, kind, wire, wire]"}[length]
+            raise CircuitError(f"[from_json] {what} is a list of {shape}; entry {k} is {row!r}.")
+    return rows
+
+
+def _first_repeated(names: list[str]) -> str:
+    return next(name for k, name in enumerate(names) if name in names[:k])
+
+
+def _check_wires(known: set[str], gates: list[list[Any]], outputs: list[list[Any]]) -> None:
+    for what, rows, columns in (("gate", gates, (2, 3)), ("output", outputs, (1,))):
+        for row in rows:
+            for column in columns:
+                if row[column] not in known:
+                    raise CircuitError(
+                        f"[from_json] {what} {row[0]!r} reads {row[column]!r}, which is neither an input nor a gate."
+                    )
+
+
+def _kind(row: list[Any]) -> int:
+    kind = KIND_OF.get(row[1]) if isinstance(row[1], str) else row[1]
+    if type(kind) is not int or not 0 <= kind < 16:
+        raise CircuitError(
+            f"[from_json] gate {row[0]!r} is of kind {row[1]!r}; kinds are 0 to 15, or {', '.join(NAMES)}."
+        )
+    return kind
+
+
+def _sorted_gates(inputs: set[str], gates: list[list[Any]]) -> list[str]:
+    """Names of the gates in the order of the file if that is topological, else sorted."""
+    known = set(inputs)
+    for name, _, a, b in gates:
+        if a not in known or b not in known:
+            break
+        known.add(name)
+    else:
+        return [row[0] for row in gates]
+    sorter = TopologicalSorter({name: [w for w in (a, b) if w not in inputs] for name, _, a, b in gates})
+    try:
+        return list(sorter.static_order())
+    except CycleError as error:
+        raise CircuitError(
+            f"[from_json] the gates {' -> '.join(error.args[1])} form a cycle; a circuit has none."
+        ) from error

@@ -1,0 +1,58 @@
+"""A board stepped by compiled C: what `cell_to_c` writes, built by the system's compiler and called through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from .cell import CellCircuit
+from .errors import CircuitError
+from .export_c import cell_to_c
+from .runner import Board
+
+COMPILERS = ("cc", "gcc", "clang")
+FLAGS = ("-std=c99", "-O3", "-march=native", "-fPIC", "-shared")
+
+_WORDS = np.ctypeslib.ndpointer(np.uint64, flags="C_CONTIGUOUS")
+
+
+def find_compiler() -> str | None:
+    """The path of the first C compiler that is there."""
+    return next((path for path in map(shutil.which, COMPILERS) if path), None)
+
+
+class NativeBoard(Board):
+    """A board that machine code steps; otherwise as BoardRunner. Simplify the automaton first.
+
+    Raises CircuitError if there is no C compiler, or if it fails.
+    """
+
+    def __init__(self, cell: CellCircuit, height: int, width: int, compiler: str | None = None) -> None:
+        super().__init__(cell, height, width)
+        self._step = _compile(cell_to_c(cell), compiler).automaton_step
+        self._step.restype = None
+        self._step.argtypes = [_WORDS, ctypes.c_void_p, _WORDS, ctypes.c_size_t, ctypes.c_size_t]
+
+    def _advance(self, fire: np.ndarray | None) -> None:
+        mask = None if fire is None else np.ascontiguousarray(fire)
+        self._step(self.words, None if mask is None else mask.ctypes.data, self._next, *self.shape)
+
+
+def _compile(source: str, compiler: str | None) -> ctypes.CDLL:
+    path = compiler or find_compiler()
+    if path is None:
+        raise CircuitError(
+            f"[NativeBoard] none of {', '.join(COMPILERS)} is on the path.\n  Hint: apt-get install gcc, or use BoardRunner."
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        text, library = Path(folder, "automaton.c"), Path(folder, "automaton.so")
+        text.write_text(source, encoding="utf-8")
+        result = subprocess.run([path, *FLAGS, "-o", library, text], capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise CircuitError(f"[NativeBoard] {path} failed:\n{result.stderr[:2000]}")
+        return ctypes.CDLL(str(library))  # stays mapped when the file goes
