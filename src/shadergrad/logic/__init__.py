@@ -1,0 +1,26 @@
+"""Networks and cellular automata of learned logic gates.
+
+Gates are relaxed to functions on [0, 1]^2, mixed by softmax, trained by gradients, and hardened to circuits of bits.
+gates.py: the sixteen gates. wiring.py: which wires a gate reads. layers.py, encoding.py: networks and what they read.
+automata.py: cellular automata. experiments.py: five published ones. circuit/: circuits, simplified and exported.
+"""
+
+from . import experiments, gates, wiring
+from .automata import LogicCA, Perception, Update, squared_error
+from .encoding import Thermometer
+from .layers import GateLayer, GroupSum, LogicLayer, LogicNetwork
+
+__all__ = [
+    "GateLayer",
+    "GroupSum",
+    "LogicCA",
+    "LogicLayer",
+    "LogicNetwork",
+    "Perception",
+    "Thermometer",
+    "Update",
+    "experiments",
+    "gates",
+    "squared_error",
+    "wiring",
+]

@@ -1,0 +1,370 @@
+"""Cellular automata whose rule is a network of learned gates, trained by backpropagation through time.
+
+In: states (batch, height, width, channels) in [0, 1]. Out: states after some steps. A cell sees its 3x3 patch. The
+perception, a few small gate networks (kernels) that share their wires, looks at every channel by itself; the update network
+makes the new channels of the cell's own bits and what the perception found.
+Source: "Differentiable Logic Cellular Automata" (Miotti, Niklasson, Randazzo and Mordvintsev, 2025).
+
+Everything is composed of tensor operations, so the graph differentiates it; faster kernels are checked against this.
+Coefficients depend on the logits alone: compute them once an optimizer step and hand them to every step of the automaton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import creation
+from ..autograd import enable_grad, grad, no_grad
+from ..creation import tensor
+from ..errors import AutogradError, DTypeError, ShapeError
+from ..graph.node import mode
+from ..joint import Gradients, joint
+from ..nn.containers import ModuleList
+from ..nn.errors import ArgumentError
+from ..nn.functional import pad
+from ..nn.module import Module
+from ..tensor import Tensor, flush
+from ..tensor_math import where
+from ..tensor_shape import cat
+from . import gates, wiring
+from .layers import GateLayer, append_layers
+
+if TYPE_CHECKING:
+    from .circuit import CellCircuit
+
+PATCH = 9  # cells that a cell sees, row by row; 4 is itself
+BORDERS = {"zeros": "constant", "periodic": "circular"}
+
+
+class GateStack(Module):
+    """Gate layers on one another; gates are counted layer by layer, within a layer kernel by kernel."""
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        wires: Sequence[Any],
+        init: str = "pass-through",
+        kernels: int | None = None,
+        device: Any = None,
+    ) -> None:
+        super().__init__()
+        if len(wires) != len(sizes) - 1 or not wires:
+            raise ShapeError(
+                f"[{self._get_name()}] {len(wires)} pairs of wires for sizes {tuple(sizes)}; one a layer is wanted."
+            )
+        self.sizes = tuple(int(n) for n in sizes)
+        self.layers = ModuleList(
+            GateLayer(n_in, n_out, pair, init, kernels, device)
+            for n_in, n_out, pair in zip(self.sizes[:-1], self.sizes[1:], wires, strict=True)
+        )
+
+    @property
+    def n_gates(self) -> int:
+        return sum(layer.n_gates for layer in self.layers)
+
+    def logits(self) -> list[Tensor]:
+        """Of each layer, (gates, 16)."""
+        return [layer.logits.reshape(layer.n_gates, gates.GATES) for layer in self.layers]
+
+    def coefficients(self, hard: bool = False) -> Tensor:
+        """Of all gates (n_gates, 4)."""
+        return _coefficients(self.logits(), hard)
+
+    def evaluate(self, x: Tensor, coefficients: Tensor) -> Tensor:
+        """All layers, as GateLayer.evaluate."""
+        if tuple(coefficients.shape) != (self.n_gates, 4):
+            raise ShapeError(
+                f"[{self._get_name()}] coefficients are {tuple(coefficients.shape)}, not ({self.n_gates}, 4)."
+            )
+        start = 0
+        for layer in self.layers:
+            x = layer.evaluate(x, coefficients.narrow(0, start, layer.n_gates))
+            start += layer.n_gates
+        return x
+
+
+class Perception(GateStack):
+    """`kernels` small gate networks 9 -> ... that share their wires, each applied to every channel.
+
+    patches (..., channels, 9) give (..., channels * sizes[-1] * kernels), the kernel fastest, then the network's output.
+    Parameters: logits (kernels, n_out, 16) a layer. wires: a pair a layer; by default drawn with key or seed.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        kernels: int,
+        sizes: Sequence[int] = (9, 8, 4, 2),
+        wires: Sequence[Any] | None = None,
+        init: str = "pass-through",
+        key: np.ndarray | None = None,
+        seed: int = 0,
+        device: Any = None,
+    ) -> None:
+        _check_perception(channels, kernels, sizes)
+        if wires is None:
+            wires = wiring.network(sizes, wiring.prng_key(seed) if key is None else key, "moore")
+        super().__init__(sizes, wires, init, kernels, device)
+        self.channels, self.kernels = channels, kernels
+
+    @property
+    def n_out(self) -> int:
+        return self.channels * self.sizes[-1] * self.kernels
+
+    def forward(self, patches: Tensor, coefficients: Tensor | None = None) -> Tensor:
+        if patches.ndim < 2 or tuple(patches.shape[-2:]) != (self.channels, PATCH):
+            raise ShapeError(
+                f"[Perception] patches are {tuple(patches.shape)}; they must end in ({self.channels}, {PATCH})."
+            )
+        found = self.evaluate(patches.unsqueeze(-1), self.coefficients() if coefficients is None else coefficients)
+        return found.reshape(*patches.shape[:-2], self.n_out)
+
+
+class Update(GateStack):
+    """A gate network: features (..., sizes[0]) give (..., sizes[-1])."""
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        wires: Sequence[Any] | None = None,
+        init: str = "pass-through",
+        key: np.ndarray | None = None,
+        seed: int = 0,
+        device: Any = None,
+    ) -> None:
+        if wires is None:
+            wires = wiring.network(sizes, wiring.prng_key(seed) if key is None else key)
+        super().__init__(sizes, wires, init, device=device)
+
+    def forward(self, features: Tensor, coefficients: Tensor | None = None) -> Tensor:
+        return self.evaluate(features, self.coefficients() if coefficients is None else coefficients)
+
+
+class LogicCA(Module):
+    """A cellular automaton of gates.
+
+    channels: bits of a cell. kernels, perception: see Perception. update: sizes of the update network without its input,
+    which is channels + channels * perception[-1] * kernels; the last must be channels.
+    border: what cells beyond the grid are, "zeros" or "periodic" (the opposite edge).
+    fire_rate: None: all cells change at every step. Else a cell takes its new state where a uniform draw is at most this,
+    all its channels together, and keeps the old one elsewhere: (height, width) draws a step, shared by the batch.
+    key, seed: of the wires (see wiring.automaton). wires: (perception, update), to give them instead.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        kernels: int,
+        perception: Sequence[int],
+        update: Sequence[int],
+        border: str = "zeros",
+        fire_rate: float | None = None,
+        init: str = "pass-through",
+        key: np.ndarray | None = None,
+        seed: int = 0,
+        wires: tuple[Sequence[Any], Sequence[Any]] | None = None,
+        device: Any = None,
+    ) -> None:
+        super().__init__()
+        if border not in BORDERS:
+            raise ArgumentError(f"[LogicCA] there is no border {border!r}; choose of {', '.join(BORDERS)}.")
+        if fire_rate is not None and not 0 < fire_rate <= 1:
+            raise ArgumentError(f"[LogicCA] the fire rate is {fire_rate}; it must be above 0 and at most 1, or None.")
+        _check_perception(channels, kernels, perception)
+        if not update or update[-1] != channels:
+            raise ArgumentError(
+                f"[LogicCA] the update network ends in {tuple(update)[-1:]}; it must give the {channels} channels."
+            )
+        sizes = (channels + channels * perception[-1] * kernels, *update)
+        if wires is None:
+            wires = wiring.automaton(perception, sizes, wiring.prng_key(seed) if key is None else key)
+        self.channels, self.border, self.fire_rate = channels, border, fire_rate
+        self.perception = Perception(channels, kernels, perception, wires[0], init, device=device)
+        self.update = Update(sizes, wires[1], init, device=device)
+
+    @property
+    def n_gates(self) -> int:
+        return self.perception.n_gates + self.update.n_gates
+
+    def coefficients(self, hard: bool = False) -> Tensor:
+        """Of all gates, the perception's first (n_gates, 4); hard: of the likeliest gates, without gradient."""
+        return _coefficients([*self.perception.logits(), *self.update.logits()], hard)
+
+    def masks(self, steps: int, height: int, width: int, key: np.ndarray | None = None) -> Tensor:
+        """Which cells change at each step, bool (steps, height, width, 1).
+
+        key: two uint32 words; step by step it is split as the reference does. Without: from the device's generator.
+        """
+        if self.fire_rate is None:
+            raise ArgumentError("[LogicCA.masks] this automaton is synchronous: fire_rate is None.")
+        shape = (steps, height, width, 1)
+        device = self.update.layers[0].logits.device
+        if key is None:
+            return creation.rand(*shape, device=device) <= self.fire_rate
+        drawn, left = np.empty(shape, np.float32), key
+        for step in range(steps):
+            left, own = wiring.split(left)
+            drawn[step] = wiring.uniform(own, shape[1:])
+        return tensor(drawn <= np.float32(self.fire_rate), device=device)
+
+    def step(self, state: Tensor, coefficients: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        """The next state. mask (height, width, 1): which cells take it; drawn where the automaton is asynchronous."""
+        coefficients = self.coefficients() if coefficients is None else coefficients
+        masks = None if mask is None else mask.unsqueeze(0)
+        masks = self._check(state, 1, coefficients, masks)
+        return self._step(state, coefficients, None if masks is None else masks[0])
+
+    def rollout(
+        self,
+        state: Tensor,
+        steps: int,
+        hard: bool = False,
+        checkpoint_every: int | None = None,
+        coefficients: Tensor | None = None,
+        masks: Tensor | None = None,
+    ) -> Tensor:
+        """The state after `steps` steps.
+
+        coefficients (n_gates, 4): by default those of the logits, hard or not. masks (steps, height, width, 1): see masks();
+        give the same to a soft and a hard rollout that are to be compared.
+        checkpoint_every: keep the state only every so many steps for the backward pass, which computes the steps between
+        anew: less memory, a third more work, the same gradients. A compiled step (sg.compile) is one plan that computes
+        equal things once, so there it saves nothing. Second derivatives need None.
+        """
+        if steps < 0 or (checkpoint_every is not None and checkpoint_every < 1):
+            raise ArgumentError(
+                f"[rollout] {steps} steps, checkpoint_every={checkpoint_every}: neither may be negative or 0 a piece."
+            )
+        coefficients = self.coefficients(hard) if coefficients is None else coefficients
+        masks = self._check(state, steps, coefficients, masks)
+
+        def run(x: Tensor, c: Tensor, first: int, last: int) -> Tensor:
+            for k in range(first, last):
+                x = self._step(x, c, None if masks is None else masks[k])
+            return x
+
+        if checkpoint_every is None:
+            return run(state, coefficients, 0, steps)
+        for first in range(0, steps, checkpoint_every):
+            last = min(first + checkpoint_every, steps)
+            state = _recomputed(lambda x, c, first=first, last=last: run(x, c, first, last), state, coefficients)
+        return state
+
+    forward = rollout
+
+    def harden(self) -> CellCircuit:
+        """The rule as a circuit of the likeliest gates, for one cell: its inputs are the patch's bits (9, channels), cell
+        by cell as in the patch, its outputs the new channels."""
+        from .circuit import CellCircuit, Circuit
+
+        channels, kernels = self.channels, self.perception.kernels
+        inputs = PATCH * channels
+        built: list[tuple[int, int, int]] = []
+        found = [
+            [
+                append_layers(
+                    built, inputs, [cell * channels + c for cell in range(PATCH)], self.perception.layers, kernel
+                )
+                for kernel in range(kernels)
+            ]
+            for c in range(channels)
+        ]
+        features = [wiring.CENTRE * channels + c for c in range(channels)]
+        features += [
+            found[c][k][s] for c in range(channels) for s in range(self.perception.sizes[-1]) for k in range(kernels)
+        ]
+        outputs = append_layers(built, inputs, features, self.update.layers)
+        return CellCircuit(
+            Circuit(inputs, built, outputs), self.border, 1.0 if self.fire_rate is None else self.fire_rate
+        )
+
+    # -- one step
+
+    def _step(self, state: Tensor, coefficients: Tensor, mask: Tensor | None) -> Tensor:
+        at = self.perception.n_gates
+        found = self.perception(self._patches(state), coefficients.narrow(0, 0, at))
+        features = cat([state, found], -1)
+        new = self.update(features, coefficients.narrow(0, at, self.update.n_gates))
+        return new if mask is None else where(mask, new, state)
+
+    def _patches(self, state: Tensor) -> Tensor:
+        """(batch, height, width, channels, 9)."""
+        padded = pad(state, (0, 0, 1, 1, 1, 1), BORDERS[self.border])
+        return padded.unfold(1, 3, 1).unfold(2, 3, 1).reshape(*state.shape, PATCH)
+
+    def _check(self, state: Tensor, steps: int, coefficients: Tensor, masks: Tensor | None) -> Tensor | None:
+        """Raises where something does not fit; gives the masks, drawn if there must be some."""
+        if state.ndim != 4 or state.shape[3] != self.channels or 0 in state.shape:
+            raise ShapeError(
+                f"[LogicCA] the state is {tuple(state.shape)}, not (batch, height, width, {self.channels}), none of them 0."
+            )
+        if not state.is_floating_point():
+            raise DTypeError(f"[LogicCA] the state is {state.dtype.name}, not floating. Hint: state.float().")
+        if tuple(coefficients.shape) != (self.n_gates, 4):
+            raise ShapeError(
+                f"[LogicCA] coefficients are {tuple(coefficients.shape)}, not ({self.n_gates}, 4), one row a gate."
+            )
+        if masks is None and self.fire_rate is not None:
+            return self.masks(steps, state.shape[1], state.shape[2])
+        shape = (steps, state.shape[1], state.shape[2], 1)
+        if masks is not None and tuple(masks.shape) != shape:
+            raise ShapeError(f"[LogicCA] masks are {tuple(masks.shape)}, not {shape}: steps, height, width, 1.")
+        return masks
+
+    def extra_repr(self) -> str:
+        return f"channels={self.channels}, border={self.border!r}, fire_rate={self.fire_rate}"
+
+
+def _check_perception(channels: int, kernels: int, sizes: Sequence[int]) -> None:
+    if channels < 1 or kernels < 1:
+        raise ArgumentError(f"[Perception] {channels} channels and {kernels} kernels; both must be at least 1.")
+    if len(sizes) < 2 or sizes[0] != PATCH:
+        raise ArgumentError(
+            f"[Perception] sizes are {tuple(sizes)}; the first must be {PATCH}, the cells of a patch, and gates must follow."
+        )
+
+
+def squared_error(state: Tensor, target: Tensor, channels: int | None = None) -> Tensor:
+    """The sum over batch, cells and the first `channels` channels (all, by default) of the squared difference."""
+    if state.shape[:-1] != target.shape[:-1]:
+        raise ShapeError(f"[squared_error] the state is {tuple(state.shape)}, the target {tuple(target.shape)}.")
+    count = state.shape[-1] if channels is None else channels
+    if min(state.shape[-1], target.shape[-1]) < count:
+        raise ShapeError(
+            f"[squared_error] {count} channels are to be compared; the state is {tuple(state.shape)}, the target {tuple(target.shape)}."
+        )
+    return (state[..., :count] - target[..., :count]).square().sum()
+
+
+def _coefficients(logits: Sequence[Tensor], hard: bool) -> Tensor:
+    together = cat(logits, 0)
+    return gates.hard_coefficients(together) if hard else gates.coefficients(together)
+
+
+def _recomputed(run: Callable[[Tensor, Tensor], Tensor], state: Tensor, coefficients: Tensor) -> Tensor:
+    """run(state, coefficients), of which only the inputs are kept; the backward pass runs it again.
+
+    What is pending is computed at once, forward and backward, so that no two pieces are in memory together.
+    """
+    given = [x for x in (state, coefficients) if x.requires_grad]
+    with no_grad():
+        value = run(state, coefficients)
+    flush()
+    if not (given and mode.grad):
+        return value
+
+    def backward(grads: Gradients) -> Gradients:
+        if mode.grad:
+            raise AutogradError("[rollout] create_graph=True needs checkpoint_every=None.")
+        leaves = [x.detach().requires_grad_() if x.requires_grad else x for x in (state, coefficients)]
+        wanted = [x for x in leaves if x.requires_grad]
+        with enable_grad():
+            result = run(*leaves)
+        found = grad(result, wanted, grads[0], allow_unused=True)
+        flush()
+        return found
+
+    return joint(given, [value], backward)[0]

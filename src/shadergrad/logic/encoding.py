@@ -1,0 +1,77 @@
+"""Numbers as bits: what a logic network reads. In: (..., n). Out: (..., n * bits), values in [0, 1]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..creation import tensor
+from ..errors import ShapeError
+from ..nn.errors import ArgumentError
+from ..nn.module import Module
+from ..nn.parameter import Parameter
+from ..tensor import Tensor, as_tensor
+
+MODES = ("soft", "hard", "straight-through")
+
+
+class Thermometer(Module):
+    """`bits` thresholds for each of n numbers: bit k says whether the number is above threshold k.
+
+    x (..., n) gives (..., n * bits), the bits of a number side by side. The parameter `thresholds` (n, bits) starts evenly
+    spaced inside low..high, without the ends; fit() sets it to quantiles. One bit is a plain threshold.
+    mode: "soft": sigmoid((x - threshold) / temperature). "hard": 0 or 1, without gradient for the thresholds.
+    "straight-through": 0 or 1, with the gradient of "soft". learned=False keeps the thresholds as they are.
+    """
+
+    thresholds: Tensor
+
+    def __init__(
+        self,
+        n: int,
+        bits: int,
+        low: float = 0.0,
+        high: float = 1.0,
+        mode: str = "soft",
+        temperature: float = 0.1,
+        learned: bool = True,
+        device: Any = None,
+    ) -> None:
+        super().__init__()
+        if n < 1 or bits < 1:
+            raise ArgumentError(f"[Thermometer] {n} numbers of {bits} bits; both must be at least 1.")
+        if not low < high:
+            raise ArgumentError(f"[Thermometer] the range {low} to {high} is empty.")
+        if mode not in MODES:
+            raise ArgumentError(f"[Thermometer] there is no mode {mode!r}; choose of {', '.join(MODES)}.")
+        if not temperature > 0:
+            raise ArgumentError(f"[Thermometer] the temperature is {temperature}; it must be positive.")
+        self.n, self.bits, self.mode, self.temperature = n, bits, mode, float(temperature)
+        spaced = np.linspace(low, high, bits + 2, dtype=np.float32)[1:-1]
+        self.thresholds = Parameter(tensor(np.tile(spaced, (n, 1)), device=device), requires_grad=learned)
+
+    def fit(self, data: Any) -> Thermometer:
+        """Set the thresholds to quantiles of data (samples, n), an array or tensor, so that all bits say as much."""
+        values = data.detach().numpy() if isinstance(data, Tensor) else np.asarray(data)
+        if values.ndim != 2 or values.shape[1] != self.n or not len(values):
+            raise ShapeError(
+                f"[Thermometer.fit] data are {values.shape}, not (samples, {self.n}) with a sample at least."
+            )
+        parts = np.linspace(0, 1, self.bits + 2)[1:-1]
+        self.thresholds.write_(np.quantile(values, parts, axis=0).T)
+        return self
+
+    def forward(self, input: Tensor) -> Tensor:
+        x = as_tensor(input)
+        if not x.ndim or x.shape[-1] != self.n:
+            raise ShapeError(f"[Thermometer] x is {tuple(x.shape)}; its last axis must have the {self.n} numbers.")
+        above = x.unsqueeze(-1) - self.thresholds
+        result = (above.detach() > 0).to(dtype=above.dtype)
+        if self.mode != "hard":
+            soft = (above / self.temperature).sigmoid()
+            result = soft if self.mode == "soft" else result + (soft - soft.detach())
+        return result.reshape(*x.shape[:-1], self.n * self.bits)
+
+    def extra_repr(self) -> str:
+        return f"n={self.n}, bits={self.bits}, mode={self.mode!r}, temperature={self.temperature}"

@@ -1,0 +1,247 @@
+"""Layers of learned gates: every output is a mixture of the sixteen gates of two wires.
+
+In: values in [0, 1], (..., n_in). Out: values in [0, 1], (..., n_out). Source: "Deep Differentiable Logic Gate Networks"
+(Petersen and others, 2022). The arithmetic of a gate is in gates.py, the choice of wires in wiring.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import creation
+from ..creation import tensor
+from ..errors import ShapeError
+from ..nn.containers import ModuleList
+from ..nn.errors import ArgumentError
+from ..nn.module import Module
+from ..nn.parameter import Parameter
+from ..tensor import Tensor
+from . import gates
+from . import wiring as wiring_of
+
+if TYPE_CHECKING:
+    from .circuit import Circuit
+
+PASS_THROUGH_LOGIT = 10.0  # softmax gives the gate A 0.99932
+INITS = ("pass-through", "residual", "gaussian")
+MODES = ("soft", "hard", "straight-through", "gumbel")
+
+
+class GateLayer(Module):
+    """Gates with fixed wires: `logits` (n_out, 16), or (kernels, n_out, 16) for kernels that share the wires.
+
+    wires: the pair (a, b) of positions below n_in, each (n_out,); the buffer `wires` (2, n_out) int32 holds them.
+    init: "pass-through" (also called "residual"): logit 10 for the gate A, else 0. "gaussian": standard normal.
+    """
+
+    logits: Parameter
+    wires: Tensor
+
+    def __init__(
+        self,
+        n_in: int,
+        n_out: int,
+        wires: Any,
+        init: str = "pass-through",
+        kernels: int | None = None,
+        device: Any = None,
+    ) -> None:
+        super().__init__()
+        if init not in INITS:
+            raise ArgumentError(f"[logic] there is no init {init!r}; choose of {', '.join(INITS)}.")
+        if kernels is not None and kernels < 1:
+            raise ArgumentError(f"[logic] {kernels} kernels; at least one is needed.")
+        self.n_in, self.n_out, self.kernels, self.init = n_in, n_out, kernels, init
+        pair = wiring_of.check(n_in, n_out, wires)
+        self.register_buffer("wires", tensor(np.stack(pair), device=device))
+        self.logits = Parameter(_initial((n_out,) if kernels is None else (kernels, n_out), init, device))
+
+    @property
+    def n_gates(self) -> int:
+        return self.n_out * (self.kernels or 1)
+
+    def evaluate(self, x: Tensor, coefficients: Tensor) -> Tensor:
+        """The outputs (..., n_out) of x (..., n_in), with coefficients (n_out, 4).
+
+        With kernels: outputs (..., n_out, kernels) of x (..., n_in, kernels or 1), coefficients (kernels * n_out, 4).
+        """
+        if tuple(coefficients.shape) != (self.n_gates, 4):
+            raise ShapeError(
+                f"[{self._get_name()}] coefficients are {tuple(coefficients.shape)}, not ({self.n_gates}, 4)."
+            )
+        axis = -1 if self.kernels is None else -2
+        if x.ndim < -axis or x.shape[axis] != self.n_in:
+            raise ShapeError(
+                f"[{self._get_name()}] x is {tuple(x.shape)}: axis {axis} must be the {self.n_in} wires that the gates read."
+            )
+        if self.kernels is not None:
+            coefficients = coefficients.reshape(self.kernels, self.n_out, 4).transpose(0, 1)
+        read = x.index_select(axis, self.wires.reshape(-1))  # one gather for both inputs: one sum in the backward pass
+        a, b = read.narrow(axis, 0, self.n_out), read.narrow(axis, self.n_out, self.n_out)
+        return gates.evaluate(coefficients, a, b)
+
+    def kinds(self) -> np.ndarray:
+        """The number of the likeliest gate, the first where several are: the shape of logits without the last axis."""
+        return self.logits.detach().argmax(-1).numpy()
+
+    def pair(self) -> tuple[list[int], list[int]]:
+        """The wires a and b as numbers."""
+        a, b = self.wires.numpy().tolist()
+        return a, b
+
+    def extra_repr(self) -> str:
+        kernels = "" if self.kernels is None else f", kernels={self.kernels}"
+        return f"n_in={self.n_in}, n_out={self.n_out}{kernels}, init={self.init!r}"
+
+
+class LogicLayer(GateLayer):
+    """n_out learned gates on n_in wires: x (..., n_in) gives (..., n_out).
+
+    wiring: "unique", "random", "moore" (see wiring.py), drawn with `key` (two uint32 words) or `seed`; or the pair (a, b).
+    init: see GateLayer. mode:
+    - "soft": the mixture of all gates by softmax(logits).
+    - "hard": the likeliest gate; the gradient reaches x but not the logits.
+    - "straight-through": the likeliest gate, with the mixture's gradient for the logits.
+    - "gumbel": the mixture by softmax((logits + Gumbel noise) / temperature), new noise at every call (Jang and others,
+      2017); in eval(), as "hard".
+    Raises ArgumentError, IndexRangeError or ShapeError for wires that do not fit.
+    """
+
+    def __init__(
+        self,
+        n_in: int,
+        n_out: int,
+        wiring: Any = "unique",
+        init: str = "pass-through",
+        mode: str = "soft",
+        key: np.ndarray | None = None,
+        seed: int = 0,
+        temperature: float = 1.0,
+        device: Any = None,
+    ) -> None:
+        wires = _wires(wiring, n_in, n_out, key, seed) if isinstance(wiring, str) else wiring
+        super().__init__(n_in, n_out, wires, init, device=device)
+        if mode not in MODES:
+            raise ArgumentError(f"[LogicLayer] there is no mode {mode!r}; choose of {', '.join(MODES)}.")
+        if not temperature > 0:
+            raise ArgumentError(f"[LogicLayer] the temperature is {temperature}; it must be positive.")
+        self.mode, self.temperature = mode, float(temperature)
+
+    def coefficients(self) -> Tensor:
+        """The gates' coefficients (n_out, 4), by the mode."""
+        if self.mode == "soft":
+            return gates.coefficients(self.logits)
+        if self.mode == "straight-through":
+            return gates.straight_through(self.logits)
+        if self.mode == "gumbel" and self.training:
+            return gates.coefficients((self.logits + _gumbel_like(self.logits)) / self.temperature)
+        return gates.hard_coefficients(self.logits)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.evaluate(input, self.coefficients())
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, mode={self.mode!r}"
+
+
+class GroupSum(Module):
+    """Sums of k equal groups of the last axis, divided by tau: (..., n) gives (..., k), scores for k classes."""
+
+    def __init__(self, k: int, tau: float = 1.0) -> None:
+        super().__init__()
+        if k < 1 or not tau > 0:
+            raise ArgumentError(f"[GroupSum] k is {k} and tau {tau}; k must be at least 1 and tau positive.")
+        self.k, self.tau = k, float(tau)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not input.ndim or input.shape[-1] % self.k:
+            raise ShapeError(
+                f"[GroupSum] x is {tuple(input.shape)}: its last axis does not part into {self.k} equal groups."
+            )
+        return input.reshape(*input.shape[:-1], self.k, input.shape[-1] // self.k).sum(-1) / self.tau
+
+    def extra_repr(self) -> str:
+        return f"k={self.k}, tau={self.tau}"
+
+
+class LogicNetwork(Module):
+    """Logic layers, one on the other: x (..., sizes[0]) gives (..., sizes[-1]).
+
+    sizes: the number of inputs, then of the gates of each layer. Every layer has wires of its own, from `key` or `seed`;
+    wiring, init, mode and temperature are as for LogicLayer, for all.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        wiring: str = "unique",
+        init: str = "pass-through",
+        mode: str = "soft",
+        key: np.ndarray | None = None,
+        seed: int = 0,
+        temperature: float = 1.0,
+        device: Any = None,
+    ) -> None:
+        super().__init__()
+        if len(sizes) < 2:
+            raise ArgumentError(f"[LogicNetwork] sizes {tuple(sizes)} make no layer. Hint: inputs first, then gates.")
+        left = wiring_of.prng_key(seed) if key is None else key
+        self.layers = ModuleList()
+        for n_in, n_out in itertools.pairwise(sizes):
+            left, own = wiring_of.split(left)
+            self.layers.append(LogicLayer(n_in, n_out, wiring, init, mode, own, temperature=temperature, device=device))
+
+    def forward(self, input: Tensor) -> Tensor:
+        for layer in self.layers:
+            input = layer(input)
+        return input
+
+    def harden(self) -> Circuit:
+        """The circuit of the likeliest gates, with every gate in it, layer by layer."""
+        from .circuit import Circuit
+
+        built: list[tuple[int, int, int]] = []
+        inputs = self.layers[0].n_in
+        outputs = append_layers(built, inputs, list(range(inputs)), self.layers)
+        return Circuit(inputs, built, outputs)
+
+
+def append_layers(
+    built: list[tuple[int, int, int]],
+    inputs: int,
+    wires: list[int],
+    layers: Iterable[Any],
+    kernel: int | None = None,
+) -> list[int]:
+    """Append the likeliest gates of layers that read `wires` to a circuit's gates; returns the wires of the last layer.
+
+    built: (kind, a, b) of a circuit with so many inputs, whose gate k is wire inputs + k. kernel: which one, of kernels.
+    """
+    for layer in layers:
+        kinds = layer.kinds() if kernel is None else layer.kinds()[kernel]
+        start = inputs + len(built)
+        built.extend((int(kind), wires[a], wires[b]) for kind, a, b in zip(kinds, *layer.pair(), strict=True))
+        wires = list(range(start, inputs + len(built)))
+    return wires
+
+
+def _wires(kind: str, n_in: int, n_out: int, key: np.ndarray | None, seed: int) -> wiring_of.Wires:
+    return wiring_of.draw(kind, n_in, n_out, wiring_of.prng_key(seed) if key is None else key)
+
+
+def _initial(shape: tuple[int, ...], init: str, device: Any) -> Tensor:
+    if init == "gaussian":
+        return creation.randn(*shape, gates.GATES, device=device)
+    values = np.zeros((*shape, gates.GATES), np.float32)
+    values[..., gates.PASS_THROUGH] = PASS_THROUGH_LOGIT
+    return tensor(values, device=device)
+
+
+def _gumbel_like(logits: Tensor) -> Tensor:
+    """Standard Gumbel noise: -log(-log u), u uniform on (0, 1)."""
+    u = creation.rand(*logits.shape, device=logits.device).clamp(2.0**-24, 1 - 2.0**-24)
+    return -(-u.log()).log()
