@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 # a thread a worker: more would only take turns
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
-.PHONY: train test test-all check lint format setup adapter print-python clean help
+.PHONY: train test test-all check lint format conformance setup adapter print-python clean help
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -37,10 +37,14 @@ format: setup  ## format the sources and mend what ruff can mend
 	$(BIN)/ruff check --fix-only --quiet
 	$(BIN)/ruff format
 
+conformance: adapter  ## measure every operator against its reference, and write docs/conformance.md
+	$(BIN)/python scripts/conformance.py
+
 setup: $(VENV)/.stamp-dev  ## everything that tests and lint need, in .venv
 
 adapter: setup
 	@scripts/ensure-adapter.sh $(BIN)/python
+	@scripts/ensure-tools.sh
 
 print-python:
 	@echo $(PYTHON)

@@ -63,6 +63,38 @@ def is_floating(x: Any) -> bool:
     return x.is_floating_point()
 
 
+def gradients(lib: Any, outputs: list[Any], inputs: list[Any], cotangents: list[Any], **options: Any) -> list[Any]:
+    """What lib.autograd.grad gives, with zeros for unused inputs."""
+    found = lib.autograd.grad(outputs, inputs, cotangents, allow_unused=True, **options)
+    return [lib.zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True)]
+
+
+def results_of(case: Case, lib: Any, leaves: Sequence[Any], second: bool = False) -> dict[str, list[Any]]:
+    """ "values", "gradients" of floating leaves for random cotangents u, and with `second` "second derivatives":
+    d/d(leaves, u) of <gradients, w>, for random w. Of what the case has; as tensors of lib (sg or torch)."""
+    outputs = evaluate(case, case.torch if lib is torch else case.ours, leaves)
+    if not case.differentiable:
+        return {"values": outputs}
+    smooth, inputs = [o for o in outputs if is_floating(o)], [x for x in leaves if is_floating(x)]
+    us = [lib.tensor(u, dtype=o.dtype, device=o.device) for u, o in zip(cotangents_of(smooth), smooth, strict=True)]
+    second = second and case.second
+    if second:
+        us = [u.requires_grad_() for u in us]
+    first = gradients(lib, smooth, inputs, us, create_graph=second)
+    found = {"values": outputs, "gradients": first}
+    if second:
+        found["second derivatives"] = _second_derivatives(lib, first, [*inputs, *us])
+    return found
+
+
+def _second_derivatives(lib: Any, first: list[Any], variables: list[Any]) -> list[Any]:
+    ws = [lib.tensor(w, dtype=g.dtype, device=g.device) for w, g in zip(cotangents_of(first, 11), first, strict=True)]
+    total: Any = sum((g * w).sum() for g, w in zip(first, ws, strict=True))
+    if not total.requires_grad:  # the gradient is constant, as that of floor
+        return [lib.zeros_like(x) for x in variables]
+    return gradients(lib, [total], variables, [lib.ones_like(total)])
+
+
 def graph_of(outputs: Sequence[sg.Tensor]) -> list[Node]:
     """All nodes that tensors are made of, inputs first."""
     return topological([o._node for o in outputs], lambda n: n.inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch.nn.functional as TF
 
 import shadergrad as sg
 import shadergrad.nn.functional_conv as FC
+from helpers import as_array, assert_close
 from shadergrad.nn.conv import Conv2d
 
 RNG = np.random.default_rng(0)
@@ -117,23 +119,22 @@ EXACT = (np.float64, 1e-9)
 SINGLE = (np.float32, 2e-5)
 
 
+def results(case: Case, lib: Any, device: str, dtype: Any) -> dict[str, np.ndarray]:
+    """The value, and gradients with a random cotangent, by sg or torch."""
+    name, ours, theirs, shapes = case
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    inputs = [lib.tensor(rng.normal(size=s).astype(dtype), device=device, requires_grad=True) for s in shapes]
+    y = (theirs if lib is torch else ours)(*inputs)
+    y.backward(lib.tensor(rng.normal(size=tuple(y.shape)).astype(dtype), device=device))
+    found = {"value": y} | {f"gradient of input {k}": x.grad for k, x in enumerate(inputs)}
+    return {what: as_array(t) for what, t in found.items()}
+
+
 def assert_equals_torch(case: Case, device: str, dtype: Any, tolerance: float) -> None:
-    """Values and gradients with a random cotangent, within the tolerance relative to the largest element."""
-    _, ours, theirs, shapes = case
-    arrays = [RNG.normal(size=s).astype(dtype) for s in shapes]
-    inputs = [sg.tensor(a, device=device, requires_grad=True) for a in arrays]
-    expected = [torch.tensor(a, requires_grad=True) for a in arrays]
-    y, t = ours(*inputs), theirs(*expected)
-    assert tuple(y.shape) == tuple(t.shape)
-    cotangent = RNG.normal(size=tuple(t.shape)).astype(dtype)
-    y.backward(sg.tensor(cotangent, device=device))
-    t.backward(torch.tensor(cotangent))
-    pairs = [(y.detach(), t.detach())]
-    for x, e in zip(inputs, expected, strict=True):
-        assert x.grad is not None
-        pairs.append((x.grad, e.grad))
-    for got, want in pairs:
-        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=0, atol=tolerance * (1 + float(want.abs().max())))
+    """Within the tolerance relative to the largest element."""
+    found, expected = results(case, sg, device, dtype), results(case, torch, "cpu", dtype)
+    for what, want in expected.items():
+        assert_close(found[what], want, 0, tolerance * (1 + float(np.abs(want).max())), what)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[c[0] for c in CASES])

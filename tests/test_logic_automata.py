@@ -101,8 +101,11 @@ def torch_logits(model: LogicCA) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("border", ["zeros", "periodic"])
 @pytest.mark.parametrize("grid", [(4, 5), (1, 1), (2, 1), (1, 3)], ids=str)
-def test_steps_and_their_gradients_are_those_of_sixteen_gates_cell_by_cell(border: str, grid: tuple[int, int]) -> None:
-    model = automaton(border=border).to("float64")
+@pytest.mark.parametrize("fused", [False, True])
+def test_steps_and_their_gradients_are_those_of_sixteen_gates_cell_by_cell(
+    border: str, grid: tuple[int, int], fused: bool
+) -> None:
+    model = automaton(border=border, fused=fused).to("float64")
     weights = states(2, *grid, 3, seed=3, dtype="float64")
     start = states(2, *grid, 3, dtype="float64").requires_grad_()
     end = model.rollout(start, 3)
@@ -129,11 +132,11 @@ def test_one_step_on_each_device_is_that_of_the_reference(device: str) -> None:
     assert_close(model(start, 1).detach().numpy(), expected.numpy(), 1e-4, 1e-5)
 
 
-@pytest.mark.parametrize("every", [2, pytest.param(None, marks=pytest.mark.slow)], ids=["recomputed", "cached"])
-def test_gradients_through_twenty_steps_agree_between_devices(webgpu: str, every: int | None) -> None:
+@pytest.mark.parametrize(("every", "fused"), [(2, False), (2, True), (None, True)])
+def test_gradients_through_twenty_steps_agree_between_devices(webgpu: str, every: int | None, fused: bool) -> None:
     results = []
     for device in ("cpu", webgpu):
-        model = automaton(device, channels=2, update=(6, 4, 2), kernels=1, border="periodic")
+        model = automaton(device, channels=2, update=(6, 4, 2), kernels=1, border="periodic", fused=fused)
         remember(model)
         start = states(2, 4, 4, 2, device=device).requires_grad_()
         end = model.rollout(start, 20, checkpoint_every=every)
@@ -179,7 +182,7 @@ def test_coefficients_are_computed_once_a_rollout(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_center_bits_come_first_then_what_was_perceived() -> None:
-    model = LogicCA(2, 2, (9, 8, 4), (10, 5, 3, 2), seed=0)
+    model = LogicCA(2, 2, (9, 8, 4), (10, 5, 3, 2), seed=0, fused=False)
     seen = []
     model.update.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0]))
     start = bits(1, 3, 3, 2)
@@ -202,10 +205,11 @@ def test_the_center_bits_come_first_then_what_was_perceived() -> None:
 
 @pytest.mark.parametrize("every", [1, 3, 10])
 @pytest.mark.parametrize("fire_rate", [None, 0.6])
-def test_recomputed_gradients_are_those_of_caching(every: int, fire_rate: float | None) -> None:
+@pytest.mark.parametrize("fused", [False, True])
+def test_recomputed_gradients_are_those_of_caching(every: int, fire_rate: float | None, fused: bool) -> None:
     grads = []
     for checkpoint_every in (None, every):
-        model = automaton(fire_rate=fire_rate).to("float64")
+        model = automaton(fire_rate=fire_rate, fused=fused).to("float64")
         masks = None if fire_rate is None else model.masks(7, 4, 5, key=wiring.prng_key(3))
         start = states(2, 4, 5, 3, dtype="float64").requires_grad_()
         end = model.rollout(start, 7, checkpoint_every=checkpoint_every, masks=masks)
@@ -229,7 +233,7 @@ def test_recomputed_gradients_are_those_of_caching_on_webgpu(webgpu: str) -> Non
 
 
 def test_recomputation_keeps_the_states_only_and_runs_every_step_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = automaton()
+    model = automaton(fused=False)
     runs = []
     original = LogicCA._step
     monkeypatch.setattr(LogicCA, "_step", lambda self, *args: runs.append(1) or original(self, *args))

@@ -15,7 +15,7 @@ import torch.nn.functional as TF
 
 import shadergrad as sg
 import shadergrad.nn.functional as F
-from helpers import assert_close
+from helpers import as_array, assert_close
 from shadergrad import nn
 from test_modules import floats, ints
 
@@ -163,27 +163,35 @@ def run(c: LossCase, functions: Any, tensor: Callable[..., Any]) -> list[Any]:
     return [loss.detach(), *(x.grad for k, x in enumerate(leaves) if differentiable(c, k))]
 
 
-def expected(c: LossCase) -> list[np.ndarray]:
-    return [t.numpy(force=True) for t in run(c, TF, torch.tensor)]
+def our_results(c: LossCase, device: str, dtype: Any) -> dict[str, np.ndarray]:
+    def tensor(a: np.ndarray) -> sg.Tensor:
+        return sg.tensor(a, dtype=dtype if np.asarray(a).dtype.kind == "f" else None, device=device)
+
+    found = run(c, F, tensor)
+    sg.sync()  # everything in one plan
+    return named(found)
+
+
+def torch_results(c: LossCase) -> dict[str, np.ndarray]:
+    return named(run(c, TF, torch.tensor))
+
+
+def named(results: list[Any]) -> dict[str, np.ndarray]:
+    return {f"gradient {k}" if k else "loss": as_array(t) for k, t in enumerate(results)}
 
 
 @pytest.mark.parametrize("c", CASES, ids=str)
 def test_a_loss_equals_pytorchs_in_float64(c: LossCase) -> None:
-    found = run(c, F, lambda a: sg.tensor(a, dtype=sg.float64 if np.asarray(a).dtype.kind == "f" else None))
-    for k, (ours, theirs) in enumerate(zip(found, expected(c), strict=True)):
-        assert_close(ours, theirs, 1e-9, 1e-9, f"{c}: {'gradient' if k else 'loss'}")
+    found = our_results(c, "cpu", sg.float64)
+    for what, expected in torch_results(c).items():
+        assert_close(found[what], expected, 1e-9, 1e-9, f"{c}: {what}")
 
 
 @pytest.mark.parametrize("c", [c for c in CASES if not c.what.endswith(("sum", "none"))], ids=str)
 def test_a_loss_on_webgpu_equals_pytorchs(c: LossCase, webgpu: str) -> None:
-    found = run(
-        c,
-        F,
-        lambda a: sg.tensor(a, dtype=sg.float32 if np.asarray(a).dtype.kind == "f" else None, device=webgpu),
-    )
-    sg.sync()
-    for k, (ours, theirs) in enumerate(zip(found, expected(c), strict=True)):
-        assert_close(ours, theirs, 1e-4, 1e-5 * 20, f"{c}: {'gradient' if k else 'loss'}")
+    found = our_results(c, webgpu, sg.float32)
+    for what, expected in torch_results(c).items():
+        assert_close(found[what], expected, 1e-4, 1e-5 * 20, f"{c}: {what}")
 
 
 MODULES: dict[str, str] = {

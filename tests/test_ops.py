@@ -20,6 +20,7 @@ from helpers import (
     is_floating,
     leaves_of,
     listed,
+    results_of,
     torch_leaves_of,
 )
 
@@ -32,68 +33,35 @@ pytestmark = [
 ]
 
 
-def value_of(case: Case, device: str, dtype: Any) -> list[sg.Tensor]:
-    return evaluate(case, case.ours, leaves_of(case, case.arrays(), device, dtype))
+def ours(case: Case, device: str, dtype: Any, **options: bool) -> dict[str, list[Any]]:
+    return results_of(case, sg, leaves_of(case, case.arrays(), device, dtype), **options)
 
 
-def gradients(lib: Any, outputs: list[Any], inputs: list[Any], cotangents: list[Any], **options: Any) -> list[Any]:
-    """What lib.autograd.grad gives, with zeros for unused inputs."""
-    found = lib.autograd.grad(outputs, inputs, cotangents, allow_unused=True, **options)
-    return [lib.zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True)]
+def theirs(case: Case, **options: bool) -> dict[str, list[Any]]:
+    return results_of(case, torch, torch_leaves_of(case, case.arrays()), **options)
 
 
-def ours(
-    case: Case, device: str, dtype: Any, arrays: list[np.ndarray] | None = None
-) -> tuple[list[Any], list[Any], list[Any]]:
-    """Floating leaves, floating results and their cotangents."""
-    leaves = leaves_of(case, case.arrays() if arrays is None else arrays, device, dtype)
-    outputs = [o for o in evaluate(case, case.ours, leaves) if is_floating(o)]
-    us = [sg.tensor(u, dtype=o.dtype, device=device) for u, o in zip(cotangents_of(outputs), outputs, strict=True)]
-    return [x for x in leaves if is_floating(x)], outputs, us
-
-
-def theirs(case: Case) -> tuple[list[Any], list[Any], list[Any]]:
-    leaves = torch_leaves_of(case, case.arrays())
-    outputs = [o for o in evaluate(case, case.torch, leaves) if is_floating(o)]
-    us = [torch.from_numpy(u).to(o.dtype) for u, o in zip(cotangents_of(outputs), outputs, strict=True)]
-    return [x for x in leaves if is_floating(x)], outputs, us
+def assert_all_equal_torch(actual: list[Any], expected: list[Any], what: str) -> None:
+    assert len(actual) == len(expected)
+    for k, (a, b) in enumerate(zip(actual, expected, strict=True)):
+        assert_equals_torch(a, b, what=f"{what} {k}")
 
 
 @every_case
 def test_cpu_value_equals_pytorch(case: Case) -> None:
-    expected = evaluate(case, case.torch, torch_leaves_of(case, case.arrays()))
-    actual = value_of(case, "cpu", sg.float64)
-    assert len(actual) == len(expected)
-    for a, b in zip(actual, expected, strict=True):
-        assert_equals_torch(a, b, what=case.id)
+    assert_all_equal_torch(ours(case, "cpu", sg.float64)["values"], theirs(case)["values"], case.id)
 
 
 @every_differentiable_case
 def test_cpu_gradient_equals_pytorch(case: Case) -> None:
-    leaves, outputs, us = ours(case, "cpu", sg.float64)
-    torch_leaves, torch_outputs, torch_us = theirs(case)
-    actual = gradients(sg, outputs, leaves, us)
-    expected = gradients(torch, torch_outputs, torch_leaves, torch_us)
-    for k, (a, b) in enumerate(zip(actual, expected, strict=True)):
-        assert_equals_torch(a, b, what=f"gradient of input {k}")
+    actual, expected = ours(case, "cpu", sg.float64), theirs(case)
+    assert_all_equal_torch(actual["gradients"], expected["gradients"], "gradient of input")
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.differentiable and c.second], ids=lambda c: c.id)
 def test_cpu_second_derivative_equals_pytorch(case: Case) -> None:
-    """d/d(inputs, cotangents) of <gradients, w>, for random w."""
-
-    def second(lib: Any, leaves: list[Any], outputs: list[Any], us: list[Any]) -> list[Any]:
-        us = [u.requires_grad_() for u in us]
-        first = gradients(lib, outputs, leaves, us, create_graph=True)
-        make = sg.tensor if lib is sg else torch.tensor
-        total = sum((g * make(w, dtype=g.dtype)).sum() for g, w in zip(first, cotangents_of(first, 11), strict=True))
-        if not total.requires_grad:  # the gradient is constant, as that of floor
-            return [lib.zeros_like(x) for x in (*leaves, *us)]
-        return gradients(lib, [total], [*leaves, *us], [make(1.0, dtype=total.dtype)])
-
-    actual, expected = second(sg, *ours(case, "cpu", sg.float64)), second(torch, *theirs(case))
-    for k, (a, b) in enumerate(zip(actual, expected, strict=True)):
-        assert_equals_torch(a, b, what=f"second derivative by variable {k}")
+    actual, expected = ours(case, "cpu", sg.float64, second=True), theirs(case, second=True)
+    assert_all_equal_torch(actual["second derivatives"], expected["second derivatives"], "by variable")
 
 
 # At ties and kinks, which have fixed values, there is no one derivative.
@@ -103,17 +71,18 @@ def test_cpu_second_derivative_equals_pytorch(case: Case) -> None:
 def test_cpu_gradient_equals_finite_differences(case: Case) -> None:
     """<v, vjp(u)> = <u, jvp(v)>, with jvp by central differences along a random direction v."""
     arrays = case.arrays()
-    leaves, outputs, us = ours(case, "cpu", sg.float64)
-    found = gradients(sg, outputs, leaves, us)
-    is_float = [i.kind == "float" for i in case.inputs]
-    directions = iter(cotangents_of(leaves, 13))
-    vs = [next(directions) if f else None for f in is_float]
-    left = sum(float((g.numpy() * v).sum()) for g, v in zip(found, [v for v in vs if v is not None], strict=True))
+    found = ours(case, "cpu", sg.float64)
+    us = cotangents_of([o for o in found["values"] if is_floating(o)])
+    vs = iter(cotangents_of(found["gradients"], 13))
+    directions = [next(vs) if i.kind == "float" else None for i in case.inputs]
+    moving = [v for v in directions if v is not None]
+    left = sum(float((g.numpy() * v).sum()) for g, v in zip(found["gradients"], moving, strict=True))
 
     def moved(h: float) -> float:
-        shifted = [a if v is None else a + h * v for a, v in zip(arrays, vs, strict=True)]
-        _, results, _ = ours(case, "cpu", sg.float64, shifted)
-        return sum(float((o.detach().numpy() * u.numpy()).sum()) for o, u in zip(results, us, strict=True))
+        shifted = [a if v is None else a + h * v for a, v in zip(arrays, directions, strict=True)]
+        results = evaluate(case, case.ours, leaves_of(case, shifted, "cpu", sg.float64))
+        smooth = [o.detach().numpy() for o in results if is_floating(o)]
+        return sum(float((o * u).sum()) for o, u in zip(smooth, us, strict=True))
 
     h = 1e-6
     right = (moved(h) - moved(-h)) / (2 * h)
@@ -125,17 +94,9 @@ def test_webgpu_value_and_gradient_equal_cpu(case: Case, webgpu: str) -> None:
     """Forward and backward, computed as one graph on each device, from the same float32 inputs."""
 
     def run(device: str) -> list[np.ndarray]:
-        leaves = leaves_of(case, case.arrays(), device, sg.float32)
-        outputs = evaluate(case, case.ours, leaves)
-        results = list(outputs)
-        if case.differentiable:
-            smooth = [o for o in outputs if is_floating(o)]
-            us = [
-                sg.tensor(u, dtype=o.dtype, device=device) for u, o in zip(cotangents_of(smooth), smooth, strict=True)
-            ]
-            results += gradients(sg, smooth, [x for x in leaves if is_floating(x)], us)
+        results = ours(case, device, sg.float32)
         sg.sync(device)
-        return [r.detach().numpy() for r in results]
+        return [r.detach().numpy() for several in results.values() for r in several]
 
     for k, (actual, reference) in enumerate(zip(run(webgpu), run("cpu"), strict=True)):
         assert_devices_agree(actual, reference, case.length, f"result {k}")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import shadergrad as sg
 from helpers import assert_same_bits
@@ -15,12 +18,14 @@ from shadergrad import cli
 from shadergrad.checkpoint import load_checkpoint
 from shadergrad.creation import default_generator
 from shadergrad.data.digits import load_digits
-from shadergrad.recipes import char_lm, state
-from shadergrad.recipes.task import Position, Settings, Task
+from shadergrad.recipes import char_lm, loop, state
+from shadergrad.recipes.console import Bar, StopWish
+from shadergrad.recipes.task import Position, Settings, Stream, Task, TrainingError
+from shadergrad.runtime.device import get_device
 
-RECIPES = ["xor", "regression", "mnist", "autoencoder", "char-lm"]
+RECIPES = ["xor", "regression", "digits", "digits-cnn", "mnist", "autoencoder", "char-lm"]
 SHORT_TEXT = 30  # lines
-LARGE_BATCHES = {name: ["--batch-size", "256"] for name in ("mnist", "autoencoder", "char-lm")}
+LARGE_BATCHES = {name: ["--batch-size", "256"] for name in ("digits-cnn", "mnist", "autoencoder", "char-lm")}
 
 
 @pytest.fixture(autouse=True)
@@ -60,29 +65,52 @@ def rows(out: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
 
 
+def assert_same_checkpoints(a: Path, b: Path) -> None:
+    """Two runs are at the same place, with the same bits."""
+    (arrays_a, meta_a), (arrays_b, meta_b) = load_checkpoint(a), load_checkpoint(b)
+    assert meta_a == meta_b
+    assert arrays_a.keys() == arrays_b.keys()
+    for name, array in arrays_a.items():
+        assert_same_bits(arrays_b[name], array, name)
+
+
+ON_WEBGPU = [pytest.param(name, marks=pytest.mark.slow) if name == "digits-cnn" else name for name in RECIPES]
+
+
+def resume(folder: Path, recipe: str, device: str, options: list[str]) -> tuple[Path, Path]:
+    """The folders of a run of two epochs, and of one that was stopped after the first."""
+
+    def train(out: Path, epochs: int, *more: str) -> None:
+        words = ["train", recipe, "--device", device, "--out", str(out), "--epochs", str(epochs)]
+        assert cli.run([*words, *more, *options, *LARGE_BATCHES.get(recipe, [])]) == 0
+
+    train(folder / "whole", 2)
+    train(folder / "parts", 1)
+    train(folder / "parts", 2, "--resume")
+    return folder / "whole", folder / "parts"
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_resumed_run_is_the_run_never_stopped(
-    tmp_path: Path, own_options: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch, recipe: str, device: str
+def test_a_resumed_run_is_bit_for_bit_the_run_never_stopped(
+    tmp_path: Path, own_options: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch, recipe: str
 ) -> None:
     monkeypatch.setattr(char_lm, "SAMPLE", 10)
+    whole, parts = resume(tmp_path, recipe, "cpu", own_options.get(recipe, []))
+    assert [row["epoch"] for row in rows(parts)] == [1, 2]
+    assert rows(parts)[1]["loss"] < rows(parts)[0]["loss"]
+    assert rows(parts)[1]["loss"] == rows(whole)[1]["loss"]
+    assert_same_checkpoints(whole, parts)
 
-    def train(out: str, epochs: int, *options: str) -> None:
-        words = ["train", recipe, "--device", device, "--out", str(tmp_path / out), "--epochs", str(epochs)]
-        assert cli.run([*words, *options, *own_options.get(recipe, []), *LARGE_BATCHES.get(recipe, [])]) == 0
 
-    train("whole", 2)
-    train("parts", 1)
-    train("parts", 2, "--resume")
-    whole, parts = rows(tmp_path / "whole"), rows(tmp_path / "parts")
-    assert [row["epoch"] for row in parts] == [1, 2]
-    assert parts[1]["loss"] < parts[0]["loss"]
-    if device == "cpu":
-        (a, meta_a), (b, meta_b) = load_checkpoint(tmp_path / "whole"), load_checkpoint(tmp_path / "parts")
-        assert meta_a == meta_b
-        assert a.keys() == b.keys()
-        for name, array in a.items():
-            assert_same_bits(b[name], array, name)
-    assert parts[1]["loss"] == pytest.approx(whole[1]["loss"], abs=0 if device == "cpu" else 1e-5)
+@pytest.mark.parametrize("recipe", ON_WEBGPU)
+def test_a_run_resumed_on_webgpu_has_the_losses_of_the_run_never_stopped(
+    tmp_path: Path, own_options: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch, recipe: str, webgpu: str
+) -> None:
+    monkeypatch.setattr(char_lm, "SAMPLE", 10)
+    whole, parts = resume(tmp_path, recipe, webgpu, own_options.get(recipe, []))
+    assert [row["epoch"] for row in rows(parts)] == [1, 2]
+    assert rows(parts)[1]["loss"] < rows(parts)[0]["loss"]
+    assert rows(parts)[1]["loss"] == pytest.approx(rows(whole)[1]["loss"], abs=1e-5)
 
 
 def test_regression_recovers_two_and_three_and_prints_them(
@@ -104,6 +132,14 @@ def test_xor_is_learned_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert len(answers) == 4
     for a, b, found in answers:
         assert float(found) == pytest.approx(int(a != b), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "least"), [(4, 0.95), pytest.param(30, 0.985, marks=pytest.mark.slow)], ids=["begins", "ends"]
+)
+def test_digits_cnn_reaches_its_accuracy(tmp_path: Path, epochs: int, least: float) -> None:
+    assert cli.run(["train", "digits-cnn", "--device", "cpu", "--out", str(tmp_path), "--epochs", str(epochs)]) == 0
+    assert rows(tmp_path)[-1]["test_accuracy"] >= least
 
 
 def test_mnist_learns_the_digits_in_its_folder(tmp_path: Path, mnist_folder: Path) -> None:
@@ -195,6 +231,98 @@ def test_random_numbers_go_on_where_the_checkpoint_left_them(tmp_path: Path, dev
     assert_same_bits(sg.rand(4, device=device), expected[0])
     assert_same_bits(sg.rand(4), expected[1])
     assert default_generator(device).get_state()[2] > 0
+
+
+# --- batches that are made
+
+STEPS = 12
+
+
+class StopAfter(StopWish):
+    """A user who presses Ctrl-C when the loop has looked that often."""
+
+    def __init__(self, asked: int) -> None:
+        super().__init__()
+        self.left = asked
+
+    def __bool__(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+def made(settings: Settings, device: str, batches: int = STEPS) -> Task:
+    """A straight line again, its points new in each step."""
+    model = sg.nn.Linear(1, 1).to(device)
+    optimizer = sg.optim.SGD(model.parameters(), lr=settings.lr, momentum=0.5)
+
+    def points(epoch: int) -> Iterator[tuple[np.ndarray, ...]]:
+        rng = np.random.default_rng((settings.seed, epoch))
+        for _ in range(batches):
+            x = rng.uniform(-1, 1, (settings.batch_size, 1)).astype(np.float32)
+            yield x, 2 * x + 3
+
+    def step(x: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
+        optimizer.zero_grad()
+        loss = (model(x) - y).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return Task(model, optimizer, Stream(STEPS, points), step, dict)
+
+
+def train_made(out: Path, device: str, resume: bool = False) -> bool:
+    return loop.train("made", made, Settings(4, 16, 0.1, out, device=device, resume=resume), Console(quiet=True))
+
+
+def test_a_stream_of_batches_is_learned_and_its_steps_are_counted(tmp_path: Path, device: str) -> None:
+    assert train_made(tmp_path, device)
+    measured = rows(tmp_path)
+    assert [row["step"] for row in measured] == [STEPS, 2 * STEPS, 3 * STEPS, 4 * STEPS]
+    assert measured[-1]["loss"] < 0.01 * measured[0]["loss"]
+
+
+def test_a_stream_stopped_within_an_epoch_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert train_made(tmp_path / "whole", "cpu")
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "StopWish", lambda: StopAfter(asked=STEPS + 6))
+        assert not train_made(tmp_path / "parts", "cpu")
+    position = load_checkpoint(tmp_path / "parts")[1]["position"]
+    assert position["epoch"] == 1
+    assert 0 < position["step"] < STEPS
+    assert train_made(tmp_path / "parts", "cpu", resume=True)
+    assert_same_checkpoints(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_stream_that_ends_too_early_is_an_error_and_not_an_epoch(tmp_path: Path, device: str) -> None:
+    with pytest.raises(TrainingError, match=f"an epoch has {STEPS} steps, and the data ended after 5"):
+        loop.train(
+            "made", lambda s, d: made(s, d, 5), Settings(1, 4, 0.1, tmp_path, device=device), Console(quiet=True)
+        )
+
+
+def test_an_error_in_a_stream_comes_out_of_the_loop(tmp_path: Path, device: str) -> None:
+    def broken(settings: Settings, device: str) -> Task:
+        task = made(settings, device)
+        task.data = Stream(STEPS, lambda epoch: (1 / 0 for _ in range(STEPS)))  # type: ignore[misc]
+        return task
+
+    with pytest.raises(ZeroDivisionError):
+        loop.train("made", broken, Settings(1, 4, 0.1, tmp_path, device=device), Console(quiet=True))
+
+
+def test_an_epoch_reads_the_device_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, webgpu: str) -> None:
+    """Where no time passes, in which the loss would be shown."""
+    settings = Settings(1, 16, 0.1, tmp_path)
+    run = loop.Run("made", settings, made(settings, webgpu), webgpu)
+    device, reads = get_device(webgpu), []
+    download = device.download
+    monkeypatch.setattr(device, "download", lambda *a: (reads.append(a), download(*a))[1])
+    monkeypatch.setattr(loop, "SHOW_EVERY", math.inf)
+    with Bar(Console(quiet=True), 1, STEPS * 16, 0) as bar:
+        run.train_epoch(bar, StopWish())
+    assert run.position.step == STEPS
+    assert len(reads) == 1
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -5,7 +5,8 @@ perception, a few small gate networks (kernels) that share their wires, looks at
 makes the new channels of the cell's own bits and what the perception found.
 Source: "Differentiable Logic Cellular Automata" (Miotti, Niklasson, Randazzo and Mordvintsev, 2025).
 
-Everything is composed of tensor operations, so the graph differentiates it; faster kernels are checked against this.
+Where a cell fits into a GPU's workgroup memory, a whole step is one kernel (see fused/); the composition of tensor
+operations, gate layer by gate layer, does the rest and is what those kernels are checked against.
 Coefficients depend on the logits alone: compute them once an optimizer step and hand them to every step of the automaton.
 """
 
@@ -20,6 +21,7 @@ from .. import creation
 from ..autograd import enable_grad, grad, no_grad
 from ..creation import tensor
 from ..errors import AutogradError, DTypeError, ShapeError
+from ..graph import node as nodes
 from ..graph.node import mode
 from ..joint import Gradients, joint
 from ..nn.containers import ModuleList
@@ -30,6 +32,9 @@ from ..tensor import Tensor, flush
 from ..tensor_math import where
 from ..tensor_shape import cat
 from . import gates, wiring
+from .fused import cell as fused_cell
+from .fused import shader as fused_shader
+from .fused.rollout import Rollout
 from .layers import GateLayer, append_layers
 
 if TYPE_CHECKING:
@@ -152,6 +157,8 @@ class LogicCA(Module):
     fire_rate: None: all cells change at every step. Else a cell takes its new state where a uniform draw is at most this,
     all its channels together, and keeps the old one elsewhere: (height, width) draws a step, shared by the batch.
     key, seed: of the wires (see wiring.automaton). wires: (perception, update), to give them instead.
+    fused: whether a step is one kernel; by default where it can be. Layer by layer it takes more time and memory, and has
+    second derivatives. Changing wires by hand calls for `prepare()`; load_state_dict does it.
     """
 
     def __init__(
@@ -167,6 +174,7 @@ class LogicCA(Module):
         seed: int = 0,
         wires: tuple[Sequence[Any], Sequence[Any]] | None = None,
         device: Any = None,
+        fused: bool | None = None,
     ) -> None:
         super().__init__()
         if border not in BORDERS:
@@ -184,6 +192,30 @@ class LogicCA(Module):
         self.channels, self.border, self.fire_rate = channels, border, fire_rate
         self.perception = Perception(channels, kernels, perception, wires[0], init, device=device)
         self.update = Update(sizes, wires[1], init, device=device)
+        can_be = fused_shader.fits(channels, kernels, self.update.sizes)
+        if fused and not can_be:
+            raise ArgumentError(
+                f"[LogicCA] fused=True, but a cell of {channels} channels, {kernels} kernels and layers of up to "
+                f"{max(self.update.sizes)} does not fit into 16 KiB of workgroup memory. Hint: leave fused out."
+            )
+        self.fused = can_be if fused is None else fused
+        self.prepare()
+        self.register_load_state_dict_post_hook(lambda module, _: module.prepare())
+
+    def prepare(self) -> None:
+        """Make what the fused kernels need of the wires."""
+        if not self.fused:
+            return
+        pairs = [(a, b) for a, b in (layer.wires.numpy() for layer in self.update.layers)]
+        device = self.update.layers[0].wires.device
+        self._static = (
+            tuple(tuple(map(tuple, layer.pair())) for layer in self.perception.layers),
+            self.update.sizes,
+            fused_cell.most_readers(pairs),
+        )
+        self.register_buffer("packed_wires", tensor(fused_cell.pack_wires(pairs), device=device), persistent=False)
+        readers = fused_cell.inverse_wires(pairs, self.update.sizes)
+        self.register_buffer("packed_readers", tensor(readers, device=device), persistent=False)
 
     @property
     def n_gates(self) -> int:
@@ -212,10 +244,7 @@ class LogicCA(Module):
 
     def step(self, state: Tensor, coefficients: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """The next state. mask (height, width, 1): which cells take it; drawn where the automaton is asynchronous."""
-        coefficients = self.coefficients() if coefficients is None else coefficients
-        masks = None if mask is None else mask.unsqueeze(0)
-        masks = self._check(state, 1, coefficients, masks)
-        return self._step(state, coefficients, None if masks is None else masks[0])
+        return self.rollout(state, 1, coefficients=coefficients, masks=None if mask is None else mask.unsqueeze(0))
 
     def rollout(
         self,
@@ -242,8 +271,11 @@ class LogicCA(Module):
         masks = self._check(state, steps, coefficients, masks)
 
         def run(x: Tensor, c: Tensor, first: int, last: int) -> Tensor:
-            for k in range(first, last):
-                x = self._step(x, c, None if masks is None else masks[k])
+            own = None if masks is None else masks[first:last]
+            if self.fused and last > first and x.dtype is c.dtype:
+                return self._fused_steps(x, c, own, last - first)
+            for k in range(last - first):
+                x = self._step(x, c, None if own is None else own[k])
             return x
 
         if checkpoint_every is None:
@@ -282,6 +314,23 @@ class LogicCA(Module):
         )
 
     # -- one step
+
+    def _fused_steps(self, state: Tensor, coefficients: Tensor, masks: Tensor | None, steps: int) -> Tensor:
+        perception, widths, readers = self._static
+        rollout = Rollout(
+            *state.shape,
+            self.perception.kernels,
+            perception,
+            widths,
+            readers,
+            self.border == "periodic",
+            masks is not None,
+            steps,
+        )
+        given = [state, coefficients, self.packed_wires, self.packed_readers]
+        if masks is not None:
+            given.append(masks.reshape(steps, *state.shape[1:3]))
+        return Tensor._of(nodes.make(rollout, *(x._node for x in given)))
 
     def _step(self, state: Tensor, coefficients: Tensor, mask: Tensor | None) -> Tensor:
         at = self.perception.n_gates

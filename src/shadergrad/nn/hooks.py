@@ -29,6 +29,7 @@ class HookTables:
         self.tables: dict[str, dict[int, tuple[Callable[..., Any], bool, bool]]] = {
             kind: {} for kind in (FORWARD_PRE, FORWARD, BACKWARD_PRE, BACKWARD)
         }
+        self.after_load: dict[int, Callable[..., Any]] = {}  # no part of a call
 
     def add(
         self, kind: str, hook: Callable[..., Any], prepend: bool, with_kwargs: bool = False, always: bool = False
@@ -112,6 +113,12 @@ class HookMethods:
     ) -> RemovableHandle:
         """hook(module, args, output) after forward; what it returns takes the place of the output."""
         return self._hooks.add(FORWARD, hook, prepend, with_kwargs, always_call)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """hook(module, incompatible_keys) after load_state_dict of the module, or of one that holds it."""
+        number = next(_ids)
+        self._hooks.after_load[number] = hook
+        return RemovableHandle(self._hooks.after_load, number, self._hooks._changed)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """hook(module, grad_input, grad_output) when backward() has been through the module.

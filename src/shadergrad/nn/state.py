@@ -84,7 +84,11 @@ def load_state_dict(module: Module, values: Any, strict: bool, assign: bool) -> 
             _assign(module, name, own[name], value)
         else:
             own[name].write_(value)
-    return IncompatibleKeys(missing, unexpected)
+    result = IncompatibleKeys(missing, unexpected)
+    for part in module.modules():
+        for hook in list(part._hooks.after_load.values()):
+            hook(part, result)
+    return result
 
 
 def _quoted(names: list[str]) -> str:

@@ -1,16 +1,15 @@
 """The training loop that all recipes share. In: a recipe and its settings. Out: a trained model and a folder of files.
 
 The folder holds `checkpoint.safetensors` and `checkpoint.json` (see `state`), `metrics.jsonl` (a line an epoch),
-`curve.png` and what the recipe draws. The batches of an epoch are drawn by a generator seeded with (seed, epoch), so
-that a resumed run takes the path of one that was never stopped. Losses are summed on the device and read a few times a
-second: no step waits.
+`curve.png` and what the recipe draws. Batches are made and uploaded while earlier ones are trained (see `batches`).
+Losses are summed on the device and read a few times a second: no step waits.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from ..checkpoint import DESCRIPTION_FILE, TENSORS_FILE
 from ..plots import training_curve
 from ..runtime.adapters import auto_device_reason, hardware_adapter_available
 from ..runtime.device import get_device
+from .batches import loader, steps_in_epoch
 from .console import Bar, StopWish
 from .metrics import Metrics
 from .state import remedy, restore_run, save_run
@@ -76,16 +76,12 @@ class Run:
     """One training under way; `position` says how far it is."""
 
     def __init__(self, recipe: str, settings: Settings, task: Task, device: str) -> None:
-        samples = len(task.data[0])
-        if settings.batch_size > samples:
-            raise TrainingError(f"--batch-size is {settings.batch_size}; there are only {samples} training samples.")
         self.recipe = recipe
         self.settings = settings
         self.task = task
         self.device = device
         self.position = Position()
-        # whole batches only: what is left over is drawn in another epoch
-        self.steps = samples // settings.batch_size
+        self.steps = steps_in_epoch(task, settings)
 
         @sg.compile
         def step(loss_sum: Tensor, *batch: Tensor) -> Tensor:
@@ -120,7 +116,7 @@ class Run:
         position, first = self.position, self.position.step
         loss_sum = sg.tensor(np.float32(position.loss_sum), device=self.device)
         unread = 0
-        for batch in self.batches(first):
+        for batch in loader(self.task, self.settings, position, self.device):
             loss_sum = self.step(loss_sum, *batch)
             position.step += 1
             unread += 1
@@ -131,15 +127,10 @@ class Run:
                 shown, unread = time.perf_counter(), 0
             if stopping:
                 break
+        else:
+            if position.step != self.steps:
+                raise TrainingError(f"an epoch has {self.steps} steps, and the data ended after {position.step}.")
         return (position.step - first) * self.settings.batch_size / (time.perf_counter() - started)
-
-    def batches(self, first: int) -> Iterator[list[Tensor]]:
-        """The epoch's batches from number `first` on, on the device."""
-        data, size = self.task.data, self.settings.batch_size
-        order = np.random.default_rng((self.settings.seed, self.position.epoch)).permutation(len(data[0]))
-        for i in range(first, self.steps):
-            rows = order[i * size : (i + 1) * size]
-            yield [sg.tensor(array[rows], device=self.device) for array in data]
 
     def read(self, loss_sum: Tensor) -> float:
         """Wait for the steps so far. Raises TrainingError where one of their losses was not finite."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,19 +59,34 @@ class Settings:
         )
 
 
+@dataclass(frozen=True)
+class Stream:
+    """Batches that are made, where there are no arrays to draw them from.
+
+    steps: batches in an epoch, after which the run is measured and saved. batches: takes the number of an epoch, from
+    0, and gives at least that many batches: tuples of arrays of settings.batch_size samples. Asked for the same epoch
+    it gives the same batches, whatever it gave before: seed a generator with (settings.seed, epoch). It runs in a
+    thread of its own, and so makes NumPy arrays, not tensors.
+    """
+
+    steps: int
+    batches: Callable[[int], Iterable[tuple[np.ndarray, ...]]]
+
+
 @dataclass
 class Task:
     """What a recipe hands to the loop.
 
-    data: training arrays with equal first axes. step: takes a batch of each as tensors on the device, updates the model
-    and returns the loss, a scalar tensor; the loop compiles it. evaluate: measures of the model, by name.
+    data: training arrays with equal first axes, or a Stream of batches. step: takes the parts of a batch as tensors on
+    the device, updates the model and returns the loss, a scalar tensor; the loop compiles it.
+    evaluate: measures of the model, by name.
     show: called at the end with the folder of the run; gives lines to print, and may draw into the folder.
     identity: what else a resumed run must share with the run it continues, by name: JSON data.
     """
 
     model: nn.Module
     optimizer: Optimizer
-    data: tuple[np.ndarray, ...]
+    data: tuple[np.ndarray, ...] | Stream
     step: Callable[..., Tensor]
     evaluate: Callable[[], dict[str, float]]
     show: Callable[[Path], list[str]] = lambda _: []

@@ -1,0 +1,153 @@
+"""What is measured: networks, batches and losses, each written once, for shadergrad and for PyTorch alike.
+
+`lib` is `shadergrad` or `torch`: both have nn, nn.functional and optim. The small sizes serve to try a workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+Arrays = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """model: takes lib and makes the network. batch: inputs and targets, the same in every run.
+    loss: takes lib, the model, inputs and targets; a scalar. optimizer: its name in lib.optim."""
+
+    model: Callable[[Any], Any]
+    batch: Callable[[], Arrays]
+    loss: Callable[[Any, Any, Any, Any], Any]
+    optimizer: str = "AdamW"
+    lr: float = 1e-3
+
+
+def mean_square(lib: Any, model: Any, x: Any, y: Any) -> Any:
+    return lib.nn.functional.mse_loss(model(x), y)
+
+
+def cross_entropy(lib: Any, model: Any, x: Any, y: Any) -> Any:
+    """Of logits (..., classes) and classes (...)."""
+    logits = model(x)
+    return lib.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), y.reshape(-1))
+
+
+def perceptron(nn: Any, sizes: tuple[int, ...], activation: str = "ReLU") -> Any:
+    """Linear layers with activations between."""
+    layers: list[Any] = []
+    for n_in, n_out in pairwise(sizes):
+        layers += [nn.Linear(n_in, n_out), getattr(nn, activation)()]
+    return nn.Sequential(*layers[:-1])
+
+
+def images(*shape: int, classes: int = 10) -> Arrays:
+    """Noise of a shape (batch, ...), and a class for each of the batch."""
+    rng = np.random.default_rng(0)
+    return rng.normal(size=shape).astype(np.float32), rng.integers(0, classes, shape[0]).astype(np.int32)
+
+
+def text(*shape: int, characters: int) -> Arrays:
+    """Random characters, and what follows them."""
+    drawn = np.random.default_rng(0).integers(0, characters, (shape[0] + 1, *shape[1:])).astype(np.int32)
+    return drawn[:-1], drawn[1:]
+
+
+def xor(small: bool) -> Workload:
+    """Four points, 2-8-1."""
+    x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.float32)
+    y = (x.sum(1, keepdims=True) == 1).astype(np.float32)
+    return Workload(lambda lib: perceptron(lib.nn, (2, 8, 1), "Tanh"), lambda: (x, y), mean_square)
+
+
+def logreg(small: bool) -> Workload:
+    """Logistic regression 784-10, batch 256, SGD."""
+    batch, pixels = (4, 9) if small else (256, 784)
+    return Workload(
+        lambda lib: lib.nn.Linear(pixels, 10), lambda: images(batch, pixels), cross_entropy, optimizer="SGD", lr=0.1
+    )
+
+
+def mlp(small: bool) -> Workload:
+    """784-512-512-10, batch 256, AdamW."""
+    batch, sizes = (4, (9, 8, 8, 10)) if small else (256, (784, 512, 512, 10))
+    return Workload(lambda lib: perceptron(lib.nn, sizes), lambda: images(batch, sizes[0]), cross_entropy)
+
+
+def cnn(small: bool) -> Workload:
+    """Images of 28x28, convolutions to 32 and 64 channels, a pooling, 128 features, batch 128, AdamW."""
+    batch, side, first, second, features = (2, 8, 4, 8, 16) if small else (128, 28, 32, 64, 128)
+
+    def model(lib: Any) -> Any:
+        nn = lib.nn
+        return nn.Sequential(
+            nn.Conv2d(1, first, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(first, second, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(second * (side // 2) ** 2, features),
+            nn.ReLU(),
+            nn.Linear(features, 10),
+        )
+
+    return Workload(model, lambda: images(batch, 1, side, side), cross_entropy)
+
+
+def lstm(small: bool) -> Workload:
+    """Characters: embeddings of 64, an LSTM of 256, sequences of 32, batch 64, Adam."""
+    sequence, batch, width, hidden, characters = (3, 2, 4, 8, 5) if small else (32, 64, 64, 256, 96)
+
+    def model(lib: Any) -> Any:
+        nn = lib.nn
+
+        class NextCharacter(nn.Module):
+            """Logits [sequence, batch, characters] of what follows each of [sequence, batch]."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.embedding = nn.Embedding(characters, width)
+                self.lstm = nn.LSTM(width, hidden)
+                self.head = nn.Linear(hidden, characters)
+
+            def forward(self, x: Any) -> Any:
+                return self.head(self.lstm(self.embedding(x))[0])
+
+        return NextCharacter()
+
+    return Workload(model, lambda: text(sequence, batch, characters=characters), cross_entropy, optimizer="Adam")
+
+
+def transformer(small: bool) -> Workload:
+    """A decoder: width 256, 4 heads, 4 layers, 256 characters, sequences of 128, batch 16, AdamW."""
+    sequence, batch, width, heads, depth, characters = (5, 2, 8, 2, 2, 7) if small else (128, 16, 256, 4, 4, 256)
+
+    def model(lib: Any) -> Any:
+        nn = lib.nn
+
+        class Decoder(nn.Module):
+            """Logits [sequence, batch, characters]; each place sees itself and what is before it."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                layer = nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, "gelu", norm_first=True)
+                self.embedding = nn.Embedding(characters, width)
+                self.places = nn.Parameter(lib.randn(sequence, 1, width) * 0.02)
+                self.layers = nn.TransformerEncoder(layer, depth, nn.LayerNorm(width), enable_nested_tensor=False)
+                self.head = nn.Linear(width, characters)
+                self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(sequence))
+
+            def forward(self, x: Any) -> Any:
+                return self.head(self.layers(self.embedding(x) + self.places, mask=self.mask, is_causal=True))
+
+        return Decoder()
+
+    return Workload(model, lambda: text(sequence, batch, characters=characters), cross_entropy)
+
+
+WORKLOADS: dict[str, Callable[[bool], Workload]] = {f.__name__: f for f in (logreg, mlp, cnn, lstm, transformer, xor)}

@@ -1,0 +1,259 @@
+"""Measures how far every operator is from its reference, and writes docs/conformance.md (`make conformance`).
+
+In: the tests' tables of cases. Out: a page with a line an operator: its largest error over its cases, for the value, the
+gradient and the second derivative, on the cpu against PyTorch, on webgpu against the cpu, and the same in the portable
+profile. A profile is chosen when a process starts, so each webgpu column is measured by a process of its own.
+
+    python scripts/conformance.py                   # everything, into the page: minutes on a software adapter
+    python scripts/conformance.py --only softmax    # what has this in its name, to the terminal
+"""
+
+# pyright: reportMissingImports=false
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "conformance.md"
+sys.path.insert(0, str(ROOT / "tests"))
+
+import torch  # noqa: E402
+
+import cases  # noqa: E402
+import shadergrad as sg  # noqa: E402
+import test_conv  # noqa: E402
+import test_losses  # noqa: E402
+import test_modules  # noqa: E402
+from helpers import as_array, leaves_of, results_of, torch_leaves_of  # noqa: E402
+from shadergrad.runtime.device import get_device  # noqa: E402
+
+KINDS = ("value", "gradient", "second")
+Results = dict[str, list[Any]]  # by kind
+Errors = dict[str, dict[str, dict[str, float]]]  # by section, operator and kind
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One case of an operator. reference: what PyTorch gives in float64. ours: on a device, in a dtype."""
+
+    section: str
+    operator: str
+    what: str
+    reference: Callable[[], Results]
+    ours: Callable[[str, Any], Results]
+    on_webgpu: bool = True
+
+
+# -- the tables of the tests
+
+
+def subjects() -> Iterator[Subject]:
+    """All cases."""
+    for case in cases.CASES:
+        yield Subject(
+            "Operators",
+            case.op,
+            case.id,
+            lambda c=case: renamed(results_of(c, torch, torch_leaves_of(c, c.arrays()), second=True)),
+            lambda device, dtype, c=case: renamed(
+                results_of(c, sg, leaves_of(c, c.arrays(), device, dtype), second=True)
+            ),
+        )
+    for case in test_conv.CASES:
+        yield Subject(
+            "Windows",
+            case[0].split(",")[0].split()[0],
+            case[0],
+            lambda c=case: by_kind(test_conv.results(c, torch, "cpu", np.float64)),
+            lambda device, dtype, c=case: by_kind(test_conv.results(c, sg, device, dtype.numpy)),
+        )
+    for case in test_losses.CASES:
+        yield Subject(
+            "Losses",
+            case.name,
+            str(case),
+            lambda c=case: by_kind(test_losses.torch_results(c)),
+            lambda device, dtype, c=case: by_kind(test_losses.our_results(c, device, dtype)),
+        )
+    for case in test_modules.CASES:
+        yield Subject(
+            "Modules",
+            case.name.split()[0],
+            case.name,
+            lambda c=case: by_kind(test_modules.torch_results(c)),
+            lambda device, dtype, c=case: by_kind(test_modules.our_results(c, device, dtype)),
+            case.on_webgpu,
+        )
+
+
+def renamed(results: Results) -> Results:
+    return dict(zip(KINDS, results.values(), strict=False))
+
+
+def by_kind(results: dict[str, Any]) -> Results:
+    """The tables of modules, losses and windows name each result."""
+    kinds: Results = defaultdict(list)
+    for name, result in results.items():
+        kinds["gradient" if name.startswith("gradient") else "value"].append(result)
+    return kinds
+
+
+def operators() -> dict[str, list[str]]:
+    """The names of what is measured, by section."""
+    names: dict[str, dict[str, None]] = defaultdict(dict)
+    for subject in subjects():
+        names[subject.section][subject.operator] = None
+    return {section: list(found) for section, found in names.items()}
+
+
+# -- measuring
+
+
+def error(actual: Any, reference: Any) -> float:
+    """The largest of |actual - reference| / max(|reference|, 1); infinite where shapes or special values differ."""
+    a, b = (as_array(x).astype(np.float64) for x in (actual, reference))
+    if a.shape != b.shape:
+        return np.inf
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        errors = np.where(same, 0.0, np.abs(a - b) / np.maximum(np.abs(b), 1.0))
+    return float(np.nan_to_num(errors, nan=np.inf, posinf=np.inf).max(initial=0.0))
+
+
+def measure(device: str, only: str) -> Errors:
+    """The largest errors: of the cpu in float64 against PyTorch, or of another device in float32 against the cpu."""
+    errors: Errors = defaultdict(lambda: defaultdict(dict))
+    chosen = [s for s in subjects() if only in s.operator and (device == "cpu" or s.on_webgpu)]
+    for done, s in enumerate(chosen):
+        print(f"\r{device} {done}/{len(chosen)} {s.what:<70.70}", end="", file=sys.stderr)
+        try:
+            found, expected = compared(s, device)
+        except Exception as failure:
+            failure.add_note(f"in {s.section}, {s.what}")
+            raise
+        largest = errors[s.section][s.operator]
+        for kind, pairs in ((kind, zip(found[kind], expected[kind], strict=True)) for kind in expected):
+            largest[kind] = max([largest.get(kind, 0.0), *(error(a, b) for a, b in pairs)])
+    print(file=sys.stderr)
+    return errors
+
+
+def compared(s: Subject, device: str) -> tuple[Results, Results]:
+    if device == "cpu":
+        return s.ours("cpu", sg.float64), s.reference()
+    found = s.ours(device, sg.float32)
+    sg.sync(device)  # value, gradient and second derivative are one plan, as in a training step
+    return found, s.ours("cpu", sg.float32)
+
+
+def measured_apart(profile: str, only: str) -> tuple[str, Errors]:
+    """What a process with that SHADERGRAD_PROFILE finds on webgpu: the device's description, and the errors."""
+    command = [sys.executable, __file__, "--measure-webgpu", "--only", only]
+    child = subprocess.run(
+        command, env={**os.environ, "SHADERGRAD_PROFILE": profile}, stdout=subprocess.PIPE, check=True, text=True
+    )
+    answer = json.loads(child.stdout)
+    return answer["device"], answer["errors"]
+
+
+# -- the page
+
+HEAD = """# Conformance
+
+Written by `make conformance`, not by hand. {count} cases of {operators} operators, on {date}.
+
+| | |
+|---|---|
+| machine | {machine} |
+| webgpu | {webgpu} |
+| portable | {portable} |
+| versions | {versions} |
+
+- **cpu**: in float64, against PyTorch in float64. **webgpu**: in float32, against the cpu in float32. **portable**: the
+  same with SHADERGRAD_PROFILE=portable, WebGPU's default limits.
+- A number is the largest of |result − reference| / max(|reference|, 1) over all elements of all cases of the operator: the
+  relative error of what is larger than 1, the absolute one of what is smaller. 0 is exact. NaN and infinities must be the
+  same, or the number is inf.
+- Gradients are taken for random cotangents; second derivatives are those of the gradients, by inputs and cotangents.
+  A dash: there is none to compare, or (webgpu) the case is made of others that are measured.
+- float64 resolves 2e-16, float32 1e-07. A function of integers (exp has such a case) is float32 in both libraries, on the
+  cpu too, and so is PyTorch's constant in Hardsigmoid.
+- The tests allow 1e-09 on the cpu, and on webgpu a relative 1e-04 and an absolute 1e-05 times the length of the longest
+  sum.
+"""
+
+
+def page(columns: list[Errors], facts: dict[str, Any]) -> str:
+    """The page: `facts` fill the head; a table a section."""
+    names = operators()
+    parts = [HEAD.format(count=sum(1 for _ in subjects()), operators=sum(map(len, names.values())), **facts)]
+    for section, found in names.items():
+        parts.append(f"\n## {section}\n\n{table(section, found, columns)}")
+    return "".join(parts)
+
+
+def table(section: str, names: Iterable[str], columns: list[Errors]) -> str:
+    kinds = [kind for kind in KINDS if any(kind in o for c in columns for o in c.get(section, {}).values())]
+    heads = [f"{device} {kind}" for device in ("cpu", "webgpu", "portable") for kind in kinds]
+    lines = [f"| operator | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for name in names:
+        cells = [cell(c.get(section, {}).get(name, {}).get(kind)) for c in columns for kind in kinds]
+        lines.append(f"| `{name.replace('|', chr(92) + '|')}` | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def cell(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return "0" if value == 0 else f"{value:.0e}"
+
+
+def machine() -> str:
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = (line.partition(":") for line in cpuinfo.read_text().splitlines())
+        model = next((value.strip() for key, _, value in lines if key.strip() == "model name"), model)
+    return f"{model}, {platform.system()} {platform.release()}"
+
+
+def main(
+    only: Annotated[str, typer.Option(help="measure what has this in its name, and print it")] = "",
+    measure_webgpu: Annotated[bool, typer.Option("--measure-webgpu", hidden=True)] = False,
+) -> None:
+    """Measure every operator and write the page."""
+    warnings.simplefilter("ignore")  # PyTorch's, about degrees of freedom and the like
+    if measure_webgpu:
+        errors = measure("webgpu", only)
+        device = get_device("webgpu")
+        print(json.dumps({"device": f"{device.describe()}, profile {device.profile}", "errors": errors}))  # type: ignore[attr-defined]
+        return
+    cpu = measure("cpu", only)
+    (webgpu, full), (portable, least) = measured_apart("", only), measured_apart("portable", only)
+    columns = [cpu, full, least]
+    if only:
+        for section in cpu:
+            print(section, table(section, cpu[section], columns), sep="\n")
+        return
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "torch", "wgpu"))
+    facts = {"date": date.today(), "machine": machine(), "webgpu": webgpu, "portable": portable}
+    PAGE.write_text(page(columns, {**facts, "versions": f"shadergrad {sg.__version__}, {versions}"}), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)
