@@ -90,7 +90,7 @@ def from_data(data: dict[str, Any]) -> Primitive:
     def rich(value: Any) -> Any:
         if isinstance(value, dict):
             return parse_dtype(value["dtype"])
-        return tuple(value) if isinstance(value, list) else value
+        return tuple(map(rich, value)) if isinstance(value, list) else value
 
     cls = REGISTRY[data["primitive"]]
     return cls(*(rich(data[f.name]) for f in fields(cls)))
