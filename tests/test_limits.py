@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import shadergrad as sg
 from shadergrad.runtime.device import get_device
-
-pytestmark = pytest.mark.webgpu
 
 
 def test_more_rows_than_workgroups_in_a_dimension(webgpu: str) -> None:
@@ -54,6 +54,24 @@ def test_a_long_sum_is_as_exact_as_numpy(webgpu: str) -> None:
     x = np.random.default_rng(0).random(1 << 22, dtype=np.float32)
     total = sg.tensor(x, device=webgpu).sum().item()
     assert abs(total - x.sum(dtype=np.float64)) < 1e-6 * x.size
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "norm", "logsumexp", "max"])
+@pytest.mark.parametrize("shape", [(1 << 24,), (1 << 12, 1 << 12)], ids=["all", "columns"])
+def test_reductions_of_millions_are_as_exact_as_pytorchs(name: str, shape: tuple[int, ...], device: str) -> None:
+    """2^24 elements: the error is at most PyTorch's, or four units in the last place of the result."""
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).random(shape, dtype=np.float32) + 0.5
+    arguments = {"logsumexp": (0,)}.get(name, ()) if len(shape) == 1 else (0,) if name != "norm" else ("fro", 0)
+
+    def values(result: Any) -> Any:
+        return result[0] if name == "max" and arguments else result
+
+    found = values(getattr(sg.tensor(x, device=device), name)(*arguments)).numpy().astype(np.float64)
+    peer = values(getattr(torch.tensor(x), name)(*arguments)).numpy().astype(np.float64)
+    exact = values(getattr(torch.tensor(x, dtype=torch.float64), name)(*arguments)).numpy()
+    limit = np.maximum(np.abs(peer - exact).max(), 4 * np.spacing(np.abs(exact).astype(np.float32)))
+    assert np.all(np.abs(found - exact) <= limit)
 
 
 def test_a_tensor_beyond_the_binding_limit_names_limit_and_remedy(webgpu: str) -> None:

@@ -19,7 +19,7 @@ from .primitives.source import Iota
 from .primitives.views import Slice
 from .tensor import Tensor, check_storable, resolve_device
 from .tensor_shape import _sizes
-from .trace import current
+from .tracing import current
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

@@ -216,6 +216,7 @@ tan = Tensor.tan
 tanh = Tensor.tanh
 tile = Tensor.tile
 topk = Tensor.topk
+trace = Tensor.trace
 transpose = Tensor.transpose
 tril = Tensor.tril
 triu = Tensor.triu

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from . import execute, trace
+from . import execute, tracing
 from .compile.pipeline import explain
 from .dtypes import int32
 from .errors import CompileError
@@ -26,7 +26,7 @@ from .plan import Plan
 from .primitives.source import Variable
 from .runtime.device import Program, Storage
 from .tensor import Tensor, flush
-from .trace import Trace, current
+from .tracing import Trace, current
 
 
 @dataclass
@@ -39,7 +39,7 @@ class _Captured:
     gradients: those that are not inputs too, so that each run may write the same memory again.
     into: the program's `into`, once a run has made that memory.
     grads: (tensor, tensor put into its .grad or None), all others.
-    flags: (owner, attribute, value) that can only change when trace.changes does; slots: those that may at any time.
+    flags: (owner, attribute, value) that can only change when tracing.changes does; slots: those that may at any time.
     """
 
     program: Program
@@ -62,10 +62,10 @@ class _Captured:
 
     def holds(self) -> bool:
         """Whether what the function looked at outside its arguments is as it was."""
-        if self.flags_seen != trace.changes:
+        if self.flags_seen != tracing.changes:
             if not all(getattr(owner, name) == value for owner, name, value in self.flags):
                 return False
-            self.flags_seen = trace.changes
+            self.flags_seen = tracing.changes
         return all(slot.is_none == none for slot, none in self.slots)
 
 

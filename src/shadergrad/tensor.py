@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from . import execute, trace
+from . import execute, tracing
 from .dtypes import DType, bool_, float32, int32, int64, of_scalar, parse_dtype, promote_operands
 from .errors import AutogradError, DeviceError, DTypeError, ShapeError
 from .graph import autodiff
@@ -28,7 +28,7 @@ from .tensor_math import MathMethods
 from .tensor_move import MoveMethods
 from .tensor_order import OrderMethods
 from .tensor_shape import ShapeMethods
-from .trace import current
+from .tracing import current
 
 Scalar = bool | int | float
 PENDING_LIMIT = 20_000  # nodes recorded before everything alive is computed
@@ -298,12 +298,12 @@ class Tensor(MathMethods, ComposedMethods, OrderMethods, ShapeMethods, MoveMetho
             if not self.is_leaf:
                 raise AutogradError("you can only change requires_grad flags of leaf variables. Use detach() instead.")
             self._hold(make(Detach(), self._node))
-            trace.changes += 1
+            tracing.changes += 1
             return self
         if self.dtype.category != 2:
             raise AutogradError("only Tensors of floating point dtype can require gradients")
         self._hold(nodes.variable(self._node, self))
-        trace.changes += 1
+        tracing.changes += 1
         return self
 
     def detach(self) -> Tensor:

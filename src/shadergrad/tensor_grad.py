@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import trace
+from . import tracing
 from .errors import AutogradError, DTypeError, ShapeError
 from .graph.node import Node
 from .primitives.source import Variable
@@ -88,7 +88,7 @@ def _checked(hook: Any, found: Any, g: Node) -> Node:
 
 
 def _changed() -> None:
-    trace.changes += 1
+    tracing.changes += 1
 
 
 class GradFn:

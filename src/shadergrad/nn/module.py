@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from .. import trace
+from .. import tracing
 from ..errors import CompileError
 from ..tensor import Tensor
-from ..trace import current
+from ..tracing import current
 from . import placement, state
 from .errors import ModuleAttributeError, ModuleError, ModuleKeyError, ModuleTypeError
 from .hooks import HookMethods, HookTables
@@ -282,7 +282,7 @@ class Module(ModuleTree, HookMethods):
 def _changed() -> None:
     """Something changed that a compiled step may depend on."""
     if current.trace is None:
-        trace.changes += 1
+        tracing.changes += 1
 
 
 def _is_plain(value: Any) -> bool:

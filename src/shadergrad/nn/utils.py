@@ -17,7 +17,7 @@ from ..errors import CompileError, ShadergradError
 from ..tensor import Tensor
 from ..tensor_math import where
 from ..tensor_shape import cat
-from ..trace import current
+from ..tracing import current
 
 
 class NonFiniteError(ShadergradError, RuntimeError):

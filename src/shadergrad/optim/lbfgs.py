@@ -18,7 +18,7 @@ from ..errors import CompileError
 from ..graph.node import grad_mode
 from ..tensor import Tensor, flush
 from ..tensor_shape import cat, stack
-from ..trace import current
+from ..tracing import current
 from .optimizer import Optimizer, OptimizerError, ParamGroup, as_array
 
 LISTS = ("old_dirs", "old_stps", "ro")  # the state's names, as PyTorch's

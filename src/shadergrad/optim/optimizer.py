@@ -14,12 +14,12 @@ from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 
-from .. import trace
+from .. import tracing
 from ..creation import full
 from ..errors import CompileError, ShadergradError
 from ..graph.node import grad_mode
 from ..tensor import Tensor, flush
-from ..trace import current
+from ..tracing import current
 
 
 class OptimizerError(ShadergradError, ValueError, TypeError):
@@ -96,7 +96,7 @@ class ParamGroup(dict):
     def _changed(self) -> None:
         """Compiled steps are compiled anew; state that the group now needs is made."""
         self.version += 1
-        trace.changes += 1
+        tracing.changes += 1
         owner = None if self._owner is None else self._owner()
         if owner is not None:
             owner.make_state(self)
@@ -218,7 +218,7 @@ class Optimizer:
         self.param_groups.append(made)
         self.make_state(made)
         self.version += 1
-        trace.changes += 1
+        tracing.changes += 1
 
     def make_state(self, group: ParamGroup) -> None:
         """The state that the parameters of a group need and do not have."""

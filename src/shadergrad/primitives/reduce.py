@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,6 +16,9 @@ from .elementwise import Equal, compare, where
 
 if TYPE_CHECKING:
     from ..graph.node import Node
+
+
+ONE_BY_ONE = 256  # terms that NumPy may add one after the other in float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +64,10 @@ class ReduceSum(Reduce):
         return 0
 
     def numpy(self, x):
-        return np.sum(x, axis=self.axes, keepdims=True, dtype=x.dtype)
+        # NumPy adds pairwise along a contiguous last axis, and one by one along others: long ones lose digits
+        rows = [x.shape[a] for a in self.axes if a != x.ndim - 1]
+        exact = np.float64 if x.dtype == np.float32 and math.prod(rows) > ONE_BY_ONE else x.dtype
+        return np.sum(x, axis=self.axes, keepdims=True, dtype=exact).astype(x.dtype, copy=False)
 
     def vjp(self, g, node):
         return (nodes.broadcast(g, node.inputs[0].shape),)

@@ -19,6 +19,7 @@ from ..render import Indices, Recorder, Renderer
 MIN_THREADS = 64
 MAX_THREADS = 256
 SHORT_ROW = 16  # elements that one thread reduces by itself
+BLOCK = 32  # elements that a thread adds up before they join its total: long sums keep their digits
 COLUMNS = 32  # neighbouring rows of a strided reduction in one workgroup
 
 
@@ -119,12 +120,25 @@ def _reduce_level(
     accumulators = [f"acc{group.reduces.index(n)}" for n in level]
     for node, acc in zip(level, accumulators, strict=True):
         r.line(f"var {acc} = {r.literal(node.primitive.identity(node.dtype), node.dtype)};")  # type: ignore[attr-defined]
+    blocks = group.inner > 2 * BLOCK * width
+    sums = [f"block_{acc}" if blocks else acc for acc in accumulators]
     r.open("r")
-    for node, acc in zip(level, accumulators, strict=True):
+    for node, acc in zip(level, sums, strict=True):
         value = r.pull(node.inputs[0], reduce_index(node, o, element))
         r.line(f"{acc} = {_combine(node, r, acc, value)};")
     lines = r.close()
-    if group.inner > 1:
+    if blocks:
+        r.line(f"for (var block = place; block < {group.inner}; block += {BLOCK * width}) {{")
+        for node, acc in zip(level, sums, strict=True):
+            r.line(f"  var {acc} = {r.literal(node.primitive.identity(node.dtype), node.dtype)};")  # type: ignore[attr-defined]
+        r.line(f"  for (var r = block; r < min(block + {BLOCK * width}, {group.inner}); r += {width}) {{")
+        for line in indent(lines, 2):
+            r.line(line)
+        r.line("  }")
+        for node, acc, part in zip(level, accumulators, sums, strict=True):
+            r.line(f"  {acc} = {_combine(node, r, acc, part)};")
+        r.line("}")
+    elif group.inner > 1:
         r.line(f"for (var r = place; r < {group.inner}; r += {width}) {{")
         for line in indent(lines):
             r.line(line)
