@@ -11,9 +11,9 @@ import pytest
 import shadergrad as sg
 from helpers import assert_close
 from shadergrad import execute
-from shadergrad.errors import AutogradError
-from shadergrad.logic import LogicCA, squared_error
-from shadergrad.logic.fused import cell, shader
+from shadergrad.errors import AutogradError, ShapeError
+from shadergrad.logic import LogicCA, LogicNetwork, squared_error
+from shadergrad.logic.fused import cell, layers, shader
 from shadergrad.nn.errors import ArgumentError
 from shadergrad.plan import PORTABLE, Target
 
@@ -156,7 +156,7 @@ def test_layouts_keep_to_the_memory(sizes: str, storage: int) -> None:
     features = s["channels"] * (1 + s["perception"][-1] * s["kernels"])
     widths = (features, *s["update"])
     target = Target("wgsl", max_workgroup_storage=storage)
-    found = shader.layout(s["channels"], s["channels"] * s["kernels"], widths, 4, target)
+    found = layers.layout(s["channels"], s["channels"] * s["kernels"], widths, 4, target)
     assert found is not None
     assert 4 * found.lanes * found.size <= storage
     assert found.threads <= PORTABLE.max_workgroup_invocations
@@ -177,3 +177,52 @@ def test_no_steps_give_the_state_itself(device: str) -> None:
     model = LogicCA(**SMALL, device=device)
     start = sg.ones(1, 2, 2, 3, device=device)
     assert model.rollout(start, 0).tolist() == start.tolist()
+
+
+# ---------------------------------------------------------------------------------- networks
+
+
+def network_results(device: str, fused: bool, batch: tuple[int, ...], sizes: Any, **options: Any) -> list[np.ndarray]:
+    """The outputs, and the gradients of the inputs and all logits."""
+    rng = np.random.default_rng(0)
+    model = LogicNetwork(sizes, seed=3, device=device, fused=fused, **options)
+    with sg.no_grad():
+        for p in model.parameters():
+            p.copy_(sg.tensor(rng.standard_normal(tuple(p.shape)).astype(np.float32), device=device))
+    x = sg.tensor(rng.random((*batch, sizes[0])).astype(np.float32), device=device, requires_grad=True)
+    y = model(x)
+    cotangent = sg.tensor(rng.standard_normal(tuple(y.shape)).astype(np.float32), device=device)
+    found = sg.autograd.grad([y], [x, *model.parameters()], [cotangent], allow_unused=True)
+    sg.sync()
+    return [y.detach().numpy(), *(g.numpy() for g in found if g is not None)]
+
+
+@pytest.mark.parametrize("batch", [(1,), (7,), (2, 3), (201,), (1603,)], ids=str)
+@pytest.mark.parametrize("wiring", ["unique", "random"])
+def test_a_fused_network_is_its_layers(device: str, batch: tuple[int, ...], wiring: str) -> None:
+    """In groups of one, two and four samples, and more groups than workgroups."""
+    sizes = (12, 40, 33, 20, 10)
+    expected = network_results("cpu", False, batch, sizes, wiring=wiring)
+    for found, wanted in zip(network_results(device, True, batch, sizes, wiring=wiring), expected, strict=True):
+        assert_close(found, wanted, 1e-4, 1e-4 * max(1e-3, float(np.abs(wanted).max())))
+
+
+@pytest.mark.parametrize("mode", ["hard", "straight-through"])
+def test_modes_of_a_fused_network(device: str, mode: str) -> None:
+    expected = network_results("cpu", False, (5,), (8, 10, 6), mode=mode)
+    for found, wanted in zip(network_results(device, True, (5,), (8, 10, 6), mode=mode), expected, strict=True):
+        assert_close(found, wanted, 1e-4, 1e-5)
+
+
+def test_a_network_too_wide_for_one_kernel_goes_layer_by_layer(device: str) -> None:
+    model = LogicNetwork((64, 2000, 1500), device=device)
+    assert not model.fused
+    assert model(sg.ones(2, 64, device=device)).shape == (2, 1500)
+    with pytest.raises(ArgumentError, match=r"do not fit into 16 KiB"):
+        LogicNetwork((64, 2000, 1500), fused=True)
+    assert LogicNetwork((64, 1000, 1000)).fused
+
+
+def test_an_input_of_the_wrong_width_is_refused_by_a_fused_network(device: str) -> None:
+    with pytest.raises(ShapeError, match="axis -1 must be the 8 wires"):
+        LogicNetwork((8, 6), device=device)(sg.ones(2, 7, device=device))

@@ -263,3 +263,25 @@ def test_fitted_thresholds_part_the_data_evenly() -> None:
 def test_what_does_not_fit_is_named(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize(("wiring", "sorts"), [("random", 0), ("one", 1)])
+def test_the_gradient_of_shared_wires_uses_an_index_built_once(wiring: str, sorts: int, webgpu: str) -> None:
+    """No sorting of wires at a step, unless one input has very many readers."""
+    wires = (np.zeros(3000, int), np.arange(3000) % 2000) if wiring == "one" else wiring
+    layer = LogicLayer(2000, 3000, wires, init="gaussian", device=webgpu)
+
+    @sg.compile
+    def step(x: sg.Tensor) -> sg.Tensor:
+        y = x.detach().requires_grad_()
+        (layer(y) ** 2).sum().backward()
+        assert y.grad is not None
+        return y.grad
+
+    found = step(sg.ones(2, 2000, device=webgpu))
+    names = [step.plan.kernels[d.kernel].name for d in step.plan.dispatches]
+    assert sum("sortblocks" in name for name in names) == sorts
+    x = sg.ones(2, 2000, requires_grad=True)
+    (layer.to("cpu")(x) ** 2).sum().backward()
+    assert x.grad is not None
+    assert_close(found.numpy(), x.grad.numpy(), 1e-3, 1e-3)

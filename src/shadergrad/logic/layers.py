@@ -13,21 +13,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import creation
+from ..autograd import Function
 from ..creation import tensor
 from ..errors import ShapeError
+from ..graph import node as nodes
 from ..nn.containers import ModuleList
 from ..nn.errors import ArgumentError
 from ..nn.module import Module
 from ..nn.parameter import Parameter
 from ..tensor import Tensor
+from ..tensor_shape import cat
 from . import gates
 from . import wiring as wiring_of
+from .fused import cell as fused_cell
+from .fused import network
 
 if TYPE_CHECKING:
     from .circuit import Circuit
 
 PASS_THROUGH_LOGIT = 10.0  # softmax gives the gate A 0.99932
 INITS = ("pass-through", "residual", "gaussian")
+MOST_READERS = 32  # of one input; where one has more, the scattered sum sorts the wires at every step
 MODES = ("soft", "hard", "straight-through", "gumbel")
 
 
@@ -40,6 +46,7 @@ class GateLayer(Module):
 
     logits: Parameter
     wires: Tensor
+    readers: Tensor | None
 
     def __init__(
         self,
@@ -58,7 +65,16 @@ class GateLayer(Module):
         self.n_in, self.n_out, self.kernels, self.init = n_in, n_out, kernels, init
         pair = wiring_of.check(n_in, n_out, wires)
         self.register_buffer("wires", tensor(np.stack(pair), device=device))
+        self.prepare()
+        self.register_load_state_dict_post_hook(lambda module, _: module.prepare())
         self.logits = Parameter(_initial((n_out,) if kernels is None else (kernels, n_out), init, device))
+
+    def prepare(self) -> None:
+        """Make the index of who reads each input; call it after changing wires by hand."""
+        table = fused_cell.readers_of(self.n_in, *self.wires.numpy())
+        kept = table if len(table) <= MOST_READERS else None
+        readers = None if kept is None else tensor(kept.astype(np.int32), device=self.wires.device)
+        self.register_buffer("readers", readers, persistent=False)
 
     @property
     def n_gates(self) -> int:
@@ -80,7 +96,8 @@ class GateLayer(Module):
             )
         if self.kernels is not None:
             coefficients = coefficients.reshape(self.kernels, self.n_out, 4).transpose(0, 1)
-        read = x.index_select(axis, self.wires.reshape(-1))  # one gather for both inputs: one sum in the backward pass
+        wires = self.wires.reshape(-1)  # one gather for both inputs: one sum in the backward pass
+        read = x.index_select(axis, wires) if self.readers is None else ReadWires.apply(x, wires, self.readers, axis)
         a, b = read.narrow(axis, 0, self.n_out), read.narrow(axis, self.n_out, self.n_out)
         return gates.evaluate(coefficients, a, b)
 
@@ -96,6 +113,28 @@ class GateLayer(Module):
     def extra_repr(self) -> str:
         kernels = "" if self.kernels is None else f", kernels={self.kernels}"
         return f"n_in={self.n_in}, n_out={self.n_out}{kernels}, init={self.init!r}"
+
+
+class ReadWires(Function):
+    """x at the wires along an axis; the gradient of an input is gathered from its readers, by an index built once.
+
+    readers (most, n_in): positions among the wires, or their count where an input has fewer readers than others.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, wires: Tensor, readers: Tensor, axis: int) -> Tensor:
+        ctx.save_for_backward(readers)
+        ctx.axis = axis
+        return x.index_select(axis, wires)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (readers,) = ctx.saved_tensors
+        axis = ctx.axis % g.ndim
+        none = creation.zeros_like(g.narrow(axis, 0, 1))
+        found = cat([g, none], axis).index_select(axis, readers.reshape(-1))
+        most, n_in = readers.shape
+        return found.reshape(*g.shape[:axis], most, n_in, *g.shape[axis + 1 :]).sum(axis), None, None, None
 
 
 class LogicLayer(GateLayer):
@@ -172,7 +211,9 @@ class LogicNetwork(Module):
     """Logic layers, one on the other: x (..., sizes[0]) gives (..., sizes[-1]).
 
     sizes: the number of inputs, then of the gates of each layer. Every layer has wires of its own, from `key` or `seed`;
-    wiring, init, mode and temperature are as for LogicLayer, for all.
+    wiring, init, mode and temperature are as for LogicLayer, for all. fused: whether all layers are one kernel; by default
+    where their values fit into a GPU's workgroup memory (layers of up to about 1,000 gates). Layer by layer there are
+    second derivatives, and hooks on the layers.
     """
 
     def __init__(
@@ -185,6 +226,7 @@ class LogicNetwork(Module):
         seed: int = 0,
         temperature: float = 1.0,
         device: Any = None,
+        fused: bool | None = None,
     ) -> None:
         super().__init__()
         if len(sizes) < 2:
@@ -195,10 +237,43 @@ class LogicNetwork(Module):
             left, own = wiring_of.split(left)
             self.layers.append(LogicLayer(n_in, n_out, wiring, init, mode, own, temperature=temperature, device=device))
 
+        self.sizes = tuple(int(n) for n in sizes)
+        can_be = network.fits(self.sizes)
+        if fused and not can_be:
+            raise ArgumentError(
+                f"[LogicNetwork] fused=True, but layers of up to {max(self.sizes)} gates do not fit into 16 KiB of "
+                "workgroup memory. Hint: leave fused out."
+            )
+        self.fused = can_be if fused is None else fused
+        self.prepare()
+        self.register_load_state_dict_post_hook(lambda module, _: module.prepare())
+
+    def prepare(self) -> None:
+        """Make what the fused kernels need of the wires; call it after changing wires by hand."""
+        if not self.fused:
+            return
+        pairs = [(a, b) for a, b in (layer.wires.numpy() for layer in self.layers)]
+        device = self.layers[0].wires.device
+        self._readers = fused_cell.most_readers(pairs)
+        self.register_buffer("packed_wires", tensor(fused_cell.pack_wires(pairs), device=device), persistent=False)
+        readers = fused_cell.inverse_wires(pairs, self.sizes)
+        self.register_buffer("packed_readers", tensor(readers, device=device), persistent=False)
+
     def forward(self, input: Tensor) -> Tensor:
+        if self.fused and input.ndim and input.shape[-1] == self.sizes[0] and input.numel():
+            coefficients = cat([layer.coefficients() for layer in self.layers], 0)
+            if input.dtype is coefficients.dtype:
+                return self._fused(input, coefficients)
         for layer in self.layers:
             input = layer(input)
         return input
+
+    def _fused(self, input: Tensor, coefficients: Tensor) -> Tensor:
+        x = input.reshape(-1, self.sizes[0])
+        call = network.Network(x.shape[0], self.sizes, self._readers)
+        given = (x, coefficients, self.packed_wires, self.packed_readers)
+        result = Tensor._of(nodes.make(call, *(g._node for g in given)))
+        return result.reshape(*input.shape[:-1], self.sizes[-1])
 
     def harden(self) -> Circuit:
         """The circuit of the likeliest gates, with every gate in it, layer by layer."""

@@ -1,5 +1,5 @@
-"""Logic automata whose whole cell is one kernel: a dispatch a step forward, and one backward.
+"""Logic automata and networks whose layers are one kernel: a dispatch forward, and one backward.
 
-cell.py: sizes and wires. shader.py: the kernels of a step. rollout.py: many steps, as primitives of a graph.
-reference.py: the same in NumPy.
+cell.py: sizes and wires. layers.py: what the kernels share. shader.py: the kernels of an automaton's step. rollout.py: many
+steps, as primitives of a graph. network.py: a network, as a primitive. reference.py: the same in NumPy.
 """

@@ -18,13 +18,63 @@ PATCH, CENTRE = 9, 4
 MOST_WORKGROUPS = 256  # of the backward kernel: their sums should stay in the GPU's cache
 
 
-@dataclass(frozen=True, eq=False)
-class CellCall(Call):
-    """The base of the calls here; it holds the grid and the networks of a cell.
+class LayersCall(Call):
+    """The base of the calls here: layers of gates over samples, the cells of an automaton or the rows of a batch.
 
-    perception: the wires of each layer. widths: inputs of the update network, then each layer's outputs. readers: how many
-    gates of the next layer read one value at most, of the inputs and of each layer but the last. masked: whether an
-    input says which cells change at each step.
+    widths: inputs of the first layer, then each layer's outputs. readers: how many gates of a layer read one value at most,
+    for each layer. Gates of the coefficients before those of the layers, and slots, are a perception's.
+    """
+
+    widths: tuple[int, ...]
+    readers: tuple[int, ...]
+    perception_gates: int = 0
+    perception_slots: int = 0
+
+    @property
+    def perceived(self) -> tuple[int, int]:
+        """Channels of a patch, and perception networks of a cell."""
+        return 0, 0
+
+    @property
+    def cells(self) -> int:
+        """How many samples there are."""
+        raise NotImplementedError
+
+    @property
+    def inputs_size(self) -> int:
+        """Gradients of all inputs at the head of the gradient kernel's result, padded to vec4s."""
+        raise NotImplementedError
+
+    @property
+    def update_gates(self) -> int:
+        return sum(self.widths[1:])
+
+    @property
+    def gates(self) -> int:
+        return self.perception_gates + self.update_gates
+
+    @property
+    def slots(self) -> int:
+        """Sums of one workgroup: a gate of every perception network, a gate of the layers."""
+        return self.perception_slots + self.update_gates
+
+    @property
+    def lanes(self) -> int:
+        """Samples that a workgroup should compute together: more share loads and barriers, fewer keep all cores at work."""
+        return 4 if self.cells >= 384 else 2 if self.cells >= 192 else 1
+
+    @property
+    def workgroups(self) -> int:
+        """Of the gradient kernel."""
+        return min(-(-self.cells // self.lanes), MOST_WORKGROUPS)
+
+
+@dataclass(frozen=True, eq=False)
+class CellCall(LayersCall):
+    """The base of an automaton's calls; it holds the grid and the networks of a cell.
+
+    perception: the wires of each layer. widths, readers: of the update network. masked: whether an input says which cells
+    change at each step.
     """
 
     batch: int
@@ -42,6 +92,10 @@ class CellCall(Call):
     def optional(self) -> tuple[str, ...]:
         """The arguments that only some automata have."""
         return ("mask",) if self.masked else ()
+
+    @property
+    def perceived(self) -> tuple[int, int]:
+        return self.channels, self.pairs
 
     @property
     def cells(self) -> int:
@@ -66,35 +120,16 @@ class CellCall(Call):
         return tuple(len(a) for a, _ in self.perception)
 
     @property
-    def perception_gates(self) -> int:
+    def perception_gates(self) -> int:  # type: ignore[override]
         return sum(self.seen) * self.kernels
 
     @property
-    def update_gates(self) -> int:
-        return sum(self.widths[1:])
+    def perception_slots(self) -> int:  # type: ignore[override]
+        return sum(self.seen) * self.pairs
 
     @property
-    def gates(self) -> int:
-        return self.perception_gates + self.update_gates
-
-    @property
-    def slots(self) -> int:
-        """Sums of one workgroup: a gate of every perception network, a gate of the update network."""
-        return sum(self.seen) * self.pairs + self.update_gates
-
-    @property
-    def lanes(self) -> int:
-        """Cells that a workgroup should compute together: more share loads and barriers, fewer keep all cores at work."""
-        return 4 if self.cells >= 384 else 2 if self.cells >= 192 else 1
-
-    @property
-    def workgroups(self) -> int:
-        """Of the backward kernel."""
-        return min(-(-self.cells // self.lanes), MOST_WORKGROUPS)
-
-    @property
-    def patches_size(self) -> int:
-        """Gradients of all patches, padded to vec4s."""
+    def inputs_size(self) -> int:
+        """Of all patches."""
         return -(-self.cells * PATCH * self.channels // 4) * 4
 
     def cell_of(self, other: type[CellCall], *more: Any) -> Any:
@@ -118,17 +153,23 @@ def most_readers(layers: Sequence[Pair]) -> tuple[int, ...]:
     return tuple(int(np.bincount(np.concatenate(pair)).max()) for pair in layers)
 
 
-def inverse_wires(layers: Sequence[Pair], widths: Sequence[int]) -> np.ndarray:
-    """The inverse index: of each layer, for every input its readers, two to a word, int32 (words, n_in) flattened.
+def readers_of(n_in: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """For every input its readers, one below the other, (most, n_in): g for input a of gate g, n_out + g for input b;
+    2 n_out stands for none."""
+    read = np.concatenate([a, b])
+    order = np.argsort(read, kind="stable")
+    place = np.arange(len(read)) - np.searchsorted(read[order], read[order])  # among the readers of one input
+    table = np.full((int(np.bincount(read).max()), n_in), len(read), np.uint32)
+    table[place, read[order]] = order
+    return table
 
-    A reader is g for input a of gate g, n_out + g for input b; 2 n_out stands for none.
-    """
+
+def inverse_wires(layers: Sequence[Pair], widths: Sequence[int]) -> np.ndarray:
+    """The inverse index of all layers: `readers_of`, two to a word, int32 (words, n_in) flattened."""
     parts: list[np.ndarray] = []
-    for (a, b), n_in, n_out, most in zip(layers, widths[:-1], widths[1:], most_readers(layers), strict=True):
-        read = np.concatenate([a, b])
-        order = np.argsort(read, kind="stable")
-        place = np.arange(len(read)) - np.searchsorted(read[order], read[order])  # among the readers of one input
-        table = np.full((most + most % 2, n_in), 2 * n_out, np.uint32)
-        table[place, read[order]] = order
+    for pair, n_in in zip(layers, widths[:-1], strict=True):
+        table = readers_of(n_in, *pair)
+        if len(table) % 2:
+            table = np.concatenate([table, np.full((1, n_in), 2 * len(pair[0]), np.uint32)])
         parts.append(table[0::2] | table[1::2] << 16)
     return np.concatenate([p.reshape(-1) for p in parts]).view(np.int32)

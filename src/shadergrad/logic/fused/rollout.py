@@ -172,7 +172,7 @@ class RolloutGradient(CellCall):
     def _coefficients(self, r: Rewriter, packed: Node) -> Node:
         """The sums of all workgroups, and of all channels for the perception, in the order of the gates."""
         groups = self.workgroups
-        flat = r.make(Slice((self.patches_size,), (groups * self.slots * 4,), (1,)), packed)
+        flat = r.make(Slice((self.inputs_size,), (groups * self.slots * 4,), (1,)), packed)
         sums = r.make(Reshape((groups, self.slots, 4)), flat)
         seen = sum(self.seen) * self.pairs
 

@@ -1,0 +1,223 @@
+"""Layers of gates in one kernel: what the kernels of automata and of networks share.
+
+A workgroup computes one, two or four samples (cells of an automaton), the components of vectors. The values of two layers
+are in workgroup memory; a thread evaluates the gates of its column in every layer. The gradient keeps the inputs of every
+gate in registers, walks the layers back, and adds to the sums that the gradient of the coefficients needs: of g, g a, g b
+and g a b for every gate, a set a workgroup. The gradient of a wire is gathered from the gates that read it, by an index
+built once on the host, so nothing races. What a barrier would make wait is fetched before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...plan import Target
+from .cell import PATCH, LayersCall
+
+MOST_THREADS = 256
+FEWEST_THREADS = 64
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things are in a workgroup's memory, in values of `lanes` floats.
+
+    The patches begin at 0, one layer at `first`, another, or what the backward pass gathers from, at `second`; what a cell
+    hands on unchanged at `stays`. chunk: perception networks whose gradients are gathered together.
+    """
+
+    threads: int
+    lanes: int
+    chunk: int
+    first: int
+    second: int
+    stays: int
+    size: int
+
+
+def layout(channels: int, pairs: int, widths: Sequence[int], lanes: int, target: Target) -> Layout | None:
+    """The best layout for the target's memory with at most that many lanes; None where not even one fits."""
+    most = min(MOST_THREADS, target.max_workgroup_invocations, 1 << (max(widths[1:]) - 1).bit_length())
+    threads = max(FEWEST_THREADS, most)
+    first = PATCH * channels
+    second = first + max(widths)
+    while lanes:
+        chunk = min(threads, 1 << (pairs - 1).bit_length())
+        while True:
+            stays = second + max(max(widths), 2 * max(widths[1:]) + 1, PATCH * chunk)
+            size = stays + channels
+            if 4 * lanes * size <= target.max_workgroup_storage:
+                return Layout(threads, lanes, chunk, first, second, stays, size)
+            if chunk <= 32:
+                break
+            chunk //= 2
+        lanes //= 2
+    return None
+
+
+class Writer:
+    """Writes the parts that all kernels have."""
+
+    def __init__(self, call: LayersCall, target: Target) -> None:
+        found = layout(*call.perceived, call.widths, call.lanes, target)
+        assert found is not None, "automata.py asks `fits` first"
+        self.call, self.at = call, found
+        self.lines: list[str] = []
+        self.type = {1: "f32", 2: "vec2<f32>", 4: "vec4<f32>"}[found.lanes]
+        self.zero = f"{self.type}()"
+        self.groups = -(-call.cells // found.lanes)  # of cells that are computed together
+
+    def add(self, text: str) -> None:
+        self.lines += text.strip("\n").split("\n")
+
+    def lane(self, v: str) -> str:
+        """One component of a value in workgroup memory."""
+        return "" if self.at.lanes == 1 else f"[{v}]"
+
+    def for_each(self, count: int, body: str) -> None:
+        """body for i below count and v, the lane, and `own`, the cell; the lanes of one i stand together."""
+        lanes = self.at.lanes
+        split = f"let i = j / {lanes};\n  let v = j % {lanes};" if lanes > 1 else "let i = j;"
+        own = f"let own = group * {lanes} + v;" if lanes > 1 else "let own = group;"
+        lines = "\n  ".join(body.strip("\n").split("\n"))
+        self.add(f"for (var j = t; j < {count * lanes}; j += {self.at.threads}) {{\n  {split}\n  {own}\n  {lines}\n}}")
+
+    def exists(self) -> str:
+        """Whether the lane has a cell: the last group may be short."""
+        return f"own < {self.call.cells}" if self.call.cells % self.at.lanes else "true"
+
+    @property
+    def preamble(self) -> str:
+        return f"""var<workgroup> pool: array<{self.type}, {self.at.size}>;
+fn gate(c: vec4<f32>, a: {self.type}, b: {self.type}) -> {self.type} {{ return c.x + c.y * a + (c.z + c.w * a) * b; }}
+"""
+
+    # -- the layers
+
+    def parts(self, layer: int) -> range:
+        """A thread has a gate in each part of a layer."""
+        return range(-(-self.call.widths[layer + 1] // self.at.threads))
+
+    def first_gate(self, layer: int) -> int:
+        return sum(self.call.widths[1 : layer + 1])
+
+    def column(self, part: int, count: int) -> str:
+        """The element of this thread in a part of `count`; the last one again where there are fewer."""
+        own = f"t + {part * self.at.threads}" if part else "t"
+        return own if (part + 1) * self.at.threads <= count else f"min({own}, {count - 1})"
+
+    def guarded(self, part: int, count: int, statement: str) -> None:
+        """The statement in those threads that have an element of their own in the part."""
+        if (part + 1) * self.at.threads <= count:
+            self.add(statement)
+        else:
+            self.add(f"if (t < {count - part * self.at.threads}) {{ {statement} }}")
+
+    def fetch(self, layer: int) -> None:
+        """Wires and coefficients of a layer, before the barrier that its values wait for."""
+        start = self.first_gate(layer)
+        for i in self.parts(layer):
+            name = f"{layer}_{i}"
+            self.add(f"let g{name} = {self.column(i, self.call.widths[layer + 1])};")
+            self.add(f"let w{name} = wires[{start} + g{name}];")
+            self.add(f"let q{name} = coefficients[{self.call.perception_gates + start} + g{name}];")
+
+    def layers(self, values_of_last: bool = True) -> int:
+        """All layers; returns where the values of the last layer are. Inputs of gates stay in a<layer>_<part>
+        and b<layer>_<part>."""
+        source, goal = self.at.first, self.at.second
+        count = len(self.call.widths) - 1
+        self.fetch(0)
+        self.add("workgroupBarrier();")
+        for layer in range(count):
+            for i in self.parts(layer):
+                name = f"{layer}_{i}"
+                self.add(f"let a{name} = pool[{source} + (w{name} & 0xffff)];")
+                self.add(f"let b{name} = pool[{source} + ((w{name} >> 16u) & 0xffff)];")
+                if values_of_last or layer < count - 1:
+                    value = f"pool[{goal} + g{name}] = gate(q{name}, a{name}, b{name});"
+                    self.guarded(i, self.call.widths[layer + 1], value)
+            if layer < count - 1:
+                self.fetch(layer + 1)
+            self.add("workgroupBarrier();")
+            source, goal = goal, source
+        return source
+
+
+class GradientWriter(Writer):
+    """Writes what the gradient kernels have beyond the others.
+
+    last: whether the gradient given is that of the result; else it is what the kernel gave for the step after, which holds
+    the sums so far.
+    """
+
+    def __init__(self, call: LayersCall, target: Target, last: bool) -> None:
+        super().__init__(call, target)
+        self.last = last
+        self.loops = call.workgroups < self.groups
+        self.sums = call.inputs_size // 4  # where the sums of all workgroups begin, in vec4s
+
+    @property
+    def preamble(self) -> str:
+        type_ = self.type
+        total = {1: "x", 2: "x.x + x.y", 4: "dot(x, vec4<f32>(1.0))"}[self.at.lanes]
+        fetch = f"return {'vec4<f32>()' if self.last else 'gradient[at]'};"
+        if self.loops:  # a workgroup's later cells add to what it has written
+            fetch = "if (again) { return result[at]; }\n  " + fetch
+        return (
+            super().preamble
+            + f"""fn total(x: {type_}) -> f32 {{ return {total}; }}
+fn sums_of(g: {type_}, a: {type_}, b: {type_}) -> vec4<f32> {{
+  let ga = g * a;
+  return vec4<f32>(total(g), total(ga), total(g * b), total(ga * b));
+}}
+fn sums_before(at: i32, again: bool) -> vec4<f32> {{
+  {fetch}
+}}
+"""
+        )
+
+    def fetch_back(self, layer: int, starts: Sequence[int]) -> None:
+        """Coefficients, sums so far and readers of a layer, before the barrier that its gradients wait for."""
+        call = self.call
+        n_in = call.widths[layer]
+        before = self.first_gate(layer)
+        slot = self.sums + call.perception_slots + before
+        for i in self.parts(layer):
+            name = f"{layer}_{i}"
+            self.add(f"let c{name} = coefficients[{call.perception_gates + before} + g{name}];")
+            self.add(f"let s{name} = sums_before({slot} + wg * {call.slots} + g{name}, group != wg);")
+        for i in range(-(-n_in // self.at.threads)):
+            for word in range(-(-call.readers[layer] // 2)):
+                self.add(f"let r{layer}_{i}_{word} = readers[{starts[layer] + word * n_in} + {self.column(i, n_in)}];")
+
+    def layers_back(self) -> None:
+        """The layers backwards: from the gradient of its outputs to that of its inputs, both at `first`."""
+        call, at = self.call, self.at
+        words = [-(-most // 2) * n_in for most, n_in in zip(call.readers, call.widths, strict=False)]
+        starts = [sum(words[:layer]) for layer in range(len(words))]
+        for layer in reversed(range(len(call.widths) - 1)):
+            n_in, n_out = call.widths[layer], call.widths[layer + 1]
+            self.fetch_back(layer, starts)
+            self.add("workgroupBarrier();")
+            slot = self.sums + call.perception_slots + self.first_gate(layer)
+            for i in self.parts(layer):
+                name = f"{layer}_{i}"
+                self.add(f"let d{name} = pool[{at.first} + g{name}];")
+                self.guarded(
+                    i,
+                    n_out,
+                    f"pool[{at.second} + g{name}] = d{name} * (c{name}.y + c{name}.w * b{name}); "
+                    f"pool[{at.second + n_out} + g{name}] = d{name} * (c{name}.z + c{name}.w * a{name}); "
+                    f"result[{slot} + wg * {call.slots} + g{name}] = s{name} + sums_of(d{name}, a{name}, b{name});",
+                )
+            self.add(f"if (t == 0) {{ pool[{at.second + 2 * n_out}] = {self.zero}; }}\nworkgroupBarrier();")
+            for i in range(-(-n_in // at.threads)):
+                terms = []
+                for word in range(-(-call.readers[layer] // 2)):
+                    r = f"r{layer}_{i}_{word}"
+                    terms += [f"pool[{at.second} + ({r} & 0xffff)]", f"pool[{at.second} + (({r} >> 16u) & 0xffff)]"]
+                own = f"t + {i * at.threads}"
+                self.guarded(i, n_in, f"pool[{at.first} + {own}] = {' + '.join(terms[: call.readers[layer]])};")
+        self.add("workgroupBarrier();")

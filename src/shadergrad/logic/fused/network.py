@@ -1,0 +1,170 @@
+"""A network of gate layers as a primitive: all layers in one kernel forward, and one kernel and a sum backward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...dtypes import DType
+from ...errors import AutogradError
+from ...graph import node as nodes
+from ...plan import PORTABLE, Target
+from ...primitives.base import Shape
+from ...primitives.call import CallKernel
+from ...primitives.reduce import ReduceSum
+from ...primitives.views import Reshape, Slice
+from .cell import LayersCall, unpack_wires
+from .layers import GradientWriter, Writer, layout
+from .reference import gate_gradients, gate_values, gathered
+
+if TYPE_CHECKING:
+    from ...graph.node import Node
+
+
+def fits(widths: tuple[int, ...]) -> bool:
+    """Whether the values of a sample fit into the workgroup memory that every device has."""
+    return layout(0, 0, widths, 1, PORTABLE) is not None and 2 * max(widths) < 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkCall(LayersCall):
+    """The base of a network's calls. samples: rows of the batch."""
+
+    samples: int
+    widths: tuple[int, ...]
+    readers: tuple[int, ...]
+
+    @property
+    def cells(self) -> int:
+        return self.samples
+
+    @property
+    def inputs_size(self) -> int:
+        return -(-self.samples * self.widths[0] // 4) * 4
+
+    def network_of(self, other: type[NetworkCall], *more: Any) -> Any:
+        """Another call of the same network."""
+        return other(*(getattr(self, f.name) for f in fields(NetworkCall)), *more)
+
+    def read_inputs(self, w: Writer) -> None:
+        """x of the group's samples, at the place of the first layer's inputs."""
+        n = self.widths[0]
+        place = f"pool[{w.at.first} + i]{w.lane('v')}"
+        w.for_each(n, f"{place} = 0.0;\nif ({w.exists()}) {{ {place} = x[own * {n} + i]; }}")
+
+    def forward(self, x: np.ndarray, coefficients: np.ndarray, wires: np.ndarray, kept: list[Any]) -> np.ndarray:
+        """The outputs (samples, n_out) in NumPy; `kept` gets the wires, coefficients (4, gates, 1) and inputs of each layer."""
+        values, at = np.ascontiguousarray(x.T), 0
+        for (wa, wb), n in zip(unpack_wires(wires, self.widths), self.widths[1:], strict=True):
+            c = np.ascontiguousarray(coefficients[at : at + n].T[..., None])
+            a, b = values[wa], values[wb]
+            kept.append((wa, wb, c, a, b))
+            values, at = gate_values(c, a, b), at + n
+        return np.ascontiguousarray(values.T)
+
+
+@dataclass(frozen=True, eq=False)
+class Network(NetworkCall):
+    """x (samples, n_in) through all layers: (samples, n_out).
+
+    Inputs: x; coefficients (gates, 4); wires and readers (see cell.pack_wires, cell.inverse_wires).
+    """
+
+    kind = "call"
+    arguments = ("x", "coefficients", "wires", "readers")
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return (self.samples, self.widths[-1]), inputs[0].dtype
+
+    def numpy(self, x, coefficients, wires, readers):
+        return self.forward(x, coefficients, wires, []).astype(x.dtype, copy=False)
+
+    def vjp(self, g, node):
+        x, coefficients, *rest = node.inputs
+        of_x, of_coefficients = (
+            nodes.make(self.network_of(NetworkGradient, of_input), *node.inputs, g) if wanted else None
+            for of_input, wanted in ((True, x.requires_grad), (False, coefficients.requires_grad))
+        )
+        return (of_x, of_coefficients, *(None for _ in rest))
+
+    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+        w = Writer(self, target)
+        w.add("let t = i32(lid);\nlet group = wg;")
+        self.read_inputs(w)
+        last = w.layers()
+        n = self.widths[-1]
+        w.for_each(n, f"if ({w.exists()}) {{ result[own * {n} + i] = pool[{last} + i]{w.lane('v')}; }}")
+        body, flops = "\n".join(w.lines), 6 * self.samples * self.gates
+        return CallKernel(body, w.at.threads, w.groups, w.preamble, frozenset({"coefficients"}), flops=flops)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkGradient(NetworkCall):
+    """The gradient of Network of its x, or of its coefficients. Inputs: those of the network, the gradient of its result."""
+
+    kind = "call"
+    arguments = ("x", "coefficients", "wires", "readers", "gradient")
+    of_input: bool
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return ((self.samples, self.widths[0]) if self.of_input else (self.gates, 4)), inputs[0].dtype
+
+    def numpy(self, x, coefficients, wires, readers, gradient):
+        kept: list[Any] = []
+        self.forward(x, coefficients, wires, kept)
+        g, sums = np.ascontiguousarray(gradient.T), []
+        for (wa, wb, c, a, b), n_in in reversed(list(zip(kept, self.widths[:-1], strict=True))):
+            da, db, of_layer = gate_gradients(g, c, a, b, (1,))
+            sums.append(of_layer.T)
+            g = gathered(da, db, wa, wb, n_in)
+        return np.ascontiguousarray(g.T) if self.of_input else np.concatenate(sums[::-1])
+
+    def vjp(self, g, node):
+        raise AutogradError("[LogicNetwork] second derivatives need the layers one by one: fused=False.")
+
+    def expand(self, r, *inputs):
+        packed = r.make(self.network_of(PackedGradient), *inputs)
+        if self.of_input:
+            flat = r.make(Slice((0,), (self.samples * self.widths[0],), (1,)), packed)
+            return r.make(Reshape((self.samples, self.widths[0])), flat)
+        count = self.workgroups * self.slots * 4
+        sums = r.make(Slice((self.inputs_size,), (count,), (1,)), packed)
+        sums = r.make(ReduceSum((0,)), r.make(Reshape((self.workgroups, self.slots, 4)), sums))
+        return r.make(Reshape((self.slots, 4)), sums)
+
+
+@dataclass(frozen=True, eq=False)
+class PackedGradient(NetworkCall):
+    """Both gradients, on a GPU: of x (samples, n_in), padded to a multiple of 4, then every workgroup's sums (gates, 4)."""
+
+    kind = "call"
+    differentiable = False
+    arguments = ("x", "coefficients", "wires", "readers", "gradient")
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return (self.inputs_size + self.workgroups * self.slots * 4,), inputs[0].dtype
+
+    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+        w = GradientWriter(self, target, last=True)
+        n_in, n_out = self.widths[0], self.widths[-1]
+        w.add("let t = i32(lid);")
+        w.add(f"for (var group = wg; group < {w.groups}; group += {self.workgroups}) {{")
+        self.read_inputs(w)
+        w.layers(values_of_last=False)
+        place = f"pool[{w.at.first} + i]{w.lane('v')}"
+        w.for_each(n_out, f"{place} = 0.0;\nif ({w.exists()}) {{ {place} = gradient[own * {n_out} + i]; }}")
+        w.layers_back()
+        w.for_each(
+            n_in,
+            f"""
+if ({w.exists()}) {{
+  let at = own * {n_in} + i;
+  result[at / 4][at % 4] = {place};
+}}""",
+        )
+        w.add("workgroupBarrier();\n}")
+        body, flops = "\n".join(w.lines), 20 * self.samples * self.gates
+        vectors = frozenset({"coefficients", "result"})
+        return CallKernel(body, w.at.threads, self.workgroups, w.preamble, vectors, flops=flops)
