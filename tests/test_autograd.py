@@ -11,7 +11,7 @@ import torch
 
 import shadergrad as sg
 from helpers import Counted, assert_close, assert_compiles_nothing
-from shadergrad import execute
+from shadergrad import execute, nn
 
 
 def leaf(values: Any, device: str) -> sg.Tensor:
@@ -569,3 +569,20 @@ def test_a_very_long_recording_is_computed_along_the_way(device: str) -> None:
     for _ in range(21_000):
         x = x + 1
     assert x.tolist() == [21_000] * 2
+
+
+def test_reading_gradients_one_by_one_is_one_plan(device: str) -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).to(device)
+    x = sg.ones(5, 3, device=device)
+    sg.sync()
+    model(x).sum().backward()
+    before = execute.programs.compiled
+    gradients = [p.grad.numpy() for p in model.parameters() if p.grad is not None]
+    assert execute.programs.compiled <= before + 1
+    assert len(gradients) == 4
+    first, second = sg.autograd.grad([model(x).square().sum()], [model[0].weight, model[2].weight])
+    before = execute.programs.compiled
+    assert first is not None
+    assert second is not None
+    assert (first.numpy().shape, second.numpy().shape) == ((4, 3), (2, 4))
+    assert execute.programs.compiled <= before + 1

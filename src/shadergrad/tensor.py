@@ -7,6 +7,7 @@ Differences from PyTorch are in docs/differences.md.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -96,11 +97,12 @@ class Tensor(MathMethods, ComposedMethods, OrderMethods, ShapeMethods, MoveMetho
     arrays keep their dtype, but int64 becomes int32 (see docs/differences.md).
     """
 
-    __slots__ = ("__weakref__", "_grad", "_node", "_serial")
+    __slots__ = ("__weakref__", "_grad", "_node", "_serial", "_siblings")
     __hash__ = object.__hash__  # type: ignore[assignment]  # == is elementwise; a tensor is itself
 
     _node: Node
     _grad: Tensor | None
+    _siblings: list[weakref.ref[Tensor]] | None  # what came from the same backward pass
 
     def __init__(self, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> None:
         if isinstance(data, Tensor):
@@ -119,6 +121,7 @@ class Tensor(MathMethods, ComposedMethods, OrderMethods, ShapeMethods, MoveMetho
         _serial += 1
         self._serial = _serial
         self._grad = None
+        self._siblings = None
         self._hold(node, share=True)
 
     def _hold(self, node: Node, *, share: bool = False) -> None:
@@ -232,6 +235,9 @@ class Tensor(MathMethods, ComposedMethods, OrderMethods, ShapeMethods, MoveMetho
         if current.trace is not None:
             current.trace.on_read(what)
         try:
+            if self._siblings is not None and self._node.storage is None:
+                alive = [t._node for r in self._siblings if (t := r()) is not None and t.device == self.device]
+                execute.realize(alive)
             return execute.download(self._node)
         except Exception:
             _forget(self._node)
@@ -652,6 +658,17 @@ def backward(
                 owner = node.owner()
             if owner is not None:
                 _accumulate(owner, Tensor._of(grad))
+                owners[id(node)] = owner
+    together([t._grad for t in owners.values()])
+
+
+def together(tensors: Iterable[Tensor | None]) -> None:
+    """Tensors that came from one backward pass: reading one computes all that are alive, in one plan, rather than the
+    whole pass again for each."""
+    group = [t for t in tensors if t is not None]
+    references = [weakref.ref(t) for t in group]
+    for t in group:
+        t._siblings = references
 
 
 def _accumulate(owner: Tensor, grad: Tensor) -> None:

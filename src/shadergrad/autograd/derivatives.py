@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import AutogradError
 from ..graph import autodiff
 from ..graph import node as nodes
-from ..tensor import Tensor, _cotangent
+from ..tensor import Tensor, _cotangent, together
 
 
 class GradArgumentError(AutogradError, ValueError):
@@ -63,4 +63,5 @@ def grad(
                 f"The differentiated Tensor at index {k} appears to not have been used in the graph. Set allow_unused=True if "
                 "this is the desired behavior."
             )
+    together(result)
     return tuple(result)
