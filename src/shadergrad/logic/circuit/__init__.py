@@ -1,8 +1,9 @@
 """Circuits of two-input gates: what a trained logic network becomes. Simplify, compare, run, export.
 
-Nothing here needs tensors: circuits are NumPy arrays, boards are packed 64 cells a word.
+Circuits are NumPy arrays, boards are packed 64 cells a word; only a board on a device (gpu.py) is a tensor.
 circuit.py: gates and wires. cell.py: a circuit as the rule of a cellular automaton. simplify.py, equivalence.py.
-runner.py, native.py: boards, stepped by NumPy and by compiled C. files.py: JSON. export_*.py: C, Verilog, WGSL, DOT.
+runner.py, native.py, gpu.py: boards, stepped by NumPy, by compiled C, and on a device. files.py: JSON. export_*.py: C,
+Verilog, WGSL, DOT.
 """
 
 from .cell import CellCircuit
@@ -15,6 +16,7 @@ from .export_dot import to_dot
 from .export_verilog import cell_to_verilog, to_verilog
 from .export_wgsl import cell_to_wgsl, to_wgsl
 from .files import from_json, load, save, to_json
+from .gpu import DeviceBoard
 from .native import NativeBoard
 from .runner import Board, BoardRunner
 from .simplify import simplify

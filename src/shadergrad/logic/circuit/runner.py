@@ -67,7 +67,11 @@ class Board:
             if bits.shape != self.shape:
                 raise CircuitError(f"[step] fire has shape {bits.shape}, the board is {self.shape}.")
             mask = pack_last(bits)
-        self._advance(mask)
+        self.step_packed(mask)
+
+    def step_packed(self, fire: np.ndarray | None = None) -> None:
+        """One step; `fire` as packed words (H, words)."""
+        self._advance(fire)
         self.words, self._next = self._next, self.words
 
     def _advance(self, fire: np.ndarray | None) -> None:

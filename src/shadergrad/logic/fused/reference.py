@@ -1,7 +1,7 @@
 """The cell of a logic automaton in NumPy. The cpu device runs it; the shaders are checked against it.
 
-Gates stand along the first axis, cells along the last. Cells are computed in blocks, whose layers stay in a core's cache,
-and each thread takes blocks, as NumPy lets others run while it computes. Blocks do not depend on how many threads there
+Gates stand along the first axis, cells along the last. Cells are computed in blocks, whose layers stay in the caches, and
+each thread takes blocks, as NumPy lets others run while it computes. Blocks do not depend on how many threads there
 are, and what they add up is added in their order, so neither do the results.
 """
 
@@ -19,8 +19,7 @@ import numpy as np
 
 from .cell import CENTRE, PATCH, CellCall, unpack_wires
 
-BLOCK = 256  # cells
-FEWEST_CELLS = 64  # of a block, where there could be two
+BLOCK = 1024  # cells, roughly; with fewer, threads wait for each other's Python more than they save
 
 
 def gate_values(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -174,7 +173,7 @@ class NumpyCell:
     def blocks(self) -> list[slice]:
         """Ranges of cells, of nearly one size."""
         cells = self.call.cells
-        count = max(-(-cells // BLOCK), 2 if cells >= 2 * FEWEST_CELLS else 1)
+        count = max(1, round(cells / BLOCK))
         edges = [k * cells // count for k in range(count + 1)]
         return [slice(*pair) for pair in itertools.pairwise(edges)]
 
