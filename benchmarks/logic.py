@@ -17,7 +17,6 @@ same wires, logits, batch and masks. Its first soft loss must be ours but for ro
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import statistics
 import time
@@ -180,10 +179,8 @@ def plan_line(plan: Any, seconds: float, bandwidth: float) -> str:
     return f"  {len(kernels)} dispatches, {format_bytes(moved)} a step, {moved / seconds:.2e} bytes/s ({share}), {flops / seconds:.2e} flop/s"
 
 
-bandwidth_of = functools.cache(copy_bandwidth)
-
-
-def measure(settings: Experiment, device: str, against: str, steps: int, rounds: int) -> None:
+def measure(settings: Experiment, device: str, against: str, steps: int, rounds: int) -> tuple[Any, float]:
+    """Prints what was measured; gives the plan and the seconds a step."""
     training = Training(settings, device=device)
     batch = (*training.batch(), training.masks())
     runners = [jax_peer(training, batch)] if against else []  # it copies the first logits
@@ -203,8 +200,7 @@ def measure(settings: Experiment, device: str, against: str, steps: int, rounds:
     peaks = [(who, runner.peak()) for who, runner in zip(("ours", "jax's"), runners, strict=False)]
     texts = [f"{format_bytes(peak)} {who}" for who, peak in peaks if peak]
     print("  peak device memory: " + (", ".join(texts) or "not counted on the cpu"))
-    if device != "cpu":  # at last, for a copy takes memory too
-        print(plan_line(runners[0].compiled.plan, times[0], bandwidth_of(device)))
+    return runners[0].compiled.plan, times[0]
 
 
 def main(
@@ -221,9 +217,14 @@ def main(
         raise typer.BadParameter(f"there are {', '.join(EXPERIMENTS)}; --against jax or nothing")
     if against and importlib.util.find_spec("jax") is None:
         raise typer.BadParameter("JAX is not installed: pip install jax")
+    measured = {}
     for name in chosen:
         settings = EXPERIMENTS[name]
-        measure(replace(settings, batch=batch_size or settings.batch), device, against, steps, rounds)
+        measured[name] = measure(replace(settings, batch=batch_size or settings.batch), device, against, steps, rounds)
+    if device != "cpu":  # at last, for a copy takes memory, and would count among the peaks
+        bandwidth = copy_bandwidth(device)
+        for name, (plan, seconds) in measured.items():
+            print(f"{name:18} {plan_line(plan, seconds, bandwidth)}")
 
 
 if __name__ == "__main__":

@@ -29,8 +29,9 @@ def test_the_sixteen_operations_are_the_gates() -> None:
 
 
 def test_training_is_measured(device: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "bandwidth_of", lambda device: 1e9)
-    logic.measure(SMALL, device, "", steps=1, rounds=1)
+    monkeypatch.setattr(logic, "copy_bandwidth", lambda device: 1e9)
+    monkeypatch.setitem(logic.EXPERIMENTS, "small", SMALL)
+    logic.main(["small"], device, steps=1, rounds=1)
     printed = capsys.readouterr().out
     for words in ("first soft loss", "ms/step", "peak device memory:"):
         assert words in printed
