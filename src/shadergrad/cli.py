@@ -29,6 +29,8 @@ app = typer.Typer(
 )
 train_app = typer.Typer(help="Train a network from data to checkpoint.", no_args_is_help=True)
 app.add_typer(train_app, name="train")
+logic_app = typer.Typer(help="Networks and automata of logic gates.", no_args_is_help=True)
+app.add_typer(logic_app, name="logic")
 
 Device = Annotated[
     str, typer.Option(help="webgpu, cpu, webgpu:N for the N-th adapter, or auto: a GPU if there is one.")
@@ -39,7 +41,9 @@ LearningRate = Annotated[float, typer.Option(help="The optimizer's learning rate
 Seed = Annotated[int, typer.Option(help="Decides the first weights and the order of samples.")]
 Out = Annotated[Path, typer.Option(help="The folder for checkpoint, metrics.jsonl and pictures.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")]
-
+Steps = Annotated[int, typer.Option(help="Optimizer steps.")]
+Starts = Annotated[int, typer.Option(help="Start states a step.")]
+LogicSeed = Annotated[int, typer.Option(help="Decides wires, start states and which cells change.")]
 
 Data = Annotated[
     Path | None, typer.Option(help="The folder with the data set's folder.", show_default="SHADERGRAD_DATA_DIR")
@@ -149,6 +153,84 @@ def char_lm(
 ) -> None:
     """The next character of a text: embeddings and an MLP over 16 characters. Writes a few lines of its own."""
     _train("char-lm", (epochs, batch_size, lr, out, seed, device, resume), text=text)
+
+
+@train_app.command("digits-logic")
+def digits_logic(
+    device: Device = "auto",
+    epochs: Epochs = 40,
+    batch_size: BatchSize = 96,
+    lr: LearningRate = 2e-2,
+    seed: Seed = 0,
+    out: Out = Path("runs/digits-logic"),
+    resume: Resume = False,
+) -> None:
+    """The digits by logic gates alone: thresholds, three layers of 2,000 gates, counting. Adam."""
+    _train("digits-logic", (epochs, batch_size, lr, out, seed, device, resume))
+
+
+# name: (what is trained, steps, batch), the article's settings; its seed is 23
+AUTOMATA = {
+    "life": ("Game of Life, learned by gates from its 512 neighbourhoods.", 3000, 20),
+    "checkerboard": ("An automaton of gates that makes a checkerboard of noise.", 500, 2),
+    "checkerboard-async": ("The same where each cell changes with probability 0.6 a step.", 800, 1),
+    "lizard": ("An automaton of gates that grows a lizard from one cell.", 3500, 1),
+    "letter-g": ("An automaton of gates that draws a letter in four colours.", 3000, 1),
+}
+AUTOMATA_SEED = 23
+
+
+def _add_automaton(name: str, help_text: str, default_steps: int, default_batch: int) -> None:
+    @train_app.command(name, help=f"{help_text} Then hardened to a circuit, and evaluated.")
+    def _(
+        device: Device = "auto",
+        steps: Steps = default_steps,
+        batch_size: Starts = default_batch,
+        seed: LogicSeed = AUTOMATA_SEED,
+        out: Out = Path(f"runs/{name}"),
+        resume: Resume = False,
+    ) -> None:
+        from .recipes.logic_experiment import run as run_experiment
+        from .recipes.logic_loop import StepSettings
+
+        if not run_experiment(StepSettings(name, steps, batch_size, seed, out, device, resume), Console()):
+            raise typer.Exit(INTERRUPTED)
+
+
+for _name, _settings in AUTOMATA.items():
+    _add_automaton(_name, *_settings)
+
+
+@logic_app.command()
+def study(
+    experiment: Annotated[str, typer.Argument(help=f"One of {', '.join(AUTOMATA)}.")],
+    seeds: Annotated[int, typer.Option(help="How many seeds.")] = 20,
+    first_seed: Annotated[int, typer.Option(help="The first of them; the others follow.")] = AUTOMATA_SEED,
+    device: Device = "auto",
+    steps: Annotated[int | None, typer.Option(help="Optimizer steps of each.", show_default="the experiment's")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Start states a step.", show_default="the experiment's")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder to write.", show_default="runs/study-EXPERIMENT")] = None,
+) -> None:
+    """How often and when training converges, seed by seed. Run again, it goes on where it was stopped."""
+    from .recipes.logic_study import StudySettings
+    from .recipes.logic_study import study as run_study
+
+    if experiment not in AUTOMATA:
+        raise typer.BadParameter(f"there is no experiment {experiment!r}; choose of {', '.join(AUTOMATA)}.")
+    _, default_steps, default_batch = AUTOMATA[experiment]
+    settings = StudySettings(
+        experiment,
+        seeds,
+        first_seed,
+        default_steps if steps is None else steps,
+        default_batch if batch_size is None else batch_size,
+        Path(f"runs/study-{experiment}") if out is None else out,
+        device,
+    )
+    if not run_study(settings, Console()):
+        raise typer.Exit(INTERRUPTED)
 
 
 def _train(name: str, choices: tuple[int, int, float, Path, int, str, bool], **own: Any) -> None:

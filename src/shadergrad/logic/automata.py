@@ -206,7 +206,7 @@ class LogicCA(Module):
         """Make what the fused kernels need of the wires."""
         if not self.fused:
             return
-        pairs = [(a, b) for a, b in (layer.wires.numpy() for layer in self.update.layers)]
+        pairs = [layer.checked_wires() for layer in self.update.layers]
         device = self.update.layers[0].wires.device
         self._static = (
             tuple(tuple(map(tuple, layer.pair())) for layer in self.perception.layers),
@@ -232,15 +232,10 @@ class LogicCA(Module):
         """
         if self.fire_rate is None:
             raise ArgumentError("[LogicCA.masks] this automaton is synchronous: fire_rate is None.")
-        shape = (steps, height, width, 1)
         device = self.update.layers[0].logits.device
         if key is None:
-            return creation.rand(*shape, device=device) <= self.fire_rate
-        drawn, left = np.empty(shape, np.float32), key
-        for step in range(steps):
-            left, own = wiring.split(left)
-            drawn[step] = wiring.uniform(own, shape[1:])
-        return tensor(drawn <= np.float32(self.fire_rate), device=device)
+            return creation.rand(steps, height, width, 1, device=device) <= self.fire_rate
+        return tensor(draw_masks(key, steps, height, width, self.fire_rate), device=device)
 
     def step(self, state: Tensor, coefficients: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """The next state. mask (height, width, 1): which cells take it; drawn where the automaton is asynchronous."""
@@ -365,6 +360,17 @@ class LogicCA(Module):
 
     def extra_repr(self) -> str:
         return f"channels={self.channels}, border={self.border!r}, fire_rate={self.fire_rate}"
+
+
+def draw_masks(key: np.ndarray, steps: int, height: int, width: int, fire_rate: float) -> np.ndarray:
+    """LogicCA.masks as an array, bool (steps, height, width, 1), of a key (2,); of keys (..., 2) for each of them."""
+    left, own = np.asarray(key, np.uint32), []
+    for _ in range(steps):
+        pair = wiring.split(left)
+        left = pair[..., 0, :]
+        own.append(pair[..., 1, :])
+    keys = np.stack(own, -2) if own else np.empty((*left.shape[:-1], 0, 2), np.uint32)
+    return wiring.uniform(keys, (height, width, 1)) <= np.float32(fire_rate)
 
 
 def _check_perception(channels: int, kernels: int, sizes: Sequence[int]) -> None:

@@ -71,10 +71,14 @@ class GateLayer(Module):
 
     def prepare(self) -> None:
         """Make the index of who reads each input; call it after changing wires by hand."""
-        table = fused_cell.readers_of(self.n_in, *self.wires.numpy())
+        table = fused_cell.readers_of(self.n_in, *self.checked_wires())
         kept = table if len(table) <= MOST_READERS else None
         readers = None if kept is None else tensor(kept.astype(np.int32), device=self.wires.device)
         self.register_buffer("readers", readers, persistent=False)
+
+    def checked_wires(self) -> wiring_of.Wires:
+        """The pair (a, b) as arrays; raises IndexRangeError where it is out of range, for it may come from a file."""
+        return wiring_of.check(self.n_in, self.n_out, self.wires.numpy())
 
     @property
     def n_gates(self) -> int:
@@ -252,7 +256,7 @@ class LogicNetwork(Module):
         """Make what the fused kernels need of the wires; call it after changing wires by hand."""
         if not self.fused:
             return
-        pairs = [(a, b) for a, b in (layer.wires.numpy() for layer in self.layers)]
+        pairs = [layer.checked_wires() for layer in self.layers]
         device = self.layers[0].wires.device
         self._readers = fused_cell.most_readers(pairs)
         self.register_buffer("packed_wires", tensor(fused_cell.pack_wires(pairs), device=device), persistent=False)

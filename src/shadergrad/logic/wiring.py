@@ -24,7 +24,7 @@ Wires = tuple[np.ndarray, np.ndarray]
 CENTRE, NEIGHBOURS = 4, (0, 1, 2, 3, 5, 6, 7, 8)  # of a 3x3 patch, row by row
 
 
-# -- random numbers
+# -- random numbers: of one key (2,), or of each of several (..., 2), whose axes then come first
 
 
 def prng_key(seed: int) -> np.ndarray:
@@ -34,20 +34,22 @@ def prng_key(seed: int) -> np.ndarray:
 
 def bits(key: np.ndarray, count: int) -> np.ndarray:
     """`count` random uint32 words: the counters 0, 1, ... in two halves are the two inputs of threefry2x32."""
+    keys = np.asarray(key, np.uint32)
     counters = np.arange(count + count % 2, dtype=np.uint32)
     counters[count:] = 0
-    return np.concatenate(threefry2x32(key, *np.split(counters, 2)))[:count]
+    halves = threefry2x32(np.moveaxis(keys, -1, 0)[..., None], *np.split(counters, 2))
+    return np.concatenate(halves, -1)[..., :count]
 
 
 def split(key: np.ndarray, count: int = 2) -> np.ndarray:
     """`count` new keys (count, 2)."""
-    return bits(key, 2 * count).reshape(count, 2)
+    return _shaped(bits(key, 2 * count), (count, 2))
 
 
 def uniform(key: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """float32 on [0, 1): 23 bits as the mantissa of a number on [1, 2), less 1."""
     words = bits(key, math.prod(shape)) >> np.uint32(9) | np.uint32(0x3F800000)
-    return words.view(np.float32).reshape(shape) - np.float32(1)
+    return _shaped(words.view(np.float32), shape) - np.float32(1)
 
 
 def randint(key: np.ndarray, shape: Sequence[int], low: int, high: int) -> np.ndarray:
@@ -55,11 +57,16 @@ def randint(key: np.ndarray, shape: Sequence[int], low: int, high: int) -> np.nd
     if not low < high <= low + (1 << 31):
         raise ArgumentError(f"[randint] the range {low} to {high} is empty or too wide for int32.")
     span = high - low
-    above, below = (bits(k, math.prod(shape)).astype(np.uint64) for k in split(key))
+    keys = split(key)
+    above, below = (bits(keys[..., k, :], math.prod(shape)).astype(np.uint64) for k in (0, 1))
     factor = (1 << 16) % span  # 2**32 modulo the range, without its square leaving 32 bits, as JAX has it
     factor = (factor * factor & 0xFFFFFFFF) % span
     offset = ((above % span * factor & 0xFFFFFFFF) + below % span & 0xFFFFFFFF) % span
-    return (low + offset.astype(np.int64)).astype(np.int32).reshape(shape)
+    return _shaped((low + offset.astype(np.int64)).astype(np.int32), shape)
+
+
+def _shaped(drawn: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    return drawn.reshape(*drawn.shape[:-1], *shape)
 
 
 def permutation(key: np.ndarray, count: int) -> np.ndarray:

@@ -17,6 +17,11 @@ class _Speed(ProgressColumn):
         return Text(f"{task.speed:,.0f} samples/s" if task.speed else "")
 
 
+class _StepSpeed(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.1f} steps/s" if task.speed else "")
+
+
 class Bar:
     """`with Bar(...) as bar`: epochs, loss, samples a second and time left, while samples are trained."""
 
@@ -42,6 +47,33 @@ class Bar:
 
     def advance(self, samples: int, epoch: int, loss: float) -> None:
         self._progress.update(self._task, advance=samples, epoch=epoch, loss=f"{loss:.4f}")
+
+
+class StepBar:
+    """`with StepBar(...) as bar`: steps, soft and hard loss, steps a second and time left, while an automaton is trained."""
+
+    def __init__(self, console: Console, steps: int, done: int) -> None:
+        """done: how many of the steps an earlier run has trained."""
+        self._progress = Progress(
+            TextColumn("step {task.completed:.0f}/{task.total:.0f}"),
+            BarColumn(),
+            TextColumn("soft {task.fields[soft]} hard {task.fields[hard]}"),
+            _StepSpeed(),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+            console=console,
+        )
+        self._task = self._progress.add_task("", total=steps, completed=done, soft="-", hard="-")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def show(self, done: int, soft: float, hard: float) -> None:
+        self._progress.update(self._task, completed=done, soft=f"{soft:.3f}", hard=f"{hard:.0f}")
 
 
 class StopWish:

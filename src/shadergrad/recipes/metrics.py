@@ -1,18 +1,20 @@
-"""metrics.jsonl: a JSON object a line, an epoch each. In: rows. Out: the file, without rows of abandoned epochs."""
+"""metrics.jsonl: a JSON object a line, of an epoch or step each. In: rows. Out: the file, without abandoned rows."""
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 
 class Metrics:
-    """Rows of epochs up to `keep` stay, later ones (written after the checkpoint that a run resumes from) go."""
+    """Rows whose `counter` is at most `keep` stay, later ones (written after the checkpoint that a run resumes from) go."""
 
-    def __init__(self, path: Path, keep: int) -> None:
+    def __init__(self, path: Path, keep: int, counter: str = "epoch") -> None:
         self.path = path
         self._keep = keep
+        self._counter = counter
         self._begun = False
 
     def begin(self) -> None:
@@ -21,13 +23,15 @@ class Metrics:
             return
         self._begun = True
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        kept = [json.dumps(row) + "\n" for row in read_rows(self.path) if row["epoch"] <= self._keep]
+        kept = [
+            json.dumps(row) + "\n" for row in read_rows(self.path) if row.get(self._counter, math.inf) <= self._keep
+        ]
         self.path.write_text("".join(kept), encoding="utf-8")
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add(self, *rows: dict[str, Any]) -> None:
         self.begin()
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+            file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

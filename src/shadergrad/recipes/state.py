@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 import shadergrad as sg
+from shadergrad import nn
+from shadergrad.optim import Optimizer
 
-from ..checkpoint import TENSORS_FILE, load_checkpoint, pack, save_checkpoint, unpack
+from ..checkpoint import TENSORS_FILE, Arrays, load_checkpoint, pack, save_checkpoint, unpack
 from ..creation import default_generator
 from ..errors import CheckpointError
 from ..runtime.device import canonical_name
@@ -27,21 +29,37 @@ def save_run(recipe: str, settings: Settings, task: Task, position: Position, de
 
     Raises TrainingError, and leaves the checkpoint before as it was, when the model is no longer finite.
     """
-    model, model_structure = pack(task.model.state_dict(), "model")
-    optimizer, optimizer_structure = pack(task.optimizer.state_dict(), "optimizer")
-    generators = {name: generator.get_state() for name, generator in _generators(device).items()}
-    tensors = model | optimizer | generators
-    for name, array in tensors.items():
-        if not np.isfinite(array).all():
-            raise TrainingError(f"{name} is not finite after {position}. {remedy(settings)}")
+    tensors, structures = pack_training(task.model, task.optimizer)
+    tensors |= {name: generator.get_state() for name, generator in _generators(device).items()}
+    check_finite(tensors, str(position), remedy(settings))
     meta = {
         "recipe": recipe,
         "position": asdict(position),
         "hyperparameters": settings.hyperparameters() | task.identity,
-        "model": model_structure,
-        "optimizer": optimizer_structure,
+        **structures,
     }
     return save_checkpoint(settings.out, tensors, meta)
+
+
+def check_finite(tensors: Arrays, position: str, hint: str) -> None:
+    """Raises TrainingError where a tensor has left the finite numbers."""
+    for name, array in tensors.items():
+        if not np.isfinite(array).all():
+            raise TrainingError(f"{name} is not finite after {position}. {hint}")
+
+
+def pack_training(model: nn.Module, optimizer: Optimizer) -> tuple[Arrays, dict[str, Any]]:
+    """All tensors of both, and the structures to put them back."""
+    of_model, model_structure = pack(model.state_dict(), "model")
+    of_optimizer, optimizer_structure = pack(optimizer.state_dict(), "optimizer")
+    return of_model | of_optimizer, {"model": model_structure, "optimizer": optimizer_structure}
+
+
+def unpack_training(model: nn.Module, optimizer: Optimizer, arrays: Arrays, meta: dict[str, Any], device: str) -> None:
+    """Put back what `pack_training` took. Raises KeyError where something is missing."""
+    tensors = {name: sg.tensor(array, device=device) for name, array in arrays.items()}
+    model.load_state_dict(unpack(tensors, meta["model"]))
+    optimizer.load_state_dict(unpack(tensors, meta["optimizer"]))
 
 
 def restore_run(recipe: str, settings: Settings, task: Task, device: str) -> Position:
@@ -51,16 +69,19 @@ def restore_run(recipe: str, settings: Settings, task: Task, device: str) -> Pos
     """
     arrays, meta = load_checkpoint(settings.out)
     try:
-        _check_same_run(recipe, settings.out, settings.hyperparameters() | task.identity, meta)
+        check_same_run(recipe, settings.out, settings.hyperparameters() | task.identity, meta)
         position = Position(**meta["position"])
-        tensors = {name: sg.tensor(array, device=device) for name, array in arrays.items()}
-        task.model.load_state_dict(unpack(tensors, meta["model"]))
-        task.optimizer.load_state_dict(unpack(tensors, meta["optimizer"]))
+        unpack_training(task.model, task.optimizer, arrays, meta, device)
         for name, generator in _generators(device).items():
             generator.set_state(arrays[name])
     except KeyError as error:
-        raise CheckpointError(f"{settings.out / TENSORS_FILE} is no training's checkpoint: it lacks {error}.") from None
+        raise lacking(settings.out, error) from None
     return position
+
+
+def lacking(out: Path, error: KeyError) -> CheckpointError:
+    """The error for a checkpoint that has not got what a training's has."""
+    return CheckpointError(f"{out / TENSORS_FILE} is no training's checkpoint: it lacks {error}.")
 
 
 def remedy(settings: Settings) -> str:
@@ -75,7 +96,8 @@ def _generators(device: str) -> dict[str, sg.Generator]:
     return {"random/host": default_generator("cpu"), "random/device": default_generator(canonical_name(device))}
 
 
-def _check_same_run(recipe: str, out: Path, hyperparameters: dict[str, Any], meta: dict[str, Any]) -> None:
+def check_same_run(recipe: str, out: Path, hyperparameters: dict[str, Any], meta: dict[str, Any]) -> None:
+    """Raises CheckpointError, or KeyError, where a description is not that of a run of this recipe and with these values."""
     before = {"recipe": meta["recipe"], **meta["hyperparameters"]}
     now = {"recipe": recipe, **hyperparameters}
     differing = [f"{key} {before.get(key)} (now {value})" for key, value in now.items() if before.get(key) != value]

@@ -1,0 +1,83 @@
+"""How often and when training converges, over seeds.
+
+In: the outcome of each seed. Out: shares and quantiles, and the file that holds them. A training has converged if its
+hard loss is 0 from some step to its last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One training. zero_from: the step from which the hard loss stayed 0, or None. soft, hard: the last losses."""
+
+    seed: int
+    steps: int
+    zero_from: int | None
+    soft: float
+    hard: float
+    active_gates: int
+    simplified_gates: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Over seeds; the quantiles of `zero_from` are those of the trainings that converged, None where there are none."""
+
+    seeds: int
+    converged: int
+    earliest: int | None
+    median: float | None
+    latest: int | None
+
+
+def summary(outcomes: Sequence[Outcome]) -> Summary:
+    """The share that converged, and when."""
+    found = [o.zero_from for o in outcomes if o.zero_from is not None]
+    if not found:
+        return Summary(len(outcomes), 0, None, None, None)
+    return Summary(len(outcomes), len(found), min(found), float(np.median(found)), max(found))
+
+
+def write(path: Path, settings: dict[str, Any], outcomes: Sequence[Outcome]) -> None:
+    """The settings that all seeds share, the outcomes and their summary as JSON, replacing the file at once."""
+    document = {
+        "settings": settings,
+        "summary": asdict(summary(outcomes)),
+        "outcomes": [asdict(o) for o in outcomes],
+    }
+    aside = path.with_name(f".{path.name}.part")
+    aside.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    aside.replace(path)
+
+
+def read(path: Path, settings: dict[str, Any]) -> list[Outcome]:
+    """The outcomes in a file, none where there is no file. Raises CheckpointError for a file of other settings."""
+    if not path.exists():
+        return []
+    names = {f.name for f in fields(Outcome)}
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        before = document["settings"]
+        outcomes = [Outcome(**{name: row[name] for name in names}) for row in document["outcomes"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is no study's file, or is damaged: {error!r}. Remedy: another --out.") from None
+    differing = [
+        f"{key} {before.get(key)} (now {value})" for key, value in settings.items() if before.get(key) != value
+    ]
+    if differing:
+        raise CheckpointError(
+            f"cannot go on with the study {path}: it has {', '.join(differing)}. Remedy: the same values, or another --out."
+        )
+    return outcomes
