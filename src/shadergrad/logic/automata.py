@@ -221,6 +221,11 @@ class LogicCA(Module):
     def n_gates(self) -> int:
         return self.perception.n_gates + self.update.n_gates
 
+    def active_gates(self) -> int:
+        """How many gates with logits, of n_gates, are likeliest to be another kind than A or B: the article's count."""
+        kinds = [layer.kinds().reshape(-1) for net in (self.perception, self.update) for layer in net.layers]
+        return int((~np.isin(np.concatenate(kinds), [gates.NAMES.index("A"), gates.NAMES.index("B")])).sum())
+
     def coefficients(self, hard: bool = False) -> Tensor:
         """Of all gates, the perception's first (n_gates, 4); hard: of the likeliest gates, without gradient."""
         return _coefficients([*self.perception.logits(), *self.update.logits()], hard)

@@ -35,6 +35,7 @@ class Results:
     hardened: CellCircuit
     simplified: CellCircuit
     counts: GateCounts
+    learned: tuple[int, int]  # gates that have logits (a kernel's serve all channels), and how many of them are active
     equivalence: Equivalence
     findings: list[Finding]
     zero_from: int | None
@@ -78,6 +79,7 @@ def evaluate(training: Run) -> Results:
         hardened,
         simplified,
         count_gates(hardened.circuit),
+        (training.training.model.n_gates, training.training.model.active_gates()),
         same,
         evaluation.evaluate(training.settings.name, simplified, SIZES),
         evaluation.zero_from(training.losses[:, 1]),
@@ -101,7 +103,7 @@ def write(training: Run, results: Results) -> list[str | None]:
         "experiment": name,
         "zero_from": results.zero_from,
         "losses": dict(zip(("soft", "hard"), training.losses[-1].tolist(), strict=True)),
-        "gates": asdict(results.counts),
+        "gates": {"learned": results.learned[0], "learned_active": results.learned[1], **asdict(results.counts)},
         "findings": [{k: v for k, v in asdict(f).items() if k != "series"} for f in results.findings],
     }
     (out / "evaluation.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
@@ -117,7 +119,10 @@ def summary(training: Run, results: Results) -> Iterator[str]:
     soft, hard = training.losses[-1].tolist()
     yield f"soft loss {soft:.4g}, hard loss {hard:g} in step {training.done - 1}; {_zero(results.zero_from)}"
     counts = results.counts
-    yield f"gates: {counts.all} in all, {counts.active} active, {counts.reachable} reachable, {counts.simplified} simplified"
+    yield (
+        f"gates: {results.learned[0]} learned, {results.learned[1]} of them active; in a cell {counts.all}, "
+        f"{counts.reachable} reachable, {counts.simplified} simplified"
+    )
     yield from map(str, results.findings)
 
 
@@ -130,7 +135,7 @@ def report(training: Run, results: Results) -> Iterator[str]:
     yield from _table(("", "this run", "published"), _training_rows(training, results))
     yield from _picture(out, "loss.png", "soft and hard loss")
     yield from ("", "## Circuit", "")
-    yield from _table(("gates", "this run", "published"), _gate_rows(name, results.counts))
+    yield from _table(("gates", "this run", "published"), _gate_rows(name, results))
     yield from ("", f"Simplified against hardened: {_equal(results.equivalence)}.")
     yield from _picture(out, "gates.png", "gates by kind")
     yield from ("", "## Evaluation", "", "By the simplified circuit, on boards packed 64 cells a word.", "")
@@ -174,11 +179,14 @@ def _training_rows(training: Run, results: Results) -> list[tuple[str, str, str]
     ]
 
 
-def _gate_rows(name: str, counts: GateCounts) -> list[tuple[str, str, str]]:
+def _gate_rows(name: str, results: Results) -> list[tuple[str, str, str]]:
     active = (_published(name) or {}).get("active_gates")
+    counts = results.counts
     return [
-        ("all", str(counts.all), "–"),
-        ("active (neither A nor B)", str(counts.active), _number(active)),
+        ("learned (a kernel's serve all channels)", str(results.learned[0]), "–"),
+        ("learned and active (neither A nor B)", str(results.learned[1]), _number(active)),
+        ("in a cell", str(counts.all), "–"),
+        ("in a cell and active", str(counts.active), "–"),
         ("reachable from the outputs", str(counts.reachable), "–"),
         ("reachable and active", str(counts.reachable_active), "–"),
         ("simplified", str(counts.simplified), "–"),

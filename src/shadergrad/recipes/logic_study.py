@@ -91,7 +91,8 @@ def _train_seed(settings: StudySettings, seed: int, console: Console) -> Outcome
 
 
 def _outcome(run: Run) -> Outcome:
-    counts = count_gates(run.training.model.harden().circuit)
+    model = run.training.model
+    counts = count_gates(model.harden().circuit)
     soft, hard = run.losses[-1].tolist()
     return Outcome(
         run.settings.seed,
@@ -99,7 +100,7 @@ def _outcome(run: Run) -> Outcome:
         zero_from(run.losses[:, 1]),
         soft,
         hard,
-        counts.active,
+        model.active_gates(),
         counts.simplified,
         round(run.seconds, 3),
     )
