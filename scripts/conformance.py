@@ -140,7 +140,8 @@ def measure(device: str, only: str) -> Errors:
     errors: Errors = defaultdict(lambda: defaultdict(dict))
     chosen = [s for s in subjects() if only in s.operator and (device == "cpu" or s.on_webgpu)]
     for done, s in enumerate(chosen):
-        print(f"\r{device} {done}/{len(chosen)} {s.what:<70.70}", end="", file=sys.stderr)
+        if sys.stderr.isatty():
+            print(f"\r{device} {done}/{len(chosen)} {s.what:<70.70}", end="", file=sys.stderr)
         try:
             found, expected = compared(s, device)
         except Exception as failure:
