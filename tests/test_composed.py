@@ -190,3 +190,24 @@ def test_multinomial_draws_by_weight(device: str) -> None:
     assert set(drawn[1]) == {1}
     once = sg.multinomial(sg.tensor([1.0, 2.0, 3.0, 0.0], device=device), 3).tolist()
     assert sorted(once) == [0, 1, 2]
+
+
+def test_functions_of_networks_at_top_level(device: str) -> None:
+    """Those that PyTorch has there too, with the same arguments."""
+    x, w = np.random.default_rng(0).random((2, 3, 6, 6)), np.random.default_rng(1).random((4, 3, 2, 2))
+
+    def both(ours: Any, theirs: Any) -> None:
+        given = [sg.tensor(a.astype(np.float32), device=device) for a in (x, w)]
+        assert_close(ours(*given).numpy(), theirs(*(torch.tensor(a).float() for a in (x, w))).numpy(), 1e-4, 1e-5)
+
+    both(lambda a, b: sg.conv2d(a, b, stride=2), lambda a, b: torch.conv2d(a, b, stride=2))
+    both(lambda a, _: sg.max_pool2d(a, 2), lambda a, _: torch.max_pool2d(a, 2))
+    both(lambda a, _: sg.cosine_similarity(a, a * a, 1), lambda a, _: torch.cosine_similarity(a, a * a, 1))
+    both(
+        lambda a, b: sg.bilinear(a[..., :2], a[..., 2:4], b[0]),
+        lambda a, b: torch.bilinear(a[..., :2], a[..., 2:4], b[0]),
+    )
+    both(
+        lambda a, _: sg.nn.functional.upsample(a, scale_factor=2),
+        lambda a, _: torch.nn.functional.interpolate(a, scale_factor=2),
+    )

@@ -7,7 +7,25 @@ from math import inf as inf
 from math import nan as nan
 from math import pi as pi
 
+from .nn.functional import adaptive_avg_pool1d as adaptive_avg_pool1d
+from .nn.functional import adaptive_max_pool1d as adaptive_max_pool1d
+from .nn.functional import avg_pool1d as avg_pool1d
+from .nn.functional import bilinear as bilinear
 from .nn.functional import celu as celu
+from .nn.functional import conv1d as conv1d
+from .nn.functional import conv2d as conv2d
+from .nn.functional import conv3d as conv3d
+from .nn.functional import conv_transpose1d as conv_transpose1d
+from .nn.functional import conv_transpose2d as conv_transpose2d
+from .nn.functional import conv_transpose3d as conv_transpose3d
+from .nn.functional import cosine_similarity as cosine_similarity
+from .nn.functional import max_pool1d as max_pool1d
+from .nn.functional import max_pool2d as max_pool2d
+from .nn.functional import max_pool3d as max_pool3d
+from .nn.functional import pairwise_distance as pairwise_distance
+from .nn.functional import pixel_shuffle as pixel_shuffle
+from .nn.functional import pixel_unshuffle as pixel_unshuffle
+from .nn.functional import rms_norm as rms_norm
 from .nn.functional import rrelu as rrelu
 from .nn.functional import selu as selu
 from .tensor import Tensor

@@ -24,6 +24,7 @@ from ..functional_conv import (
     pixel_shuffle,
     pixel_unshuffle,
     unfold,
+    upsample,
 )
 from .activations import (
     celu,
