@@ -12,6 +12,7 @@ import shadergrad as sg
 from cases import Case
 from shadergrad.execute import programs
 from shadergrad.graph.node import Node, topological
+from shadergrad.recipes.console import StopWish
 from shadergrad.runtime.device import get_device
 
 RTOL, ATOL = 1e-4, 1e-5  # between devices, in float32; ATOL scaled by the length of sums
@@ -176,3 +177,15 @@ def assert_compiles_nothing(run: Callable[[], Any], what: str = "the second run"
     result = run()
     assert programs.compiled == before, f"{what} compiled {programs.compiled - before} plan(s)"
     return result
+
+
+class StopAfter(StopWish):
+    """A user who presses Ctrl-C when the loop has looked that often."""
+
+    def __init__(self, asked: int) -> None:
+        super().__init__()
+        self.left = asked
+
+    def __bool__(self) -> bool:
+        self.left -= 1
+        return self.left < 0

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circuit_examples import life, naive_step, random_cell, random_circuit
+from shadergrad.config import config
 from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitError, NativeBoard, native, runner, simplify
 from shadergrad.logic.circuit.packing import pack_board, unpack_board
 from shadergrad.logic.circuit.program import lower
@@ -186,6 +187,8 @@ def test_what_is_no_board_is_refused(call, message):
 
 def require_compiler() -> None:
     if native.find_compiler() is None:
+        if config.require_webgpu:
+            pytest.fail("no C compiler, and SHADERGRAD_REQUIRE_WEBGPU=1: apt-get install gcc.", pytrace=False)
         pytest.skip("no C compiler: install one (Debian, Ubuntu: gcc)")
 
 

@@ -68,6 +68,8 @@ def test_exports_leave_out_dead_gates_and_unread_inputs(export):
 def require_compiler() -> str:
     path = native.find_compiler()
     if path is None:
+        if config.require_webgpu:
+            pytest.fail("no C compiler, and SHADERGRAD_REQUIRE_WEBGPU=1: apt-get install gcc.", pytrace=False)
         pytest.skip("no C compiler: install one (Debian, Ubuntu: gcc)")
     return path
 

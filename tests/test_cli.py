@@ -15,11 +15,11 @@ import pytest
 from rich.console import Console
 from safetensors.numpy import save_file
 
+from helpers import StopAfter
 from shadergrad import cli, info
 from shadergrad.checkpoint import load_checkpoint, save_checkpoint
 from shadergrad.errors import DeviceError
 from shadergrad.recipes import loop
-from shadergrad.recipes.console import StopWish
 
 MEASURED = ("loss", "test_loss", "test_accuracy")
 
@@ -207,18 +207,6 @@ def test_a_run_stopped_within_an_epoch_resumes_bit_for_bit(tmp_path: Path, monke
     assert 0 < position["step"] < 22
     assert train(tmp_path / "parts", "--epochs", 2, "--resume") == 0
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
-
-
-class StopAfter(StopWish):
-    """A user who presses Ctrl-C when the loop has looked that often."""
-
-    def __init__(self, asked: int) -> None:
-        super().__init__()
-        self.left = asked
-
-    def __bool__(self) -> bool:
-        self.left -= 1
-        return self.left < 0
 
 
 def test_a_run_resumes_on_another_device(tmp_path: Path, webgpu: str) -> None:

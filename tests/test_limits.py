@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import shadergrad as sg
 from shadergrad.runtime.device import get_device
@@ -60,7 +61,6 @@ def test_a_long_sum_is_as_exact_as_numpy(webgpu: str) -> None:
 @pytest.mark.parametrize("shape", [(1 << 24,), (1 << 12, 1 << 12)], ids=["all", "columns"])
 def test_reductions_of_millions_are_as_exact_as_pytorchs(name: str, shape: tuple[int, ...], device: str) -> None:
     """2^24 elements: the error is at most PyTorch's, or four units in the last place of the result."""
-    torch = pytest.importorskip("torch")
     x = np.random.default_rng(0).random(shape, dtype=np.float32) + 0.5
     arguments = {"logsumexp": (0,)}.get(name, ()) if len(shape) == 1 else (0,) if name != "norm" else ("fro", 0)
 

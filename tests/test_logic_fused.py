@@ -13,7 +13,7 @@ from helpers import assert_close
 from shadergrad import execute
 from shadergrad.errors import AutogradError, ShapeError
 from shadergrad.logic import LogicCA, LogicNetwork, squared_error
-from shadergrad.logic.fused import cell, layers, shader
+from shadergrad.logic.fused import cell, layers
 from shadergrad.nn.errors import ArgumentError
 from shadergrad.plan import PORTABLE, Target
 
@@ -139,7 +139,7 @@ def test_the_experiments_fit_into_the_memory_of_every_device() -> None:
     from shadergrad.logic.experiments import EXPERIMENTS
 
     for e in EXPERIMENTS.values():
-        assert shader.fits(e.channels, e.kernels, (e.n_features, *e.update)), e.name
+        assert layers.fits(e.channels, e.channels * e.kernels, (e.n_features, *e.update)), e.name
 
 
 def test_a_cell_that_does_not_fit_goes_layer_by_layer() -> None:

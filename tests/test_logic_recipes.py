@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 import shadergrad as sg
-from helpers import assert_same_bits
+from helpers import StopAfter, assert_same_bits
 from shadergrad import cli
 from shadergrad.checkpoint import load_checkpoint, load_tensors, save_tensors
 from shadergrad.errors import IndexRangeError, ShapeError
@@ -24,7 +24,6 @@ from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitError, load
 from shadergrad.logic.evaluation import Sizes, published
 from shadergrad.logic.experiments import EXPERIMENTS, Training, build
 from shadergrad.recipes import digits_logic, logic_experiment, logic_loop, logic_study
-from shadergrad.recipes.console import StopWish
 from shadergrad.recipes.logic_batches import AT_ONCE, Batches, Keys, draws
 from shadergrad.recipes.logic_loop import Run, StepSettings
 from shadergrad.runtime.device import get_device
@@ -91,18 +90,6 @@ def assert_refused(capsys: pytest.CaptureFixture[str], code: int, *words: str) -
     for word in words:
         assert word in error
     assert "Traceback" not in error
-
-
-class StopAfter(StopWish):
-    """A user who presses Ctrl-C when the loop has looked that often."""
-
-    def __init__(self, asked: int) -> None:
-        super().__init__()
-        self.left = asked
-
-    def __bool__(self) -> bool:
-        self.left -= 1
-        return self.left < 0
 
 
 # --- what is drawn

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 import shadergrad as sg
-from helpers import assert_same_bits
+from helpers import StopAfter, assert_same_bits
 from shadergrad import cli
 from shadergrad.checkpoint import load_checkpoint
 from shadergrad.creation import default_generator
@@ -236,18 +236,6 @@ def test_random_numbers_go_on_where_the_checkpoint_left_them(tmp_path: Path, dev
 # --- batches that are made
 
 STEPS = 12
-
-
-class StopAfter(StopWish):
-    """A user who presses Ctrl-C when the loop has looked that often."""
-
-    def __init__(self, asked: int) -> None:
-        super().__init__()
-        self.left = asked
-
-    def __bool__(self) -> bool:
-        self.left -= 1
-        return self.left < 0
 
 
 def made(settings: Settings, device: str, batches: int = STEPS) -> Task:

@@ -5,27 +5,41 @@ matplotlib and pillow are imported on use, without a display; they come with the
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import ParamSpec
 
 import numpy as np
 
 from .optional import MissingPackageError, require
 
+P = ParamSpec("P")
 
+
+def _or_the_reason(draw: Callable[P, str | None]) -> Callable[P, str | None]:
+    """Give the line that says which package is missing, in place of the error: a run does not fail for want of a picture."""
+
+    @functools.wraps(draw)
+    def tried(*args: P.args, **kwargs: P.kwargs) -> str | None:
+        try:
+            return draw(*args, **kwargs)
+        except MissingPackageError as error:
+            return str(error)
+
+    return tried
+
+
+@_or_the_reason
 def training_curve(metrics_path: str | Path, png_path: str | Path) -> str | None:
     """Draw training loss and test accuracy over epochs.
 
     metrics_path: a JSON object a line, with "epoch", "loss" and, where there is one, "test_accuracy" (0 to 1).
     Returns None, or one line that says why nothing was drawn: a run does not fail for want of a picture.
     """
-    try:
-        require("matplotlib", "plots", "the training curve")
-        figures = require("matplotlib.figure", "plots", "the training curve")
-    except MissingPackageError as error:
-        return str(error)
+    figures = _figures("the training curve")
     rows = [json.loads(line) for line in Path(metrics_path).read_text(encoding="utf-8").splitlines()]
     if not rows:
         return f"no training curve: {metrics_path} has no epochs yet"
@@ -70,16 +84,14 @@ BLUE, ORANGE, GREY = "tab:blue", "tab:orange", "0.45"
 Curve = Sequence[Sequence[float]]
 
 
+@_or_the_reason
 def loss_plot(losses: np.ndarray, png_path: str | Path, published: Mapping[str, Curve] | None = None) -> str | None:
     """Draw soft and hard loss over optimizer steps, above 1 on logarithmic axes: pale as they are, bold their running mean.
 
     losses: (steps, 2). published: [step, loss] pairs under "soft" and "hard"; their running mean is a thin black line.
     Returns None, or one line that says why nothing was drawn.
     """
-    try:
-        figures = _figures("the loss plot")
-    except MissingPackageError as error:
-        return str(error)
+    figures = _figures("the loss plot")
     figure = figures.Figure(figsize=(7, 5), dpi=150, layout="constrained")
     window = max(1, len(losses) // 100)
     panels = figure.subplots(2, sharex=True)
@@ -113,15 +125,13 @@ def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
     )
 
 
+@_or_the_reason
 def gate_plot(hardened: Mapping[str, int], simplified: Mapping[str, int], png_path: str | Path) -> str | None:
     """Draw how many gates there are of each kind, in a hardened circuit and when it is simplified.
 
     Returns None, or one line that says why nothing was drawn.
     """
-    try:
-        figures = _figures("the gate histogram")
-    except MissingPackageError as error:
-        return str(error)
+    figures = _figures("the gate histogram")
     figure = figures.Figure(figsize=(7, 5), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     names = list(hardened)
@@ -146,15 +156,13 @@ def gate_plot(hardened: Mapping[str, int], simplified: Mapping[str, int], png_pa
     return None
 
 
+@_or_the_reason
 def robustness_plot(wrong: Sequence[int], png_path: str | Path, cells: int, published: float | None) -> str | None:
     """Draw the wrong cells of a damaged board over its steps, with the article's mean as a dashed line.
 
     Returns None, or one line that says why nothing was drawn.
     """
-    try:
-        figures = _figures("the robustness plot")
-    except MissingPackageError as error:
-        return str(error)
+    figures = _figures("the robustness plot")
     figure = figures.Figure(figsize=(7, 3), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     axes.plot(wrong, color=BLUE, linewidth=0.6)
@@ -171,15 +179,13 @@ def robustness_plot(wrong: Sequence[int], png_path: str | Path, cells: int, publ
     return None
 
 
+@_or_the_reason
 def convergence_plot(zero_from: Sequence[int], seeds: int, steps: int, png_path: str | Path) -> str | None:
     """Draw what share of `seeds` trainings had converged by each step; zero_from: when, of those that did.
 
     Returns None, or one line that says why nothing was drawn.
     """
-    try:
-        figures = _figures("the plot of convergence")
-    except MissingPackageError as error:
-        return str(error)
+    figures = _figures("the plot of convergence")
     figure = figures.Figure(figsize=(7, 3.5), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     when = sorted(zero_from)
@@ -211,16 +217,14 @@ COLOURS = np.array(
 INK = np.array([(246, 244, 238), (32, 48, 82)], np.uint8)
 
 
+@_or_the_reason
 def animation(states: np.ndarray, gif_path: str | Path, pixels: int = 320, seconds: float = 8) -> str | None:
     """Draw a rollout as a GIF: states (frames, H, W, 1 or 3) of bits, with one channel in ink, with three in colours.
 
     pixels: about how wide. seconds: how long at most; the last frame stays for 1.5 s more.
     Returns None, or one line that says why nothing was drawn.
     """
-    try:
-        images = require("PIL.Image", "plots", "the animation")
-    except MissingPackageError as error:
-        return str(error)
+    images = require("PIL.Image", "plots", "the animation")
     width, channels = states.shape[2:]
     scale = max(1, pixels // width)
     palette = INK if channels == 1 else COLOURS

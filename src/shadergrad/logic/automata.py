@@ -32,10 +32,11 @@ from ..tensor import Tensor, flush
 from ..tensor_math import where
 from ..tensor_shape import cat
 from . import gates, wiring
+from .circuit import kinds
 from .fused import cell as fused_cell
-from .fused import shader as fused_shader
+from .fused import layers as fused_layers
 from .fused.rollout import Rollout
-from .layers import GateLayer, append_layers
+from .layers import GateLayer, append_layers, register_packed
 
 if TYPE_CHECKING:
     from .circuit import CellCircuit
@@ -192,7 +193,7 @@ class LogicCA(Module):
         self.channels, self.border, self.fire_rate = channels, border, fire_rate
         self.perception = Perception(channels, kernels, perception, wires[0], init, device=device)
         self.update = Update(sizes, wires[1], init, device=device)
-        can_be = fused_shader.fits(channels, kernels, self.update.sizes)
+        can_be = fused_layers.fits(channels, channels * kernels, self.update.sizes)
         if fused and not can_be:
             raise ArgumentError(
                 f"[LogicCA] fused=True, but a cell of {channels} channels, {kernels} kernels and layers of up to "
@@ -207,15 +208,12 @@ class LogicCA(Module):
         if not self.fused:
             return
         pairs = [layer.checked_wires() for layer in self.update.layers]
-        device = self.update.layers[0].wires.device
         self._static = (
             tuple(tuple(map(tuple, layer.pair())) for layer in self.perception.layers),
             self.update.sizes,
             fused_cell.most_readers(pairs),
         )
-        self.register_buffer("packed_wires", tensor(fused_cell.pack_wires(pairs), device=device), persistent=False)
-        readers = fused_cell.inverse_wires(pairs, self.update.sizes)
-        self.register_buffer("packed_readers", tensor(readers, device=device), persistent=False)
+        register_packed(self, pairs, self.update.sizes, self.update.layers[0].wires.device)
 
     @property
     def n_gates(self) -> int:
@@ -223,8 +221,8 @@ class LogicCA(Module):
 
     def active_gates(self) -> int:
         """How many gates with logits, of n_gates, are likeliest to be another kind than A or B: the article's count."""
-        kinds = [layer.kinds().reshape(-1) for net in (self.perception, self.update) for layer in net.layers]
-        return int((~np.isin(np.concatenate(kinds), [gates.NAMES.index("A"), gates.NAMES.index("B")])).sum())
+        found = [layer.kinds().reshape(-1) for net in (self.perception, self.update) for layer in net.layers]
+        return int((~np.isin(np.concatenate(found), [kinds.A, kinds.B])).sum())
 
     def coefficients(self, hard: bool = False) -> Tensor:
         """Of all gates, the perception's first (n_gates, 4); hard: of the likeliest gates, without gradient."""

@@ -19,25 +19,8 @@ import numpy as np
 from ..creation import tensor
 from ..errors import ShapeError
 from ..tensor import Tensor
+from .circuit.kinds import NAMES as NAMES
 
-NAMES = (
-    "FALSE",
-    "AND",
-    "A AND NOT B",
-    "A",
-    "NOT A AND B",
-    "B",
-    "XOR",
-    "OR",
-    "NOR",
-    "XNOR",
-    "NOT B",
-    "A OR NOT B",
-    "NOT A",
-    "NOT A OR B",
-    "NAND",
-    "TRUE",
-)
 GATES = len(NAMES)
 PASS_THROUGH = NAMES.index("A")
 

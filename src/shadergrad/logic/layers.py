@@ -27,6 +27,7 @@ from . import gates
 from . import wiring as wiring_of
 from .fused import cell as fused_cell
 from .fused import network
+from .fused.layers import fits
 
 if TYPE_CHECKING:
     from .circuit import Circuit
@@ -242,7 +243,7 @@ class LogicNetwork(Module):
             self.layers.append(LogicLayer(n_in, n_out, wiring, init, mode, own, temperature=temperature, device=device))
 
         self.sizes = tuple(int(n) for n in sizes)
-        can_be = network.fits(self.sizes)
+        can_be = fits(0, 0, self.sizes)
         if fused and not can_be:
             raise ArgumentError(
                 f"[LogicNetwork] fused=True, but layers of up to {max(self.sizes)} gates do not fit into 16 KiB of "
@@ -257,11 +258,8 @@ class LogicNetwork(Module):
         if not self.fused:
             return
         pairs = [layer.checked_wires() for layer in self.layers]
-        device = self.layers[0].wires.device
         self._readers = fused_cell.most_readers(pairs)
-        self.register_buffer("packed_wires", tensor(fused_cell.pack_wires(pairs), device=device), persistent=False)
-        readers = fused_cell.inverse_wires(pairs, self.sizes)
-        self.register_buffer("packed_readers", tensor(readers, device=device), persistent=False)
+        register_packed(self, pairs, self.sizes, self.layers[0].wires.device)
 
     def forward(self, input: Tensor) -> Tensor:
         if self.fused and input.ndim and input.shape[-1] == self.sizes[0] and input.numel():
@@ -287,6 +285,13 @@ class LogicNetwork(Module):
         inputs = self.layers[0].n_in
         outputs = append_layers(built, inputs, list(range(inputs)), self.layers)
         return Circuit(inputs, built, outputs)
+
+
+def register_packed(module: Module, pairs: Sequence[Any], sizes: Sequence[int], device: str) -> None:
+    """Give a module the buffers `packed_wires` and `packed_readers` of its fused kernels; they are in no state_dict."""
+    wires, readers = fused_cell.pack_wires(pairs), fused_cell.inverse_wires(pairs, sizes)
+    module.register_buffer("packed_wires", tensor(wires, device=device), persistent=False)
+    module.register_buffer("packed_readers", tensor(readers, device=device), persistent=False)
 
 
 def append_layers(

@@ -544,15 +544,7 @@ def interpolate(
     return x
 
 
-def upsample(
-    input: Tensor,
-    size: Ints | None = None,
-    scale_factor: float | Sequence[float] | None = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-) -> Tensor:
-    """The older name of interpolate."""
-    return interpolate(input, size, scale_factor, mode, align_corners)
+upsample = interpolate  # its older name
 
 
 def _resample(x: Tensor, axis: int, n: int, m: int, ratio: float, nearest: bool, align_corners: bool) -> Tensor:

@@ -171,7 +171,7 @@ class SegmentSum(Call):
         outer, _, inner = source.shape
         total = outer * self.size * inner
         wgsl = source.dtype.wgsl
-        helpers = min(BLOCK, power_of_two(max(n // (4 * self.size), -(-n // LONGEST_LOOP), 1)))
+        helpers = min(BLOCK, power_of_two_below(max(n // (4 * self.size), -(-n // LONGEST_LOOP), 1)))
         results = BLOCK // helpers  # of one workgroup, each summed by `helpers` threads
         row = "0" if rows == 1 else f"((o / {self.size * inner}) * {inner} + o % {inner}) * {n}"
         body = f"""
@@ -203,6 +203,6 @@ for (var j = low + i32(lid) / {results}; j < {n}; j += {helpers}) {{
         return CallKernel(body, BLOCK, -(-total // results), preamble, flops=source.size)
 
 
-def power_of_two(n: int) -> int:
-    """The largest power of two that is not above n."""
+def power_of_two_below(n: int) -> int:
+    """The largest power of two that is not above n (at least 1)."""
     return 1 << (n.bit_length() - 1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...plan import Target
+from ...plan import PORTABLE, Target
 from .cell import PATCH, LayersCall
 
 MOST_THREADS = 256
@@ -56,12 +56,20 @@ def layout(channels: int, pairs: int, widths: Sequence[int], lanes: int, target:
     return None
 
 
+def fits(channels: int, pairs: int, widths: Sequence[int]) -> bool:
+    """Whether a sample's values fit into the workgroup memory that every device has, and its wires into 16 bits.
+
+    channels: of a patch; pairs: perception networks; both 0 for a plain network.
+    """
+    return layout(channels, pairs, widths, 1, PORTABLE) is not None and 2 * max(widths) < 1 << 16
+
+
 class Writer:
     """Writes the parts that all kernels have."""
 
     def __init__(self, call: LayersCall, target: Target) -> None:
         found = layout(*call.perceived, call.widths, call.lanes, target)
-        assert found is not None, "automata.py asks `fits` first"
+        assert found is not None, "who makes a call asks `fits` first"
         self.call, self.at = call, found
         self.lines: list[str] = []
         self.type = {1: "f32", 2: "vec2<f32>", 4: "vec4<f32>"}[found.lanes]

@@ -10,22 +10,17 @@ import numpy as np
 from ...dtypes import DType
 from ...errors import AutogradError
 from ...graph import node as nodes
-from ...plan import PORTABLE, Target
+from ...plan import Target
 from ...primitives.base import Shape
 from ...primitives.call import CallKernel
 from ...primitives.reduce import ReduceSum
 from ...primitives.views import Reshape, Slice
 from .cell import LayersCall, unpack_wires
-from .layers import GradientWriter, Writer, layout
+from .layers import GradientWriter, Writer
 from .reference import gate_gradients, gate_values, gathered
 
 if TYPE_CHECKING:
     from ...graph.node import Node
-
-
-def fits(widths: tuple[int, ...]) -> bool:
-    """Whether the values of a sample fit into the workgroup memory that every device has."""
-    return layout(0, 0, widths, 1, PORTABLE) is not None and 2 * max(widths) < 1 << 16
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,23 +6,17 @@ anew, so nothing but states is kept from forward to backward, and its sums are c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...dtypes import DType
 from ...graph.node import Node
-from ...plan import PORTABLE, Target
+from ...plan import Target
 from ...primitives.base import Shape
 from ...primitives.call import CallKernel
 from .cell import CENTRE, PATCH, CellCall
-from .layers import GradientWriter, Writer, layout
-
-
-def fits(channels: int, kernels: int, widths: Sequence[int]) -> bool:
-    """Whether a cell's values fit into the workgroup memory that every device has."""
-    return layout(channels, channels * kernels, widths, 1, PORTABLE) is not None and 2 * max(widths) < 1 << 16
+from .layers import GradientWriter, Writer
 
 
 class CellWriter(Writer):
