@@ -12,7 +12,7 @@ import torch
 
 import shadergrad as sg
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 import step  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402

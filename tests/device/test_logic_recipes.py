@@ -42,7 +42,7 @@ FILES = [
     "report.md",
 ]
 PICTURES = ["gates.png", "loss.png", "rollout.gif"]
-GOLDEN = json.loads((Path(__file__).parent / "data" / "difflogic_golden.json").read_text())["experiments"]
+GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "difflogic_golden.json").read_text())["experiments"]
 
 
 @pytest.fixture(autouse=True)

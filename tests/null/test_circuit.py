@@ -30,7 +30,7 @@ from shadergrad.logic.circuit import (
 )
 from shadergrad.logic.circuit.kinds import KIND_OF, NAMES, apply, flip_a, flip_b, reads_a, reads_b, swap, value_of
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 BITS = (0, 1)
 FALSE, AND, A, B, XOR, OR, NOT_A, NAND, TRUE = 0, 1, 3, 5, 6, 7, 12, 14, 15
 

@@ -13,7 +13,7 @@ import pytest
 from shadergrad.logic import gates
 from shadergrad.logic.experiments import EXPERIMENTS
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import circuits
 import logic
 
