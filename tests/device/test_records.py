@@ -405,7 +405,7 @@ def test_an_int_literal_comes_back(value: int, webgpu: str) -> None:
     assert sg.full((2,), value, device=webgpu).tolist() == [value, value]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=200)
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_a_float_literal_is_exact(value: float) -> None:
     text = literal(value, float32, set()).strip("()")

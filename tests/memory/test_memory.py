@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import shadergrad as sg
@@ -46,14 +45,14 @@ def test_memory_is_flat_over_a_long_loop(device: str, compiled: bool, warm_up: i
     step, x, y = xor_step(device)
     if compiled:
         step = sg.compile(step)
+    untrained = step(x, y).item()
     for _ in range(warm_up):
         loss = step(x, y)
-    first = loss.item()
+    loss.item()
     before = counts(device), resident_bytes(), programs.compiled
     for _ in range(steps):
         loss = step(x, y)
-    assert np.isfinite(loss.item())
-    assert loss.item() < first
+    assert loss.item() < 1e-2 * untrained, "the loop did not train"
     after = counts(device), resident_bytes(), programs.compiled
     assert after[0] == before[0], "buffers were allocated after the warm-up"
     assert after[2] == before[2], "something was compiled after the warm-up"

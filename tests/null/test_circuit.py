@@ -248,7 +248,7 @@ def test_errors_of_files_name_the_file(tmp_path):
 # -- simplification
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(seeds, st.integers(1, 7), st.integers(0, 60), st.integers(1, 5))
 def test_simplify_keeps_the_function_and_never_adds_gates(seed, inputs, gates, outputs):
     circuit = random_circuit(np.random.default_rng(seed), inputs, gates, outputs)
