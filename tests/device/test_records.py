@@ -239,7 +239,9 @@ ACCURACY: dict[str, tuple[str, np.ndarray, Any, float, float]] = {
 @pytest.mark.parametrize("name", ACCURACY)
 def test_a_function_is_accurate(name: str, webgpu: str) -> None:
     function, x, reference, rtol, atol = ACCURACY[name]
-    np.testing.assert_allclose(call(webgpu, function, x), reference(x.astype(np.float64)), rtol, atol)
+    with np.errstate(divide="ignore"):  # log1p of -1
+        expected = reference(x.astype(np.float64))
+    np.testing.assert_allclose(call(webgpu, function, x), expected, rtol, atol)
 
 
 @pytest.mark.parametrize(
