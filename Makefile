@@ -35,8 +35,8 @@ test-elsewhere: setup  ## the tests that need no adapter as on another processor
 experiments: setup  ## train the published logic experiments to their end, on the CPU: hours
 	$(PYTEST) -m experiment
 
-check: lint $(VENV)/.stamp-dev  ## lint, types, and the tests of tests/null: changes nothing, needs no adapter, a minute
-	$(PYTEST) tests/null
+check: lint $(VENV)/.stamp-dev  ## lint, types, and the tests that need no device: changes nothing, needs no adapter, a minute
+	$(PYTEST) tests/null tests/golden
 
 lint: $(VENV)/.stamp-lint  ## ruff, the formatter, pyright: changes nothing, installs no PyTorch
 	$(BIN)/ruff check

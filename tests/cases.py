@@ -21,11 +21,11 @@ import shadergrad as sg
 from shadergrad.dtypes import float32, uint32
 from shadergrad.graph import node as nodes
 from shadergrad.graph.node import make
+from shadergrad.graph.primitive import REGISTRY
 from shadergrad.nn import functional as F
 from shadergrad.nn import functional_conv as FC
 from shadergrad.primitives import elementwise as e
 from shadergrad.primitives import views
-from shadergrad.primitives.base import REGISTRY
 from shadergrad.primitives.random import Threefry
 from shadergrad.tensor_math import wrap
 

@@ -11,11 +11,11 @@ from . import execute
 from .dtypes import DType, float32, of_scalar, parse_dtype, uint32
 from .errors import DTypeError, ShapeError
 from .graph import node as nodes
+from .graph.leaves import Iota
 from .graph.node import Node, make
 from .primitives import elementwise as e
 from .primitives.indexing import source
 from .primitives.random import Threefry, threefry2x32
-from .primitives.source import Iota
 from .primitives.views import Slice
 from .tensor import Tensor, check_storable, resolve_device
 from .tensor_shape import _sizes

@@ -12,8 +12,8 @@ from .dtypes import DType, bool_, float32, int32, parse_dtype
 from .errors import DTypeError, IndexRangeError, ShapeError
 from .graph import node as nodes
 from .graph.node import Node, make
+from .graph.primitive import Primitive
 from .primitives import elementwise as e
-from .primitives.base import Primitive
 from .primitives.indexing import Gather, iota_along
 from .primitives.reduce import Reduce, ReduceMax, ReduceMin, ReduceSum
 

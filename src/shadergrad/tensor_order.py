@@ -13,6 +13,7 @@ import numpy as np
 from .dtypes import bool_, int32, parse_dtype
 from .errors import DTypeError, IndexRangeError, ShapeError
 from .graph import node as nodes
+from .graph.leaves import Iota
 from .graph.node import Node, make
 from .norms import vector_norm
 from .primitives import elementwise as e
@@ -20,7 +21,6 @@ from .primitives import views as v
 from .primitives.dot import Dot
 from .primitives.indexing import ArgSort, Gather, source
 from .primitives.reduce import ReduceProd
-from .primitives.source import Iota
 from .tensor_math import ValuesAndIndices, _reduce, _without, cast, check_axis, floating, where, wrap
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from shadergrad.compile.render import functions_text, literal, math_functions
 from shadergrad.dtypes import DType, bool_, float32, int32, uint32
 from shadergrad.graph.capture import Capture
 from shadergrad.graph.node import topological
+from shadergrad.graph.primitive import REGISTRY, Primitive, from_data, to_data
 from shadergrad.plan import PORTABLE, BufferSpec, Dispatch, Kernel, Plan
-from shadergrad.primitives.base import REGISTRY, Primitive, from_data, to_data
 from shadergrad.primitives.call import Call
 from shadergrad.primitives.elementwise import Elementwise, Unary
 from shadergrad.primitives.reduce import Reduce

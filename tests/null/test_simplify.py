@@ -15,15 +15,15 @@ from shadergrad.compile import lower, order, simplify
 from shadergrad.compile.rewrite import Rewriter
 from shadergrad.dtypes import DType, bool_, float32, int32, uint32
 from shadergrad.graph import node as nodes
+from shadergrad.graph.leaves import Constant, Detach, Iota, Placeholder, Variable
 from shadergrad.graph.node import Node, make, topological
+from shadergrad.graph.primitive import Primitive
 from shadergrad.primitives import elementwise as e
 from shadergrad.primitives import views as v
-from shadergrad.primitives.base import Primitive
 from shadergrad.primitives.call import Call
 from shadergrad.primitives.dot import Dot
 from shadergrad.primitives.indexing import ArgSort, Gather, ScatterAdd
 from shadergrad.primitives.reduce import ReduceMax, ReduceMin, ReduceSum
-from shadergrad.primitives.source import Constant, Detach, Iota, Placeholder, Variable
 from shadergrad.primitives.window import Conv, Fold
 
 Rule = Callable[..., Any]

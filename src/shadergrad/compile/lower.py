@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..graph.node import Node
-from ..primitives.base import Primitive
+from ..graph.primitive import Primitive
 from ..primitives.call import Call
 from ..primitives.dot import Dot
 from ..primitives.elementwise import Mul

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from ..dtypes import int32, uint32
+from ..graph.leaves import Alias, Iota
 from ..graph.node import Node
-from ..primitives.base import Primitive
+from ..graph.primitive import Primitive
 from ..primitives.elementwise import And, Cast, Equal, IsNan, Less, Not, Or, Where
 from ..primitives.indexing import ArgSort, ScatterAdd
 from ..primitives.reduce import ReduceSum
 from ..primitives.sorting import BLOCK, MergeRuns, SegmentSum, SortBlocks
-from ..primitives.source import Alias, Iota
 from ..primitives.views import Expand, Permute, Reshape, Slice
 from .rewrite import Inputs, Rewriter
 from .simplify import filled

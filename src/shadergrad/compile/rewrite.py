@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..graph.leaves import Placeholder
 from ..graph.node import Node, topological
-from ..primitives.base import Primitive
-from ..primitives.source import Placeholder
+from ..graph.primitive import Primitive
 
 Inputs = tuple[Node, ...]
 Rule = Callable[["Rewriter", Primitive, Inputs], "Node | None"]

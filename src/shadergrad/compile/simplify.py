@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtypes import bool_
+from ..graph.leaves import Alias, Constant
 from ..graph.node import Node
-from ..primitives.base import Primitive, Shape
+from ..graph.primitive import Primitive, Shape
 from ..primitives.elementwise import Add, Cast, Div, Elementwise, Mul, Neg, Pow, Sqrt, Sub, Where
 from ..primitives.reduce import Reduce, ReduceSum
-from ..primitives.source import Alias, Constant
 from ..primitives.views import Cat, Expand, Flip, Pad, Permute, Reshape, Slice, View
 from .rewrite import Rewriter
 

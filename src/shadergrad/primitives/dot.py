@@ -10,7 +10,7 @@ import numpy as np
 from ..dtypes import DType
 from ..errors import DTypeError, ShapeError
 from ..graph import node as nodes
-from .base import Primitive, Shape
+from ..graph.primitive import Primitive, Shape
 
 if TYPE_CHECKING:
     from ..graph.node import Node

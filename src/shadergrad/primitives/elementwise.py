@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from ..dtypes import DType, bool_, float32, uint32
 from ..errors import DTypeError, ShapeError
 from ..graph import node as nodes
-from .base import Primitive, Shape
+from ..graph.primitive import Primitive, Shape
 
 if TYPE_CHECKING:
-    from ..compile.render import Renderer
     from ..graph.node import Node
 
 Cotangents = tuple["Node | None", ...]
@@ -48,9 +47,6 @@ class Elementwise(Primitive):
 
     def result(self, dtype: DType) -> DType:
         return dtype
-
-    def render(self, renderer: Renderer, node: Node, index: Any) -> str:
-        return renderer.elementwise(self, node, index)
 
     def expression(self, dtype: DType) -> str:
         """The WGSL template for operands of `dtype`."""

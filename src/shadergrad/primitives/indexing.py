@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..dtypes import DType, int32
 from ..errors import DTypeError, IndexRangeError, ShapeError
 from ..graph import node as nodes
-from .base import Primitive, Shape
+from ..graph.leaves import Iota
+from ..graph.primitive import Primitive, Shape
 from .elementwise import Equal, compare, where
-from .source import Iota
 
 if TYPE_CHECKING:
-    from ..compile.render import Renderer
     from ..graph.node import Node
 
 
@@ -64,9 +63,6 @@ class Gather(Primitive):
             chosen = compare(Equal, nodes.broadcast(positions, x.shape), iota_along(x, self.axis, positions.dtype))
             return where(chosen, nodes.broadcast(g, x.shape), 0.0), None
         return nodes.make(ScatterAdd(self.axis, x.shape[self.axis]), positions, g), None
-
-    def render(self, renderer: Renderer, node: Node, index: Any) -> str:
-        return renderer.gather(self, node, index)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 from ..dtypes import DType
 from ..errors import DTypeError, ShapeError
 from ..graph import node as nodes
-from .base import Primitive, Shape
+from ..graph.primitive import Primitive, Shape
 from .elementwise import Equal, compare, where
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...dtypes import DType, uint32
-from ...primitives.base import Shape
+from ...graph.primitive import Shape
 from ...primitives.call import Call, CallKernel
 from ...primitives.random import threefry2x32
 

@@ -18,7 +18,7 @@ from ... import creation
 from ...creation import Generator, default_generator, tensor
 from ...dtypes import DType, uint32
 from ...graph import node as nodes
-from ...primitives.base import Shape
+from ...graph.primitive import Shape
 from ...primitives.call import Call, CallKernel
 from ...step import compile
 from ...tensor import Tensor

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...primitives.base import Shape
+from ...graph.primitive import Shape
 from ...primitives.call import Call
 
 Wires = tuple[tuple[int, ...], ...]  # of a perception layer: the a wires, the b wires

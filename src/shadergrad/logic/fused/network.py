@@ -10,8 +10,8 @@ import numpy as np
 from ...dtypes import DType
 from ...errors import AutogradError
 from ...graph import node as nodes
+from ...graph.primitive import Shape
 from ...plan import Target
-from ...primitives.base import Shape
 from ...primitives.call import CallKernel
 from ...primitives.reduce import ReduceSum
 from ...primitives.views import Reshape, Slice

@@ -15,10 +15,10 @@ import numpy as np
 from ...dtypes import DType
 from ...errors import AutogradError
 from ...graph import node as nodes
-from ...primitives.base import Shape
+from ...graph.leaves import Constant
+from ...graph.primitive import Shape
 from ...primitives.elementwise import Add
 from ...primitives.reduce import ReduceSum
-from ...primitives.source import Constant
 from ...primitives.views import Cat, Expand, Pad, Permute, Reshape, Slice
 from .cell import PATCH, CellCall
 from .reference import NumpyCell

@@ -12,8 +12,8 @@ import numpy as np
 
 from ...dtypes import DType
 from ...graph.node import Node
+from ...graph.primitive import Shape
 from ...plan import Target
-from ...primitives.base import Shape
 from ...primitives.call import CallKernel
 from .cell import CENTRE, PATCH, CellCall
 from .layers import GradientWriter, Writer
