@@ -52,9 +52,8 @@ conformance: adapter  ## measure every operator against its reference, and write
 
 setup: $(VENV)/.stamp-dev  ## everything that tests and lint need, in .venv
 
-adapter: setup
-	@scripts/ensure-adapter.sh $(BIN)/python
-	@scripts/ensure-tools.sh
+adapter: setup  ## a software adapter and the tools of the tests, as system packages (INSTALL=no: not)
+	@scripts/ensure-packages.sh $(BIN)/python
 
 print-python:
 	@echo $(PYTHON)
