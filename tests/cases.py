@@ -3,7 +3,7 @@
 A case names an operation, the function on tensors, PyTorch's function where it has another name, and its inputs. An
 input has a shape, a domain to draw from, a kind of element, and a layout: how a view of a leaf becomes the operand.
 Everything else (which device, which dtype, values or gradients) is up to the test that walks the table.
-To cover a new operation add a line here; tests/test_records.py fails for a primitive that no case reaches.
+To cover a new operation add a line here; tests/device/test_records.py fails for a primitive that no case reaches.
 """
 
 from __future__ import annotations

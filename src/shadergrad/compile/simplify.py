@@ -1,4 +1,4 @@
-"""Rules that make a graph smaller without changing its values. Each has its case in tests/test_simplify.py."""
+"""Rules that make a graph smaller without changing its values. Each has its case in tests/null/test_simplify.py."""
 
 from __future__ import annotations
 
