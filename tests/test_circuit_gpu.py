@@ -10,13 +10,11 @@ import pytest
 import shadergrad as sg
 from circuit_examples import life, naive_step, random_cell, random_circuit
 from helpers import Counted, assert_compiles_nothing
-from shadergrad.graph import node as nodes
+from shadergrad.extend import PORTABLE, Spec
 from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitError, DeviceBoard, gpu
 from shadergrad.logic.circuit.board_kernel import Blocking, blocking
 from shadergrad.logic.circuit.fire import DrawFire
 from shadergrad.logic.circuit.order import evaluation_order
-from shadergrad.plan import PORTABLE
-from shadergrad.tensor import Tensor
 
 borders = pytest.mark.parametrize("border", ["zeros", "periodic"])
 
@@ -152,7 +150,7 @@ def test_masks_wait_on_the_device_in_pieces_that_fit(monkeypatch: pytest.MonkeyP
 def test_masks_are_the_same_bits_on_every_device(rate: float, webgpu: str) -> None:
     key = np.array([3, 2**32 - 5], np.uint32)
     draw = DrawFire(round(rate * 2**24), 33, 8)
-    ours, expected = (Tensor._of(nodes.make(draw, sg.tensor(key, device=d)._node)).numpy() for d in (webgpu, "cpu"))
+    ours, expected = (draw(sg.tensor(key, device=d)).numpy() for d in (webgpu, "cpu"))
     np.testing.assert_array_equal(ours, expected)
 
 
@@ -211,6 +209,5 @@ def test_what_is_no_board_is_refused() -> None:
 
 def test_a_board_beyond_what_a_kernel_may_see_is_refused() -> None:
     step = DeviceBoard(life(), 32769, 32768, "cpu")._step
-    state = nodes.leaf(None, (1, 32769, 1024), sg.uint32, "cpu")  # type: ignore[arg-type]
     with pytest.raises(CircuitError, match="the device lets a kernel see 134217728 of a buffer"):
-        step.kernel(PORTABLE, state)
+        step.shader(PORTABLE, Spec((1, 32769, 1024), sg.uint32))
