@@ -105,7 +105,7 @@ def to_board(words: np.ndarray, width: int) -> np.ndarray:
 
 
 class DeviceBoard:
-    """A board that a device steps; otherwise as BoardRunner. Simplify the automaton first.
+    """A board that a device steps; otherwise as BoardRunner. Minimize the automaton first.
 
     device: "webgpu" or "cpu". generator: who draws which cells fire (see `run`), by default the device's own.
     lanes, rows: words (1 or 4) and rows that a thread computes; None chooses.
