@@ -284,6 +284,39 @@ def test_what_minimize_knows(circuit, gates):
     assert list(minimize(circuit).gates()) == gates
 
 
+@pytest.mark.parametrize("inverted", ["a", "b", "both"])
+@pytest.mark.parametrize("kind", range(16), ids=NAMES)
+def test_inverters_go_into_gates_of_every_kind(kind, inverted):
+    """Input 0 is read as a and input 1 as b; wires 2 and 3 are their inverses."""
+    a, b = 2 if inverted != "b" else 0, 3 if inverted != "a" else 1
+    circuit = Circuit(2, [(NOT_A, 0, 0), (NOT_A, 1, 1), (kind, a, b)], [4])
+    table = [[naive_gate(kind, x ^ (a == 2), y ^ (b == 3))] for x in BITS for y in BITS]
+    assert truth_table(circuit) == table
+    smaller = minimize(circuit)
+    assert truth_table(smaller) == table
+    assert len(smaller) <= 1, "no inverter is left"
+
+
+@pytest.mark.parametrize("inverted", ["a", "b", "both"])
+@pytest.mark.parametrize("kind", [k for k in range(16) if reads_a(k) and reads_b(k)], ids=lambda k: NAMES[k])
+def test_gates_of_which_only_the_inverse_comes_out_are_read_as_they_are(kind, inverted):
+    """Inputs 0 and 1 make the gate read as a, inputs 2 and 3 that read as b; an output wants NAND, and so the gate is one."""
+    first, second = NAND if inverted != "b" else AND, NAND if inverted != "a" else AND
+    circuit = Circuit(4, [(first, 0, 1), (second, 2, 3), (kind, 4, 5)], [4, 5, 6])
+    table = [
+        [
+            naive_gate(first, p, q),
+            naive_gate(second, r, s),
+            naive_gate(kind, naive_gate(first, p, q), naive_gate(second, r, s)),
+        ]
+        for p, q, r, s in itertools.product(BITS, repeat=4)
+    ]
+    smaller = minimize(circuit)
+    assert truth_table(smaller) == table
+    assert sorted(smaller.kinds[:2].tolist()) == sorted([first, second])
+    assert list(smaller.gates())[2] == (kind, 4, 5)
+
+
 def test_minimize_keeps_names():
     circuit = minimize(Circuit(2, [(AND, 0, 0)], [2], ("p", "q"), ("r",)))
     assert (circuit.input_names, circuit.output_names) == (("p", "q"), ("r",))
