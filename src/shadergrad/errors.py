@@ -17,6 +17,10 @@ class DTypeError(ShadergradError, TypeError, RuntimeError):
     """Element types that the operation, or the device, does not take."""
 
 
+class ArgumentTypeError(ShadergradError, TypeError):
+    """An argument of a kind that the function does not take, a missing or an unknown one."""
+
+
 class DeviceError(ShadergradError, RuntimeError):
     """An unknown or missing device, or operands on different ones."""
 

@@ -16,12 +16,12 @@ import shadergrad as sg
 from helpers import StopAfter, assert_same_bits
 from shadergrad import cli
 from shadergrad.checkpoint import load_checkpoint
-from shadergrad.creation import default_generator
 from shadergrad.data.digits import load_digits
 from shadergrad.recipes import char_lm, loop, state
 from shadergrad.recipes.console import Bar, StopWish
 from shadergrad.recipes.task import Position, Settings, Stream, Task, TrainingError
 from shadergrad.runtime.device import get_device
+from shadergrad.tensor import default_generator
 
 RECIPES = ["xor", "regression", "digits", "digits-cnn", "mnist", "autoencoder", "char-lm"]
 SHORT_TEXT = 30  # lines

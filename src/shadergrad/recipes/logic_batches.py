@@ -13,14 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..creation import tensor
 from ..data.dataset import IterableDataset
 from ..data.loader import DataLoader
 from ..logic import wiring
 from ..logic.automata import draw_masks
 from ..logic.experiments import Experiment
 from ..runtime.device import canonical_name
-from ..tensor import Tensor
+from ..tensor import Tensor, tensor
 
 AT_ONCE = 32  # optimizer steps
 

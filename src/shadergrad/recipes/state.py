@@ -18,9 +18,9 @@ from shadergrad import nn
 from shadergrad.optim import Optimizer
 
 from ..checkpoint import TENSORS_FILE, Arrays, load_checkpoint, pack, save_checkpoint, unpack
-from ..creation import default_generator
 from ..errors import CheckpointError
 from ..runtime.device import canonical_name
+from ..tensor import default_generator
 from .task import Position, Settings, Task, TrainingError
 
 
