@@ -30,19 +30,19 @@ from shadergrad.data import (
     ImageFolder,
     Vocabulary,
 )
-from shadergrad.data.download import data_folder, fetch
+from shadergrad.data.download import KnownFile, data_folder, fetch
 from shadergrad.data.formats import read_idx
 from shadergrad.optional import MissingPackageError
 
 CONTENT = np.random.default_rng(0).bytes(200_000)
 
 
-def md5(data: bytes) -> str:
-    return "md5:" + hashlib.md5(data).hexdigest()
+def md5(data: bytes) -> KnownFile:
+    return KnownFile("md5:" + hashlib.md5(data).hexdigest(), len(data))
 
 
-def sha256(data: bytes) -> str:
-    return "sha256:" + hashlib.sha256(data).hexdigest()
+def sha256(data: bytes) -> KnownFile:
+    return KnownFile("sha256:" + hashlib.sha256(data).hexdigest(), len(data))
 
 
 # --- a server that can misbehave
@@ -108,7 +108,7 @@ def assert_only(folder: Path, *names: str) -> None:
 
 
 @pytest.mark.parametrize("checksum", [md5(CONTENT), sha256(CONTENT)], ids=["md5", "sha256"])
-def test_a_file_is_fetched_whole(server: Server, tmp_path: Path, checksum: str) -> None:
+def test_a_file_is_fetched_whole(server: Server, tmp_path: Path, checksum: KnownFile) -> None:
     server.files["/a"] = CONTENT
     path = fetch(f"{server.address}/a", tmp_path / "new" / "a", checksum)
     assert path.read_bytes() == CONTENT
@@ -166,7 +166,7 @@ def test_a_part_is_believed_only_by_its_checksum(server: Server, tmp_path: Path,
 
 def test_a_corrupted_file_is_refused_and_not_kept(server: Server, tmp_path: Path) -> None:
     server.files["/a"] = CONTENT[:-1] + b"?"
-    with pytest.raises(DownloadError, match=f"its checksum is md5:.*, not {md5(CONTENT)}. Nothing is kept"):
+    with pytest.raises(DownloadError, match=f"its checksum is md5:.*, not {md5(CONTENT).checksum}. Nothing is kept"):
         fetch(f"{server.address}/a", tmp_path / "a", md5(CONTENT))
     assert_only(tmp_path)
     assert len(server.asked) == 1
@@ -190,7 +190,7 @@ def test_no_server_and_no_folder_are_errors_in_one_line(server: Server, tmp_path
     with pytest.raises(DownloadError, match=r"to .*file/a: "):
         fetch(f"{server.address}/a", tmp_path / "file" / "a", md5(CONTENT))
     with pytest.raises(DataError, match="no checksum"):
-        fetch(f"{server.address}/a", tmp_path / "a", "d41d8")
+        fetch(f"{server.address}/a", tmp_path / "a", KnownFile("d41d8", 3))
 
 
 # --- MNIST
@@ -216,7 +216,7 @@ def small_mnist(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     }
     for folder, kind in (("mnist", MNIST), ("fashion-mnist", FashionMNIST)):
         server.files |= {f"/data/{folder}/{name}": data for name, data in packed.items()}
-        monkeypatch.setattr(kind, "checksums", {name: md5(data) for name, data in packed.items()})
+        monkeypatch.setattr(kind, "files", {name: md5(data) for name, data in packed.items()})
     return server
 
 
@@ -304,13 +304,13 @@ def test_folder_and_mirror_come_from_the_environment(
 def test_a_damaged_idx_file_says_how(tmp_path: Path, data: bytes, words: str) -> None:
     (tmp_path / "images").write_bytes(data)
     with pytest.raises(DataError, match=words) as caught:
-        read_idx(tmp_path / "images", ndim=3)
+        read_idx(tmp_path / "images", (7, 28, 28))
     assert str(tmp_path / "images") in str(caught.value)
 
 
 def test_idx_files_hold_other_numbers_too(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(idx(np.array([[1.5, -2]], ">f4"), kind=0x0D))
-    array = read_idx(tmp_path / "a", ndim=2)
+    array = read_idx(tmp_path / "a", (1, 2))
     assert array.dtype == np.float32
     assert array.tolist() == [[1.5, -2]]
 
@@ -356,7 +356,7 @@ def test_cifar_comes_from_its_archive_or_its_files(
             (tmp_path / "cifar-10" / "cifar-10-batches-bin" / name).write_bytes(data)
     else:
         server.files["/cifar-10/cifar-10-binary.tar.gz"] = packed = archive(BATCHES)
-        monkeypatch.setattr(CIFAR10, "checksum", sha256(packed))
+        monkeypatch.setattr(CIFAR10, "known", sha256(packed))
     train = CIFAR10(tmp_path, download=True, mirror=server.address)
     test = CIFAR10(tmp_path, train=False)
     assert len(server.asked) == (0 if unpacked else 1)
@@ -369,7 +369,7 @@ def test_cifar_comes_from_its_archive_or_its_files(
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (archive(BATCHES)[:-100], "damaged or truncated archive"),
+        (archive(BATCHES)[:-100], "damaged or truncated gzip file"),
         (b"no archive", "damaged or truncated archive"),
         (archive({"data_batch_1.bin": b""}), "lacks cifar-10-batches-bin/test_batch.bin"),
         (archive({"test_batch.bin": BATCHES["test_batch.bin"][:-1]}), "test_batch.bin is truncated.*6145 bytes"),

@@ -12,11 +12,13 @@ any order. A cell holds a circuit under "circuit", and "channels", "border" and 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+from ...whole_files import replacing
 from .cell import CellCircuit
 from .circuit import Circuit
 from .errors import CircuitError
@@ -38,8 +40,9 @@ def to_json(circuit: Circuit | CellCircuit) -> str:
 
 
 def save(circuit: Circuit | CellCircuit, path: str | Path) -> None:
-    """Writes `to_json` to a file."""
-    Path(path).write_text(to_json(circuit), encoding="utf-8")
+    """Writes `to_json` to a file, atomically. Raises CircuitError where the disk does not take it."""
+    with replacing(path, CircuitError) as file:
+        file.write(to_json(circuit).encode())
 
 
 def _circuit_document(circuit: Circuit) -> dict[str, Any]:
@@ -93,8 +96,10 @@ def from_json(text: str | bytes) -> Circuit | CellCircuit:
     """
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise CircuitError(f"[from_json] the text is no JSON: {error}.") from error
+    except RecursionError:
+        raise CircuitError("[from_json] the text is no circuit: it is nested too deeply.") from None
     if not isinstance(document, dict) or document.get("format") not in (CIRCUIT_FORMAT, CELL_FORMAT):
         found = document.get("format") if isinstance(document, dict) else type(document).__name__
         raise CircuitError(f"[from_json] the format is {found!r}; it is {CIRCUIT_FORMAT!r} or {CELL_FORMAT!r}.")
@@ -102,11 +107,13 @@ def from_json(text: str | bytes) -> Circuit | CellCircuit:
 
 
 def load(path: str | Path) -> Circuit | CellCircuit:
-    """`from_json` of a file. Errors name the file."""
+    """`from_json` of a file. Raises CircuitError, which names the file, also where it cannot be read."""
     try:
-        return from_json(Path(path).read_text(encoding="utf-8"))
+        return from_json(Path(path).read_bytes())
     except CircuitError as error:
         raise CircuitError(f"{path}: {error}") from error
+    except OSError as error:
+        raise CircuitError(f"cannot read {path}: {error.strerror or error}.") from None
 
 
 def _read_cell(document: Mapping[str, Any]) -> CellCircuit:
@@ -168,7 +175,7 @@ def _rows(value: Any, what: str, length: int) -> list[list[Any]]:
 
 
 def _first_repeated(names: list[str]) -> str:
-    return next(name for k, name in enumerate(names) if name in names[:k])
+    return next(name for name, count in Counter(names).items() if count > 1)
 
 
 def _check_wires(known: set[str], gates: list[list[Any]], outputs: list[list[Any]]) -> None:
