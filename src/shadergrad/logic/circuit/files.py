@@ -27,6 +27,8 @@ from .kinds import KIND_OF, NAMES
 CIRCUIT_FORMAT, CELL_FORMAT = "shadergrad.circuit", "shadergrad.cell"
 VERSION = 1
 
+MOST_NAMES = 12  # to print of a cycle
+
 _CIRCUIT_FIELDS = ("inputs", "gates", "outputs")
 _CELL_FIELDS = ("circuit", "channels", "border", "fire_rate")
 
@@ -118,9 +120,12 @@ def load(path: str | Path) -> Circuit | CellCircuit:
 
 def _read_cell(document: Mapping[str, Any]) -> CellCircuit:
     _check_fields(document, _CELL_FIELDS)
-    if not isinstance(document["circuit"], dict) or not isinstance(document["fire_rate"], int | float):
+    rate = document["fire_rate"]
+    if not isinstance(document["circuit"], dict) or type(rate) not in (int, float):
         raise CircuitError("[from_json] a cell needs an object as circuit and a number as fire_rate.")
-    cell = CellCircuit(_read_circuit(document["circuit"]), document["border"], float(document["fire_rate"]))
+    if not 0 < rate <= 1:
+        raise CircuitError(f"[from_json] fire_rate is {_brief(rate)}; it lies above 0 and is at most 1.")
+    cell = CellCircuit(_read_circuit(document["circuit"]), document["border"], float(rate))
     if cell.channels != document["channels"]:
         raise CircuitError(
             f"[from_json] the cell says {document['channels']!r} channels; its circuit has {cell.channels}."
@@ -170,7 +175,7 @@ def _rows(value: Any, what: str, length: int) -> list[list[Any]]:
         texts = [entry for i, entry in enumerate(row) if (i, length) != (1, 4)] if isinstance(row, list) else [None]
         if not isinstance(row, list) or len(row) != length or not all(isinstance(t, str) and t for t in texts):
             shape = {1: "a name", 2: "[name, wire]", 4: "[name, kind, wire, wire]"}[length]
-            raise CircuitError(f"[from_json] {what} is a list of {shape}; entry {k} is {row!r}.")
+            raise CircuitError(f"[from_json] {what} is a list of {shape}; entry {k} is {_brief(row)}.")
     return rows
 
 
@@ -210,6 +215,11 @@ def _sorted_gates(inputs: set[str], gates: list[list[Any]]) -> list[str]:
     try:
         return list(sorter.static_order())
     except CycleError as error:
-        raise CircuitError(
-            f"[from_json] the gates {' -> '.join(error.args[1])} form a cycle; a circuit has none."
-        ) from error
+        names = error.args[1]
+        shown = names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 2], "...", *names[-2:]]
+        raise CircuitError(f"[from_json] the gates {' -> '.join(shown)} form a cycle; a circuit has none.") from error
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
