@@ -66,9 +66,9 @@ def save_tensors(path: str | Path, tensors: Arrays, meta: dict[str, Any]) -> Non
     # safetensors takes an array's memory as it lies, whatever its strides say: only C order comes back as it was
     # and in this machine's byte order
     ordered = {name: np.asarray(array, array.dtype.newbyteorder("="), order="C") for name, array in tensors.items()}
-    metadata = {"format": FORMAT, "version": str(VERSION), "checksum": _checksum(text, ordered), "meta": text}
     try:
         packed = memoryview(save(ordered))
+        metadata = {"format": FORMAT, "version": str(VERSION), "checksum": _checksum(text, ordered), "meta": text}
         begin = 8 + int.from_bytes(packed[:8], "little")
         # safetensors writes metadata in random order; identical runs shall write identical bytes
         names = json.loads(packed[8:begin].tobytes())

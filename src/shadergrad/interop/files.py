@@ -154,7 +154,10 @@ def _read_pytorch(path: Path, key: str | None) -> Arrays:
         raise InteropError(
             f"{path} holds more than a state dict. {_entries(found)} Hint: name the one to load with key=."
         )
-    return {str(name): array_from_torch(tensor) for name, tensor in found.items()}
+    try:
+        return {str(name): array_from_torch(tensor) for name, tensor in found.items()}
+    except InteropError as error:
+        raise InteropError(f"{path}: {error}") from None
 
 
 def _entries(found: Any) -> str:
