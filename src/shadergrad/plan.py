@@ -117,7 +117,7 @@ class Plan:
 
     def to_json(self) -> str:
         """The plan as JSON text; `from_json` gives back an equal plan."""
-        from .primitives.base import to_data
+        from .graph.primitive import to_data
 
         def kernel(k: Kernel) -> dict[str, Any]:
             data = {name: getattr(k, name) for name in Kernel.__dataclass_fields__}
@@ -158,7 +158,7 @@ class Plan:
 
     @classmethod
     def _from_data(cls, data: dict[str, Any]) -> Plan:
-        from .primitives.base import from_data
+        from .graph.primitive import from_data
 
         def kernel(k: dict[str, Any]) -> Kernel:
             primitive = None if k["primitive"] is None else from_data(k["primitive"])
