@@ -149,7 +149,7 @@ def _checksum(meta: str, arrays: Arrays) -> str:
     described = [meta, [[name, arrays[name].dtype.name, arrays[name].shape] for name in names]]
     digest = hashlib.sha256(json.dumps(described).encode())
     for name in names:
-        digest.update(arrays[name].reshape(-1).view(np.uint8))
+        digest.update(arrays[name].reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 

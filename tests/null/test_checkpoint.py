@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from shadergrad import checkpoint, whole_files
+from shadergrad import checkpoint, cli, whole_files
 from shadergrad.checkpoint import load_checkpoint, load_tensors, pack, save_checkpoint, save_tensors, unpack
 from shadergrad.errors import CheckpointError
 
@@ -155,6 +155,21 @@ def test_equal_contents_give_equal_bytes(tmp_path: Path) -> None:
     for k in range(8):
         save_tensors(tmp_path / f"{k}", ARRAYS, META)
     assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+
+
+def test_identical_runs_write_identical_checkpoints(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        options = ["--epochs", "2", "--device", "cpu", "--out", str(tmp_path / name)]
+        assert cli.run(["train", "xor", *options]) == 0
+    for file in ("checkpoint.safetensors", "checkpoint.json"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_data_begins_where_any_dtype_may(tmp_path: Path) -> None:
+    """So that others can map the file to memory."""
+    for k in range(8):
+        save_tensors(tmp_path / "x", ARRAYS, {"text": "a" * k})
+        assert int.from_bytes((tmp_path / "x").read_bytes()[:8], "little") % 8 == 0
 
 
 def test_arrays_of_another_byte_order_come_back_in_ours(tmp_path: Path) -> None:

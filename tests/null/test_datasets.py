@@ -236,11 +236,18 @@ def test_an_endless_body_is_left_where_the_file_should_end(server: Server, tmp_p
     assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize("length", [None, ""], ids=["announced", "not announced"])
-def test_a_body_longer_than_stated_is_refused(server: Server, tmp_path: Path, length: str | None) -> None:
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [
+        (None, "the server has 200001 bytes, and the file has 200000"),
+        ("", "sends more than the 200000 bytes of the file"),
+    ],
+    ids=["announced", "not announced"],
+)
+def test_a_body_longer_than_stated_is_refused(server: Server, tmp_path: Path, length: str | None, words: str) -> None:
     server.files["/a"] = CONTENT + b"?"
     server.length = length
-    with pytest.raises(DownloadError, match=r"200001 bytes, and the file has 200000|more than the 200000 bytes"):
+    with pytest.raises(DownloadError, match=f"{words}. Nothing is kept"):
         fetch(f"{server.address}/a", tmp_path / "a", md5(CONTENT))
     assert_only(tmp_path)
     assert len(server.asked) == 1
@@ -387,22 +394,22 @@ def test_a_damaged_idx_file_says_how(tmp_path: Path, data: bytes, words: str) ->
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (idx(np.zeros((8, 28, 28), np.uint8)), r"shape \(8, 28, 28\); that of the data set has \(7, 28, 28\)"),
+        (idx(np.zeros((1, 29, 28), np.uint8)), r"shape \(1, 29, 28\); that of the data set has \(1000, 28, 28\)"),
         (idx(IMAGES[:, :0]), None),
-        (gzip.compress(idx(IMAGES) + bytes(10_000_000), mtime=0), "has bytes after its end|holds more than"),
+        (gzip.compress(idx(IMAGES) + bytes(10_000_000), mtime=0), "has bytes after its end"),
         (bytes([0, 0, 8, 3]) + b"\xff" * 12, "that of the data set has"),
     ],
 )
 def test_no_more_is_unpacked_than_the_data_set_has(tmp_path: Path, data: bytes, words: str | None) -> None:
     (tmp_path / "images").write_bytes(data)
     if words is None:
-        assert read_idx(tmp_path / "images", (7, 28, 28)).shape == (7, 0, 28)
+        assert read_idx(tmp_path / "images", (1000, 28, 28)).shape == (7, 0, 28)
         return
     tracemalloc.start()
     try:
         with pytest.raises(DataError, match=words):
-            read_idx(tmp_path / "images", (7, 28, 28))
-        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+            read_idx(tmp_path / "images", (1000, 28, 28))
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
 
@@ -514,7 +521,8 @@ def test_a_cifar_archive_is_not_unpacked_beyond_what_the_data_set_has(
     path.write_bytes(archive({"bomb": bytes(20_000_000), **BATCHES}))
     with pytest.raises(DataError, match="holds more than 1085452 bytes"):
         CIFAR10(tmp_path, train=False)
-    path.write_bytes(archive(BATCHES)[:-4] + b"????")
+    # 32 records of 10,240 bytes, which end where a buffer does: gzip's checksum comes after that
+    path.write_bytes(archive(BATCHES | {"rest": bytes(280_000)})[:-4] + b"????")
     with pytest.raises(DataError, match="damaged or truncated"):
         CIFAR10(tmp_path, train=False)
     (tmp_path / "cifar-10" / "cifar-10-batches-bin").mkdir()

@@ -143,7 +143,7 @@ def _continue_download(url: str, part: Path, size: int, seconds: float) -> None:
         task = bar.add_task("", total=total, completed=begun)
         with part.open("ab" if resumed else "wb") as file:
             left = size - begun
-            while chunk := response.read(min(CHUNK, left + 1)):  # a byte more shows a body that is too long
+            while chunk := response.read(CHUNK):
                 left -= len(chunk)
                 if left < 0:
                     raise _TooLong(f"the server sends more than the {size} bytes of the file")

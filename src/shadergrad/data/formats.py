@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class _Unpacked(io.RawIOBase):
 
 
 @contextmanager
-def _unpacked(path: Path, limit: int) -> Iterator[io.BufferedReader]:
+def _unpacked(path: Path, limit: int) -> Iterator[BinaryIO]:
     """`_Unpacked`, buffered. Raises DataError where the file cannot be read."""
     try:
         with io.BufferedReader(_Unpacked(path, limit), CHUNK) as file:
