@@ -51,3 +51,7 @@ class CompileError(ShadergradError, RuntimeError):
 
 class CheckpointError(ShadergradError, RuntimeError):
     """A file that is no checkpoint, is damaged, or belongs to another run."""
+
+
+class PlanError(ShadergradError, ValueError):
+    """Text that is no plan, or one of another format."""

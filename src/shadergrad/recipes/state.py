@@ -18,9 +18,9 @@ from shadergrad import nn
 from shadergrad.optim import Optimizer
 
 from ..checkpoint import TENSORS_FILE, Arrays, load_checkpoint, pack, save_checkpoint, unpack
-from ..errors import CheckpointError
-from ..runtime.device import canonical_name
 from ..tensor import default_generator
+from ..errors import CheckpointError, ShadergradError
+from ..runtime.device import canonical_name
 from .task import Position, Settings, Task, TrainingError
 
 
@@ -74,14 +74,17 @@ def restore_run(recipe: str, settings: Settings, task: Task, device: str) -> Pos
         unpack_training(task.model, task.optimizer, arrays, meta, device)
         for name, generator in _generators(device).items():
             generator.set_state(arrays[name])
-    except KeyError as error:
+    except ShadergradError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:  # of a description of another shape
         raise lacking(settings.out, error) from None
     return position
 
 
-def lacking(out: Path, error: KeyError) -> CheckpointError:
+def lacking(out: Path, error: Exception) -> CheckpointError:
     """The error for a checkpoint that has not got what a training's has."""
-    return CheckpointError(f"{out / TENSORS_FILE} is no training's checkpoint: it lacks {error}.")
+    reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+    return CheckpointError(f"{out / TENSORS_FILE} is no training's checkpoint: {reason}.")
 
 
 def remedy(settings: Settings) -> str:
