@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from ..extras import require
 from ..nn.module import Module
-from ..optional import require
 from ..tensor import Tensor
 from .errors import InteropError
 from .pytorch import array_from_torch

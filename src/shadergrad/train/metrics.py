@@ -23,10 +23,16 @@ class Metrics:
             return
         self._begun = True
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        kept = [
-            json.dumps(row) + "\n" for row in read_rows(self.path) if row.get(self._counter, math.inf) <= self._keep
-        ]
-        self.path.write_text("".join(kept), encoding="utf-8")
+        self.path.write_text("".join(json.dumps(row) + "\n" for row in self._kept()), encoding="utf-8")
+
+    @property
+    def seconds(self) -> float:
+        """What the rows that stay say of the time that the run has taken so far; 0 where there are none."""
+        rows = self._kept()
+        return float(rows[-1].get("seconds", 0.0)) if rows else 0.0
+
+    def _kept(self) -> list[dict[str, Any]]:
+        return [row for row in read_rows(self.path) if row.get(self._counter, math.inf) <= self._keep]
 
     def add(self, *rows: dict[str, Any]) -> None:
         self.begin()
