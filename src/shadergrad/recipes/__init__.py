@@ -6,19 +6,15 @@ recipes of logic networks share is in the folder `logic`.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ..train import Recipe
 from ..train.recipe_files import packaged_recipe, recipe_names
-
-FOLDER = Path(__file__).parent
 
 
 def names() -> list[str]:
     """The names of all recipes, sorted."""
-    return recipe_names(FOLDER)
+    return recipe_names(__path__)
 
 
 def load(name: str) -> Recipe:
     """The recipe of that name. Raises RecipeError where its file cannot be used."""
-    return packaged_recipe(__package__, FOLDER, name)
+    return packaged_recipe(__name__, name)

@@ -1,12 +1,14 @@
-"""Recipes from files. In: a folder and a name, or a path. Out: the recipe; or one line that says why there is none."""
+"""Recipes from files. In: a package and a name, or a path. Out: the recipe; or one line that says why there is none."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
@@ -17,16 +19,17 @@ NAME = "RECIPE"
 REMEDY = f"Remedy: end it with {NAME} = Recipe(...), as examples/my_recipe.py does."
 
 
-def recipe_names(folder: Path) -> list[str]:
-    """The names of the recipes in a package's folder: those of its files, with - for _. Files that begin with _ are none."""
-    return sorted(path.stem.replace("_", "-") for path in folder.glob("*.py") if not path.name.startswith("_"))
+def recipe_names(folders: Iterable[str]) -> list[str]:
+    """The names of the recipes of a package, given its __path__: those of its files, with - for _."""
+    return sorted(module.name.replace("_", "-") for module in iter_modules(folders) if not module.ispkg)
 
 
-def packaged_recipe(package: str, folder: Path, name: str) -> Recipe:
+def packaged_recipe(package: str, name: str) -> Recipe:
     """The recipe `name` of a package. Raises RecipeError where its file cannot be used."""
-    stem = name.replace("-", "_")
-    path = folder / f"{stem}.py"
-    return _recipe_in(_importing(path, lambda: import_module(f"{package}.{stem}")), path)
+    module = f"{package}.{name.replace('-', '_')}"
+    spec = find_spec(module)
+    path = Path(spec.origin) if spec is not None and spec.origin else Path(module)
+    return _recipe_in(_importing(path, lambda: import_module(module)), path)
 
 
 def recipe_file(path: Path) -> Recipe:
