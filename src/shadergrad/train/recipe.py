@@ -56,7 +56,7 @@ class Option:
 DEVICE = Option("device", str, "webgpu, cpu, webgpu:N for the N-th adapter, or auto: a GPU if there is one.", "auto")
 RESUME = Option("resume", bool, "Go on from the checkpoint in --out.", False)
 OUT_HELP = "The folder for checkpoint, metrics.jsonl and pictures."
-COMMON = {
+COMMON: dict[str, tuple[type, str]] = {
     "epochs": (int, "How often to go through the training data."),
     "steps": (int, "Optimizer steps."),
     "batch_size": (int, "Samples a step."),
@@ -117,7 +117,7 @@ class Recipe:
         if self.train is not None:
             return list(self.options)
         defaults = {"seed": 0, **self.defaults}
-        common = [Option(key, *COMMON[key], defaults[key]) for key in COMMON if key in defaults]
+        common = [Option(key, kind, text, defaults[key]) for key, (kind, text) in COMMON.items() if key in defaults]
         return [DEVICE, *common, Option("out", Path, OUT_HELP, Path("runs", name)), RESUME, *self.options]
 
     def run(self, name: str, command: str, console: Console, values: Mapping[str, Any]) -> bool:

@@ -41,27 +41,21 @@ def trainable(name: str, settings: Settings, device: str) -> Trainable:
     """The automaton on `device`, its wires, start states and masks decided by the seed."""
     experiment = replace(EXPERIMENTS[name], batch=settings.batch_size)
     training = Training(experiment, settings.seed, device)
+    keys = training.data_key, training.mask_key
 
     def show(position: Position) -> Iterable[str]:
         return _show(Automaton(name, training, settings, position, device))
 
-    if experiment.fresh or experiment.fire_rate is not None:
-        keys = training.data_key, training.mask_key
+    def step(start: Tensor, target: Tensor, *masks: Tensor) -> Tensor:
+        """One update on a batch (batch, height, width, channels); the soft and the hard loss before it."""
+        return sg.stack(training.update(start, target, masks[0] if masks else None))
 
-        def step(start: Tensor, target: Tensor, *masks: Tensor) -> Tensor:
-            """One update on a batch (batch, height, width, channels); the soft and the hard loss before it."""
-            return sg.stack(training.update(start, target, masks[0] if masks else None))
-
-        data = Stream(lambda _: draws(experiment, *keys))
-    else:
+    data, update = Stream(lambda _: draws(experiment, *keys)), step
+    if not experiment.fresh and experiment.fire_rate is None:
+        # all batches are the same one, which so stays on the device
         batch = training.batch()
-
-        def step() -> Tensor:
-            """One update on the batch that is the same in all steps, and so stays on the device."""
-            return sg.stack(training.update(*batch))
-
-        data = Stream(lambda _: repeat(()))
-    return Trainable(training.model, training.optimizer, data, step, show=show, losses=("soft", "hard"))
+        data, update = Stream(lambda _: repeat(())), lambda: step(*batch)
+    return Trainable(training.model, training.optimizer, data, update, show=show, losses=("soft", "hard"))
 
 
 def _show(trained: Automaton) -> Iterator[str]:
