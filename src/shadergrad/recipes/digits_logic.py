@@ -14,7 +14,7 @@ import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import load_digits
 from shadergrad.logic import GroupSum, LogicNetwork, Thermometer
-from shadergrad.logic.circuit import Circuit, count_gates, equivalent, histogram, simplify
+from shadergrad.logic.circuit import Circuit, count_gates, equivalent, histogram, minimize
 from shadergrad.train import Position, Recipe, Settings, Trainable
 
 from .logic.circuit_files import write_circuit
@@ -61,7 +61,7 @@ def build(settings: Settings, device: str) -> Trainable:
     def show(_: Position) -> list[str]:
         """Files of the circuit, and what it is like."""
         hardened = network.harden()
-        small = simplify(hardened)
+        small = minimize(hardened)
         same = equivalent(hardened, small, patches=1 << 17)
         write_circuit(settings.out, hardened, small, "digits")
         complaint = gate_plot(histogram(hardened), histogram(small), settings.out / "gates.png")
@@ -70,7 +70,7 @@ def build(settings: Settings, device: str) -> Trainable:
             f"soft accuracy {100 * evaluate()['soft_accuracy']:.2f} %, hard accuracy {100 * hard_accuracy(small):.2f} % "
             f"by the simplified circuit ({'equal to' if same else 'NOT EQUAL TO'} the hardened one)",
             f"gates: {counts.all} in all, {counts.active} active, {counts.reachable} reachable, "
-            f"{counts.simplified} simplified; circuit.json, .c, .v, .wgsl, .dot, and hardened.json",
+            f"{counts.minimized} simplified; circuit.json, .c, .v, .wgsl, .dot, and hardened.json",
         ]
         (settings.out / "report.md").write_text(_report(settings, lines, pictured=not complaint), encoding="utf-8")
         return lines + ([complaint] if complaint else [])

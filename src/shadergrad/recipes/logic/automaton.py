@@ -75,9 +75,9 @@ def _show(trained: Automaton) -> Iterator[str]:
 
 
 def evaluate(trained: Automaton) -> Results:
-    """Harden, simplify, check that both are equal, and measure. Raises TrainingError if they are not."""
+    """Harden, minimize, check that both are equal, and measure. Raises TrainingError if they are not."""
     hardened = trained.training.model.harden()
-    simplified = hardened.simplified()
+    simplified = hardened.minimized()
     same = equivalent(hardened.circuit, simplified.circuit, patches=CHECKED_PATCHES)
     if not same:
         raise TrainingError(

@@ -70,7 +70,7 @@ def summary(trained: Automaton, results: Results) -> Iterator[str]:
     counts = results.counts
     yield (
         f"gates: {results.learned[0]} learned, {results.learned[1]} of them active; in a cell {counts.all}, "
-        f"{counts.reachable} reachable, {counts.simplified} simplified"
+        f"{counts.reachable} reachable, {counts.minimized} simplified"
     )
     yield from map(str, results.findings)
 
@@ -138,7 +138,7 @@ def _gate_rows(name: str, results: Results) -> list[tuple[str, str, str]]:
         ("in a cell and active", str(counts.active), "–"),
         ("reachable from the outputs", str(counts.reachable), "–"),
         ("reachable and active", str(counts.reachable_active), "–"),
-        ("simplified", str(counts.simplified), "–"),
+        ("simplified", str(counts.minimized), "–"),
     ]
 
 

@@ -141,7 +141,7 @@ def _outcome(run: Run) -> Outcome:
         soft,
         hard,
         model.active_gates(),
-        count_gates(model.harden().circuit).simplified,
+        count_gates(model.harden().circuit).minimized,
         round(position.seconds, 3),
     )
 
@@ -150,7 +150,7 @@ def _show(settings: StudySettings, outcomes: list[Outcome], console: Console) ->
     table = Table("seed", "hard loss 0 from", "soft, at the end", "hard", "active gates", "simplified", "seconds")
     for o in outcomes:
         when = "never" if o.zero_from is None else str(o.zero_from)
-        rest = (f"{o.soft:.4g}", f"{o.hard:g}", str(o.active_gates), str(o.simplified_gates), f"{o.seconds:.1f}")
+        rest = (f"{o.soft:.4g}", f"{o.hard:g}", str(o.active_gates), str(o.minimized_gates), f"{o.seconds:.1f}")
         table.add_row(str(o.seed), when, *rest)
     console.print(table)
     found = summary(outcomes)
