@@ -33,7 +33,7 @@ from shadergrad.data import (
 )
 from shadergrad.data.download import KnownFile, data_folder, fetch
 from shadergrad.data.formats import read_idx
-from shadergrad.optional import MissingPackageError
+from shadergrad.extras import MissingPackageError
 
 CONTENT = np.random.default_rng(0).bytes(200_000)
 

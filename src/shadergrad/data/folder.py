@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..optional import require
+from ..extras import require
 from .dataset import Dataset
 from .errors import DataError
 

@@ -16,8 +16,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from ..errors import DTypeError
+from ..extras import require
 from ..nn.module import Module
-from ..optional import require
 from ..tensor import Tensor
 from ..whole_files import replacing
 from .errors import InteropError

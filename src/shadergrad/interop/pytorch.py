@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..optional import require
+from ..extras import require
 from ..tensor import Tensor
 from .errors import InteropError
 

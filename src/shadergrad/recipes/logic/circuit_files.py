@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..logic.circuit import (
+from shadergrad.logic.circuit import (
     CellCircuit,
     Circuit,
     cell_to_c,

@@ -25,9 +25,17 @@ class Metrics:
         if self._begun:
             return
         self._begun = True
-        kept = [json.dumps(row) + "\n" for row in read_rows(self.path) if self._count(row) <= self._keep]
         with replacing(self.path, CheckpointError) as file:
-            file.write("".join(kept).encode())
+            file.write("".join(json.dumps(row) + "\n" for row in self._kept()).encode())
+
+    @property
+    def seconds(self) -> float:
+        """What the rows that stay say of the time that the run has taken so far; 0 where there are none."""
+        rows = self._kept()
+        return float(rows[-1].get("seconds", 0.0)) if rows else 0.0
+
+    def _kept(self) -> list[dict[str, Any]]:
+        return [row for row in read_rows(self.path) if self._count(row) <= self._keep]
 
     def _count(self, row: dict[str, Any]) -> float:
         count = row.get(self._counter)

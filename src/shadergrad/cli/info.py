@@ -10,10 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from .errors import DeviceError
-from .runtime.adapters import NO_ADAPTER, AdapterInfo, adapters, auto_device_reason
-from .runtime.device import get_device
-from .version import __version__
+from ..errors import DeviceError
+from ..runtime.adapters import NO_ADAPTER, AdapterInfo, adapters, auto_device_reason
+from ..runtime.device import get_device
+from ..version import __version__
 
 # Limits of drawing, which this library does not do
 DRAWING = ("texture", "vertex", "sampler", "sampled", "color", "inter-stage", "multiview", "uniform")

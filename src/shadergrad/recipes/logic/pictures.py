@@ -1,97 +1,27 @@
-"""Pictures of a training run. In: metrics.jsonl, losses, counts, boards. Out: PNGs and GIFs.
-
-matplotlib and pillow are imported on use, without a display; they come with the extra `plots`.
-"""
+"""Pictures of networks and automata of gates. In: losses, counts, boards. Out: PNGs and GIFs."""
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import ParamSpec
 
 import numpy as np
 
-from .optional import MissingPackageError, require
-
-P = ParamSpec("P")
-
-
-def _or_the_reason(draw: Callable[P, str | None]) -> Callable[P, str | None]:
-    """Give the line that says which package is missing, in place of the error: a run does not fail for want of a picture."""
-
-    @functools.wraps(draw)
-    def tried(*args: P.args, **kwargs: P.kwargs) -> str | None:
-        try:
-            return draw(*args, **kwargs)
-        except MissingPackageError as error:
-            return str(error)
-
-    return tried
-
-
-@_or_the_reason
-def training_curve(metrics_path: str | Path, png_path: str | Path) -> str | None:
-    """Draw training loss and test accuracy over epochs.
-
-    metrics_path: a JSON object a line, with "epoch", "loss" and, where there is one, "test_accuracy" (0 to 1).
-    Returns None, or one line that says why nothing was drawn: a run does not fail for want of a picture.
-    """
-    figures = _figures("the training curve")
-    rows = [json.loads(line) for line in Path(metrics_path).read_text(encoding="utf-8").splitlines()]
-    if not rows:
-        return f"no training curve: {metrics_path} has no epochs yet"
-
-    figure = figures.Figure(figsize=(7, 4), dpi=150, layout="constrained")
-    axes = figure.add_subplot()
-    _line(axes, rows, "loss", "training loss", "tab:blue")
-    axes.set_xlabel("epoch")
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.25)
-    axes.spines["top"].set_visible(False)
-    if any("test_accuracy" in row for row in rows):
-        right = axes.twinx()
-        percent = [{**row, "test_accuracy": 100 * row["test_accuracy"]} for row in rows if "test_accuracy" in row]
-        _line(right, percent, "test_accuracy", "test accuracy, %", "tab:orange")
-        last = percent[-1]
-        right.annotate(
-            f"{last['test_accuracy']:.1f} %",
-            (last["epoch"], last["test_accuracy"]),
-            xytext=(0, -14),
-            textcoords="offset points",
-            ha="right",
-            color="tab:orange",
-        )
-        right.spines["top"].set_visible(False)
-    else:
-        axes.spines["right"].set_visible(False)
-    figure.savefig(png_path)
-    return None
-
-
-def _line(axes, rows: list[dict], key: str, label: str, color: str) -> None:
-    marker = "o" if len(rows) == 1 else None
-    axes.plot([row["epoch"] for row in rows], [row[key] for row in rows], color=color, marker=marker)
-    axes.set_ylabel(label, color=color)
-    axes.tick_params(axis="y", labelcolor=color)
-
-
-# -- automata of gates
+from shadergrad.extras import require
+from shadergrad.train.pictures import figure_module, or_the_reason, plain_axes
 
 BLUE, ORANGE, GREY = "tab:blue", "tab:orange", "0.45"
 Curve = Sequence[Sequence[float]]
 
 
-@_or_the_reason
+@or_the_reason
 def loss_plot(losses: np.ndarray, png_path: str | Path, published: Mapping[str, Curve] | None = None) -> str | None:
     """Draw soft and hard loss over optimizer steps, above 1 on logarithmic axes: pale as they are, bold their running mean.
 
     losses: (steps, 2). published: [step, loss] pairs under "soft" and "hard"; their running mean is a thin black line.
     Returns None, or one line that says why nothing was drawn.
     """
-    figures = _figures("the loss plot")
+    figures = figure_module("the loss plot")
     figure = figures.Figure(figsize=(7, 5), dpi=150, layout="constrained")
     window = max(1, len(losses) // 100)
     panels = figure.subplots(2, sharex=True)
@@ -108,7 +38,7 @@ def loss_plot(losses: np.ndarray, png_path: str | Path, published: Mapping[str, 
         axes.set_ylim(bottom=0)
         axes.set_xlim(0, max(len(losses), 2))
         axes.legend(frameon=False)
-        _plain(axes)
+        plain_axes(axes)
     panels[0].set_ylabel("squared error")
     panels[1].set_ylabel("wrong bits")
     panels[1].set_xlabel("optimizer step")
@@ -125,13 +55,13 @@ def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
     )
 
 
-@_or_the_reason
+@or_the_reason
 def gate_plot(hardened: Mapping[str, int], simplified: Mapping[str, int], png_path: str | Path) -> str | None:
     """Draw how many gates there are of each kind, in a hardened circuit and when it is simplified.
 
     Returns None, or one line that says why nothing was drawn.
     """
-    figures = _figures("the gate histogram")
+    figures = figure_module("the gate histogram")
     figure = figures.Figure(figsize=(7, 5), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     names = list(hardened)
@@ -150,19 +80,19 @@ def gate_plot(hardened: Mapping[str, int], simplified: Mapping[str, int], png_pa
     axes.set_xlim(0, most)
     axes.set_xlabel("gates")
     figure.legend(frameon=False, loc="outside upper right", ncols=2)
-    _plain(axes)
+    plain_axes(axes)
     axes.grid(visible=False, axis="y")
     figure.savefig(png_path)
     return None
 
 
-@_or_the_reason
+@or_the_reason
 def robustness_plot(wrong: Sequence[int], png_path: str | Path, cells: int, published: float | None) -> str | None:
     """Draw the wrong cells of a damaged board over its steps, with the article's mean as a dashed line.
 
     Returns None, or one line that says why nothing was drawn.
     """
-    figures = _figures("the robustness plot")
+    figures = figure_module("the robustness plot")
     figure = figures.Figure(figsize=(7, 3), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     axes.plot(wrong, color=BLUE, linewidth=0.6)
@@ -174,18 +104,18 @@ def robustness_plot(wrong: Sequence[int], png_path: str | Path, cells: int, publ
     axes.set_xlabel("step of the automaton")
     axes.set_ylabel("wrong cells")
     figure.legend(frameon=False, loc="outside upper right", ncols=2)
-    _plain(axes)
+    plain_axes(axes)
     figure.savefig(png_path)
     return None
 
 
-@_or_the_reason
+@or_the_reason
 def convergence_plot(zero_from: Sequence[int], seeds: int, steps: int, png_path: str | Path) -> str | None:
     """Draw what share of `seeds` trainings had converged by each step; zero_from: when, of those that did.
 
     Returns None, or one line that says why nothing was drawn.
     """
-    figures = _figures("the plot of convergence")
+    figures = figure_module("the plot of convergence")
     figure = figures.Figure(figsize=(7, 3.5), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     when = sorted(zero_from)
@@ -195,7 +125,7 @@ def convergence_plot(zero_from: Sequence[int], seeds: int, steps: int, png_path:
     axes.set_ylim(0, 105)
     axes.set_xlabel("optimizer step from which the hard loss stays 0")
     axes.set_ylabel(f"% of {seeds} seeds")
-    _plain(axes)
+    plain_axes(axes)
     figure.savefig(png_path)
     return None
 
@@ -217,7 +147,7 @@ COLOURS = np.array(
 INK = np.array([(246, 244, 238), (32, 48, 82)], np.uint8)
 
 
-@_or_the_reason
+@or_the_reason
 def animation(states: np.ndarray, gif_path: str | Path, pixels: int = 320, seconds: float = 8) -> str | None:
     """Draw a rollout as a GIF: states (frames, H, W, 1 or 3) of bits, with one channel in ink, with three in colours.
 
@@ -238,15 +168,3 @@ def animation(states: np.ndarray, gif_path: str | Path, pixels: int = 320, secon
     durations = [each] * (len(frames) - 1) + [each + 1500]
     frames[0].save(gif_path, save_all=True, append_images=frames[1:], duration=durations, loop=0, disposal=1)
     return None
-
-
-def _figures(purpose: str) -> ModuleType:
-    require("matplotlib", "plots", purpose)
-    return require("matplotlib.figure", "plots", purpose)
-
-
-def _plain(axes) -> None:
-    axes.grid(alpha=0.25)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
