@@ -149,7 +149,8 @@ class Operation:
 
     An operation is called on as many tensors as it has arguments, on one device, and gives a tensor there. Raises
     ShapeError for another number of them, DTypeError for what is no tensor, DeviceError for several devices, AutogradError
-    where a gradient would be lost because there is no `gradient`, CompileError for parameters that cannot be hashed.
+    where a gradient would be lost because there is no `gradient`, CompileError for a class that is no frozen dataclass and
+    for parameters that cannot be hashed.
 
     >>> @dataclass(frozen=True)
     ... class Scaled(Operation):
@@ -347,6 +348,11 @@ def _spec(node: Node) -> Spec:
 
 
 def _primitive(operation: Operation) -> OperationCall:
+    made = getattr(type(operation), "__dataclass_params__", None)
+    if made is None or not (made.frozen and made.eq):  # plans are kept by it: it may not change, and equal ones are one
+        raise CompileError(
+            f"[{operation.name}] is no frozen dataclass. Hint: @dataclass(frozen=True) before the class."
+        )
     _check_names(type(operation).__name__, operation.arguments)
     try:
         return OperationCall(operation)
