@@ -116,7 +116,7 @@ class Plan:
 
     def to_json(self) -> str:
         """The plan as JSON text; `from_json` gives back an equal plan."""
-        from .primitives.base import to_data
+        from .graph.primitive import to_data
 
         def kernel(k: Kernel) -> dict[str, Any]:
             data = {name: getattr(k, name) for name in Kernel.__dataclass_fields__}
@@ -141,7 +141,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        from .primitives.base import from_data
+        from .graph.primitive import from_data
 
         data = json.loads(text)
         if data.get("format") != FORMAT:

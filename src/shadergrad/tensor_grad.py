@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import tracing
 from .errors import AutogradError, DTypeError, ShapeError
+from .graph.leaves import Variable
 from .graph.node import Node
-from .primitives.source import Variable
 
 if TYPE_CHECKING:
     from .tensor import Tensor

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import shadergrad as sg
@@ -40,20 +39,22 @@ def xor_step(device: str):
 
 
 @pytest.mark.parametrize(
-    ("compiled", "warm_up", "steps"), [(True, 500, 10_000), (False, 100, 2_000)], ids=["compiled", "uncompiled"]
+    ("compiled", "warm_up", "steps"),
+    [(True, 500, 10_000), pytest.param(False, 100, 2_000, marks=pytest.mark.slow)],
+    ids=["compiled", "uncompiled"],
 )
 def test_memory_is_flat_over_a_long_loop(device: str, compiled: bool, warm_up: int, steps: int) -> None:
     step, x, y = xor_step(device)
     if compiled:
         step = sg.compile(step)
+    untrained = step(x, y).item()
     for _ in range(warm_up):
         loss = step(x, y)
-    first = loss.item()
+    loss.item()
     before = counts(device), resident_bytes(), programs.compiled
     for _ in range(steps):
         loss = step(x, y)
-    assert np.isfinite(loss.item())
-    assert loss.item() < first
+    assert loss.item() < 1e-2 * untrained, "the loop did not train"
     after = counts(device), resident_bytes(), programs.compiled
     assert after[0] == before[0], "buffers were allocated after the warm-up"
     assert after[2] == before[2], "something was compiled after the warm-up"

@@ -74,7 +74,7 @@ def assert_same_checkpoints(a: Path, b: Path) -> None:
         assert_same_bits(arrays_b[name], array, name)
 
 
-ON_WEBGPU = [pytest.param(name, marks=pytest.mark.slow) if name == "digits-cnn" else name for name in RECIPES]
+ON_WEBGPU = [name if name == "regression" else pytest.param(name, marks=pytest.mark.slow) for name in RECIPES]
 
 
 def resume(folder: Path, recipe: str, device: str, options: list[str]) -> tuple[Path, Path]:

@@ -201,6 +201,11 @@ def idx(array: np.ndarray, kind: int = 8) -> bytes:
     return bytes([0, 0, kind, array.ndim]) + sizes + array.tobytes()
 
 
+def gz(data: bytes) -> bytes:
+    """Compressed, and the same bytes at any time of day: a gzip header carries the second in which it was made."""
+    return gzip.compress(data, mtime=0)
+
+
 RNG = np.random.default_rng(1)
 IMAGES = RNG.integers(0, 256, (7, 28, 28), np.uint8)
 LABELS = RNG.integers(0, 10, 7).astype(np.uint8)
@@ -210,7 +215,7 @@ LABELS = RNG.integers(0, 10, 7).astype(np.uint8)
 def small_mnist(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     """A mirror with a small MNIST, whose checksums are the known ones."""
     packed = {
-        f"{part}-{name}.gz": gzip.compress(idx(array))
+        f"{part}-{name}.gz": gz(idx(array))
         for part in ("train", "t10k")
         for name, array in (("images-idx3-ubyte", IMAGES), ("labels-idx1-ubyte", LABELS))
     }
@@ -296,9 +301,21 @@ def test_folder_and_mirror_come_from_the_environment(
         (b"\x00\x00\x07\x03", "no IDX file: it begins with 00 00 07 03"),
         (b"<html>", "no IDX file"),
         (idx(LABELS), "an array with 1 axes, not 3"),
-        (gzip.compress(idx(IMAGES))[:-20], "damaged or truncated gzip file"),
-        (gzip.compress(idx(IMAGES))[:-4] + b"\0\0\0\0", "damaged or truncated gzip file"),
-        (gzip.compress(idx(IMAGES))[:40] + b"\xff" * 40, "damaged or truncated gzip file"),
+        (gz(idx(IMAGES))[:-20], "damaged or truncated gzip file"),
+        (gz(idx(IMAGES))[:-4] + b"\0\0\0\0", "damaged or truncated gzip file"),
+        (gz(idx(IMAGES))[:40] + b"\xff" * 40, "damaged or truncated gzip file"),
+    ],
+    ids=[
+        "a byte short",
+        "a header cut off",
+        "a byte too many",
+        "empty",
+        "of an unknown kind",
+        "a web page",
+        "labels for images",
+        "gzip cut off",
+        "gzip with a wrong length",
+        "gzip spoiled",
     ],
 )
 def test_a_damaged_idx_file_says_how(tmp_path: Path, data: bytes, words: str) -> None:
@@ -332,12 +349,12 @@ def records(images: np.ndarray, labels: np.ndarray) -> bytes:
 
 def archive(files: dict[str, bytes]) -> bytes:
     target = io.BytesIO()
-    with tarfile.open(fileobj=target, mode="w:gz") as tar:
+    with tarfile.open(fileobj=target, mode="w") as tar:
         for name, data in files.items():
             info = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
-    return target.getvalue()
+    return gz(target.getvalue())
 
 
 PHOTOS = RNG.integers(0, 256, (12, 3, 32, 32), np.uint8)
@@ -376,6 +393,7 @@ def test_cifar_comes_from_its_archive_or_its_files(
         (archive({"test_batch.bin": b""}), "truncated, or no CIFAR-10 batch: 0 bytes"),
         (archive({"test_batch.bin": b"\x0b" * 3073}), "has a label 11"),
     ],
+    ids=["cut off", "no archive", "without its test batch", "a byte short", "an empty batch", "a label too high"],
 )
 def test_a_damaged_cifar_archive_says_how(tmp_path: Path, data: bytes, words: str) -> None:
     (tmp_path / "cifar-10").mkdir()

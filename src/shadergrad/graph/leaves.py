@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from ..dtypes import DType, int32
-from .base import Primitive, Shape
+from .primitive import Primitive, Shape
 
 if TYPE_CHECKING:
-    from ..compile.render import Renderer
-    from ..graph.node import Node
+    from .node import Node
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +48,6 @@ class Constant(Primitive):
     def numpy(self, *arrays: np.ndarray) -> np.ndarray:
         return np.asarray(self.value, self.dtype.numpy)
 
-    def render(self, renderer: Renderer, node: Node, index: Any) -> str:
-        return renderer.literal(self.value, self.dtype)
-
 
 @dataclass(frozen=True, eq=False)
 class Iota(Primitive):
@@ -65,9 +61,6 @@ class Iota(Primitive):
 
     def numpy(self, *arrays: np.ndarray) -> np.ndarray:
         return np.arange(self.size, dtype=np.int32)
-
-    def render(self, renderer: Renderer, node: Node, index: Any) -> str:
-        return renderer.index_value(index[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ from shadergrad.logic.circuit import (
 )
 from shadergrad.logic.circuit.kinds import KIND_OF, NAMES, apply, flip_a, flip_b, reads_a, reads_b, swap, value_of
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 BITS = (0, 1)
 FALSE, AND, A, B, XOR, OR, NOT_A, NAND, TRUE = 0, 1, 3, 5, 6, 7, 12, 14, 15
 
@@ -248,7 +248,7 @@ def test_errors_of_files_name_the_file(tmp_path):
 # -- minimization
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(seeds, st.integers(1, 7), st.integers(0, 60), st.integers(1, 5))
 def test_minimize_keeps_the_function_and_never_adds_gates(seed, inputs, gates, outputs):
     circuit = random_circuit(np.random.default_rng(seed), inputs, gates, outputs)

@@ -15,15 +15,15 @@ from shadergrad.compile import lower, order, simplify
 from shadergrad.compile.rewrite import Rewriter
 from shadergrad.dtypes import DType, bool_, float32, int32, uint32
 from shadergrad.graph import node as nodes
+from shadergrad.graph.leaves import Constant, Detach, Iota, Placeholder, Variable
 from shadergrad.graph.node import Node, make, topological
+from shadergrad.graph.primitive import Primitive
 from shadergrad.primitives import elementwise as e
 from shadergrad.primitives import views as v
-from shadergrad.primitives.base import Primitive
 from shadergrad.primitives.call import Call
 from shadergrad.primitives.dot import Dot
 from shadergrad.primitives.indexing import ArgSort, Gather, ScatterAdd
 from shadergrad.primitives.reduce import ReduceMax, ReduceMin, ReduceSum
-from shadergrad.primitives.source import Constant, Detach, Iota, Placeholder, Variable
 from shadergrad.primitives.window import Conv, Fold
 
 Rule = Callable[..., Any]
@@ -127,20 +127,20 @@ RULES: dict[Rule, dict[str, tuple[Build, str]]] = {
         "not what has an input": (lambda g: g.input(3) + number(1, 3), f"add(in0, {const('1')})"),
     },
     simplify.reduce_constants: {
-        "a sum of one number": (lambda g: make(ReduceSum((0, 1)), number(0.5, 3, 4)), const("6")),
+        "a sum of one number": (lambda g: make(ReduceSum((0, 1)), number(0.5, 3, 4)), "reshape(6)"),
         "a maximum of one number": (lambda g: make(ReduceMax((1,)), number(-2, 3, 4)), const("-2")),
-        "a sum of ones as integers": (lambda g: make(ReduceSum((0,)), number(1, 7, dtype=int32)), const("7")),
-        "a sum over axes of size 1": (lambda g: make(ReduceSum((1,)), g.input(3, 1)), "reshape(in0)"),
-        "a sum of infinities": (lambda g: make(ReduceSum((0,)), number(np.inf, 4)), const("inf")),
+        "a sum of ones as integers": (lambda g: make(ReduceSum((0,)), number(1, 7, dtype=int32)), "reshape(7)"),
+        "a sum over axes of size 1": (lambda g: make(ReduceSum((1,)), g.input(3, 1)), "in0"),
+        "a sum of infinities": (lambda g: make(ReduceSum((0,)), number(np.inf, 4)), "reshape(inf)"),
     },
     simplify.sum_of_repeats: {
         "along the repeated axis": (
             lambda g: make(ReduceSum((1,)), make(v.Expand((3, 4)), g.input(3, 1))),
-            f"mul(expand(in0), {const('4')})",
+            f"mul(in0, {const('4')})",
         ),
         "along that and another": (
             lambda g: make(ReduceSum((0, 1)), make(v.Expand((3, 4)), g.input(3, 1))),
-            f"mul(reducesum(expand(in0)), {const('4')})",
+            "mul(reducesum(in0), reshape(4))",
         ),
         "not along another": (
             lambda g: make(ReduceSum((0,)), make(v.Expand((3, 4)), g.input(3, 1))),
@@ -252,6 +252,51 @@ def primitives_of(node: Node) -> list[str]:
     return [n.primitive.name for n in topological([node], lambda n: n.inputs)]
 
 
+class Doubled(Call):
+    """x + x."""
+
+    arguments = ("x",)
+
+    def infer(self, *inputs):
+        return inputs[0].shape, inputs[0].dtype
+
+    def numpy(self, x):
+        return x + x
+
+    def expand(self, r, *inputs):
+        return r.make(e.Add(), inputs[0], inputs[0])
+
+
+def scattered(g: Graph, n: int, size: int) -> Node:
+    return make(ScatterAdd(0, size), g.input(n, dtype=int32, low=0, high=size), g.input(n))
+
+
+LARGER: dict[Rule, Build] = {
+    lower.expand_call: lambda g: make(Doubled(), g.input(5)),
+    lower.fold_to_sum: lambda g: make(Fold((1,), (7,), (1,), (1,)), g.input(2, 5, 3)),
+    lower.conv_to_dot: lambda g: make(Conv((1,), (1,)), g.input(1, 2, 2, 7), g.input(1, 4, 2, 3)),
+    lower.split_long_contractions: lambda g: make(Dot(), g.input(2, 3, 4096), g.input(2, 4096, 5)),
+    lower.split_large_reductions: lambda g: make(ReduceSum((0,)), g.input(9001)),
+    order.scatter_to_sum: lambda g: scattered(g, 7, 3),
+    order.scatter_to_index: lambda g: scattered(g, 3000, 400),
+    order.argsort_to_ranks: lambda g: make(ArgSort(0, False), g.input(7)),
+    order.argsort_to_merges: lambda g: make(ArgSort(0, False), g.input(1100)),
+}
+
+
+@pytest.mark.parametrize("rule", [*simplify.RULES, *lower.RULES], ids=lambda rule: rule.__name__)
+def test_every_rule_of_the_compiler_changes_a_graph_and_keeps_its_value(rule: Rule) -> None:
+    """A new rule needs a graph in RULES, or in LARGER and a test below."""
+    changed = 0
+    for build in [LARGER[rule]] if rule in LARGER else [build for build, _ in RULES[rule].values()]:
+        graph = Graph()
+        before = build(graph)
+        after = rewritten(before, rule)
+        changed += primitives_of(after) != primitives_of(rewritten(before))
+        np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-3, atol=1e-3)
+    assert changed, "none of its graphs changes"
+
+
 @pytest.mark.parametrize(("step", "dilation"), [(1, 1), (2, 1), (1, 2), (3, 2)])
 def test_fold_to_sum_gathers_from_every_window(step: int, dilation: int) -> None:
     graph = Graph()
@@ -299,20 +344,6 @@ def test_scatter_to_index_sums_segments(shape: tuple[int, ...], axis: int, share
 
 
 def test_expand_call_puts_nodes_in_its_place() -> None:
-    class Doubled(Call):
-        """x + x."""
-
-        arguments = ("x",)
-
-        def infer(self, *inputs):
-            return inputs[0].shape, inputs[0].dtype
-
-        def numpy(self, x):
-            return x + x
-
-        def expand(self, r, *inputs):
-            return r.make(e.Add(), inputs[0], inputs[0])
-
     graph = Graph()
     before = make(Doubled(), graph.input(5))
     after = rewritten(before, lower.expand_call)

@@ -4,15 +4,11 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
-sys.path.append(str(SCRIPTS))
-import conformance  # noqa: E402
+import conformance
 
 
 def listed() -> dict[str, dict[str, list[str]]]:

@@ -3,19 +3,13 @@
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 import shadergrad as sg
-
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-sys.path.append(str(BENCHMARKS))
-import step  # noqa: E402
-from workloads import WORKLOADS  # noqa: E402
+import step
+from workloads import WORKLOADS
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")

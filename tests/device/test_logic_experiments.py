@@ -13,7 +13,7 @@ from shadergrad.logic import experiments, wiring
 from shadergrad.logic.experiments import EXPERIMENTS, build
 from shadergrad.nn.errors import ArgumentError
 
-DOCUMENT = json.loads((Path(__file__).parent / "data" / "difflogic_golden.json").read_text())
+DOCUMENT = json.loads((Path(__file__).parents[1] / "data" / "difflogic_golden.json").read_text())
 GOLDEN = DOCUMENT["experiments"]
 TOLERANCE = 1e-3  # of losses around 100 to 230 that the document gives with four decimals
 

@@ -138,6 +138,7 @@ def assert_equals_torch(case: Case, device: str, dtype: Any, tolerance: float) -
 
 
 @pytest.mark.parametrize("case", CASES, ids=[c[0] for c in CASES])
+@pytest.mark.filterwarnings("ignore:Using padding=.same. with even kernel:UserWarning")  # PyTorch, on its own speed
 def test_cpu_equals_torch_in_float64(case: Case) -> None:
     assert_equals_torch(case, "cpu", *EXACT)
 
@@ -166,7 +167,7 @@ def test_max_pool_gives_positions_in_the_plane(device: str) -> None:
     np.testing.assert_array_equal(values.numpy(), expected.numpy())
 
 
-@pytest.mark.webgpu
+@pytest.mark.slow
 def test_a_convolution_and_its_gradients_store_no_windows(webgpu: str) -> None:
     """The temporaries of a step stay below a tenth of the window matrix."""
     batch, channels, size, out = 4, 16, 32, 16

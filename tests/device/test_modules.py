@@ -780,6 +780,7 @@ def train(device: str, compiled: bool, steps: int = 5) -> tuple[list[float], dic
     return losses, {k: v.numpy() for k, v in model.state_dict().items()}, run
 
 
+@pytest.mark.slow
 def test_training_with_batchnorm_and_dropout_compiled_as_uncompiled(device: str) -> None:
     losses, state, _ = train(device, compiled=False)
     compiled, found, step = train(device, compiled=True)
@@ -1136,6 +1137,7 @@ def test_dropout_between_recurrent_layers() -> None:
     assert_same_bits(network(x)[0].detach(), network(x)[0].detach())
 
 
+@pytest.mark.slow
 def test_a_recurrent_network_trains_compiled(device: str) -> None:
     """To tell at the end of a sequence what came first."""
     sg.manual_seed(0)

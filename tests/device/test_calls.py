@@ -12,7 +12,7 @@ import shadergrad as sg
 from helpers import assert_close
 from shadergrad.compile import order
 from shadergrad.graph import node as nodes
-from shadergrad.primitives.base import REGISTRY
+from shadergrad.graph.primitive import REGISTRY
 from shadergrad.primitives.call import Call, CallKernel
 from shadergrad.primitives.elementwise import Mul
 from shadergrad.primitives.sorting import BLOCK, MergeRuns, SegmentSum, SortBlocks

@@ -799,6 +799,7 @@ def test_parameters_and_their_state_are_updated_in_place(webgpu: str) -> None:
     assert [id(p._node.storage) for p in model.parameters()] == before
 
 
+@pytest.mark.slow
 def test_the_steps_of_time_share_their_kernels(webgpu: str) -> None:
     """A longer sequence is more dispatches of the same kernels: a binding begins where its step of time does."""
 

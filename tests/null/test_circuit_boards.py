@@ -49,7 +49,7 @@ def test_packing_puts_column_64k_plus_j_at_bit_j_of_word_k(width):
 # -- mapped circuits
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(0, 60), st.integers(1, 5))
 def test_mapped_circuits_compute_the_same(seed, inputs, gates, outputs):
     circuit = random_circuit(np.random.default_rng(seed), inputs, gates, outputs)

@@ -1,8 +1,9 @@
 """The record that every primitive operation is.
 
-All that one operation knows stands in its class: the shape rule (`infer`), the NumPy value (`numpy`), how it reads in
-a shader (`render`), and its gradient (`vjp`, in terms of nodes). Primitives are interned: equal parameters give the
-same object, so graphs compare and hash by identity.
+All that one operation knows stands in its class: the shape rule (`infer`), the NumPy value (`numpy`), and its gradient
+(`vjp`, in terms of nodes); elementwise operations also say how they read in a shader, calls give a whole one, and how
+the few others are pulled stands in compile/render.py. Primitives are interned: equal parameters give the same object, so
+graphs compare and hash by identity.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ import numpy as np
 from ..dtypes import DType, parse_dtype
 
 if TYPE_CHECKING:
-    from ..compile.render import Renderer
-    from ..graph.node import Node
+    from .node import Node
 
 Shape = tuple[int, ...]
 
@@ -67,9 +67,10 @@ class Primitive(metaclass=_Interned):
         """The cotangents of the inputs of `node`, given g, the cotangent of its value."""
         raise NotImplementedError
 
-    def render(self, renderer: Renderer, node: Node, index: Any) -> str:
-        """A WGSL expression for the element of `node` at `index`."""
-        raise NotImplementedError
+
+def named(name: str, *parameters: Any) -> Any:
+    """The primitive of a class name: how what lies below the primitives speaks of them."""
+    return REGISTRY[name](*parameters)
 
 
 def to_data(primitive: Primitive) -> dict[str, Any]:

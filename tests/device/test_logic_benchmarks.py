@@ -3,19 +3,15 @@
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from shadergrad.logic import gates
-from shadergrad.logic.experiments import EXPERIMENTS
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import circuits
 import logic
+from shadergrad.logic import gates
+from shadergrad.logic.experiments import EXPERIMENTS
 
 SMALL = replace(EXPERIMENTS["checkerboard-async"], grid=(4, 5), ca_steps=2, update=(264, 132, 66, 33, 17, 9, 8))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def run(*command: str) -> str:
@@ -24,6 +24,7 @@ def test_xor_is_learned(device: str) -> None:
     assert outputs == pytest.approx([0, 1, 1, 0], abs=0.1)
 
 
+@pytest.mark.slow
 def test_digits_are_read(device: str) -> None:
     text = run("examples/digits.py", device)
     accuracies = [float(value) for value in re.findall(r"test accuracy (\S+) %", text)]

@@ -13,7 +13,7 @@ from shadergrad.logic import wiring
 from shadergrad.logic.experiments import EXPERIMENTS, SEED
 from shadergrad.nn.errors import ArgumentError
 
-GOLDEN = json.loads((Path(__file__).parent / "data" / "difflogic_golden.json").read_text())["experiments"]
+GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "difflogic_golden.json").read_text())["experiments"]
 
 
 # -- random numbers: values of JAX 0.4.33

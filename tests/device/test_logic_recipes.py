@@ -42,7 +42,7 @@ FILES = [
     "report.md",
 ]
 PICTURES = ["gates.png", "loss.png", "rollout.gif"]
-GOLDEN = json.loads((Path(__file__).parent / "data" / "difflogic_golden.json").read_text())["experiments"]
+GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "difflogic_golden.json").read_text())["experiments"]
 
 
 @pytest.fixture(autouse=True)
@@ -165,6 +165,7 @@ def test_checkerboards_report_robustness_beside_their_findings(tmp_path: Path, t
     assert ("244" in (tmp_path / "report.md").read_text()) == (name == "checkerboard")
 
 
+@pytest.mark.slow
 def test_masks_reach_the_gpu_as_they_do_the_cpu(tmp_path: Path, tiny: None, webgpu: str) -> None:
     losses = []
     for device in ("cpu", webgpu):
@@ -423,6 +424,7 @@ def study(out: Path, *options: object) -> int:
     return cli.run(["logic", "study", "life", "--device", "cpu", "--out", str(out), *map(str, options)])
 
 
+@pytest.mark.slow
 def test_a_study_trains_seed_by_seed_and_goes_on_where_it_was_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -482,6 +484,7 @@ def test_studies_that_cannot_be_are_refused(tmp_path: Path, capsys: pytest.Captu
 # --- digits
 
 
+@pytest.mark.slow
 def test_digits_by_gates_begin_to_be_told_apart_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert train("digits-logic", whole, "--epochs", 2) == 0
@@ -528,7 +531,7 @@ def test_life_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert [f["wrong"] for f in document["findings"]] == [0, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.experiment
 @pytest.mark.timeout(24 * 3600)
 @pytest.mark.parametrize("name", ["checkerboard", "checkerboard-async", "lizard", "letter-g"])
 def test_the_other_experiments_are_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:

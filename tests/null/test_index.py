@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shadergrad.compile.index import ZERO, Index, flatten, number, opaque, render, reshape_index, unflatten, variable
+from shadergrad.graph.index import ZERO, Index, flatten, number, opaque, render, reshape_index, unflatten, variable
 
 SIZES = {"i": 6, "j": 5, "k": 4}
 VALUES = list(itertools.product(*(range(n) for n in SIZES.values())))
 Pair = tuple[Index, Callable[..., int]]
-stable = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+stable = settings(max_examples=300)
 
 
 def value_of(x: Index, values: dict[str, int]) -> int:

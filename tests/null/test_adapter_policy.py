@@ -18,7 +18,7 @@ def test_b(webgpu): pass
 
 
 def run_suite(folder: Path, require: str) -> subprocess.CompletedProcess[str]:
-    shutil.copy(Path(__file__).with_name("conftest.py"), folder)
+    shutil.copy(Path(__file__).parents[1] / "conftest.py", folder)
     (folder / "test_suite.py").write_text(SUITE)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = webgpu\n")
     environment = {**os.environ, "SHADERGRAD_REQUIRE_WEBGPU": require}

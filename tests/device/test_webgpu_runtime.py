@@ -34,7 +34,7 @@ from shadergrad.runtime.device import Storage, get_device
 from shadergrad.runtime.memory import Buffer, Group, MemoryPool, size_class
 from shadergrad.runtime.webgpu import WebGPUDevice
 
-SOURCE = Path(__file__).parents[1] / "src"
+SOURCE = Path(__file__).parents[2] / "src"
 N = 64
 
 ADD = """
@@ -798,7 +798,7 @@ class TestPool:
 
 
 def benchmark() -> None:
-    """Host cost, measured by hand: `python tests/test_webgpu_runtime.py`. The best of many, in microseconds."""
+    """Host cost, measured by hand: `python tests/device/test_webgpu_runtime.py`. The best of many, in microseconds."""
     from time import perf_counter
 
     device = get_device("webgpu")
