@@ -28,7 +28,7 @@ from .plan import PORTABLE as PORTABLE_TARGET
 from .plan import Target
 from .primitives.call import Call, CallKernel
 from .primitives.random import threefry2x32
-from .tensor import Tensor, resolve_device
+from .tensor import Tensor, check_storable, resolve_device
 from .tracing import Trace, current
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Operation:
     result depends on nothing but the parameters and the inputs.
 
     An operation is called on as many tensors as it has arguments, on one device, and gives a tensor there. Raises
-    ShapeError for another number of them, DTypeError for what is no tensor, DeviceError for several devices, AutogradError
+    ShapeError for another number of them, DTypeError for what is no tensor and for a result that the device cannot hold, DeviceError for several devices, AutogradError
     where a gradient would be lost because there is no `gradient`, CompileError for a class that is no frozen dataclass and
     for parameters that cannot be hashed.
 
@@ -185,9 +185,9 @@ class Operation:
         raise CompileError(f"[{self.name}] infer() is missing: it says of what shape and dtype the result is.")
 
     def numpy(self, *arrays: np.ndarray) -> np.ndarray:
-        """The value, for the cpu device, of the shape and dtype that `infer` says; `arrays` are not to be changed.
+        """The value, for the cpu device, of the shape and dtype that `infer` says: memory that is not written again.
 
-        With float64 arrays it computes in float64, so that `check` can differentiate it.
+        `arrays` are read-only. With float64 arrays it computes in float64, so that `check` can differentiate it.
         """
         raise CompileError(f"[{self.name}] has no NumPy twin and does not run on the cpu device. Hint: define numpy().")
 
@@ -224,6 +224,7 @@ class Operation:
                     f"[{self.name}] {argument} is a {type(x).__name__}, not a tensor. Hint: sg.tensor(...)."
                 )
         node = nodes.make(primitive, *(x._node for x in inputs))
+        check_storable(node.dtype, node.device)
         lost = [a for a, x in zip(self.arguments, inputs, strict=True) if x.requires_grad]
         if lost and not primitive.differentiable and node.dtype.category == 2 and is_grad_enabled():
             raise AutogradError(
@@ -261,7 +262,7 @@ class OperationCall(Call):
         return found.shape, found.dtype
 
     def numpy(self, *arrays: np.ndarray) -> np.ndarray:
-        value = np.asarray(self.operation.numpy(*arrays))
+        value = np.asarray(self.operation.numpy(*map(_read_only, arrays)))
         wanted = self.operation.infer(*(Spec(a.shape, parse_dtype(a.dtype)) for a in arrays))
         if value.shape != wanted.shape or value.dtype != wanted.dtype.numpy:
             raise ShapeError(
@@ -341,6 +342,13 @@ class OperationCall(Call):
                 new[id(behind)] if behind is not node else r.make(node.primitive, *(new[id(i)] for i in node.inputs))
             )
         return new[id(root)]
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written: the array may be another tensor's value too."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _spec(node: Node) -> Spec:
