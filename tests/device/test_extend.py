@@ -6,7 +6,6 @@ import doctest
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,6 @@ import pytest
 import shadergrad as sg
 from shadergrad import extend
 from shadergrad.extend import CheckError, Operation, Shader, Spec, check, random_key, threefry2x32, wgsl_functions
-
-PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
-
 
 # -- a stranger's operation: the leaky maximum of neighbours, x[i] or 0.9 x[i-1] if that is more
 
@@ -547,16 +543,6 @@ def test_keys_follow_the_seed_and_are_new_in_every_run_of_a_step(device: str) ->
 
 def test_the_examples_of_the_docstrings_run() -> None:
     assert doctest.testmod(extend) == (0, 9)
-
-
-def test_the_page_runs(webgpu: str) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    names: dict[str, Any] = {"__name__": "page"}
-    for number, block in enumerate(blocks, 1):
-        exec(compile(block, f"{PAGE.name}, block {number}", "exec", dont_inherit=True), names)
-    sg.autograd.gradgradcheck(
-        names["Recurrence"](), [sg.rand(3, 2, dtype=sg.float64, device="cpu", requires_grad=True) for _ in range(2)]
-    )
 
 
 def test_every_public_name_of_the_door_says_what_it_is() -> None:
