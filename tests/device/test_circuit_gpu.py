@@ -10,13 +10,11 @@ import pytest
 import shadergrad as sg
 from circuit_examples import life, naive_step, random_cell, random_circuit
 from helpers import Counted, assert_compiles_nothing
-from shadergrad.graph import node as nodes
+from shadergrad.extend import PORTABLE, Spec
 from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitError, DeviceBoard, gpu
 from shadergrad.logic.circuit.board_kernel import Blocking, blocking
 from shadergrad.logic.circuit.fire import DrawFire
 from shadergrad.logic.circuit.order import evaluation_order
-from shadergrad.plan import PORTABLE
-from shadergrad.tensor import Tensor
 
 borders = pytest.mark.parametrize("border", ["zeros", "periodic"])
 
@@ -39,7 +37,7 @@ def loaded(board: DeviceBoard, state: np.ndarray) -> DeviceBoard:
 def test_a_step_equals_that_of_numpy(device: str, border: str, width: int) -> None:
     rng = np.random.default_rng(width)
     for channels, height in ((1, 1), (1, 7), (8, 3)):
-        cell = random_cell(rng, channels, border).simplified()
+        cell = random_cell(rng, channels, border).minimized()
         state = random_board(rng, height, width, channels)
         board = loaded(DeviceBoard(cell, height, width, device), state)
         np.testing.assert_array_equal(board.read(), state)
@@ -59,7 +57,7 @@ def test_every_share_of_a_board_gives_the_same(
 ) -> None:
     """Also where the rows of the last threads leave the board, and boards with fewer rows than a thread."""
     rng = np.random.default_rng(width + height)
-    cell, state = life(border).simplified(), random_board(rng, height, width)
+    cell, state = life(border).minimized(), random_board(rng, height, width)
     board = loaded(DeviceBoard(cell, height, width, webgpu, lanes=share[0], rows=share[1]), state)
     fire = rng.random((height, width)) < 0.6
     board.step()
@@ -70,7 +68,7 @@ def test_every_share_of_a_board_gives_the_same(
 @borders
 def test_cells_that_do_not_fire_keep_all_channels(device: str, border: str) -> None:
     rng = np.random.default_rng(3)
-    cell = random_cell(rng, 3, border, fire_rate=0.6).simplified()
+    cell = random_cell(rng, 3, border, fire_rate=0.6).minimized()
     state, fire = random_board(rng, 7, 70, 3), rng.random((5, 7, 70)) < 0.6
     board = loaded(DeviceBoard(cell, 7, 70, device), state)
     board.run(5, fire)
@@ -101,7 +99,7 @@ def test_a_large_circuit_of_many_channels_runs(webgpu: str) -> None:
 
 def test_a_board_may_be_damaged_between_steps(device: str) -> None:
     rng = np.random.default_rng(4)
-    cell, state = life().simplified(), random_board(rng, 40, 170)
+    cell, state = life().minimized(), random_board(rng, 40, 170)
     board, expected = loaded(DeviceBoard(cell, 40, 170, device), state), cell.runner(40, 170)
     expected.load(state)
     for rows, columns in ((slice(10, 30), slice(60, 90)), (slice(35, 99), slice(0, 1)), (slice(0, 0), slice(3, 9))):
@@ -124,7 +122,7 @@ def test_words_may_be_set_and_read(device: str) -> None:
 
 
 def test_many_steps_are_few_submissions_and_plans(webgpu: str) -> None:
-    cell, state = life().simplified(), random_board(np.random.default_rng(2), 64, 64)
+    cell, state = life().minimized(), random_board(np.random.default_rng(2), 64, 64)
     board = loaded(DeviceBoard(cell, 64, 64, webgpu), state)
     board.run(300)
     board.words  # waits
@@ -152,7 +150,7 @@ def test_masks_wait_on_the_device_in_pieces_that_fit(monkeypatch: pytest.MonkeyP
 def test_masks_are_the_same_bits_on_every_device(rate: float, webgpu: str) -> None:
     key = np.array([3, 2**32 - 5], np.uint32)
     draw = DrawFire(round(rate * 2**24), 33, 8)
-    ours, expected = (Tensor._of(nodes.make(draw, sg.tensor(key, device=d)._node)).numpy() for d in (webgpu, "cpu"))
+    ours, expected = (draw(sg.tensor(key, device=d)).numpy() for d in (webgpu, "cpu"))
     np.testing.assert_array_equal(ours, expected)
 
 
@@ -172,7 +170,7 @@ def test_the_fire_rate_is_the_share_of_cells_that_fire(rate: float) -> None:
 
 
 def test_drawn_masks_follow_the_seed(device: str) -> None:
-    cell, state = life(fire_rate=0.6).simplified(), random_board(np.random.default_rng(6), 20, 100)
+    cell, state = life(fire_rate=0.6).minimized(), random_board(np.random.default_rng(6), 20, 100)
 
     def run(seed: int, pieces: tuple[int, ...]) -> np.ndarray:
         board = loaded(DeviceBoard(cell, 20, 100, device, sg.Generator(device, seed)), state)
@@ -189,7 +187,7 @@ def test_drawn_masks_follow_the_seed(device: str) -> None:
 
 
 def test_large_boards_have_more_rows_a_thread_and_large_circuits_fewer_words() -> None:
-    small, rng = life().simplified(), np.random.default_rng(0)
+    small, rng = life().minimized(), np.random.default_rng(0)
     assert blocking(small, 64, 64) == Blocking(4, 1)
     assert blocking(small, 16384, 16384) == Blocking(4, 8)
     assert blocking(large_cell(rng), 16384, 16384) == Blocking(1, 1)
@@ -211,6 +209,5 @@ def test_what_is_no_board_is_refused() -> None:
 
 def test_a_board_beyond_what_a_kernel_may_see_is_refused() -> None:
     step = DeviceBoard(life(), 32769, 32768, "cpu")._step
-    state = nodes.leaf(None, (1, 32769, 1024), sg.uint32, "cpu")  # type: ignore[arg-type]
     with pytest.raises(CircuitError, match="the device lets a kernel see 134217728 of a buffer"):
-        step.kernel(PORTABLE, state)
+        step.shader(PORTABLE, Spec((1, 32769, 1024), sg.uint32))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,10 +13,10 @@ import shadergrad as sg
 from helpers import assert_close
 from shadergrad import execute
 from shadergrad.errors import AutogradError, ShapeError
+from shadergrad.extend import PORTABLE
 from shadergrad.logic import LogicCA, LogicNetwork, squared_error
 from shadergrad.logic.fused import cell, layers
 from shadergrad.nn.errors import ArgumentError
-from shadergrad.plan import PORTABLE, Target
 
 SMALL: dict[str, Any] = {"channels": 3, "kernels": 2, "perception": (9, 8, 4, 2), "update": (16, 8, 4, 3)}
 DEEP: dict[str, Any] = {"channels": 2, "kernels": 3, "perception": (9, 8, 4, 2, 1), "update": (8, 4, 2)}
@@ -155,8 +156,8 @@ def test_layouts_keep_to_the_memory(sizes: str, storage: int) -> None:
     s = SIZES[sizes]
     features = s["channels"] * (1 + s["perception"][-1] * s["kernels"])
     widths = (features, *s["update"])
-    target = Target("wgsl", max_workgroup_storage=storage)
-    found = layers.layout(s["channels"], s["channels"] * s["kernels"], widths, 4, target)
+    limits = replace(PORTABLE, max_workgroup_storage=storage)
+    found = layers.layout(s["channels"], s["channels"] * s["kernels"], widths, 4, limits)
     assert found is not None
     assert 4 * found.lanes * found.size <= storage
     assert found.threads <= PORTABLE.max_workgroup_invocations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -16,19 +17,21 @@ from cases import CASES, Case, threefry_reference
 from helpers import cotangents_of, evaluate, is_floating, leaves_of
 from shadergrad.compile import lower, order
 from shadergrad.compile.pipeline import compile_graph
-from shadergrad.compile.render import functions_text, literal, math_functions
+from shadergrad.compile.render import element_rule, functions_text, literal, math_functions
 from shadergrad.dtypes import DType, bool_, float32, int32, uint32
 from shadergrad.graph.capture import Capture
 from shadergrad.graph.node import topological
 from shadergrad.graph.primitive import REGISTRY, Primitive, from_data, to_data
 from shadergrad.plan import PORTABLE, BufferSpec, Dispatch, Kernel, Plan
 from shadergrad.primitives.call import Call
-from shadergrad.primitives.elementwise import Elementwise, Unary
+from shadergrad.primitives.elementwise import Elementwise
 from shadergrad.primitives.reduce import Reduce
 from shadergrad.runtime.device import get_device
 
 # Those of the library's core: logic and others bring calls of their own, and tests of their own.
-RECORDS = {name: p for name, p in REGISTRY.items() if p.__module__.startswith("shadergrad.primitives.")}
+RECORDS = {
+    name: p for name, p in REGISTRY.items() if p.__module__.startswith(("shadergrad.primitives.", "shadergrad.graph."))
+}
 # Values that exist, and other names for a node: nothing is computed or differentiated.
 LEAVES = {name for name, p in RECORDS.items() if p.kind in ("source", "alias")}
 VALUELESS = {"Buffer", "Placeholder"}  # a value from outside
@@ -73,8 +76,8 @@ def test_a_record_has_a_gradient(name: str) -> None:
     if name in LEAVES | MADE_BY_RULES:
         return
     assert own(cls, "vjp"), "no vjp"
-    if issubclass(cls, Unary) and cls.vjp is Unary.vjp:
-        assert own(cls, "derivative", Unary), "neither vjp nor derivative"
+    if issubclass(cls, Elementwise) and cls.differentiable and not own(cls, "vjp", Elementwise):
+        assert cls.gradient is not None, "neither derivative nor gradient"
 
 
 @every_record
@@ -88,9 +91,28 @@ def test_a_record_reads_in_a_shader(name: str) -> None:
     if issubclass(cls, Reduce):
         assert cls.wgsl
         return
-    assert own(cls, "render"), "no render: write one, or name the rule that rewrites the primitive in LOWERED"
+    element_rule(cls)  # raises where there is none: write one, or name the rule that rewrites the primitive in LOWERED
     if issubclass(cls, Elementwise):
-        assert cls.wgsl or own(cls, "expression", Elementwise), "no WGSL expression"
+        assert cls.wgsl, "no WGSL expression"
+
+
+@every_record
+def test_a_record_calls_only_functions_that_exist(name: str) -> None:
+    cls = RECORDS[name]
+    if issubclass(cls, Elementwise):
+        record = from_data({"primitive": name, "dtype": {"dtype": "float32"}} if fields(cls) else {"primitive": name})
+        texts = [record.expression(d) for d in (bool_, int32, uint32, float32) if d.category in cls.categories]
+        functions_text({called for text in texts for called in re.findall(r"sg_\w+", text)})
+
+
+def test_a_function_that_does_not_exist_is_named() -> None:
+    with pytest.raises(sg.CompileError, match="sg_entr"):
+        functions_text({"sg_entr"})
+
+
+def test_a_primitive_without_a_rule_is_named() -> None:
+    with pytest.raises(sg.CompileError, match="ArgSort"):
+        element_rule(RECORDS["ArgSort"])
 
 
 @every_record

@@ -1,4 +1,4 @@
-"""Circuits as data: validation, files, counting, simplification and the comparison that vouches for it."""
+"""Circuits as data: validation, files, counting, minimization and the comparison that vouches for it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from shadergrad.logic.circuit import (
     from_json,
     histogram,
     load,
+    minimize,
     save,
-    simplify,
     to_json,
 )
 from shadergrad.logic.circuit.kinds import KIND_OF, NAMES, apply, flip_a, flip_b, reads_a, reads_b, swap, value_of
@@ -112,7 +112,7 @@ def test_life_is_life_in_all_512_neighbourhoods():
     patches = np.array(list(itertools.product(BITS, repeat=9)))
     neighbours = patches.sum(1) - patches[:, 4]
     expected = (neighbours == 3) | ((neighbours == 2) & (patches[:, 4] == 1))
-    for circuit in (life_circuit(), simplify(life_circuit())):
+    for circuit in (life_circuit(), minimize(life_circuit())):
         np.testing.assert_array_equal(circuit.evaluate(patches)[:, 0], expected)
 
 
@@ -245,17 +245,17 @@ def test_errors_of_files_name_the_file(tmp_path):
         load(path)
 
 
-# -- simplification
+# -- minimization
 
 
 @settings(max_examples=150)
 @given(seeds, st.integers(1, 7), st.integers(0, 60), st.integers(1, 5))
-def test_simplify_keeps_the_function_and_never_adds_gates(seed, inputs, gates, outputs):
+def test_minimize_keeps_the_function_and_never_adds_gates(seed, inputs, gates, outputs):
     circuit = random_circuit(np.random.default_rng(seed), inputs, gates, outputs)
-    smaller = simplify(circuit)
+    smaller = minimize(circuit)
     assert truth_table(smaller) == truth_table(circuit)
     assert len(smaller) <= len(circuit)
-    assert simplify(smaller) == smaller
+    assert minimize(smaller) == smaller
 
 
 def two_gates(first: tuple[int, int, int], second: tuple[int, int, int]) -> Circuit:
@@ -280,19 +280,52 @@ def two_gates(first: tuple[int, int, int], second: tuple[int, int, int]) -> Circ
         (Circuit(2, [(NOT_A, 0, 0)], [2]), [(NOT_A, 0, 0)]),
     ],
 )
-def test_what_simplify_knows(circuit, gates):
-    assert list(simplify(circuit).gates()) == gates
+def test_what_minimize_knows(circuit, gates):
+    assert list(minimize(circuit).gates()) == gates
 
 
-def test_simplify_keeps_names():
-    circuit = simplify(Circuit(2, [(AND, 0, 0)], [2], ("p", "q"), ("r",)))
+@pytest.mark.parametrize("inverted", ["a", "b", "both"])
+@pytest.mark.parametrize("kind", range(16), ids=NAMES)
+def test_inverters_go_into_gates_of_every_kind(kind, inverted):
+    """Input 0 is read as a and input 1 as b; wires 2 and 3 are their inverses."""
+    a, b = 2 if inverted != "b" else 0, 3 if inverted != "a" else 1
+    circuit = Circuit(2, [(NOT_A, 0, 0), (NOT_A, 1, 1), (kind, a, b)], [4])
+    table = [[naive_gate(kind, x ^ (a == 2), y ^ (b == 3))] for x in BITS for y in BITS]
+    assert truth_table(circuit) == table
+    smaller = minimize(circuit)
+    assert truth_table(smaller) == table
+    assert len(smaller) <= 1, "no inverter is left"
+
+
+@pytest.mark.parametrize("inverted", ["a", "b", "both"])
+@pytest.mark.parametrize("kind", [k for k in range(16) if reads_a(k) and reads_b(k)], ids=lambda k: NAMES[k])
+def test_gates_of_which_only_the_inverse_comes_out_are_read_as_they_are(kind, inverted):
+    """Inputs 0 and 1 make the gate read as a, inputs 2 and 3 that read as b; an output wants NAND, and so the gate is one."""
+    first, second = NAND if inverted != "b" else AND, NAND if inverted != "a" else AND
+    circuit = Circuit(4, [(first, 0, 1), (second, 2, 3), (kind, 4, 5)], [4, 5, 6])
+    table = [
+        [
+            naive_gate(first, p, q),
+            naive_gate(second, r, s),
+            naive_gate(kind, naive_gate(first, p, q), naive_gate(second, r, s)),
+        ]
+        for p, q, r, s in itertools.product(BITS, repeat=4)
+    ]
+    smaller = minimize(circuit)
+    assert truth_table(smaller) == table
+    assert sorted(smaller.kinds[:2].tolist()) == sorted([first, second])
+    assert list(smaller.gates())[2] == (kind, 4, 5)
+
+
+def test_minimize_keeps_names():
+    circuit = minimize(Circuit(2, [(AND, 0, 0)], [2], ("p", "q"), ("r",)))
     assert (circuit.input_names, circuit.output_names) == (("p", "q"), ("r",))
     assert len(circuit) == 0
 
 
-def test_simplify_handles_the_size_of_a_trained_network():
+def test_minimize_handles_the_size_of_a_trained_network():
     circuit = random_circuit(np.random.default_rng(2), 1152, 4480, 128, window=600)
-    smaller = simplify(circuit)
+    smaller = minimize(circuit)
     assert len(smaller) < len(circuit) / 4
     assert equivalent(circuit, smaller, patches=100_000)
 
@@ -348,7 +381,7 @@ def test_circuits_of_other_sizes_are_not_compared():
 def test_counts_by_each_way_of_counting():
     gates = [(AND, 0, 1), (A, 2, 0), (B, 0, 3), (XOR, 0, 1), (NOT_A, 4, 5)]
     counts = count_gates(Circuit(2, gates, [6]))
-    assert (counts.all, counts.active, counts.reachable, counts.reachable_active, counts.simplified) == (5, 3, 4, 2, 1)
+    assert (counts.all, counts.active, counts.reachable, counts.reachable_active, counts.minimized) == (5, 3, 4, 2, 1)
 
 
 def test_the_histogram_counts_kinds_by_name():

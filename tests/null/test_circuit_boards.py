@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from circuit_examples import life, naive_step, random_cell, random_circuit
 from shadergrad.config import config
-from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitError, NativeBoard, native, runner, simplify
+from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitError, NativeBoard, minimize, native, runner
+from shadergrad.logic.circuit.mapping import map_circuit
 from shadergrad.logic.circuit.packing import pack_board, unpack_board
-from shadergrad.logic.circuit.program import lower
 
 WIDTHS = (1, 2, 5, 63, 64, 65, 127, 128, 130)
 
@@ -46,17 +46,17 @@ def test_packing_puts_column_64k_plus_j_at_bit_j_of_word_k(width):
     np.testing.assert_array_equal(unpack_board(words, width), state)
 
 
-# -- programs
+# -- mapped circuits
 
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(0, 60), st.integers(1, 5))
-def test_programs_compute_their_circuits(seed, inputs, gates, outputs):
+def test_mapped_circuits_compute_the_same(seed, inputs, gates, outputs):
     circuit = random_circuit(np.random.default_rng(seed), inputs, gates, outputs)
-    program = lower(circuit)
+    mapped = map_circuit(circuit)
     bits = np.array(list(itertools.product((False, True), repeat=inputs)))
     values: dict[int, np.ndarray] = {i: bits[:, i] for i in range(inputs)}
-    for o in program.operations:
+    for o in mapped.instructions:
         assert o.out >= inputs, "an input is overwritten"
         a, b = values.get(o.a, bits[:, 0]), values.get(o.b, bits[:, 0])
         table = {"and": a & b, "or": a | b, "xor": a ^ b, "not": ~a, "copy": a, "zero": a & ~a, "one": a | ~a}
@@ -66,9 +66,9 @@ def test_programs_compute_their_circuits(seed, inputs, gates, outputs):
 
 
 def test_life_needs_few_operations_and_registers():
-    program = lower(simplify(life().circuit))
-    assert len(program.operations) <= 28  # 26 gates, of which one is inverted on one side
-    assert program.registers - program.inputs <= 9
+    mapped = map_circuit(minimize(life().circuit))
+    assert len(mapped.instructions) <= 28  # 26 gates, of which one is inverted on one side
+    assert mapped.registers - mapped.inputs <= 9
 
 
 # -- boards of NumPy
@@ -83,7 +83,7 @@ def test_a_step_equals_plain_python(border, width):
         state = random_board(rng, height, width, channels)
         expected = naive_step(cell, state)
         np.testing.assert_array_equal(cell.step(state), expected)
-        np.testing.assert_array_equal(cell.simplified().step(state.astype(np.uint8)), expected)
+        np.testing.assert_array_equal(cell.minimized().step(state.astype(np.uint8)), expected)
 
 
 @borders
@@ -110,7 +110,7 @@ def test_circuits_without_gates_are_automata_too(border):
 
 def test_life_runs_300_steps_like_life():
     state = random_board(np.random.default_rng(2), 128, 128)
-    result = life().simplified().run(state, 300)
+    result = life().minimized().run(state, 300)
     for _ in range(300):
         state = life_step(state)
     np.testing.assert_array_equal(result, state)
@@ -198,7 +198,7 @@ def test_compiled_boards_equal_boards_of_numpy(border, channels, monkeypatch):
     require_compiler()
     monkeypatch.setattr(native, "FLAGS", (*native.FLAGS, "-Wall", "-Wextra", "-Werror", "-pedantic"))
     rng = np.random.default_rng(5)
-    cell = random_cell(rng, channels, border, fire_rate=0.6).simplified()
+    cell = random_cell(rng, channels, border, fire_rate=0.6).minimized()
     # 1900 words: several blocks, that end within rows; one word a row; one row
     for height, width in ((100, 19 * 64 - 5), (1200, 7), (1, 130), (5, 1)):
         state, fire = random_board(rng, height, width, channels), rng.random((height, width)) < 0.6

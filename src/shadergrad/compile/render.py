@@ -625,6 +625,10 @@ def functions_text(names: set[str]) -> str:
     needed: set[str] = set()
 
     def add(name: str) -> None:
+        if name not in library:
+            raise CompileError(
+                f"a kernel calls {name}(), which is no function of compile/wgsl/math.wgsl: write it there."
+            )
         if name not in needed:
             needed.add(name)
             for called in re.findall(r"sg_\w+", library[name]):

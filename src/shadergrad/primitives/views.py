@@ -13,7 +13,6 @@ from ..errors import DTypeError, ShapeError
 from ..graph import node as nodes
 from ..graph.index import ZERO, Index, reshape_index
 from ..graph.primitive import Primitive, Shape
-from .reduce import ReduceSum
 
 if TYPE_CHECKING:
     from ..graph.node import Node
@@ -99,7 +98,7 @@ class Expand(View):
     def vjp(self, g, node):
         shape = node.inputs[0].shape
         axes = tuple(a for a, (n, m) in enumerate(zip(shape, self.shape, strict=True)) if n != m)
-        return (nodes.make(ReduceSum(axes), g),)
+        return (nodes.sum_over(g, axes),)
 
     def source_index(self, index, shape):
         return tuple(ZERO if n == 1 else i for i, n in zip(index, shape, strict=True))

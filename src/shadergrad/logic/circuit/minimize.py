@@ -14,7 +14,7 @@ from .graph import LogicGraph, graph_of
 from .kinds import FALSE, NOT_A, TRUE, flip_a, flip_b
 
 
-def simplify(circuit: Circuit) -> Circuit:
+def minimize(circuit: Circuit) -> Circuit:
     """A circuit with the same inputs, outputs and names, the same function, and never more gates.
 
     An output that is constant costs one gate FALSE or TRUE, an output that is an inverted input one gate NOT A; outputs

@@ -1,6 +1,6 @@
-"""A circuit as straight-line code on whole words: few operations, few registers.
+"""A circuit mapped to operations on whole words: few operations, few registers.
 
-In: a circuit. Out: operations AND, OR, XOR and NOT on numbered registers, each written in place of a value that is no
+In: a circuit. Out: instructions AND, OR, XOR and NOT on numbered registers, each written in place of a value that is no
 longer read where possible, so that what an evaluation touches stays in the nearest caches.
 
 NumPy has no fused AND NOT or NAND. So a node may be held inverted: the inverse of an AND costs nothing if its readers
@@ -20,7 +20,7 @@ from .order import depth_first
 
 
 @dataclass(frozen=True)
-class Operation:
+class Instruction:
     """`out = a op b` on registers; `not` ignores b, `zero` and `one` ignore both, `copy` ignores b."""
 
     name: str  # and, or, xor, not, copy, zero, one
@@ -30,38 +30,41 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Program:
+class MappedCircuit:
     """Registers 0 to inputs - 1 hold the inputs and are never written; the next `outputs` ones are the outputs."""
 
     inputs: int
     outputs: int
     registers: int
-    operations: tuple[Operation, ...]
+    instructions: tuple[Instruction, ...]
 
     def inputs_read(self) -> list[int]:
-        """The inputs that some operation reads."""
-        read = {r for o in self.operations for r in sources(o)}
+        """The inputs that some instruction reads."""
+        read = {r for o in self.instructions for r in sources(o)}
         return sorted(r for r in read if r < self.inputs)
 
 
-def sources(operation: Operation) -> tuple[int, ...]:
-    """The registers that an operation reads."""
-    if operation.name in ("zero", "one"):
+def sources(instruction: Instruction) -> tuple[int, ...]:
+    """The registers that an instruction reads."""
+    if instruction.name in ("zero", "one"):
         return ()
-    if operation.name in ("not", "copy"):
-        return (operation.a,)
-    return (operation.a, operation.b)
+    if instruction.name in ("not", "copy"):
+        return (instruction.a,)
+    return (instruction.a, instruction.b)
 
 
 @lru_cache(maxsize=64)
-def lower(circuit: Circuit) -> Program:
-    """The program that computes a circuit; structure is shared and constants are folded on the way. Remembered."""
+def map_circuit(circuit: Circuit) -> MappedCircuit:
+    """The instructions that compute a circuit; structure is shared and constants are folded on the way. Remembered.
+
+    Logic synthesis calls this technology mapping: gates of any kind to those that the machine has.
+    """
     graph, outputs = graph_of(circuit)
-    lowering = _Lowering(graph)
+    mapper = _Mapper(graph)
     for node in _order(graph, outputs):
-        lowering.add(node)
-    results = [lowering.output(literal) for literal in outputs]
-    return _allocate(circuit.inputs, lowering.operations, results)
+        mapper.add(node)
+    results = [mapper.output(literal) for literal in outputs]
+    return _allocate(circuit.inputs, mapper.instructions, results)
 
 
 def _order(graph: LogicGraph, literals: list[int]) -> list[int]:
@@ -69,13 +72,13 @@ def _order(graph: LogicGraph, literals: list[int]) -> list[int]:
     return [node for node in depth_first([x >> 1 for x in literals], parts) if graph.is_gate(node)]
 
 
-class _Lowering:
-    """Operations on values that are written once; inputs are the first values."""
+class _Mapper:
+    """Instructions on values that are written once; inputs are the first values."""
 
     def __init__(self, graph: LogicGraph) -> None:
         self._graph = graph
         self._readers = graph.readers(range(len(graph.kinds)))
-        self.operations: list[Operation] = []
+        self.instructions: list[Instruction] = []
         self._held = {node + 1: (node, 0) for node in range(graph.inputs)}  # node: value, held inverted?
         self._inverses: dict[int, int] = {}
 
@@ -116,20 +119,20 @@ class _Lowering:
         return self._inverses[value]
 
     def _emit(self, name: str, a: int, b: int) -> int:
-        value = self._graph.inputs + len(self.operations)
-        self.operations.append(Operation(name, a, b, value))
+        value = self._graph.inputs + len(self.instructions)
+        self.instructions.append(Instruction(name, a, b, value))
         return value
 
 
-def _allocate(inputs: int, operations: list[Operation], results: list[int]) -> Program:
+def _allocate(inputs: int, instructions: list[Instruction], results: list[int]) -> MappedCircuit:
     """Values to registers, by last use; a copied value is computed where it is copied to."""
     home = {value: inputs + k for k, value in enumerate(results)}
-    operations = _coalesce(operations, home, inputs)
-    last_read = {value: at for at, o in enumerate(operations) for value in sources(o)}
+    instructions = _coalesce(instructions, home, inputs)
+    last_read = {value: at for at, o in enumerate(instructions) for value in sources(o)}
     free: list[int] = []
     count = inputs + len(results)
     written = []
-    for at, o in enumerate(operations):
+    for at, o in enumerate(instructions):
         a, b = (r if r < inputs else home[r] for r in (o.a, o.b))
         for value in set(sources(o)):
             if value >= inputs and last_read[value] == at and home[value] >= inputs + len(results):
@@ -139,14 +142,14 @@ def _allocate(inputs: int, operations: list[Operation], results: list[int]) -> P
                 free.append(count)
                 count += 1
             home[o.out] = free.pop()
-        written.append(Operation(o.name, a, b, home[o.out]))
-    return Program(inputs, len(results), count, tuple(written))
+        written.append(Instruction(o.name, a, b, home[o.out]))
+    return MappedCircuit(inputs, len(results), count, tuple(written))
 
 
-def _coalesce(operations: list[Operation], home: dict[int, int], inputs: int) -> list[Operation]:
+def _coalesce(instructions: list[Instruction], home: dict[int, int], inputs: int) -> list[Instruction]:
     """Drops the first copy of each computed value into an output: the value gets the output's register at once."""
     kept = []
-    for o in operations:
+    for o in instructions:
         if o.name == "copy" and o.a >= inputs and o.a not in home:
             home[o.a] = home[o.out]
         else:
