@@ -16,6 +16,10 @@ import shadergrad.nn.functional_conv as FC
 from helpers import as_array, assert_close
 from shadergrad.nn.conv import Conv2d
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Using padding=.same. with even kernel:UserWarning"
+)  # PyTorch, on its own speed
+
 RNG = np.random.default_rng(0)
 Case = tuple[str, Callable[..., Any], Callable[..., Any], tuple[tuple[int, ...], ...]]
 
@@ -138,7 +142,6 @@ def assert_equals_torch(case: Case, device: str, dtype: Any, tolerance: float) -
 
 
 @pytest.mark.parametrize("case", CASES, ids=[c[0] for c in CASES])
-@pytest.mark.filterwarnings("ignore:Using padding=.same. with even kernel:UserWarning")  # PyTorch, on its own speed
 def test_cpu_equals_torch_in_float64(case: Case) -> None:
     assert_equals_torch(case, "cpu", *EXACT)
 
