@@ -16,9 +16,8 @@ import shadergrad.nn.functional_conv as FC
 from helpers import as_array, assert_close
 from shadergrad.nn.conv import Conv2d
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Using padding=.same. with even kernel:UserWarning"
-)  # PyTorch, on its own speed
+# PyTorch, on its own speed; it says so once a process, whichever test comes first
+pytestmark = pytest.mark.filterwarnings("ignore:Using padding=.same. with even kernel:UserWarning")
 
 RNG = np.random.default_rng(0)
 Case = tuple[str, Callable[..., Any], Callable[..., Any], tuple[tuple[int, ...], ...]]
