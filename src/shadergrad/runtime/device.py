@@ -19,14 +19,19 @@ from ..plan import Plan, Target
 
 
 class Storage:
-    """Owned device memory. `handle` is the device's own: a NumPy array, or a GPU buffer. Freed when unreachable."""
+    """Owned device memory. `handle` is the device's own: a NumPy array, or a GPU buffer. Freed when unreachable.
 
-    __slots__ = ("__weakref__", "device", "handle", "nbytes")
+    uploaded: the bytes that it was made from, if the device remembers them to survive its own loss; None once a program
+    has written over them.
+    """
+
+    __slots__ = ("__weakref__", "device", "handle", "nbytes", "uploaded")
 
     def __init__(self, device: Device, nbytes: int, handle: Any) -> None:
         self.device = device
         self.nbytes = nbytes
         self.handle = handle
+        self.uploaded: bytes | None = None
 
     def __del__(self) -> None:
         if self.handle is not None:
@@ -78,6 +83,10 @@ class Device(ABC):
     @abstractmethod
     def describe(self) -> str:
         """One line for people: which hardware this is."""
+
+    def reset(self) -> bool:
+        """Open the device again if it was lost, and say whether it was. Most devices cannot be."""
+        return False
 
 
 _factories: dict[str, Callable[[int], Device]] = {}
