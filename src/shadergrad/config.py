@@ -89,7 +89,7 @@ def _number(name: str, default: int, most: int) -> int:
 def _topics(name: str) -> frozenset[str]:
     topics = frozenset(t.strip() for t in _value(name).split(",") if t.strip())
     if topics - set(DEBUG_TOPICS):
-        raise ConfigError(f"{name}={','.join(sorted(topics))!r}: known topics are {', '.join(DEBUG_TOPICS)}.")
+        raise ConfigError(f"{name}={_value(name)!r}: known topics are {', '.join(DEBUG_TOPICS)}.")
     return topics
 
 
@@ -162,3 +162,9 @@ try:
     config = read_environment()
 except ConfigError as _error:
     config = _Invalid(_error)  # type: ignore[assignment]
+
+
+def check() -> None:
+    """Raises ConfigError where the environment could not be read."""
+    if isinstance(config, _Invalid):
+        raise config.error

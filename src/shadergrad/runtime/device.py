@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import config
 from ..dtypes import DType
 from ..errors import DeviceError
 from ..plan import Plan, Target
@@ -111,13 +112,15 @@ def canonical_name(name: object) -> str:
 
 
 def get_device(name: str) -> Device:
-    """The open device of that name; opens it on first use. Raises DeviceError where it cannot be."""
+    """The open device of that name; opens it on first use. Raises DeviceError where it cannot be, and ConfigError where
+    the environment asks for something that means nothing."""
     name = canonical_name(name)
     device = _devices.get(name)
     if device is None:
         with _lock:
             device = _devices.get(name)
             if device is None:
+                config.check()
                 kind, _, index = name.partition(":")
                 device = _devices[name] = _factories[kind](int(index or 0))
     return device

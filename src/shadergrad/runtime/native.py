@@ -312,6 +312,11 @@ class NativeDevice:
         self._in_flight.clear()
         self.events.check()
 
+    def probe(self) -> None:
+        """Raise if the device is lost, or has errors to tell; a loss may not have been noticed yet."""
+        self.destroy_buffer(self.create_buffer(256))
+        self.wait_all()
+
     def map_read(self, buffer: Any, nbytes: int, status: Any) -> None:
         """Ask to map; `status` (an `int *` that the caller keeps) turns non-zero in a later wait."""
         status[0] = 0

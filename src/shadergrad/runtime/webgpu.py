@@ -204,7 +204,7 @@ class WebGPUDevice(Device):
             try:
                 with self.translate_errors():
                     self.guard()
-                    self.native.wait_all()  # a loss may not have been noticed yet
+                    self.native.probe()
                 return False
             except DeviceLostError:
                 reason = self.native.events.lost or ""
