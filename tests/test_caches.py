@@ -47,7 +47,9 @@ np.testing.assert_array_equal(ours, expected)
 def test_a_loop_over_new_shapes_keeps_memory_flat_and_comes_back_right(webgpu: str) -> None:
     """24 shapes after a warm-up. Without a bound llvmpipe takes 1.1 MiB for each of their kernels."""
     environment = {**os.environ, "SHADERGRAD_PIPELINE_MEMORY": "4M"}
-    done = subprocess.run([sys.executable, "-c", MANY_SHAPES], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", MANY_SHAPES], env=environment, capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, done.stderr) == (0, "")
     compiled, pipeline_bytes, growth = map(float, done.stdout.split())
     assert compiled == 24

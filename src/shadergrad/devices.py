@@ -46,4 +46,3 @@ def reset(name: object | None = None) -> list[str]:
         with suppress(DeviceLostError):
             flush(device_name, views=True)  # what needs lost values is dropped here, and not met by the next step
     return again
-

@@ -15,17 +15,18 @@ Guarded by tests/test_webgpu_runtime.py.
 
 from __future__ import annotations
 
+import threading
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakValueDictionary
 
 from ..dtypes import DType
-from ..errors import CompileError, DeviceError, DeviceLostError, LimitError
-from ..plan import BufferSpec, Dispatch, Kernel, Plan, Target
-from .device import Program, Storage
+from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, LimitError
+from ..plan import BufferSpec, Dispatch, Kernel, Plan
+from .device import Device, Program, Storage
 from .memory import BINDING_GRANULARITY, Buffer, Group, MemoryPool, format_bytes, round_up
 from .pipelines import Pipeline
 
@@ -33,27 +34,50 @@ MOST_RECORDINGS = 16
 MOST_RECENT = 4  # buffers that a row remembers; a loss that outlives its step makes a step alternate between two
 
 
-class Gpu(Protocol):
-    """What a program needs of the device that it is loaded on; webgpu.py has the device itself."""
+class Gpu(Device):
+    """A device as its programs see it; webgpu.py has the device itself."""
 
-    name: str
-    target: Target
     profile: str
-    lock: AbstractContextManager[Any]
+    lock: threading.RLock
     native: Any
     native_error: type[Exception]
     memory: MemoryPool
 
-    def describe(self) -> str: ...
-    def guard(self) -> None: ...
-    def translated(self, error: Exception) -> DeviceError: ...
-    def unsupported(self, dtype: DType) -> Exception: ...
-    def lost_with(self, what: str) -> DeviceLostError: ...
-    def allocate(self, nbytes: int) -> Storage: ...
-    def fault_buffer(self) -> Buffer: ...
-    def get_pipelines(self, kernels: Sequence[Kernel]) -> list[Pipeline]: ...
-    def bind_group_layout(self, access: tuple[str, ...]) -> Any: ...
-    def bound_bind_groups(self, running: WebGPUProgram) -> None: ...
+    @abstractmethod
+    def guard(self) -> None:
+        """Raise if the device can no longer be used, and raise errors that came in since the last call."""
+
+    @abstractmethod
+    def translated(self, error: Exception) -> DeviceError:
+        """What an error of wgpu means to a user."""
+
+    @abstractmethod
+    def unsupported(self, dtype: DType) -> DTypeError:
+        """The error for an element type that shaders have not."""
+
+    @abstractmethod
+    def lost_with(self, what: str) -> DeviceLostError:
+        """The error for a storage from before the device was lost and opened again."""
+
+    @abstractmethod
+    def allocate(self, nbytes: int) -> Storage:
+        """A storage with arbitrary contents."""
+
+    @abstractmethod
+    def fault_buffer(self) -> Buffer:
+        """Four i32 in which kernels of checked plans report an index out of range: flag, index, size of the axis."""
+
+    @abstractmethod
+    def get_pipelines(self, kernels: Sequence[Kernel]) -> list[Pipeline]:
+        """The compiled kernels of one program; the same source with the same bindings is compiled once."""
+
+    @abstractmethod
+    def bind_group_layout(self, access: tuple[str, ...]) -> Any:
+        """The layout of one storage buffer a binding; `access` says read or read_write of each."""
+
+    @abstractmethod
+    def bound_bind_groups(self, running: WebGPUProgram) -> None:
+        """Keep the bind groups of all programs to a bound; those of `running` stay."""
 
 
 class Wish:

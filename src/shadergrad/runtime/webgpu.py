@@ -30,10 +30,10 @@ from ..dtypes import DType
 from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, IndexRangeError
 from ..plan import Kernel, Plan
 from .adapters import AdapterInfo, choose_adapter, find_again, load_native, open_quietly, portable_overrides
-from .device import Device, Storage, register_device
+from .device import Storage, register_device
 from .memory import Buffer, MemoryPool, round_up
 from .pipelines import KEPT, Pipeline, PipelineCache
-from .program import WebGPUProgram
+from .program import Gpu, WebGPUProgram
 from .readback import Readback
 
 MOST_BIND_GROUPS = 1 << 16  # alive on a device; one takes 1 KiB on llvmpipe
@@ -58,7 +58,7 @@ class Statistics:
     in_flight: int
 
 
-class WebGPUDevice(Device):
+class WebGPUDevice(Gpu):
     """See the module. `settings` defaults to what the environment says; tests pass their own."""
 
     def __init__(self, index: int = 0, settings: Config | None = None) -> None:
@@ -140,7 +140,6 @@ class WebGPUDevice(Device):
             self._raise_faults()
 
     def fault_buffer(self) -> Any:
-        """Four i32 in which kernels of checked plans report an index out of range: flag, index, size of the axis."""
         if self._fault is None:
             self._fault = self.allocate(16)
             self._write(self._fault, np.zeros(4, np.int32))
@@ -232,7 +231,6 @@ class WebGPUDevice(Device):
     # --- for programs
 
     def guard(self) -> None:
-        """Raise if the device can no longer be used, and raise errors that came in since the last call."""
         if self._failure is not None:
             raise DeviceError(self._failure)
         events = self.native.events
@@ -250,7 +248,6 @@ class WebGPUDevice(Device):
             raise self.translated(error) from error
 
     def translated(self, error: Exception) -> DeviceError:
-        """What an error of wgpu means to a user."""
         if self._is_loss(error):
             return self._lost_error()
         return DeviceError(f"[webgpu] {self.describe()} reports an error:\n{error}")
@@ -262,11 +259,9 @@ class WebGPUDevice(Device):
         return self.native.events.lost is not None
 
     def allocate(self, nbytes: int) -> Storage:
-        """A storage with arbitrary contents."""
         return Storage(self, nbytes, self.memory.acquire(nbytes))
 
     def get_pipelines(self, kernels: Sequence[Kernel]) -> list[Pipeline]:
-        """The compiled kernels of one program; the same source with the same bindings is compiled once."""
         pipelines = self._pipelines.get(kernels, self.native.submits)
         self.native.release_dead()
         return pipelines
@@ -283,7 +278,6 @@ class WebGPUDevice(Device):
                 break
 
     def lost_with(self, what: str) -> DeviceLostError:
-        """The error for a storage from before the device was lost and opened again."""
         return DeviceLostError(
             f"[webgpu] {what} was in the memory of {self.describe()}, which was lost ({self._earlier_loss}) and opened "
             "again since; its value is gone.\n"
