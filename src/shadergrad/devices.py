@@ -12,7 +12,7 @@ from .errors import CompileError, DeviceLostError
 from .runtime import adapters as runtime_adapters
 from .runtime.adapters import AdapterInfo
 from .runtime.device import canonical_name, open_devices
-from .tensor import flush
+from .tensor.pending import flush
 from .tracing import current
 
 __all__ = ["AdapterInfo", "adapters", "reset"]

@@ -22,9 +22,9 @@ from .dtypes import int32
 from .errors import CompileError
 from .graph import node as nodes
 from .graph.capture import Capture
+from .graph.leaves import Variable
 from .graph.node import Node
 from .plan import Plan
-from .primitives.source import Variable
 from .runtime.device import Program, Storage
 from .tensor import Tensor, flush
 from .tracing import Trace, current

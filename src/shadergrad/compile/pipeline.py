@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from ..config import config
 from ..dtypes import int32
 from ..graph.capture import Graph
+from ..graph.index import variable
+from ..graph.leaves import Placeholder
 from ..graph.node import Node, topological
 from ..graph.printer import print_graph
 from ..plan import BufferSpec, Dispatch, Kernel, Plan, Target
 from ..primitives.elementwise import Cast
-from ..primitives.source import Placeholder
 from . import lower, simplify
 from .fuse import Fuser, Group
-from .index import variable
 from .kernel import Rendered, grid
 from .memory import plan_slots
 from .render import Renderer

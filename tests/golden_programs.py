@@ -1,0 +1,126 @@
+"""The programs whose kernels are golden: every operator case with its gradients, and whole training steps.
+
+They run on the cpu device while the graphs that would be compiled are noted; those are compiled for WGSL, no adapter
+needed. Out: for each program, the text of its kernels and its dispatches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import shadergrad as sg
+import workloads
+from cases import CASES, Case
+from helpers import leaves_of, listed, results_of
+from shadergrad import execute, logic
+from shadergrad.compile.pipeline import compile_graph
+from shadergrad.errors import ShadergradError
+from shadergrad.graph.capture import Capture, Graph
+from shadergrad.plan import PORTABLE, Plan, Target
+
+TARGETS = {
+    "portable": PORTABLE,
+    "large": Target("wgsl", 16, 1024, 32768, 65535, 1 << 31, subgroups=True),
+    "checked": Target("wgsl", checked=True),
+}
+
+
+def text_of(plan: Plan) -> list[str]:
+    """The kernels of a plan, and a line a dispatch."""
+    lines = [
+        f"kernel {d.kernel} on {d.buffers} grid {d.grid} offsets {d.offsets} in place "
+        f"{[plan.buffers[b].aliases for b in d.buffers]} slots {[plan.buffers[b].slot for b in d.buffers]}"
+        for d in plan.dispatches
+    ]
+    return [*(k.source for k in plan.kernels), *lines, f"slots {plan.slots}"]
+
+
+@contextmanager
+def graphs_compiled() -> Iterator[list[Graph]]:
+    """Notes the graphs that are compiled meanwhile."""
+    found: list[Graph] = []
+
+    def note(graph: Graph, target: Target) -> Any:
+        found.append(graph)
+        return compile_graph(graph, target)
+
+    execute.programs.clear()
+    with mock.patch.object(execute, "compile_graph", note):
+        yield found
+
+
+def graph_of_case(case: Case) -> Graph:
+    leaves = leaves_of(case, case.arrays(), "cpu", "float32")
+    results = results_of(case, sg, leaves)
+    return Capture([t._node for part in results.values() for t in listed(part)]).graph()
+
+
+def train(workload: Any) -> None:
+    """One compiled step of a benchmark's workload at its small size."""
+    sg.manual_seed(0)
+    model = workload.model(sg)
+    optimizer = getattr(sg.optim, workload.optimizer)(model.parameters(), lr=workload.lr)
+    x, y = (sg.tensor(a) for a in workload.batch())
+
+    @sg.compile
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = workload.loss(sg, model, x, y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step(x, y).item()
+
+
+def train_automaton() -> None:
+    """One compiled step of a small logic automaton, forward and backward through time."""
+    model = logic.LogicCA(8, 2, (9, 8, 4, 2), (40, 32, 16, 8), border="periodic", seed=0)
+    optimizer = sg.optim.AdamW(model.parameters(), lr=0.1)
+
+    @sg.compile
+    def step(board: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (model.rollout(board, 3) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step(sg.ones(2, 6, 6, 8)).item()
+
+
+STEPS: dict[str, Callable[[], None]] = {
+    f"step {name}": lambda make=make: train(make(small=True))
+    for name, make in {
+        "xor": workloads.xor,
+        "logreg": workloads.logreg,
+        "mlp": workloads.mlp,
+        "cnn": workloads.cnn,
+        "lstm": workloads.lstm,
+        "transformer": workloads.transformer,
+    }.items()
+} | {"step automaton": train_automaton}
+
+
+def programs() -> Iterator[tuple[str, list[str]]]:
+    """(name, text) of every program and target."""
+    for case in CASES:
+        yield from _for_targets(case.id, [graph_of_case(case)], list(TARGETS)[: 2 if case.length > 1 else 1])
+    for name, run in STEPS.items():
+        with graphs_compiled() as graphs:
+            run()
+        yield from _for_targets(name, graphs, TARGETS)
+
+
+def _for_targets(name: str, graphs: list[Graph], targets: Any) -> Iterator[tuple[str, list[str]]]:
+    for target in targets:
+        text: list[str] = []
+        for graph in graphs:
+            try:
+                text += text_of(compile_graph(graph, TARGETS[target])[0])
+            except ShadergradError as error:
+                text.append(f"{type(error).__name__}: {error}")
+        yield f"{name}, {target}", text
