@@ -22,7 +22,7 @@ from shadergrad.dtypes import float32, uint32
 from shadergrad.graph import node as nodes
 from shadergrad.graph.node import make
 from shadergrad.nn import functional as F
-from shadergrad.nn import functional_conv as FC
+from shadergrad.nn import functional as FC
 from shadergrad.primitives import elementwise as e
 from shadergrad.primitives import views
 from shadergrad.primitives.base import REGISTRY

@@ -42,7 +42,7 @@ def _implicit(dim: int | None, ndim: int, what: str) -> int:
     if dim is None:
         warnings.warn(
             f"Implicit dimension choice for {what} has been deprecated. Change the call to include dim=X as an argument.",
-            stacklevel=3,
+            stacklevel=4,
         )
         return 0 if ndim in (0, 1, 3) else 1
     return dim

@@ -105,7 +105,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
             "only by the batch size, and aligns with the KL div math definition.",
-            stacklevel=2,
+            stacklevel=3,
         )
     if log_target:
         loss = target.exp() * (target - input)
