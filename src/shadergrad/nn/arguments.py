@@ -82,29 +82,33 @@ def _bound(name: str, least: int) -> str:
     return f"{name} should be greater than zero" if least == 1 else f"{name} should be at least {least}"
 
 
-def per_axis(what: str, name: str, value: Any, rank: int, least: int | None = None) -> tuple[int, ...]:
-    """A whole number for every spatial axis, of one for all or of a list."""
+def sizes(what: str, name: str, value: Any, least: int = 0) -> tuple[int, ...]:
+    """The whole numbers that an argument gives, one or several, none below `least`."""
     given: tuple[Any, ...] = (value,)
     if isinstance(value, Iterable) and not isinstance(value, str):
         given = tuple(value)
-    for number in given:
+    for size in given:
         try:
-            operator.index(number)
+            operator.index(size)
         except TypeError:
-            refuse(what, name, number, "int or a tuple of ints")
-        if least is not None and number < least:
+            refuse(what, name, size, "int or a tuple of ints")
+        if size < least:
             raise ArgumentError(f"{what}(): {_bound(name, least)}, but got {name}={value}.")
+    return given
+
+
+def per_axis(what: str, name: str, value: Any, rank: int, least: int = 0) -> tuple[int, ...]:
+    """A whole number for every spatial axis, of one for all or of a list."""
+    given = sizes(what, name, value, least)
     if len(given) not in (1, rank):
         raise ArgumentError(
             f"{what}(): expected {name} to be a single integer value or a list of {rank} values, but got {name}={value}."
         )
-    return given * (rank // len(given)) if len(given) == 1 else given
+    return given * rank if len(given) == 1 else given
 
 
-def within(what: str, name: str, value: Any, low: float, high: float) -> float:
-    """The number that an argument must be, from low to high; NaN is none."""
+def number(what: str, name: str, value: Any) -> float:
+    """The number that an argument must be."""
     if isinstance(value, str) or not hasattr(value, "__float__"):
         refuse(what, name, value, "float")
-    if not low <= value <= high:
-        raise ArgumentError(f"{what}(): {name} has to be between {low:g} and {high:g}, but got {name}={value}.")
     return value

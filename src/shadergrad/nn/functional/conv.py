@@ -71,7 +71,7 @@ def conv(
         if n < d * (k - 1) + 1:
             raise ShapeError(
                 f"[{what}] Calculated padded input size per channel: {list(x.shape[2:])}. Kernel size: {list(weight.shape[2:])}. "
-                "Kernel size can't be greater than actual input size"
+                f"Kernel size can't be greater than actual input size, with dilation={dilation}"
             )
     result = _add_bias(_convolve(x, weight, groups, steps, dilations), bias)
     return result if batched else result.squeeze(0)

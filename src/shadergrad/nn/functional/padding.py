@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...errors import ShapeError
 from ...tensor import Tensor
 from ...tensor_shape import cat
+from ..arguments import refuse
 from ..errors import ArgumentError
 
 
@@ -15,17 +16,24 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
     Negative amounts cut.
     """
+    for amount in pad if isinstance(pad, Sequence) else [pad]:
+        if isinstance(pad, str) or not isinstance(pad, Sequence) or not isinstance(amount, int):
+            refuse("pad", "pad", amount, "a tuple of ints")
+    pad = tuple(pad)
     if len(pad) % 2:
-        raise ShapeError(f"Padding length must be divisible by 2, got {len(pad)}.")
+        raise ArgumentError(f"Padding length must be divisible by 2, but got pad={pad}.")
+    if len(pad) > 2 * input.ndim:
+        raise ArgumentError(
+            f"Padding length should be less than or equal to two times the input dimension, but got pad={pad} for input of "
+            f"size {list(input.shape)}."
+        )
     if mode == "constant":
         return input.pad(pad, 0.0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
-        raise ArgumentError(f"Unrecognised padding mode {mode}")
+        raise ArgumentError(f"Unrecognised padding mode, got mode={mode!r}. Known: constant, reflect, replicate, circular.")
     if value is not None:
-        raise ArgumentError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        raise ArgumentError(f'Padding mode "{mode}" doesn\'t take in value argument, but got value={value}')
     pairs = list(zip(pad[::2], pad[1::2], strict=True))[::-1]
-    if len(pairs) > input.ndim:
-        raise ShapeError(f"[pad] {len(pairs)} pairs of padding for a tensor of {input.ndim} dimensions.")
     if min((0, *pad)) < 0:  # cut first, then add
         input = input.pad([min(n, 0) for n in pad])
     return _pad_edges(input, [(max(a, 0), max(b, 0)) for a, b in pairs], mode)
@@ -42,7 +50,7 @@ def _pad_edges(input: Tensor, edges: Sequence[tuple[int, int]], mode: str) -> Te
                 f"Padding size should be less than the corresponding input dimension, but got padding ({low}, {high}) at size {n}"
             )
         if mode == "circular" and max(low, high) > n:
-            raise ShapeError("Padding value causes wrapping around more than once.")
+            raise ShapeError(f"Padding value causes wrapping around more than once, padding {(low, high)} at size {n}.")
         if not (low or high):
             continue
         before = x.narrow(axis, 0, 1)

@@ -248,7 +248,8 @@ def _adaptive_sizes(what: str, input: Tensor, output_size: Sizes, rank: int) -> 
         raise ShapeError(f"[{what}] Expected {rank + 1}D or {rank + 2}D tensor, but got {list(input.shape)}")
     wanted = (output_size,) * rank if isinstance(output_size, int) or output_size is None else output_size
     if isinstance(wanted, Sequence):
-        wanted = [n if m is None else m for n, m in zip(input.shape[-rank:], wanted, strict=False)] + list(wanted[rank:])
+        kept = [n if m is None else m for n, m in zip(input.shape[-rank:], wanted, strict=False)]
+        wanted = (*kept, *wanted[rank:])
     return per_axis(what, "output_size", wanted, rank, 0)
 
 
