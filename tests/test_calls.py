@@ -16,6 +16,7 @@ from shadergrad.primitives.base import REGISTRY
 from shadergrad.primitives.call import Call, CallKernel
 from shadergrad.primitives.elementwise import Mul
 from shadergrad.primitives.sorting import BLOCK, MergeRuns, SegmentSum, SortBlocks
+from shadergrad.run.execute import programs
 from shadergrad.tensor import Tensor
 
 
@@ -148,14 +149,14 @@ def test_both_ways_of_sorting_are_stable(
     shape: tuple[int, ...], descending: bool, pairs: int, webgpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(order, "ALL_PAIRS", pairs)
-    sg.execute.programs.clear()
+    programs.clear()
     x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.float32)
     x[..., ::11] = np.nan
     for axis in range(len(shape)):
         found = sg.argsort(sg.tensor(x, device=webgpu), dim=axis, descending=descending, stable=True).numpy()
         expected = sg.argsort(sg.tensor(x), dim=axis, descending=descending, stable=True).numpy()
         np.testing.assert_array_equal(found, expected)
-    sg.execute.programs.clear()
+    programs.clear()
 
 
 def test_a_long_sort_equals_numpys(device: str) -> None:

@@ -42,8 +42,8 @@ from .errors import (
     ShapeError,
 )
 from .functions import *  # noqa: F403
+from .run.step import CompiledStep, compile
 from .serialization import load, save
-from .step import CompiledStep, compile
 from .tensor import Size, Tensor, as_tensor, device, get_default_device, set_default_device, sync
 from .version import __version__
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from . import execute
 from .dtypes import DType, float32, of_scalar, parse_dtype, uint32
 from .errors import DTypeError, ShapeError
 from .graph import node as nodes
@@ -17,9 +16,10 @@ from .primitives.indexing import source
 from .primitives.random import Threefry, threefry2x32
 from .primitives.source import Iota
 from .primitives.views import Slice
+from .run import execute
+from .run.tracing import current
 from .tensor import Tensor, check_storable, resolve_device
 from .tensor_shape import _sizes
-from .tracing import current
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -144,6 +144,8 @@ class Generator:
 
     def bits(self, shape: tuple[int, ...]) -> Node:
         """Fresh random words, uint32, of `shape`."""
+        if current.trace is not None:
+            current.trace.on_generator(self)
         one = self.counter._node
         if one.storage is not None:
             self._chained = 0

@@ -45,5 +45,9 @@ class CompileError(ShadergradError, RuntimeError):
     """A function that cannot be captured, or a kernel that does not compile."""
 
 
+class PlanError(ShadergradError, ValueError):
+    """A text that is no plan, or one of another format."""
+
+
 class CheckpointError(ShadergradError, RuntimeError):
     """A file that is no checkpoint, is damaged, or belongs to another run."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from . import execute, tracing
 from .dtypes import DType, bool_, float32, int32, int64, of_scalar, parse_dtype, promote_operands
 from .errors import AutogradError, DeviceError, DTypeError, ShapeError
 from .graph import autodiff
@@ -20,6 +19,8 @@ from .graph import node as nodes
 from .graph.node import Node, grad_mode, make, mode
 from .primitives.elementwise import Cast
 from .primitives.source import Detach, Variable
+from .run import execute, tracing
+from .run.tracing import current
 from .runtime.device import canonical_name, get_device
 from .tensor_composed import IN_PLACE as COMPOSED_IN_PLACE
 from .tensor_composed import ComposedMethods
@@ -29,7 +30,6 @@ from .tensor_math import MathMethods
 from .tensor_move import MoveMethods
 from .tensor_order import OrderMethods
 from .tensor_shape import ShapeMethods
-from .tracing import current
 
 Scalar = bool | int | float
 PENDING_LIMIT = 20_000  # nodes recorded before everything alive is computed

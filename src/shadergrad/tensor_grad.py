@@ -14,10 +14,10 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import tracing
 from .errors import AutogradError, DTypeError, ShapeError
 from .graph.node import Node
 from .primitives.source import Variable
+from .run import tracing
 
 if TYPE_CHECKING:
     from .tensor import Tensor

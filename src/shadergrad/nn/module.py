@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from .. import tracing
 from ..errors import CompileError
+from ..run import tracing
+from ..run.tracing import current
 from ..tensor import Tensor
-from ..tracing import current
 from . import placement, state
 from .errors import ModuleAttributeError, ModuleError, ModuleKeyError, ModuleTypeError
 from .hooks import HookMethods, HookTables
@@ -129,6 +129,7 @@ class Module(ModuleTree, HookMethods):
         """Tell a capture that it depends on this module."""
         if current.trace is not None and (id(self), "_settings") not in current.trace.attributes:
             current.trace.on_attribute(self, "_settings", self._settings)
+            current.trace.on_module(self)
 
     @property
     def _settings(self) -> tuple[Any, ...]:

@@ -14,10 +14,10 @@ from typing import Any
 from ..autograd import no_grad
 from ..creation import zeros
 from ..errors import CompileError, ShadergradError
+from ..run.tracing import current
 from ..tensor import Tensor
 from ..tensor_math import where
 from ..tensor_shape import cat
-from ..tracing import current
 
 
 class NonFiniteError(ShadergradError, RuntimeError):

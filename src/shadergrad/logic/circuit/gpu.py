@@ -20,7 +20,7 @@ from ...dtypes import DType, uint32
 from ...graph import node as nodes
 from ...primitives.base import Shape
 from ...primitives.call import Call, CallKernel
-from ...step import compile
+from ...run.step import compile
 from ...tensor import Tensor
 from .board_kernel import THREADS, VECTOR, Blocking, BoardWriter, blocking, row_vectors
 from .cell import CellCircuit
