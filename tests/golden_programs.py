@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-import workloads
-
 import shadergrad as sg
+import workloads
 from cases import CASES, Case
 from helpers import leaves_of, listed, results_of
 from shadergrad import logic

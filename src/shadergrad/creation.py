@@ -12,9 +12,7 @@ from .errors import DTypeError, ShapeError
 from .graph import node as nodes
 from .graph.node import Node, make
 from .primitives import elementwise as e
-from .primitives.indexing import source
 from .primitives.random import Threefry, threefry2x32
-from .primitives.source import Iota
 from .primitives.views import Slice
 from .run import execute
 from .run.tracing import current
@@ -85,7 +83,7 @@ def arange(start: float, end: float | None = None, step: float = 1, *, dtype: An
     kind = of_scalar(start + step + end) if dtype is None else parse_dtype(dtype)
     name = resolve_device(device)
     check_storable(kind, name)
-    node = source(Iota(count), name)
+    node = nodes.iota(count, name)
     if kind is not node.dtype:
         node = make(e.Cast(kind), node)
     if step != 1:
@@ -162,7 +160,7 @@ class Generator:
 def random_bits(key: Node, shape: tuple[int, ...]) -> Node:
     """As jax.random.bits(key, shape) with jax_threefry_partitionable: the words of the 64-bit position, xored."""
     size = math.prod(shape)
-    low = make(e.Cast(uint32), source(Iota(size), key.device))
+    low = make(e.Cast(uint32), nodes.iota(size, key.device))
     block = make(Threefry(), key, nodes.like(low, 0), low)
     words = [nodes.reshape(make(Slice((k, 0), (1, size), (1, 1)), block), shape) for k in (0, 1)]
     return make(e.Xor(), *words)

@@ -16,7 +16,7 @@ from typing import Any
 from .dtypes import DType
 from .graph import node as nodes
 from .graph.node import Node, make, mode
-from .primitives.base import Primitive, Shape
+from .graph.primitive import Primitive, Shape
 from .tensor import Tensor
 
 Gradients = Sequence[Tensor | None]

@@ -16,9 +16,9 @@ from .dtypes import DType, bool_, float32, int32, int64, of_scalar, parse_dtype,
 from .errors import AutogradError, DeviceError, DTypeError, ShapeError
 from .graph import autodiff
 from .graph import node as nodes
+from .graph.leaves import Detach, Variable
 from .graph.node import Node, grad_mode, make, mode
 from .primitives.elementwise import Cast
-from .primitives.source import Detach, Variable
 from .run import execute, tracing
 from .run.tracing import current
 from .runtime.device import canonical_name, get_device

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .errors import AutogradError, DTypeError, ShapeError
+from .graph.leaves import Variable
 from .graph.node import Node
-from .primitives.source import Variable
 from .run import tracing
 
 if TYPE_CHECKING:

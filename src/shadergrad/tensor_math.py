@@ -12,9 +12,9 @@ from .dtypes import DType, bool_, float32, int32, parse_dtype
 from .errors import DTypeError, IndexRangeError, ShapeError
 from .graph import node as nodes
 from .graph.node import Node, make
+from .graph.primitive import Primitive
 from .primitives import elementwise as e
-from .primitives.base import Primitive
-from .primitives.indexing import Gather, iota_along
+from .primitives.indexing import Gather
 from .primitives.reduce import Reduce, ReduceMax, ReduceMin, ReduceSum
 
 if TYPE_CHECKING:
@@ -659,7 +659,7 @@ def _arg(kind: type[Reduce], x: Tensor, dim: int | None, keepdim: bool, what: st
     chosen = make(e.Equal(), node, best)
     if node.dtype.category == 2:
         chosen = make(e.Or(), chosen, make(e.IsNan(), node))
-    counter = iota_along(node, axis, int32)
+    counter = nodes.iota_along(node, axis, int32)
     positions = make(e.Where(), chosen, counter, nodes.like(counter, node.shape[axis]))
     return wrap(nodes.reshape(make(ReduceMin((axis,)), positions), shape))
 

@@ -18,9 +18,8 @@ from .norms import vector_norm
 from .primitives import elementwise as e
 from .primitives import views as v
 from .primitives.dot import Dot
-from .primitives.indexing import ArgSort, Gather, source
+from .primitives.indexing import ArgSort, Gather
 from .primitives.reduce import ReduceProd
-from .primitives.source import Iota
 from .tensor_math import ValuesAndIndices, _reduce, _without, cast, check_axis, floating, where, wrap
 
 if TYPE_CHECKING:
@@ -200,7 +199,7 @@ def _running_sum(rows: Node) -> Node:
 def _triangle_product(rows: Node) -> Node:
     """Running sums of short rows: entry (j, i) of the triangle is 1 where j <= i."""
     count, n = rows.shape
-    place = source(Iota(n), rows.device)
+    place = nodes.iota(n, rows.device)
     j, i = (nodes.broadcast(nodes.reshape(place, s), (n, n)) for s in ((n, 1), (1, n)))
     triangle = make(e.Cast(rows.dtype), make(e.LessEqual(), j, i))
     product = make(Dot(), nodes.reshape(rows, (1, count, n)), nodes.reshape(triangle, (1, n, n)))

@@ -29,9 +29,9 @@ from typing import Any
 
 from ..errors import AutogradError, DeviceError, DTypeError, ShapeError
 from ..graph import node as nodes
+from ..graph.leaves import Buffer, Variable
 from ..graph.node import Node, grad_mode, mode
 from ..joint import joint, meet, result
-from ..primitives.source import Buffer, Variable
 from ..tensor import Tensor
 
 

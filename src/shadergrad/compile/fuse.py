@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..graph.index import ZERO, Index, unflatten, variable
+from ..graph.leaves import Placeholder
 from ..graph.node import Node, topological
 from ..plan import Target
 from ..primitives.elementwise import Elementwise
-from ..primitives.source import Placeholder
 from ..primitives.views import Cat, Reshape, View
-from .index import ZERO, Index, unflatten, variable
 from .render import Recorder
 
 CHEAP = 2  # scalar operations that are recomputed rather than stored and read again

@@ -9,14 +9,13 @@ import json
 import sys
 
 from ..config import config
-from ..errors import CompileError
 from ..graph.capture import Graph
+from ..graph.leaves import Placeholder
 from ..graph.node import Node, topological
+from ..graph.primitive import Primitive, to_data
 from ..graph.printer import print_graph
 from ..plan import BufferSpec, Dispatch, Kernel, Plan, Target
-from ..primitives.base import Primitive, to_data
 from ..primitives.elementwise import Cast
-from ..primitives.source import Placeholder
 from . import lower, simplify
 from .fuse import Fuser
 from .rewrite import Rewriter
@@ -97,12 +96,5 @@ def _numpy_kernel(primitive: Primitive, inputs: int) -> Kernel:
     """The kernel that applies a primitive to that many inputs."""
     data = to_data(primitive)
     name = data.pop("primitive")
-    try:
-        parameters = json.dumps(data)
-    except TypeError as error:
-        raise CompileError(
-            f"[{primitive.name}] a plan is plain data, and a parameter of this primitive is not: {error}. "
-            "Hint: keep to numbers, strings, dtypes and tuples of them."
-        ) from None
     access = ("read",) * inputs + ("read_write",)
-    return Kernel(primitive.name, "numpy", access, primitive=name, parameters=parameters)
+    return Kernel(primitive.name, "numpy", access, primitive=name, parameters=json.dumps(data))

@@ -12,11 +12,11 @@ from graphlib import CycleError, TopologicalSorter
 from ..dtypes import int32
 from ..errors import CompileError
 from ..graph.capture import Graph
+from ..graph.index import variable
+from ..graph.leaves import Placeholder
 from ..graph.node import Node
 from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, Target, round_up
-from ..primitives.source import Placeholder
 from .fuse import Fuser, Group
-from .index import variable
 from .kernel import Rendered, grid, name_of
 from .memory import plan_slots
 from .render import Renderer

@@ -27,7 +27,7 @@ class Outcome:
     soft: float
     hard: float
     active_gates: int
-    simplified_gates: int
+    minimized_gates: int
     seconds: float
 
 

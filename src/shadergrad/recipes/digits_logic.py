@@ -17,7 +17,7 @@ from shadergrad import Tensor, nn
 
 from ..data.digits import load_digits
 from ..logic import GroupSum, LogicNetwork, Thermometer
-from ..logic.circuit import Circuit, count_gates, equivalent, histogram, simplify
+from ..logic.circuit import Circuit, count_gates, equivalent, histogram, minimize
 from ..plots import gate_plot
 from .logic_circuits import write_circuit
 from .task import Settings, Task
@@ -63,7 +63,7 @@ def build(settings: Settings, device: str) -> Task:
     def show(out: Path) -> list[str]:
         """Files of the circuit, and what it is like."""
         hardened = network.harden()
-        small = simplify(hardened)
+        small = minimize(hardened)
         same = equivalent(hardened, small, patches=1 << 17)
         write_circuit(out, hardened, small, "digits")
         complaint = gate_plot(histogram(hardened), histogram(small), out / "gates.png")
@@ -72,7 +72,7 @@ def build(settings: Settings, device: str) -> Task:
             f"soft accuracy {100 * evaluate()['soft_accuracy']:.2f} %, hard accuracy {100 * hard_accuracy(small):.2f} % "
             f"by the simplified circuit ({'equal to' if same else 'NOT EQUAL TO'} the hardened one)",
             f"gates: {counts.all} in all, {counts.active} active, {counts.reachable} reachable, "
-            f"{counts.simplified} simplified; circuit.json, .c, .v, .wgsl, .dot, and hardened.json",
+            f"{counts.minimized} simplified; circuit.json, .c, .v, .wgsl, .dot, and hardened.json",
         ]
         (out / "report.md").write_text(_report(settings, lines, pictured=not complaint), encoding="utf-8")
         return lines + ([complaint] if complaint else [])

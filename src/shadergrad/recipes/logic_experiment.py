@@ -66,9 +66,9 @@ def run(settings: StepSettings, console: Console) -> bool:
 
 
 def evaluate(training: Run) -> Results:
-    """Harden, simplify, check that both are equal, and measure. Raises TrainingError if they are not."""
+    """Harden, minimize, check that both are equal, and measure. Raises TrainingError if they are not."""
     hardened = training.training.model.harden()
-    simplified = hardened.simplified()
+    simplified = hardened.minimized()
     same = equivalent(hardened.circuit, simplified.circuit, patches=CHECKED_PATCHES)
     if not same:
         raise TrainingError(
@@ -121,7 +121,7 @@ def summary(training: Run, results: Results) -> Iterator[str]:
     counts = results.counts
     yield (
         f"gates: {results.learned[0]} learned, {results.learned[1]} of them active; in a cell {counts.all}, "
-        f"{counts.reachable} reachable, {counts.simplified} simplified"
+        f"{counts.reachable} reachable, {counts.minimized} simplified"
     )
     yield from map(str, results.findings)
 
@@ -189,7 +189,7 @@ def _gate_rows(name: str, results: Results) -> list[tuple[str, str, str]]:
         ("in a cell and active", str(counts.active), "–"),
         ("reachable from the outputs", str(counts.reachable), "–"),
         ("reachable and active", str(counts.reachable_active), "–"),
-        ("simplified", str(counts.simplified), "–"),
+        ("simplified", str(counts.minimized), "–"),
     ]
 
 

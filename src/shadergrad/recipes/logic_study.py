@@ -101,7 +101,7 @@ def _outcome(run: Run) -> Outcome:
         soft,
         hard,
         model.active_gates(),
-        counts.simplified,
+        counts.minimized,
         round(run.seconds, 3),
     )
 
@@ -110,7 +110,7 @@ def _show(settings: StudySettings, outcomes: list[Outcome], console: Console) ->
     table = Table("seed", "hard loss 0 from", "soft, at the end", "hard", "active gates", "simplified", "seconds")
     for o in outcomes:
         when = "never" if o.zero_from is None else str(o.zero_from)
-        rest = (f"{o.soft:.4g}", f"{o.hard:g}", str(o.active_gates), str(o.simplified_gates), f"{o.seconds:.1f}")
+        rest = (f"{o.soft:.4g}", f"{o.hard:g}", str(o.active_gates), str(o.minimized_gates), f"{o.seconds:.1f}")
         table.add_row(str(o.seed), when, *rest)
     console.print(table)
     found = summary(outcomes)

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..dtypes import DType
 from ..graph import node as nodes
+from ..graph.leaves import Variable
 from ..graph.node import Node
-from ..primitives.source import Variable
 from ..runtime.device import Program, Storage
 from ..tensor import Tensor
 from . import execute, tracing

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..dtypes import DType
 from ..errors import OutOfMemoryError
+from ..graph.primitive import from_data
 from ..plan import NUMPY, Plan
-from ..primitives.base import from_data
 from .device import Device, Program, Storage, register_device
 
 

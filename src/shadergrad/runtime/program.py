@@ -7,7 +7,7 @@ replays the recording of the step before.
 
 Contract with the compiler: an output that aliases an input is one buffer, and a dispatch lists it once. Contract with
 the pool: temporaries are given back right after submission, which is safe because one queue runs everything in order.
-Guarded by tests/test_webgpu_runtime.py.
+Guarded by tests/device/test_webgpu_runtime.py.
 """
 
 from __future__ import annotations
