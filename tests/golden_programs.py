@@ -15,11 +15,12 @@ import shadergrad as sg
 import workloads
 from cases import CASES, Case
 from helpers import leaves_of, listed, results_of
-from shadergrad import execute, logic
+from shadergrad import logic
 from shadergrad.compile.pipeline import compile_graph
 from shadergrad.errors import ShadergradError
 from shadergrad.graph.capture import Capture, Graph
 from shadergrad.plan import PORTABLE, Plan, Target
+from shadergrad.run import execute
 
 TARGETS = {
     "portable": PORTABLE,

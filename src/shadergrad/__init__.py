@@ -21,8 +21,8 @@ from .errors import (
     ShapeError,
 )
 from .functions import *  # noqa: F403
+from .run.step import CompiledStep, compile
 from .serialization import load, save
-from .step import CompiledStep, compile
 from .tensor import (
     Generator,
     Size,

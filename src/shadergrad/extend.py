@@ -27,8 +27,8 @@ from .plan import PORTABLE as PORTABLE_TARGET
 from .plan import Target
 from .primitives.call import Call, CallKernel
 from .primitives.random import threefry2x32
+from .run.tracing import Trace, current
 from .tensor import Generator, Tensor, check_storable, default_generator, resolve_device
-from .tracing import Trace, current
 
 if TYPE_CHECKING:
     from .compile.rewrite import Rewriter

@@ -12,9 +12,10 @@ import pytest
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from helpers import Counted, assert_close, assert_compiles_nothing, assert_same_bits, listed
-from shadergrad import execute, nn, optim
-from shadergrad.execute import programs
+from shadergrad import nn, optim
 from shadergrad.plan import Plan
+from shadergrad.run import execute
+from shadergrad.run.execute import programs
 
 Pair = namedtuple("Pair", "loss logits")
 Scenario = tuple[Callable[..., Any], list[sg.Tensor], list[tuple[Any, ...]]]

@@ -13,8 +13,8 @@ from typing import Any
 
 from ..autograd import no_grad
 from ..errors import CompileError, ShadergradError
+from ..run.tracing import current
 from ..tensor import Tensor, cat, where, zeros
-from ..tracing import current
 from .arguments import check_tensor, refuse
 
 
