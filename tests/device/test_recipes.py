@@ -18,7 +18,6 @@ import shadergrad as sg
 from helpers import StopAfter, assert_same_bits
 from shadergrad import cli, recipes
 from shadergrad.checkpoint import load_checkpoint, save_checkpoint
-from shadergrad.creation import default_generator
 from shadergrad.data.digits import load_digits
 from shadergrad.errors import CheckpointError
 from shadergrad.logic.evaluation import Sizes
@@ -26,6 +25,7 @@ from shadergrad.logic.experiments import EXPERIMENTS
 from shadergrad.recipes import char_lm
 from shadergrad.recipes.logic import automaton
 from shadergrad.runtime.device import get_device
+from shadergrad.tensor import default_generator
 from shadergrad.train import RecipeError, Settings, Stream, Trainable, checkpoints, run
 from shadergrad.train.console import Bar, StopWish
 from shadergrad.train.metrics import Metrics

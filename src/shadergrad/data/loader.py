@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..creation import Generator
 from ..runtime.device import get_device
-from ..tensor import get_default_device, resolve_device
+from ..tensor import Generator, get_default_device, resolve_device
 from .collate import default_collate, host_only, upload
 from .dataset import Dataset, IterableDataset, length_of
 from .errors import DataError

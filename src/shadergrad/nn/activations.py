@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..creation import empty
 from ..errors import ShapeError
-from ..tensor import Tensor
+from ..tensor import Tensor, empty
 from . import functional as F
 from . import init
 from .module import Module

@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..creation import rand
 from ..errors import ShapeError
-from ..tensor import Tensor
+from ..tensor import Tensor, rand
 from . import functional_conv as FC
 from .functional_conv import Ints, spread
 from .module import Module, Parameter

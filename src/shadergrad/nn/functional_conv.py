@@ -12,9 +12,7 @@ from ..graph.node import make
 from ..primitives.reduce import lowest
 from ..primitives.views import Flip, Pad, Slice
 from ..primitives.window import Conv, Window, window_count
-from ..tensor import Tensor
-from ..tensor_math import wrap
-from ..tensor_shape import cat
+from ..tensor import Tensor, cat, wrap
 
 Ints = int | Sequence[int]
 
@@ -296,7 +294,7 @@ def _plane_positions(
     size: Sequence[int],
 ) -> Tensor:
     """Row-major positions in the input plane of places within windows."""
-    from ..creation import arange
+    from ..tensor import arange
 
     rank = len(kernel)
     result: Tensor | None = None

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..creation import Generator, rand, randn
 from ..graph.node import grad_mode
-from ..tensor import Tensor
+from ..tensor import Generator, Tensor, rand, randn
 from .errors import ArgumentError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..dtypes import DType, parse_dtype
-from ..tensor import Tensor, _is_dtype_name
+from ..tensor import Tensor, is_dtype_name
 from .errors import ModuleTypeError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def move(module: Module, args: tuple[Any, ...], device: Any, dtype: Any) -> None
     for arg in args:
         if isinstance(arg, Tensor):
             device, dtype = arg.device, arg.dtype
-        elif isinstance(arg, str) and not _is_dtype_name(arg):
+        elif isinstance(arg, str) and not is_dtype_name(arg):
             device = arg
         elif isinstance(arg, DType) or not isinstance(arg, bool):
             dtype = arg

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..creation import empty, zeros
 from ..errors import ShapeError
-from ..tensor import Tensor
+from ..tensor import Tensor, empty, zeros
 from . import functional as F
 from .errors import ArgumentError
 from .module import Module

@@ -12,11 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..autograd import no_grad
-from ..creation import zeros
 from ..errors import CompileError, ShadergradError
-from ..tensor import Tensor
-from ..tensor_math import where
-from ..tensor_shape import cat
+from ..tensor import Tensor, cat, where, zeros
 from ..tracing import current
 
 

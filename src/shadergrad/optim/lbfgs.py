@@ -13,11 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..creation import zeros
 from ..errors import CompileError
 from ..graph.node import grad_mode
-from ..tensor import Tensor, flush
-from ..tensor_shape import cat, stack
+from ..tensor import Tensor, cat, flush, stack, zeros
 from ..tracing import current
 from .optimizer import Optimizer, OptimizerError, ParamGroup, as_array
 

@@ -15,10 +15,9 @@ from typing import Any, ClassVar, NamedTuple, TypedDict
 import numpy as np
 
 from .. import tracing
-from ..creation import full
 from ..errors import CompileError, ShadergradError
 from ..graph.node import grad_mode
-from ..tensor import Tensor, flush
+from ..tensor import Tensor, flush, full
 from ..tracing import current
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import shadergrad as sg
 
 from ..checkpoint import TENSORS_FILE, Arrays, load_checkpoint, pack, save_checkpoint, unpack
-from ..creation import default_generator
-from ..errors import CheckpointError
+from ..errors import CheckpointError, ShadergradError
 from ..runtime.device import canonical_name
+from ..tensor import default_generator
 from .errors import TrainingError
 from .settings import Settings
 from .trainable import Position, Trainable
@@ -64,8 +64,11 @@ def restore_run(recipe: str, settings: Settings, trainable: Trainable, device: s
                 f"{path} is damaged: losses {losses.shape} after {step} steps. Remedy: take a backup."
             )
         _unpack(trainable, arrays, meta, device)
-    except KeyError as error:
-        raise CheckpointError(f"{path} is no training's checkpoint: it lacks {error}.") from None
+    except ShadergradError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:  # of a description of another shape
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise CheckpointError(f"{path} is no training's checkpoint: {reason}.") from None
     return Position(losses, epoch)
 
 

@@ -49,7 +49,7 @@ class Bar:
 
 
 class StopWish:
-    """`with StopWish() as stop`: true once Ctrl-C was pressed; pressed again, it interrupts as usual."""
+    """`with StopWish() as stop`: true once Ctrl-C was pressed or SIGTERM came; a second one interrupts at once."""
 
     def __init__(self) -> None:
         self._wished = False
@@ -60,14 +60,15 @@ class StopWish:
     def __enter__(self) -> Self:
         # Python delivers signals to the main thread only; elsewhere there is nothing to take over
         if threading.current_thread() is threading.main_thread():
-            self._previous = signal.signal(signal.SIGINT, self._on_interrupt)
+            self._previous = {n: signal.signal(n, self._on_signal) for n in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *_: object) -> None:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, self._previous)
+            for number, handler in self._previous.items():
+                signal.signal(number, handler)
 
-    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._wished:
             raise KeyboardInterrupt
         self._wished = True

@@ -7,6 +7,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+from ..errors import CheckpointError
+from ..whole_files import replacing
+
 
 class Metrics:
     """Rows whose `counter` is at most `keep` stay, later ones (written after the checkpoint that a run resumes from) go."""
@@ -22,8 +25,8 @@ class Metrics:
         if self._begun:
             return
         self._begun = True
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text("".join(json.dumps(row) + "\n" for row in self._kept()), encoding="utf-8")
+        with replacing(self.path, CheckpointError) as file:
+            file.write("".join(json.dumps(row) + "\n" for row in self._kept()).encode())
 
     @property
     def seconds(self) -> float:
@@ -32,7 +35,11 @@ class Metrics:
         return float(rows[-1].get("seconds", 0.0)) if rows else 0.0
 
     def _kept(self) -> list[dict[str, Any]]:
-        return [row for row in read_rows(self.path) if row.get(self._counter, math.inf) <= self._keep]
+        return [row for row in read_rows(self.path) if self._count(row) <= self._keep]
+
+    def _count(self, row: dict[str, Any]) -> float:
+        count = row.get(self._counter)
+        return count if isinstance(count, int | float) else math.inf
 
     def add(self, *rows: dict[str, Any]) -> None:
         self.begin()
@@ -41,13 +48,22 @@ class Metrics:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The whole rows of a metrics file; none where there is no file. A last line cut short is left out."""
+    """The whole rows of a metrics file; none where there is no file. A last line cut short is left out.
+
+    Raises CheckpointError where another line is no JSON object: what comes after it would be lost.
+    """
     if not path.exists():
         return []
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    rows: list[dict[str, Any]] = []
+    lines = path.read_bytes().splitlines()
+    for number, line in enumerate(lines, 1):
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            if number == len(lines):
+                break
+            row = None
+        if not isinstance(row, dict):
+            raise CheckpointError(f"{path} is damaged: line {number} is no JSON object. Remedy: mend or move the file.")
+        rows.append(row)
     return rows

@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...creation import rand
 from ...errors import ShapeError
-from ...tensor import Tensor
-from ...tensor_math import where
+from ...tensor import Tensor, rand, where
 from ..errors import ArgumentError
 
 SELU_FLOOR = -1.7580993408473766  # what selu tends to below

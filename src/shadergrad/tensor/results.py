@@ -13,13 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .dtypes import DType
-from .graph import node as nodes
-from .graph.node import Node, make, mode
-from .graph.primitive import Primitive, Shape
-from .tensor import Tensor
+from ..dtypes import DType
+from ..graph.node import Node, make
+from ..graph.primitive import Primitive, Shape
+from .base import TensorBase, wrap
 
-Gradients = Sequence[Tensor | None]
+Gradients = Sequence[TensorBase | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,7 @@ class Meeting(Primitive):
 
     def vjp(self, g: Node, node: Node) -> tuple[Node | None, ...]:
         assert isinstance(g, _Gathered)
-        return tuple(self.backward({k: Tensor._of(v) for k, v in g.grads.items()}, node))
+        return tuple(self.backward({k: wrap(v) for k, v in g.grads.items()}, node))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,45 +82,28 @@ class Result(Primitive):
 Result.kind = "alias"  # said here and not in the class, so that it is no record of the registry: no plan holds one
 
 
-def meet(inputs: Sequence[Tensor], backward: Any) -> Node:
+def meet(inputs: Sequence[TensorBase], backward: Any) -> Node:
     """The node at which the gradients of an operation's results meet. inputs: at least one requires grad."""
     return make(Meeting(backward), *(x._node for x in inputs))
 
 
-def result(value: Tensor, meeting: Node, position: int) -> Node:
+def result(value: TensorBase, meeting: Node, position: int) -> Node:
     """`value`, without history, as the result at `position` of the operation behind `meeting`."""
     return make(Result(position), value._node, meeting)
 
 
 def joint(
-    inputs: Sequence[Tensor], values: Sequence[Tensor], backward: Callable[[Gradients], Gradients]
-) -> list[Tensor]:
+    inputs: Sequence[TensorBase], values: Sequence[TensorBase], backward: Callable[[Gradients], Gradients]
+) -> list[TensorBase]:
     """`values` as the results of an operation on `inputs` whose gradients are `backward`.
 
     inputs: tensors that require grad, at least one; values: tensors without history.
     backward takes the gradients of the values (None where no one asked) and gives those of the inputs.
     """
 
-    def by_position(grads: dict[int, Tensor], _: Node) -> list[Node | None]:
+    def by_position(grads: dict[int, TensorBase], _: Node) -> list[Node | None]:
         found = backward([grads.get(k) for k in range(len(values))])
         return [None if g is None else g._node for g in found]
 
     meeting = meet(inputs, by_position)
-    return [Tensor._of(result(v, meeting, k)) for k, v in enumerate(values)]
-
-
-def unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
-    """The slices of x along `dim`. Their gradients are stacked once, not padded and added slice by slice."""
-    from .tensor_shape import stack
-
-    axis = dim % x.ndim
-    plain = x.detach()
-    slices = [plain[(slice(None),) * axis + (k,)] for k in range(x.shape[axis])]
-    if not (x.requires_grad and mode.grad) or not slices:
-        return slices
-
-    def backward(grads: Gradients) -> Gradients:
-        zero = Tensor._of(nodes.like(slices[0]._node, 0))
-        return [stack([zero if g is None else g for g in grads], axis)]
-
-    return joint([x], slices, backward)
+    return [wrap(result(v, meeting, k)) for k, v in enumerate(values)]

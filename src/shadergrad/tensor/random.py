@@ -1,110 +1,25 @@
-"""Making tensors: from data, from a rule, at random."""
+"""Random numbers: generators, what draws from them, and the methods that do."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from . import execute
-from .dtypes import DType, float32, of_scalar, parse_dtype, uint32
-from .errors import DTypeError, ShapeError
-from .graph import node as nodes
-from .graph.node import Node, make
-from .primitives import elementwise as e
-from .primitives.random import Threefry, threefry2x32
-from .primitives.views import Slice
-from .tensor import Tensor, check_storable, resolve_device
-from .tensor_shape import _sizes
-from .tracing import current
-
-
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with the values of a number, nested lists or a NumPy array."""
-    return Tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
-
-
-def from_numpy(array: np.ndarray) -> Tensor:
-    """A cpu tensor with a copy of the array's values and its dtype."""
-    return Tensor(array, dtype=array.dtype, device="cpu")
-
-
-def _finish(node: Node, requires_grad: bool) -> Tensor:
-    result = Tensor._of(node)
-    return result.requires_grad_() if requires_grad else result
-
-
-def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """One number in every element of shape `size`."""
-    shape = _sizes((size,))
-    if min(shape, default=0) < 0:
-        raise ShapeError(f"[full] negative size in {shape}.")
-    kind = of_scalar(fill_value) if dtype is None else parse_dtype(dtype)
-    name = resolve_device(device)
-    check_storable(kind, name)
-    return _finish(nodes.constant(fill_value, kind, name, shape), requires_grad)
-
-
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return full(_sizes(size), 0, dtype=float32 if dtype is None else dtype, device=device, requires_grad=requires_grad)
-
-
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return full(_sizes(size), 1, dtype=float32 if dtype is None else dtype, device=device, requires_grad=requires_grad)
-
-
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros: there is no uninitialised memory here."""
-    return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad)
-
-
-def full_like(
-    x: Tensor, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
-
-
-def zeros_like(x: Tensor, **options: Any) -> Tensor:
-    return full_like(x, 0, **options)
-
-
-def ones_like(x: Tensor, **options: Any) -> Tensor:
-    return full_like(x, 1, **options)
-
-
-def arange(start: float, end: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """start, start + step, ... below end; int32 where all are ints, else float32."""
-    if end is None:
-        start, end = 0, start
-    if step == 0:
-        raise ShapeError("[arange] step must be nonzero")
-    count = max(0, math.ceil((end - start) / step))
-    kind = of_scalar(start + step + end) if dtype is None else parse_dtype(dtype)
-    name = resolve_device(device)
-    check_storable(kind, name)
-    node = nodes.iota(count, name)
-    if kind is not node.dtype:
-        node = make(e.Cast(kind), node)
-    if step != 1:
-        node = make(e.Mul(), node, nodes.like(node, step))
-    return Tensor._of(make(e.Add(), node, nodes.like(node, start)) if start else node)
-
-
-def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """`steps` numbers from start to end, both included."""
-    values = np.linspace(start, end, steps)
-    return Tensor(values, dtype=dtype or float32, device=device)
-
-
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """Ones on the diagonal of an (n, m) matrix."""
-    rows = arange(n, device=device).reshape(n, 1)
-    return (rows == arange(n if m is None else m, device=device)).to(dtype=float32 if dtype is None else dtype)
-
-
-# -- random numbers
-
+from .. import execute
+from ..dtypes import DType, float32, parse_dtype, uint32
+from ..errors import DTypeError, ShapeError
+from ..graph import node as nodes
+from ..graph.node import Node, cast, make
+from ..primitives import elementwise as e
+from ..primitives.random import Threefry, threefry2x32
+from ..primitives.views import Slice
+from ..tracing import current
+from .base import TensorBase, host_tensor, sizes_of, wrap
+from .creation import finish
+from .placement import check_storable, resolve_device
+from .products import ProductTensor
 
 LONGEST_CHAIN = 8  # draws recorded before the counter is computed
 
@@ -118,8 +33,8 @@ class Generator:
 
     def __init__(self, device: str = "cpu", seed: int = 0) -> None:
         self.device = device
-        self.key = Tensor(np.zeros(2, np.uint32), device=device)
-        self.counter = Tensor(np.zeros((), np.uint32), device=device)
+        self.key = host_tensor(np.zeros(2, np.uint32), device=device)
+        self.counter = host_tensor(np.zeros((), np.uint32), device=device)
         self._chained = 0  # draws since the counter was computed
         self.manual_seed(seed)
 
@@ -208,32 +123,32 @@ def _floating(dtype: Any, device: str) -> DType:
 
 def rand(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
-) -> Tensor:
+) -> Any:
     """Uniform on [0, 1), with 23 random bits."""
     name = resolve_device(device)
     kind = _floating(dtype, name)
-    node = uniform_bits((generator or default_generator(name)).bits(_sizes(size)))
-    return _finish(node if kind is float32 else make(e.Cast(kind), node), requires_grad)
+    node = uniform_bits((generator or default_generator(name)).bits(sizes_of(size)))
+    return finish(cast(node, kind), requires_grad)
 
 
 def randn(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
-) -> Tensor:
+) -> Any:
     """Standard normal: sqrt(2) erfinv(u), u uniform on (-1, 1), as JAX."""
     name = resolve_device(device)
     kind = _floating(dtype, name)
-    unit = uniform_bits((generator or default_generator(name)).bits(_sizes(size)))
+    unit = uniform_bits((generator or default_generator(name)).bits(sizes_of(size)))
     low = float(np.nextafter(np.float32(-1), np.float32(0)))
     spread = make(e.Maximum(), unit * (1.0 - low) + low, nodes.like(unit, low))
     node = make(e.Erfinv(), spread) * math.sqrt(2.0)
-    return _finish(node if kind is float32 else make(e.Cast(kind), node), requires_grad)
+    return finish(cast(node, kind), requires_grad)
 
 
-def rand_like(x: Tensor, **options: Any) -> Tensor:
+def rand_like(x: TensorBase, **options: Any) -> Any:
     return rand(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
 
 
-def randn_like(x: Tensor, **options: Any) -> Tensor:
+def randn_like(x: TensorBase, **options: Any) -> Any:
     return randn(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
 
 
@@ -245,21 +160,21 @@ def randint(
     dtype: Any = None,
     device: Any = None,
     generator: Generator | None = None,
-) -> Tensor:
+) -> Any:
     """Integers on [low, high), int32."""
     if high is None:
         low, high = 0, low
     if high <= low:
         raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     name = resolve_device(device)
-    bits = (generator or default_generator(name)).bits(_sizes((size,)))
+    bits = (generator or default_generator(name)).bits(sizes_of((size,)))
     quotient = make(e.FloorDiv(), bits, nodes.like(bits, high - low))
     remainder = make(e.Sub(), bits, make(e.Mul(), quotient, nodes.like(bits, high - low)))
-    result = Tensor._of(make(e.Cast(parse_dtype("int32")), remainder)) + low
+    result = wrap(make(e.Cast(parse_dtype("int32")), remainder)) + low
     return result if dtype is None else result.to(dtype=dtype)
 
 
-def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Tensor:
+def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Any:
     """A random order of 0 ... n - 1, int32. Drawn on the host."""
     name = resolve_device(device)
     host = generator or default_generator(name)
@@ -267,4 +182,43 @@ def randperm(n: int, *, device: Any = None, generator: Generator | None = None) 
     key = threefry2x32(state[:2], np.zeros((), np.uint32), state[2])
     words = threefry2x32(np.array(key), np.zeros(n, np.uint32), np.arange(n, dtype=np.uint32))
     host.set_state(state + np.array([0, 0, 1], np.uint32))
-    return Tensor(np.argsort(words[0] ^ words[1], kind="stable").astype(np.int32), device=name)
+    return host_tensor(np.argsort(words[0] ^ words[1], kind="stable").astype(np.int32), device=name)
+
+
+class RandomTensor(ProductTensor):
+    """Random values."""
+
+    __slots__ = ()
+
+    def uniform_(self, from_: float = 0.0, to: float = 1.0, *, generator: Any = None) -> Self:
+        """Uniform on [from_, to)."""
+        return self._update_in_place(rand_like(self, generator=generator) * (to - from_) + from_, "uniform_")
+
+    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Self:
+        """Normal."""
+        return self._update_in_place(randn_like(self, generator=generator) * std + mean, "normal_")
+
+    def bernoulli_(self, p: TensorBase | float = 0.5, *, generator: Any = None) -> Self:
+        """1 with probability p, else 0."""
+        drawn = rand(*self.shape, device=self.device, generator=generator) < p
+        return self._update_in_place(drawn.to(dtype=self.dtype), "bernoulli_")
+
+    def bernoulli(self, *, generator: Any = None) -> Self:
+        """1 with the probability that is the element, else 0."""
+        return (rand_like(self, generator=generator) < self.detach()).to(dtype=self.dtype)
+
+    def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Self:
+        """Positions along the last axis drawn with probabilities proportional to the elements, int32.
+
+        self: (n,) or (rows, n), non-negative; result (num_samples,) or (rows, num_samples). By the Gumbel-max method:
+        the largest of log(p) + noise, or, without replacement, the num_samples largest.
+        """
+        n = self.shape[-1]
+        if not replacement and num_samples > n:
+            raise ShapeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+        shape = (*self.shape[:-1], num_samples, n) if replacement else tuple(self.shape)
+        u = rand(*shape, device=self.device, generator=generator)
+        noise = -(-(u + 2.0**-24).log()).log()  # u has 23 bits: never 0, never 1
+        p = self.detach().log()
+        score = (p.unsqueeze(-2) if replacement else p) + noise
+        return score.argmax(-1) if replacement else score.topk(num_samples)[1]
