@@ -19,7 +19,6 @@ import numpy as np
 
 from .autograd import GradcheckError, grad, gradcheck, is_grad_enabled
 from .compile.render import functions_text, math_functions
-from .creation import Generator, default_generator
 from .dtypes import DType, float64, parse_dtype
 from .errors import AutogradError, CompileError, DeviceError, DTypeError, ShadergradError, ShapeError
 from .graph import node as nodes
@@ -28,7 +27,7 @@ from .plan import PORTABLE as PORTABLE_TARGET
 from .plan import Target
 from .primitives.call import Call, CallKernel
 from .primitives.random import threefry2x32
-from .tensor import Tensor, check_storable, resolve_device
+from .tensor import Generator, Tensor, check_storable, default_generator, resolve_device
 from .tracing import Trace, current
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ the webgpu device runs dispatches whose kernel carries WGSL.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
 
 from .dtypes import DType, parse_dtype
+from .errors import PlanError
 
 Role = Literal["input", "output", "temporary", "fault"]
 FORMAT = 2
@@ -141,11 +142,23 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        from .graph.primitive import from_data
+        """The plan that `to_json` wrote. Raises PlanError for other text, and for rows that its tables do not have."""
+        try:
+            data = json.loads(text)
+            if data.get("format") != FORMAT:
+                raise PlanError(f"this plan has format {data.get('format')!r}; this version reads format {FORMAT}.")
+            plan = cls._from_data(data)
+            plan._check_fields()
+            plan._check_rows()
+        except PlanError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+            raise PlanError(f"the text is no plan: {type(error).__name__}: {error}.") from None
+        return plan
 
-        data = json.loads(text)
-        if data.get("format") != FORMAT:
-            raise ValueError(f"this plan has format {data.get('format')!r}; this version reads format {FORMAT}.")
+    @classmethod
+    def _from_data(cls, data: dict[str, Any]) -> Plan:
+        from .graph.primitive import from_data
 
         def kernel(k: dict[str, Any]) -> Kernel:
             primitive = None if k["primitive"] is None else from_data(k["primitive"])
@@ -168,3 +181,40 @@ class Plan:
             outputs=tuple(data["outputs"]),
             slots=tuple(data["slots"]),
         )
+
+    def _check_fields(self) -> None:
+        """Raises PlanError where a text, number or truth value is of another type."""
+        plain = {"str": str, "int": int, "bool": bool}
+        for record in (self.target, *self.buffers, *self.kernels, *self.dispatches):
+            for f in fields(record):
+                value = getattr(record, f.name)
+                if type(value) is not plain.get(f.type, type(value)):  # type: ignore[arg-type]
+                    raise PlanError(f"the text is no plan: {f.name} of a {type(record).__name__} is {value!r}.")
+        wrong = {b.role for b in self.buffers} - set(get_args(Role))
+        wrong |= {entry for k in self.kernels for entry in k.access} - {"read", "read_write"}
+        if wrong:
+            raise PlanError(f"the text is no plan: no role or access is {wrong.pop()!r}.")
+
+    def _check_rows(self) -> None:
+        """Raises PlanError where a row is named that its table has not."""
+        buffers, kernels, slots = len(self.buffers), len(self.kernels), len(self.slots)
+        named = [("buffer", row, buffers) for row in (*self.inputs, *self.outputs)]
+        named += [("buffer", b.aliases, buffers) for b in self.buffers if b.aliases is not None]
+        named += [("slot", b.slot, slots) for b in self.buffers if b.slot is not None]
+        for d in self.dispatches:
+            named += [("kernel", d.kernel, kernels), *(("buffer", row, buffers) for row in d.buffers)]
+        for table, row, size in named:
+            if type(row) is not int or not 0 <= row < size:
+                raise PlanError(f"the text is no plan: it names {table} {row!r}, and has {size}.")
+        sizes = [n for b in self.buffers for n in b.shape] + [n for d in self.dispatches for n in (*d.grid, *d.offsets)]
+        sizes += [n for k in self.kernels for n in k.workgroup]
+        for size in (*sizes, *self.slots):
+            if type(size) is not int or size < 0:
+                raise PlanError(f"the text is no plan: a size or offset is {size!r}.")
+        for d in self.dispatches:
+            expected = len(self.kernels[d.kernel].access)
+            if len(d.buffers) != expected or len(d.offsets) not in (0, expected) or len(d.grid) != 3:
+                raise PlanError(
+                    f"the text is no plan: kernel {d.kernel} has {expected} bindings; a dispatch of it has {len(d.buffers)} "
+                    f"buffers, {len(d.offsets)} offsets and a grid of {len(d.grid)} axes."
+                )
