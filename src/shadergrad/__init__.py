@@ -3,7 +3,7 @@
 import shadergrad as sg; see README.md for a first page and docs/architecture.md for how a call reaches the GPU.
 """
 
-from . import autograd, data, interop, nn, optim
+from . import autograd, data, devices, interop, nn, optim
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .dtypes import bool_ as bool
 from .dtypes import float32, float64, int32, int64, uint8, uint32

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ from .plan import Plan
 from .runtime.device import Program, Storage
 from .tensor import Tensor, flush
 from .tracing import Trace, current
+
+CAPTURE_BYTES = execute.PROGRAM_BYTES  # of host memory for the captures that one step keeps
 
 
 @dataclass
@@ -78,7 +81,8 @@ class CompiledStep:
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
         self._function = function
-        self._entries: dict[Any, list[_Captured]] = {}
+        self._entries: OrderedDict[Any, list[_Captured]] = OrderedDict()  # the signature used last at the end
+        self._nbytes = 0
         self._latest: _Captured | None = None
         self.captures = 0
 
@@ -96,7 +100,8 @@ class CompiledStep:
                 break
         else:
             entry = self._capture(args, kwargs, tensors)
-            self._entries.setdefault(signature, []).append(entry)
+            self._keep(signature, entry)
+        self._entries.move_to_end(signature)
         self._latest = entry
         return self._replay(entry, tensors)
 
@@ -120,6 +125,19 @@ class CompiledStep:
         return [execute.download(holder._node) for holder in entry.bind(tensors)]
 
     # -- capture
+
+    def _keep(self, signature: Any, entry: _Captured) -> None:
+        """Add a capture, and let go of those that were used longest ago where memory gets short."""
+        self._entries.setdefault(signature, []).append(entry)
+        self._entries.move_to_end(signature)
+        self._nbytes += execute.plan_bytes(entry.program.plan)
+        while self._nbytes > CAPTURE_BYTES:
+            oldest, entries = next(iter(self._entries.items()))
+            if entries[0] is entry:
+                break
+            self._nbytes -= execute.plan_bytes(entries.pop(0).program.plan)
+            if not entries:
+                del self._entries[oldest]
 
     def _capture(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> _Captured:
         flush(views=True)  # every tensor that exists is an input of the capture, never a constant of it
