@@ -311,7 +311,6 @@ def test_a_checkpoint_that_no_training_wrote_is_refused(tmp_path: Path, capsys: 
     assert_refused(capsys, train(tmp_path, "--resume"), "no training's checkpoint", "recipe")
 
 
-@pytest.mark.filterwarnings("error")
 def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], device: str
 ) -> None:

@@ -126,7 +126,7 @@ def test_a_subset_and_a_concatenation_find_their_samples() -> None:
         ConcatDataset([Stream()])
 
 
-@pytest.mark.filterwarnings("ignore:Length of split")
+@pytest.mark.filterwarnings("ignore:Length of split")  # an empty part, which is meant
 @pytest.mark.parametrize(
     ("size", "lengths", "counts"),
     [
