@@ -20,7 +20,7 @@ from .gradients import RemovableHandle, backward, cotangent, together
 from .handle import Tensor, as_tensor
 from .index import one_hot, select_positions
 from .pending import flush, sync
-from .placement import device, get_default_device, resolve_device, set_default_device
+from .placement import check_storable, device, get_default_device, resolve_device, set_default_device
 from .products import einsum, tensordot
 from .random import (
     Generator,
@@ -53,6 +53,7 @@ __all__ = [
     "cat",
     "check_axes",
     "check_axis",
+    "check_storable",
     "cotangent",
     "default_generator",
     "device",
