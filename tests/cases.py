@@ -23,7 +23,7 @@ from shadergrad.graph import node as nodes
 from shadergrad.graph.node import make
 from shadergrad.graph.primitive import REGISTRY
 from shadergrad.nn import functional as F
-from shadergrad.nn import functional_conv as FC
+from shadergrad.nn import functional as FC
 from shadergrad.primitives import elementwise as e
 from shadergrad.primitives import views
 from shadergrad.primitives.random import Threefry

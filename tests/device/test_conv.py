@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as TF
 
 import shadergrad as sg
-import shadergrad.nn.functional_conv as FC
+import shadergrad.nn.functional as FC
 from helpers import as_array, assert_close
 from shadergrad.nn.conv import Conv2d
 

@@ -24,6 +24,10 @@ TENSORS = ("d", "H_diag", "prev_flat_grad")
 NUMBERS = ("func_evals", "n_iter", "t", "prev_loss")
 
 
+class LineSearchError(OptimizerError, RuntimeError):
+    """A line search that there is not. PyTorch raises RuntimeError, when a step is taken."""
+
+
 class LBFGS(Optimizer):
     """Nocedal, 1980: directions from the last `history_size` changes of parameters and gradients. One group only.
 
@@ -56,13 +60,15 @@ class LBFGS(Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         if self.param_groups:
-            raise OptimizerError("LBFGS doesn't support per-parameter options (parameter groups)")
+            raise OptimizerError("LBFGS doesn't support per-parameter options (parameter groups), but got 2 groups")
         super().add_param_group(param_group)
 
     def check(self, group: ParamGroup) -> None:
         super().check(group)
         if group["line_search_fn"] not in (None, "strong_wolfe"):
-            raise OptimizerError("only 'strong_wolfe' is supported")
+            raise LineSearchError(
+                f"only 'strong_wolfe' is supported, but got line_search_fn={group['line_search_fn']!r}"
+            )
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Up to max_iter iterations; returns the loss before the first.

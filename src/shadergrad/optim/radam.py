@@ -32,7 +32,7 @@ class RAdam(Optimizer):
             params,
             {
                 "lr": lr,
-                "betas": tuple(betas),
+                "betas": betas,
                 "eps": eps,
                 "weight_decay": weight_decay,
                 "maximize": maximize,

@@ -28,6 +28,11 @@ def cosine_embedding_loss(
     return reduced(loss, reduction)
 
 
+def check_margin(margin: float) -> None:
+    if not margin > 0:
+        raise ArgumentError(f"margin must be greater than 0, got {margin=}")
+
+
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -62,8 +67,7 @@ def triplet_margin_with_distance_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """triplet_margin_loss of any distance."""
-    if margin <= 0:
-        raise ArgumentError(f"margin must be greater than 0, got {margin}")
+    check_margin(margin)
     distance = pairwise_distance if distance_function is None else distance_function
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
