@@ -8,7 +8,7 @@ the webgpu device, and a browser, run kernels with WGSL.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -226,19 +226,21 @@ def _frozen(data: dict[str, Any]) -> dict[str, Any]:
 
 def _check_rows(plan: Plan) -> None:
     """Raises ValueError where a row is named that the plan does not have."""
-    named = [*plan.inputs, *plan.outputs, *(b.aliases for b in plan.buffers if b.aliases is not None)]
-    named += [row for d in plan.dispatches for row in d.buffers]
-    for row in named:
-        if not 0 <= row < len(plan.buffers):
-            raise ValueError(f"buffer {row} of {len(plan.buffers)}")
+
+    def check(what: str, rows: Iterable[int | None], table: Sequence[Any]) -> None:
+        for row in rows:
+            if row is not None and not 0 <= row < len(table):
+                raise ValueError(f"{what} {row} of {len(table)}")
+
+    check("input", plan.inputs, plan.buffers)
+    check("output", plan.outputs, plan.buffers)
+    check("overwritten buffer", (b.aliases for b in plan.buffers), plan.buffers)
+    check("slot", (b.slot for b in plan.buffers), plan.slots)
+    check("kernel", (d.kernel for d in plan.dispatches), plan.kernels)
     for d in plan.dispatches:
-        if not 0 <= d.kernel < len(plan.kernels):
-            raise ValueError(f"kernel {d.kernel} of {len(plan.kernels)}")
+        check("buffer", d.buffers, plan.buffers)
         if len(d.buffers) != len(plan.kernels[d.kernel].access):
             raise ValueError(f"{len(d.buffers)} buffers for the bindings of kernel {d.kernel}")
-    for b in plan.buffers:
-        if b.slot is not None and not 0 <= b.slot < len(plan.slots):
-            raise ValueError(f"slot {b.slot} of {len(plan.slots)}")
 
 
 def _table(rows: list[tuple[str, ...]], left: int) -> list[str]:

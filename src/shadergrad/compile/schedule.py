@@ -98,19 +98,17 @@ class Schedule:
 
     def _share_dispatches(self) -> None:
         """Maps that nothing else reads (optimizer updates) in as few dispatches as the binding limit allows."""
-        sinks = self._sinks()
-        shared = {id(part): bucket for bucket in map(_together, self._buckets(sinks)) for part in bucket.parts}
+        shared = {id(part): bucket for bucket in map(_together, self._buckets(self._sinks())) for part in bucket.parts}
         if not shared:
             return
+        by_id = {id(g): shared.get(id(g), g) for g in self.fuser.groups}
         waits: dict[int, set[int]] = {}
-        number = {key: id(bucket) for key, bucket in shared.items()}
         for key, before in self.after.items():
-            waits.setdefault(number.get(key, key), set()).update(number.get(k, k) for k in before)
+            waits.setdefault(id(by_id[key]), set()).update(id(by_id[k]) for k in before)
         if circle(waits):  # dispatches that share would wait for each other
             return
         self.after = waits
-        apart = [g for g in self.fuser.groups if id(g) not in shared]
-        self.fuser.groups = [*apart, *{id(g): g for g in shared.values()}.values()]
+        self.fuser.groups = list({id(g): g for g in by_id.values()}.values())
         self.fuser.producer |= {id(root): bucket for bucket in shared.values() for root in bucket.roots}
 
     def _sinks(self) -> list[Group]:
@@ -163,6 +161,30 @@ class Schedule:
 
     def plan(self, target: Target) -> Plan:
         """Of the groups in order."""
+        table = self._table()
+        kernels: dict[tuple[str, tuple[str, ...]], tuple[int, Kernel]] = {}
+        dispatches: list[Dispatch] = []
+        for group in self.ordered:
+            result = self._render(group, target)
+            operands = table.bind(result, {id(self.in_place[id(r)]): r for r in group.roots if id(r) in self.in_place})
+            code = result.kernel.source.split("\n", 1)[1]  # all but the comment that names the nodes
+            number, _ = kernels.setdefault((code, result.kernel.access), (len(kernels), result.kernel))
+            if result.workgroups:
+                offsets = result.offsets and (*result.offsets, *(0 for _ in operands[len(result.offsets) :]))
+                dispatches.append(Dispatch(number, operands, grid(result.workgroups, target), offsets))
+        buffers, slots = plan_slots(table.specs, dispatches)
+        return Plan(
+            target=target,
+            buffers=tuple(buffers),
+            kernels=tuple(kernel for _, kernel in kernels.values()),
+            dispatches=tuple(dispatches),
+            inputs=tuple(table.rows[id(n)] for n in self.graph.inputs),
+            outputs=tuple(table.rows[id(n)] for n in self.outputs),
+            slots=slots,
+        )
+
+    def _table(self) -> Table:
+        """A row for every input and every node that some group writes."""
         table = Table()
         for k, node in enumerate(self.graph.inputs):
             table.add(node, "argument", f"in{k}")
@@ -172,22 +194,7 @@ class Schedule:
                 table.add(root, "result", f"out{places[id(root)]}", self.in_place.get(id(root)))
             else:
                 table.add(root, "temporary", f"{root.primitive.name}{len(table.specs)}")
-        kernels: list[Kernel] = []
-        dispatches: list[Dispatch] = []
-        known: dict[tuple[str, tuple[str, ...]], int] = {}
-        for group in self.ordered:
-            result = self._render(group, target)
-            operands = table.bind(result, {id(self.in_place[id(r)]): r for r in group.roots if id(r) in self.in_place})
-            code = result.kernel.source.split("\n", 1)[1]  # all but the comment that names the nodes
-            number = known.setdefault((code, result.kernel.access), len(kernels))
-            if number == len(kernels):
-                kernels.append(result.kernel)
-            if result.workgroups:
-                offsets = result.offsets and (*result.offsets, *(0 for _ in operands[len(result.offsets) :]))
-                dispatches.append(Dispatch(number, operands, grid(result.workgroups, target), offsets))
-        buffers, slots = plan_slots(table.specs, dispatches)
-        ins, outs = (tuple(table.rows[id(n)] for n in nodes) for nodes in (self.graph.inputs, self.outputs))
-        return Plan(target, tuple(buffers), tuple(kernels), tuple(dispatches), ins, outs, slots)
+        return table
 
     def _render(self, group: Group, target: Target) -> Rendered:
         own = {id(n) for g in (group.parts or [group]) for n in g.nodes}

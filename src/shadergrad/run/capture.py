@@ -82,7 +82,7 @@ class Observed:
     """
 
     def __init__(self, watch: Trace, result: Any) -> None:
-        changed = [(t, old) for t, old in watch.nodes.values() if t._node is not old and t._serial <= watch.began]
+        changed = watch.changed()
         self.assigned = [t for t, _ in changed]
         self.before = {id(t): resolve(old) for t, old in changed}
         self.gradients = [(t, t._grad) for t, _ in watch.grads.values()]
@@ -172,20 +172,19 @@ class Captured:
 
     def replay(self, names: Names, arguments: list[str]) -> Replay:
         """Compiled. arguments: the names of the function's arguments. Tensors must be as they were before the capture."""
-        seen, holders = self.seen, [None if isinstance(h, int) else h for h in self.holders]
+        seen = self.seen
         program, _ = execute.programs.get(self.graph, self.in_place, self.labels(names, arguments))
         for g in self._new_gradients():
             if g._node.storage is None:  # else the next flush would compute it, in a plan of its own
                 empty(g)
         gradients = self._kept_gradients()
         rewritten = {id(kept.tensor) for kept in gradients}
-        given = [(g, seen.place[id(g)]) for g in self._new_gradients() if id(g) not in rewritten]
-        flags = [(h, "requires_grad", h.requires_grad) for h in holders if isinstance(h, Tensor)]
+        flags = [(h, "requires_grad", h.requires_grad) for h in self.holders if isinstance(h, Tensor)]
         return Replay(
             program=program,
-            holders=holders,
+            holders=[None if isinstance(h, int) else h for h in self.holders],
             arguments=[(k, h) for k, h in enumerate(self.holders) if isinstance(h, int)],
-            changed=[*self._moved(program.plan), *given],
+            changed=self._moved(program.plan, rewritten),
             gradients=gradients,
             grads=[(t, g) for t, g in seen.gradients if id(g) not in rewritten],
             result=seen.result,
@@ -202,10 +201,11 @@ class Captured:
             if g is not None and self.seen.is_new(g) and id(t) not in accumulated
         ]
 
-    def _moved(self, plan: Plan) -> list[tuple[Tensor, int]]:
-        """Changed tensors whose new value is not written over the old one."""
-        places = [(t, self.seen.place[id(t)]) for t in self.seen.assigned]
-        return [(t, k) for t, k in places if plan.buffers[plan.outputs[k]].aliases is None]
+    def _moved(self, plan: Plan, rewritten: set[int]) -> list[tuple[Tensor, int]]:
+        """Tensors whose new value is not written over the old one: changed ones, and gradients that are none of `rewritten`."""
+        apart = [t for t in self.seen.assigned if plan.buffers[plan.outputs[self.seen.place[id(t)]]].aliases is None]
+        gradients = [g for g in self._new_gradients() if id(g) not in rewritten]
+        return [(t, self.seen.place[id(t)]) for t in (*apart, *gradients)]
 
     def _new_gradients(self) -> list[Tensor]:
         return [g for _, g in self.seen.gradients if g is not None and self.seen.is_new(g)]

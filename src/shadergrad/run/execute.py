@@ -91,19 +91,21 @@ def realize(wanted: Sequence[Node]) -> None:
     pending = list({id(n): n for n in wanted if n.storage is None}.values())
     compute = [n for n in pending if resolve(n).storage is None]
     if compute:
-        capture = Capture(compute, keep=any(n.requires_grad and not n.released for n in compute))
-        program, kept = programs.get(capture)
-        results = program.run([s.storage for s in capture.sources])
-        for node, storage in zip(capture.roots, results, strict=False):
-            if node.storage is None:
-                node.materialize(storage)
-        for k, storage in zip(kept, results[len(capture.roots) :], strict=True):
-            node = capture.order[capture.keep[k]]
-            if node.storage is None:
-                node.materialize(storage)
+        _compute(compute)
     for node in pending:
         if is_alias(node):
             node.materialize(resolve(node).storage)
+
+
+def _compute(wanted: list[Node]) -> None:
+    """One run for pending nodes, and for what else it gives."""
+    capture = Capture(wanted, keep=any(n.requires_grad and not n.released for n in wanted))
+    program, kept = programs.get(capture)
+    results = program.run([s.storage for s in capture.sources])
+    given = [*capture.roots, *(capture.order[capture.keep[k]] for k in kept)]
+    for node, storage in zip(given, results, strict=True):
+        if node.storage is None:
+            node.materialize(storage)
 
 
 def upload(array: np.ndarray, dtype: DType, device: str) -> Node:

@@ -71,6 +71,10 @@ class Trace:
             "Hint: return the tensor and read it after the step, or choose with sg.where instead of if."
         )
 
+    def changed(self) -> list[tuple[Tensor, Node]]:
+        """The tensors of the outside that have another value now, with the node they had before."""
+        return [(t, old) for t, old in self.nodes.values() if t._node is not old and t._serial <= self.began]
+
     def undo(self) -> None:
         """Put every tensor back to what it was."""
         for tensor, node in self.nodes.values():
