@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import shadergrad as sg
-from shadergrad import step
-from shadergrad.run import execute
+from shadergrad.run import execute, step
 from shadergrad.run.execute import Programs, plan_bytes
 
 ROOM = 60_000  # bytes, for the plans of four to ten small programs
