@@ -17,6 +17,15 @@ from ..run.tracing import current
 from ..tensor import Tensor, cat, where, zeros
 from .arguments import check_tensor, refuse
 
+__all__ = [
+    "NonFiniteError",
+    "VectorError",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "parameters_to_vector",
+    "vector_to_parameters",
+]
+
 
 class NonFiniteError(ShadergradError, RuntimeError):
     """Gradients that are infinite or NaN."""
