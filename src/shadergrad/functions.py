@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .dtypes import parse_dtype
-from .errors import ArgumentTypeError
+from .errors import ArgumentTypeError, DTypeError, ShapeError
 from .nn.functional import (  # noqa: F401
     adaptive_avg_pool1d,
     adaptive_max_pool1d,
@@ -41,7 +41,7 @@ from .nn.functional import (  # noqa: F401
     rrelu,
     selu,
 )
-from .tensor import Tensor, cat, einsum, meshgrid, stack, tensordot, where  # noqa: F401
+from .tensor import Tensor, cat, check_tensor, einsum, meshgrid, sizes_of, stack, tensor_list, tensordot, where  # noqa: F401
 from .tensor.names import FUNCTIONS
 
 INPLACE_ACTIVATIONS = ("relu_", "sigmoid_", "tanh_")
@@ -131,13 +131,16 @@ def is_tensor(obj: object) -> bool:
     return isinstance(obj, Tensor)
 
 
-def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     """The shape that tensors of these shapes broadcast to. Raises ShapeError where they do not.
 
     >>> sg.broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
-    return np.broadcast_shapes(*(tuple(s) for s in shapes))
+    try:
+        return np.broadcast_shapes(*(sizes_of((s,)) for s in shapes))
+    except ValueError:
+        raise ShapeError(f"shapes {', '.join(str(sizes_of((s,))) for s in shapes)} do not broadcast.") from None
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -151,8 +154,9 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     tensor([[3, 3],
             [4, 4]])
     """
-    shape = broadcast_shapes(*(t.shape for t in tensors))
-    return tuple(t.expand(*shape) for t in tensors)
+    given = tensor_list("broadcast_tensors", tensors)
+    shape = broadcast_shapes(*(t.shape for t in given))
+    return tuple(t.expand(*shape) for t in given)
 
 
 def empty_like(x: Tensor, **options: Any) -> Tensor:
@@ -161,6 +165,7 @@ def empty_like(x: Tensor, **options: Any) -> Tensor:
     >>> sg.empty_like(sg.tensor([1, 2]))
     tensor([0, 0])
     """
+    check_tensor("empty_like", "input", x)
     return x.new_empty(*x.shape, **options)
 
 
@@ -173,7 +178,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
     tensor([[1, 3],
             [2, 4]])
     """
-    parts = [x.reshape(1) if x.ndim == 0 else x for x in tensors]
+    parts = [x.reshape(1) if x.ndim == 0 else x for x in tensor_list("hstack", tensors)]
     return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
@@ -185,7 +190,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     tensor([[1, 2],
             [3, 4]])
     """
-    return cat([x.reshape(1, -1) if x.ndim < 2 else x for x in tensors], 0)
+    return cat([x.reshape(1, -1) if x.ndim < 2 else x for x in tensor_list("vstack", tensors)], 0)
 
 
 def finfo(dtype: Any) -> np.finfo:
@@ -195,6 +200,8 @@ def finfo(dtype: Any) -> np.finfo:
     >>> float(sg.finfo(sg.float32).max)
     3.4028234663852886e+38
     """
+    if not parse_dtype(dtype).is_floating_point:
+        raise DTypeError(f"finfo() requires a floating point dtype, not {parse_dtype(dtype).name}. Hint: use iinfo.")
     return np.finfo(parse_dtype(dtype).numpy)
 
 
@@ -204,6 +211,8 @@ def iinfo(dtype: Any) -> np.iinfo:
     >>> sg.iinfo(sg.int32).max
     2147483647
     """
+    if parse_dtype(dtype).category != 1:
+        raise DTypeError(f"iinfo() requires an integer dtype, not {parse_dtype(dtype).name}.")
     return np.iinfo(parse_dtype(dtype).numpy)
 
 

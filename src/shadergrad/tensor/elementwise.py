@@ -12,7 +12,7 @@ from ..errors import DTypeError, ShapeError
 from ..graph import node as nodes
 from ..graph.node import Node, cast, make
 from ..primitives import elementwise as e
-from .base import Number, TensorBase, binary, floating, operands, wrap
+from .base import Number, TensorBase, binary, check_tensor, floating, operands, wrap
 from .records import RecordTensor
 
 T = TypeVar("T", bound="ElementwiseTensor")
@@ -44,10 +44,7 @@ class ElementwiseTensor(RecordTensor):
         >>> x.sub(sg.tensor([1.0, 2.0]), alpha=2)
         tensor([3., 2.])
         """
-        if self.dtype is bool_ or getattr(other, "dtype", None) is bool_:
-            raise DTypeError(
-                "Subtraction, the `-` operator, with a bool tensor is not supported. Hint: use ^ or logical_xor()."
-            )
+        _refuse_bools(self, other)
         return binary(e.Sub(), self, other if alpha == 1 else other * alpha)
 
     def mul(self, other: ElementwiseTensor | Number) -> Self:
@@ -125,6 +122,7 @@ class ElementwiseTensor(RecordTensor):
         return _operator("sub", self, other)
 
     def __rsub__(self, other: Number) -> Self:
+        _refuse_bools(self, other)
         return binary(e.Sub(), other, self)
 
     def __mul__(self, other: ElementwiseTensor | Number) -> Self:
@@ -205,6 +203,7 @@ class ElementwiseTensor(RecordTensor):
         >>> x.atan2(sg.tensor([1.0, 0.0, -1.0]))
         tensor([0.    , 1.5708, 3.1416])
         """
+        check_tensor("atan2", "other", other)
         return binary(e.Atan2(), wrap(floating(self)), wrap(floating(other)))
 
     def sinh(self) -> Self:
@@ -214,7 +213,8 @@ class ElementwiseTensor(RecordTensor):
         >>> x.sinh()
         tensor([0.    , 1.1752])
         """
-        return (self.expm1() - (-self).expm1()) * 0.5
+        x = wrap(floating(self))
+        return (x.expm1() - (-x).expm1()) * 0.5
 
     def cosh(self) -> Self:
         """The hyperbolic cosine; integers give float32.
@@ -223,7 +223,8 @@ class ElementwiseTensor(RecordTensor):
         >>> x.cosh()
         tensor([1.    , 1.5431])
         """
-        return (self.exp() + (-self).exp()) * 0.5
+        x = wrap(floating(self))
+        return (x.exp() + (-x).exp()) * 0.5
 
     def acosh(self) -> Self:
         """The inverse hyperbolic cosine, NaN below 1; integers give float32.
@@ -232,7 +233,8 @@ class ElementwiseTensor(RecordTensor):
         >>> x.acosh()
         tensor([0.   , 1.317])
         """
-        return (self + (self * self - 1.0).sqrt()).log()
+        x = wrap(floating(self))
+        return (x + (x - 1.0).sqrt() * (x + 1.0).sqrt()).log()  # the root of x * x - 1 would overflow
 
     def asinh(self) -> Self:
         """The inverse hyperbolic sine, exact near 0; integers give float32.
@@ -241,9 +243,10 @@ class ElementwiseTensor(RecordTensor):
         >>> x.asinh()
         tensor([0.    , 0.8814])
         """
-        negative = self < 0
-        size = where(negative, -self, self)  # not abs(), whose derivative at 0 is 0
-        value = (size + size * size / ((size * size + 1.0).sqrt() + 1.0)).log1p()
+        x = wrap(floating(self))
+        negative = x < 0
+        size = where(negative, -x, x)  # not abs(), whose derivative at 0 is 0
+        value = (size + size * (size / (size.hypot(wrap(nodes.like(x._node, 1.0))) + 1.0))).log1p()
         return where(negative, -value, value)
 
     def atanh(self) -> Self:
@@ -253,7 +256,8 @@ class ElementwiseTensor(RecordTensor):
         >>> x.atanh()
         tensor([0.    , 0.5493])
         """
-        return (self.log1p() - (-self).log1p()) * 0.5
+        x = wrap(floating(self))
+        return (x.log1p() - (-x).log1p()) * 0.5
 
     def ceil(self) -> Self:
         """The smallest integer not below, in the same dtype. The gradient is 0.
@@ -302,6 +306,8 @@ class ElementwiseTensor(RecordTensor):
         tensor([0.5, 1.5, 2.8])
         """
         if self.dtype.category < 2:
+            if decimals != 0:
+                raise DTypeError(f"[round] decimals={decimals} is for floating tensors, not for {self.dtype.name}.")
             return self
         scale = 10.0**decimals
         return (
@@ -472,10 +478,10 @@ class ElementwiseTensor(RecordTensor):
         inside: Any = None
         value = self
         if min is not None:
-            inside = self >= min
+            inside = self.ge(min)
             value = binary(e.Maximum(), value.detach(), _detached(min))
         if max is not None:
-            below = self <= max
+            below = self.le(max)
             inside = below if inside is None else inside & below
             value = binary(e.Minimum(), value.detach(), _detached(max))
         return where(inside, self, value)
@@ -526,6 +532,7 @@ class ElementwiseTensor(RecordTensor):
         >>> x.hypot(sg.tensor([4.0, 12.0]))
         tensor([ 5., 13.])
         """
+        check_tensor("hypot", "other", other)
         scale = self.detach().abs().maximum(other.detach().abs())
         scale = where((scale == 0) | ~scale.isfinite(), 1.0, scale)
         a, b = self / scale, other / scale
@@ -537,6 +544,7 @@ class ElementwiseTensor(RecordTensor):
         >>> sg.tensor([0.0, 200.0]).logaddexp(sg.tensor([0.0, 200.0]))
         tensor([  0.6931, 200.6931])
         """
+        check_tensor("logaddexp", "other", other)
         top = self.detach().maximum(other.detach())
         top = where(top.isfinite(), top, 0.0)
         return ((self - top).exp() + (other - top).exp()).log() + top
@@ -572,6 +580,7 @@ class ElementwiseTensor(RecordTensor):
         >>> x.heaviside(sg.tensor([0.5]))
         tensor([0. , 0.5, 1. ])
         """
+        check_tensor("heaviside", "values", values)
         if values.dtype is not self.dtype:
             raise DTypeError(
                 f"heaviside is not yet implemented for tensors with different dtypes: {self.dtype.name} and {values.dtype.name}."
@@ -696,6 +705,7 @@ class ElementwiseTensor(RecordTensor):
         >>> x.logical_and(sg.tensor([1, 1, 0]))
         tensor([False,  True, False])
         """
+        check_tensor("logical_and", "other", other)
         return binary(e.And(), wrap(_truth(self)), wrap(_truth(other)))
 
     def logical_or(self, other: ElementwiseTensor) -> Self:
@@ -705,6 +715,7 @@ class ElementwiseTensor(RecordTensor):
         >>> x.logical_or(sg.tensor([0, 1, 0]))
         tensor([False,  True,  True])
         """
+        check_tensor("logical_or", "other", other)
         return binary(e.Or(), wrap(_truth(self)), wrap(_truth(other)))
 
     def logical_xor(self, other: ElementwiseTensor) -> Self:
@@ -714,6 +725,7 @@ class ElementwiseTensor(RecordTensor):
         >>> x.logical_xor(sg.tensor([0, 1, 0]))
         tensor([False, False,  True])
         """
+        check_tensor("logical_xor", "other", other)
         return binary(e.Xor(), wrap(_truth(self)), wrap(_truth(other)))
 
     def bitwise_and(self, other: ElementwiseTensor | Number) -> Self:
@@ -775,6 +787,12 @@ class ElementwiseTensor(RecordTensor):
     def __rshift__(self, other: ElementwiseTensor | Number) -> Self:
         return binary(e.ShiftRight(), self, other)
 
+    def __rlshift__(self, other: Number) -> Self:
+        return binary(e.ShiftLeft(), other, self)
+
+    def __rrshift__(self, other: Number) -> Self:
+        return binary(e.ShiftRight(), other, self)
+
     def __and__(self, other: ElementwiseTensor | Number) -> Self:
         return binary(e.And(), self, other)
 
@@ -783,6 +801,8 @@ class ElementwiseTensor(RecordTensor):
 
     def __xor__(self, other: ElementwiseTensor | Number) -> Self:
         return binary(e.Xor(), self, other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __invert__(self) -> Self:
         return wrap(make(e.Not(), self._node))
@@ -838,6 +858,9 @@ class ElementwiseTensor(RecordTensor):
         >>> sg.tensor([1.0, 2.0]).isclose(sg.tensor([1.0 + 1e-6, 2.1]))
         tensor([ True, False])
         """
+        check_tensor("isclose", "other", other)
+        if rtol < 0 or atol < 0:
+            raise ShapeError(f"[isclose] rtol and atol must not be negative, but are {rtol} and {atol}.")
         if self.dtype is not other.dtype:
             raise DTypeError(f"[isclose] {self.dtype.name} did not match {other.dtype.name}.")
         a, b = self.detach(), other.detach()
@@ -869,6 +892,8 @@ class ElementwiseTensor(RecordTensor):
         >>> x.masked_fill(x > 1.5, 0.0)
         tensor([1., 0., 0.])
         """
+        if isinstance(value, TensorBase) and value.ndim:
+            raise ShapeError(f"[masked_fill] value must be a number or a tensor of shape (), got {tuple(value.shape)}.")
         return where(mask, value, self).to(dtype=self.dtype)
 
 
@@ -878,6 +903,11 @@ def _operator(method: str, a: Any, b: Any) -> Any:
         if isinstance(b, TensorBase | bool | int | float) or hasattr(b, "__float__")
         else NotImplemented
     )
+
+
+def _refuse_bools(*values: Any) -> None:
+    if any(isinstance(v, bool) or getattr(v, "dtype", None) is bool_ for v in values):
+        raise DTypeError("Subtraction, the `-` operator, with bools is not supported. Hint: use ^ or logical_xor().")
 
 
 def _detached(x: Any) -> Any:
@@ -925,6 +955,7 @@ def where(condition: T, a: ElementwiseTensor | Number, b: ElementwiseTensor | Nu
     >>> sg.where(sg.tensor([True, False]), sg.tensor([1.0, 2.0]), 0.0)
     tensor([1., 0.])
     """
+    check_tensor("where", "condition", condition)
     if condition.dtype is not bool_:
         raise DTypeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.name}"

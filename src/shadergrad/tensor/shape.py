@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self, TypeVar
 
 from ..dtypes import bool_, promote_operands
-from ..errors import IndexRangeError, ShapeError
+from ..errors import ArgumentTypeError, ShapeError
 from ..graph import node as nodes
 from ..graph.node import cast, make
 from ..primitives import views as v
 from ..primitives.window import Window
-from .base import check_axes, check_axis, sizes_of, wrap
+from .base import check_axes, check_axis, check_tensor, sizes_of, wrap
 from .elementwise import ElementwiseTensor, where
 
 T = TypeVar("T", bound="ShapeTensor")
@@ -64,6 +64,7 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[0, 1],
                 [2, 3]])
         """
+        check_tensor("reshape_as", "other", other)
         return self.reshape(other.shape)
 
     def view_as(self, other: ShapeTensor) -> Self:
@@ -73,6 +74,7 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[0, 1],
                 [2, 3]])
         """
+        check_tensor("view_as", "other", other)
         return self.reshape(other.shape)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
@@ -83,9 +85,9 @@ class ShapeTensor(ElementwiseTensor):
         >>> sg.zeros(2, 3, 4).flatten(1).shape
         shadergrad.Size([2, 12])
         """
+        start, end = check_axis(start_dim, self.ndim, "flatten"), check_axis(end_dim, self.ndim, "flatten")
         if self.ndim == 0:
             return self.reshape(1)
-        start, end = check_axis(start_dim, self.ndim, "flatten"), check_axis(end_dim, self.ndim, "flatten")
         if start > end:
             raise ShapeError("flatten() has invalid args: start_dim cannot come after end_dim")
         return self.reshape(*self.shape[:start], math.prod(self.shape[start : end + 1]), *self.shape[end + 1 :])
@@ -97,8 +99,12 @@ class ShapeTensor(ElementwiseTensor):
         >>> sg.zeros(2, 12).unflatten(1, (3, -1)).shape
         shadergrad.Size([2, 3, 4])
         """
+        if self.ndim == 0:
+            raise ShapeError("unflatten: a tensor of shape () has no axis")
+        if not isinstance(sizes, Iterable):
+            raise ArgumentTypeError(f"unflatten(): argument 'sizes' must be tuple of ints, not {sizes!r}")
         axis = check_axis(dim, self.ndim, "unflatten")
-        shape, wanted = list(self.shape), list(sizes)
+        shape, wanted = list(self.shape), list(sizes_of((sizes,)))
         if wanted.count(-1) == 1:
             known = -math.prod(wanted)
             wanted[wanted.index(-1)] = shape[axis] // known if known else 0
@@ -124,7 +130,7 @@ class ShapeTensor(ElementwiseTensor):
         >>> sg.zeros(1, 3, 1).squeeze(0).shape
         shadergrad.Size([3, 1])
         """
-        axes = range(self.ndim) if dim is None else check_axes(dim, self.ndim, "squeeze")
+        axes = range(self.ndim) if dim is None else check_axes(dim, self.ndim, "squeeze") if dim != () else ()
         return self.reshape([n for a, n in enumerate(self.shape) if n != 1 or a not in axes])
 
     def unsqueeze(self, dim: int) -> Self:
@@ -134,11 +140,7 @@ class ShapeTensor(ElementwiseTensor):
         >>> sg.tensor([1, 2]).unsqueeze(0)
         tensor([[1, 2]])
         """
-        if not -self.ndim - 1 <= dim <= self.ndim:
-            raise IndexRangeError(
-                f"[unsqueeze] Dimension out of range (expected to be in range of [{-self.ndim - 1}, {self.ndim}], but got {dim})"
-            )
-        at = dim % (self.ndim + 1)
+        at = check_axis(dim, self.ndim + 1, "unsqueeze")
         return self.reshape(*self.shape[:at], 1, *self.shape[at:])
 
     def permute(self, *dims: Any) -> Self:
@@ -161,10 +163,10 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[1, 3],
                 [2, 4]])
         """
-        if self.ndim == 0:
-            return self
         axes = list(range(self.ndim))
         a, b = check_axis(dim0, self.ndim, "transpose"), check_axis(dim1, self.ndim, "transpose")
+        if self.ndim == 0:
+            return self
         axes[a], axes[b] = axes[b], axes[a]
         return wrap(nodes.permute(self._node, tuple(axes)))
 
@@ -196,7 +198,7 @@ class ShapeTensor(ElementwiseTensor):
         >>> sg.zeros(5, 2, 3).mT.shape
         shadergrad.Size([5, 3, 2])
         """
-        return self.transpose(-2, -1)
+        return self.transpose(-2, -1) if self.ndim else self
 
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
         """With the axes `source` at the places `destination`, the others in order. Raises IndexRangeError for an axis
@@ -211,6 +213,10 @@ class ShapeTensor(ElementwiseTensor):
             check_axis(a, self.ndim, "movedim")
             for a in ([destination] if isinstance(destination, int) else destination)
         ]
+        if len(sources) != len(targets) or len(set(sources)) < len(sources) or len(set(targets)) < len(targets):
+            raise ShapeError(
+                f"movedim: source {source} and destination {destination} must name as many axes, each once."
+            )
         order = [a for a in range(self.ndim) if a not in sources]
         for target, axis in sorted(zip(targets, sources, strict=True)):
             order.insert(target, axis)
@@ -236,9 +242,9 @@ class ShapeTensor(ElementwiseTensor):
                 if k < extra:
                     raise ShapeError("[expand] -1 is not allowed in a leading, non-existing dimension")
                 wanted[k] = self.shape[k - extra]
-            elif k >= extra and self.shape[k - extra] not in (1, n):
+            elif n < 0 or (k >= extra and self.shape[k - extra] not in (1, n)):
                 raise ShapeError(
-                    f"[expand] the expanded size ({n}) must match the existing size ({self.shape[k - extra]}) at dimension {k}."
+                    f"[expand] {tuple(self.shape)} cannot be expanded to {tuple(wanted)}: size {n} at dimension {k}"
                 )
         return wrap(nodes.broadcast(self._node, tuple(wanted)))
 
@@ -249,6 +255,7 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[1, 2],
                 [1, 2]])
         """
+        check_tensor("expand_as", "other", other)
         return self.expand(other.shape)
 
     def broadcast_to(self, shape: Sequence[int]) -> Self:
@@ -258,7 +265,7 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[1, 2],
                 [1, 2]])
         """
-        return self.expand(*shape)
+        return self.expand(*sizes_of((shape,)))
 
     def flip(self, *dims: Any) -> Self:
         """In reverse order along axes, given as arguments or a sequence.
@@ -286,6 +293,8 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[3, 4],
                 [1, 2]])
         """
+        if self.ndim == 0:
+            raise ShapeError("[flipud] a tensor of shape () has no axis.")
         return self.flip(0)
 
     def pad(self, padding: Sequence[int], value: float = 0.0) -> Self:
@@ -363,6 +372,9 @@ class ShapeTensor(ElementwiseTensor):
         >>> sg.tensor([-2.0, 3.0]).prelu(sg.tensor([0.5]))
         tensor([-1.,  3.])
         """
+        check_tensor("prelu", "weight", weight)
+        if weight.ndim > 1:
+            raise ShapeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
         if weight.numel() != 1:
             channels = self.shape[1] if self.ndim > 1 else 1
             if weight.numel() != channels:
@@ -385,6 +397,8 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[0, 1, 2],
                 [2, 3, 4]])
         """
+        if self.ndim == 0:
+            raise ShapeError("unfold: a tensor of shape () has no axis")
         axis = check_axis(dimension, self.ndim, "unfold")
         if size > self.shape[axis] or step < 1:
             raise ShapeError(
@@ -401,6 +415,19 @@ class ShapeTensor(ElementwiseTensor):
         return True
 
 
+def tensor_list(what: str, tensors: Sequence[T]) -> list[T]:
+    """The tensors of a sequence that must hold at least one and nothing else."""
+    if isinstance(tensors, ShapeTensor) or not isinstance(tensors, Iterable):
+        raise ArgumentTypeError(f"{what}(): argument 'tensors' must be tuple of Tensors, not {type(tensors).__name__}")
+    found = list(tensors)
+    if not found:
+        raise ShapeError(f"{what} expects a non-empty TensorList")
+    for k, x in enumerate(found):
+        if not isinstance(x, ShapeTensor):
+            raise ArgumentTypeError(f"{what}(): expected Tensor as element {k}, but got {type(x).__name__}")
+    return found
+
+
 def cat(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
     """One after another along `dim`, on which alone the shapes may differ; dtypes are promoted. Empty vectors are left
     out.
@@ -412,9 +439,7 @@ def cat(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
             [3, 4],
             [5, 6]])
     """
-    tensors = list(tensors)
-    if not tensors:
-        raise ShapeError("cat(): expected a non-empty list of Tensors")
+    tensors = tensor_list("cat", tensors)
     if any(t.ndim == 0 for t in tensors):
         raise ShapeError("zero-dimensional tensor (at position 0) cannot be concatenated. Hint: use stack.")
     full = [t for t in tensors if tuple(t.shape) != (0,)] or tensors[:1]
@@ -436,9 +461,7 @@ def stack(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
     tensor([[1, 3],
             [2, 4]])
     """
-    tensors = list(tensors)
-    if not tensors:
-        raise ShapeError("stack expects a non-empty TensorList")
+    tensors = tensor_list("stack", tensors)
     for t in tensors[1:]:
         if t.shape != tensors[0].shape:
             raise ShapeError(
@@ -459,7 +482,11 @@ def meshgrid(*tensors: T | Sequence[ShapeTensor], indexing: str = "ij") -> tuple
     tensor([[0, 1, 2],
             [0, 1, 2]])
     """
-    axes: list[Any] = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else list(tensors)  # type: ignore[arg-type]
+    axes: list[Any] = tensor_list(
+        "meshgrid", tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    )
+    if any(t.ndim > 1 for t in axes):
+        raise ShapeError(f"meshgrid: expected vectors, got tensors of {', '.join(str(tuple(t.shape)) for t in axes)}.")
     if indexing not in ("ij", "xy"):
         raise ShapeError(f'[meshgrid] indexing must be one of "xy" or "ij", but received: {indexing}')
     swap = indexing == "xy" and len(axes) > 1
