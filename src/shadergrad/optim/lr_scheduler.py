@@ -461,6 +461,7 @@ class OneCycleLR(LRScheduler):
             self._schedule_phases.append(_phase(last, "max_lr", "min_lr", "base_momentum", "max_momentum"))
         peaks = _a_group("max_lr", optimizer, max_lr)
         self.cycle_momentum = cycle_momentum
+        highest, lowest = [], []
         if cycle_momentum:
             if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
                 raise SchedulerError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
@@ -485,13 +486,10 @@ class OneCycleLR(LRScheduler):
             raise SchedulerError(
                 f"Tried to step {self.last_epoch} times. The specified number of total steps is {self.total_steps}"
             )
-        began = 0.0
-        for phase in self._schedule_phases:
-            ends = phase["end_step"]
-            if self.last_epoch <= ends or phase is self._schedule_phases[-1]:
-                break
-            began = ends
-        part = (self.last_epoch - began) / (ends - began)
+        ended = [p["end_step"] for p in self._schedule_phases[:-1] if p["end_step"] < self.last_epoch]
+        phase = self._schedule_phases[len(ended)]
+        began = ended[-1] if ended else 0.0
+        part = (self.last_epoch - began) / (phase["end_step"] - began)
         rates = []
         for group in self.optimizer.param_groups:
             rates.append(self._between(group[phase["start_lr"]], group[phase["end_lr"]], part))
@@ -587,7 +585,7 @@ class ReduceLROnPlateau(LRScheduler):
     def in_cooldown(self) -> bool:
         return self.cooldown_counter > 0
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]  # as PyTorch's
         """Look at the metric of an epoch: a number, or a tensor of one element."""
         _refuse_capture()
         try:

@@ -51,7 +51,7 @@ class Names:
                 self._know(buffer, "constant", name)
         for prefix, optimizer in self._prefixed(list(watch.optimizers.values())):
             for name, p in optimizer.named_parameters():
-                parameters.setdefault(id(p), self._variables.get(id(p), name))
+                parameters.setdefault(id(p), self._variables.get(id(p)) or name)
                 self._know(p, "parameter", parameters[id(p)])
             for name, t in optimizer.named_state(parameters):
                 self._know(t, "state", f"{prefix}.{name}" if prefix else name)
