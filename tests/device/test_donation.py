@@ -28,6 +28,10 @@ READ_ELSEWHERE: dict[str, tuple[Change, tuple[int, ...]]] = {
     "itself less its first element": (lambda w: w - w[0], (LENGTH,)),
     "itself in another order": (lambda w: w[sg.arange(LENGTH - 1, -1, -1, device=w.device)] + 1, (LENGTH,)),
     "the softmax of its rows": (lambda w: w.softmax(1) * 3, (SIDE, SIDE)),
+    "its first elements, one a row": (
+        lambda w: w.reshape(-1)[:SIDE].reshape(SIDE, 1) + sg.tensor(numbers(SIDE, SIDE), device=w.device).softmax(1),
+        (SIDE, SIDE),
+    ),
     "a product with itself": (lambda w: (w @ w) * 0.01, (SIDE, SIDE)),
 }
 READ_IN_PLACE: dict[str, tuple[Change, tuple[int, ...]]] = {
@@ -105,3 +109,24 @@ def test_of_two_outputs_over_one_input_one_takes_its_memory(webgpu: str) -> None
         step()
     assert_close(a, second, 0, 0)
     assert_close(b, first, 0, 0)
+
+
+def test_a_rows_scalar_is_not_overwritten_while_its_vector_reads_it(webgpu: str) -> None:
+    """In one kernel: a scalar of each row, and a vector of the row that needs the old scalar."""
+    rows, columns = 67, 33
+    x = numbers(rows, columns)
+    matrix, scalars = sg.tensor(x, device=webgpu), sg.tensor(numbers(rows), device=webgpu)
+    old = scalars.numpy()
+
+    @sg.compile
+    def step() -> sg.Tensor:
+        total = matrix.sum(1)
+        before = scalars.clone()
+        scalars.copy_(scalars + total)
+        return matrix * before.reshape(rows, 1) + total.reshape(rows, 1)
+
+    for k in range(3):
+        total = x.sum(1, dtype=np.float64)
+        expected = x * (old + k * total)[:, None] + total[:, None]
+        assert_close(step(), expected.astype(np.float32), 1e-4, 1e-4)
+    assert_close(scalars, (old + 3 * x.sum(1)).astype(np.float32), 1e-4, 1e-4)
