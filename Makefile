@@ -9,8 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # a thread a worker: more would only take turns
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
-# another processor's BLAS, several threads, another order: what a test says holds there too
+# another processor's BLAS and NumPy (whose releases name its features differently), two threads, another order
 ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott \
+	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
 	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
 
 .PHONY: train test test-slow test-elsewhere experiments check lint format conformance setup adapter print-python clean help

@@ -23,11 +23,11 @@ from shadergrad.graph import node as nodes
 from shadergrad.graph.node import make
 from shadergrad.graph.primitive import REGISTRY
 from shadergrad.nn import functional as F
-from shadergrad.nn import functional_conv as FC
+from shadergrad.nn import functional as FC
 from shadergrad.primitives import elementwise as e
 from shadergrad.primitives import views
 from shadergrad.primitives.random import Threefry
-from shadergrad.tensor_math import wrap
+from shadergrad.tensor import wrap
 
 NAN, INF = math.nan, math.inf
 SPECIAL = (NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 1e-30, 1e30)

@@ -21,6 +21,7 @@ from shadergrad.errors import ShadergradError
 from shadergrad.graph.capture import Capture, Graph
 from shadergrad.plan import PORTABLE, Plan, Target
 from shadergrad.run import execute
+from shadergrad.tensor import random
 
 TARGETS = {
     "portable": PORTABLE,
@@ -49,7 +50,7 @@ def graphs_compiled() -> Iterator[list[Graph]]:
         return compile_graph(graph, target)
 
     execute.programs.clear()
-    with mock.patch.object(execute, "compile_graph", note):
+    with mock.patch.object(execute, "compile_graph", note), mock.patch.dict(random._generators, clear=True):
         yield found
 
 

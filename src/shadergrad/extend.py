@@ -19,17 +19,16 @@ import numpy as np
 
 from .autograd import GradcheckError, grad, gradcheck, is_grad_enabled
 from .compile.render import functions_text, math_functions
-from .creation import Generator, default_generator
 from .dtypes import DType, float64, parse_dtype
 from .errors import AutogradError, CompileError, DeviceError, DTypeError, ShadergradError, ShapeError
 from .graph import node as nodes
-from .graph.node import grad_mode, resolve, topological
+from .graph.node import topological
 from .plan import PORTABLE as PORTABLE_TARGET
 from .plan import Target
 from .primitives.call import Call, CallKernel
 from .primitives.random import threefry2x32
 from .run.tracing import Trace, current
-from .tensor import Tensor, resolve_device
+from .tensor import Generator, Tensor, check_storable, default_generator, resolve_device
 
 if TYPE_CHECKING:
     from .compile.rewrite import Rewriter
@@ -148,8 +147,9 @@ class Operation:
     result depends on nothing but the parameters and the inputs.
 
     An operation is called on as many tensors as it has arguments, on one device, and gives a tensor there. Raises
-    ShapeError for another number of them, DTypeError for what is no tensor, DeviceError for several devices, AutogradError
-    where a gradient would be lost because there is no `gradient`, CompileError for parameters that cannot be hashed.
+    ShapeError for another number of them, DTypeError for what is no tensor and for a result that the device cannot hold, DeviceError for several devices, AutogradError
+    where a gradient would be lost because there is no `gradient`, CompileError for a class that is no frozen dataclass and
+    for parameters that cannot be hashed.
 
     >>> @dataclass(frozen=True)
     ... class Scaled(Operation):
@@ -184,9 +184,9 @@ class Operation:
         raise CompileError(f"[{self.name}] infer() is missing: it says of what shape and dtype the result is.")
 
     def numpy(self, *arrays: np.ndarray) -> np.ndarray:
-        """The value, for the cpu device, of the shape and dtype that `infer` says; `arrays` are not to be changed.
+        """The value, for the cpu device, of the shape and dtype that `infer` says: memory that is not written again.
 
-        With float64 arrays it computes in float64, so that `check` can differentiate it.
+        `arrays` are read-only. With float64 arrays it computes in float64, so that `check` can differentiate it.
         """
         raise CompileError(f"[{self.name}] has no NumPy twin and does not run on the cpu device. Hint: define numpy().")
 
@@ -223,6 +223,7 @@ class Operation:
                     f"[{self.name}] {argument} is a {type(x).__name__}, not a tensor. Hint: sg.tensor(...)."
                 )
         node = nodes.make(primitive, *(x._node for x in inputs))
+        check_storable(node.dtype, node.device)
         lost = [a for a, x in zip(self.arguments, inputs, strict=True) if x.requires_grad]
         if lost and not primitive.differentiable and node.dtype.category == 2 and is_grad_enabled():
             raise AutogradError(
@@ -260,7 +261,7 @@ class OperationCall(Call):
         return found.shape, found.dtype
 
     def numpy(self, *arrays: np.ndarray) -> np.ndarray:
-        value = np.asarray(self.operation.numpy(*arrays))
+        value = np.asarray(self.operation.numpy(*map(_read_only, arrays)))
         wanted = self.operation.infer(*(Spec(a.shape, parse_dtype(a.dtype)) for a in arrays))
         if value.shape != wanted.shape or value.dtype != wanted.dtype.numpy:
             raise ShapeError(
@@ -311,7 +312,7 @@ class OperationCall(Call):
     def expand(self, r: Rewriter, *inputs: Node) -> Node | None:
         if type(self.operation).compose is Operation.compose:
             return None
-        with _composing(self.name), grad_mode(False):
+        with _composing(self.name):
             result = self.operation.compose(*map(Tensor._of, inputs))
         if result is None:
             return None
@@ -335,11 +336,15 @@ class OperationCall(Call):
                     f"[{self.name}] compose() uses a tensor that it was not given, {node!r}. Hint: make it an argument; "
                     "full, zeros and arange may be made inside."
                 )
-            behind = resolve(node)
-            new[id(node)] = (
-                new[id(behind)] if behind is not node else r.make(node.primitive, *(new[id(i)] for i in node.inputs))
-            )
+            new[id(node)] = r.make(node.primitive, *(new[id(i)] for i in node.inputs))
         return new[id(root)]
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written: the array may be another tensor's value too."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _spec(node: Node) -> Spec:
@@ -347,6 +352,11 @@ def _spec(node: Node) -> Spec:
 
 
 def _primitive(operation: Operation) -> OperationCall:
+    made = getattr(type(operation), "__dataclass_params__", None)
+    if made is None or not (made.frozen and made.eq):  # plans are kept by it: it may not change, and equal ones are one
+        raise CompileError(
+            f"[{operation.name}] is no frozen dataclass. Hint: @dataclass(frozen=True) before the class."
+        )
     _check_names(type(operation).__name__, operation.arguments)
     try:
         return OperationCall(operation)

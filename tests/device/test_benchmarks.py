@@ -12,7 +12,7 @@ import step
 from workloads import WORKLOADS
 
 
-@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")  # PyTorch, on its own speed
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_workload_is_the_same_training_as_pytorchs(name: str) -> None:
     """Three steps from the same weights, in float64 from the same batch."""

@@ -33,6 +33,45 @@ def test_checked_mode_raises_at_the_next_read(webgpu: str) -> None:
     assert done.stdout.strip() == "[gather] index 17 is out of range for an axis of size 10."
 
 
+WIDE = """
+import numpy as np, shadergrad as sg
+from shadergrad.runtime.device import get_device
+
+def tensor(values):
+    return sg.tensor(values, device="webgpu")
+
+target = get_device("webgpu").target
+assert (target.max_storage_buffers, target.checked) == (8, True), target
+table, rows = np.arange(10, dtype=np.float32), np.array([3, 9], np.int32)
+for count in range(1, 12):
+    others = [np.full(2, k + 1, np.float32) for k in range(count)]
+    total = tensor(table).index_select(0, tensor(rows))
+    for other in others:
+        total = total * 0.5 + tensor(other)
+    expected = table[rows]
+    for other in others:
+        expected = expected * np.float32(0.5) + other
+    np.testing.assert_allclose(total.numpy(), expected, rtol=1e-6)
+    bad = tensor(table).index_select(0, tensor(np.array([3, 17], np.int32)))
+    for other in others:
+        bad = bad * 0.5 + tensor(other)
+    try:
+        bad.numpy()
+    except sg.IndexRangeError as error:
+        print(count, error)
+"""
+
+
+@pytest.mark.webgpu
+def test_checked_kernels_keep_a_binding_free_for_their_report_within_the_portable_limits(webgpu: str) -> None:
+    """Expressions that would fill all eight storage buffers of a portable kernel, and the buffer of reports besides."""
+    environment = {**os.environ, "SHADERGRAD_CHECKED": "1", "SHADERGRAD_PROFILE": "portable"}
+    done = subprocess.run([sys.executable, "-c", WIDE], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    report = "[gather] index 17 is out of range for an axis of size 10."
+    assert done.stdout.splitlines() == [f"{count} {report}" for count in range(1, 12)]
+
+
 @pytest.mark.webgpu
 @pytest.mark.parametrize("position", [10, 2**31 - 1, -1, -(2**31)])
 def test_trusted_shaders_stay_inside_the_tensor(webgpu: str, position: int) -> None:

@@ -118,6 +118,18 @@ def test_words_may_be_set_and_read(device: str) -> None:
         board.words = words[..., :2]
 
 
+@pytest.mark.parametrize("width", [128, 130])
+def test_earlier_states_stay_as_they_were(device: str, width: int) -> None:
+    board = loaded(DeviceBoard(life(), 16, width, device), random_board(np.random.default_rng(4), 16, width))
+    states, values = [], []
+    for steps in (0, 1, 1, 3, 2):
+        board.run(steps)
+        states.append(board.state)
+        values.append(board.state.numpy())
+    for state, value in zip(states, values, strict=True):
+        np.testing.assert_array_equal(state.numpy(), value)
+
+
 # -- many steps
 
 

@@ -14,7 +14,7 @@ import torch
 
 import shadergrad as sg
 from helpers import assert_close
-from shadergrad.tensor_composed import IN_PLACE
+from shadergrad.tensor.names import IN_PLACE
 
 VALUES = np.array([[0.25, 0.5, 0.75], [0.125, 0.5, 0.875]])
 INDEX = np.array([[2, 0], [1, 2]])

@@ -12,9 +12,12 @@ import torch
 import torch.nn.functional as TF
 
 import shadergrad as sg
-import shadergrad.nn.functional_conv as FC
+import shadergrad.nn.functional as FC
 from helpers import as_array, assert_close
 from shadergrad.nn.conv import Conv2d
+
+# PyTorch, on its own speed; it says so once a process, whichever test comes first
+pytestmark = pytest.mark.filterwarnings("ignore:Using padding=.same. with even kernel:UserWarning")
 
 RNG = np.random.default_rng(0)
 Case = tuple[str, Callable[..., Any], Callable[..., Any], tuple[tuple[int, ...], ...]]
@@ -138,7 +141,6 @@ def assert_equals_torch(case: Case, device: str, dtype: Any, tolerance: float) -
 
 
 @pytest.mark.parametrize("case", CASES, ids=[c[0] for c in CASES])
-@pytest.mark.filterwarnings("ignore:Using padding=.same. with even kernel:UserWarning")  # PyTorch, on its own speed
 def test_cpu_equals_torch_in_float64(case: Case) -> None:
     assert_equals_torch(case, "cpu", *EXACT)
 

@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections import Counter, namedtuple
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -80,11 +80,16 @@ def data_threads() -> list[threading.Thread]:
     return [t for t in threading.enumerate() if t.name.startswith("data-")]
 
 
-def assert_no_workers_left() -> None:
-    deadline = time.monotonic() + 5
-    while data_threads() and time.monotonic() < deadline:
+def assert_soon(condition: Callable[[], bool]) -> None:
+    """True in a while: at once on a machine that does nothing else, within a minute on any."""
+    deadline = time.monotonic() + 60
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert not data_threads()
+    assert condition()
+
+
+def assert_no_workers_left() -> None:
+    assert_soon(lambda: not data_threads())
 
 
 # --- data sets
@@ -121,7 +126,7 @@ def test_a_subset_and_a_concatenation_find_their_samples() -> None:
         ConcatDataset([Stream()])
 
 
-@pytest.mark.filterwarnings("ignore:Length of split")
+@pytest.mark.filterwarnings("ignore:Length of split")  # an empty part, which is meant
 @pytest.mark.parametrize(
     ("size", "lengths", "counts"),
     [
@@ -403,12 +408,11 @@ def test_samples_asked_for_together_come_from_getitems() -> None:
 def test_only_so_many_batches_are_made_ahead() -> None:
     dataset = Squares(100, slow=False)
     iterator = iter(DataLoader(dataset, 1, num_workers=2, prefetch_factor=3))
-    next(iterator)
-    time.sleep(0.1)
-    assert len(dataset.asked) == 1 + 2 * 3
-    next(iterator)
-    time.sleep(0.1)
-    assert len(dataset.asked) == 2 + 2 * 3
+    for taken in (1, 2):
+        next(iterator)
+        assert_soon(lambda enough=taken + 2 * 3: len(dataset.asked) >= enough)
+        time.sleep(0.1)  # for more than that
+        assert len(dataset.asked) == taken + 2 * 3
 
 
 def test_workers_leave_when_the_loop_breaks() -> None:
@@ -474,12 +478,10 @@ def test_a_worker_that_takes_too_long_is_a_timeout() -> None:
 
     class Stuck(Squares):
         def __getitem__(self, index: int) -> Any:
-            if index >= 2:
-                release.wait(30)
+            release.wait(30)
             return index
 
     iterator = iter(DataLoader(Stuck(), 2, num_workers=1, timeout=0.2))
-    assert next(iterator).tolist() == [0, 1]
     with pytest.raises(LoaderTimeoutError, match=r"timed out after 0\.2 seconds"):
         next(iterator)
     release.set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import torch
 import shadergrad as sg
 from helpers import assert_close, assert_same_bits
 from shadergrad import interop, nn
+from shadergrad.extras import MissingPackageError
 from shadergrad.interop import InteropError, load_state_dict
-from shadergrad.optional import MissingPackageError
 
 
 def ours(device: str = "cpu") -> nn.Module:
@@ -263,6 +264,18 @@ def test_what_is_no_named_tensor_is_not_saved_and_leaves_the_old_file(tmp_path: 
         interop.save_npz(tmp_path / "a.npz", bad)
     assert interop.load_npz(tmp_path / "a.npz")["w"].item() == 1
     assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_equal_values_give_equal_npz_files_at_any_time_of_day(tmp_path: Path) -> None:
+    interop.save_npz(tmp_path / "a.npz", {"a": np.ones(3), "b": np.zeros(2)})
+    with zipfile.ZipFile(tmp_path / "a.npz") as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_a_disk_that_does_not_take_a_npz_file_is_an_error_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InteropError, match=r"cannot write .*a\.npz: .*What was there before is unchanged"):
+        interop.save_npz(tmp_path / "file" / "a.npz", {"a": np.ones(3)})
 
 
 def test_a_single_array_is_no_npz_file(tmp_path: Path) -> None:

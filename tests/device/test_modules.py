@@ -18,7 +18,6 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from helpers import assert_close, assert_compiles_nothing, assert_same_bits
 from shadergrad import nn, optim
-from shadergrad.joint import unbind
 
 pytestmark = pytest.mark.filterwarnings("ignore:Support for mismatched")  # PyTorch, of two kinds of masks at once
 
@@ -737,7 +736,7 @@ def test_a_hook_is_part_of_a_compiled_step(device: str) -> None:
 def test_unbind_gives_slices_whose_gradients_are_stacked() -> None:
     x = sg.tensor(floats(4, 3, 2), dtype=sg.float64, requires_grad=True)
     w = floats(3, 4, 2)
-    parts = unbind(x, 1)
+    parts = x.unbind(1)
     sum((p * sg.tensor(w[k], dtype=sg.float64)).sum() for k, p in enumerate(parts) if k != 1).backward()
     expected = w.transpose(1, 0, 2).copy()
     expected[:, 1] = 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +16,21 @@ from rich.console import Console
 
 import shadergrad as sg
 from helpers import StopAfter, assert_same_bits
-from shadergrad import cli
-from shadergrad.checkpoint import load_checkpoint
-from shadergrad.creation import default_generator
+from shadergrad import cli, recipes
+from shadergrad.checkpoint import load_checkpoint, save_checkpoint
 from shadergrad.data.digits import load_digits
-from shadergrad.recipes import char_lm, loop, state
-from shadergrad.recipes.console import Bar, StopWish
-from shadergrad.recipes.task import Position, Settings, Stream, Task, TrainingError
+from shadergrad.errors import CheckpointError
+from shadergrad.logic.evaluation import Sizes
+from shadergrad.logic.experiments import EXPERIMENTS
+from shadergrad.recipes import char_lm
+from shadergrad.recipes.logic import automaton
 from shadergrad.runtime.device import get_device
+from shadergrad.tensor import default_generator
+from shadergrad.train import RecipeError, Settings, Stream, Trainable, checkpoints, run
+from shadergrad.train.console import Bar, StopWish
+from shadergrad.train.metrics import Metrics
+from shadergrad.train.settings import flag
 
-RECIPES = ["xor", "regression", "digits", "digits-cnn", "mnist", "autoencoder", "char-lm"]
 SHORT_TEXT = 30  # lines
 LARGE_BATCHES = {name: ["--batch-size", "256"] for name in ("digits-cnn", "mnist", "autoencoder", "char-lm")}
 
@@ -74,7 +81,13 @@ def assert_same_checkpoints(a: Path, b: Path) -> None:
         assert_same_bits(arrays_b[name], array, name)
 
 
-ON_WEBGPU = [name if name == "regression" else pytest.param(name, marks=pytest.mark.slow) for name in RECIPES]
+ON_WEBGPU = [
+    "regression",
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("xor", "digits", "digits-cnn", "mnist", "autoencoder", "char-lm")
+    ),
+]
 
 
 def resume(folder: Path, recipe: str, device: str, options: list[str]) -> tuple[Path, Path]:
@@ -90,16 +103,52 @@ def resume(folder: Path, recipe: str, device: str, options: list[str]) -> tuple[
     return folder / "whole", folder / "parts"
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_a_resumed_run_is_bit_for_bit_the_run_never_stopped(
-    tmp_path: Path, own_options: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch, recipe: str
+SHORT = {"epochs": "1", "steps": "2", "seeds": "1"}  # of the options that a recipe has
+SLOW = {"digits-cnn", "lizard"}
+WORDS = {"logic-study": ["life"]}  # what has to stand before the options
+
+
+@pytest.mark.parametrize(
+    "recipe", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in recipes.names()]
+)
+def test_a_recipe_trains_and_is_resumed_bit_for_bit(
+    tmp_path: Path,
+    own_options: dict[str, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    recipe: str,
 ) -> None:
+    """Every file in recipes/: to its end at once, and stopped after a step and continued by the command that it shows."""
     monkeypatch.setattr(char_lm, "SAMPLE", 10)
-    whole, parts = resume(tmp_path, recipe, "cpu", own_options.get(recipe, []))
-    assert [row["epoch"] for row in rows(parts)] == [1, 2]
-    assert rows(parts)[1]["loss"] < rows(parts)[0]["loss"]
-    assert rows(parts)[1]["loss"] == rows(whole)[1]["loss"]
-    assert_same_checkpoints(whole, parts)
+    monkeypatch.setattr(automaton, "SIZES", Sizes((16, 4), (32, 4), (32, 4), (32, 6, 3), 10, 2))
+    monkeypatch.setattr(automaton, "CHECKED_PATCHES", 1 << 10)
+    for name, e in EXPERIMENTS.items():
+        monkeypatch.setitem(EXPERIMENTS, name, replace(e, ca_steps=min(e.ca_steps, 2)))
+    takes = {option.name for option in recipes.load(recipe).all_options(recipe)}
+    short = [word for name in SHORT.keys() & takes for word in (f"--{name}", SHORT[name])]
+    words = ["train", recipe, *WORDS.get(recipe, []), "--device", "cpu", *short, *own_options.get(recipe, [])]
+    words += LARGE_BATCHES.get(recipe, [])
+    whole, parts = tmp_path / "whole", tmp_path / "the parts"
+    assert cli.run([*words, "--out", str(whole)]) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "StopWish", lambda: StopAfter(asked=0))
+        assert cli.run([*words, "--out", str(parts)]) == cli.INTERRUPTED
+    (go_on,) = re.findall(r"To go on: shadergrad (.*)", capsys.readouterr().out)
+    assert cli.run(shlex.split(go_on)) == 0
+
+    files = [sorted(str(path.relative_to(out)) for path in out.rglob("*")) for out in (whole, parts)]
+    assert files[0] == files[1]
+    folders = [path.parent.relative_to(whole) for path in whole.rglob("checkpoint.safetensors")]
+    assert folders
+    for folder in folders:
+        assert_same_checkpoints(whole / folder, parts / folder)
+        measured = rows(whole / folder)
+        assert measured
+        assert all(math.isfinite(value) for row in measured for value in row.values())
+        assert [row["step"] for row in measured] == [row["step"] for row in rows(parts / folder)]
+    pictures = list(whole.rglob("*.png"))
+    assert pictures
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
 
 
 @pytest.mark.parametrize("recipe", ON_WEBGPU)
@@ -210,24 +259,26 @@ def test_an_unusable_text_is_refused_in_one_line(
 
 
 def test_the_words_to_go_on_hold_the_recipes_own_options() -> None:
-    own = {"text": Path("a text.txt"), "mirror": None}
-    options = Settings(1, 2, 0.1, Path("runs/x"), own=own).options()
-    assert options.endswith("--out runs/x --text 'a text.txt'")
+    own = {"text": Path("a text.txt"), "mirror": None, "deep": True, "wide": False}
+    options = Settings(epochs=1, batch_size=2, lr=0.1, out=Path("runs/x"), **own).options()
+    assert options == (
+        "--epochs 1 --batch-size 2 --lr 0.1 --seed 0 --device auto --out runs/x --text 'a text.txt' --deep --no-wide"
+    )
 
 
 def test_random_numbers_go_on_where_the_checkpoint_left_them(tmp_path: Path, device: str) -> None:
-    def task() -> Task:
+    def trainable() -> Trainable:
         model = sg.nn.Linear(1, 1).to(device)
-        return Task(model, sg.optim.SGD(model.parameters(), lr=0.1), (np.zeros(1),), lambda x: x, dict)
+        return Trainable(model, sg.optim.SGD(model.parameters(), lr=0.1), (np.zeros(1),), lambda x: x)
 
-    settings = Settings(1, 1, 0.1, tmp_path)
+    settings = Settings(epochs=1, batch_size=1, lr=0.1, out=tmp_path)
     sg.manual_seed(5)
-    first = task()
+    first = run.Run("test", settings, trainable(), device)
     sg.rand(3, device=device).numpy()
-    state.save_run("test", settings, first, Position(), device)
+    first.save()
     expected = sg.rand(4, device=device).numpy(), sg.rand(4).numpy()
     sg.manual_seed(6)
-    state.restore_run("test", settings, task(), device)
+    checkpoints.restore_run("test", settings, trainable(), device)
     assert_same_bits(sg.rand(4, device=device), expected[0])
     assert_same_bits(sg.rand(4), expected[1])
     assert default_generator(device).get_state()[2] > 0
@@ -238,7 +289,7 @@ def test_random_numbers_go_on_where_the_checkpoint_left_them(tmp_path: Path, dev
 STEPS = 12
 
 
-def made(settings: Settings, device: str, batches: int = STEPS) -> Task:
+def made(settings: Settings, device: str, batches: int = STEPS) -> Trainable:
     """A straight line again, its points new in each step."""
     model = sg.nn.Linear(1, 1).to(device)
     optimizer = sg.optim.SGD(model.parameters(), lr=settings.lr, momentum=0.5)
@@ -256,11 +307,19 @@ def made(settings: Settings, device: str, batches: int = STEPS) -> Task:
         optimizer.step()
         return loss
 
-    return Task(model, optimizer, Stream(STEPS, points), step, dict)
+    return Trainable(model, optimizer, Stream(points, STEPS), step)
+
+
+def train_with(build: run.Build, out: Path, device: str, resume: bool = False, **values: int) -> bool:
+    chosen = {"epochs": 4, "batch_size": 16, "lr": 0.1} | values
+    if "steps" in chosen:
+        del chosen["epochs"]
+    settings = Settings(out=out, device=device, resume=resume, **chosen)
+    return run.train("made", build, settings, Console(quiet=True), "shadergrad train made")
 
 
 def train_made(out: Path, device: str, resume: bool = False) -> bool:
-    return loop.train("made", made, Settings(4, 16, 0.1, out, device=device, resume=resume), Console(quiet=True))
+    return train_with(made, out, device, resume)
 
 
 def test_a_stream_of_batches_is_learned_and_its_steps_are_counted(tmp_path: Path, device: str) -> None:
@@ -273,7 +332,7 @@ def test_a_stream_of_batches_is_learned_and_its_steps_are_counted(tmp_path: Path
 def test_a_stream_stopped_within_an_epoch_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert train_made(tmp_path / "whole", "cpu")
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "StopWish", lambda: StopAfter(asked=STEPS + 6))
+        patch.setattr(run, "StopWish", lambda: StopAfter(asked=STEPS + 6))
         assert not train_made(tmp_path / "parts", "cpu")
     position = load_checkpoint(tmp_path / "parts")[1]["position"]
     assert position["epoch"] == 1
@@ -283,41 +342,66 @@ def test_a_stream_stopped_within_an_epoch_resumes_bit_for_bit(tmp_path: Path, mo
 
 
 def test_a_stream_that_ends_too_early_is_an_error_and_not_an_epoch(tmp_path: Path, device: str) -> None:
-    with pytest.raises(TrainingError, match=f"an epoch has {STEPS} steps, and the data ended after 5"):
-        loop.train(
-            "made", lambda s, d: made(s, d, 5), Settings(1, 4, 0.1, tmp_path, device=device), Console(quiet=True)
-        )
+    with pytest.raises(RecipeError, match=f"an epoch has {STEPS} steps, and the data ended after 5"):
+        train_with(lambda s, d: made(s, d, 5), tmp_path, device)
 
 
 def test_an_error_in_a_stream_comes_out_of_the_loop(tmp_path: Path, device: str) -> None:
-    def broken(settings: Settings, device: str) -> Task:
-        task = made(settings, device)
-        task.data = Stream(STEPS, lambda epoch: (1 / 0 for _ in range(STEPS)))  # type: ignore[misc]
-        return task
+    def broken(settings: Settings, device: str) -> Trainable:
+        trainable = made(settings, device)
+        trainable.data = Stream(lambda epoch: (1 / 0 for _ in range(STEPS)), STEPS)  # type: ignore[misc]
+        return trainable
 
     with pytest.raises(ZeroDivisionError):
-        loop.train("made", broken, Settings(1, 4, 0.1, tmp_path, device=device), Console(quiet=True))
+        train_with(broken, tmp_path, device)
 
 
 def test_an_epoch_reads_the_device_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, webgpu: str) -> None:
     """Where no time passes, in which the loss would be shown."""
-    settings = Settings(1, 16, 0.1, tmp_path)
-    run = loop.Run("made", settings, made(settings, webgpu), webgpu)
+    settings = Settings(epochs=1, batch_size=16, lr=0.1, out=tmp_path)
+    made_run = run.Run("made", settings, made(settings, webgpu), webgpu)
     device, reads = get_device(webgpu), []
     download = device.download
     monkeypatch.setattr(device, "download", lambda *a: (reads.append(a), download(*a))[1])
-    monkeypatch.setattr(loop, "SHOW_EVERY", math.inf)
-    with Bar(Console(quiet=True), 1, STEPS * 16, 0) as bar:
-        run.train_epoch(bar, StopWish())
-    assert run.position.step == STEPS
+    monkeypatch.setattr(run, "SHOW_EVERY", math.inf)
+    with Bar(Console(quiet=True), "samples", STEPS * 16, 0) as bar:
+        made_run.train_epoch(bar, StopWish(), Metrics(tmp_path / "metrics.jsonl", 0))
+    assert made_run.position.step == STEPS
     assert len(reads) == 1
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", recipes.names())
 def test_help_says_what_it_is_and_takes(capsys: pytest.CaptureFixture[str], recipe: str) -> None:
     assert cli.run(["train", recipe, "--help"]) == 0
     text = capsys.readouterr().out
-    assert f"runs/{recipe}" in text
-    assert "--resume" in text
+    known = recipes.load(recipe)
+    assert known.help in " ".join(text.split())
+    for option in known.all_options(recipe):
+        assert option.positional or flag(option.name) in text
+    if known.train is None:
+        assert f"runs/{recipe}" in text
+        assert "--resume" in text
     assert cli.run(["train", "--help"]) == 0
     assert f"│ {recipe} " in capsys.readouterr().out
+
+
+# --- checkpoints within an epoch
+
+
+def test_a_long_epoch_is_saved_within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every step is read, and every reading is long after the last checkpoint."""
+    monkeypatch.setattr(run, "SHOW_EVERY", -math.inf)
+    monkeypatch.setattr(run, "SAVE_EVERY", -math.inf)
+    saved, save = [], run.save_run
+    monkeypatch.setattr(run, "save_run", lambda *a: (saved.append((a[3].epoch, a[3].step)), save(*a))[1])
+    assert train_with(made, tmp_path, "cpu", epochs=2)
+    within = range(1, STEPS)
+    assert saved == [*((0, k) for k in within), (1, 0), *((1, k) for k in within), (2, 0)]
+
+
+def test_a_checkpoint_whose_losses_do_not_fit_its_position_is_refused(tmp_path: Path) -> None:
+    assert train_with(made, tmp_path, "cpu", steps=5)
+    arrays, meta = load_checkpoint(tmp_path)
+    save_checkpoint(tmp_path, arrays | {"losses": arrays["losses"][:3]}, meta)
+    with pytest.raises(CheckpointError, match="damaged: losses"):
+        train_with(made, tmp_path, "cpu", resume=True, steps=6)

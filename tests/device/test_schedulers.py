@@ -184,7 +184,7 @@ def test_a_schedule_resumes_at_last_epoch_as_pytorchs(make: Any) -> None:
         its.step()
 
 
-@pytest.mark.filterwarnings("ignore:The epoch parameter")
+@pytest.mark.filterwarnings("ignore:The epoch parameter")  # that it is deprecated: both libraries say so
 def test_warm_restarts_take_fractions_of_epochs() -> None:
     (_, optimizer), reference = made(), torch_made()
     for mult in (1, 2):
@@ -304,7 +304,7 @@ REFUSED: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.filterwarnings("ignore")
+@quiet
 def test_arguments_that_make_no_schedule_are_refused_in_pytorchs_words(case: str) -> None:
     with pytest.raises((ValueError, TypeError)) as expected:
         REFUSED[case](torch.optim.lr_scheduler, torch_made())

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shadergrad.config import Config, config
+from shadergrad.config import Config, ConfigError, config
 from shadergrad.dtypes import DType, bool_, float16, float32, float64, int32, int64, uint8, uint32
 from shadergrad.errors import (
     CompileError,
@@ -388,6 +388,65 @@ class TestReuse:
         assert device.statistics().in_flight == 0
 
 
+class TestBoundedCaches:
+    """What many different plans leave behind. Each plan has a kernel of its own, by a comment in its text."""
+
+    @staticmethod
+    def plans(count: int) -> list[Plan]:
+        kernels = [replace(INCREMENT_KERNEL, source=f"{INCREMENT}// {i}") for i in range(count)]
+        return [replace(increments(2), kernels=(kernel,)) for kernel in kernels]
+
+    def test_pipelines_keep_to_their_limit_and_come_back_when_they_are_wanted(self, make_device: Any) -> None:
+        device = make_device(pipeline_memory=1 << 20)  # nine of these
+        programs, x = [device.load(plan) for plan in self.plans(40)], put(device, 1.0)
+        for _ in range(2):
+            for program in programs:
+                (out,) = program.run([x])
+                assert get(out)[0] == 3
+                statistics = device.statistics()
+                assert statistics.pipelines <= 9
+                assert statistics.pipeline_bytes <= 1 << 20
+
+    def test_the_least_recently_run_goes_first(self, make_device: Any, monkeypatch: Any) -> None:
+        device = make_device(pipeline_memory=1 << 20)
+        made: list[str] = []
+        create = device.native.create_pipeline
+        monkeypatch.setattr(
+            device.native, "create_pipeline", lambda source, *more: (made.append(source), create(source, *more))[1]
+        )
+        often, *others = (device.load(plan) for plan in self.plans(20))
+        x = put(device, 1.0)
+        made.clear()
+        for program in others:
+            program.run([x])
+            (out,) = often.run([x])
+        assert get(out)[0] == 3
+        assert sum(source.endswith("// 0") for source in made) == 1, "compiled anew once, as loading the others took it"
+
+    def test_a_program_that_exceeds_the_limit_runs_all_the_same(self, make_device: Any) -> None:
+        device = make_device(pipeline_memory=1)
+        *three, other = self.plans(4)
+        many = replace(
+            increments(3),
+            kernels=tuple(plan.kernels[0] for plan in three),
+            dispatches=tuple(replace(d, kernel=i) for i, d in enumerate(increments(3).dispatches)),
+        )
+        programs, x = [device.load(many), device.load(other)], put(device, 1.0)
+        for _ in range(2):
+            assert [get(program.run([x])[0])[0] for program in programs] == [4, 3]
+        assert device.statistics().pipelines == 1
+
+    def test_bind_groups_keep_to_their_limit(self, make_device: Any, monkeypatch: Any) -> None:
+        monkeypatch.setattr("shadergrad.runtime.webgpu.MOST_BIND_GROUPS", 16)
+        device = make_device()
+        programs, x = [device.load(plan) for plan in self.plans(12)], put(device, 1.0)
+        for _ in range(2):
+            for program in programs:
+                (out,) = program.run([x])
+                assert get(out)[0] == 3
+                assert device.statistics().bind_groups <= 16
+
+
 class TestOutOfMemory:
     def test_the_memory_limit_raises_an_error_that_teaches(self, make_device: Any) -> None:
         device = make_device(memory_limit=1 << 20)
@@ -592,6 +651,109 @@ class TestDeviceLoss:
         del program, storage
         gc.collect()
 
+    def test_reset_opens_it_again_and_programs_go_on(self, lost: tuple[WebGPUDevice, Any, Storage]) -> None:
+        device, program, _ = lost
+        assert device.reset()
+        assert not device.reset(), "it is not lost any more"
+        x = put(device, 5.0)
+        for _ in range(3):
+            (out,) = program.run([x])
+            assert get(out)[0] == 7
+        (other,) = device.load(saxpy_plan()).run([x, out])
+        assert get(other)[0] == 17
+
+    def test_after_a_reset_what_was_lost_says_so_and_what_the_host_had_is_there(
+        self, lost: tuple[WebGPUDevice, Any, Storage]
+    ) -> None:
+        device, program, small = lost  # `small` was made from 256 bytes of zeros
+        assert device.reset()
+        assert get(small)[0] == 0
+        assert get(program.run([small])[0])[0] == 2
+
+    @pytest.mark.parametrize("n", [1024, 1025])
+    def test_small_uploads_are_remembered_and_large_ones_are_not(self, make_device: Any, n: int) -> None:
+        device = make_device()
+        storage = put(device, np.arange(n), n)
+        device._lose("a test")
+        assert device.reset()
+        if n == 1024:
+            np.testing.assert_array_equal(get(storage, n), np.arange(n))
+            return
+        with pytest.raises(DeviceLostError, match=r"this tensor, float32 of shape \(1025,\), was in the memory of"):
+            get(storage, n)
+        plan = plan_of([spec("input", (n,)), spec("output")], [INCREMENT_KERNEL], [Dispatch(0, (0, 1))], (1,))
+        with pytest.raises(DeviceLostError, match=r"the input of shape \(1025,\), float32, was(.|\n)*load_state_dict"):
+            device.load(plan).run([storage])
+
+    def test_what_a_program_changed_in_place_is_not_mistaken_for_what_was_uploaded(self, make_device: Any) -> None:
+        device = make_device()
+        parameter, gradient = put(device, 10.0), put(device, 1.0)
+        program = device.load(training_step())
+        program.run([parameter, gradient])
+        device._lose("a test")
+        assert device.reset()
+        with pytest.raises(DeviceLostError):
+            get(parameter)
+        with pytest.raises(DeviceLostError):
+            program.run([parameter, gradient])
+        assert get(gradient)[0] == 1
+
+    def test_what_was_written_over_is_not_mistaken_for_what_was_uploaded(self, make_device: Any) -> None:
+        device = make_device()
+        into, written = put(device, 1.0), put(device, 1.0)
+        program, x = device.load(increments(1)), put(device, 4.0)
+        program.run([x], [into])
+        device.write(written, np.full(N, 9, np.float32), float32)
+        device._lose("a test")
+        assert device.reset()
+        for storage in (into, written):
+            with pytest.raises(DeviceLostError):
+                get(storage)
+
+    def test_writing_over_lost_memory_gives_it_a_value_again(self, make_device: Any) -> None:
+        device = make_device()
+        program, x = device.load(increments(1)), put(device, 4.0)
+        (first,) = program.run([x])
+        (second,) = program.run([x])
+        into: list[Storage | None] = [first]
+        program.run([x], into)
+        device._lose("a test")
+        assert device.reset()
+        device.write(second, np.full(N, 9, np.float32), float32)
+        program.run([x], into)
+        assert (get(first)[0], get(second)[0]) == (5, 9)
+
+    def test_lost_storages_neither_count_nor_come_back(self, make_device: Any) -> None:
+        device = make_device()
+        lost = [put(device, 1.0, n=5000) for _ in range(3)]
+        device._lose("a test")
+        assert device.reset()
+        del lost
+        gc.collect()
+        statistics = device.statistics()
+        assert (statistics.bytes_in_use, statistics.bytes_pooled, statistics.live_buffers) == (0, 0, 0)
+        assert (statistics.pipelines, statistics.bind_groups) == (0, 0)
+        assert get(put(device, 2.0, n=5000), 5000)[-1] == 2
+
+    def test_a_device_can_be_lost_and_opened_many_times(self, make_device: Any) -> None:
+        device = make_device()
+        program, x = device.load(increments(2)), put(device, 1.0)
+        for _ in range(5):
+            assert get(program.run([x])[0])[0] == 3
+            device.destroy()
+            assert device.reset()
+
+    def test_a_device_that_cannot_be_opened_stays_lost(self, make_device: Any, monkeypatch: Any) -> None:
+        device = make_device()
+        device._lose("a test")
+        monkeypatch.setattr(adapters, "_enumerate", list)
+        with pytest.raises(DeviceError, match="no adapter found"):
+            device.reset()
+        with pytest.raises(DeviceLostError, match="was lost: a test"):
+            device.synchronize()
+        monkeypatch.undo()
+        assert device.reset()
+
     def test_the_reason_is_told(self, make_device: Any) -> None:
         device = make_device()
         device._lose("the GPU fell off the bus")
@@ -726,7 +888,7 @@ class TestAdapters:
         assert [(a.index, a.backend) for a in adapters.adapters(all_backends=True)] == [(0, "Vulkan"), (-1, "OpenGL")]
 
     @pytest.mark.parametrize(
-        ("wish", "first"), [("intel", "Intel UHD"), ("LLVM", "llvmpipe"), ("nothing", "NVIDIA H200")]
+        ("wish", "first"), [("intel", "Intel UHD"), ("LLVM", "llvmpipe"), ("h200 vulkan", "NVIDIA H200")]
     )
     def test_a_wish_goes_before_all(self, monkeypatch: Any, wish: str, first: str) -> None:
         found = [*LLVMPIPE, *INTEL, *NVIDIA]
@@ -734,6 +896,29 @@ class TestAdapters:
 
     def test_a_wish_may_name_a_backend(self, monkeypatch: Any) -> None:
         assert self.listed(monkeypatch, LLVMPIPE, replace(config, adapter="opengl"))[0] == "llvmpipe (OpenGL, software)"
+
+    def test_a_wish_that_no_adapter_meets_is_an_error_that_lists_them(self, monkeypatch: Any) -> None:
+        settings = replace(config, adapter="nonsense")
+        monkeypatch.setattr(adapters, "_enumerate", lambda: [*LLVMPIPE, *NVIDIA])
+        for call in (lambda: adapters.adapters(settings=settings), lambda: adapters.choose_adapter(0, settings)):
+            with pytest.raises(ConfigError) as error:
+                call()
+            assert "SHADERGRAD_ADAPTER='nonsense' is part of no adapter's name" in str(error.value)
+            known = "llvmpipe (Vulkan, software), llvmpipe (OpenGL, software), NVIDIA H200 (Vulkan, hardware); or unset"
+            assert known in str(error.value)
+
+    def test_a_wish_on_a_machine_without_adapters_says_what_to_install(self, monkeypatch: Any) -> None:
+        monkeypatch.setattr(adapters, "_enumerate", list)
+        with pytest.raises(DeviceError, match="no adapter found"):
+            adapters.choose_adapter(0, replace(config, adapter="llvmpipe"))
+
+    def test_an_adapter_that_another_has_taken_the_place_of_is_not_found_again(self, monkeypatch: Any) -> None:
+        monkeypatch.setattr(adapters, "_enumerate", lambda: NVIDIA)
+        lost, _ = adapters.choose_adapter(0, config)
+        assert adapters.find_again(lost, 0, config)[0] == lost
+        monkeypatch.setattr(adapters, "_enumerate", lambda: INTEL)
+        with pytest.raises(DeviceError, match=r"NVIDIA H200 \(Vulkan, hardware\) is there no more(.|\n)*Intel UHD"):
+            adapters.find_again(lost, 0, config)
 
     def test_software_only_means_cpu(self, monkeypatch: Any) -> None:
         self.listed(monkeypatch, LLVMPIPE)
@@ -799,41 +984,3 @@ class TestPool:
         assert set(self.destroyed) == {freed, grouped}
         assert (pool.live_buffers, pool.bytes_pooled) == (1, 0)
         assert pool.bytes_in_use == kept.capacity
-
-
-def benchmark() -> None:
-    """Host cost, measured by hand: `python tests/device/test_webgpu_runtime.py`. The best of many, in microseconds."""
-    from time import perf_counter
-
-    device = get_device("webgpu")
-    assert isinstance(device, WebGPUDevice)
-    x = put(device)
-
-    def best(call: Any, repeats: int = 100) -> float:
-        times = []
-        for _ in range(repeats):
-            device.synchronize()
-            start = perf_counter()
-            call()
-            times.append(perf_counter() - start)
-        return min(times) * 1e6
-
-    chain, single = device.load(increments(1000)), device.load(increments(1))
-    kernels = [replace(INCREMENT_KERNEL, source=f"{INCREMENT}// {i}") for i in range(2)]
-    varied = device.load(
-        replace(
-            increments(1000),
-            kernels=tuple(kernels),
-            dispatches=tuple(Dispatch(i % 2, (i, i + 1)) for i in range(1000)),
-        )
-    )
-    print(device.describe())
-    print(f"a dispatch, same pipeline   {best(lambda: chain.run([x])) / 1000:8.2f}")
-    print(f"a dispatch, other pipeline  {best(lambda: varied.run([x])) / 1000:8.2f}")
-    print(f"a run of one dispatch       {best(lambda: single.run([x])):8.2f}")
-    print(f"an upload of 256 bytes      {best(lambda: put(device)):8.2f}")
-    print(f"a download of 4 bytes       {best(lambda: get(x, 1)):8.2f}")
-
-
-if __name__ == "__main__":
-    benchmark()

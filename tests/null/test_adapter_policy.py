@@ -17,9 +17,10 @@ def test_b(webgpu): pass
 """
 
 
-def run_suite(folder: Path, require: str) -> subprocess.CompletedProcess[str]:
+def run_suite(folder: Path, require: str, within: str = ".") -> subprocess.CompletedProcess[str]:
     shutil.copy(Path(__file__).parents[1] / "conftest.py", folder)
-    (folder / "test_suite.py").write_text(SUITE)
+    (folder / within).mkdir(parents=True, exist_ok=True)
+    (folder / within / "test_suite.py").write_text(SUITE)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = webgpu\n")
     environment = {**os.environ, "SHADERGRAD_REQUIRE_WEBGPU": require}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
@@ -37,3 +38,9 @@ def test_no_adapter_is_a_failure_where_webgpu_is_required(tmp_path: Path) -> Non
     done = run_suite(tmp_path, require="1")
     assert done.returncode == 1
     assert "1 passed, 2 errors" in done.stdout
+
+
+def test_a_test_that_needs_an_adapter_has_no_place_among_those_that_need_none(tmp_path: Path) -> None:
+    done = run_suite(tmp_path, require="0", within="tests/null")
+    assert done.returncode == 4, done.stdout
+    assert "tests/null/test_suite.py::test_a[webgpu] needs an adapter" in done.stderr

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from shadergrad import checkpoint
+from shadergrad import checkpoint, cli, whole_files
 from shadergrad.checkpoint import load_checkpoint, load_tensors, pack, save_checkpoint, save_tensors, unpack
 from shadergrad.errors import CheckpointError
 
@@ -88,7 +91,7 @@ def test_a_safetensors_file_of_another_library_is_told_apart(tmp_path: Path, met
 def test_another_format_version_says_which_it_is_and_which_is_read(tmp_path: Path) -> None:
     metadata = {"format": "shadergrad", "version": "99", "meta": "{}"}
     save_file({"weight": np.ones(3, np.float32)}, tmp_path / "x.safetensors", metadata)
-    with pytest.raises(CheckpointError, match="format version 99; this shadergrad reads version 1"):
+    with pytest.raises(CheckpointError, match="format version 99; this shadergrad reads versions 1 and 2"):
         load_tensors(tmp_path / "x.safetensors")
 
 
@@ -97,6 +100,101 @@ def test_a_damaged_description_is_reported(tmp_path: Path) -> None:
     save_file({"weight": np.ones(3, np.float32)}, tmp_path / "x.safetensors", metadata)
     with pytest.raises(CheckpointError, match="damaged description"):
         load_tensors(tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize("meta", ["[" * 100_000, '{"a": ' * 100_000, "3", "null", "[]"], ids=lambda text: text[:6])
+def test_a_description_that_is_none_is_reported(tmp_path: Path, meta: str) -> None:
+    metadata = {"format": "shadergrad", "version": "1", "meta": meta}
+    save_file({"weight": np.ones(3, np.float32)}, tmp_path / "x.safetensors", metadata)
+    with pytest.raises(CheckpointError, match="damaged description"):
+        load_tensors(tmp_path / "x.safetensors")
+
+
+def test_a_file_from_before_there_were_checksums_still_loads(tmp_path: Path) -> None:
+    metadata = {"format": "shadergrad", "version": "1", "meta": '{"epoch": 3}'}
+    save_file({"weight": np.ones(3, np.float32)}, tmp_path / "x.safetensors", metadata)
+    arrays, meta = load_tensors(tmp_path / "x.safetensors")
+    assert_same(arrays, {"weight": np.ones(3, np.float32)})
+    assert meta == {"epoch": 3}
+
+
+def test_a_file_of_today_does_not_load_without_its_checksum(tmp_path: Path) -> None:
+    metadata = {"format": "shadergrad", "version": "2", "meta": "{}"}
+    save_file({"weight": np.ones(3, np.float32)}, tmp_path / "x.safetensors", metadata)
+    with pytest.raises(CheckpointError, match="it lacks its checksum"):
+        load_tensors(tmp_path / "x.safetensors")
+
+
+def test_a_flipped_bit_anywhere_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    save_tensors(path, {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "empty": np.zeros((0, 1))}, {"epoch": 3})
+    whole = path.read_bytes()
+
+    def loads() -> bool:
+        try:
+            load_tensors(path)
+        except CheckpointError:
+            return False
+        return True
+
+    silent = []
+    with path.open("r+b", buffering=0) as file:
+        for place, byte in enumerate(whole):
+            for bit in range(8):
+                file.seek(place)
+                file.write(bytes([byte ^ 1 << bit]))
+                silent += [(place, bit)] if loads() else []
+            file.seek(place)
+            file.write(bytes([byte]))
+    assert not silent
+    assert loads()
+
+
+def test_equal_contents_give_equal_bytes(tmp_path: Path) -> None:
+    """Of a random order of four entries, eight files would agree once in 24^7 times."""
+    for k in range(8):
+        save_tensors(tmp_path / f"{k}", ARRAYS, META)
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+
+
+def test_identical_runs_write_identical_checkpoints(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        options = ["--epochs", "2", "--device", "cpu", "--out", str(tmp_path / name)]
+        assert cli.run(["train", "xor", *options]) == 0
+    for file in ("checkpoint.safetensors", "checkpoint.json"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_data_begins_where_any_dtype_may(tmp_path: Path) -> None:
+    """So that others can map the file to memory."""
+    for k in range(8):
+        save_tensors(tmp_path / "x", ARRAYS, {"text": "a" * k})
+        assert int.from_bytes((tmp_path / "x").read_bytes()[:8], "little") % 8 == 0
+
+
+def test_arrays_of_another_byte_order_come_back_in_ours(tmp_path: Path) -> None:
+    save_tensors(tmp_path / "x", {"a": np.array([1.5, 2], ">f4"), "b": np.array([1, 2], "<i8")}, {})
+    assert_same(load_tensors(tmp_path / "x")[0], {"a": np.array([1.5, 2], "f4"), "b": np.array([1, 2], "i8")})
+
+
+@pytest.mark.parametrize("array", [np.array(["text"]), np.array([None]), np.array(["2020-01-01"], "datetime64[D]")])
+def test_arrays_that_are_no_numbers_are_refused_before_anything_is_written(tmp_path: Path, array: np.ndarray) -> None:
+    with pytest.raises(CheckpointError, match="cannot save"):
+        save_tensors(tmp_path / "x", {"a": array}, {})
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_that_no_file_can_hold_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="cannot save"):
+        save_tensors(tmp_path / "x", {"\ud800": np.zeros(1)}, {})
+
+
+def test_a_description_that_could_not_be_read_back_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "MAX_HEADER", 1000)
+    save_tensors(tmp_path / "x", {}, {"text": "a" * 700})
+    with pytest.raises(CheckpointError, match=r"take 1\d\d\d bytes, and 1000 can be read back.*into an array"):
+        save_tensors(tmp_path / "x", {}, {"text": "a" * 1000})
+    assert load_tensors(tmp_path / "x") == ({}, {"text": "a" * 700})
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -130,36 +228,152 @@ def test_a_failing_save_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.json", "checkpoint.safetensors"]
 
 
+def test_a_disk_that_does_not_confirm_the_folder_is_not_said_to_have_kept_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_tensors(tmp_path / "x", ARRAYS, META)
+    flush = os.fsync
+
+    def broken_folder(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(5, "Input/output error")
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", broken_folder)
+    with pytest.raises(CheckpointError, match=r"x is written, but the disk did not confirm it: Input/output error"):
+        save_tensors(tmp_path / "x", ARRAYS, {"epoch": 4})
+    assert load_tensors(tmp_path / "x")[1] == {"epoch": 4}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no folders to flush")
+def test_a_save_flushes_the_file_then_renames_it_then_flushes_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not flushed can be lost in a power cut: the file's contents, its new name, a new folder's own name."""
+    events: list[tuple[str, int]] = []
+    flush, rename = os.fsync, os.replace
+
+    def watched_flush(descriptor: int) -> None:
+        events.append(("flush", os.fstat(descriptor).st_ino))
+        flush(descriptor)
+
+    def watched_rename(source: Path, target: Path) -> None:
+        events.append(("rename", os.stat(source).st_ino))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", watched_flush)
+    monkeypatch.setattr(os, "replace", watched_rename)
+    save_tensors(tmp_path / "a" / "b" / "x", ARRAYS, META)
+    root, a, b, x = (path.stat().st_ino for path in (tmp_path, tmp_path / "a", tmp_path / "a/b", tmp_path / "a/b/x"))
+    assert events == [("flush", root), ("flush", a), ("flush", x), ("rename", x), ("flush", b)]
+
+
+# --- several writers
+
+
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_a_save_in_the_middle_of_another_harms_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    original = getattr(os, moment)
+
+    def interrupted(*args: Any) -> None:
+        monkeypatch.setattr(os, moment, original)
+        save_checkpoint(tmp_path, {"matrix": np.zeros(3)}, {"writer": 2})
+        assert load_checkpoint(tmp_path)[1] == {"writer": 2}
+        original(*args)
+
+    monkeypatch.setattr(os, moment, interrupted)
+    save_checkpoint(tmp_path, ARRAYS, {"writer": 1})
+    assert_same(load_checkpoint(tmp_path)[0], ARRAYS)
+    assert load_checkpoint(tmp_path)[1] == {"writer": 1}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.json", "checkpoint.safetensors"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other locks")
+def test_a_writer_that_was_taken_for_dead_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another save comes when the file aside is there, and not yet locked."""
+    lock = whole_files.fcntl.flock
+
+    def late(file: Any, operation: int) -> None:
+        monkeypatch.setattr(whole_files.fcntl, "flock", lock)
+        save_tensors(tmp_path / "x", {}, {"writer": 2})
+        lock(file, operation)
+
+    monkeypatch.setattr(whole_files.fcntl, "flock", late)
+    save_tensors(tmp_path / "x", ARRAYS, {"writer": 1})
+    assert load_tensors(tmp_path / "x")[1] == {"writer": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_writers_and_readers_of_one_path_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    save_tensors(path, {"a": np.zeros(1000)}, {"writer": 0})
+
+    def write(writer: int) -> None:
+        for _ in range(50):
+            save_tensors(path, {"a": np.full(1000 * writer, writer)}, {"writer": writer})
+
+    with ThreadPoolExecutor(3) as pool:
+        writers = [pool.submit(write, writer) for writer in (1, 2, 3)]
+        while not all(writer.done() for writer in writers):
+            arrays, meta = load_tensors(path)
+            assert set(arrays["a"].tolist()) == {meta["writer"]}
+        for writer in writers:
+            writer.result()
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_orphans_go_and_what_only_looks_like_them_stays(tmp_path: Path) -> None:
+    orphans = [".x.part", ".x.0123456789abcdef.part"]
+    others = [".x.notes.part", ".x.y.0123456789abcdef.part", "x.part", ".y.0123456789abcdef.part"]
+    for name in (*orphans, *others):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (0, 0))  # where there are no locks, age tells
+    save_tensors(tmp_path / "x", ARRAYS, META)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, "x"])
+
+
+# --- killed
+
+
 KILLED_SAVE = """
-    import os, signal, sys
+    import os, resource, signal, sys
     import numpy as np
-    import shadergrad.checkpoint as checkpoint
+    from shadergrad.checkpoint import save_checkpoint
 
-    stage, folder = sys.argv[1:]
+    moment, folder = sys.argv[1:]
 
-    def die(*args, **kwargs):
-        os.kill(os.getpid(), signal.SIGKILL)
+    if moment == "writing":
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # what the system sends who writes byte 4001
+    else:
+        calls = iter(range(int(moment)))
 
-    if stage == "writing":
-        checkpoint.Path.write_bytes = lambda path, data: (open(path, "wb").write(data[: len(data) // 2]), die())
-    elif stage == "flushing":
-        os.fsync = die
-    elif stage == "renaming":
-        os.replace = die
-    else:  # between the two files
-        checkpoint.Path.write_text = die
-    checkpoint.save_checkpoint(folder, {"matrix": np.full(1000, 2.0)}, {"epoch": 2})
+        def mortal(function):
+            def call(*args):
+                if next(calls, None) is None:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return function(*args)
+            return call
+
+        os.fsync, os.replace = mortal(os.fsync), mortal(os.replace)
+
+    save_checkpoint(folder, {"matrix": np.full(1000, 2.0)}, {"epoch": 2})
 """
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 @pytest.mark.parametrize(
-    ("stage", "epoch"), [("writing", 1), ("flushing", 1), ("renaming", 1), ("between the two files", 2)]
+    ("moment", "epoch"),
+    # after so many of: flush, rename, flush the folder; and the same for the description
+    [("writing", 1), ("0", 1), ("1", 1), ("2", 2), ("3", 2), ("4", 2), ("5", 2)],
 )
-def test_a_kill_at_any_moment_of_a_save_leaves_a_whole_checkpoint(tmp_path: Path, stage: str, epoch: int) -> None:
+def test_a_kill_at_any_moment_of_a_save_leaves_a_whole_checkpoint(tmp_path: Path, moment: str, epoch: int) -> None:
     save_checkpoint(tmp_path, {"matrix": np.full(1000, 1.0)}, {"epoch": 1})
-    child = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED_SAVE), stage, str(tmp_path)], check=False)
-    assert child.returncode == -signal.SIGKILL
+    child = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED_SAVE), moment, str(tmp_path)], check=False)
+    assert child.returncode == -(signal.SIGXFSZ if moment == "writing" else signal.SIGKILL)
     arrays, meta = load_checkpoint(tmp_path)
     assert meta == {"epoch": epoch}
     assert_same(arrays, {"matrix": np.full(1000, float(epoch))})
@@ -213,3 +427,41 @@ def test_packing_something_else_names_where_it_is() -> None:
         pack({"a": [1, 1j]})
     with pytest.raises(CheckpointError, match=r"its key 1\.5"):
         pack({1.5: 0})
+
+
+def test_what_contains_itself_is_refused() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(CheckpointError, match="nested too deeply, or contains itself"):
+        pack({"a": loop})
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        {"array": "b"},
+        {"array": 3},
+        {"array": ["a"]},
+        [{"x": {"tuple": "abc"}}],
+        {"tuple": {"a": 1}},
+        {"dict": 3},
+        {"dict": [["a"]]},
+        {"dict": ["ab"]},
+        {"dict": [[["a"], 1]]},
+        {"dict": {"ab": 1}},
+    ],
+    ids=lambda structure: repr(structure)[:30],
+)
+def test_a_structure_that_was_never_packed_is_refused(structure: Any) -> None:
+    with pytest.raises(CheckpointError, match="structure of the data"):
+        unpack({"a": np.zeros(1)}, structure)
+
+
+def test_a_structure_of_any_depth_is_refused() -> None:
+    structure: list[Any] = []
+    for _ in range(100_000):
+        structure = [structure]
+    with pytest.raises(CheckpointError, match="nested too deeply"):
+        unpack({}, structure)
+    with pytest.raises(CheckpointError, match="nested too deeply"):
+        pack(structure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +180,19 @@ def test_files_give_back_what_was_saved(tmp_path):
     for value in (life_circuit(), life("zeros", 0.6), random_circuit(rng, 5, 40, 3), Circuit(1, [], [0])):
         save(value, tmp_path / "value.json")
         assert load(tmp_path / "value.json") == value
+
+
+def test_a_circuit_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    save(life(), tmp_path / "value.json")
+
+    def full_disk(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(CircuitError, match=r"cannot write .*value\.json: No space left on device"):
+        save(Circuit(1, [], [0]), tmp_path / "value.json")
+    assert load(tmp_path / "value.json") == life()
+    assert [path.name for path in tmp_path.iterdir()] == ["value.json"]
 
 
 def test_the_format_is_stable():

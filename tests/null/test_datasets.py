@@ -8,6 +8,7 @@ import io
 import re
 import tarfile
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,19 +31,20 @@ from shadergrad.data import (
     ImageFolder,
     Vocabulary,
 )
-from shadergrad.data.download import data_folder, fetch
+from shadergrad.data.download import KnownFile, data_folder, fetch
 from shadergrad.data.formats import read_idx
-from shadergrad.optional import MissingPackageError
+from shadergrad.extras import MissingPackageError
 
+ENDLESS = 1 << 28  # bytes: more than any buffer between a server and its client holds
 CONTENT = np.random.default_rng(0).bytes(200_000)
 
 
-def md5(data: bytes) -> str:
-    return "md5:" + hashlib.md5(data).hexdigest()
+def md5(data: bytes) -> KnownFile:
+    return KnownFile("md5:" + hashlib.md5(data).hexdigest(), len(data))
 
 
-def sha256(data: bytes) -> str:
-    return "sha256:" + hashlib.sha256(data).hexdigest()
+def sha256(data: bytes) -> KnownFile:
+    return KnownFile("sha256:" + hashlib.sha256(data).hexdigest(), len(data))
 
 
 # --- a server that can misbehave
@@ -57,6 +59,9 @@ class Server:
     breaks: list[int] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
     wrong_range: bool = False
+    length: str | None = None  # said in place of the true one; "" for none
+    endless: bool = False
+    sent: int = 0
     asked: list[tuple[str, str | None]] = field(default_factory=list)
     address: str = ""
 
@@ -82,8 +87,15 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             if start:
                 begin = 0 if state.wrong_range else start
                 self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
-            self.send_header("Content-Length", str(len(content) - start))
+            length = str(len(content) - start) if state.length is None else state.length
+            if length:
+                self.send_header("Content-Length", length)
             self.end_headers()
+            while state.endless and state.sent < ENDLESS:
+                try:
+                    state.sent += self.wfile.write(bytes(1 << 16))
+                except OSError:  # the client has left
+                    return None
             self.wfile.write(content[start : start + state.breaks.pop(0)] if state.breaks else content[start:])
             return None
 
@@ -108,7 +120,7 @@ def assert_only(folder: Path, *names: str) -> None:
 
 
 @pytest.mark.parametrize("checksum", [md5(CONTENT), sha256(CONTENT)], ids=["md5", "sha256"])
-def test_a_file_is_fetched_whole(server: Server, tmp_path: Path, checksum: str) -> None:
+def test_a_file_is_fetched_whole(server: Server, tmp_path: Path, checksum: KnownFile) -> None:
     server.files["/a"] = CONTENT
     path = fetch(f"{server.address}/a", tmp_path / "new" / "a", checksum)
     assert path.read_bytes() == CONTENT
@@ -166,7 +178,7 @@ def test_a_part_is_believed_only_by_its_checksum(server: Server, tmp_path: Path,
 
 def test_a_corrupted_file_is_refused_and_not_kept(server: Server, tmp_path: Path) -> None:
     server.files["/a"] = CONTENT[:-1] + b"?"
-    with pytest.raises(DownloadError, match=f"its checksum is md5:.*, not {md5(CONTENT)}. Nothing is kept"):
+    with pytest.raises(DownloadError, match=f"its checksum is md5:.*, not {md5(CONTENT).checksum}. Nothing is kept"):
         fetch(f"{server.address}/a", tmp_path / "a", md5(CONTENT))
     assert_only(tmp_path)
     assert len(server.asked) == 1
@@ -190,7 +202,63 @@ def test_no_server_and_no_folder_are_errors_in_one_line(server: Server, tmp_path
     with pytest.raises(DownloadError, match=r"to .*file/a: "):
         fetch(f"{server.address}/a", tmp_path / "file" / "a", md5(CONTENT))
     with pytest.raises(DataError, match="no checksum"):
-        fetch(f"{server.address}/a", tmp_path / "a", "d41d8")
+        fetch(f"{server.address}/a", tmp_path / "a", KnownFile("d41d8", 3))
+
+
+@pytest.mark.parametrize("length", ["many", "-5", "1e5", "", "²", "9" * 5000], ids=lambda text: text[:4] or "none")
+def test_a_length_that_is_no_number_is_an_answer(server: Server, tmp_path: Path, length: str) -> None:
+    server.files["/a"] = CONTENT
+    server.length = length
+    if not length:  # the end of the connection is the end of the file, then
+        assert fetch(f"{server.address}/a", tmp_path / "a", md5(CONTENT)).read_bytes() == CONTENT
+        return
+    with pytest.raises(DownloadError, match=r"cannot fetch http.*/a: .*(length is '|\d+ bytes).*Nothing is kept"):
+        fetch(f"{server.address}/a", tmp_path / "a", md5(CONTENT))
+    assert_only(tmp_path)
+
+
+def test_a_file_without_a_length_that_breaks_off_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:
+    server.files["/a"] = CONTENT
+    server.length = ""
+    server.breaks = [50_000]
+    assert fetch(f"{server.address}/a", tmp_path / "a", md5(CONTENT)).read_bytes() == CONTENT
+    assert server.asked == [("/a", None), ("/a", "bytes=50000-")]
+
+
+def test_an_endless_body_is_left_where_the_file_should_end(server: Server, tmp_path: Path) -> None:
+    server.files["/a"] = CONTENT
+    server.length = ""
+    server.endless = True
+    with pytest.raises(
+        DownloadError, match=r"the server sends more than the 200000 bytes of the file\. Nothing is kept"
+    ):
+        fetch(f"{server.address}/a", tmp_path / "a", md5(CONTENT))
+    assert_only(tmp_path)
+    assert len(server.asked) == 1
+    assert server.sent < ENDLESS
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [
+        (None, "the server has 200001 bytes, and the file has 200000"),
+        ("", "sends more than the 200000 bytes of the file"),
+    ],
+    ids=["announced", "not announced"],
+)
+def test_a_body_longer_than_stated_is_refused(server: Server, tmp_path: Path, length: str | None, words: str) -> None:
+    server.files["/a"] = CONTENT + b"?"
+    server.length = length
+    with pytest.raises(DownloadError, match=f"{words}. Nothing is kept"):
+        fetch(f"{server.address}/a", tmp_path / "a", md5(CONTENT))
+    assert_only(tmp_path)
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("address", ["http://a..b", "http://[", "http://127.0.0.1:port", "http://a b"])
+def test_an_address_that_is_none_is_an_error_in_one_line(tmp_path: Path, address: str) -> None:
+    with pytest.raises(DownloadError, match=r"cannot fetch http://"):
+        fetch(f"{address}/a", tmp_path / "a", md5(CONTENT))
 
 
 # --- MNIST
@@ -221,7 +289,7 @@ def small_mnist(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     }
     for folder, kind in (("mnist", MNIST), ("fashion-mnist", FashionMNIST)):
         server.files |= {f"/data/{folder}/{name}": data for name, data in packed.items()}
-        monkeypatch.setattr(kind, "checksums", {name: md5(data) for name, data in packed.items()})
+        monkeypatch.setattr(kind, "files", {name: md5(data) for name, data in packed.items()})
     return server
 
 
@@ -321,13 +389,51 @@ def test_folder_and_mirror_come_from_the_environment(
 def test_a_damaged_idx_file_says_how(tmp_path: Path, data: bytes, words: str) -> None:
     (tmp_path / "images").write_bytes(data)
     with pytest.raises(DataError, match=words) as caught:
-        read_idx(tmp_path / "images", ndim=3)
+        read_idx(tmp_path / "images", (7, 28, 28))
     assert str(tmp_path / "images") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (idx(np.zeros((1, 29, 28), np.uint8)), r"shape \(1, 29, 28\); that of the data set has \(1000, 28, 28\)"),
+        (idx(IMAGES[:, :0]), None),
+        (gzip.compress(idx(IMAGES) + bytes(10_000_000), mtime=0), "has bytes after its end"),
+        (bytes([0, 0, 8, 3]) + b"\xff" * 12, "that of the data set has"),
+    ],
+)
+def test_no_more_is_unpacked_than_the_data_set_has(tmp_path: Path, data: bytes, words: str | None) -> None:
+    (tmp_path / "images").write_bytes(data)
+    if words is None:
+        assert read_idx(tmp_path / "images", (1000, 28, 28)).shape == (7, 0, 28)
+        return
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=words):
+            read_idx(tmp_path / "images", (1000, 28, 28))
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "words"),
+    [
+        (idx(IMAGES), idx(LABELS + 10), r"a label 1\d; labels go from 0 to 9"),
+        (idx(IMAGES.astype(">f4"), kind=0x0D), idx(LABELS), "float32 images and uint8 labels"),
+    ],
+)
+def test_a_mnist_of_other_numbers_is_refused(tmp_path: Path, images: bytes, labels: bytes, words: str) -> None:
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "train-images-idx3-ubyte").write_bytes(images)
+    (tmp_path / "mnist" / "train-labels-idx1-ubyte").write_bytes(labels)
+    with pytest.raises(DataError, match=words):
+        MNIST(tmp_path)
 
 
 def test_idx_files_hold_other_numbers_too(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(idx(np.array([[1.5, -2]], ">f4"), kind=0x0D))
-    array = read_idx(tmp_path / "a", ndim=2)
+    array = read_idx(tmp_path / "a", (1, 2))
     assert array.dtype == np.float32
     assert array.tolist() == [[1.5, -2]]
 
@@ -373,7 +479,7 @@ def test_cifar_comes_from_its_archive_or_its_files(
             (tmp_path / "cifar-10" / "cifar-10-batches-bin" / name).write_bytes(data)
     else:
         server.files["/cifar-10/cifar-10-binary.tar.gz"] = packed = archive(BATCHES)
-        monkeypatch.setattr(CIFAR10, "checksum", sha256(packed))
+        monkeypatch.setattr(CIFAR10, "known", sha256(packed))
     train = CIFAR10(tmp_path, download=True, mirror=server.address)
     test = CIFAR10(tmp_path, train=False)
     assert len(server.asked) == (0 if unpacked else 1)
@@ -386,7 +492,7 @@ def test_cifar_comes_from_its_archive_or_its_files(
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (archive(BATCHES)[:-100], "damaged or truncated archive"),
+        (archive(BATCHES)[:-100], "damaged or truncated gzip file"),
         (b"no archive", "damaged or truncated archive"),
         (archive({"data_batch_1.bin": b""}), "lacks cifar-10-batches-bin/test_batch.bin"),
         (archive({"test_batch.bin": BATCHES["test_batch.bin"][:-1]}), "test_batch.bin is truncated.*6145 bytes"),
@@ -400,6 +506,39 @@ def test_a_damaged_cifar_archive_says_how(tmp_path: Path, data: bytes, words: st
     (tmp_path / "cifar-10" / CIFAR10.archive).write_bytes(data)
     with pytest.raises(DataError, match=words):
         CIFAR10(tmp_path, train=False)
+
+
+def test_a_cifar_archive_is_not_unpacked_beyond_what_the_data_set_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the data set's bounds made small: the six files of 6,146 bytes each, and 1 MiB for the rest."""
+    monkeypatch.setattr(CIFAR10, "batch_bytes", 2 * 3073)
+    (tmp_path / "cifar-10").mkdir()
+    path = tmp_path / "cifar-10" / CIFAR10.archive
+    path.write_bytes(archive(BATCHES))
+    assert len(CIFAR10(tmp_path)) == 10
+    path.write_bytes(archive({"test_batch.bin": bytes(2 * 3073 + 1)}))
+    with pytest.raises(DataError, match="has 6147 bytes; that of the data set has 6146"):
+        CIFAR10(tmp_path, train=False)
+    path.write_bytes(archive({"bomb": bytes(20_000_000), **BATCHES}))
+    with pytest.raises(DataError, match="holds more than 1085452 bytes"):
+        CIFAR10(tmp_path, train=False)
+    # 32 records of 10,240 bytes, which end where a buffer does: gzip's checksum comes after that
+    path.write_bytes(archive(BATCHES | {"rest": bytes(280_000)})[:-4] + b"????")
+    with pytest.raises(DataError, match="damaged or truncated"):
+        CIFAR10(tmp_path, train=False)
+    (tmp_path / "cifar-10" / "cifar-10-batches-bin").mkdir()
+    (tmp_path / "cifar-10" / "cifar-10-batches-bin" / "test_batch.bin").write_bytes(bytes(3 * 3073))
+    with pytest.raises(DataError, match=r"test_batch\.bin holds more than 6146 bytes"):
+        CIFAR10(tmp_path, train=False)
+
+
+@pytest.mark.parametrize("kind", [MNIST, FashionMNIST])
+def test_the_stated_sizes_are_those_of_the_known_files(kind: type[MNIST]) -> None:
+    assert set(kind.files) == {
+        f"{part}-{name}.gz" for part in ("train", "t10k") for name in ("images-idx3-ubyte", "labels-idx1-ubyte")
+    }
+    assert all(known.checksum.startswith("md5:") and known.size > 4000 for known in kind.files.values())
 
 
 # --- pictures and text

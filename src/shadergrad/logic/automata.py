@@ -302,16 +302,20 @@ class LogicCA(Module):
     # -- one step
 
     def _fused_steps(self, state: sg.Tensor, coefficients: sg.Tensor, masks: sg.Tensor | None, steps: int) -> sg.Tensor:
+        batch, height, width, channels = state.shape
         perception, widths, readers = self._static
         rollout = Rollout(
-            *state.shape,
-            self.perception.kernels,
-            perception,
-            widths,
-            readers,
-            self.border == "periodic",
-            masks is not None,
-            steps,
+            batch=batch,
+            height=height,
+            width=width,
+            channels=channels,
+            kernels=self.perception.kernels,
+            perception=perception,
+            widths=widths,
+            readers=readers,
+            periodic=self.border == "periodic",
+            masked=masks is not None,
+            steps=steps,
         )
         given = [state, coefficients, self.packed_wires, self.packed_readers]
         if masks is not None:

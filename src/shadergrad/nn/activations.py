@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..creation import empty
-from ..errors import ShapeError
-from ..tensor import Tensor
+from ..tensor import Tensor, empty
 from . import functional as F
 from . import init
+from .errors import ArgumentError
 from .module import Module
 from .parameter import Parameter
 
@@ -225,7 +224,7 @@ class Hardtanh(Module):
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         if max_val <= min_val:
-            raise ShapeError(f"max_val must be larger than min_val, got {min_val} and {max_val}.")
+            raise ArgumentError(f"max_val must be larger than min_val, got {min_val} and {max_val}.")
         self.min_val = min_val
         self.max_val = max_val
         self.inplace = inplace

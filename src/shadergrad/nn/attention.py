@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..creation import empty, zeros
 from ..dtypes import DType, bool_
 from ..errors import DTypeError, ShapeError
-from ..tensor import Tensor
-from ..tensor_math import where
-from ..tensor_shape import cat
+from ..tensor import Tensor, cat, empty, where, zeros
 from . import functional as F
 from . import init
+from .arguments import takes_tensors
 from .errors import ArgumentError
+from .functional.dropout import check_probability
 from .linear import Linear
 from .module import Module
 from .parameter import Parameter
@@ -59,8 +58,9 @@ class MultiheadAttention(Module):
                 f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead"
             )
         if embed_dim % num_heads:
-            raise ArgumentError("embed_dim must be divisible by num_heads")
+            raise ArgumentError(f"embed_dim must be divisible by num_heads, but got {embed_dim=}, {num_heads=}")
         super().__init__()
+        check_probability("MultiheadAttention", dropout)
         self.embed_dim = embed_dim
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
@@ -97,6 +97,7 @@ class MultiheadAttention(Module):
             if bias is not None:
                 init.xavier_normal_(bias)
 
+    @takes_tensors
     def forward(
         self,
         query: Tensor,

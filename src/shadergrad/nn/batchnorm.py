@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ..creation import ones, zeros
 from ..dtypes import int32
 from ..graph.node import grad_mode
-from ..tensor import Tensor
+from ..tensor import Tensor, ones, zeros
 from . import functional as F
+from .arguments import takes_tensors, whole
 from .errors import ArgumentError
 from .normalization import _Affine
 
@@ -38,7 +38,7 @@ class _Tracking(_Affine):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self.num_features = num_features
+        self.num_features = whole(type(self).__name__, "num_features", num_features, 0)
         self.eps = eps
         self.momentum = momentum
         self.affine = affine
@@ -71,6 +71,7 @@ class _Tracking(_Affine):
 
 
 class _BatchNorm(_Tracking):
+    @takes_tensors
     def forward(self, input: Tensor) -> Tensor:
         self._check_input(input)
         training, tracked = self.training, self.num_batches_tracked
@@ -122,6 +123,7 @@ class _InstanceNorm(_Tracking):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
+    @takes_tensors
     def forward(self, input: Tensor) -> Tensor:
         self._check_input(input)
         unbatched = input.ndim == self.ranks[0]

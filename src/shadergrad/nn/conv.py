@@ -6,17 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..creation import rand
-from ..errors import ShapeError
-from ..tensor import Tensor
-from . import functional_conv as FC
-from .functional_conv import Ints, spread
-from .module import Module, Parameter
+from ..tensor import Tensor, rand
+from . import functional as F
+from .arguments import per_axis, takes_tensors, whole
+from .errors import ArgumentError
+from .functional.windows import Ints
+from .module import Module
+from .parameter import Parameter
 
 
 class _Conv(Module):
-    """Base: weight and bias start uniform on +-1/sqrt(fan in)."""
+    """Base: weight and bias start uniform on +-1/sqrt(fan in). `function` is F.conv1d or one of its relatives."""
 
+    function: Any = None
     rank = 0
     transposed = False
 
@@ -35,19 +37,29 @@ class _Conv(Module):
         dtype: Any,
     ) -> None:
         super().__init__()
-        if groups <= 0 or in_channels % groups:
-            raise ShapeError("in_channels must be divisible by groups")
-        if out_channels % groups:
-            raise ShapeError("out_channels must be divisible by groups")
-        if padding_mode not in PADDING_MODES:
-            raise ShapeError(
-                f"padding_mode must be one of {sorted(PADDING_MODES)}, but got padding_mode='{padding_mode}'"
-            )
         what = type(self).__name__
+        for name, value in (("in_channels", in_channels), ("out_channels", out_channels)):
+            whole(what, name, value, 0)
+            if value % whole(what, "groups", groups, 1):
+                raise ArgumentError(f"{what}(): {name} must be divisible by groups, but got {name}={value}, {groups=}.")
+        if padding_mode not in PADDING_MODES:
+            raise ArgumentError(
+                f"{what}(): padding_mode must be one of {sorted(PADDING_MODES)}, but got padding_mode={padding_mode!r}."
+            )
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size = spread(kernel_size, self.rank, what)
-        self.stride, self.dilation = spread(stride, self.rank, what), spread(dilation, self.rank, what)
-        self.padding = padding if isinstance(padding, str) else spread(padding, self.rank, what)
+        self.kernel_size = per_axis(what, "kernel_size", kernel_size, self.rank, 1)
+        self.stride = per_axis(what, "stride", stride, self.rank, 1)
+        self.dilation = per_axis(what, "dilation", dilation, self.rank, 1)
+        if not isinstance(padding, str):
+            self.padding: tuple[int, ...] | str = per_axis(what, "padding", padding, self.rank, 0)
+        elif padding not in ("same", "valid"):
+            raise ArgumentError(f"{what}(): Invalid padding string {padding=}, should be 'same' or 'valid'.")
+        elif padding == "same" and max(self.stride) > 1:
+            raise ArgumentError(
+                f"{what}(): padding='same' is not supported for strided convolutions, but got stride={stride}."
+            )
+        else:
+            self.padding = padding
         self.padding_mode = padding_mode
         first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (first, second // groups, *self.kernel_size)
@@ -96,38 +108,43 @@ class _ForwardConv(_Conv):
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
         )
 
+    @takes_tensors
     def forward(self, input: Tensor) -> Tensor:
         padding: Any = self.padding
         if self.padding_mode != "zeros":
-            input = FC.pad_edges(input, self._edges(), self.padding_mode)
+            input = F.pad(input, self._edges(), self.padding_mode)
             padding = 0
-        return FC.conv(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups, self.rank)
+        return type(self).function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
-    def _edges(self) -> list[tuple[int, int]]:
-        """(before, after) of every spatial axis."""
+    def _edges(self) -> list[int]:
+        """(before, after) of every spatial axis, the last one first, as F.pad takes them."""
         if not isinstance(self.padding, str):
-            return [(p, p) for p in self.padding]
-        reach = [
-            d * (k - 1) if self.padding == "same" else 0 for d, k in zip(self.dilation, self.kernel_size, strict=True)
-        ]
-        return [(n // 2, n - n // 2) for n in reach]
+            pairs = [(p, p) for p in self.padding]
+        else:
+            same = self.padding == "same"
+            reach = [d * (k - 1) * same for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+            pairs = [(n // 2, n - n // 2) for n in reach]
+        return [n for pair in reversed(pairs) for n in pair]
 
 
 class Conv1d(_ForwardConv):
     """(batch, c, length) to (batch, o, length')."""
 
+    function = F.conv1d
     rank = 1
 
 
 class Conv2d(_ForwardConv):
     """(batch, c, height, width) to (batch, o, height', width')."""
 
+    function = F.conv2d
     rank = 2
 
 
 class Conv3d(_ForwardConv):
     """(batch, c, depth, height, width) to (batch, o, depth', height', width')."""
 
+    function = F.conv3d
     rank = 3
 
 
@@ -150,23 +167,29 @@ class _TransposedConv(_Conv):
         dtype: Any = None,
     ) -> None:
         if padding_mode != "zeros":
-            raise ShapeError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+            raise ArgumentError(
+                f'Only "zeros" padding mode is supported for {type(self).__name__}, but got {padding_mode=}.'
+            )
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
         )
-        self.output_padding = spread(output_padding, self.rank, type(self).__name__)
+        self.output_padding = per_axis(type(self).__name__, "output_padding", output_padding, self.rank, 0)
 
+    @takes_tensors
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         extra: Any = self.output_padding
         if output_size is not None:
             extra = self._extra(input, output_size)
-        assert not isinstance(self.padding, str)
-        return FC.conv_transpose(
-            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation, self.rank
+        return type(self).function(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
         )
 
     def _extra(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
-        wanted = tuple(output_size)[-self.rank :]
+        what = type(self).__name__
+        given = tuple(output_size) if isinstance(output_size, Sequence) else output_size
+        if isinstance(given, tuple) and len(given) == self.rank + 2:
+            given = given[2:]
+        wanted = per_axis(what, "output_size", given, self.rank, 1)
         smallest = [
             (n - 1) * s - 2 * int(p) + d * (k - 1) + 1
             for n, s, p, d, k in zip(
@@ -175,8 +198,10 @@ class _TransposedConv(_Conv):
         ]
         extra = tuple(w - m for w, m in zip(wanted, smallest, strict=True))
         if any(not 0 <= e < s for e, s in zip(extra, self.stride, strict=True)):
-            raise ShapeError(
-                f"requested an output size of {wanted}, but valid sizes range from {smallest} by less than the stride."
+            largest = [m + s - 1 for m, s in zip(smallest, self.stride, strict=True)]
+            raise ArgumentError(
+                f"{what}(): requested an output size of {wanted}, but valid sizes range from {smallest} to {largest} (for an "
+                f"input of {list(input.shape)})"
             )
         return extra
 
@@ -184,16 +209,19 @@ class _TransposedConv(_Conv):
 class ConvTranspose1d(_TransposedConv):
     """(batch, c, length) to (batch, o, length'), the adjoint of Conv1d."""
 
+    function = F.conv_transpose1d
     rank = 1
 
 
 class ConvTranspose2d(_TransposedConv):
     """(batch, c, height, width) to (batch, o, height', width'), the adjoint of Conv2d."""
 
+    function = F.conv_transpose2d
     rank = 2
 
 
 class ConvTranspose3d(_TransposedConv):
     """(batch, c, depth, height, width) to (batch, o, …), the adjoint of Conv3d."""
 
+    function = F.conv_transpose3d
     rank = 3

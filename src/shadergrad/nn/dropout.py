@@ -17,7 +17,7 @@ class _Dropout(Module):
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
-        check_probability(p)
+        check_probability(type(self).__name__, p)
         self.p = p
         self.inplace = inplace
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..creation import arange, empty
 from ..errors import ShapeError
 from ..graph.node import grad_mode
-from ..tensor import Tensor
-from ..tensor_math import where
+from ..tensor import Tensor, arange, empty, where
 from . import functional as F
 from . import init
+from .arguments import check_tensor, whole
 from .functional.linear import padding_row
 from .module import Module
 from .parameter import Parameter
@@ -38,8 +37,8 @@ class Embedding(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
+        self.num_embeddings = whole("Embedding", "num_embeddings", num_embeddings, 0)
+        self.embedding_dim = whole("Embedding", "embedding_dim", embedding_dim, 0)
         self.padding_idx = padding_row(padding_idx, num_embeddings)
         self.max_norm = max_norm
         self.norm_type = norm_type
@@ -49,7 +48,10 @@ class Embedding(Module):
             self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype), not _freeze)
             self.reset_parameters()
         elif list(_weight.shape) != [num_embeddings, embedding_dim]:
-            raise ShapeError("Shape of weight does not match num_embeddings and embedding_dim")
+            raise ShapeError(
+                f"Shape of weight does not match num_embeddings and embedding_dim: {list(_weight.shape)} for "
+                f"{num_embeddings} and {embedding_dim}"
+            )
         else:
             self.weight = Parameter(_weight, not _freeze)
 
@@ -72,8 +74,8 @@ class Embedding(Module):
         sparse: bool = False,
     ) -> Embedding:
         """With the rows of a given matrix."""
-        if embeddings.ndim != 2:
-            raise ShapeError("Embeddings parameter is expected to be 2-dimensional")
+        if check_tensor("Embedding.from_pretrained", "embeddings", embeddings).ndim != 2:
+            raise ShapeError(f"Embeddings parameter is expected to be 2-dimensional, but is {list(embeddings.shape)}")
         rows, columns = embeddings.shape
         return cls(rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze)
 

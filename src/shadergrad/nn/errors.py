@@ -28,8 +28,12 @@ class ModuleKeyError(ModuleError, KeyError):
         return str(self.args[0])  # KeyError would put quotes around
 
 
-class ArgumentError(ShadergradError, ValueError):
-    """An argument whose value makes no sense."""
+class ArgumentError(ShadergradError, ValueError, RuntimeError):
+    """An argument whose value makes no sense. PyTorch raises ValueError from modules, RuntimeError from functions."""
+
+
+class ArgumentTypeError(ShadergradError, TypeError):
+    """An argument of a type that the function does not take."""
 
 
 class ReductionError(ArgumentError):

@@ -6,16 +6,34 @@ generator of the tensor's device, or from `generator`.
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from typing import Any
 
 import numpy as np
 
-from ..creation import Generator, rand, randn
 from ..graph.node import grad_mode
-from ..tensor import Tensor
+from ..tensor import Generator, Tensor, rand, randn
+from .arguments import takes_tensors
 from .errors import ArgumentError
+
+__all__ = [
+    "calculate_gain",
+    "constant_",
+    "dirac_",
+    "eye_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "orthogonal_",
+    "trunc_normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
 
 
 def _fill(tensor: Tensor, value: Tensor) -> Tensor:
@@ -73,16 +91,16 @@ def zeros_(tensor: Tensor) -> Tensor:
 def eye_(tensor: Tensor) -> Tensor:
     """The identity matrix."""
     if tensor.ndim != 2:
-        raise ArgumentError("Only tensors with 2 dimensions are supported")
+        raise ArgumentError(f"Only tensors with 2 dimensions are supported, but got {list(tensor.shape)}")
     return _fill(tensor, Tensor(np.eye(*tensor.shape), dtype=tensor.dtype, device=tensor.device))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Weights (n_out, n_in, *kernel) of a convolution that passes its inputs through."""
     if tensor.ndim not in (3, 4, 5):
-        raise ArgumentError("Only tensors with 3, 4, or 5 dimensions are supported")
+        raise ArgumentError(f"Only tensors with 3, 4, or 5 dimensions are supported, but got {list(tensor.shape)}")
     if tensor.shape[0] % groups:
-        raise ArgumentError("dim 0 must be divisible by groups")
+        raise ArgumentError(f"dim 0 must be divisible by groups, but got {list(tensor.shape)} and {groups=}")
     value = np.zeros(tuple(tensor.shape))
     outputs = tensor.shape[0] // groups
     centre = tuple(n // 2 for n in tensor.shape[2:])
@@ -95,7 +113,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """A (semi-)orthogonal matrix (Saxe et al., 2014), of the QR factors of normal numbers; computed on the host."""
     if tensor.ndim < 2:
-        raise ArgumentError("Only tensors with 2 or more dimensions are supported")
+        raise ArgumentError(f"Only tensors with 2 or more dimensions are supported, but got {list(tensor.shape)}")
     if tensor.numel() == 0:
         return tensor
     rows = tensor.shape[0]
@@ -133,7 +151,9 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def _fans(tensor: Tensor) -> tuple[int, int]:
     """The numbers of inputs and outputs that a weight (n_out, n_in, *kernel) connects."""
     if tensor.ndim < 2:
-        raise ArgumentError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+        raise ArgumentError(
+            f"Fan in and fan out can not be computed for tensor with fewer than 2 dimensions, but got {list(tensor.shape)}"
+        )
     kernel = math.prod(tensor.shape[2:])
     return tensor.shape[1] * kernel, tensor.shape[0] * kernel
 
@@ -187,3 +207,8 @@ def kaiming_normal_(
     if _is_empty(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+for _name, _function in list(globals().items()):
+    if inspect.isfunction(_function) and _name.endswith("_"):
+        globals()[_name] = takes_tensors(_function)

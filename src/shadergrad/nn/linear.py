@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..creation import empty
-from ..tensor import Tensor
+from ..tensor import Tensor, empty
 from . import functional as F
 from . import init
-from .errors import ArgumentError
+from .arguments import whole
 from .module import Module
 from .parameter import Parameter
 
@@ -36,8 +35,8 @@ class Linear(Module):
         self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
     ) -> None:
         super().__init__()
-        self.in_features = in_features
-        self.out_features = out_features
+        self.in_features = whole("Linear", "in_features", in_features, 0)
+        self.out_features = whole("Linear", "out_features", out_features, 0)
         self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
         if bias:
             self.bias = Parameter(empty(out_features, device=device, dtype=dtype))
@@ -76,11 +75,9 @@ class Bilinear(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if in1_features <= 0:
-            raise ArgumentError(f"in1_features must be > 0, but got (in1_features={in1_features})")
-        self.in1_features = in1_features
-        self.in2_features = in2_features
-        self.out_features = out_features
+        self.in1_features = whole("Bilinear", "in1_features", in1_features, 1)
+        self.in2_features = whole("Bilinear", "in2_features", in2_features, 0)
+        self.out_features = whole("Bilinear", "out_features", out_features, 0)
         self.weight = Parameter(empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
         if bias:
             self.bias = Parameter(empty(out_features, device=device, dtype=dtype))

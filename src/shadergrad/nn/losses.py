@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..tensor import Tensor
 from . import functional as F
-from .functional.distance import cosine_similarity, pairwise_distance
+from .functional.contrast import check_margin
 from .module import Module
 
 
@@ -207,6 +207,7 @@ class TripletMarginLoss(_Margin):
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, *, reduction: str = "mean"
     ) -> None:
         super().__init__(margin, reduction=reduction)
+        check_margin(margin)
         self.p = p
         self.eps = eps
         self.swap = swap
@@ -229,6 +230,7 @@ class TripletMarginWithDistanceLoss(_Margin):
         reduction: str = "mean",
     ) -> None:
         super().__init__(margin, reduction=reduction)
+        check_margin(margin)
         self.distance_function = distance_function
         self.swap = swap
 
@@ -253,7 +255,7 @@ class CosineSimilarity(Module):
         self.eps = eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return cosine_similarity(x1, x2, self.dim, self.eps)
+        return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
 class PairwiseDistance(Module):
@@ -266,4 +268,4 @@ class PairwiseDistance(Module):
         self.keepdim = keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
+        return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

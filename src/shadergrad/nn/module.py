@@ -19,7 +19,7 @@ from .tree import ModuleTree
 M = TypeVar("M", bound="Module")
 
 
-class Module(ModuleTree, HookMethods):
+class Module(ModuleTree["Module"], HookMethods):
     """Assign parameters and modules as attributes; write `forward`; call the module.
 
     A compiled step depends on what it saw of a module: its tensors, submodules, hooks, plain attributes (numbers,
@@ -28,7 +28,6 @@ class Module(ModuleTree, HookMethods):
     """
 
     training: bool
-    _non_persistent_buffers_set: set[str]
 
     def __init__(self) -> None:
         own = self.__dict__

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..creation import ones, zeros
-from ..tensor import Tensor
+from ..tensor import Tensor, ones, zeros
 from . import functional as F
 from . import init
+from .arguments import sizes, whole
 from .errors import ArgumentError
 from .module import Module
 from .parameter import Parameter
@@ -44,7 +44,7 @@ class LayerNorm(_Affine):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = sizes(type(self).__name__, "normalized_shape", normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         self._make_affine(self.normalized_shape, elementwise_affine, elementwise_affine and bias, device, dtype)
@@ -71,7 +71,7 @@ class RMSNorm(_Affine):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = sizes(type(self).__name__, "normalized_shape", normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         self.register_parameter("weight", None)
@@ -104,7 +104,7 @@ class GroupNorm(_Affine):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        if num_channels % num_groups:
+        if whole("GroupNorm", "num_channels", num_channels, 0) % whole("GroupNorm", "num_groups", num_groups, 1):
             raise ArgumentError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups = num_groups
         self.num_channels = num_channels

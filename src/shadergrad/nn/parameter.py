@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..tensor import Tensor
+from .arguments import check_tensor
 
 
 class Parameter(Tensor):
@@ -11,6 +12,7 @@ class Parameter(Tensor):
     __slots__ = ()
 
     def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
+        check_tensor("Parameter", "data", data)
         self._adopt(data.detach()._node)
         self._hold(self._node)
         if requires_grad:

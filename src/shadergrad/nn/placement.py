@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..dtypes import DType, parse_dtype
-from ..tensor import Tensor, _is_dtype_name
+from ..tensor import Tensor, is_dtype_name
 from .errors import ModuleTypeError
-
-if TYPE_CHECKING:
-    from .module import Module
+from .tree import ModuleTree
 
 
-def move(module: Module, args: tuple[Any, ...], device: Any, dtype: Any) -> None:
+def move(module: ModuleTree[Any], args: tuple[Any, ...], device: Any, dtype: Any) -> None:
     """As Tensor.to(*args), of all parameters and buffers; a dtype is for the floating ones."""
     for arg in args:
         if isinstance(arg, Tensor):
             device, dtype = arg.device, arg.dtype
-        elif isinstance(arg, str) and not _is_dtype_name(arg):
+        elif isinstance(arg, str) and not is_dtype_name(arg):
             device = arg
         elif isinstance(arg, DType) or not isinstance(arg, bool):
             dtype = arg

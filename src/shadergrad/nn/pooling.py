@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..tensor import Tensor
-from . import functional_conv as FC
-from .functional_conv import Ints
+from . import functional as F
+from .functional.pooling import Sizes
+from .functional.windows import Ints
 from .module import Module
 
 
 class _MaxPool(Module):
-    rank = 0
+    """Base; `function` is F.max_pool1d or one of its relatives."""
+
+    function: Any = None
 
     def __init__(
         self,
@@ -29,15 +32,8 @@ class _MaxPool(Module):
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        return FC.max_pool(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-            self.return_indices,
-            self.rank,
+        return type(self).function(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
         )
 
     def extra_repr(self) -> str:
@@ -50,23 +46,56 @@ class _MaxPool(Module):
 class MaxPool1d(_MaxPool):
     """The largest of windows along the last axis."""
 
-    rank = 1
+    function = F.max_pool1d
 
 
 class MaxPool2d(_MaxPool):
     """The largest of windows over the last two axes."""
 
-    rank = 2
+    function = F.max_pool2d
 
 
 class MaxPool3d(_MaxPool):
     """The largest of windows over the last three axes."""
 
-    rank = 3
+    function = F.max_pool3d
 
 
 class _AvgPool(Module):
-    rank = 0
+    """Base; `function` is F.avg_pool1d or one of its relatives."""
+
+    function: Any = None
+
+    def __init__(
+        self,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
+        self.padding, self.ceil_mode = padding, ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def forward(self, input: Tensor) -> Tensor:
+        return type(self).function(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
+        )
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool1d(_AvgPool):
+    """The mean of windows along the last axis."""
+
+    function = F.avg_pool1d
+
+
+class _Divided(_AvgPool):
+    """Those that can divide by another number than the window's size."""
 
     def __init__(
         self,
@@ -77,13 +106,11 @@ class _AvgPool(Module):
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
-        super().__init__()
-        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
-        self.padding, self.ceil_mode = padding, ceil_mode
-        self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
+        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
+        self.divisor_override = divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
-        return FC.avg_pool(
+        return type(self).function(
             input,
             self.kernel_size,
             self.stride,
@@ -91,86 +118,71 @@ class _AvgPool(Module):
             self.ceil_mode,
             self.count_include_pad,
             self.divisor_override,
-            self.rank,
         )
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-
-class AvgPool1d(_AvgPool):
-    """The mean of windows along the last axis."""
-
-    rank = 1
-
-
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_Divided):
     """The mean of windows over the last two axes."""
 
-    rank = 2
+    function = F.avg_pool2d
 
 
-class AvgPool3d(_AvgPool):
+class AvgPool3d(_Divided):
     """The mean of windows over the last three axes."""
 
-    rank = 3
+    function = F.avg_pool3d
 
 
 class _AdaptivePool(Module):
-    rank = 0
+    """Base; `function` is F.adaptive_avg_pool1d or one of its relatives."""
 
-    def __init__(self, output_size: Any) -> None:
+    function: Any = None
+
+    def __init__(self, output_size: Sizes) -> None:
         super().__init__()
         self.output_size = output_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        return type(self).function(input, self.output_size)
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
 
 
-class _AdaptiveAvgPool(_AdaptivePool):
-    def forward(self, input: Tensor) -> Tensor:
-        return FC.adaptive_avg_pool(input, self.output_size, self.rank)
-
-
-class _AdaptiveMaxPool(_AdaptivePool):
-    def forward(self, input: Tensor) -> Tensor:
-        return FC.adaptive_max_pool(input, self.output_size, self.rank)
-
-
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+class AdaptiveAvgPool1d(_AdaptivePool):
     """Means of windows that cover the last axis evenly."""
 
-    rank = 1
+    function = F.adaptive_avg_pool1d
 
 
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptivePool):
     """Means of windows that cover the last two axes evenly."""
 
-    rank = 2
+    function = F.adaptive_avg_pool2d
 
 
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+class AdaptiveAvgPool3d(_AdaptivePool):
     """Means of windows that cover the last three axes evenly."""
 
-    rank = 3
+    function = F.adaptive_avg_pool3d
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptivePool):
     """The largest of windows that cover the last axis evenly."""
 
-    rank = 1
+    function = F.adaptive_max_pool1d
 
 
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptivePool):
     """The largest of windows that cover the last two axes evenly."""
 
-    rank = 2
+    function = F.adaptive_max_pool2d
 
 
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptivePool):
     """The largest of windows that cover the last three axes evenly."""
 
-    rank = 3
+    function = F.adaptive_max_pool3d
 
 
 class Upsample(Module):
@@ -187,7 +199,7 @@ class Upsample(Module):
         self.size, self.scale_factor, self.mode, self.align_corners = size, scale_factor, mode, align_corners
 
     def forward(self, input: Tensor) -> Tensor:
-        return FC.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners)
+        return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners)
 
     def extra_repr(self) -> str:
         which = f"scale_factor={self.scale_factor}" if self.size is None else f"size={self.size}"

@@ -11,13 +11,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..creation import empty, zeros
 from ..errors import ShapeError
-from ..joint import unbind
-from ..tensor import Tensor
-from ..tensor_shape import cat, stack
+from ..tensor import Tensor, cat, empty, stack, zeros
 from . import functional as F
 from . import init
+from .arguments import check_tensor, number, takes_tensors
 from .errors import ArgumentError, ModuleTypeError
 from .module import Module
 from .parameter import Parameter
@@ -83,7 +81,7 @@ class RNNBase(Module):
         self.num_layers = num_layers
         self.bias = bias
         self.batch_first = batch_first
-        self.dropout = float(dropout)
+        self.dropout = float(number(type(self).__name__, "dropout", dropout))
         self.bidirectional = bidirectional
         self.proj_size = proj_size
         self._check_arguments()
@@ -108,7 +106,8 @@ class RNNBase(Module):
             raise ModuleTypeError(f"hidden_size should be of type int, got: {type(self.hidden_size).__name__}")
         if not 0 <= self.dropout <= 1:
             raise ArgumentError(
-                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed, but got "
+                f"dropout={self.dropout}"
             )
         if self.dropout > 0 and self.num_layers == 1:
             warnings.warn(
@@ -118,11 +117,15 @@ class RNNBase(Module):
             )
         for name in ("input_size", "hidden_size", "num_layers"):
             if getattr(self, name) <= 0:
-                raise ArgumentError(f"{name} must be greater than zero")
+                raise ArgumentError(f"{name} must be greater than zero, but got {name}={getattr(self, name)}")
         if self.proj_size < 0:
-            raise ArgumentError("proj_size should be a positive integer or zero to disable projections")
+            raise ArgumentError(
+                f"proj_size should be a positive integer or zero to disable projections, but got proj_size={self.proj_size}"
+            )
         if self.proj_size >= self.hidden_size:
-            raise ArgumentError("proj_size has to be smaller than hidden_size")
+            raise ArgumentError(
+                f"proj_size has to be smaller than hidden_size, {self.hidden_size}, but got proj_size={self.proj_size}"
+            )
 
     @property
     def _directions(self) -> int:
@@ -162,7 +165,7 @@ class RNNBase(Module):
         assert weight_hh is not None
         projected = F.linear(input, getattr(self, "weight_ih" + suffix), get("bias_ih" + suffix))
         outputs = []
-        for x in (reversed if backwards else iter)(unbind(projected)):
+        for x in (reversed if backwards else iter)(projected.unbind()):
             state = step(x, F.linear(state[0], weight_hh, bias_hh), state)
             if weight_hr is not None:
                 state = (F.linear(state[0], weight_hr), *state[1:])
@@ -171,6 +174,8 @@ class RNNBase(Module):
 
     def _forward(self, input: Tensor, states: State | None, n_states: int) -> tuple[Tensor, State]:
         name = type(self).__name__
+        for s in states or ():
+            check_tensor(name, "hx", s)
         if input.ndim not in (2, 3):
             raise ArgumentError(f"{name}: Expected input to be 2D or 3D, got {input.ndim}D instead")
         batched = input.ndim == 3
@@ -238,6 +243,7 @@ class RNN(RNNBase):
         )
         self.nonlinearity = nonlinearity
 
+    @takes_tensors
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
         output, finals = self._forward(input, None if hx is None else (hx,), 1)
         return output, finals[0]
@@ -249,6 +255,7 @@ class LSTM(RNNBase):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
 
+    @takes_tensors
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         output, (h, c) = self._forward(input, None if hx is None else tuple(hx), 2)
         return output, (h, c)
@@ -262,6 +269,7 @@ class GRU(RNNBase):
             raise ArgumentError("proj_size argument is only supported for LSTM, not RNN or GRU")
         super().__init__("GRU", *args, **kwargs)
 
+    @takes_tensors
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
         output, finals = self._forward(input, None if hx is None else (hx,), 1)
         return output, finals[0]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..creation import empty, zeros
 from ..errors import ShapeError
-from ..tensor import Tensor
+from ..tensor import Tensor, empty, zeros
 from . import functional as F
+from .arguments import check_tensor, takes_tensors, whole
 from .errors import ArgumentError
 from .module import Module
 from .parameter import Parameter
@@ -24,8 +24,8 @@ class RNNCellBase(Module):
         self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
     ) -> None:
         super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
+        self.input_size = whole(type(self).__name__, "input_size", input_size, 0)
+        self.hidden_size = whole(type(self).__name__, "hidden_size", hidden_size, 0)
         self.bias = bias
         gates = num_chunks * hidden_size
         self.weight_ih = Parameter(empty(gates, input_size, device=device, dtype=dtype))
@@ -39,6 +39,8 @@ class RNNCellBase(Module):
 
     def _step(self, mode: str, input: Tensor, state: State | None, n_states: int) -> State:
         name = type(self).__name__
+        for s in state or ():
+            check_tensor(name, "hx", s)
         if input.ndim not in (1, 2):
             raise ArgumentError(f"{name}: Expected input to be 1D or 2D, got {input.ndim}D instead")
         for s in state or ():
@@ -80,9 +82,10 @@ class RNNCell(RNNCellBase):
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         if nonlinearity not in ("tanh", "relu"):
-            raise ArgumentError(f"Unknown nonlinearity: {nonlinearity}")
+            raise ArgumentError(f"Unknown nonlinearity: {nonlinearity}. Known: tanh, relu.")
         self.nonlinearity = nonlinearity
 
+    @takes_tensors
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         return self._step(f"RNN_{self.nonlinearity.upper()}", input, None if hx is None else (hx,), 1)[0]
 
@@ -95,6 +98,7 @@ class LSTMCell(RNNCellBase):
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
+    @takes_tensors
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         h, c = self._step("LSTM", input, None if hx is None else tuple(hx), 2)
         return h, c
@@ -108,5 +112,6 @@ class GRUCell(RNNCellBase):
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
+    @takes_tensors
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         return self._step("GRU", input, None if hx is None else (hx,), 1)[0]

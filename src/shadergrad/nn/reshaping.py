@@ -6,6 +6,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from . import functional as F
+from .arguments import takes_tensors
 from .errors import ModuleTypeError
 from .module import Module
 
@@ -18,6 +19,7 @@ class Flatten(Module):
         self.start_dim = start_dim
         self.end_dim = end_dim
 
+    @takes_tensors
     def forward(self, input: Tensor) -> Tensor:
         return input.flatten(self.start_dim, self.end_dim)
 

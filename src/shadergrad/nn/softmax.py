@@ -7,6 +7,7 @@ from typing import Any
 from ..errors import ShapeError
 from ..tensor import Tensor
 from . import functional as F
+from .arguments import takes_tensors
 from .module import Module
 
 
@@ -47,6 +48,7 @@ class Softmin(_Along):
 class Softmax2d(Module):
     """softmax over the channels of (N, C, H, W) or (C, H, W)."""
 
+    @takes_tensors
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in (3, 4):
             raise ShapeError(f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..tensor import Size, Tensor
 from .errors import ModuleTypeError, StateDictError
 from .parameter import Parameter
-
-if TYPE_CHECKING:
-    from .module import Module
+from .tree import ModuleTree
 
 
 class IncompatibleKeys(NamedTuple):
@@ -28,7 +26,7 @@ class IncompatibleKeys(NamedTuple):
         return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
-def named_state(module: Module, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+def named_state(module: ModuleTree[Any], prefix: str = "") -> Iterator[tuple[str, Tensor]]:
     """Parameters and persistent buffers; shared ones under each of their names, as in PyTorch."""
     for name, p in module._parameters.items():
         if p is not None:
@@ -41,11 +39,11 @@ def named_state(module: Module, prefix: str = "") -> Iterator[tuple[str, Tensor]
             yield from named_state(child, f"{prefix}{name}.")
 
 
-def state_dict(module: Module, prefix: str, keep_vars: bool) -> OrderedDict[str, Tensor]:
+def state_dict(module: ModuleTree[Any], prefix: str, keep_vars: bool) -> OrderedDict[str, Tensor]:
     return OrderedDict((name, t if keep_vars else t.detach()) for name, t in named_state(module, prefix))
 
 
-def load_state_dict(module: Module, values: Any, strict: bool, assign: bool) -> IncompatibleKeys:
+def load_state_dict(module: ModuleTree[Any], values: Any, strict: bool, assign: bool) -> IncompatibleKeys:
     """Copy values in, all or none; see Module.load_state_dict."""
     if not isinstance(values, Mapping):
         raise ModuleTypeError(f"Expected state_dict to be dict-like, got {type(values)}.")
@@ -100,7 +98,7 @@ def _host(value: Any) -> np.ndarray:
     return np.asarray(value.detach() if hasattr(value, "detach") else value)
 
 
-def _assign(module: Module, name: str, old: Tensor, value: Any) -> None:
+def _assign(module: ModuleTree[Any], name: str, old: Tensor, value: Any) -> None:
     """Put the value itself in the place of a parameter or buffer."""
     path, _, last = name.rpartition(".")
     new = value if isinstance(value, Tensor) else Tensor(value)

@@ -6,11 +6,10 @@ import copy
 import math
 from typing import Any
 
-from ..creation import arange
-from ..tensor import Tensor
-from ..tensor_math import where
+from ..tensor import Tensor, arange, where
 from . import functional as F
 from . import init
+from .arguments import takes_tensors
 from .containers import ModuleList
 from .errors import ArgumentError
 from .module import Module
@@ -40,6 +39,7 @@ class TransformerEncoder(_Stack):
     ) -> None:
         super().__init__(encoder_layer, num_layers, norm)
 
+    @takes_tensors
     def forward(
         self,
         src: Tensor,
@@ -58,6 +58,7 @@ class TransformerDecoder(_Stack):
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__(decoder_layer, num_layers, norm)
 
+    @takes_tensors
     def forward(
         self,
         tgt: Tensor,
@@ -126,6 +127,7 @@ class Transformer(Module):
         self.nhead = nhead
         self.batch_first = batch_first
 
+    @takes_tensors
     def forward(
         self,
         src: Tensor,
@@ -141,7 +143,10 @@ class Transformer(Module):
         memory_is_causal: bool = False,
     ) -> Tensor:
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
-            raise ArgumentError("the feature number of src and tgt must be equal to d_model")
+            raise ArgumentError(
+                f"the feature number of src and tgt must be equal to d_model, {self.d_model}, but got {list(src.shape)} and "
+                f"{list(tgt.shape)}"
+            )
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
         return self.decoder(
             tgt,

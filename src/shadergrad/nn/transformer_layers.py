@@ -7,6 +7,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from . import functional as F
+from .arguments import takes_tensors
 from .attention import MultiheadAttention
 from .dropout import Dropout
 from .errors import ModuleError
@@ -104,6 +105,7 @@ class TransformerEncoderLayer(_Layer):
             is_decoder=False,
         )
 
+    @takes_tensors
     def forward(
         self,
         src: Tensor,
@@ -149,6 +151,7 @@ class TransformerDecoderLayer(_Layer):
             is_decoder=True,
         )
 
+    @takes_tensors
     def forward(
         self,
         tgt: Tensor,

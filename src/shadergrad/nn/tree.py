@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..tensor import Tensor
 from .errors import ModuleAttributeError
+from .hooks import HookTables
 from .parameter import Parameter
 
-if TYPE_CHECKING:
-    from .module import Module
-
-M = TypeVar("M", bound="ModuleTree")
+M = TypeVar("M", bound="ModuleTree[Any]")
+Self = TypeVar("Self", bound="ModuleTree[Any]")
 
 
-class ModuleTree:
-    """The half of Module that walks."""
+class ModuleTree(Generic[M]):
+    """What a module holds, and the walks through it and what is below. M: what is below; Module says it is Module."""
 
     _parameters: OrderedDict[str, Parameter | None]
     _buffers: OrderedDict[str, Tensor | None]
-    _modules: OrderedDict[str, Module]
+    _non_persistent_buffers_set: set[str]
+    _modules: OrderedDict[str, M]
+    _hooks: HookTables
 
-    def children(self) -> Iterator[Module]:
+    def children(self) -> Iterator[M]:
         for _, child in self.named_children():
             yield child
 
-    def named_children(self) -> Iterator[tuple[str, Module]]:
+    def named_children(self) -> Iterator[tuple[str, M]]:
         """Each direct child once."""
         seen: set[int] = set()
         for name, child in self._modules.items():
@@ -36,8 +37,8 @@ class ModuleTree:
                 yield name, child
 
     def named_modules(
-        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
+        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, M]]:
         """This module and all below it, with dotted names."""
         seen = set() if memo is None else memo
         this: Any = self
@@ -50,7 +51,7 @@ class ModuleTree:
             if child is not None:
                 yield from child.named_modules(seen, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
+    def modules(self) -> Iterator[M]:
         for _, module in self.named_modules():
             yield module
 
@@ -110,7 +111,7 @@ class ModuleTree:
             raise ModuleAttributeError(f"`{name}` is not {what}")
         return getattr(module, table)[name]
 
-    def apply(self: M, fn: Callable[[Any], Any]) -> M:
+    def apply(self: Self, fn: Callable[[Any], Any]) -> Self:
         """fn of every module, children first."""
         for child in self.children():
             child.apply(fn)

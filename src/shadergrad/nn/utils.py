@@ -12,12 +12,19 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..autograd import no_grad
-from ..creation import zeros
 from ..errors import CompileError, ShadergradError
 from ..run.tracing import current
-from ..tensor import Tensor
-from ..tensor_math import where
-from ..tensor_shape import cat
+from ..tensor import Tensor, cat, where, zeros
+from .arguments import check_tensor, refuse
+
+__all__ = [
+    "NonFiniteError",
+    "VectorError",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "parameters_to_vector",
+    "vector_to_parameters",
+]
 
 
 class NonFiniteError(ShadergradError, RuntimeError):
@@ -45,7 +52,7 @@ def clip_grad_norm_(
         parameters = list(parameters)
         if not parameters:
             warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
-    gradients = _gradients(parameters)
+    gradients = _gradients("clip_grad_norm_", parameters)
     with no_grad():
         norm = _norm(gradients, float(norm_type))
         if error_if_nonfinite:
@@ -70,13 +77,15 @@ def clip_grad_norm_(
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Limit every entry of the gradients, in place, to [-clip_value, clip_value]. foreach: without effect."""
     with no_grad():
-        for g in _gradients(parameters):
+        for g in _gradients("clip_grad_value_", parameters):
             g.copy_(g.clamp(-float(clip_value), float(clip_value)))
 
 
-def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+def _gradients(what: str, parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    if not isinstance(parameters, Iterable):
+        refuse(what, "parameters", parameters, "an iterable of Tensors")
     found = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    return [p.grad for p in found if p.grad is not None]
+    return [p.grad for p in found if check_tensor(what, "parameters", p).grad is not None]
 
 
 def _norm(tensors: list[Tensor], p: float) -> Tensor:

@@ -1,17 +1,19 @@
 """Optimizers, with PyTorch's names and update rules. A whole step is recorded, and compiles to few dispatches."""
 
-from . import lr_scheduler
-from .adadelta import Adadelta
-from .adagrad import Adagrad
-from .adam import Adam, AdamW
-from .lbfgs import LBFGS
-from .lion import Lion
-from .muon import Muon
-from .nadam import NAdam
-from .optimizer import Optimizer, ParamGroup
-from .radam import RAdam
-from .rmsprop import RMSprop
-from .sgd import SGD
+from . import lr_scheduler as lr_scheduler
+from .adadelta import Adadelta as Adadelta
+from .adagrad import Adagrad as Adagrad
+from .adam import Adam as Adam
+from .adam import AdamW as AdamW
+from .lbfgs import LBFGS as LBFGS
+from .lion import Lion as Lion
+from .muon import Muon as Muon
+from .nadam import NAdam as NAdam
+from .optimizer import Optimizer as Optimizer
+from .optimizer import ParamGroup as ParamGroup
+from .radam import RAdam as RAdam
+from .rmsprop import RMSprop as RMSprop
+from .sgd import SGD as SGD
 
 __all__ = [
     "LBFGS",

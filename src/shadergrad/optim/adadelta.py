@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from ..tensor import Tensor
-from .optimizer import Implementation, Optimizer, OptimizerError, ParamGroup
+from .optimizer import Implementation, Optimizer, OptimizerError, ParamGroup, check_number
 
 
 class Adadelta(Optimizer):
@@ -33,7 +33,7 @@ class Adadelta(Optimizer):
         )
 
     def check(self, group: ParamGroup) -> None:
-        if not 0.0 <= group["rho"] <= 1.0:
+        if not 0.0 <= check_number("rho", group["rho"]) <= 1.0:
             raise OptimizerError(f"Invalid rho value: {group['rho']}")
         super().check(group)
 

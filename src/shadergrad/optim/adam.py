@@ -35,7 +35,7 @@ class Adam(Optimizer):
             params,
             {
                 "lr": lr,
-                "betas": tuple(betas),
+                "betas": betas,
                 "eps": eps,
                 "weight_decay": weight_decay,
                 "amsgrad": amsgrad,

@@ -13,17 +13,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..creation import zeros
 from ..errors import CompileError
 from ..graph.node import grad_mode
 from ..run.tracing import current
-from ..tensor import Tensor, flush
-from ..tensor_shape import cat, stack
+from ..tensor import Tensor, cat, flush, stack, zeros
 from .optimizer import Optimizer, OptimizerError, ParamGroup, as_array
 
 LISTS = ("old_dirs", "old_stps", "ro")  # the state's names, as PyTorch's
 TENSORS = ("d", "H_diag", "prev_flat_grad")
 NUMBERS = ("func_evals", "n_iter", "t", "prev_loss")
+
+
+class LineSearchError(OptimizerError, RuntimeError):
+    """A line search that there is not. PyTorch raises RuntimeError, when a step is taken."""
 
 
 class LBFGS(Optimizer):
@@ -58,13 +60,15 @@ class LBFGS(Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         if self.param_groups:
-            raise OptimizerError("LBFGS doesn't support per-parameter options (parameter groups)")
+            raise OptimizerError("LBFGS doesn't support per-parameter options (parameter groups), but got 2 groups")
         super().add_param_group(param_group)
 
     def check(self, group: ParamGroup) -> None:
         super().check(group)
         if group["line_search_fn"] not in (None, "strong_wolfe"):
-            raise OptimizerError("only 'strong_wolfe' is supported")
+            raise LineSearchError(
+                f"only 'strong_wolfe' is supported, but got line_search_fn={group['line_search_fn']!r}"
+            )
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Up to max_iter iterations; returns the loss before the first.

@@ -30,7 +30,7 @@ class Lion(Optimizer):
     ) -> None:
         super().__init__(
             params,
-            {"lr": lr, "betas": tuple(betas), "weight_decay": weight_decay, "maximize": maximize},
+            {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize},
             implementation,
         )
 

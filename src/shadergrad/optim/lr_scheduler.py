@@ -51,10 +51,8 @@ class LRScheduler:
                 group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
                 raise ResumeError(
-                    f"param 'initial_lr' is not specified in param_groups[{k}] when resuming scheduler with last_epoch >= 0.\n"
-                    "This typically happens when:\n"
-                    "1. You're trying to resume training from a checkpoint but haven't properly loaded the optimizer state\n"
-                    "2. You're using last_epoch >= 0 for a fresh training run (not recommended)"
+                    f"param 'initial_lr' is not specified in param_groups[{k}] when resuming scheduler with "
+                    f"last_epoch={last_epoch}. Hint: load the optimizer's state first; for a fresh run leave last_epoch at -1."
                 )
         self.base_lrs: Rates = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch
@@ -120,6 +118,22 @@ def _checked(optimizer: Any) -> Optimizer:
     if not isinstance(optimizer, Optimizer):
         raise SchedulerError(f"{type(optimizer).__name__} is not an Optimizer")
     return optimizer
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, str) or not hasattr(value, "__float__"):
+        raise SchedulerError(f"argument '{name}' must be float, not {type(value).__name__}")
+    return value
+
+
+def _period(name: str, value: Any, least: int = 1) -> int:
+    """A number of epochs."""
+    if not hasattr(value, "__index__"):
+        raise SchedulerError(f"argument '{name}' must be int, not {type(value).__name__}")
+    if value < least:
+        words = "positive" if least else "non-negative"
+        raise SchedulerError(f"Expected {words} integer {name}, but got {name}={value}")
+    return value
 
 
 def _refuse_capture() -> None:
@@ -197,8 +211,8 @@ class StepLR(LRScheduler):
     """Times gamma every step_size epochs."""
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
-        self.step_size = step_size
-        self.gamma = gamma
+        self.step_size = _period("step_size", step_size)
+        self.gamma = _number("gamma", gamma)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> Rates:
@@ -215,8 +229,10 @@ class MultiStepLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
+        if not isinstance(milestones, Iterable):
+            raise SchedulerError(f"milestones must be a list of integers, but got {milestones=}")
         self.milestones = Counter(milestones)
-        self.gamma = gamma
+        self.gamma = _number("gamma", gamma)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> Rates:
@@ -238,8 +254,8 @@ class ConstantLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
-        if factor > 1.0 or factor < 0:
-            raise SchedulerError("Constant multiplicative factor expected to be between 0 and 1.")
+        if not 0.0 <= _number("factor", factor) <= 1.0:
+            raise SchedulerError(f"Constant multiplicative factor expected to be between 0 and 1, but got {factor=}")
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -247,7 +263,11 @@ class ConstantLR(LRScheduler):
     def get_lr(self) -> Rates:
         if self.last_epoch == 0:
             return self._times(self.factor)
-        return self._times(1.0 / self.factor) if self.last_epoch == self.total_iters else self._present()
+        if self.last_epoch != self.total_iters:
+            return self._present()
+        if self.factor == 0:
+            raise SchedulerError(f"the rates cannot come back from 0: ConstantLR was made with factor={self.factor}")
+        return self._times(1.0 / self.factor)
 
     def _get_closed_form_lr(self) -> Rates:
         factor = self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)
@@ -265,13 +285,15 @@ class LinearLR(LRScheduler):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
-        if start_factor > 1.0 or start_factor <= 0:
-            raise SchedulerError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
-        if end_factor > 1.0 or end_factor < 0:
-            raise SchedulerError("Ending multiplicative factor expected to be between 0 and 1.")
+        if not 0.0 < _number("start_factor", start_factor) <= 1.0:
+            raise SchedulerError(
+                f"Starting multiplicative factor expected to be greater than 0 and less or equal to 1, but got {start_factor=}"
+            )
+        if not 0.0 <= _number("end_factor", end_factor) <= 1.0:
+            raise SchedulerError(f"Ending multiplicative factor expected to be between 0 and 1, but got {end_factor=}")
         self.start_factor = start_factor
         self.end_factor = end_factor
-        self.total_iters = total_iters
+        self.total_iters = _period("total_iters", total_iters, 0)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> Rates:
@@ -284,7 +306,8 @@ class LinearLR(LRScheduler):
 
     def _get_closed_form_lr(self) -> Rates:
         rise = self.end_factor - self.start_factor
-        factor = self.start_factor + rise * min(self.total_iters, self.last_epoch) / self.total_iters
+        total = _period("total_iters", self.total_iters)
+        factor = self.start_factor + rise * min(total, self.last_epoch) / total
         return [rate * factor for rate in self.base_lrs]
 
 
@@ -292,7 +315,7 @@ class ExponentialLR(LRScheduler):
     """Times gamma every epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
-        self.gamma = gamma
+        self.gamma = _number("gamma", gamma)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> Rates:
@@ -306,7 +329,7 @@ class PolynomialLR(LRScheduler):
     """The initial rate times (1 - epoch / total_iters) ** power, then 0."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
-        self.total_iters = total_iters
+        self.total_iters = _period("total_iters", total_iters, 0)
         self.power = power
         super().__init__(optimizer, last_epoch)
 
@@ -317,7 +340,8 @@ class PolynomialLR(LRScheduler):
         return self._times((now / before) ** self.power)
 
     def _get_closed_form_lr(self) -> Rates:
-        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
+        total = _period("total_iters", self.total_iters)
+        left = 1.0 - min(total, self.last_epoch) / total
         return [rate * left**self.power for rate in self.base_lrs]
 
 
@@ -325,8 +349,8 @@ class CosineAnnealingLR(LRScheduler):
     """From the initial rate to eta_min in T_max epochs, along half a cosine; then up again (Loshchilov, Hutter, 2017)."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
-        self.T_max = T_max
-        self.eta_min = eta_min
+        self.T_max = _period("T_max", T_max)
+        self.eta_min = _number("eta_min", eta_min)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> Rates:
@@ -531,8 +555,8 @@ class ReduceLROnPlateau(LRScheduler):
         min_lr: float | list[float] = 0,
         eps: float = 1e-8,
     ) -> None:
-        if factor >= 1.0:
-            raise SchedulerError("Factor should be < 1.0.")
+        if not _number("factor", factor) < 1.0:
+            raise SchedulerError(f"Factor should be < 1.0, but got {factor=}")
         self.optimizer = _checked(optimizer)
         if mode not in ("min", "max"):
             raise SchedulerError(f"mode {mode} is unknown!")
@@ -566,7 +590,12 @@ class ReduceLROnPlateau(LRScheduler):
     def step(self, metrics: Any, epoch: int | None = None) -> None:
         """Look at the metric of an epoch: a number, or a tensor of one element."""
         _refuse_capture()
-        value = float(metrics)
+        try:
+            value = float(metrics)
+        except (TypeError, ValueError):
+            raise SchedulerError(
+                f"step() wants the metric, a number or a tensor of one element, but got {metrics!r}"
+            ) from None
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(value):
             self.best = value

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..tensor import Tensor
-from .optimizer import Optimizer, OptimizerError, ParamGroup
+from .optimizer import Optimizer, OptimizerError, ParamGroup, check_number
 
 
 class Muon(Optimizer):
@@ -48,14 +48,18 @@ class Muon(Optimizer):
 
     def check(self, group: ParamGroup) -> None:
         for key, words in {"lr": "Learning rate", "momentum": "momentum", "weight_decay": "weight decay"}.items():
-            if not group[key] >= 0.0:
+            if not check_number(key, group[key]) >= 0.0:
                 raise OptimizerError(f"{words} should be >= 0 but is: {group[key]}")
         if group["adjust_lr_fn"] not in (None, "original", "match_rms_adamw"):
             raise OptimizerError(f"Adjust learning rate function {group['adjust_lr_fn']} is not supported")
         if group["ns_steps"] >= 100:
-            raise OptimizerError("Number of steps must be less than 100 for computational efficiency")
+            raise OptimizerError(
+                f"Number of steps must be less than 100 for computational efficiency, but got ns_steps={group['ns_steps']}"
+            )
         if len(group["ns_coefficients"]) != 3:
-            raise OptimizerError("Coefficients must be a tuple of exactly 3 values")
+            raise OptimizerError(
+                f"Coefficients must be a tuple of exactly 3 values, but got ns_coefficients={group['ns_coefficients']}"
+            )
         for p in group["params"]:
             if p.ndim != 2:
                 raise OptimizerError(

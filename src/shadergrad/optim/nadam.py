@@ -34,7 +34,7 @@ class NAdam(Optimizer):
             params,
             {
                 "lr": lr,
-                "betas": tuple(betas),
+                "betas": betas,
                 "eps": eps,
                 "weight_decay": weight_decay,
                 "momentum_decay": momentum_decay,

@@ -14,16 +14,21 @@ from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 
-from ..creation import full
 from ..errors import CompileError, ShadergradError
 from ..graph.node import grad_mode
 from ..run import tracing
 from ..run.tracing import current
-from ..tensor import Tensor, flush
+from ..tensor import Tensor, flush, full
 
 
 class OptimizerError(ShadergradError, ValueError, TypeError):
     """Hyperparameters, parameters or state that do not fit. PyTorch raises ValueError or TypeError."""
+
+
+class MissingKeyError(OptimizerError, KeyError):
+    """A group or a state without something that it must have."""
+
+    __str__ = Exception.__str__  # KeyError would put quotes around
 
 
 class Implementation(TypedDict, total=False):
@@ -144,6 +149,20 @@ def _on_device(known: dict[str, Tensor], value: Any, like: Tensor) -> Tensor:
     return known[key]
 
 
+def check_number(name: str, value: Any) -> Any:
+    """The number that a hyperparameter must be."""
+    if isinstance(value, str) or not hasattr(value, "__float__"):
+        raise OptimizerError(f"{name} must be a number, but got {name}={value!r}")
+    return value
+
+
+def _pair(betas: Any) -> tuple[float, float]:
+    given = tuple(betas) if isinstance(betas, Iterable) and not isinstance(betas, str | Tensor) else ()
+    if len(given) != 2:
+        raise OptimizerError(f"betas must be two numbers, but got {betas=}")
+    return given
+
+
 NOT_NEGATIVE = {  # PyTorch's words for what may not be negative, nor NaN
     "lr": "learning rate",
     "lr_decay": "lr_decay value",
@@ -177,6 +196,11 @@ class Optimizer:
             raise OptimizerError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got Tensor"
             )
+        if not isinstance(params, Iterable):
+            raise OptimizerError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                f"{type(params).__name__}"
+            )
         self.defaults = defaults
         self.param_groups: list[ParamGroup] = []
         self.state: dict[int, dict[str, Any]] = {}
@@ -194,6 +218,8 @@ class Optimizer:
         """Further parameters, with hyperparameters of their own where given. Compiled steps are compiled anew."""
         if not isinstance(param_group, dict):
             raise OptimizerError(f"param_group must be a dict, but got {type(param_group)}")
+        if "params" not in param_group:
+            raise MissingKeyError(f"a parameter group must have 'params', but it has {sorted(param_group)}")
         if isinstance(param_group["params"], set):
             raise OptimizerError(
                 "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
@@ -216,6 +242,8 @@ class Optimizer:
                 raise OptimizerError("some parameters appear in more than one parameter group")
             known.add(id(p))
         items = {**self.defaults, **param_group, "params": params}
+        if "betas" in items:
+            items["betas"] = _pair(items["betas"])
         if names:
             items["param_names"] = names
         made = ParamGroup(items, self.defaults, self)
@@ -259,10 +287,10 @@ class Optimizer:
     def check(self, group: ParamGroup) -> None:
         """Raises OptimizerError on hyperparameters that make no sense."""
         for key, words in NOT_NEGATIVE.items():
-            if key in group and not group[key] >= 0.0:
+            if key in group and not check_number(key, group[key]) >= 0.0:
                 raise OptimizerError(f"Invalid {words}: {group[key]}")
         for k, beta in enumerate(group.get("betas", ())):
-            if not 0.0 <= beta < 1.0:
+            if not 0.0 <= check_number("betas", beta) < 1.0:
                 raise OptimizerError(f"Invalid beta parameter at index {k}: {beta}")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -357,6 +385,9 @@ class Optimizer:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over hyperparameters and state; raises OptimizerError where the parameters differ."""
+        for key in ("param_groups", "state"):
+            if key not in state_dict:
+                raise MissingKeyError(f"the loaded state dict must have '{key}', but it has {sorted(state_dict)}")
         groups = state_dict["param_groups"]
         if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
             raise OptimizerError("loaded state dict has a different number of parameter groups, or parameters in them")

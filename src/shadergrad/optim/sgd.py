@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from ..tensor import Tensor
-from ..tensor_math import where
-from .optimizer import Implementation, Optimizer, OptimizerError, ParamGroup
+from ..tensor import Tensor, where
+from .optimizer import Implementation, Optimizer, OptimizerError, ParamGroup, check_number
 
 
 class SGD(Optimizer):
@@ -43,8 +42,12 @@ class SGD(Optimizer):
 
     def check(self, group: ParamGroup) -> None:
         super().check(group)
+        check_number("dampening", group["dampening"])
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
-            raise OptimizerError("Nesterov momentum requires a momentum and zero dampening")
+            raise OptimizerError(
+                "Nesterov momentum requires a momentum and zero dampening, but got "
+                f"momentum={group['momentum']}, dampening={group['dampening']}"
+            )
 
     def slots_of(self, group: ParamGroup) -> tuple[str, ...]:
         return ("momentum_buffer",) if group.has_momentum() else ()

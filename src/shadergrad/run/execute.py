@@ -24,15 +24,33 @@ from ..runtime import webgpu as webgpu
 from ..runtime.device import Device, Program, Storage, get_device, open_devices
 
 Labels = tuple[tuple[Label, ...], tuple[Label, ...]]  # of inputs, of outputs
-PLANS = 512  # programs to keep, least recently used first out
+MOST_PROGRAMS = 512
+PROGRAM_BYTES = 128 << 20  # of host memory for the plans of the programs that are kept
+BYTES_A_ROW = 1024  # of a plan's tables, with all that a program makes of it (110 KiB for an MLP's training step)
+
+
+def plan_bytes(plan: Plan) -> int:
+    """Host memory that a plan and its program take, about; not what the driver makes of its kernels."""
+    rows = len(plan.buffers) + len(plan.kernels) + len(plan.dispatches)
+    return BYTES_A_ROW * rows + sum(len(kernel.source) for kernel in plan.kernels)
 
 
 class Programs:
-    """Loaded plans by structure. Counts what was compiled, so that tests can say: nothing was."""
+    """Loaded plans by structure, the least recently used first out. Counts what was compiled, so that tests can say:
+    nothing was.
 
-    def __init__(self) -> None:
+    nbytes: host memory of those that are kept, about.
+    """
+
+    def __init__(self, most: int = MOST_PROGRAMS, most_bytes: int = PROGRAM_BYTES) -> None:
         self._cache: OrderedDict[Any, tuple[Program, list[int]]] = OrderedDict()
+        self._most = most
+        self._most_bytes = most_bytes
+        self.nbytes = 0
         self.compiled = 0
+
+    def __len__(self) -> int:
+        return len(self._cache)
 
     def get(
         self, capture: Capture, in_place: dict[int, int] | None = None, labels: Labels = ((), ())
@@ -48,14 +66,17 @@ class Programs:
             plan, kept = compile_graph(capture.graph(in_place), device.target)
             found = self._cache[key] = (device.load(plan.labelled(*labels)), kept)
             self.compiled += 1
-            if len(self._cache) > PLANS:
-                self._cache.popitem(last=False)
+            self.nbytes += plan_bytes(plan)
+            while len(self._cache) > max(1, self._most) or (self.nbytes > self._most_bytes and len(self._cache) > 1):
+                _, (program, _) = self._cache.popitem(last=False)
+                self.nbytes -= plan_bytes(program.plan)
         else:
             self._cache.move_to_end(key)
         return found
 
     def clear(self) -> None:
         self._cache.clear()
+        self.nbytes = 0
 
 
 programs = Programs()

@@ -8,6 +8,7 @@ optimizer state are overwritten in place. Later calls bind the arguments and sub
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,8 @@ from .replay import Replay
 from .tracing import current
 from .trees import signature
 
+CAPTURE_BYTES = execute.PROGRAM_BYTES  # of host memory for the captures that one step keeps
+
 
 class CompiledStep:
     """A function that runs as one submission. Call it as the function itself.
@@ -33,7 +36,8 @@ class CompiledStep:
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
         self._function = function
-        self._entries: dict[Any, list[Replay]] = {}
+        self._entries: OrderedDict[Any, list[Replay]] = OrderedDict()  # the signature used last at the end
+        self._nbytes = 0
         self._latest: tuple[Any, Replay] | None = None  # with its signature
         self._nodes_seen = -1
         self.captures = 0
@@ -48,11 +52,25 @@ class CompiledStep:
         else:
             entry = capture(self._function, args, kwargs, tensors)
             self.captures += 1
-            self._entries.setdefault(key, []).append(entry)
+            self._keep(key, entry)
+        self._entries.move_to_end(key)
         self._latest = (key, entry)
         inputs = entry.storages(tensors)
         self._protect()
         return entry.run(inputs)
+
+    def _keep(self, key: Any, entry: Replay) -> None:
+        """Add a capture, and let go of those that were used longest ago where memory gets short."""
+        self._entries.setdefault(key, []).append(entry)
+        self._entries.move_to_end(key)
+        self._nbytes += execute.plan_bytes(entry.program.plan)
+        while self._nbytes > CAPTURE_BYTES:
+            oldest, entries = next(iter(self._entries.items()))
+            if entries[0] is entry:
+                break
+            self._nbytes -= execute.plan_bytes(entries.pop(0).program.plan)
+            if not entries:
+                del self._entries[oldest]
 
     def _protect(self) -> None:
         """Before state is overwritten in place: compute what was recorded against its present value."""

@@ -138,6 +138,22 @@ class MemoryPool:
         if dropped:
             self._discard(dropped)
 
+    def abandon(self) -> list[Any]:
+        """After the device's loss: forget every buffer, in use or free, and return the raw ones, to be released.
+
+        Whoever still holds a `Buffer` finds no `raw` in it.
+        """
+        self._collect()
+        self._break_groups()
+        buffers = [*self._live, *(buffer for free in self._free.values() for buffer in free)]
+        self._live.clear()
+        self._free.clear()
+        self._bytes_in_use = self._bytes_pooled = self.peak_bytes = self.allocated = 0
+        raws = [buffer.raw for buffer in buffers]
+        for buffer in buffers:
+            buffer.raw = None
+        return raws
+
     def check_size(self, nbytes: int) -> None:
         """Raise OutOfMemoryError for a buffer that this device could never hold."""
         if round_up(nbytes, BINDING_GRANULARITY) > self.max_buffer_bytes:
@@ -167,6 +183,8 @@ class MemoryPool:
         """Move what was given back to the free lists."""
         while self._returned:
             buffer = self._returned.popleft()
+            if buffer.raw is None:
+                continue  # it went with a lost device
             self._live.discard(buffer)
             self._bytes_in_use -= buffer.capacity
             self._bytes_pooled += buffer.capacity

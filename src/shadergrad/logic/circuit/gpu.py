@@ -53,9 +53,9 @@ class BoardStep(Operation):
 
     def numpy(self, state, fire=None):
         board = _runner(self.automaton, self.height, self.width)
-        board.words = to_board(state, self.width)
+        board.words[:] = to_board(state, self.width)  # the board is used again, the state may be a tensor's value
         board.step_packed(None if fire is None else to_board(fire, self.width))
-        return to_device(board.words, self.width)
+        return to_device(board.words, self.width).copy()
 
     def shader(self, limits: Limits, *inputs: Spec) -> Shader:
         cell = _cell(self.automaton)

@@ -1,83 +1,194 @@
-"""Functions of networks: activations, maps, normalisation, attention, losses. One file a family."""
+"""Functions of networks: activations, maps, convolution, pooling, normalisation, attention, losses. One file a family.
 
-from ..functional_conv import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    adaptive_max_pool3d,
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-    fold,
-    interpolate,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
-    pixel_shuffle,
-    pixel_unshuffle,
-    unfold,
-    upsample,
-)
-from .activations import (
-    celu,
-    elu,
-    gelu,
-    glu,
-    hardshrink,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
-    leaky_relu,
-    log_softmax,
-    logsigmoid,
-    mish,
-    prelu,
-    relu,
-    relu6,
-    rrelu,
-    selu,
-    sigmoid,
-    silu,
-    softmax,
-    softmin,
-    softplus,
-    softshrink,
-    softsign,
-    tanh,
-    tanhshrink,
-    threshold,
-)
-from .attention import scaled_dot_product_attention
-from .classification import cross_entropy, nll_loss
-from .contrast import (
-    cosine_embedding_loss,
-    hinge_embedding_loss,
-    margin_ranking_loss,
-    triplet_margin_loss,
-    triplet_margin_with_distance_loss,
-)
-from .distance import cosine_similarity, normalize, pairwise_distance
-from .dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d
-from .linear import bilinear, channel_shuffle, embedding, linear, one_hot, unflatten
-from .losses import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    gaussian_nll_loss,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    mse_loss,
-    poisson_nll_loss,
-    smooth_l1_loss,
-    soft_margin_loss,
-)
-from .normalization import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
-from .padding import pad
+What is imported here is public. Each is behind a check: what its signature calls a Tensor must be one.
+"""
+
+from types import FunctionType as _FunctionType
+
+from ..arguments import takes_tensors as _takes_tensors
+from .activations import celu as celu
+from .activations import elu as elu
+from .activations import gelu as gelu
+from .activations import glu as glu
+from .activations import hardshrink as hardshrink
+from .activations import hardsigmoid as hardsigmoid
+from .activations import hardswish as hardswish
+from .activations import hardtanh as hardtanh
+from .activations import leaky_relu as leaky_relu
+from .activations import log_softmax as log_softmax
+from .activations import logsigmoid as logsigmoid
+from .activations import mish as mish
+from .activations import prelu as prelu
+from .activations import relu as relu
+from .activations import relu6 as relu6
+from .activations import rrelu as rrelu
+from .activations import selu as selu
+from .activations import sigmoid as sigmoid
+from .activations import silu as silu
+from .activations import softmax as softmax
+from .activations import softmin as softmin
+from .activations import softplus as softplus
+from .activations import softshrink as softshrink
+from .activations import softsign as softsign
+from .activations import tanh as tanh
+from .activations import tanhshrink as tanhshrink
+from .activations import threshold as threshold
+from .attention import scaled_dot_product_attention as scaled_dot_product_attention
+from .classification import cross_entropy as cross_entropy
+from .classification import nll_loss as nll_loss
+from .contrast import cosine_embedding_loss as cosine_embedding_loss
+from .contrast import hinge_embedding_loss as hinge_embedding_loss
+from .contrast import margin_ranking_loss as margin_ranking_loss
+from .contrast import triplet_margin_loss as triplet_margin_loss
+from .contrast import triplet_margin_with_distance_loss as triplet_margin_with_distance_loss
+from .conv import conv1d as conv1d
+from .conv import conv2d as conv2d
+from .conv import conv3d as conv3d
+from .conv import conv_transpose1d as conv_transpose1d
+from .conv import conv_transpose2d as conv_transpose2d
+from .conv import conv_transpose3d as conv_transpose3d
+from .conv import fold as fold
+from .conv import unfold as unfold
+from .distance import cosine_similarity as cosine_similarity
+from .distance import normalize as normalize
+from .distance import pairwise_distance as pairwise_distance
+from .dropout import alpha_dropout as alpha_dropout
+from .dropout import dropout as dropout
+from .dropout import dropout1d as dropout1d
+from .dropout import dropout2d as dropout2d
+from .dropout import dropout3d as dropout3d
+from .linear import bilinear as bilinear
+from .linear import channel_shuffle as channel_shuffle
+from .linear import embedding as embedding
+from .linear import linear as linear
+from .linear import one_hot as one_hot
+from .linear import unflatten as unflatten
+from .losses import binary_cross_entropy as binary_cross_entropy
+from .losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from .losses import gaussian_nll_loss as gaussian_nll_loss
+from .losses import huber_loss as huber_loss
+from .losses import kl_div as kl_div
+from .losses import l1_loss as l1_loss
+from .losses import mse_loss as mse_loss
+from .losses import poisson_nll_loss as poisson_nll_loss
+from .losses import smooth_l1_loss as smooth_l1_loss
+from .losses import soft_margin_loss as soft_margin_loss
+from .normalization import batch_norm as batch_norm
+from .normalization import group_norm as group_norm
+from .normalization import instance_norm as instance_norm
+from .normalization import layer_norm as layer_norm
+from .normalization import rms_norm as rms_norm
+from .padding import pad as pad
+from .pooling import adaptive_avg_pool1d as adaptive_avg_pool1d
+from .pooling import adaptive_avg_pool2d as adaptive_avg_pool2d
+from .pooling import adaptive_avg_pool3d as adaptive_avg_pool3d
+from .pooling import adaptive_max_pool1d as adaptive_max_pool1d
+from .pooling import adaptive_max_pool2d as adaptive_max_pool2d
+from .pooling import adaptive_max_pool3d as adaptive_max_pool3d
+from .pooling import avg_pool1d as avg_pool1d
+from .pooling import avg_pool2d as avg_pool2d
+from .pooling import avg_pool3d as avg_pool3d
+from .pooling import max_pool1d as max_pool1d
+from .pooling import max_pool2d as max_pool2d
+from .pooling import max_pool3d as max_pool3d
+from .resampling import interpolate as interpolate
+from .resampling import pixel_shuffle as pixel_shuffle
+from .resampling import pixel_unshuffle as pixel_unshuffle
+from .resampling import upsample as upsample
+
+for _name, _function in list(globals().items()):
+    if isinstance(_function, _FunctionType) and not _name.startswith("_"):
+        globals()[_name] = _takes_tensors(_function, _name)
+        globals()[_name].__module__ = __name__  # where pickle finds it
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "alpha_dropout",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
+    "bilinear",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "celu",
+    "channel_shuffle",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "cross_entropy",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "elu",
+    "embedding",
+    "fold",
+    "gaussian_nll_loss",
+    "gelu",
+    "glu",
+    "group_norm",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "instance_norm",
+    "interpolate",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "log_softmax",
+    "logsigmoid",
+    "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "mish",
+    "mse_loss",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "pad",
+    "pairwise_distance",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "poisson_nll_loss",
+    "prelu",
+    "relu",
+    "relu6",
+    "rms_norm",
+    "rrelu",
+    "scaled_dot_product_attention",
+    "selu",
+    "sigmoid",
+    "silu",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+    "unflatten",
+    "unfold",
+    "upsample",
+]

@@ -6,10 +6,9 @@ import math
 import warnings
 from typing import Any
 
-from ...creation import rand
 from ...errors import ShapeError
-from ...tensor import Tensor
-from ...tensor_math import check_axis, where
+from ...tensor import Tensor, check_axis, rand, where
+from ..errors import ArgumentError
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -42,7 +41,7 @@ def _implicit(dim: int | None, ndim: int, what: str) -> int:
     if dim is None:
         warnings.warn(
             f"Implicit dimension choice for {what} has been deprecated. Change the call to include dim=X as an argument.",
-            stacklevel=3,
+            stacklevel=4,
         )
         return 0 if ndim in (0, 1, 3) else 1
     return dim
@@ -98,6 +97,8 @@ def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """leaky_relu with slopes drawn from [lower, upper]; without training, of their mean."""
+    if not lower <= upper:
+        raise ArgumentError(f"rrelu(): lower should not be above upper, but got {lower=}, {upper=}.")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     slope = rand(*input.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower
@@ -106,17 +107,7 @@ def rrelu(
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """leaky_relu with a slope for each channel, axis 1, or one for all."""
-    if weight.numel() != 1:
-        channels = input.shape[1] if input.ndim > 1 else 1
-        if weight.numel() != channels:
-            raise ShapeError(
-                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
-                f"{weight.numel()} and channel size = {channels}."
-            )
-        weight = weight.reshape(-1, *(1,) * (input.ndim - 2))
-    elif input.ndim == 0:
-        weight = weight.reshape(())
-    return where(input > 0, input, weight * input)
+    return input.prelu(weight)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -139,6 +130,8 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x, and alpha (exp(x / alpha) - 1) where negative (Barron, 2017)."""
+    if alpha == 0:
+        raise ArgumentError(f"celu(): alpha cannot be 0, but got {alpha=}.")
     return _placed(input, _exponential(input, 1.0, alpha, 1.0 / alpha), inplace)
 
 
@@ -190,7 +183,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved by lambd towards 0, and 0 within [-lambd, lambd]."""
     if lambd < 0:
-        raise ShapeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+        raise ArgumentError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, 0.0))
 
 

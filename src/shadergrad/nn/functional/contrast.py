@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...errors import ShapeError
-from ...tensor import Tensor
-from ...tensor_math import where
+from ...tensor import Tensor, where
 from ..errors import ArgumentError
 from .distance import pairwise_distance
 from .reduction import reduced
@@ -27,6 +26,11 @@ def cosine_embedding_loss(
     cosine = (input1 * input2).sum(-1) / squares.sqrt()
     loss = where(target == 1, 1.0 - cosine, 0.0) + where(target == -1, (cosine - margin).clamp(min=0.0), 0.0)
     return reduced(loss, reduction)
+
+
+def check_margin(margin: float) -> None:
+    if not margin > 0:
+        raise ArgumentError(f"margin must be greater than 0, got {margin=}")
 
 
 def triplet_margin_loss(
@@ -63,8 +67,7 @@ def triplet_margin_with_distance_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """triplet_margin_loss of any distance."""
-    if margin <= 0:
-        raise ArgumentError(f"margin must be greater than 0, got {margin}")
+    check_margin(margin)
     distance = pairwise_distance if distance_function is None else distance_function
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...norms import vector_norm
-from ...tensor import Tensor
+from ...errors import ShapeError
+from ...tensor import Tensor, vector_norm
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
@@ -15,7 +15,10 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along an axis; broadcasts."""
-    shape = np.broadcast_shapes(tuple(x1.shape), tuple(x2.shape))
+    try:
+        shape = np.broadcast_shapes(tuple(x1.shape), tuple(x2.shape))
+    except ValueError:
+        raise ShapeError(f"[cosine_similarity] {list(x1.shape)} and {list(x2.shape)} do not broadcast.") from None
     x1, x2 = x1.expand(shape), x2.expand(shape)
     first = x1 / vector_norm(x1, 2.0, dim, keepdim=True).clamp(min=eps)
     second = x2 / vector_norm(x2, 2.0, dim, keepdim=True).clamp(min=eps)

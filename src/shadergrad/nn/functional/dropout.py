@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...creation import rand
 from ...errors import ShapeError
-from ...tensor import Tensor
-from ...tensor_math import where
+from ...tensor import Tensor, rand, where
+from ..arguments import number
 from ..errors import ArgumentError
 
 SELU_FLOOR = -1.7580993408473766  # what selu tends to below
 
 
-def check_probability(p: float) -> None:
-    if not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"dropout probability has to be between 0 and 1, but got {p}")
+def check_probability(what: str, p: float) -> None:
+    if not 0.0 <= number(what, "p", p) <= 1.0:
+        raise ArgumentError(f"{what}(): dropout probability has to be between 0 and 1, but got p={p}")
 
 
 def _kept(input: Tensor, shape: Sequence[int], p: float) -> Tensor:
@@ -31,9 +30,9 @@ def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
     return input._update_in_place(result, "dropout_") if inplace else result
 
 
-def _dropped(input: Tensor, shape: Sequence[int], p: float, training: bool, inplace: bool) -> Tensor:
+def _dropped(what: str, input: Tensor, shape: Sequence[int], p: float, training: bool, inplace: bool) -> Tensor:
     """Zero where a mask of `shape` says so, the rest scaled by 1 / (1 - p)."""
-    check_probability(p)
+    check_probability(what, p)
     if not training or p == 0.0:
         return input
     if p == 1.0:
@@ -44,7 +43,7 @@ def _dropped(input: Tensor, shape: Sequence[int], p: float, training: bool, inpl
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Each element 0 with probability p, else scaled by 1 / (1 - p) (Srivastava et al., 2014)."""
-    return _dropped(input, input.shape, p, training, inplace)
+    return _dropped("dropout", input, input.shape, p, training, inplace)
 
 
 def _channels(input: Tensor, spatial: int, what: str) -> tuple[int, ...]:
@@ -58,22 +57,22 @@ def _channels(input: Tensor, spatial: int, what: str) -> tuple[int, ...]:
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Dropout of whole channels of (N, C, L) or (C, L)."""
-    return _dropped(input, _channels(input, 1, "dropout1d"), p, training, inplace)
+    return _dropped("dropout1d", input, _channels(input, 1, "dropout1d"), p, training, inplace)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Dropout of whole channels of (N, C, H, W) or (C, H, W)."""
-    return _dropped(input, _channels(input, 2, "dropout2d"), p, training, inplace)
+    return _dropped("dropout2d", input, _channels(input, 2, "dropout2d"), p, training, inplace)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
-    return _dropped(input, _channels(input, 3, "dropout3d"), p, training, inplace)
+    return _dropped("dropout3d", input, _channels(input, 3, "dropout3d"), p, training, inplace)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout to the floor of selu, then scaled so that mean and variance stay (Klambauer et al., 2017)."""
-    check_probability(p)
+    check_probability("alpha_dropout", p)
     if not training or p == 0.0:
         return input
     if p == 1.0:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...creation import arange
 from ...dtypes import int32
 from ...errors import DTypeError, IndexRangeError, ShapeError
 from ...graph.node import grad_mode
-from ...tensor import Tensor
-from ...tensor_math import check_axis, where
-from ...tensor_shape import _select
+from ...tensor import Tensor, arange, check_axis, select_positions, where
+from ..arguments import whole
+from ..errors import ArgumentError
 from .distance import vector_norm
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input (..., n_in) @ weight (n_out, n_in) transposed + bias (n_out,)."""
+    if weight.ndim != 2:
+        raise ShapeError(f"[linear] weight must be (n_out, n_in), but got weight of size {tuple(weight.shape)}.")
     if input.ndim == 0 or input.shape[-1] != weight.shape[-1]:
         raise ShapeError(
             f"[linear] cannot contract: input is {tuple(input.shape)}, weight is {tuple(weight.shape)} (n_out, n_in). "
@@ -63,6 +64,8 @@ def embedding(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
             f"{input.dtype.name} instead (while checking arguments for embedding)"
         )
+    if weight.ndim != 2:
+        raise ShapeError(f"[embedding] 'weight' must be 2-D, but got weight of size {list(weight.shape)}")
     rows = weight.shape[0]
     padding_idx = padding_row(padding_idx, rows)
     if max_norm is not None:
@@ -70,9 +73,9 @@ def embedding(
             length = vector_norm(weight, norm_type, 1, keepdim=True)
             too_long = (length > max_norm) & (_counts(input, rows).unsqueeze(1) > 0)
             weight.copy_(where(too_long, weight * (max_norm / (length + 1e-7)), weight))
-    result = _select(weight, 0, input)
+    result = select_positions(weight, 0, input)
     if scale_grad_by_freq:
-        often = _select(_counts(input, rows), 0, input).unsqueeze(-1).to(dtype=result.dtype)
+        often = select_positions(_counts(input, rows), 0, input).unsqueeze(-1).to(dtype=result.dtype)
         result = result.detach() + (result - result.detach()) / often
     if padding_idx is not None:
         result = where((input == padding_idx).unsqueeze(-1), result.detach(), result)
@@ -82,7 +85,7 @@ def embedding(
 def padding_row(padding_idx: int | None, rows: int) -> int | None:
     """A padding index counted from the start."""
     if padding_idx is not None and not -rows <= padding_idx < rows:
-        raise IndexRangeError("Padding_idx must be within num_embeddings")
+        raise IndexRangeError(f"Padding_idx must be within num_embeddings, {rows}, but got padding_idx={padding_idx}")
     return None if padding_idx is None else padding_idx % rows
 
 
@@ -107,7 +110,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             raise ShapeError("Can not infer total number of classes from empty tensor.")
         num_classes = int(tensor.max().item()) + 1
     elif num_classes < 1:
-        raise ShapeError("num_classes should be positive")
+        raise ArgumentError(f"num_classes should be positive, but got num_classes={num_classes}")
     return (tensor.unsqueeze(-1) == arange(num_classes, dtype=tensor.dtype, device=tensor.device)).to(
         dtype=tensor.dtype
     )
@@ -129,7 +132,10 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """(N, C, ...): the channels of `groups` groups taken in turns."""
+    groups = whole("channel_shuffle", "groups", groups, 1)
     if input.ndim < 3 or input.shape[1] % groups:
-        raise ShapeError(f"[channel_shuffle] {groups} groups of the channels of {tuple(input.shape)}, axis 1.")
+        raise ShapeError(
+            f"Number of channels, axis 1, must be divisible by groups, but got input of size {list(input.shape)} and {groups=}."
+        )
     n, channels, *rest = input.shape
     return input.reshape(n, groups, channels // groups, *rest).transpose(1, 2).reshape(n, channels, *rest)

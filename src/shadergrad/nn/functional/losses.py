@@ -9,11 +9,10 @@ import math
 import warnings
 
 from ...errors import ShapeError
-from ...tensor import Tensor
-from ...tensor_math import where
+from ...tensor import Tensor, where
 from ..errors import ArgumentError
 from .activations import softplus
-from .reduction import check_reduction, check_same, reduced, weighted
+from .reduction import check_reduction, check_same, check_weight, reduced, weighted
 
 
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
@@ -33,7 +32,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2."""
     check_same("smooth_l1_loss", input, target)
     if beta < 0:
-        raise ArgumentError("smooth_l1_loss does not support negative values for beta.")
+        raise ArgumentError(f"smooth_l1_loss does not support negative values for beta, but got {beta=}.")
     difference = (input - target).abs()
     if beta == 0:
         return reduced(difference, reduction)
@@ -47,11 +46,11 @@ def huber_loss(
     """d^2 / 2 where d = |input - target| <= delta, else delta (d - delta / 2)."""
     check_same("huber_loss", input, target)
     if delta <= 0:
-        raise ArgumentError("huber_loss does not support non-positive values for delta.")
+        raise ArgumentError(f"huber_loss does not support non-positive values for delta, but got {delta=}.")
     difference = (input - target).abs()
     loss = where(difference <= delta, difference * difference * 0.5, (difference - 0.5 * delta) * delta)
-    if weight is not None and weight.shape != input.shape:
-        raise ShapeError("Weights and input must have the same size.")
+    if weight is not None:
+        check_weight(weight, input)
     return reduced(loss if weight is None else loss * weight, reduction)
 
 
@@ -105,7 +104,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
             "only by the batch size, and aligns with the KL div math definition.",
-            stacklevel=2,
+            stacklevel=3,
         )
     if log_target:
         loss = target.exp() * (target - input)
@@ -139,8 +138,11 @@ def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
     """(log(var) + (input - target)^2 / var) / 2; var at least eps, without gradient through that limit."""
-    if var.shape != input.shape and var.ndim == input.ndim - 1:
-        var = var.unsqueeze(-1)
+    if var.shape != input.shape:
+        if var.shape == input.shape[:-1]:
+            var = var.unsqueeze(-1)
+        elif var.ndim != input.ndim or var.shape[:-1] != input.shape[:-1] or var.shape[-1] != 1:
+            raise ShapeError(f"var is of incorrect size: {list(var.shape)}, for input of size {list(input.shape)}")
     limited = var + (var.detach().clamp(min=eps) - var.detach())
     loss = (limited.log() + (input - target) ** 2 / limited) * 0.5
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

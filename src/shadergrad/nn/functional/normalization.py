@@ -69,7 +69,7 @@ def batch_norm(
     shape = (1, channels, *(1,) * (input.ndim - 2))
     if not training:
         if running_mean is None or running_var is None:
-            raise ArgumentError("Expected running_mean and running_var to be defined when training=False")
+            raise ArgumentError("batch_norm(): Expected running_mean and running_var to be defined when training=False")
         scale = (running_var + eps).rsqrt().reshape(*shape)
         return _affine((input - running_mean.reshape(*shape)) * scale, weight, bias, shape)
     _check_values(input.shape)

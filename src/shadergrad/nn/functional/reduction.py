@@ -22,10 +22,16 @@ def weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     """As reduced, of losses times weights; the mean is divided by the sum of the weights."""
     if weight is None:
         return reduced(loss, reduction)
-    if weight.shape != loss.shape:
-        raise ShapeError("Weights and input must have the same size.")
+    check_weight(weight, loss)
     total = reduced(loss * weight, "sum" if reduction == "mean" else reduction)
     return total / weight.sum() if reduction == "mean" else total
+
+
+def check_weight(weight: Tensor, input: Tensor) -> None:
+    if weight.shape != input.shape:
+        raise ShapeError(
+            f"Weights and input must have the same size, but got {list(weight.shape)} and {list(input.shape)}."
+        )
 
 
 def check_same(what: str, input: Tensor, target: Tensor) -> None:

@@ -1,0 +1,279 @@
+"""Convolutions, and their windows as columns. Shapes: (batch, channels, *size), or without the batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...errors import ShapeError
+from ...graph.node import make
+from ...primitives.views import Flip
+from ...primitives.window import Conv, Fold, window_count
+from ...tensor import Tensor, wrap
+from ..arguments import per_axis, whole
+from ..errors import ArgumentError
+from .windows import Ints, batched_input, cropped, padded, windows
+
+
+def _convolve(x: Tensor, weight: Tensor, groups: int, steps: tuple[int, ...], dilations: tuple[int, ...]) -> Tensor:
+    """x (batch, groups * c, *size), weight (groups * o, c, *window), no padding."""
+    batch, channels, *size = x.shape
+    out, per_group, *window = weight.shape
+    split = x.reshape(batch, groups, channels // groups, *size)
+    split = split.permute(1, 0, *range(2, split.ndim))
+    kernels = weight.reshape(groups, out // groups, per_group, *window)
+    result = wrap(make(Conv(steps, dilations), split._node, kernels._node))
+    result = result.permute(1, 0, *range(2, result.ndim))
+    return result.reshape(batch, out, *result.shape[3:])
+
+
+def _add_bias(x: Tensor, bias: Tensor | None) -> Tensor:
+    return x if bias is None else x + bias.reshape(-1, *(1,) * (x.ndim - 2))
+
+
+def conv(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Ints,
+    padding: Ints | str,
+    dilation: Ints,
+    groups: int,
+    rank: int,
+) -> Tensor:
+    """The convolutions of `rank` spatial axes."""
+    what = f"conv{rank}d"
+    x, batched = batched_input(input, rank, what)
+    steps, dilations = per_axis(what, "stride", stride, rank, 1), per_axis(what, "dilation", dilation, rank, 1)
+    groups = _checked(what, weight, weight.shape[:1], bias, groups, rank)
+    if x.shape[1] != weight.shape[1] * groups:
+        raise ShapeError(
+            f"[{what}] Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(input.shape)} to have "
+            f"{weight.shape[1] * groups} channels, but got {x.shape[1]} channels instead"
+        )
+    reach = [d * (k - 1) for d, k in zip(dilations, weight.shape[2:], strict=True)]
+    if isinstance(padding, str):
+        if padding not in ("same", "valid"):
+            raise ArgumentError(
+                f"{what}(): Invalid padding string: expected 'same', 'valid' or numbers, but got padding={padding!r}."
+            )
+        if padding == "same" and max(steps) > 1:
+            raise ArgumentError(
+                f"{what}(): padding='same' is not supported for strided convolutions, but got stride={stride}."
+            )
+        low = [n // 2 for n in reach] if padding == "same" else [0] * rank
+        high = [n - m for n, m in zip(reach, low, strict=True)] if padding == "same" else [0] * rank
+    else:
+        low = high = list(per_axis(what, "padding", padding, rank, 0))
+    x = padded(x, low, high)
+    for n, k, d in zip(x.shape[2:], weight.shape[2:], dilations, strict=True):
+        if n < d * (k - 1) + 1:
+            raise ShapeError(
+                f"[{what}] Calculated padded input size per channel: {list(x.shape[2:])}. Kernel size: {list(weight.shape[2:])}. "
+                f"Kernel size can't be greater than actual input size, with dilation={dilation}"
+            )
+    result = _add_bias(_convolve(x, weight, groups, steps, dilations), bias)
+    return result if batched else result.squeeze(0)
+
+
+def _checked(what: str, weight: Tensor, outputs: Sequence[int], bias: Tensor | None, groups: int, rank: int) -> int:
+    """The number of groups; raises where weight, bias and groups do not fit each other."""
+    groups = whole(what, "groups", groups, 1)
+    if weight.ndim != rank + 2:
+        raise ShapeError(
+            f"[{what}] weight must have {rank + 2} dimensions, but got weight of size {list(weight.shape)}."
+        )
+    if weight.shape[0] % groups:
+        raise ShapeError(
+            f"[{what}] Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
+            f"size {list(weight.shape)} instead"
+        )
+    if min(weight.shape[2:]) < 1:
+        raise ShapeError(
+            f"[{what}] kernel size should be greater than zero, but got weight of size {list(weight.shape)}."
+        )
+    if bias is not None and tuple(bias.shape) != tuple(outputs):
+        raise ShapeError(
+            f"[{what}] Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {outputs[0]} "
+            f"elements, but got bias of size {list(bias.shape)} instead"
+        )
+    return groups
+
+
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    """input (batch, c, length), weight (o, c / groups, k)."""
+    return conv(input, weight, bias, stride, padding, dilation, groups, 1)
+
+
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    """input (batch, c, height, width), weight (o, c / groups, kh, kw)."""
+    return conv(input, weight, bias, stride, padding, dilation, groups, 2)
+
+
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    """input (batch, c, depth, height, width), weight (o, c / groups, kd, kh, kw)."""
+    return conv(input, weight, bias, stride, padding, dilation, groups, 3)
+
+
+def conv_transpose(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Ints,
+    padding: Ints,
+    output_padding: Ints,
+    groups: int,
+    dilation: Ints,
+    rank: int,
+) -> Tensor:
+    """The gradient of a convolution with respect to its input, as an operation: weight (c, o / groups, *window)."""
+    what = f"conv_transpose{rank}d"
+    x, batched = batched_input(input, rank, what)
+    steps, dilations = per_axis(what, "stride", stride, rank, 1), per_axis(what, "dilation", dilation, rank, 1)
+    cut = per_axis(what, "padding", padding, rank, 0)
+    extra = per_axis(what, "output_padding", output_padding, rank, 0)
+    outputs = (weight.shape[1] * groups,) if weight.ndim > 1 and isinstance(groups, int) else ()
+    groups = _checked(what, weight, outputs, bias, groups, rank)
+    if x.shape[1] != weight.shape[0]:
+        raise ShapeError(
+            f"[{what}] weight of size {list(weight.shape)} takes {weight.shape[0]} channels, but got input of size "
+            f"{list(input.shape)}."
+        )
+    if any(e >= max(s, d) for e, s, d in zip(extra, steps, dilations, strict=True)):
+        raise ArgumentError(
+            f"{what}(): output padding must be smaller than either stride or dilation, but got "
+            f"output_padding={output_padding}, stride={stride}, dilation={dilation}."
+        )
+    channels, per_group, *window = weight.shape
+    reach = [d * (k - 1) for d, k in zip(dilations, window, strict=True)]
+    x = padded(x, reach, [r + e for r, e in zip(reach, extra, strict=True)], 0.0, [s - 1 for s in steps])
+    kernels = wrap(make(Flip(tuple(range(2, weight.ndim))), weight._node))
+    kernels = kernels.reshape(groups, channels // groups, per_group, *window).transpose(1, 2)
+    kernels = kernels.reshape(groups * per_group, channels // groups, *window)
+    full = _convolve(x, kernels, groups, (1,) * rank, dilations)
+    sizes = [n - 2 * p for n, p in zip(full.shape[2:], cut, strict=True)]
+    if min(sizes) < 1:
+        raise ShapeError(
+            f"[{what}] Given input size per channel: {list(x.shape[2:])}. Calculated output size per channel: {sizes}. "
+            f"Output size is too small, with padding={padding}."
+        )
+    result = _add_bias(cropped(full, cut, sizes), bias)
+    return result if batched else result.squeeze(0)
+
+
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    groups: int = 1,
+    dilation: Ints = 1,
+) -> Tensor:
+    """input (batch, c, length), weight (c, o / groups, k)."""
+    return conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, 1)
+
+
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    groups: int = 1,
+    dilation: Ints = 1,
+) -> Tensor:
+    """input (batch, c, height, width), weight (c, o / groups, kh, kw)."""
+    return conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, 2)
+
+
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    groups: int = 1,
+    dilation: Ints = 1,
+) -> Tensor:
+    """input (batch, c, depth, height, width), weight (c, o / groups, kd, kh, kw)."""
+    return conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, 3)
+
+
+# -- windows as columns
+
+
+def unfold(input: Tensor, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1) -> Tensor:
+    """(batch, c, h, w) or (c, h, w) to (batch, c * kh * kw, windows): im2col, a view until somebody needs it."""
+    kernel, dilations, pads, steps = _columns("unfold", kernel_size, dilation, padding, stride)
+    x, batched = batched_input(input, 2, "unfold")
+    counts = _counts(x.shape[2:], kernel, steps, pads, dilations)
+    if min(counts) < 1:
+        raise ShapeError(
+            f"[unfold] input of size {list(input.shape)} is too small for kernel_size={kernel_size}, dilation={dilation}, "
+            f"padding={padding}: {counts} windows."
+        )
+    found = windows(padded(x, pads, pads), kernel, steps, dilations).permute(0, 1, 4, 5, 2, 3)
+    result = found.reshape(x.shape[0], x.shape[1] * math.prod(kernel), math.prod(counts))
+    return result if batched else result.squeeze(0)
+
+
+def _columns(what: str, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> list[tuple[int, ...]]:
+    """Kernel, dilations, padding and steps of two axes."""
+    least = {"kernel_size": (kernel_size, 1), "dilation": (dilation, 1), "padding": (padding, 0), "stride": (stride, 1)}
+    return [per_axis(what, name, value, 2, bound) for name, (value, bound) in least.items()]
+
+
+def _counts(
+    size: Sequence[int], kernel: Sequence[int], steps: Sequence[int], pads: Sequence[int], dilations: Sequence[int]
+) -> tuple[int, ...]:
+    """How many windows fit along each axis."""
+    lengths = [n + 2 * p for n, p in zip(size, pads, strict=True)]
+    return tuple(map(window_count, lengths, kernel, steps, dilations))
+
+
+def fold(
+    input: Tensor, output_size: Ints, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
+) -> Tensor:
+    """The adjoint of unfold: overlapping windows added up."""
+    size = per_axis("fold", "output_size", output_size, 2, 1)
+    kernel, dilations, pads, steps = _columns("fold", kernel_size, dilation, padding, stride)
+    counts = _counts(size, kernel, steps, pads, dilations)
+    x, batched = batched_input(input, 1, "fold")
+    batch, rows, columns = x.shape
+    if rows % math.prod(kernel) or columns != math.prod(counts) or min(counts) < 1:
+        raise ShapeError(
+            f"[fold] input is {list(input.shape)}; kernel_size={kernel_size} and output_size={output_size} want a multiple "
+            f"of {math.prod(kernel)} rows and {counts} windows."
+        )
+    x = x.reshape(batch, rows // math.prod(kernel), *kernel, *counts).permute(0, 1, 4, 5, 2, 3)
+    lengths = tuple(n + 2 * p for n, p in zip(size, pads, strict=True))
+    result = cropped(wrap(make(Fold((2, 3), lengths, steps, dilations), x._node)), pads, size)
+    return result if batched else result.squeeze(0)

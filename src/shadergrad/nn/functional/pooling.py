@@ -1,0 +1,317 @@
+"""Pooling: the largest or the mean of windows. Shapes: (batch, channels, *size), or without the batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...errors import ShapeError
+from ...primitives.reduce import lowest
+from ...primitives.window import window_count
+from ...tensor import Tensor, arange
+from ..arguments import per_axis, whole
+from ..errors import ArgumentError
+from .windows import Ints, along_axis, batched_input, padded, windows
+
+Sizes = int | None | Sequence[int | None]  # of what adaptive pooling gives; None: as the input
+
+
+def _windows(
+    x: Tensor,
+    kernel: Sequence[int],
+    steps: Sequence[int],
+    padding: Sequence[int],
+    dilations: Sequence[int],
+    ceil: bool,
+    fill: float,
+    what: str,
+) -> Tensor:
+    """(batch, c, *count, *kernel) windows of a padded input."""
+    low, high = list(padding), list(padding)
+    for a, (k, s, p, d) in enumerate(zip(kernel, steps, padding, dilations, strict=True)):
+        if p > k // 2:
+            raise ArgumentError(
+                f"{what}(): pad should be at most half of effective kernel size, but got padding={p}, kernel_size={k} and "
+                f"dilation={d}."
+            )
+        n = x.shape[2 + a]
+        count = window_count(n + 2 * p, k, s, d)
+        if ceil:
+            rounded = -(-(n + 2 * p - d * (k - 1) - 1) // s) + 1
+            if (rounded - 1) * s < n + p:  # the last window starts inside the input or its left border
+                count = rounded
+        if count < 1:
+            raise ShapeError(
+                f"[{what}] Given input size {list(x.shape[1:])}, the output size is too small with kernel_size={list(kernel)}, "
+                f"stride={list(steps)}, padding={list(padding)}, dilation={list(dilations)}."
+            )
+        high[a] = max(0, (count - 1) * s + d * (k - 1) + 1 - n - p)
+    x = padded(x, low, high, fill)
+    return windows(x, kernel, steps, dilations)
+
+
+def max_pool(
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None,
+    padding: Ints,
+    dilation: Ints,
+    ceil_mode: bool,
+    return_indices: bool,
+    rank: int,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The largest of every window; the gradient goes to the first of equals."""
+    what = f"max_pool{rank}d"
+    x, batched = batched_input(input, rank, what)
+    kernel, steps, pads = _kernel_steps_pads(what, kernel_size, stride, padding, rank)
+    dilations = per_axis(what, "dilation", dilation, rank, 1)
+    found = _windows(x, kernel, steps, pads, dilations, ceil_mode, lowest(x.dtype), what)
+    flat = found.reshape(*found.shape[: 2 + rank], math.prod(kernel))
+    values, places = flat.max(-1)
+    if not batched:
+        values, places = values.squeeze(0), places.squeeze(0)
+    if not return_indices:
+        return values
+    return values, _plane_positions(places, kernel, steps, pads, dilations, x.shape[2:])
+
+
+def _kernel_steps_pads(
+    what: str, kernel_size: Ints, stride: Ints | None, padding: Ints, rank: int
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    kernel = per_axis(what, "kernel_size", kernel_size, rank, 1)
+    steps = kernel if stride is None or stride == () or stride == [] else per_axis(what, "stride", stride, rank, 1)
+    return kernel, steps, per_axis(what, "padding", padding, rank, 0)
+
+
+def _plane_positions(
+    places: Tensor,
+    kernel: Sequence[int],
+    steps: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    size: Sequence[int],
+) -> Tensor:
+    """Row-major positions in the input plane of places within windows."""
+    rank = len(kernel)
+    result: Tensor | None = None
+    rest = places
+    parts = []
+    for k in reversed(kernel):
+        quotient = rest.div(k).floor().to(dtype=rest.dtype)
+        parts.append(rest - quotient * k)
+        rest = quotient
+    for a, part in enumerate(reversed(parts)):
+        axis = places.ndim - rank + a
+        start = arange(places.shape[axis], device=places.device) * steps[a] - pads[a]
+        position = part * dilations[a] + start.reshape(*(-1 if b == axis else 1 for b in range(places.ndim)))
+        result = position if result is None else result * size[a] + position
+    assert result is not None
+    return result
+
+
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+):
+    """input (batch, c, length)."""
+    return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 1)
+
+
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+):
+    """input (batch, c, height, width)."""
+    return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 2)
+
+
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+):
+    """input (batch, c, depth, height, width)."""
+    return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 3)
+
+
+def avg_pool(
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None,
+    padding: Ints,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+    rank: int,
+) -> Tensor:
+    """The mean of every window."""
+    what = f"avg_pool{rank}d"
+    x, batched = batched_input(input, rank, what)
+    kernel, steps, pads = _kernel_steps_pads(what, kernel_size, stride, padding, rank)
+    if divisor_override is not None and whole(what, "divisor_override", divisor_override) == 0:
+        raise ArgumentError(f"{what}(): divisor must be not zero, but got divisor_override={divisor_override}.")
+    found = _windows(x, kernel, steps, pads, (1,) * rank, ceil_mode, 0.0, what)
+    axes = tuple(range(2 + rank, 2 + 2 * rank))
+    total = found.sum(axes)
+    if divisor_override is not None:
+        result = total / divisor_override
+    else:
+        result = total / Tensor(
+            _window_sizes(x.shape[2:], found.shape[2 : 2 + rank], kernel, steps, pads, count_include_pad),
+            dtype=x.dtype,
+            device=x.device,
+        )
+    return result if batched else result.squeeze(0)
+
+
+def _window_sizes(
+    size: Sequence[int],
+    counts: Sequence[int],
+    kernel: Sequence[int],
+    steps: Sequence[int],
+    pads: Sequence[int],
+    include_pad: bool,
+) -> np.ndarray:
+    """How many elements each window averages over; padding counts up to the right border only."""
+    result = np.ones(())
+    for n, c, k, s, p in zip(size, counts, kernel, steps, pads, strict=True):
+        start = np.arange(c) * s - p
+        end = np.minimum(start + k, n + p)
+        lengths = end - start if include_pad else np.minimum(end, n) - np.maximum(start, 0)
+        result = result[..., None] * lengths
+    return result
+
+
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """input (batch, c, length)."""
+    return avg_pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, 1)
+
+
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """input (batch, c, height, width)."""
+    return avg_pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2)
+
+
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """input (batch, c, depth, height, width)."""
+    return avg_pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 3)
+
+
+def _adaptive_spans(size: int, count: int) -> list[tuple[int, int]]:
+    """Where the `count` windows that cover an axis start and end."""
+    return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+
+
+def _adaptive_sizes(what: str, input: Tensor, output_size: Sizes, rank: int) -> tuple[int, ...]:
+    """The size of the result along each axis; None keeps that of the input."""
+    if input.ndim not in (rank + 1, rank + 2):
+        raise ShapeError(f"[{what}] Expected {rank + 1}D or {rank + 2}D tensor, but got {list(input.shape)}")
+    wanted = (output_size,) * rank if isinstance(output_size, int) or output_size is None else output_size
+    if isinstance(wanted, Sequence):
+        kept = [n if m is None else m for n, m in zip(input.shape[-rank:], wanted, strict=False)]
+        wanted = (*kept, *wanted[rank:])
+    return per_axis(what, "output_size", wanted, rank, 0)
+
+
+def _adaptive_avg_pool(input: Tensor, output_size: Sizes, rank: int) -> Tensor:
+    """The means of windows that cover the input evenly."""
+    x = input
+    for a, count in enumerate(_adaptive_sizes(f"adaptive_avg_pool{rank}d", input, output_size, rank)):
+        axis = input.ndim - rank + a
+        size = input.shape[axis]
+        if count == 0:
+            x = x.narrow(axis, 0, 0)
+            continue
+        if size % count == 0:
+            x = x.reshape(*x.shape[:axis], count, size // count, *x.shape[axis + 1 :]).mean(axis + 1)
+            continue
+        matrix = np.zeros((count, size))
+        for i, (start, end) in enumerate(_adaptive_spans(size, count)):
+            matrix[i, start:end] = 1.0 / (end - start)
+        x = along_axis(x, axis, matrix)
+    return x
+
+
+def _adaptive_max_pool(input: Tensor, output_size: Sizes, rank: int) -> Tensor:
+    """The largest of windows that cover the input evenly."""
+    x = input
+    for a, count in enumerate(_adaptive_sizes(f"adaptive_max_pool{rank}d", input, output_size, rank)):
+        axis = input.ndim - rank + a
+        if count == 0:
+            x = x.narrow(axis, 0, 0)
+            continue
+        spans = _adaptive_spans(input.shape[axis], count)
+        widest = max(end - start for start, end in spans)
+        table = np.array([[min(start + k, end - 1) for k in range(widest)] for start, end in spans], np.int32)
+        picked = x.index_select(axis, Tensor(table.reshape(-1), device=x.device))
+        x = picked.reshape(*x.shape[:axis], count, widest, *x.shape[axis + 1 :]).max(axis + 1)[0]
+    return x
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
+    """Means of windows that cover the last axis evenly."""
+    return _adaptive_avg_pool(input, output_size, 1)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
+    """Means of windows that cover the last two axes evenly."""
+    return _adaptive_avg_pool(input, output_size, 2)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
+    """Means of windows that cover the last three axes evenly."""
+    return _adaptive_avg_pool(input, output_size, 3)
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
+    """The largest of windows that cover the last axis evenly."""
+    return _adaptive_max_pool(input, output_size, 1)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
+    """The largest of windows that cover the last two axes evenly."""
+    return _adaptive_max_pool(input, output_size, 2)
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
+    """The largest of windows that cover the last three axes evenly."""
+    return _adaptive_max_pool(input, output_size, 3)
