@@ -191,6 +191,31 @@ def test_parameter_groups_and_given_names() -> None:
     assert sorted(inputs) == [("parameter", "alpha"), ("parameter", "beta"), ("state", "lr"), ("state", "lr.1")]
 
 
+class Averager:
+    """State in attributes."""
+
+    def __init__(self) -> None:
+        self.mean = sg.ones(2)
+        self.rate = sg.ones(())
+
+    def update(self, x: sg.Tensor) -> None:
+        self.mean.add_((x - self.mean) * self.rate)
+
+
+def test_attributes_of_the_object_whose_method_is_compiled() -> None:
+    inputs, outputs = named(Averager().update, sg.ones(2))
+    assert inputs == [("argument", "x"), ("state", "mean"), ("constant", "rate")]
+    assert outputs == [("state", "mean")]
+
+
+def test_a_variable_without_a_value_yet_is_no_hindrance() -> None:
+    def step(x: sg.Tensor, deep: bool = False) -> sg.Tensor:
+        return later(x) if deep else x * 2
+
+    assert named(step, sg.ones(2))[0] == [("argument", "x")]
+    later = step
+
+
 def test_what_nothing_names_is_numbered() -> None:
     held = {"a": sg.ones(2), "b": sg.ones(2)}
 
