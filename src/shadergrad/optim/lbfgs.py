@@ -68,7 +68,9 @@ class LBFGS(Optimizer):
     def check(self, group: ParamGroup) -> None:
         super().check(group)
         if group["line_search_fn"] not in (None, "strong_wolfe"):
-            raise LineSearchError(f"only 'strong_wolfe' is supported, but got line_search_fn={group['line_search_fn']!r}")
+            raise LineSearchError(
+                f"only 'strong_wolfe' is supported, but got line_search_fn={group['line_search_fn']!r}"
+            )
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Up to max_iter iterations; returns the loss before the first.
@@ -90,7 +92,7 @@ class LBFGS(Optimizer):
 
     def _minimise(self, closure: Callable[[], Any]) -> Any:
         group = self.param_groups[0]
-        state = self.state[id(group["params"][0])]
+        state = self.state[group["params"][0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         first = self._loss(closure)
@@ -207,7 +209,7 @@ class LBFGS(Optimizer):
                 state[name] = tensor(value)
             elif name in NUMBERS:
                 state[name] = float(value) if name in ("t", "prev_loss") else int(value)
-        self.state[id(p)] = state
+        self.state[p] = state
 
 
 def numbers(*values: Tensor) -> list[float]:

@@ -77,13 +77,13 @@ def conv(
     return result if batched else result.squeeze(0)
 
 
-def _checked(
-    what: str, weight: Tensor, outputs: Sequence[int], bias: Tensor | None, groups: int, rank: int
-) -> int:
+def _checked(what: str, weight: Tensor, outputs: Sequence[int], bias: Tensor | None, groups: int, rank: int) -> int:
     """The number of groups; raises where weight, bias and groups do not fit each other."""
     groups = whole(what, "groups", groups, 1)
     if weight.ndim != rank + 2:
-        raise ShapeError(f"[{what}] weight must have {rank + 2} dimensions, but got weight of size {list(weight.shape)}.")
+        raise ShapeError(
+            f"[{what}] weight must have {rank + 2} dimensions, but got weight of size {list(weight.shape)}."
+        )
     if weight.shape[0] % groups:
         raise ShapeError(
             f"[{what}] Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "

@@ -30,7 +30,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode == "constant":
         return input.pad(pad, 0.0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
-        raise ArgumentError(f"Unrecognised padding mode, got mode={mode!r}. Known: constant, reflect, replicate, circular.")
+        raise ArgumentError(
+            f"Unrecognised padding mode, got mode={mode!r}. Known: constant, reflect, replicate, circular."
+        )
     if value is not None:
         raise ArgumentError(f'Padding mode "{mode}" doesn\'t take in value argument, but got value={value}')
     pairs = list(zip(pad[::2], pad[1::2], strict=True))[::-1]

@@ -111,7 +111,9 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 def _image(what: str, input: Tensor) -> tuple[int, ...]:
     if input.ndim < 3:
-        raise ShapeError(f"{what} expects input to have at least 3 dimensions, but got input of size {list(input.shape)}")
+        raise ShapeError(
+            f"{what} expects input to have at least 3 dimensions, but got input of size {list(input.shape)}"
+        )
     return input.shape
 
 

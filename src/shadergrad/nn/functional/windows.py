@@ -29,7 +29,9 @@ def batched_input(input: Tensor, rank: int, what: str) -> tuple[Tensor, bool]:
     return input, True
 
 
-def padded(x: Tensor, low: Sequence[int], high: Sequence[int], value: float = 0.0, between: Sequence[int] = ()) -> Tensor:
+def padded(
+    x: Tensor, low: Sequence[int], high: Sequence[int], value: float = 0.0, between: Sequence[int] = ()
+) -> Tensor:
     """Spatial axes padded, with `between` fill elements between neighbours."""
     interior = tuple(between) or (0,) * len(low)
     if not any((*low, *high, *interior)):
