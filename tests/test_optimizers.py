@@ -244,10 +244,22 @@ def test_a_deep_copy_goes_on_as_its_original_and_shares_nothing(kind: str, devic
         assert_same_bits(p.detach(), q.detach())
     twin.param_groups[0]["lr"] = 0.0
     assert optimizer.param_groups[0]["lr"] == KINDS[kind].get("lr", optimizer.defaults["lr"])
+    train(parameters, optimizer, data[0])
+    assert not all(
+        np.array_equal(p.detach().numpy(), q.detach().numpy()) for p, q in zip(parameters, others, strict=True)
+    )
     at_rest = [q.detach().numpy() for q in others]
     train(others, twin, data[0])
     for q, value in zip(others, at_rest, strict=True):
         assert_same_bits(q.detach(), value)
+
+
+def test_a_copied_group_makes_the_state_of_its_own_optimizer() -> None:
+    optimizer = optim.SGD([sg.ones(2).requires_grad_()], lr=0.1)
+    twin = copy.deepcopy(optimizer)
+    twin.param_groups[0]["momentum"] = 0.9
+    assert list(twin.state_dict()["state"][0]) == ["momentum_buffer"]
+    assert optimizer.state_dict()["state"] == {}
 
 
 def test_every_public_optimizer_has_a_case() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtypes import DType, parse_dtype
-from ..tensor import Tensor, _is_dtype_name
+from ..errors import DTypeError
+from ..tensor import Tensor
 from .errors import ModuleTypeError
 from .tree import ModuleTree
 
@@ -15,8 +16,11 @@ def move(module: ModuleTree[Any], args: tuple[Any, ...], device: Any, dtype: Any
     for arg in args:
         if isinstance(arg, Tensor):
             device, dtype = arg.device, arg.dtype
-        elif isinstance(arg, str) and not _is_dtype_name(arg):
-            device = arg
+        elif isinstance(arg, str):
+            try:
+                dtype = parse_dtype(arg)
+            except DTypeError:
+                device = arg
         elif isinstance(arg, DType) or not isinstance(arg, bool):
             dtype = arg
     kind = None if dtype is None else parse_dtype(dtype)

@@ -6,7 +6,6 @@ from ...dtypes import DType
 from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor
 from ...tensor_math import where
-from ...tensor_shape import _select
 from ..errors import ArgumentError
 from .reduction import check_reduction, reduced
 
@@ -106,7 +105,7 @@ def _of_classes(
     loss = -log_probabilities.gather(axis, classes.unsqueeze(axis)).squeeze(axis)
     share = counted.to(dtype=input.dtype)
     if weight is not None:
-        of_target = _select(weight, 0, classes)
+        of_target = weight.index_select(0, classes.reshape(-1)).reshape(classes.shape)
         loss, share = loss * of_target, share * of_target
     if smoothing:
         loss = loss * (1.0 - smoothing) + _spread(log_probabilities, weight, axis) * (smoothing / input.shape[axis])

@@ -11,7 +11,6 @@ from ...errors import DTypeError, IndexRangeError, ShapeError
 from ...graph.node import grad_mode
 from ...tensor import Tensor
 from ...tensor_math import check_axis, where
-from ...tensor_shape import _select
 from ..arguments import whole
 from ..errors import ArgumentError
 from .distance import vector_norm
@@ -76,9 +75,10 @@ def embedding(
             length = vector_norm(weight, norm_type, 1, keepdim=True)
             too_long = (length > max_norm) & (_counts(input, rows).unsqueeze(1) > 0)
             weight.copy_(where(too_long, weight * (max_norm / (length + 1e-7)), weight))
-    result = _select(weight, 0, input)
+    result = weight.index_select(0, input.reshape(-1)).reshape(*input.shape, weight.shape[1])
     if scale_grad_by_freq:
-        often = _select(_counts(input, rows), 0, input).unsqueeze(-1).to(dtype=result.dtype)
+        counts = _counts(input, rows).index_select(0, input.reshape(-1))
+        often = counts.reshape(*input.shape, 1).to(dtype=result.dtype)
         result = result.detach() + (result - result.detach()) / often
     if padding_idx is not None:
         result = where((input == padding_idx).unsqueeze(-1), result.detach(), result)
