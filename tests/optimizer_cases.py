@@ -72,7 +72,7 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
         "Muon",
         {"lr": 0.02, "nesterov": False, "adjust_lr_fn": "match_rms_adamw", "weight_decay": 0.0, "momentum": 0.8},
     ),
-    "LBFGS": ("LBFGS", {"lr": 0.5}),
+    "LBFGS": ("LBFGS", {"lr": 0.5, "max_iter": 3}),
 }
 KINDS = dict(reversed(RULES.values()))  # the first rule of each class
 BY_CLOSURE = ("LBFGS",)  # their course is tested by itself: a step takes a closure, and no compiled step holds it
