@@ -3,37 +3,48 @@
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 JOBS ?= 2
+SEED ?= 1
 
 VENV := .venv
 BIN := $(VENV)/bin
 # a thread a worker: more would only take turns
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+# another processor's BLAS and NumPy (whose releases name its features differently), two threads, another order
+ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott \
+	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
+	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
 
-.PHONY: train test test-all check lint format conformance setup adapter print-python clean help
+.PHONY: train test test-slow test-elsewhere experiments check lint format conformance setup adapter print-python clean help
 
 help:  ## say what there is
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
 
 train: $(VENV)/.stamp-train  ## train the digit classifier on this machine's GPU, or its CPU
 	$(BIN)/shadergrad train digits
 
-test: lint adapter  ## lint, then every test on cpu and webgpu, then webgpu again within the portable limits
-	$(PYTEST)
+test: lint adapter  ## lint, then the tests on webgpu within the portable limits, then every test on cpu and webgpu
 	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and not slow"
+	$(PYTEST)
 
-test-all: lint adapter  ## the same with the slow tests
-	$(PYTEST) -m ""
-	SHADERGRAD_PROFILE=portable $(PYTEST) -m webgpu
+test-slow: adapter  ## the tests that take more than 5 s
+	$(PYTEST) -m slow
+	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and slow"
 
-check: format lint  ## format, lint, types, and the tests that need no adapter: seconds
-	$(PYTEST) -m "not webgpu and not slow"
+test-elsewhere: setup  ## the tests that need no adapter as on another processor, in a random order (SEED=1)
+	$(ELSEWHERE) -m "not webgpu and not slow"
 
-lint: setup  ## ruff, the formatter, pyright
+experiments: setup  ## train the published logic experiments to their end, on the CPU: hours
+	$(PYTEST) -m experiment
+
+check: lint $(VENV)/.stamp-dev  ## lint, types, and the tests that need no device: changes nothing, needs no adapter, a minute
+	$(PYTEST) tests/null tests/golden
+
+lint: $(VENV)/.stamp-lint  ## ruff, the formatter, pyright: changes nothing, installs no PyTorch
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
 
-format: setup  ## format the sources and mend what ruff can mend
+format: $(VENV)/.stamp-lint  ## format the sources and mend what ruff can mend
 	$(BIN)/ruff check --fix-only --quiet
 	$(BIN)/ruff format
 
@@ -42,9 +53,8 @@ conformance: adapter  ## measure every operator against its reference, and write
 
 setup: $(VENV)/.stamp-dev  ## everything that tests and lint need, in .venv
 
-adapter: setup
-	@scripts/ensure-adapter.sh $(BIN)/python
-	@scripts/ensure-tools.sh
+adapter: setup  ## a software adapter and the tools of the tests, as system packages (INSTALL=no: not)
+	@scripts/ensure-packages.sh $(BIN)/python
 
 print-python:
 	@echo $(PYTHON)
@@ -61,6 +71,10 @@ $(VENV)/.stamp-train: $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[plots,datasets]"
 	@touch $@
 
+$(VENV)/.stamp-lint: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable ".[lint]"
+	@touch $@
+
 $(VENV)/.stamp-dev: $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[dev,torch]"
-	@touch $@ $(VENV)/.stamp-train
+	@touch $@ $(VENV)/.stamp-train $(VENV)/.stamp-lint

@@ -29,8 +29,8 @@ import typer
 
 import shadergrad as sg
 from shadergrad.logic.circuit import Board, CellCircuit, DeviceBoard, NativeBoard, load
-from shadergrad.logic.circuit.cell import neighbour
 from shadergrad.logic.circuit.order import live_inputs
+from shadergrad.logic.circuit.patch import neighbour
 from shadergrad.runtime.device import get_device
 
 LIFE = Path(__file__).parent.parent / "tests" / "data" / "life_cell.json"
@@ -121,7 +121,7 @@ def main(
     cell = load(circuit)
     if not isinstance(cell, CellCircuit):
         raise typer.BadParameter(f"{circuit} holds a circuit and no cell")
-    cell = cell.simplified()
+    cell = cell.minimized()
     gates = len(cell.circuit)
     typer.echo(f"{gates} gates, {cell.channels} channels, border {cell.border}")
     if device:

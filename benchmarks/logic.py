@@ -26,9 +26,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from circuits import copy_bandwidth
 
 import shadergrad as sg
+from circuits import copy_bandwidth
 from shadergrad.logic.experiments import CLIP, EXPERIMENTS, Experiment, Training
 from shadergrad.runtime.device import get_device
 from shadergrad.runtime.memory import format_bytes

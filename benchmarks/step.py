@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from workloads import WORKLOADS, Workload
 
 import shadergrad as sg
 from shadergrad.config import config
 from shadergrad.runtime.device import get_device
 from shadergrad.runtime.memory import format_bytes
+from workloads import WORKLOADS, Workload
 
 WARM_UP = 20  # steps before the first round
 BURSTS = 25  # for the host time

@@ -3,7 +3,7 @@
 A case names an operation, the function on tensors, PyTorch's function where it has another name, and its inputs. An
 input has a shape, a domain to draw from, a kind of element, and a layout: how a view of a leaf becomes the operand.
 Everything else (which device, which dtype, values or gradients) is up to the test that walks the table.
-To cover a new operation add a line here; tests/test_records.py fails for a primitive that no case reaches.
+To cover a new operation add a line here; tests/device/test_records.py fails for a primitive that no case reaches.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import shadergrad as sg
 from shadergrad.dtypes import float32, uint32
 from shadergrad.graph import node as nodes
 from shadergrad.graph.node import make
+from shadergrad.graph.primitive import REGISTRY
 from shadergrad.nn import functional as F
 from shadergrad.nn import functional as FC
 from shadergrad.primitives import elementwise as e
 from shadergrad.primitives import views
-from shadergrad.primitives.base import REGISTRY
 from shadergrad.primitives.random import Threefry
-from shadergrad.tensor_math import wrap
+from shadergrad.tensor import wrap
 
 NAN, INF = math.nan, math.inf
 SPECIAL = (NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 1e-30, 1e30)

@@ -3,6 +3,8 @@
 `device` runs a test once on "cpu" and once on "webgpu"; `webgpu` gives the name "webgpu" alone. Without an adapter the
 webgpu half is skipped and the last lines of the report say so; SHADERGRAD_REQUIRE_WEBGPU=1 makes it fail instead.
 Tests get the marker `webgpu` by themselves when they need an adapter: `pytest -m webgpu`, `pytest -m "not webgpu"`.
+A test in tests/null that needs one is an error: it belongs into tests/device.
+Hypothesis draws the same examples in every run and sets no time limit, so that no run depends on another or on the clock.
 """
 
 from __future__ import annotations
@@ -12,6 +14,10 @@ from functools import cache
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.load_profile("repeatable")
 
 NO_ADAPTER = "no WebGPU adapter"
 REMEDY = "install a Vulkan driver (Debian, Ubuntu: mesa-vulkan-drivers)"
@@ -54,6 +60,13 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
         parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
         if parameters.get("device") == "webgpu" or "webgpu" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.webgpu)
+            if item.nodeid.startswith("tests/null/"):
+                raise pytest.UsageError(f"{item.nodeid} needs an adapter: tests/null has none, tests/device has.")
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes are named by their argument: what they hold may differ from run to run, and reads badly."""
+    return argname if isinstance(val, bytes) else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -10,10 +10,10 @@ import torch
 
 import shadergrad as sg
 from cases import Case
-from shadergrad.execute import programs
 from shadergrad.graph.node import Node, topological
-from shadergrad.recipes.console import StopWish
+from shadergrad.run.execute import programs
 from shadergrad.runtime.device import get_device
+from shadergrad.train.console import StopWish
 
 RTOL, ATOL = 1e-4, 1e-5  # between devices, in float32; ATOL scaled by the length of sums
 

@@ -1,9 +1,10 @@
 """Named arrays and a description, on disk, never half-written. In: NumPy arrays and JSON data. Out: the same again.
 
-One safetensors file holds everything: the arrays, and the description as JSON in the file's metadata. It is written
-aside, flushed to the disk and renamed over the old one, so that a reader (and a run killed at any moment) finds either
-the old file or the new one. A checkpoint is a folder with such a file and a JSON copy of its description for people;
-nothing reads the copy.
+One safetensors file holds everything: the arrays, and the description as JSON in the file's metadata, beside a checksum
+of both (SHA-256). It replaces the old file at once (see `whole_files`). The same arrays and description give the same
+bytes. A checkpoint is a folder with such a file and a JSON copy of its description for people; nothing reads the copy.
+
+Format versions: 2 has the checksum. 1 has none; such files still load, unverified.
 
 `pack` and `unpack` turn nested dicts and lists with arrays inside (a state_dict) into that form and back.
 Format: https://github.com/huggingface/safetensors
@@ -11,8 +12,8 @@ Format: https://github.com/huggingface/safetensors
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from .errors import CheckpointError
+from .whole_files import replacing
 
 FORMAT = "shadergrad"
-VERSION = 1
+VERSION = 2
+VERSION_WITHOUT_CHECKSUM = 1
 TENSORS_FILE = "checkpoint.safetensors"
 DESCRIPTION_FILE = "checkpoint.json"
+MAX_HEADER = 100_000_000  # bytes of names, shapes and description that safetensors reads
 
 Arrays = dict[str, np.ndarray]
 
@@ -38,8 +42,8 @@ def save_checkpoint(folder: str | Path, tensors: Arrays, meta: dict[str, Any]) -
     save_tensors(path, tensors, meta)
     shapes = {name: f"{array.dtype} {list(array.shape)}" for name, array in tensors.items()}
     text = json.dumps({"format": FORMAT, "version": VERSION, **meta, "tensors": shapes}, indent=2)
-    with _replacing(folder / DESCRIPTION_FILE) as aside:
-        aside.write_text(text + "\n", encoding="utf-8")
+    with replacing(folder / DESCRIPTION_FILE, CheckpointError) as file:
+        file.write(f"{text}\n".encode())
     return path
 
 
@@ -49,97 +53,114 @@ def load_checkpoint(folder: str | Path) -> tuple[Arrays, dict[str, Any]]:
 
 
 def save_tensors(path: str | Path, tensors: Arrays, meta: dict[str, Any]) -> None:
-    """Write arrays and their description to one safetensors file, atomically.
+    """Write arrays and their description to one safetensors file, atomically, whoever else writes it at the time.
 
     tensors: arrays of any shape, by name. meta: JSON data (no NaN). The folder is made if missing.
-    Raises CheckpointError, and leaves an existing file as it was, when the disk does not take it.
+    Raises CheckpointError, and leaves an existing file as it was, for a description that is not JSON, a dtype that
+    safetensors has not, names and description of more than 100 MB together, or a disk that does not take it.
     """
     try:
-        metadata = {"format": FORMAT, "version": str(VERSION), "meta": json.dumps(meta, allow_nan=False)}
-    except (TypeError, ValueError) as error:
+        text = json.dumps(meta, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"cannot save {path}: its description is not JSON data: {error}.") from None
-    with _replacing(Path(path)) as aside:
-        # safetensors takes an array's memory as it lies, whatever its strides say: only C order comes back as it was
-        ordered = {name: np.asarray(array, order="C") for name, array in tensors.items()}
-        aside.write_bytes(save(ordered, metadata))
+    # safetensors takes an array's memory as it lies, whatever its strides say: only C order comes back as it was
+    # and in this machine's byte order
+    ordered = {name: np.asarray(array, array.dtype.newbyteorder("="), order="C") for name, array in tensors.items()}
+    try:
+        packed = memoryview(save(ordered))
+        metadata = {"format": FORMAT, "version": str(VERSION), "checksum": _checksum(text, ordered), "meta": text}
+        begin = 8 + int.from_bytes(packed[:8], "little")
+        # safetensors writes metadata in random order; identical runs shall write identical bytes
+        names = json.loads(packed[8:begin].tobytes())
+        header = json.dumps({"__metadata__": metadata, **names}, ensure_ascii=False).encode()
+    except (SafetensorError, UnicodeError) as error:
+        raise CheckpointError(f"cannot save {path}: {error}.") from None
+    header += b" " * (-len(header) % 8)  # data begins where any dtype may
+    if len(header) > MAX_HEADER:
+        raise CheckpointError(
+            f"cannot save {path}: names and description take {len(header)} bytes, and {MAX_HEADER} can be read back. "
+            "Hint: put long lists of numbers into an array."
+        )
+    with replacing(path, CheckpointError) as file:
+        file.write(len(header).to_bytes(8, "little"))
+        file.write(header)
+        file.write(packed[begin:])
 
 
 def load_tensors(path: str | Path) -> tuple[Arrays, dict[str, Any]]:
     """The arrays and the description that `save_tensors` wrote.
 
-    Raises CheckpointError when the file is missing, damaged, not of this library, or of another format version.
+    Raises CheckpointError when the file is missing, damaged by as little as a bit, not of this library, of another
+    format version, or holds numbers that NumPy has not. Files of version 1 have no checksum: of those, damage within
+    the arrays' data is not noticed.
     """
     path = Path(path)
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint {path}. Check the path, or train from the start.")
     try:
         with safe_open(path, framework="numpy") as file:
-            meta = _read_meta(path, file.metadata())
-            return {name: file.get_tensor(name) for name in file.keys()}, meta  # noqa: SIM118 (not a dict)
+            metadata = _check_metadata(path, file.metadata())
+            arrays = {name: _tensor(path, file, name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except SafetensorError as error:
         raise CheckpointError(
             f"{path} is no safetensors file, or was cut short: {error}. Remedy: take a backup, or train from the start."
         ) from None
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}.") from None
+    if "checksum" in metadata and metadata["checksum"] != _checksum(metadata["meta"], arrays):
+        raise CheckpointError(
+            f"{path} is damaged: its contents do not match its checksum. Remedy: take a backup, or train from the start."
+        )
+    return arrays, _read_meta(path, metadata["meta"])
 
 
-def _read_meta(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
+def _check_metadata(path: Path, metadata: dict[str, str] | None) -> dict[str, str]:
+    """The metadata of a file of this library, of a version that can be read."""
     metadata = metadata or {}
     if metadata.get("format") != FORMAT or "meta" not in metadata:
-        raise CheckpointError(f"{path} is a safetensors file, but not one that shadergrad wrote. Check the path.")
-    if metadata.get("version") != str(VERSION):
         raise CheckpointError(
-            f"{path} has format version {metadata.get('version')}; this shadergrad reads version {VERSION}. "
-            "Remedy: load it with the shadergrad that wrote it."
+            f"{path} is a safetensors file, but not one that shadergrad wrote. Check the path. "
+            "Hint: shadergrad.interop.read_arrays reads those of others."
         )
+    version = metadata.get("version")
+    if version not in (str(VERSION), str(VERSION_WITHOUT_CHECKSUM)):
+        raise CheckpointError(
+            f"{path} has format version {version}; this shadergrad reads versions {VERSION_WITHOUT_CHECKSUM} and "
+            f"{VERSION}. Remedy: load it with the shadergrad that wrote it."
+        )
+    if version == str(VERSION) and "checksum" not in metadata:
+        raise CheckpointError(f"{path} is damaged: it lacks its checksum. Remedy: take a backup.")
+    return metadata
+
+
+def _tensor(path: Path, file: Any, name: str) -> np.ndarray:
     try:
-        return json.loads(metadata["meta"])
-    except json.JSONDecodeError as error:
+        return file.get_tensor(name)
+    except (AttributeError, TypeError):  # what safetensors raises for types such as bfloat16 and float8
+        kind = file.get_slice(name).get_dtype()
+        raise CheckpointError(
+            f"{path} holds {name} in {kind}, which NumPy has not; shadergrad did not write it."
+        ) from None
+
+
+def _checksum(meta: str, arrays: Arrays) -> str:
+    """SHA-256 of all that a file means: the description, and each array's name, dtype, shape and data."""
+    names = sorted(arrays)
+    described = [meta, [[name, arrays[name].dtype.name, arrays[name].shape] for name in names]]
+    digest = hashlib.sha256(json.dumps(described).encode())
+    for name in names:
+        digest.update(arrays[name].reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _read_meta(path: Path, text: str) -> dict[str, Any]:
+    try:
+        meta = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} has a damaged description ({error}). Remedy: take a backup.") from None
-
-
-class _replacing:
-    """`with _replacing(path) as aside`: write the file `aside`; it becomes `path` at once, or not at all."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.aside = path.with_name(f".{path.name}.part")
-
-    def __enter__(self) -> Path:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise self._failure(error) from None
-        return self.aside
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            if error is None:
-                _flush(self.aside)
-                os.replace(self.aside, self.path)
-                _flush(self.path.parent)
-                return
-        except OSError as failure:
-            error = failure
-        self.aside.unlink(missing_ok=True)
-        if isinstance(error, (OSError, SafetensorError)):
-            raise self._failure(error) from None
-
-    def _failure(self, error: Exception) -> CheckpointError:
-        reason = getattr(error, "strerror", None) or error
-        return CheckpointError(f"cannot write {self.path}: {reason}. What was there before is unchanged.")
-
-
-def _flush(path: Path) -> None:
-    """Wait until the disk holds a file, or a folder's entries."""
-    if path.is_dir() and os.name == "nt":
-        return  # Windows cannot open a folder; its renames are journalled
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    if not isinstance(meta, dict):
+        raise CheckpointError(f"{path} has a damaged description (a {type(meta).__name__}). Remedy: take a backup.")
+    return meta
 
 
 _MARKS = ("array", "dict", "tuple")
@@ -150,7 +171,7 @@ def pack(value: Any, name: str = "") -> tuple[Arrays, Any]:
 
     Arrays are NumPy arrays and tensors; {"array": name} stands in their place. JSON has neither
     tuples nor keys other than strings, so {"tuple": [...]} and {"dict": [[key, value], ...]} stand for those.
-    Raises CheckpointError on anything but these and None, bool, int, float, str.
+    Raises CheckpointError on anything but these and None, bool, int, float, str, and on what contains itself.
     """
     arrays: Arrays = {}
 
@@ -186,21 +207,42 @@ def pack(value: Any, name: str = "") -> tuple[Arrays, Any]:
             label += "'"
         return label
 
-    return arrays, visit(value, name)
+    try:
+        return arrays, visit(value, name)
+    except RecursionError:
+        raise CheckpointError(f"cannot save {name or 'this'}: it is nested too deeply, or contains itself.") from None
 
 
 def unpack(arrays: Mapping[str, Any], structure: Any) -> Any:
-    """What `pack` was given, with the values of `arrays` in the places of its tensors."""
+    """What `pack` was given, with the values of `arrays` in the places of its tensors.
+
+    Raises CheckpointError for a structure that `pack` does not make, or that names an array which is not there.
+    """
+    try:
+        return _unpack(arrays, structure)
+    except RecursionError:
+        raise CheckpointError("the structure of the data is nested too deeply.") from None
+
+
+def _unpack(arrays: Mapping[str, Any], structure: Any) -> Any:
     if isinstance(structure, list):
-        return [unpack(arrays, child) for child in structure]
+        return [_unpack(arrays, child) for child in structure]
     if not isinstance(structure, dict):
         return structure
     if len(structure) == 1:
         ((mark, content),) = structure.items()
         if mark == "array":
+            if not isinstance(content, str) or content not in arrays:
+                raise CheckpointError(f"the structure of the data names an array {content!r}, which is not there.")
             return arrays[content]
-        if mark == "tuple":
-            return tuple(unpack(arrays, child) for child in content)
-        if mark == "dict":
-            return {key: unpack(arrays, child) for key, child in content}
-    return {key: unpack(arrays, child) for key, child in structure.items()}
+        if mark == "tuple" and isinstance(content, list):
+            return tuple(_unpack(arrays, child) for child in content)
+        if mark == "dict" and isinstance(content, list) and all(map(_is_item, content)):
+            return {key: _unpack(arrays, child) for key, child in content}
+        if mark in _MARKS:
+            raise CheckpointError(f"the structure of the data is damaged: no {mark} is {str(content)[:40]!r}.")
+    return {key: _unpack(arrays, child) for key, child in structure.items()}
+
+
+def _is_item(entry: Any) -> bool:
+    return isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str | int)

@@ -5,12 +5,16 @@
 | SHADERGRAD_DEBUG | kernels, plan, graph (comma-separated) | print what is compiled, to stderr |
 | SHADERGRAD_PROFILE | portable | use WebGPU's default limits and no optional feature |
 | SHADERGRAD_CHECKED | 0, 1 | compile shaders with bounds checks, and raise on indices out of range |
-| SHADERGRAD_ADAPTER | part of an adapter's name | prefer that adapter |
+| SHADERGRAD_ADAPTER | part of an adapter's name or backend | prefer that adapter; an error where there is none |
 | SHADERGRAD_MEMORY_LIMIT | bytes, or 512M, 8G | the most device memory to use |
+| SHADERGRAD_PIPELINE_MEMORY | bytes, or 512M, 8G; unset: 1G | host memory for compiled kernels, as estimated; the least recently used are dropped |
 | SHADERGRAD_IN_FLIGHT | 1 to 1024 | how many submissions may be under way before the host waits |
 | SHADERGRAD_DATA_DIR | a folder | where data sets are looked for and downloaded to; unset: .cache/shadergrad at home |
 | SHADERGRAD_DATA_MIRROR | an http(s) address | where missing data sets are fetched from; unset: from nowhere |
 | SHADERGRAD_REQUIRE_WEBGPU | 0, 1 | (tests) no adapter is a failure, not a skip |
+
+An empty value is as none. Any other value, and any other name that begins with SHADERGRAD_, is a ConfigError: a wish that
+is not understood must not be ignored.
 """
 
 from __future__ import annotations
@@ -18,11 +22,14 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from .errors import ShadergradError
 
 DEBUG_TOPICS = ("kernels", "plan", "graph")
+PREFIX = "SHADERGRAD_"
 
 
 class ConfigError(ShadergradError, ValueError):
@@ -36,53 +43,106 @@ class Config:
     checked: bool
     adapter: str | None
     memory_limit: int | None
+    pipeline_memory: int
     in_flight: int
     data_dir: str | None
     data_mirror: str | None
     require_webgpu: bool
 
 
+def parse_bytes(text: str, name: str = "size") -> int:
+    """Bytes in '4096', '512M' or '8G' (powers of 1024); at least 1."""
+    match = re.fullmatch(r"([0-9]+)\s*([kKmMgGtT]?)(?:i?[bB])?", text.strip())
+    count = int(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " ") if match else 0
+    if count < 1:
+        raise ConfigError(f"{name}={text!r} is not a size. Write bytes, or a number with K, M or G: 512M.")
+    return count
+
+
+def _value(name: str) -> str:
+    return os.environ.get(name, "").strip()
+
+
 def _flag(name: str) -> bool:
-    text = os.environ.get(name, "0").strip().lower()
-    if text in ("", "0", "false", "no"):
+    text = _value(name)
+    if text.lower() in ("", "0", "false", "no"):
         return False
-    if text in ("1", "true", "yes"):
+    if text.lower() in ("1", "true", "yes"):
         return True
     raise ConfigError(f"{name}={text!r} is neither 0 nor 1.")
 
 
-def parse_bytes(text: str, name: str = "size") -> int:
-    """Bytes in '4096', '512M' or '8G' (powers of 1024)."""
-    match = re.fullmatch(r"(\d+)\s*([kKmMgGtT]?)(?:i?[bB])?", text.strip())
-    if not match:
-        raise ConfigError(f"{name}={text!r} is not a size. Write bytes, or a number with K, M or G: 512M.")
-    return int(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " ")
+def _size(name: str) -> int | None:
+    text = _value(name)
+    return parse_bytes(text, name) if text else None
+
+
+def _number(name: str, default: int, most: int) -> int:
+    text = _value(name)
+    if not text:
+        return default
+    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= most:
+        raise ConfigError(f"{name}={text!r} is not a number from 1 to {most}.")
+    return int(text)
+
+
+def _topics(name: str) -> frozenset[str]:
+    topics = frozenset(t.strip() for t in _value(name).split(",") if t.strip())
+    if topics - set(DEBUG_TOPICS):
+        raise ConfigError(f"{name}={_value(name)!r}: known topics are {', '.join(DEBUG_TOPICS)}.")
+    return topics
+
+
+def _is_portable(name: str) -> bool:
+    text = _value(name)
+    if text not in ("", "portable"):
+        raise ConfigError(
+            f"{name}={text!r}: the only profile to ask for is 'portable'; unset, it is the adapter's own."
+        )
+    return text == "portable"
+
+
+def _folder(name: str) -> str | None:
+    text = _value(name)
+    if text and Path(text).expanduser().exists() and not Path(text).expanduser().is_dir():
+        raise ConfigError(f"{name}={text!r} is a file. Name a folder, which need not exist yet.")
+    return text or None
+
+
+def _address(name: str) -> str | None:
+    text = _value(name)
+    try:
+        is_address = not text or (urlsplit(text).scheme in ("http", "https") and bool(urlsplit(text).hostname))
+    except ValueError:  # such as a bracket that is not closed
+        is_address = False
+    if not is_address:
+        raise ConfigError(f"{name}={text!r} is no http:// or https:// address.")
+    return text or None
+
+
+def _check_names() -> None:
+    """A variable of ours that nothing reads is a misspelt one."""
+    known = re.findall(rf"^\| ({PREFIX}\w+)", __doc__ or "", re.MULTILINE)
+    unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    if unknown:
+        raise ConfigError(
+            f"{unknown[0]}={os.environ[unknown[0]]!r}: there is no such variable. Known: {', '.join(known)}."
+        )
 
 
 def read_environment() -> Config:
-    """The configuration that the environment asks for now; raises ConfigError on a value that means nothing."""
-    debug = frozenset(t.strip() for t in os.environ.get("SHADERGRAD_DEBUG", "").split(",") if t.strip())
-    if debug - set(DEBUG_TOPICS):
-        raise ConfigError(f"SHADERGRAD_DEBUG={','.join(sorted(debug))!r}: known topics are {', '.join(DEBUG_TOPICS)}.")
-    profile = os.environ.get("SHADERGRAD_PROFILE", "").strip()
-    if profile not in ("", "portable"):
-        raise ConfigError(f"SHADERGRAD_PROFILE={profile!r}: the only profile to ask for is 'portable'.")
-    limit = os.environ.get("SHADERGRAD_MEMORY_LIMIT", "").strip()
-    in_flight = os.environ.get("SHADERGRAD_IN_FLIGHT", "16").strip()
-    if not in_flight.isdigit() or not 1 <= int(in_flight) <= 1024:
-        raise ConfigError(f"SHADERGRAD_IN_FLIGHT={in_flight!r} is not a number from 1 to 1024.")
-    mirror = os.environ.get("SHADERGRAD_DATA_MIRROR", "").strip()
-    if mirror and not mirror.startswith(("http://", "https://")):
-        raise ConfigError(f"SHADERGRAD_DATA_MIRROR={mirror!r} is no http:// or https:// address.")
+    """The configuration that the environment asks for now; raises ConfigError on a name or value that means nothing."""
+    _check_names()
     return Config(
-        debug=debug,
-        portable=profile == "portable",
+        debug=_topics("SHADERGRAD_DEBUG"),
+        portable=_is_portable("SHADERGRAD_PROFILE"),
         checked=_flag("SHADERGRAD_CHECKED"),
-        adapter=os.environ.get("SHADERGRAD_ADAPTER", "").strip() or None,
-        memory_limit=parse_bytes(limit, "SHADERGRAD_MEMORY_LIMIT") if limit else None,
-        in_flight=int(in_flight),
-        data_dir=os.environ.get("SHADERGRAD_DATA_DIR", "").strip() or None,
-        data_mirror=mirror or None,
+        adapter=_value("SHADERGRAD_ADAPTER") or None,
+        memory_limit=_size("SHADERGRAD_MEMORY_LIMIT"),
+        pipeline_memory=_size("SHADERGRAD_PIPELINE_MEMORY") or 1 << 30,
+        in_flight=_number("SHADERGRAD_IN_FLIGHT", default=16, most=1024),
+        data_dir=_folder("SHADERGRAD_DATA_DIR"),
+        data_mirror=_address("SHADERGRAD_DATA_MIRROR"),
         require_webgpu=_flag("SHADERGRAD_REQUIRE_WEBGPU"),
     )
 
@@ -102,3 +162,9 @@ try:
     config = read_environment()
 except ConfigError as _error:
     config = _Invalid(_error)  # type: ignore[assignment]
+
+
+def check() -> None:
+    """Raises ConfigError where the environment could not be read."""
+    if isinstance(config, _Invalid):
+        raise config.error

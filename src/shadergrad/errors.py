@@ -17,6 +17,10 @@ class DTypeError(ShadergradError, TypeError, RuntimeError):
     """Element types that the operation, or the device, does not take."""
 
 
+class ArgumentTypeError(ShadergradError, TypeError):
+    """An argument of a kind that the function does not take, a missing or an unknown one."""
+
+
 class DeviceError(ShadergradError, RuntimeError):
     """An unknown or missing device, or operands on different ones."""
 
@@ -47,3 +51,7 @@ class CompileError(ShadergradError, RuntimeError):
 
 class CheckpointError(ShadergradError, RuntimeError):
     """A file that is no checkpoint, is damaged, or belongs to another run."""
+
+
+class PlanError(ShadergradError, ValueError):
+    """Text that is no plan, or one of another format."""

@@ -1,252 +1,194 @@
-"""The function forms: sg.exp(x) is x.exp(); functions of several tensors; constants. Exported by name from the package."""
+"""The function forms: sg.exp(x) is x.exp(); functions of several tensors; constants. Exported by name from the package.
+
+Which methods are functions too stands in tensor/names.py; their types are written by `make stubs` (functions.pyi).
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Sequence
 from math import e as e
 from math import inf as inf
 from math import nan as nan
 from math import pi as pi
+from typing import Any
 
-from .nn.functional import adaptive_avg_pool1d as adaptive_avg_pool1d
-from .nn.functional import adaptive_max_pool1d as adaptive_max_pool1d
-from .nn.functional import avg_pool1d as avg_pool1d
-from .nn.functional import bilinear as bilinear
-from .nn.functional import celu as celu
-from .nn.functional import conv1d as conv1d
-from .nn.functional import conv2d as conv2d
-from .nn.functional import conv3d as conv3d
-from .nn.functional import conv_transpose1d as conv_transpose1d
-from .nn.functional import conv_transpose2d as conv_transpose2d
-from .nn.functional import conv_transpose3d as conv_transpose3d
-from .nn.functional import cosine_similarity as cosine_similarity
-from .nn.functional import max_pool1d as max_pool1d
-from .nn.functional import max_pool2d as max_pool2d
-from .nn.functional import max_pool3d as max_pool3d
-from .nn.functional import pairwise_distance as pairwise_distance
-from .nn.functional import pixel_shuffle as pixel_shuffle
-from .nn.functional import pixel_unshuffle as pixel_unshuffle
-from .nn.functional import rms_norm as rms_norm
-from .nn.functional import rrelu as rrelu
-from .nn.functional import selu as selu
-from .tensor import Tensor
-from .tensor_functions import broadcast_shapes as broadcast_shapes
-from .tensor_functions import broadcast_tensors as broadcast_tensors
-from .tensor_functions import celu_ as celu_
-from .tensor_functions import empty_like as empty_like
-from .tensor_functions import finfo as finfo
-from .tensor_functions import hstack as hstack
-from .tensor_functions import iinfo as iinfo
-from .tensor_functions import is_tensor as is_tensor
-from .tensor_functions import relu_ as relu_
-from .tensor_functions import rrelu_ as rrelu_
-from .tensor_functions import selu_ as selu_
-from .tensor_functions import sigmoid_ as sigmoid_
-from .tensor_functions import tanh_ as tanh_
-from .tensor_functions import vstack as vstack
-from .tensor_linalg import einsum as einsum
-from .tensor_linalg import tensordot as tensordot
-from .tensor_math import where as where
-from .tensor_move import meshgrid as meshgrid
-from .tensor_shape import cat as cat
-from .tensor_shape import stack as stack
+import numpy as np
 
-abs = Tensor.abs
-absolute = Tensor.absolute
-acos = Tensor.acos
-acosh = Tensor.acosh
-add = Tensor.add
-addcdiv = Tensor.addcdiv
-addcmul = Tensor.addcmul
-addmm = Tensor.addmm
-addmv = Tensor.addmv
-all = Tensor.all
-allclose = Tensor.allclose
-amax = Tensor.amax
-amin = Tensor.amin
-aminmax = Tensor.aminmax
-any = Tensor.any
-arccos = Tensor.arccos
-arcsin = Tensor.arcsin
-arctan = Tensor.arctan
-argmax = Tensor.argmax
-argmin = Tensor.argmin
-argsort = Tensor.argsort
-asin = Tensor.asin
-asinh = Tensor.asinh
-atan = Tensor.atan
-atan2 = Tensor.atan2
-atanh = Tensor.atanh
-baddbmm = Tensor.baddbmm
-bernoulli = Tensor.bernoulli
-bitwise_and = Tensor.bitwise_and
-bitwise_left_shift = Tensor.bitwise_left_shift
-bitwise_not = Tensor.bitwise_not
-bitwise_or = Tensor.bitwise_or
-bitwise_right_shift = Tensor.bitwise_right_shift
-bitwise_xor = Tensor.bitwise_xor
-bmm = Tensor.bmm
-broadcast_to = Tensor.broadcast_to
-bucketize = Tensor.bucketize
-ceil = Tensor.ceil
-chunk = Tensor.chunk
-clamp = Tensor.clamp
-clamp_max = Tensor.clamp_max
-clamp_min = Tensor.clamp_min
-clip = Tensor.clip
-clone = Tensor.clone
-cos = Tensor.cos
-cosh = Tensor.cosh
-count_nonzero = Tensor.count_nonzero
-cumprod = Tensor.cumprod
-cumsum = Tensor.cumsum
-deg2rad = Tensor.deg2rad
-detach = Tensor.detach
-diag = Tensor.diag
-diagonal = Tensor.diagonal
-diff = Tensor.diff
-dist = Tensor.dist
-div = Tensor.div
-divide = Tensor.divide
-dot = Tensor.dot
-eq = Tensor.eq
-equal = Tensor.equal
-erf = Tensor.erf
-erfinv = Tensor.erfinv
-exp = Tensor.exp
-exp2 = Tensor.exp2
-expm1 = Tensor.expm1
-fix = Tensor.fix
-flatten = Tensor.flatten
-flip = Tensor.flip
-fliplr = Tensor.fliplr
-flipud = Tensor.flipud
-floor = Tensor.floor
-floor_divide = Tensor.floor_divide
-fmod = Tensor.fmod
-frac = Tensor.frac
-gather = Tensor.gather
-ge = Tensor.ge
-greater = Tensor.greater
-greater_equal = Tensor.greater_equal
-gt = Tensor.gt
-heaviside = Tensor.heaviside
-hypot = Tensor.hypot
-index_add = Tensor.index_add
-index_fill = Tensor.index_fill
-index_select = Tensor.index_select
-inner = Tensor.inner
-is_floating_point = Tensor.is_floating_point
-isclose = Tensor.isclose
-isfinite = Tensor.isfinite
-isinf = Tensor.isinf
-isnan = Tensor.isnan
-isneginf = Tensor.isneginf
-isposinf = Tensor.isposinf
-kthvalue = Tensor.kthvalue
-le = Tensor.le
-lerp = Tensor.lerp
-less = Tensor.less
-less_equal = Tensor.less_equal
-log = Tensor.log
-log10 = Tensor.log10
-log1p = Tensor.log1p
-log2 = Tensor.log2
-log_softmax = Tensor.log_softmax
-logaddexp = Tensor.logaddexp
-logaddexp2 = Tensor.logaddexp2
-logical_and = Tensor.logical_and
-logical_not = Tensor.logical_not
-logical_or = Tensor.logical_or
-logical_xor = Tensor.logical_xor
-logit = Tensor.logit
-logsumexp = Tensor.logsumexp
-lt = Tensor.lt
-masked_fill = Tensor.masked_fill
-masked_scatter = Tensor.masked_scatter
-masked_select = Tensor.masked_select
-matmul = Tensor.matmul
-max = Tensor.max
-maximum = Tensor.maximum
-mean = Tensor.mean
-median = Tensor.median
-min = Tensor.min
-minimum = Tensor.minimum
-mm = Tensor.mm
-moveaxis = Tensor.moveaxis
-movedim = Tensor.movedim
-mul = Tensor.mul
-multinomial = Tensor.multinomial
-multiply = Tensor.multiply
-mv = Tensor.mv
-nan_to_num = Tensor.nan_to_num
-nanmean = Tensor.nanmean
-nansum = Tensor.nansum
-narrow = Tensor.narrow
-ne = Tensor.ne
-neg = Tensor.neg
-negative = Tensor.negative
-nonzero = Tensor.nonzero
-norm = Tensor.norm
-not_equal = Tensor.not_equal
-numel = Tensor.numel
-outer = Tensor.outer
-permute = Tensor.permute
-positive = Tensor.positive
-pow = Tensor.pow
-prelu = Tensor.prelu
-prod = Tensor.prod
-quantile = Tensor.quantile
-rad2deg = Tensor.rad2deg
-ravel = Tensor.ravel
-reciprocal = Tensor.reciprocal
-relu = Tensor.relu
-remainder = Tensor.remainder
-repeat_interleave = Tensor.repeat_interleave
-reshape = Tensor.reshape
-roll = Tensor.roll
-round = Tensor.round
-rsqrt = Tensor.rsqrt
-scatter = Tensor.scatter
-scatter_add = Tensor.scatter_add
-searchsorted = Tensor.searchsorted
-select = Tensor.select
-sigmoid = Tensor.sigmoid
-sign = Tensor.sign
-sin = Tensor.sin
-sinc = Tensor.sinc
-sinh = Tensor.sinh
-softmax = Tensor.softmax
-sort = Tensor.sort
-split = Tensor.split
-sqrt = Tensor.sqrt
-square = Tensor.square
-squeeze = Tensor.squeeze
-std = Tensor.std
-std_mean = Tensor.std_mean
-sub = Tensor.sub
-subtract = Tensor.subtract
-sum = Tensor.sum
-swapaxes = Tensor.swapaxes
-swapdims = Tensor.swapdims
-t = Tensor.t
-take_along_dim = Tensor.take_along_dim
-tan = Tensor.tan
-tanh = Tensor.tanh
-tile = Tensor.tile
-topk = Tensor.topk
-trace = Tensor.trace
-transpose = Tensor.transpose
-tril = Tensor.tril
-triu = Tensor.triu
-true_divide = Tensor.true_divide
-trunc = Tensor.trunc
-unbind = Tensor.unbind
-unflatten = Tensor.unflatten
-unsqueeze = Tensor.unsqueeze
-var = Tensor.var
-var_mean = Tensor.var_mean
-xlogy = Tensor.xlogy
-zero_ = Tensor.zero_
+from .dtypes import parse_dtype
+from .errors import ArgumentTypeError
+from .nn.functional import (  # noqa: F401
+    adaptive_avg_pool1d,
+    adaptive_max_pool1d,
+    avg_pool1d,
+    bilinear,
+    celu,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    cosine_similarity,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    pairwise_distance,
+    pixel_shuffle,
+    pixel_unshuffle,
+    rms_norm,
+    rrelu,
+    selu,
+)
+from .tensor import Tensor, cat, einsum, meshgrid, stack, tensordot, where  # noqa: F401
+from .tensor.names import FUNCTIONS
+
+INPLACE_ACTIVATIONS = ("relu_", "sigmoid_", "tanh_")
+
+
+def _function_form(name: str) -> Any:
+    """The function whose first argument is the tensor; other things there are refused in PyTorch's words."""
+    method = getattr(Tensor, name)
+
+    @functools.wraps(method)
+    def form(*args: Any, **options: Any) -> Any:
+        if "input" in options:
+            args = (options.pop("input"), *args)
+        if not args:
+            raise ArgumentTypeError(f"{name}() missing 1 required positional argument: 'input'")
+        if not isinstance(args[0], Tensor):
+            raise ArgumentTypeError(
+                f"{name}(): argument 'input' (position 1) must be Tensor, not {type(args[0]).__name__}"
+            )
+        try:
+            return method(*args, **options)
+        except TypeError as error:
+            raise _explained(name, method, args, options, error) from None
+
+    form.__name__ = form.__qualname__ = name
+    form.__module__ = "shadergrad"
+    return form
+
+
+def _explained(name: str, method: Any, args: Any, options: Any, error: TypeError) -> TypeError:
+    """An error of the call itself, of too few arguments or unknown ones, as one of ours; any other as it is."""
+    try:
+        inspect.signature(method).bind(*args, **options)
+    except TypeError as mismatch:
+        return ArgumentTypeError(f"{name}(): {mismatch}")
+    return error
+
+
+globals().update({name: _function_form(name) for name in (*FUNCTIONS, *INPLACE_ACTIVATIONS)})
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """celu, in place."""
+    return celu(input, alpha, inplace=True)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """selu, in place."""
+    return selu(input, inplace=True)
+
+
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """rrelu, in place."""
+    return rrelu(input, lower, upper, training, inplace=True)
+
+
+def is_tensor(obj: object) -> bool:
+    """Whether it is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that tensors of these shapes broadcast to."""
+    return np.broadcast_shapes(*(tuple(s) for s in shapes))
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors expanded to one shape."""
+    shape = broadcast_shapes(*(t.shape for t in tensors))
+    return tuple(t.expand(*shape) for t in tensors)
+
+
+def empty_like(x: Tensor, **options: Any) -> Tensor:
+    """Zeros of the shape, dtype and device of x, where options name no other."""
+    return x.new_empty(*x.shape, **options)
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """One beside the other: along axis 1, or axis 0 of vectors."""
+    parts = [x.reshape(1) if x.ndim == 0 else x for x in tensors]
+    return cat(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """One below the other: along axis 0; vectors are rows."""
+    return cat([x.reshape(1, -1) if x.ndim < 2 else x for x in tensors], 0)
+
+
+def finfo(dtype: Any) -> np.finfo:
+    """The limits of a floating dtype: eps, max, min, tiny."""
+    return np.finfo(parse_dtype(dtype).numpy)
+
+
+def iinfo(dtype: Any) -> np.iinfo:
+    """The limits of an integer dtype: max, min."""
+    return np.iinfo(parse_dtype(dtype).numpy)
 
 
 concat = concatenate = cat
+
+__all__ = sorted(
+    {
+        *FUNCTIONS,
+        *INPLACE_ACTIVATIONS,
+        "adaptive_avg_pool1d",
+        "adaptive_max_pool1d",
+        "avg_pool1d",
+        "bilinear",
+        "celu",
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_transpose1d",
+        "conv_transpose2d",
+        "conv_transpose3d",
+        "cosine_similarity",
+        "max_pool1d",
+        "max_pool2d",
+        "max_pool3d",
+        "pairwise_distance",
+        "pixel_shuffle",
+        "pixel_unshuffle",
+        "rms_norm",
+        "rrelu",
+        "selu",
+        "broadcast_shapes",
+        "broadcast_tensors",
+        "cat",
+        "celu_",
+        "concat",
+        "concatenate",
+        "e",
+        "einsum",
+        "empty_like",
+        "finfo",
+        "hstack",
+        "iinfo",
+        "inf",
+        "is_tensor",
+        "meshgrid",
+        "nan",
+        "pi",
+        "rrelu_",
+        "selu_",
+        "stack",
+        "tensordot",
+        "vstack",
+        "where",
+    }
+)

@@ -6,18 +6,28 @@ from pathlib import Path
 from typing import Any
 
 from .checkpoint import load_tensors, pack, save_tensors, unpack
+from .errors import CheckpointError, DTypeError
 from .tensor import Tensor
 
 
 def save(obj: Any, path: str | Path) -> None:
-    """Write a state dict, or any nesting of dicts, lists and plain values with tensors inside. Atomic: a file that was
-    there before is either still whole or replaced."""
+    """Write a state dict, or any nesting of dicts, lists and plain values with tensors inside, with a checksum.
+
+    Atomic: a file that was there before is either still whole or replaced. Equal values give equal bytes. Raises
+    CheckpointError for other values, among them NaN and infinity outside tensors, and where the disk does not take it.
+    """
     arrays, structure = pack(obj)
     save_tensors(path, arrays, {"structure": structure})
 
 
 def load(path: str | Path, device: Any = None) -> Any:
-    """What `save` wrote, with tensors on `device` (default: the default device). Raises CheckpointError on other files."""
+    """What `save` wrote, with tensors on `device` (default: the default device).
+
+    Raises CheckpointError for other files, and for one that is damaged by as little as a bit.
+    """
     arrays, meta = load_tensors(path)
-    tensors = {name: Tensor(array, dtype=array.dtype, device=device) for name, array in arrays.items()}
-    return unpack(tensors, meta["structure"]) if "structure" in meta else tensors
+    try:
+        tensors = {name: Tensor(array, dtype=array.dtype, device=device) for name, array in arrays.items()}
+        return unpack(tensors, meta["structure"]) if "structure" in meta else tensors
+    except (CheckpointError, DTypeError) as error:
+        raise CheckpointError(f"cannot load {path}: {error}") from None

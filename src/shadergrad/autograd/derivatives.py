@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import AutogradError
 from ..graph import autodiff
 from ..graph import node as nodes
-from ..tensor import Tensor, _cotangent, together
+from ..tensor import Tensor, cotangent, together
 
 
 class GradArgumentError(AutogradError, ValueError):
@@ -44,7 +44,7 @@ def grad(
             raise AutogradError("One of the differentiated Tensors does not require grad")
     found = autodiff.backward(
         [o._node for o in outs],
-        [_cotangent(o, g) for o, g in zip(outs, given, strict=True)],
+        [cotangent(o, g) for o, g in zip(outs, given, strict=True)],
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
         targets=[x._node for x in ins],

@@ -14,7 +14,7 @@
 
     y = Exp.apply(x)
 
-forward is not recorded; its results meet in one backward step (joint.py). backward is written on tensors, so that with
+forward is not recorded; its results meet in one backward step (tensor/results.py). backward is written on tensors, so that with
 create_graph it is recorded and can be differentiated again; both run while a compiled step is captured, and their
 operations are fused as any others.
 Reference: https://pytorch.org/docs/stable/notes/extending.html
@@ -29,10 +29,9 @@ from typing import Any
 
 from ..errors import AutogradError, DeviceError, DTypeError, ShapeError
 from ..graph import node as nodes
+from ..graph.leaves import Buffer, Variable
 from ..graph.node import Node, grad_mode, mode
-from ..joint import joint, meet, result
-from ..primitives.source import Buffer, Variable
-from ..tensor import Tensor
+from ..tensor import Tensor, joint, meet, result
 
 
 class FunctionCtx:

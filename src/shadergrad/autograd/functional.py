@@ -13,9 +13,17 @@ from typing import Any
 from ..errors import AutogradError, ShapeError
 from ..graph import node as nodes
 from ..graph.node import grad_mode
-from ..tensor import Tensor
-from ..tensor_shape import stack
+from ..tensor import Tensor, stack
 from .derivatives import grad
+
+__all__ = [
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "vhp",
+    "vjp",
+]
 
 Tensors = Tensor | Sequence[Tensor]
 

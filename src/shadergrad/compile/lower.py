@@ -7,12 +7,11 @@ import math
 import numpy as np
 
 from ..graph.node import Node
-from ..primitives.base import Primitive
+from ..graph.primitive import Primitive
 from ..primitives.call import Call
 from ..primitives.dot import Dot
-from ..primitives.elementwise import Mul
-from ..primitives.reduce import Reduce, ReduceSum
-from ..primitives.views import Expand, Pad, Permute, Reshape
+from ..primitives.reduce import Reduce
+from ..primitives.views import Pad
 from ..primitives.window import Conv, Fold, Unwindow, Window
 from .order import argsort_to_merges, argsort_to_ranks, scatter_to_index, scatter_to_sum
 from .rewrite import Inputs, Rewriter
@@ -31,15 +30,15 @@ def thin_dot_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     n = b.shape[2]
     if k == 1:
         shape = (batch, m, n)
-        return r.make(Mul(), r.make(Expand(shape), a), r.make(Expand(shape), b))
+        return r.mul(r.broadcast(a, shape), r.broadcast(b, shape))
     if n == 1:
-        row = r.make(Permute((0, 2, 1)), b)
-        product = r.make(Mul(), a, r.make(Expand((batch, m, k)), row))
-        return r.make(ReduceSum((2,)), product)
+        row = r.permute(b, (0, 2, 1))
+        product = r.mul(a, r.broadcast(row, (batch, m, k)))
+        return r.sum(product, (2,))
     if m == 1:
-        column = r.make(Permute((0, 2, 1)), a)
-        product = r.make(Mul(), r.make(Expand((batch, k, n)), column), b)
-        return r.make(ReduceSum((1,)), product)
+        column = r.permute(a, (0, 2, 1))
+        product = r.mul(r.broadcast(column, (batch, k, n)), b)
+        return r.sum(product, (1,))
     return None
 
 
@@ -58,21 +57,21 @@ def split_large_reductions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | 
     first = min(p.axes)
     before = tuple(a for a in kept if a < first)
     after = tuple(a for a in kept if a > first)
-    flat = r.make(Permute((*before, *p.axes, *after)), x)
+    flat = r.permute(x, (*before, *p.axes, *after))
     head = tuple(x.shape[a] for a in before)
     tail = tuple(x.shape[a] for a in after)
     chunk = -(-count // parts)
-    flat = r.make(Reshape((*head, count, *tail)), flat)
+    flat = r.reshape(flat, (*head, count, *tail))
     missing = parts * chunk - count
     if missing:
         at = len(head)
         zeros = (0,) * (at + 1 + len(tail))
         high = tuple(missing if a == at else 0 for a in range(len(zeros)))
         flat = r.make(Pad(zeros, high, zeros, p.identity(dtype)), flat)
-    parted = r.make(Reshape((*head, parts, chunk, *tail)), flat)
+    parted = r.reshape(flat, (*head, parts, chunk, *tail))
     partial = r.make(type(p)((len(head) + 1,)), parted)
-    partial = r.make(Reshape((*head, parts, *tail)), partial)
-    return r.make(Reshape(shape), r.make(type(p)((len(head),)), partial))
+    partial = r.reshape(partial, (*head, parts, *tail))
+    return r.reshape(r.make(type(p)((len(head),)), partial), shape)
 
 
 def fold_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -82,8 +81,8 @@ def fold_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     (g,) = inputs
     rank = g.ndim - len(p.axes)
     parts = r.make(Unwindow(p.axes, p.lengths, p.steps, p.dilations), g)
-    total = r.make(ReduceSum(tuple(range(rank, g.ndim))), parts)
-    return r.make(Reshape(total.shape[:rank]), total)
+    total = r.sum(parts, tuple(range(rank, g.ndim)))
+    return r.reshape(total, total.shape[:rank])
 
 
 MERGE_BELOW = 32  # with fewer windows a sample, the samples of a batch share a product
@@ -103,18 +102,18 @@ def conv_to_dot(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     windows = r.make(Window(axes, w.shape[3:], p.steps, p.dilations), x)
     counts = windows.shape[3 : 3 + rank]
     count = math.prod(counts)
-    weights = r.make(Reshape((groups, out, channels * window)), w)
+    weights = r.reshape(w, (groups, out, channels * window))
     if count >= MERGE_BELOW or batch == 1:
-        columns = r.make(Permute((0, 1, 2, *places, *axes)), windows)
-        columns = r.make(Reshape((groups * batch, channels * window, count)), columns)
-        rows = r.make(Reshape((groups, 1, out, channels * window)), weights)
-        rows = r.make(Expand((groups, batch, out, channels * window)), rows)
-        rows = r.make(Reshape((groups * batch, out, channels * window)), rows)
-        return r.make(Reshape((groups, batch, out, *counts)), r.make(Dot(), rows, columns))
-    columns = r.make(Permute((0, 2, *places, 1, *axes)), windows)
-    columns = r.make(Reshape((groups, channels * window, batch * count)), columns)
-    product = r.make(Reshape((groups, out, batch, *counts)), r.make(Dot(), weights, columns))
-    return r.make(Permute((0, 2, 1, *axes)), product)
+        columns = r.permute(windows, (0, 1, 2, *places, *axes))
+        columns = r.reshape(columns, (groups * batch, channels * window, count))
+        rows = r.reshape(weights, (groups, 1, out, channels * window))
+        rows = r.broadcast(rows, (groups, batch, out, channels * window))
+        rows = r.reshape(rows, (groups * batch, out, channels * window))
+        return r.reshape(r.dot(rows, columns), (groups, batch, out, *counts))
+    columns = r.permute(windows, (0, 2, *places, 1, *axes))
+    columns = r.reshape(columns, (groups, channels * window, batch * count))
+    product = r.reshape(r.dot(weights, columns), (groups, out, batch, *counts))
+    return r.permute(product, (0, 2, 1, *axes))
 
 
 LONG_CONTRACTION = 4096
@@ -137,11 +136,11 @@ def split_long_contractions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node |
     if parts < 2:
         return None
     chunk = k // parts
-    left = r.make(Permute((0, 2, 1, 3)), r.make(Reshape((batch, m, parts, chunk)), a))
-    left = r.make(Reshape((batch * parts, m, chunk)), left)
-    right = r.make(Reshape((batch * parts, chunk, n)), b)
-    partial = r.make(Reshape((batch, parts, m, n)), r.make(Dot(), left, right))
-    return r.make(Reshape((batch, m, n)), r.make(ReduceSum((1,)), partial))
+    left = r.permute(r.reshape(a, (batch, m, parts, chunk)), (0, 2, 1, 3))
+    left = r.reshape(left, (batch * parts, m, chunk))
+    right = r.reshape(b, (batch * parts, chunk, n))
+    partial = r.reshape(r.dot(left, right), (batch, parts, m, n))
+    return r.reshape(r.sum(partial, (1,)), (batch, m, n))
 
 
 def expand_call(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:

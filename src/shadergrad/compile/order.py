@@ -6,15 +6,11 @@ import math
 
 from ..dtypes import int32, uint32
 from ..graph.node import Node
-from ..primitives.base import Primitive
-from ..primitives.elementwise import And, Cast, Equal, IsNan, Less, Not, Or, Where
+from ..graph.primitive import Primitive
 from ..primitives.indexing import ArgSort, ScatterAdd
-from ..primitives.reduce import ReduceSum
 from ..primitives.sorting import BLOCK, MergeRuns, SegmentSum, SortBlocks
-from ..primitives.source import Alias, Iota
-from ..primitives.views import Expand, Permute, Reshape, Slice
+from ..primitives.views import Expand, Slice
 from .rewrite import Inputs, Rewriter
-from .simplify import filled
 
 ALL_PAIRS = 1 << 20  # comparisons up to which a sort, or a scattered sum, is two plain kernels: fewer dispatches
 ALL_PLACES = 8  # places up to which a scattered sum reads every source for every one
@@ -39,11 +35,11 @@ def argsort_to_merges(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     if x.size * n <= ALL_PAIRS:
         return None
     last = (*(a for a in range(x.ndim) if a != p.axis), p.axis)
-    moved = r.make(Permute(last), x)
-    rows = sorted_rows(r, r.make(Reshape((x.size // n, n)), moved), p.descending)
-    order = r.make(Cast(int32), r.make(Slice((1, 0, 0), (1, *rows.shape[1:]), (1, 1, 1)), rows))
+    moved = r.permute(x, last)
+    rows = sorted_rows(r, r.reshape(moved, (x.size // n, n)), p.descending)
+    order = r.cast(r.make(Slice((1, 0, 0), (1, *rows.shape[1:]), (1, 1, 1)), rows), int32)
     back = tuple(last.index(a) for a in range(x.ndim))
-    return r.make(Permute(back), r.make(Reshape(moved.shape), order))
+    return r.permute(r.reshape(order, moved.shape), back)
 
 
 def scatter_to_index(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -57,14 +53,14 @@ def scatter_to_index(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     outer, inner = math.prod(source.shape[:axis]), math.prod(source.shape[axis + 1 :])
     shared = _one_row(positions, axis)
     if shared is not None:
-        rows = r.make(Reshape((1, n)), shared)
+        rows = r.reshape(shared, (1, n))
     else:
-        split = r.make(Reshape((outer, n, inner)), positions)
-        rows = r.make(Reshape((outer * inner, n)), r.make(Permute((0, 2, 1)), split))
-    unsigned = r.make(Cast(uint32), rows)  # negative ones wrap beyond every size
+        split = r.reshape(positions, (outer, n, inner))
+        rows = r.reshape(r.permute(split, (0, 2, 1)), (outer * inner, n))
+    unsigned = r.cast(rows, uint32)  # negative ones wrap beyond every size
     index = sorted_rows(r, unsigned, False)
-    total = r.make(SegmentSum(p.size), index, r.make(Reshape((outer, n, inner)), source))
-    return r.make(Reshape((*source.shape[:axis], p.size, *source.shape[axis + 1 :])), total)
+    total = r.make(SegmentSum(p.size), index, r.reshape(source, (outer, n, inner)))
+    return r.reshape(total, (*source.shape[:axis], p.size, *source.shape[axis + 1 :]))
 
 
 def _one_row(positions: Node, axis: int) -> Node | None:
@@ -85,18 +81,14 @@ def scatter_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     shape = (*source.shape[:axis], p.size, *source.shape[axis:])  # v before j
 
     def spread(x: Node, at: int) -> Node:
-        return r.make(Expand(shape), r.make(Reshape((*x.shape[:at], 1, *x.shape[at:])), x))
+        return r.broadcast(r.reshape(x, (*x.shape[:at], 1, *x.shape[at:])), shape)
 
-    counter: Node = r.make(Iota(p.size))
-    if positions.dtype is not counter.dtype:
-        counter = r.make(Cast(positions.dtype), counter)
-    counter = r.make(Expand(shape), r.make(Reshape(tuple(n if a == axis else 1 for a, n in enumerate(shape))), counter))
+    counter = r.iota(p.size, r.device, positions.dtype)
+    counter = r.broadcast(r.reshape(counter, tuple(n if a == axis else 1 for a, n in enumerate(shape))), shape)
     values = spread(source, axis)
-    masked = r.make(
-        Where(), r.make(Equal(), spread(positions, axis), counter), values, filled(r, 0, Alias(), (values,))
-    )
-    total = r.make(ReduceSum((axis + 1,)), masked)
-    return r.make(Reshape((*source.shape[:axis], p.size, *source.shape[axis + 1 :])), total)
+    masked = r.where(r.equal(spread(positions, axis), counter), values, 0)
+    total = r.sum(masked, (axis + 1,))
+    return r.reshape(total, (*source.shape[:axis], p.size, *source.shape[axis + 1 :]))
 
 
 def argsort_to_ranks(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -112,27 +104,27 @@ def argsort_to_ranks(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
     def spread(node: Node, at: int) -> Node:
         shape = (*node.shape[:at], 1, *node.shape[at:])
-        return r.make(Expand(pairs), r.make(Reshape(shape), node))
+        return r.broadcast(r.reshape(node, shape), pairs)
 
     def counter(at: int) -> Node:
         shape = tuple(size if a == at else 1 for a in range(len(pairs)))
-        return r.make(Expand(pairs), r.make(Reshape(shape), r.make(Iota(size))))
+        return r.broadcast(r.reshape(r.iota(size, r.device), shape), pairs)
 
     def before(a: Node, b: Node) -> Node:
         """Whether a comes before b, positions apart; NaN is the largest."""
         low, high = (b, a) if p.descending else (a, b)
-        less = r.make(Less(), low, high)
+        less = r.less(low, high)
         if x.dtype.category != 2:
             return less
-        only_high = r.make(And(), r.make(IsNan(), high), r.make(Not(), r.make(IsNan(), low)))
-        return r.make(Or(), less, only_high)
+        only_high = r.both(r.elementwise("IsNan", high), r.inverted(r.elementwise("IsNan", low)))
+        return r.either(less, only_high)
 
     own, other = spread(x, axis + 1), spread(x, axis)
     own_place, other_place = counter(axis), counter(axis + 1)
-    tie = r.make(And(), r.make(Not(), before(own, other)), r.make(Less(), other_place, own_place))
-    first = r.make(Or(), before(other, own), tie)
-    one = r.make(Cast(int32), first)
-    rank = r.make(Reshape(x.shape), r.make(ReduceSum((axis + 1,)), one))
-    chosen = r.make(Equal(), spread(rank, axis), own_place)  # rank of j is position i
-    place = r.make(Where(), chosen, other_place, filled(r, 0, Alias(), (other_place,)))
-    return r.make(Reshape(x.shape), r.make(ReduceSum((axis + 1,)), place))
+    tie = r.both(r.inverted(before(own, other)), r.less(other_place, own_place))
+    first = r.either(before(other, own), tie)
+    one = r.cast(first, int32)
+    rank = r.reshape(r.sum(one, (axis + 1,)), x.shape)
+    chosen = r.equal(spread(rank, axis), own_place)  # rank of j is position i
+    place = r.where(chosen, other_place, 0)
+    return r.reshape(r.sum(place, (axis + 1,)), x.shape)

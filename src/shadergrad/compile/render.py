@@ -4,7 +4,8 @@
 operands at the same index, a node that has a buffer is loaded. Statements land in the outermost scope in which
 everything they use is known, so what does not depend on a loop is computed before it.
 
-`Recorder` walks the same way but writes nothing: it lists which buffers are read, and at which index.
+How each primitive is pulled is a rule in the table ELEMENT. A rule is written over a `Puller`, so it serves two: the
+`Renderer` writes WGSL, the `Recorder` writes nothing and lists which buffers are read, and at which index.
 """
 
 from __future__ import annotations
@@ -12,20 +13,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from ..dtypes import DType, bool_, float32, int32, uint32
+from ..errors import CompileError
+from ..graph.index import Index, flatten, number, opaque, render, unflatten, variable
+from ..graph.leaves import Constant, Iota
 from ..graph.node import Node
-from .index import Index, flatten, opaque, render, unflatten, variable
-
-if TYPE_CHECKING:
-    from ..primitives.elementwise import Elementwise
-    from ..primitives.indexing import Gather
-    from ..primitives.views import Cat
+from ..graph.primitive import Primitive
+from ..primitives.elementwise import Elementwise
+from ..primitives.indexing import Gather
+from ..primitives.random import Threefry
+from ..primitives.views import Cat, Pad, View
+from ..primitives.window import Unwindow
 
 Indices = tuple[Index, ...]
 Places = Sequence[tuple[Index, int, int]]
@@ -35,7 +39,7 @@ OFFSET_ALIGNMENT = 64  # elements: a binding begins at a multiple of 256 bytes, 
 
 
 class Puller:
-    """The walk. Subclasses say what a load, an expression and a name are.
+    """The walk, and the words in which the rules of ELEMENT are written. A value is a text; a condition as well.
 
     is_buffer: whether a node is read from memory rather than computed here.
     """
@@ -51,6 +55,172 @@ class Puller:
     def pull_flat(self, node: Node, flat: Index) -> str:
         """One element, by row-major position."""
         return self.pull(node, unflatten(flat, node.shape))
+
+    def count(self, operations: int) -> None:
+        """The element costs so many scalar operations more."""
+
+    def apply(self, primitive: Elementwise, node: Node, values: list[str]) -> str:
+        """The result of an elementwise operation."""
+        raise NotImplementedError
+
+    def literal(self, value: float, dtype: DType) -> str:
+        raise NotImplementedError
+
+    def index_value(self, index: Index) -> str:
+        """An index as a value (i32)."""
+        raise NotImplementedError
+
+    def inside(self, i: Index, by: int, size: int) -> tuple[Index, str | None]:
+        """i / by, and the condition that i is a multiple of `by` within `size` elements, None if it always holds; where it
+        does not hold, the index is some other one within."""
+        raise NotImplementedError
+
+    def below(self, i: Index, end: int) -> str:
+        """The condition i < end."""
+        raise NotImplementedError
+
+    def position(self, value: str, dtype: DType, size: int) -> tuple[Index, str]:
+        """An index that is data, and the condition that it lies within `size` elements."""
+        raise NotImplementedError
+
+    def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
+        """`value` where all conditions hold, else `otherwise`."""
+        raise NotImplementedError
+
+    def random_word(self, values: list[str], index: Index) -> str:
+        """Word `index` (0 or 1) of threefry2x32 for two key words and two counter words."""
+        raise NotImplementedError
+
+    def depends_on_lane(self, indices: Iterable[Index]) -> bool:
+        """Whether the index differs between the elements that are computed at once."""
+        return False
+
+    def is_vector(self, value: str) -> bool:
+        return False
+
+    def lane_by_lane(self, node: Node, index: Indices) -> str:
+        """Four elements, one by one: for what depends on the lane in a way that has no vector form."""
+        raise NotImplementedError
+
+
+# -- how each primitive is pulled
+
+
+def _constant(w: Puller, p: Constant, node: Node, index: Indices) -> str:
+    return w.literal(p.value, p.dtype)
+
+
+def _iota(w: Puller, p: Iota, node: Node, index: Indices) -> str:
+    return w.index_value(index[0])
+
+
+def _elementwise(w: Puller, p: Elementwise, node: Node, index: Indices) -> str:
+    w.count(p.cost)
+    return w.apply(p, node, [w.pull(source, index) for source in node.inputs])
+
+
+def _view(w: Puller, p: View, node: Node, index: Indices) -> str:
+    (source,) = node.inputs
+    return w.pull(source, p.source_index(index, source.shape))
+
+
+def _pad(w: Puller, p: Pad, node: Node, index: Indices) -> str:
+    sizes = node.inputs[0].shape
+    places = [(i - low, k + 1, n) for i, low, k, n in zip(index, p.low, p.interior, sizes, strict=True)]
+    return _sparse(w, node, index, places, p.value)
+
+
+def _unwindow(w: Puller, p: Unwindow, node: Node, index: Indices) -> str:
+    (source,) = node.inputs
+    rank = source.ndim - len(p.axes)
+    places = [(i, 1, n) for i, n in zip(index, source.shape, strict=True)]
+    for axis, k, step, dilation in zip(p.axes, index[rank:], p.steps, p.dilations, strict=True):
+        places[axis] = (index[axis] - k * dilation, step, source.shape[axis])
+    return _sparse(w, node, index, places, 0)
+
+
+def _sparse(w: Puller, node: Node, index: Indices, places: Places, fill: float) -> str:
+    """The element of the input of `node` at, along every axis, i / by for (i, by, n) of `places`, where i is a
+    multiple of `by` within n elements; `fill` elsewhere."""
+    if w.depends_on_lane(i for i, by, n in places if _needs_check(i, by, n)):
+        return w.lane_by_lane(node, index)
+    w.count(1)
+    conditions: list[str] = []
+    inside: list[Index] = []
+    for i, by, n in places:
+        position, condition = w.inside(i, by, n)
+        inside.append(position)
+        if condition is not None:
+            conditions.append(condition)
+    value = w.pull(node.inputs[0], tuple(inside))
+    return w.choose(conditions, value, w.literal(fill, node.dtype), node.dtype) if conditions else value
+
+
+def _needs_check(i: Index, by: int, n: int) -> bool:
+    return i.low < 0 or i.high >= (n - 1) * by + 1 or by > 1
+
+
+def _cat(w: Puller, p: Cat, node: Node, index: Indices) -> str:
+    axis, i = p.axis, index[p.axis]
+    if w.depends_on_lane([i]):
+        return w.lane_by_lane(node, index)
+    w.count(len(node.inputs) - 1)
+    end = sum(s.shape[axis] for s in node.inputs)
+    result: str | None = None
+    for source in reversed(node.inputs):
+        start = end - source.shape[axis]
+        if i.low < end and i.high >= start and start != end:
+            position, _ = w.inside(i - start, 1, source.shape[axis])
+            value = w.pull(source, (*index[:axis], position, *index[axis + 1 :]))
+            result = value if result is None else w.choose([w.below(i, end)], value, result, node.dtype)
+        end = start
+    assert result is not None
+    return result
+
+
+def _gather(w: Puller, p: Gather, node: Node, index: Indices) -> str:
+    x, positions = node.inputs
+    position = w.pull(positions, index)
+    if w.is_vector(position):
+        return w.lane_by_lane(node, index)
+    w.count(1)
+    inside, condition = w.position(position, positions.dtype, x.shape[p.axis])
+    value = w.pull(x, (*index[: p.axis], inside, *index[p.axis + 1 :]))
+    return w.choose([condition], value, w.literal(0, node.dtype), node.dtype)
+
+
+def _threefry(w: Puller, p: Threefry, node: Node, index: Indices) -> str:
+    if w.depends_on_lane(index):
+        return w.lane_by_lane(node, index)
+    w.count(p.cost)
+    key, x0, x1 = node.inputs
+    words = [w.pull(key, (number(0),)), w.pull(key, (number(1),)), w.pull(x0, index[1:]), w.pull(x1, index[1:])]
+    return w.random_word(words, index[0])
+
+
+ELEMENT: dict[type[Primitive], Callable[[Any, Any, Node, Indices], str]] = {
+    Constant: _constant,
+    Iota: _iota,
+    Elementwise: _elementwise,
+    View: _view,
+    Pad: _pad,
+    Unwindow: _unwindow,
+    Cat: _cat,
+    Gather: _gather,
+    Threefry: _threefry,
+}
+
+
+@cache
+def element_rule(primitive: type[Primitive]) -> Callable[[Any, Any, Node, Indices], str]:
+    """How elements of that primitive, or of the nearest of its bases, are pulled."""
+    for base in primitive.__mro__:
+        if base in ELEMENT:
+            return ELEMENT[base]
+    raise CompileError(
+        f"[{primitive.__name__}] has no rule that gives single elements: it needs an entry in the table ELEMENT "
+        "(compile/render.py), a rewrite rule, or a kernel of its own."
+    )
 
 
 class Recorder(Puller):
@@ -71,7 +241,14 @@ class Recorder(Puller):
             flat = flatten(index, node.shape)
             self.reads[id(node), flat] = node
             return ""
-        return node.primitive.render(self, node, index)  # type: ignore[arg-type]
+        primitive = node.primitive
+        return element_rule(type(primitive))(self, primitive, node, index)
+
+    def count(self, operations: int) -> None:
+        self.cost += operations
+
+    def apply(self, primitive: Elementwise, node: Node, values: list[str]) -> str:
+        return ""
 
     def literal(self, value: float, dtype: DType) -> str:
         return ""
@@ -79,50 +256,20 @@ class Recorder(Puller):
     def index_value(self, index: Index) -> str:
         return ""
 
-    def elementwise(self, primitive: Elementwise, node: Node, index: Indices) -> str:
-        self.cost += primitive.cost
-        for source in node.inputs:
-            self.pull(source, index)
+    def inside(self, i: Index, by: int, size: int) -> tuple[Index, str | None]:
+        return (self._unknown(size), "") if _needs_check(i, by, size) else (i, None)
+
+    def below(self, i: Index, end: int) -> str:
         return ""
 
-    def spread(self, node: Node, index: Indices, places: Places, fill: float) -> str:
-        source = node.inputs[0]
-        self.cost += 1
-        self.pull(source, tuple(self._clamped(i // by if by > 1 else i, n) for i, by, n in places))
+    def position(self, value: str, dtype: DType, size: int) -> tuple[Index, str]:
+        return self._unknown(size), ""
+
+    def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
         return ""
 
-    def cat(self, primitive: Cat, node: Node, index: Indices) -> str:
-        self.cost += len(node.inputs) - 1
-        start = 0
-        for source in node.inputs:
-            inside = list(index)
-            inside[primitive.axis] = self._clamped(index[primitive.axis] - start, source.shape[primitive.axis])
-            self.pull(source, tuple(inside))
-            start += source.shape[primitive.axis]
+    def random_word(self, values: list[str], index: Index) -> str:
         return ""
-
-    def gather(self, primitive: Gather, node: Node, index: Indices) -> str:
-        x, positions = node.inputs
-        self.cost += 1
-        self.pull(positions, index)
-        inside = list(index)
-        inside[primitive.axis] = self._unknown(x.shape[primitive.axis])
-        self.pull(x, tuple(inside))
-        return ""
-
-    def threefry(self, node: Node, index: Indices) -> str:
-        from .index import number
-
-        self.cost += 80
-        key, x0, x1 = node.inputs
-        self.pull(key, (number(0),))
-        self.pull(key, (number(1),))
-        self.pull(x0, index[1:])
-        self.pull(x1, index[1:])
-        return ""
-
-    def _clamped(self, i: Index, size: int) -> Index:
-        return i if i.low >= 0 and i.high < size else self._unknown(size)
 
     def _unknown(self, size: int) -> Index:
         self._names += 1
@@ -227,7 +374,7 @@ class Renderer(Puller):
             value = (
                 self.load(node, flatten(index, node.shape))
                 if self.is_buffer(node)
-                else node.primitive.render(self, node, index)
+                else element_rule(type(node.primitive))(self, node.primitive, node, index)
             )
         self.scopes[min(max(self.depth_of(index), self.depth.get(value, 0)), len(self.scopes) - 1)].memo[key] = value
         return value
@@ -243,12 +390,11 @@ class Renderer(Puller):
 
     def index_value(self, index: Index) -> str:
         if self.lanes > 1 and LANE in index.variables():
-            parts = ", ".join(render(index.substitute({LANE: _lane(k)})) for k in range(LANES))
+            parts = ", ".join(render(index.substitute({LANE: number(k)})) for k in range(LANES))
             return self.define(f"vec4<i32>({parts})", self.depth_of(index), vector=True)
         return render(index)
 
-    def elementwise(self, primitive: Elementwise, node: Node, index: Indices) -> str:
-        values = [self.pull(source, index) for source in node.inputs]
+    def apply(self, primitive: Elementwise, node: Node, values: list[str]) -> str:
         vector = any(v in self.vectors for v in values)
         if vector:
             values = [self.as_vector(v, s.dtype) for v, s in zip(values, node.inputs, strict=True)]
@@ -277,9 +423,11 @@ class Renderer(Puller):
 
         return re.sub(r"sg_\w+", note, text)
 
+    def is_vector(self, value: str) -> bool:
+        return value in self.vectors
+
     def lane_by_lane(self, node: Node, index: Indices) -> str:
-        """A vec4 from four scalars: for what depends on the lane in a way that has no vector form."""
-        parts = [self.pull(node, tuple(i.substitute({LANE: _lane(k)}) for i in index)) for k in range(LANES)]
+        parts = [self.pull(node, tuple(i.substitute({LANE: number(k)}) for i in index)) for k in range(LANES)]
         return self.define(f"vec4<{node.dtype.wgsl}>({', '.join(parts)})", self.depth_of_values(*parts), vector=True)
 
     def depends_on_lane(self, indices: Iterable[Index]) -> bool:
@@ -302,7 +450,7 @@ class Renderer(Puller):
             split = flat.split(LANE)
             if split is not None and split[1] == 1 and split[0].divisible(LANES):
                 return self._access(binding, flat, split[0] // LANES)
-            parts = [self.load(node, flat.substitute({LANE: _lane(k)})) for k in range(LANES)]
+            parts = [self.load(node, flat.substitute({LANE: number(k)})) for k in range(LANES)]
             return self.define(
                 f"vec4<{node.dtype.wgsl}>({', '.join(parts)})", self.depth_of_values(*parts), vector=True
             )
@@ -380,132 +528,63 @@ class Renderer(Puller):
 
         return re.sub(r"@(\d+)@", access, text)
 
-    # -- primitives that need more than an expression
+    # -- places
 
-    def spread(self, node: Node, index: Indices, places: Places, fill: float) -> str:
-        """The element of the input of `node` at, along every axis, i / by for (i, by, n) of `places`, where i is a
-        multiple of `by` within n elements; `fill` elsewhere."""
-        spans = [(n - 1) * by + 1 for _, by, n in places]
-        guarded = [i.low < 0 or i.high >= span or by > 1 for (i, by, _), span in zip(places, spans, strict=True)]
-        if self.depends_on_lane(i for (i, _, _), g in zip(places, guarded, strict=True) if g):
-            return self.lane_by_lane(node, index)
-        conditions: list[str] = []
-        inside: list[Index] = []
-        for (i, by, n), span in zip(places, spans, strict=True):
-            checks = self._range_checks(i, span)
-            if by > 1:
-                checks.append(f"{render(i % by)} == 0")
-            if not checks:
-                inside.append(i)
-                continue
-            condition = self.define(" && ".join(checks), self.depth_of(i), prefix="ok")
-            conditions.append(condition)
-            inside.append(self.clamp(i // by, condition, n))
-        value = self.pull(node.inputs[0], tuple(inside))
-        return self.choose(conditions, value, self.literal(fill, node.dtype), node.dtype)
-
-    def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
-        """`value` where all conditions hold, else `otherwise`."""
-        if not conditions:
-            return value
-        vector = value in self.vectors
-        if vector:
-            otherwise = self.as_vector(otherwise, dtype)
-        condition = (
-            conditions[0]
-            if len(conditions) == 1
-            else self.define(" && ".join(conditions), self.depth_of_values(*conditions), prefix="ok")
-        )
-        return self.define(
-            f"select({otherwise}, {value}, {condition})", self.depth_of_values(value, condition, otherwise), vector
-        )
-
-    def _range_checks(self, i: Index, size: int) -> list[str]:
+    def inside(self, i: Index, by: int, size: int) -> tuple[Index, str | None]:
+        span = (size - 1) * by + 1
         checks = [f"{render(i)} >= 0"] if i.low < 0 else []
-        return [*checks, f"{render(i)} < {size}"] if i.high >= size else checks
+        if i.high >= span:
+            checks.append(f"{render(i)} < {span}")
+        if by > 1:
+            checks.append(f"{render(i % by)} == 0")
+        if not checks:
+            return i, None
+        condition = self.define(" && ".join(checks), self.depth_of(i), prefix="ok")
+        return self.clamp(i // by, condition, size), condition
 
     def clamp(self, i: Index, condition: str, size: int) -> Index:
         """An index that is `i` where the condition holds and 0 elsewhere: always inside an axis of `size`."""
         depth = max(self.depth_of(i), self.depth_of_values(condition))
         return opaque(self.define(f"select(0, {render(i)}, {condition})", depth, prefix="j"), 0, max(size - 1, 0))
 
-    def cat(self, primitive: Cat, node: Node, index: Indices) -> str:
-        axis = primitive.axis
-        i = index[axis]
-        if self.depends_on_lane([i]):
-            return self.lane_by_lane(node, index)
-        end = sum(s.shape[axis] for s in node.inputs)
-        result: str | None = None
-        for source in reversed(node.inputs):
-            start = end - source.shape[axis]
-            if i.low >= end or i.high < start or start == end:
-                end = start
-                continue
-            local = i - start
-            checks = self._range_checks(local, source.shape[axis])
-            position = local
-            if checks:
-                condition = self.define(" && ".join(checks), self.depth_of(i), prefix="ok")
-                position = self.clamp(local, condition, source.shape[axis])
-            value = self.pull(source, (*index[:axis], position, *index[axis + 1 :]))
-            if result is None:
-                result = value
-            else:
-                before = self.define(f"{render(i)} < {end}", self.depth_of(i), prefix="ok")
-                result = self.choose(
-                    [before],
-                    self._same_width(value, result, node.dtype),
-                    self._same_width(result, value, node.dtype),
-                    node.dtype,
-                )
-            end = start
-        assert result is not None
-        return result
+    def below(self, i: Index, end: int) -> str:
+        return self.define(f"{render(i)} < {end}", self.depth_of(i), prefix="ok")
 
-    def _same_width(self, value: str, other: str, dtype: DType) -> str:
-        if other in self.vectors and value not in self.vectors:
-            return self.define(self.as_vector(value, dtype), self.depth_of_values(value), vector=True)
-        return value
-
-    def gather(self, primitive: Gather, node: Node, index: Indices) -> str:
-        x, positions = node.inputs
-        axis, size = primitive.axis, x.shape[primitive.axis]
-        position = self.pull(positions, index)
-        if position in self.vectors:
-            return self.lane_by_lane(node, index)
-        depth = self.depth_of_values(position)
-        if positions.dtype is uint32:
-            position = self.define(f"i32(min({position}, 2147483647u))", depth)
-        condition = self.define(f"{position} >= 0 && {position} < {size}", depth, prefix="ok")
+    def position(self, value: str, dtype: DType, size: int) -> tuple[Index, str]:
+        depth = self.depth_of_values(value)
+        if dtype is uint32:
+            value = self.define(f"i32(min({value}, 2147483647u))", depth)
+        condition = self.define(f"{value} >= 0 && {value} < {size}", depth, prefix="ok")
         if self.checked:
             self.faults = True
-            self.line(f"if (!{condition}) {{ fault[1] = {position}; fault[2] = {size}; fault[0] = 1; }}", depth)
-        clamped = opaque(self.define(f"select(0, {position}, {condition})", depth, prefix="j"), 0, max(size - 1, 0))
-        value = self.pull(x, (*index[:axis], clamped, *index[axis + 1 :]))
-        return self.choose([condition], value, self.literal(0, node.dtype), node.dtype)
+            self.line(f"if (!{condition}) {{ fault[1] = {value}; fault[2] = {size}; fault[0] = 1; }}", depth)
+        chosen = self.define(f"select(0, {value}, {condition})", depth, prefix="j")
+        return opaque(chosen, 0, max(size - 1, 0)), condition
 
-    def threefry(self, node: Node, index: Indices) -> str:
-        from .index import number
-
-        if self.depends_on_lane(index):
-            return self.lane_by_lane(node, index)
-        key, x0, x1 = node.inputs
-        values = [
-            self.pull(key, (number(0),)),
-            self.pull(key, (number(1),)),
-            self.pull(x0, index[1:]),
-            self.pull(x1, index[1:]),
-        ]
-        block = self.define(
-            self.use_functions(f"sg_threefry({', '.join(values)})", False), self.depth_of_values(*values)
+    def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
+        value, otherwise = self._same_width(value, otherwise, dtype), self._same_width(otherwise, value, dtype)
+        condition = (
+            conditions[0]
+            if len(conditions) == 1
+            else self.define(" && ".join(conditions), self.depth_of_values(*conditions), prefix="ok")
         )
-        return self.define(f"{block}[{render(index[0])}]", max(self.depth_of_values(block), self.depth_of(index[0])))
+        return self.define(
+            f"select({otherwise}, {value}, {condition})",
+            self.depth_of_values(value, condition, otherwise),
+            value in self.vectors,
+        )
 
+    def _same_width(self, value: str, other: str, dtype: DType) -> str:
+        """`value`, widened if the other is a vec4."""
+        if other not in self.vectors or value in self.vectors:
+            return value
+        wide = self.as_vector(value, dtype)
+        return self.define(wide, self.depth_of_values(value), vector=True) if value in self.depth else wide
 
-def _lane(k: int) -> Index:
-    from .index import number
-
-    return number(k)
+    def random_word(self, values: list[str], index: Index) -> str:
+        call = self.use_functions(f"sg_threefry({', '.join(values)})", False)
+        block = self.define(call, self.depth_of_values(*values))
+        return self.define(f"{block}[{render(index)}]", max(self.depth_of_values(block), self.depth_of(index)))
 
 
 def lane_variable() -> Index:
@@ -546,6 +625,10 @@ def functions_text(names: set[str]) -> str:
     needed: set[str] = set()
 
     def add(name: str) -> None:
+        if name not in library:
+            raise CompileError(
+                f"a kernel calls {name}(), which is no function of compile/wgsl/math.wgsl: write it there."
+            )
         if name not in needed:
             needed.add(name)
             for called in re.findall(r"sg_\w+", library[name]):

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..graph.build import Builder
+from ..graph.leaves import Placeholder
 from ..graph.node import Node, topological
-from ..primitives.base import Primitive
-from ..primitives.source import Placeholder
+from ..graph.primitive import Primitive
 
 Inputs = tuple[Node, ...]
 Rule = Callable[["Rewriter", Primitive, Inputs], "Node | None"]
 
 
-class Rewriter:
+class Rewriter(Builder):
     """Interns nodes and applies rules while building."""
 
     def __init__(self, rules: Sequence[Rule], device: str) -> None:
@@ -39,6 +40,9 @@ class Rewriter:
             for i in inputs:
                 self.table["kept", id(i)] = i
         return found
+
+    def source(self, primitive: Primitive, device: str) -> Node:
+        return self.make(primitive)
 
     def rewrite(self, outputs: Iterable[Node]) -> dict[int, Node]:
         """The new node of every old one that `outputs` need, by id of the old."""

@@ -1,15 +1,15 @@
-"""Rules that make a graph smaller without changing its values. Each has its case in tests/test_simplify.py."""
+"""Rules that make a graph smaller without changing its values. Each has its case in tests/null/test_simplify.py."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..dtypes import bool_
+from ..graph.leaves import Alias, Constant
 from ..graph.node import Node
-from ..primitives.base import Primitive, Shape
+from ..graph.primitive import Primitive
 from ..primitives.elementwise import Add, Cast, Div, Elementwise, Mul, Neg, Pow, Sqrt, Sub, Where
 from ..primitives.reduce import Reduce, ReduceSum
-from ..primitives.source import Alias, Constant
 from ..primitives.views import Cat, Expand, Flip, Pad, Permute, Reshape, Slice, View
 from .rewrite import Rewriter
 
@@ -23,16 +23,10 @@ def number_of(node: Node) -> bool | int | float | None:
     return node.primitive.value if isinstance(node.primitive, Constant) else None
 
 
-def filled(r: Rewriter, value: float, like: Primitive, inputs: Inputs) -> Node:
+def filled(r: Rewriter, value: bool | int | float, like: Primitive, inputs: Inputs) -> Node:
     """A constant of the shape and dtype that `like(*inputs)` has."""
     shape, dtype = like.infer(*inputs)
-    return fill(r, value, shape, r.make(Constant(value, dtype)))
-
-
-def fill(r: Rewriter, value: float, shape: Shape, scalar: Node) -> Node:
-    if not shape:
-        return scalar
-    return r.make(Expand(shape), r.make(Reshape((1,) * len(shape)), scalar))
+    return r.constant(value, dtype, r.device, shape)
 
 
 def look_through_aliases(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -64,14 +58,14 @@ def fold_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     if not isinstance(p, Elementwise) and not isinstance(p, (Permute, Slice, Flip)):
         return None
     values = [number_of(i) for i in inputs]
-    if any(v is None for v in values):
+    if values[0] is None or None in values:
         return None
     if isinstance(p, View):
-        return filled(r, values[0], p, inputs)  # type: ignore[arg-type]
+        return filled(r, values[0], p, inputs)
     shape, dtype = p.infer(*inputs)
     with np.errstate(all="ignore"):
         result = p.numpy(*(np.asarray(v, i.dtype.numpy) for v, i in zip(values, inputs, strict=True)))
-    return fill(r, 0, shape, r.make(Constant(dtype.numpy.type(result).item(), dtype)))
+    return r.constant(dtype.numpy.type(result).item(), dtype, r.device, shape)
 
 
 def reduce_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -82,7 +76,7 @@ def reduce_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     count = int(np.prod([x.shape[a] for a in p.axes]))
     shape, _ = p.infer(x)
     if count == 1:
-        return r.make(Reshape(shape), x)
+        return r.reshape(x, shape)
     value = number_of(x)
     if value is None:
         return None
@@ -101,9 +95,9 @@ def sum_of_repeats(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     count = int(np.prod([x.shape[a] for a in repeated]))
     kept = tuple(1 if a in repeated else n for a, n in enumerate(x.shape))
     rest = tuple(a for a in p.axes if a not in repeated)
-    smaller = r.make(Expand(kept), source)
-    total = r.make(ReduceSum(rest), smaller) if rest else smaller
-    return r.make(Mul(), total, filled(r, total.dtype.numpy.type(count).item(), Alias(), (total,)))
+    smaller = r.broadcast(source, kept)
+    total = r.sum(smaller, rest) if rest else smaller
+    return r.mul(total, count)
 
 
 def arithmetic_identities(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -124,13 +118,13 @@ def arithmetic_identities(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | N
     if left is not None and left == neutral and isinstance(p, (Add, Mul)):
         return b
     if isinstance(p, Div) and right is not None and _exact_reciprocal(right):
-        return r.make(Mul(), a, filled(r, 1.0 / right, Alias(), (b,)))
+        return r.mul(a, 1.0 / right)
     if isinstance(p, Add) and isinstance(a.primitive, Add) and right is not None and a.dtype.category == 1:
         inner = number_of(a.inputs[1])
         if inner is not None:  # counters: (n + 1) + 1
             with np.errstate(over="ignore"):
                 total = (np.asarray(inner, a.dtype.numpy) + np.asarray(right, a.dtype.numpy)).item()
-            return r.make(Add(), a.inputs[0], filled(r, total, Alias(), (b,)))
+            return r.add(a.inputs[0], total)
     return None
 
 
@@ -145,13 +139,13 @@ def small_powers(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     if exponent == 1:
         return base
     if exponent == 2:
-        return r.make(Mul(), base, base)
+        return r.mul(base, base)
     if exponent == 3:
-        return r.make(Mul(), r.make(Mul(), base, base), base)
+        return r.mul(r.mul(base, base), base)
     if exponent == 0.5:
         return r.make(Sqrt(), base)
     if exponent == -1:
-        return r.make(Div(), filled(r, 1.0, Alias(), (base,)), base)
+        return r.div(1.0, base)
     return None
 
 
@@ -166,10 +160,10 @@ def compose_views(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
         if p.axes == tuple(range(x.ndim)):
             return x
         if isinstance(x.primitive, Permute):
-            return r.make(Permute(tuple(x.primitive.axes[a] for a in p.axes)), x.inputs[0])
+            return r.permute(x.inputs[0], tuple(x.primitive.axes[a] for a in p.axes))
         moved = [a for a in p.axes if x.shape[a] != 1]
         if moved == sorted(moved):  # only axes of size 1 move
-            return r.make(Reshape(shape), x)
+            return r.reshape(x, shape)
     if isinstance(p, (Reshape, Expand)) and type(p) is type(x.primitive):
         return r.make(p, x.inputs[0])
     return None

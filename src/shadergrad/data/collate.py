@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
-from ..tensor import Tensor
-from ..tensor_shape import stack
+from ..tensor import Tensor, stack
 from .errors import DataError
 
 

@@ -14,9 +14,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ..creation import Generator, randperm
 from ..errors import IndexRangeError, ShapeError
-from ..tensor import Tensor
+from ..tensor import Generator, Tensor, randperm
 from .errors import DataError
 
 T_co = TypeVar("T_co", covariant=True)

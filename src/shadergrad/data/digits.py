@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..optional import require
+from ..extras import require
 
 
 def load_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -1,8 +1,8 @@
-"""Files from a mirror. In: a file's name, its checksum, a folder. Out: the whole file in the folder, or an error.
+"""Files from a mirror. In: a file's name, checksum and size, a folder. Out: the whole file in the folder, or an error.
 
 A download goes to NAME.part, and becomes NAME at once when its checksum is right, so that NAME is whole or absent.
 What an interrupted download has got is kept: the next one asks the server for the rest (HTTP Range), and starts over
-where the server cannot do that. There is no default mirror.
+where the server cannot do that. No more is read than the size that the data set states. There is no default mirror.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
@@ -25,15 +26,24 @@ ATTEMPTS = 3  # requests without progress or with a wrong result, before giving 
 SECONDS = 60.0  # of silence before a server is given up
 
 
+class KnownFile(NamedTuple):
+    """What a data set states about one of its files. checksum: "md5:..." or "sha256:..."; size: in bytes."""
+
+    checksum: str
+    size: int
+
+
 def data_folder(root: str | Path | None, name: str) -> Path:
     """Where the data set `name` lies: in `root`, else SHADERGRAD_DATA_DIR, else the user's cache folder."""
     return Path(root or config.data_dir or Path.home() / ".cache" / "shadergrad").expanduser() / name
 
 
-def find_or_fetch(folder: Path, file: str, checksum: str, *, download: bool = False, mirror: str | None = None) -> Path:
+def find_or_fetch(
+    folder: Path, file: str, known: KnownFile, *, download: bool = False, mirror: str | None = None
+) -> Path:
     """The path of `file` in `folder`, or of the same without .gz; fetched from MIRROR/folder's name/file if missing.
 
-    checksum: "md5:..." or "sha256:..." of what is fetched. mirror: default SHADERGRAD_DATA_MIRROR.
+    known: checksum and size of what is fetched. mirror: default SHADERGRAD_DATA_MIRROR.
     Raises DownloadError where the file is missing and may not, or cannot, be fetched.
     """
     for path in (folder / file, folder / file.removesuffix(".gz")):
@@ -52,15 +62,16 @@ def find_or_fetch(folder: Path, file: str, checksum: str, *, download: bool = Fa
         )
     if not base.startswith(("http://", "https://")):
         raise DownloadError(f"the mirror {base!r} is no http:// or https:// address.")
-    return fetch(f"{base.rstrip('/')}/{folder.name}/{file}", folder / file, checksum)
+    return fetch(f"{base.rstrip('/')}/{folder.name}/{file}", folder / file, known)
 
 
-def fetch(url: str, path: Path, checksum: str, *, seconds: float = SECONDS) -> Path:
+def fetch(url: str, path: Path, known: KnownFile, *, seconds: float = SECONDS) -> Path:
     """Download `url` to `path`, going on where an earlier download stopped; returns `path`.
 
     Raises DownloadError: the server does not have it, went silent, broke off each time (the part that came is kept), or
-    sent something with another checksum (nothing is kept).
+    sent something with another checksum or of more bytes (nothing is kept; what is too long is not read to its end).
     """
+    checksum, size = known
     part = path.with_name(path.name + ".part")
     if checksum.partition(":")[0] not in ("md5", "sha256"):
         raise DataError(f"{checksum!r} is no checksum: write md5:... or sha256:...")
@@ -70,13 +81,20 @@ def fetch(url: str, path: Path, checksum: str, *, seconds: float = SECONDS) -> P
         while failures < ATTEMPTS:
             before = _size(part)
             try:
-                _continue_download(url, part, seconds)
+                _continue_download(url, part, size, seconds)
+            except _TooLong as error:
+                problem = str(error)
+                part.unlink(missing_ok=True)
+                failures = ATTEMPTS if before == 0 else failures + 1  # as for a wrong checksum, below
+                continue
             except (http.client.HTTPException, urllib.error.URLError, TimeoutError, ConnectionError) as error:
                 _raise_refusal(url, error)
                 problem = str(getattr(error, "reason", error)) or type(error).__name__
                 failures = 0 if _size(part) > most else failures + 1
                 most = max(most, _size(part))
                 continue
+            except ValueError as error:  # urllib's answer to an address that is none
+                raise DownloadError(f"cannot fetch {url}: {error}.") from None
             found = _checksum(part, checksum.partition(":")[0])
             if found == checksum:
                 os.replace(part, path)
@@ -97,7 +115,11 @@ def fetch(url: str, path: Path, checksum: str, *, seconds: float = SECONDS) -> P
     raise DownloadError(f"cannot fetch {url}: {problem}. {kept}")
 
 
-def _continue_download(url: str, part: Path, seconds: float) -> None:
+class _TooLong(Exception):
+    """The server sends more than the file has."""
+
+
+def _continue_download(url: str, part: Path, size: int, seconds: float) -> None:
     """One request for what `part` lacks. Raises HTTPException where the connection ends before the file does."""
     start = _size(part)
     request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
@@ -114,17 +136,32 @@ def _continue_download(url: str, part: Path, seconds: float) -> None:
             part.unlink(missing_ok=True)
             raise http.client.HTTPException("the server sent another range than was asked for")
         begun = start if resumed else 0
-        length = response.headers.get("Content-Length")
-        total = None if length is None else begun + int(length)
+        length = _length(response.headers.get("Content-Length"))
+        total = size if length is None else begun + length
+        if total > size:
+            raise _TooLong(f"the server has {total} bytes, and the file has {size}")
         task = bar.add_task("", total=total, completed=begun)
         with part.open("ab" if resumed else "wb") as file:
+            left = size - begun
             while chunk := response.read(CHUNK):
+                left -= len(chunk)
+                if left < 0:
+                    raise _TooLong(f"the server sends more than the {size} bytes of the file")
                 file.write(chunk)
                 bar.advance(task, len(chunk))
             file.flush()
             os.fsync(file.fileno())
-    if total is not None and _size(part) < total:
+    if _size(part) < total:
         raise http.client.HTTPException(f"the connection ended after {_size(part)} of {total} bytes")
+
+
+def _length(header: str | None) -> int | None:
+    """The number of bytes that a server announces, if it does. Raises HTTPException where it is no number."""
+    if header is None:
+        return None
+    if not (header.isascii() and header.isdigit() and len(header) < 20):
+        raise http.client.HTTPException(f"the server says that the length is {header[:40]!r}")
+    return int(header)
 
 
 def _raise_refusal(url: str, error: Exception) -> None:

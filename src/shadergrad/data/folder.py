@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..optional import require
+from ..extras import require
 from .dataset import Dataset
 from .errors import DataError
 
@@ -71,10 +71,16 @@ class ImageFolder(Dataset[tuple[Any, Any]]):
         """The picture in a file, float32 [channels, height, width] from 0 to 1."""
         try:
             with self._pillow.open(path) as picture:
+                if picture.mode[0] in "IF":  # 16 and 32 bits a pixel: pillow would cut them off at 255
+                    raise DataError(
+                        f"[ImageFolder] {path} has pixels of mode {picture.mode}. Hint: save it with 8 bits."
+                    )
                 converted = picture.convert(self.mode)
                 if self.size is not None:
                     converted = converted.resize(self.size[::-1])
                 pixels = np.asarray(converted, np.float32) / np.float32(255)
-        except (OSError, SyntaxError, ValueError) as error:  # what pillow raises
+        except DataError:
+            raise
+        except Exception as error:  # pillow's formats raise many kinds
             raise DataError(f"[ImageFolder] {path} is no whole picture: {error}.") from None
         return pixels[None] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))

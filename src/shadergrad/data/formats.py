@@ -7,11 +7,14 @@ CIFAR-10 binary: records of one label byte and 3 x 32 x 32 pixel bytes.
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import tarfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -19,32 +22,98 @@ from .errors import DataError
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 RECORD = 1 + 3 * 32 * 32
+CHUNK = 1 << 16
 
 
-def read_bytes(path: Path) -> bytes:
-    """The contents of a file, unpacked where it begins like a gzip file. Raises DataError where that is damaged."""
+class _Unpacked(io.RawIOBase):
+    """The contents of a file to read once, unpacked where it begins like a gzip file.
+
+    Raises DataError where it is damaged, and as soon as it turns out to hold more than `limit` bytes: a small file can
+    unpack to any size.
+    """
+
+    def __init__(self, path: Path, limit: int) -> None:
+        self.path, self.limit, self.count = path, limit, 0
+        with path.open("rb") as file:
+            opener = gzip.open if file.read(2) == b"\x1f\x8b" else open
+        self._file = opener(path, "rb")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._file.read(min(len(buffer), self.limit + 1 - self.count))
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(f"{self.path} is a damaged or truncated gzip file: {error}. {_remedy(self.path)}") from None
+        self.count += len(data)
+        if self.count > self.limit:
+            raise DataError(
+                f"{self.path} holds more than {self.limit} bytes, and so is another file. {_remedy(self.path)}"
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+@contextmanager
+def _unpacked(path: Path, limit: int) -> Iterator[BinaryIO]:
+    """`_Unpacked`, buffered. Raises DataError where the file cannot be read."""
     try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path} is a damaged or truncated gzip file: {error}. {_remedy(path)}") from None
+        with io.BufferedReader(_Unpacked(path, limit), CHUNK) as file:
+            yield file
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}.") from None
 
 
-def read_idx(path: Path, ndim: int) -> np.ndarray:
-    """The array in an IDX file, plain or gzipped. Raises DataError unless it is whole and has `ndim` axes."""
-    data = read_bytes(path)
-    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in IDX_TYPES:
-        raise DataError(f"{path} is no IDX file: it begins with {data[:4].hex(' ') or 'nothing'}. {_remedy(path)}")
-    if data[3] != ndim:
-        raise DataError(f"{path} holds an array with {data[3]} axes, not {ndim}. Is it another file of the data set?")
+def read_bytes(path: Path, limit: int) -> bytes:
+    """The contents of a file, unpacked where it begins like a gzip file.
+
+    Raises DataError where it is damaged, cannot be read, or holds more than `limit` bytes.
+    """
+    with _unpacked(path, limit) as file:
+        return file.read()
+
+
+def read_idx(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    """The array in an IDX file, plain or gzipped.
+
+    shape: the most that it may have along each axis. Raises DataError unless the file is whole and has as many axes,
+    and none longer.
+    """
+    ndim = len(shape)
     begin = 4 + 4 * ndim
-    dtype = np.dtype(IDX_TYPES[data[2]])
-    shape = tuple(int.from_bytes(data[k : k + 4], "big") for k in range(4, begin, 4))
-    expected = begin + math.prod(shape) * dtype.itemsize
-    if len(data) < begin or len(data) != expected:
-        state = "is truncated" if len(data) < expected or len(data) < begin else "has bytes after its end"
-        raise DataError(f"{path} {state}: its header says {expected} bytes, there are {len(data)}. {_remedy(path)}")
-    return np.frombuffer(data, dtype, offset=begin).reshape(shape).astype(dtype.newbyteorder("="))
+    with _unpacked(path, begin + 8 * math.prod(shape)) as file:  # 8 bytes: the largest of the types
+        head = file.read(begin)
+        if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in IDX_TYPES:
+            raise DataError(f"{path} is no IDX file: it begins with {head[:4].hex(' ') or 'nothing'}. {_remedy(path)}")
+        if head[3] != ndim:
+            raise DataError(
+                f"{path} holds an array with {head[3]} axes, not {ndim}. Is it another file of the data set?"
+            )
+        if len(head) < begin:
+            raise DataError(
+                f"{path} is truncated: its header has {begin} bytes, there are {len(head)}. {_remedy(path)}"
+            )
+        found = tuple(int.from_bytes(head[k : k + 4], "big") for k in range(4, begin, 4))
+        if any(n > most for n, most in zip(found, shape, strict=True)):
+            raise DataError(
+                f"{path} holds an array of shape {found}; that of the data set has {shape}. {_remedy(path)}"
+            )
+        dtype = np.dtype(IDX_TYPES[head[2]])
+        expected = math.prod(found) * dtype.itemsize
+        data = file.read(expected + 1)  # a byte more shows what comes after the end
+    if len(data) < expected:
+        raise DataError(
+            f"{path} is truncated: its header says {begin + expected} bytes, there are {begin + len(data)}. {_remedy(path)}"
+        )
+    if len(data) > expected:
+        raise DataError(f"{path} has bytes after its end: its header says {begin + expected} bytes. {_remedy(path)}")
+    return np.frombuffer(data, dtype).reshape(found).astype(dtype.newbyteorder("="))
 
 
 def read_cifar(data: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -58,17 +127,33 @@ def read_cifar(data: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
     return records[:, 1:].reshape(-1, 3, 32, 32).copy(), labels
 
 
-def read_tar(path: Path, members: Iterable[str]) -> list[bytes]:
-    """The contents of files in a tar archive, by their names in it, without unpacking it to the disk."""
+def read_tar(path: Path, members: Iterable[str], limit: int, total: int) -> list[bytes]:
+    """The contents of files in a tar archive, gzipped or not, by their names in it, without unpacking it to the disk.
+
+    limit: bytes of each at most. total: bytes of the archive, unpacked, at most. Raises DataError where it holds more,
+    lacks one, or is damaged.
+    """
+    members, found = list(members), {}
     try:
-        with tarfile.open(path) as archive:
-            found = {member.name: member for member in archive if member.isfile()}
-            missing = [name for name in members if name not in found]
-            if missing:
-                raise DataError(f"{path} lacks {', '.join(missing)}. {_remedy(path)}")
-            return [archive.extractfile(found[name]).read() for name in members]  # type: ignore[union-attr]
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        with _unpacked(path, total) as file, tarfile.open(fileobj=file, mode="r|") as archive:
+            for member in archive:
+                if member.name in members and member.isfile():
+                    if member.size > limit:
+                        raise DataError(
+                            f"{member.name} in {path} has {member.size} bytes; that of the data set has {limit}. "
+                            f"{_remedy(path)}"
+                        )
+                    found[member.name] = archive.extractfile(member).read()  # type: ignore[union-attr]
+            while file.read(CHUNK):
+                pass  # to the end, where gzip has its checksum
+    except DataError:
+        raise
+    except (tarfile.TarError, ValueError) as error:
         raise DataError(f"{path} is a damaged or truncated archive: {error}. {_remedy(path)}") from None
+    missing = [name for name in members if name not in found]
+    if missing:
+        raise DataError(f"{path} lacks {', '.join(missing)}. {_remedy(path)}")
+    return [found[name] for name in members]
 
 
 def _remedy(path: Path) -> str:

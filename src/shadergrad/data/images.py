@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .dataset import Dataset
-from .download import data_folder, find_or_fetch
+from .download import KnownFile, data_folder, find_or_fetch
 from .errors import DataError
-from .formats import read_cifar, read_idx, read_tar
+from .formats import RECORD, read_bytes, read_cifar, read_idx, read_tar
 
 
 class ImageArrays(Dataset[tuple[Any, Any]]):
@@ -74,11 +74,11 @@ class MNIST(ImageArrays):
 
     folder: ClassVar[str] = "mnist"
     classes: ClassVar[tuple[str, ...]] = tuple("0123456789")
-    checksums: ClassVar[dict[str, str]] = {
-        "train-images-idx3-ubyte.gz": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
-        "train-labels-idx1-ubyte.gz": "md5:d53e105ee54ea40749a09fcbcd1e9432",
-        "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
-        "t10k-labels-idx1-ubyte.gz": "md5:ec29112dd5afa0611ce80d1b7f02629c",
+    files: ClassVar[dict[str, KnownFile]] = {
+        "train-images-idx3-ubyte.gz": KnownFile("md5:f68b3c2dcbeaaa9fbdd348bbdeb94873", 9912422),
+        "train-labels-idx1-ubyte.gz": KnownFile("md5:d53e105ee54ea40749a09fcbcd1e9432", 28881),
+        "t10k-images-idx3-ubyte.gz": KnownFile("md5:9fb629c4189551a2d022fa330f9573f3", 1648877),
+        "t10k-labels-idx1-ubyte.gz": KnownFile("md5:ec29112dd5afa0611ce80d1b7f02629c", 4542),
     }
 
     def __init__(
@@ -91,13 +91,18 @@ class MNIST(ImageArrays):
         *,
         mirror: str | None = None,
     ) -> None:
-        folder, part = data_folder(root, self.folder), "train" if train else "t10k"
+        folder = data_folder(root, self.folder)
+        part, count = ("train", 60_000) if train else ("t10k", 10_000)
 
         def find(name: str) -> Path:
-            return find_or_fetch(folder, name, self.checksums[name], download=download, mirror=mirror)
+            return find_or_fetch(folder, name, self.files[name], download=download, mirror=mirror)
 
-        images = read_idx(find(f"{part}-images-idx3-ubyte.gz"), ndim=3)
-        labels = read_idx(find(f"{part}-labels-idx1-ubyte.gz"), ndim=1)
+        images = read_idx(find(f"{part}-images-idx3-ubyte.gz"), (count, 28, 28))
+        labels = read_idx(find(f"{part}-labels-idx1-ubyte.gz"), (count,))
+        if images.dtype != np.uint8 or labels.dtype != np.uint8:
+            raise DataError(f"{folder} holds {images.dtype} images and {labels.dtype} labels; both must be uint8.")
+        if labels.size and labels.max() > 9:
+            raise DataError(f"{folder} holds a label {labels.max()}; labels go from 0 to 9.")
         super().__init__(images[:, None], labels, transform, target_transform)
 
 
@@ -109,11 +114,11 @@ class FashionMNIST(MNIST):
         *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
         *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
     )
-    checksums: ClassVar[dict[str, str]] = {
-        "train-images-idx3-ubyte.gz": "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-        "train-labels-idx1-ubyte.gz": "md5:25c81989df183df01b3e8a0aad5dffbe",
-        "t10k-images-idx3-ubyte.gz": "md5:bef4ecab320f06d8554ea6380940ec79",
-        "t10k-labels-idx1-ubyte.gz": "md5:bb300cfdad3c16e7a12a480ee83cd310",
+    files: ClassVar[dict[str, KnownFile]] = {
+        "train-images-idx3-ubyte.gz": KnownFile("md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26421880),
+        "train-labels-idx1-ubyte.gz": KnownFile("md5:25c81989df183df01b3e8a0aad5dffbe", 29515),
+        "t10k-images-idx3-ubyte.gz": KnownFile("md5:bef4ecab320f06d8554ea6380940ec79", 4422102),
+        "t10k-labels-idx1-ubyte.gz": KnownFile("md5:bb300cfdad3c16e7a12a480ee83cd310", 5148),
     }
 
 
@@ -129,7 +134,8 @@ class CIFAR10(ImageArrays):
         *("dog", "frog", "horse", "ship", "truck"),
     )
     archive: ClassVar[str] = "cifar-10-binary.tar.gz"
-    checksum: ClassVar[str] = "md5:c32a1d4ab5d03f1284b67883e8d87530"
+    known: ClassVar[KnownFile] = KnownFile("md5:c32a1d4ab5d03f1284b67883e8d87530", 170052171)
+    batch_bytes: ClassVar[int] = 10_000 * RECORD  # of each of its six files
 
     def __init__(
         self,
@@ -145,10 +151,11 @@ class CIFAR10(ImageArrays):
         files = [f"data_batch_{k}.bin" for k in range(1, 6)] if train else ["test_batch.bin"]
         members = [f"cifar-10-batches-bin/{name}" for name in files]
         if all((folder / member).is_file() for member in members):
-            contents = [(folder / member).read_bytes() for member in members]
+            contents = [read_bytes(folder / member, self.batch_bytes) for member in members]
         else:
-            path = find_or_fetch(folder, self.archive, self.checksum, download=download, mirror=mirror)
-            contents = read_tar(path, members)
+            path = find_or_fetch(folder, self.archive, self.known, download=download, mirror=mirror)
+            # beside the six files: names of the classes, a page, and what tar adds
+            contents = read_tar(path, members, self.batch_bytes, 6 * self.batch_bytes + (1 << 20))
         batches = [read_cifar(data, f"{folder / member}") for data, member in zip(contents, members, strict=True)]
         images, labels = (np.concatenate(part) for part in zip(*batches, strict=True))
         super().__init__(images, labels, transform, target_transform)

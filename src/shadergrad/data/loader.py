@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ..creation import Generator
 from ..runtime.device import get_device
-from ..tensor import get_default_device, resolve_device
+from ..tensor import Generator, get_default_device, resolve_device
 from .collate import default_collate, host_only, upload
 from .dataset import Dataset, IterableDataset, length_of
 from .errors import DataError
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
-from .workers import END, Recipe, Workers
+from .workers import END, Stages, Workers
 
 
 class DataLoader:
@@ -123,18 +122,18 @@ class DataLoader:
         return samples // size if self.drop_last else -(-samples // size)
 
     def __iter__(self) -> Iterator[Any]:
-        recipe, jobs = self._plan()
+        stages, jobs = self._plan()
         if self.num_workers == 0 or getattr(self.dataset, "holds_tensors", False):
-            return _in_this_thread(recipe, jobs)
+            return _in_this_thread(stages, jobs)
         return Workers(
             jobs,
-            recipe,
+            stages,
             workers=self.num_workers,
             ahead=self.num_workers * self.prefetch_factor,
             timeout=self.timeout,
         )
 
-    def _plan(self) -> tuple[Recipe, Iterator[Any]]:
+    def _plan(self) -> tuple[Stages, Iterator[Any]]:
         """What is done with a job, and the jobs of an epoch: rows of a data set, or turns to read a stream."""
         device = str(get_default_device()) if self.device is None else resolve_device(self.device)
         threads = self.num_workers > 0 and not getattr(self.dataset, "holds_tensors", False)
@@ -162,7 +161,7 @@ class DataLoader:
         if not isinstance(self.dataset, IterableDataset):
             rows = self.sampler if single else self.batch_sampler
             assert rows is not None
-            return Recipe(lambda job: job, fetch, begin), iter(rows)
+            return Stages(lambda job: job, fetch, begin), iter(rows)
         stream, size = iter(self.dataset), self.batch_size
 
         def read(_: Any) -> Any:
@@ -171,15 +170,15 @@ class DataLoader:
             samples = list(islice(stream, size))
             return END if not samples or (self.drop_last and len(samples) < size) else samples
 
-        return Recipe(read, finish, begin), repeat(None)
+        return Stages(read, finish, begin), repeat(None)
 
 
-def _in_this_thread(recipe: Recipe, jobs: Iterator[Any]) -> Iterator[Any]:
+def _in_this_thread(stages: Stages, jobs: Iterator[Any]) -> Iterator[Any]:
     for job in jobs:
-        item = recipe.take(job)
+        item = stages.take(job)
         if item is END:
             return
-        yield recipe.work(item)
+        yield stages.work(item)
 
 
 def get_worker_info() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..creation import Generator, default_generator, randperm
 from ..primitives.random import threefry2x32
+from ..tensor import Generator, default_generator, randperm
 from .errors import DataError
 
 

@@ -23,7 +23,7 @@ PATIENCE = 1.0  # seconds that closing waits for workers in the midst of a job
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Stages:
     """What workers do with a job: work(take(job)).
 
     take: called for one job at a time, in order, so that it may read a stream; gives END where that has ended.
@@ -43,7 +43,7 @@ class Workers:
     closes the iterator, as do its end, close(), and being forgotten.
     """
 
-    def __init__(self, jobs: Iterator[Any], recipe: Recipe, *, workers: int, ahead: int, timeout: float = 0) -> None:
+    def __init__(self, jobs: Iterator[Any], stages: Stages, *, workers: int, ahead: int, timeout: float = 0) -> None:
         self._jobs = enumerate(jobs)
         self._ahead = ahead
         self._timeout = timeout
@@ -54,7 +54,7 @@ class Workers:
         self._close = weakref.finalize(self, _shut_down, self._pending, self._tasks, self._threads)
         order = threading.Lock()
         for k in range(workers):
-            arguments = (k, order, self._tasks, recipe)
+            arguments = (k, order, self._tasks, stages)
             self._threads.append(threading.Thread(target=_serve, args=arguments, name=f"data-{k}", daemon=True))
             self._threads[-1].start()
         self._fill()
@@ -97,7 +97,7 @@ class Workers:
         )
 
 
-def _serve(number: int, order: threading.Lock, tasks: SimpleQueue[Any], recipe: Recipe) -> None:
+def _serve(number: int, order: threading.Lock, tasks: SimpleQueue[Any], stages: Stages) -> None:
     """A worker's life: tasks until there is a None."""
     begun = False
     while True:
@@ -108,12 +108,12 @@ def _serve(number: int, order: threading.Lock, tasks: SimpleQueue[Any], recipe: 
             position, job, future = task
             if not future.set_running_or_notify_cancel():
                 continue
-            failure, item = _attempt(recipe.take, job)
-        if not begun and recipe.begin is not None and failure is None:
-            failure, _ = _attempt(recipe.begin, number)
+            failure, item = _attempt(stages.take, job)
+        if not begun and stages.begin is not None and failure is None:
+            failure, _ = _attempt(stages.begin, number)
             begun = failure is None
         if failure is None and item is not END:
-            failure, item = _attempt(recipe.work, item)
+            failure, item = _attempt(stages.work, item)
         if failure is None:
             future.set_result(item)
         else:

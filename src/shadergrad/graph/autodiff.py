@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import AutogradError
-from ..primitives.source import Variable
+from .leaves import Variable
 from .node import Node, grad_mode, topological
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..primitives.source import Placeholder
+from .leaves import Placeholder
 from .node import Node, resolve, topological
 
 

@@ -14,8 +14,9 @@ from typing import Any
 
 from ..dtypes import DType
 from ..errors import DeviceError
-from ..primitives.base import Primitive, Shape
-from ..primitives.source import Buffer, Constant, Variable
+from .build import Builder
+from .leaves import Buffer, Variable
+from .primitive import Primitive, Shape
 
 
 class _Mode(threading.local):
@@ -105,37 +106,31 @@ class Node:
     # Arithmetic between nodes of one shape, or with Python numbers: what gradient rules are written in.
 
     def __add__(self, other: Node | float) -> Node:
-        return make(_elementwise().Add(), self, like(self, other))
+        return recorded.add(self, other)
 
     def __sub__(self, other: Node | float) -> Node:
-        return make(_elementwise().Sub(), self, like(self, other))
+        return recorded.sub(self, other)
 
     def __mul__(self, other: Node | float) -> Node:
-        return make(_elementwise().Mul(), self, like(self, other))
+        return recorded.mul(self, other)
 
     def __truediv__(self, other: Node | float) -> Node:
-        return make(_elementwise().Div(), self, like(self, other))
+        return recorded.div(self, other)
 
     def __radd__(self, other: float) -> Node:
-        return like(self, other) + self
+        return recorded.add(other, self)
 
     def __rsub__(self, other: float) -> Node:
-        return like(self, other) - self
+        return recorded.sub(other, self)
 
     def __rmul__(self, other: float) -> Node:
-        return like(self, other) * self
+        return recorded.mul(other, self)
 
     def __rtruediv__(self, other: float) -> Node:
-        return like(self, other) / self
+        return recorded.div(other, self)
 
     def __neg__(self) -> Node:
-        return make(_elementwise().Neg(), self)
-
-
-def _elementwise() -> Any:
-    from ..primitives import elementwise
-
-    return elementwise
+        return recorded.neg(self)
 
 
 nodes_made = 0  # counts up; lets the runtime see cheaply that nothing was recorded since it last looked
@@ -159,17 +154,29 @@ def make(primitive: Primitive, *inputs: Node) -> Node:
     return Node(primitive, inputs, shape, dtype, device, requires_grad)
 
 
-def constant(value: bool | int | float, dtype: DType, device: str, shape: Shape = ()) -> Node:
-    """A number, in every element of `shape`."""
-    node = Node(
-        Constant(dtype.numpy.type(value).item() if dtype.category < 2 else float(value), dtype), (), (), dtype, device
-    )
-    return broadcast(node, shape)
+class _Recorded(Builder):
+    """Nodes as they are asked for: what tensors record and gradients add."""
+
+    def make(self, primitive: Primitive, *inputs: Node) -> Node:
+        return make(primitive, *inputs)
+
+    def source(self, primitive: Primitive, device: str) -> Node:
+        shape, dtype = primitive.infer()
+        return Node(primitive, (), shape, dtype, device)
 
 
-def like(node: Node, other: Node | bool | int | float) -> Node:
-    """`other` as a node of the shape, dtype and device of `node`."""
-    return other if isinstance(other, Node) else constant(other, node.dtype, node.device, node.shape)
+recorded = _Recorded()
+constant, like, iota, iota_along = recorded.constant, recorded.like, recorded.iota, recorded.iota_along
+reshape, permute, transpose, broadcast = recorded.reshape, recorded.permute, recorded.transpose, recorded.broadcast
+elementwise, where, cast, equal, less, greater = (
+    recorded.elementwise,
+    recorded.where,
+    recorded.cast,
+    recorded.equal,
+    recorded.less,
+    recorded.greater,
+)
+sum_over, dot = recorded.sum, recorded.dot
 
 
 def leaf(storage: Any, shape: Shape, dtype: DType, device: str) -> Node:
@@ -190,35 +197,6 @@ def variable(node: Node, owner: Any) -> Node:
     if node.storage is not None:
         result.materialize(node.storage)
     return result
-
-
-def reshape(node: Node, shape: Shape) -> Node:
-    from ..primitives.views import Reshape
-
-    return node if node.shape == shape else make(Reshape(shape), node)
-
-
-def permute(node: Node, axes: tuple[int, ...]) -> Node:
-    from ..primitives.views import Permute
-
-    return node if axes == tuple(range(node.ndim)) else make(Permute(axes), node)
-
-
-def transpose(node: Node) -> Node:
-    """The last two axes swapped."""
-    axes = list(range(node.ndim))
-    axes[-2:] = axes[-1], axes[-2]
-    return permute(node, tuple(axes))
-
-
-def broadcast(node: Node, shape: Shape) -> Node:
-    """NumPy broadcasting of `node` to `shape`."""
-    from ..primitives.views import Expand
-
-    if node.shape == shape:
-        return node
-    node = reshape(node, (1,) * (len(shape) - node.ndim) + node.shape)
-    return node if node.shape == shape else make(Expand(shape), node)
 
 
 def is_alias(node: Node) -> bool:

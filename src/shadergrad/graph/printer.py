@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields
 
-from ..primitives.source import Constant, Placeholder
+from .leaves import Constant, Placeholder
 from .node import Node, topological
 
 

@@ -7,7 +7,6 @@ sg.save writes safetensors that everyone reads; here is the other direction, and
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,9 +15,11 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from ..errors import DTypeError
+from ..extras import require
 from ..nn.module import Module
-from ..optional import require
 from ..tensor import Tensor
+from ..whole_files import replacing
 from .errors import InteropError
 from .pytorch import array_from_torch
 
@@ -47,9 +48,10 @@ def read_arrays(path: str | Path, key: str | None = None) -> Arrays:
 
 
 def save_npz(path: str | Path, source: Module | Mapping[str, Any]) -> None:
-    """Write a module's state dict, or named tensors and arrays, as an uncompressed .npz file. Atomic.
+    """Write a module's state dict, or named tensors and arrays, as an uncompressed .npz file. Atomic; equal values give
+    equal bytes.
 
-    Raises InteropError for values that are neither, or names that are not strings.
+    Raises InteropError for values that are neither, names that are not strings, or a disk that does not take it.
     """
     named = source.state_dict() if isinstance(source, Module) else source
     arrays: Arrays = {}
@@ -59,60 +61,79 @@ def save_npz(path: str | Path, source: Module | Mapping[str, Any]) -> None:
         arrays[name] = value.detach().numpy() if isinstance(value, Tensor) else np.asarray(value)
         if arrays[name].dtype == object:
             raise InteropError(f"[save_npz] {name!r} is an array of Python objects.")
-    path = Path(path)
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        # numpy.savez takes names as keyword arguments, and has some of its own
-        with zipfile.ZipFile(aside, "w") as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                    np.lib.format.write_array(file, array, allow_pickle=False)
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    # numpy.savez takes names as keyword arguments, and has some of its own; and it writes down the time of day
+    with replacing(path, InteropError) as aside, zipfile.ZipFile(aside, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
 
 
 def load_npz(path: str | Path, device: Any = None) -> dict[str, Tensor]:
-    """The tensors in a .npz file, by name, in their own dtypes (int64 as int32), on `device`."""
-    return {name: Tensor(array, device=device) for name, array in _read_npz(Path(path)).items()}
+    """The tensors in a .npz file, by name, in their own dtypes (int64 as int32), on `device`.
+
+    Raises InteropError where the file is missing, damaged, or holds what is no tensor.
+    """
+    tensors = {}
+    for name, array in _read_npz(Path(path)).items():
+        try:
+            tensors[name] = Tensor(array, device=device)
+        except DTypeError as error:
+            raise InteropError(f"{path} holds {name!r}, which no tensor can: {error}") from None
+    return tensors
 
 
 def _read_npz(path: Path) -> Arrays:
     try:
-        archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise InteropError(f"{path} is a single array (.npy), not an archive of named ones.")
-        with archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, InteropError):
-            raise
-        raise InteropError(f"{path} is no .npz file of plain arrays, or is damaged: {error}.") from None
+        with open(path, "rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise InteropError(f"{path} is a single array (.npy), not an archive of named ones.")
+            with archive:
+                arrays = {name: archive[name] for name in archive.files}
+    except InteropError:
+        raise
+    except Exception as error:  # zipfile, zlib and NumPy raise many kinds
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InteropError(f"{path} is no .npz file of plain arrays, or is damaged: {reason}.") from None
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # NumPy hands out the bytes of entries that are no .npy
+            raise InteropError(f"{path} holds {name!r}, which is no array.")
+    return {name: array.astype(array.dtype.newbyteorder("="), copy=False) for name, array in arrays.items()}
 
 
 def _read_safetensors(path: Path) -> Arrays:
     try:
         with safe_open(path, framework="numpy") as file:
-            names = list(file.keys())
-            brief = {name for name in names if file.get_slice(name).get_dtype() == "BF16"}
-            arrays = {name: file.get_tensor(name) for name in names if name not in brief}
+            dtypes = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118 (not a dict)
+            brief = {name for name, dtype in dtypes.items() if dtype == "BF16"}
+            arrays = {name: _tensor(path, file, name, dtype) for name, dtype in dtypes.items() if name not in brief}
         return arrays | _read_bfloat16(path, brief) if brief else arrays
     except SafetensorError as error:
         raise InteropError(f"{path} is no safetensors file, or is damaged: {error}.") from None
-    except (AttributeError, TypeError) as error:  # what safetensors raises for types such as float8
-        raise InteropError(f"{path} holds numbers that NumPy has not: {error}.") from None
+    except OSError as error:
+        raise InteropError(f"cannot read {path}: {error.strerror or error}.") from None
+
+
+def _tensor(path: Path, file: Any, name: str, dtype: str) -> np.ndarray:
+    try:
+        return file.get_tensor(name)
+    except (AttributeError, TypeError):  # what safetensors raises for types such as float8
+        raise InteropError(f"{path} holds {name} in {dtype}: NumPy has no such numbers.") from None
 
 
 def _read_bfloat16(path: Path, names: set[str]) -> Arrays:
     """NumPy has no bfloat16: its 16 bits are the upper half of a float32."""
     data = np.memmap(path, np.uint8, "r")
     begin = 8 + int.from_bytes(data[:8].tobytes(), "little")
-    header = json.loads(data[8:begin].tobytes())
     arrays = {}
-    for name in names:
-        first, last = header[name]["data_offsets"]
-        halves = data[begin + first : begin + last].view(np.uint16).astype(np.uint32)
-        arrays[name] = (halves << np.uint32(16)).view(np.float32).reshape(header[name]["shape"])
+    try:
+        header = json.loads(data[8:begin].tobytes())
+        for name in names:
+            first, last = header[name]["data_offsets"]
+            halves = data[begin + first : begin + last].view(np.uint16).astype(np.uint32)
+            arrays[name] = (halves << np.uint32(16)).view(np.float32).reshape(header[name]["shape"])
+    except (KeyError, ValueError):  # safetensors has found the file sound
+        raise InteropError(f"{path} was replaced by another file while it was read.") from None
     return arrays
 
 
@@ -133,7 +154,10 @@ def _read_pytorch(path: Path, key: str | None) -> Arrays:
         raise InteropError(
             f"{path} holds more than a state dict. {_entries(found)} Hint: name the one to load with key=."
         )
-    return {str(name): array_from_torch(tensor) for name, tensor in found.items()}
+    try:
+        return {str(name): array_from_torch(tensor) for name, tensor in found.items()}
+    except InteropError as error:
+        raise InteropError(f"{path}: {error}") from None
 
 
 def _entries(found: Any) -> str:

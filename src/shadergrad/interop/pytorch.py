@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..optional import require
+from ..extras import require
 from ..tensor import Tensor
 from .errors import InteropError
 
@@ -35,5 +35,8 @@ def array_from_torch(tensor: Any) -> np.ndarray:
         tensor = tensor.float()
     try:
         return tensor.numpy(force=True)
-    except TypeError:
-        raise InteropError(f"[from_torch] NumPy has no {tensor.dtype}, of shape {tuple(tensor.shape)}.") from None
+    except (TypeError, RuntimeError) as error:  # of dtypes, and of tensors without plain memory: sparse, nested, meta
+        reason = str(error).splitlines()[0]
+        raise InteropError(
+            f"[from_torch] NumPy has no {tensor.dtype} array of layout {tensor.layout} on {tensor.device}: {reason}"
+        ) from None

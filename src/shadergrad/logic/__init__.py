@@ -2,7 +2,7 @@
 
 Gates are relaxed to functions on [0, 1]^2, mixed by softmax, trained by gradients, and hardened to circuits of bits.
 gates.py: the sixteen gates. wiring.py: which wires a gate reads. layers.py, encoding.py: networks and what they read.
-automata.py: cellular automata. experiments.py: five published ones. circuit/: circuits, simplified and exported.
+automata.py: cellular automata. experiments.py: five published ones. circuit/: circuits, minimized and exported.
 """
 
 from . import experiments, gates, wiring

@@ -13,33 +13,23 @@ Coefficients depend on the logits alone: compute them once an optimizer step and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .. import creation
-from ..autograd import enable_grad, grad, no_grad
-from ..creation import tensor
+import shadergrad as sg
+
+from ..autograd import Function, grad
 from ..errors import AutogradError, DTypeError, ShapeError
-from ..graph import node as nodes
-from ..graph.node import mode
-from ..joint import Gradients, joint
-from ..nn.containers import ModuleList
+from ..nn import Module, ModuleList
 from ..nn.errors import ArgumentError
 from ..nn.functional import pad
-from ..nn.module import Module
-from ..tensor import Tensor, flush
-from ..tensor_math import where
-from ..tensor_shape import cat
 from . import gates, wiring
-from .circuit import kinds
+from .circuit import CellCircuit, Circuit, kinds
 from .fused import cell as fused_cell
 from .fused import layers as fused_layers
 from .fused.rollout import Rollout
 from .layers import GateLayer, append_layers, register_packed
-
-if TYPE_CHECKING:
-    from .circuit import CellCircuit
 
 PATCH = 9  # cells that a cell sees, row by row; 4 is itself
 BORDERS = {"zeros": "constant", "periodic": "circular"}
@@ -71,15 +61,15 @@ class GateStack(Module):
     def n_gates(self) -> int:
         return sum(layer.n_gates for layer in self.layers)
 
-    def logits(self) -> list[Tensor]:
+    def logits(self) -> list[sg.Tensor]:
         """Of each layer, (gates, 16)."""
         return [layer.logits.reshape(layer.n_gates, gates.GATES) for layer in self.layers]
 
-    def coefficients(self, hard: bool = False) -> Tensor:
+    def coefficients(self, hard: bool = False) -> sg.Tensor:
         """Of all gates (n_gates, 4)."""
         return _coefficients(self.logits(), hard)
 
-    def evaluate(self, x: Tensor, coefficients: Tensor) -> Tensor:
+    def evaluate(self, x: sg.Tensor, coefficients: sg.Tensor) -> sg.Tensor:
         """All layers, as GateLayer.evaluate."""
         if tuple(coefficients.shape) != (self.n_gates, 4):
             raise ShapeError(
@@ -120,7 +110,7 @@ class Perception(GateStack):
     def n_out(self) -> int:
         return self.channels * self.sizes[-1] * self.kernels
 
-    def forward(self, patches: Tensor, coefficients: Tensor | None = None) -> Tensor:
+    def forward(self, patches: sg.Tensor, coefficients: sg.Tensor | None = None) -> sg.Tensor:
         if patches.ndim < 2 or tuple(patches.shape[-2:]) != (self.channels, PATCH):
             raise ShapeError(
                 f"[Perception] patches are {tuple(patches.shape)}; they must end in ({self.channels}, {PATCH})."
@@ -145,7 +135,7 @@ class Update(GateStack):
             wires = wiring.network(sizes, wiring.prng_key(seed) if key is None else key)
         super().__init__(sizes, wires, init, device=device)
 
-    def forward(self, features: Tensor, coefficients: Tensor | None = None) -> Tensor:
+    def forward(self, features: sg.Tensor, coefficients: sg.Tensor | None = None) -> sg.Tensor:
         return self.evaluate(features, self.coefficients() if coefficients is None else coefficients)
 
 
@@ -224,11 +214,11 @@ class LogicCA(Module):
         found = [layer.kinds().reshape(-1) for net in (self.perception, self.update) for layer in net.layers]
         return int((~np.isin(np.concatenate(found), [kinds.A, kinds.B])).sum())
 
-    def coefficients(self, hard: bool = False) -> Tensor:
+    def coefficients(self, hard: bool = False) -> sg.Tensor:
         """Of all gates, the perception's first (n_gates, 4); hard: of the likeliest gates, without gradient."""
         return _coefficients([*self.perception.logits(), *self.update.logits()], hard)
 
-    def masks(self, steps: int, height: int, width: int, key: np.ndarray | None = None) -> Tensor:
+    def masks(self, steps: int, height: int, width: int, key: np.ndarray | None = None) -> sg.Tensor:
         """Which cells change at each step, bool (steps, height, width, 1).
 
         key: two uint32 words; step by step it is split as the reference does. Without: from the device's generator.
@@ -237,22 +227,22 @@ class LogicCA(Module):
             raise ArgumentError("[LogicCA.masks] this automaton is synchronous: fire_rate is None.")
         device = self.update.layers[0].logits.device
         if key is None:
-            return creation.rand(steps, height, width, 1, device=device) <= self.fire_rate
-        return tensor(draw_masks(key, steps, height, width, self.fire_rate), device=device)
+            return sg.rand(steps, height, width, 1, device=device) <= self.fire_rate
+        return sg.tensor(draw_masks(key, steps, height, width, self.fire_rate), device=device)
 
-    def step(self, state: Tensor, coefficients: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+    def step(self, state: sg.Tensor, coefficients: sg.Tensor | None = None, mask: sg.Tensor | None = None) -> sg.Tensor:
         """The next state. mask (height, width, 1): which cells take it; drawn where the automaton is asynchronous."""
         return self.rollout(state, 1, coefficients=coefficients, masks=None if mask is None else mask.unsqueeze(0))
 
     def rollout(
         self,
-        state: Tensor,
+        state: sg.Tensor,
         steps: int,
         hard: bool = False,
         checkpoint_every: int | None = None,
-        coefficients: Tensor | None = None,
-        masks: Tensor | None = None,
-    ) -> Tensor:
+        coefficients: sg.Tensor | None = None,
+        masks: sg.Tensor | None = None,
+    ) -> sg.Tensor:
         """The state after `steps` steps.
 
         coefficients (n_gates, 4): by default those of the logits, hard or not. masks (steps, height, width, 1): see masks();
@@ -268,7 +258,7 @@ class LogicCA(Module):
         coefficients = self.coefficients(hard) if coefficients is None else coefficients
         masks = self._check(state, steps, coefficients, masks)
 
-        def run(x: Tensor, c: Tensor, first: int, last: int) -> Tensor:
+        def run(x: sg.Tensor, c: sg.Tensor, first: int, last: int) -> sg.Tensor:
             own = None if masks is None else masks[first:last]
             if self.fused and last > first and x.dtype is c.dtype:
                 return self._fused_steps(x, c, own, last - first)
@@ -280,7 +270,7 @@ class LogicCA(Module):
             return run(state, coefficients, 0, steps)
         for first in range(0, steps, checkpoint_every):
             last = min(first + checkpoint_every, steps)
-            state = _recomputed(lambda x, c, first=first, last=last: run(x, c, first, last), state, coefficients)
+            state = Recomputed.apply(lambda x, c, first=first, last=last: run(x, c, first, last), state, coefficients)
         return state
 
     forward = rollout
@@ -288,8 +278,6 @@ class LogicCA(Module):
     def harden(self) -> CellCircuit:
         """The rule as a circuit of the likeliest gates, for one cell: its inputs are the patch's bits (9, channels), cell
         by cell as in the patch, its outputs the new channels."""
-        from .circuit import CellCircuit, Circuit
-
         channels, kernels = self.channels, self.perception.kernels
         inputs = PATCH * channels
         built: list[tuple[int, int, int]] = []
@@ -313,36 +301,42 @@ class LogicCA(Module):
 
     # -- one step
 
-    def _fused_steps(self, state: Tensor, coefficients: Tensor, masks: Tensor | None, steps: int) -> Tensor:
+    def _fused_steps(self, state: sg.Tensor, coefficients: sg.Tensor, masks: sg.Tensor | None, steps: int) -> sg.Tensor:
+        batch, height, width, channels = state.shape
         perception, widths, readers = self._static
         rollout = Rollout(
-            *state.shape,
-            self.perception.kernels,
-            perception,
-            widths,
-            readers,
-            self.border == "periodic",
-            masks is not None,
-            steps,
+            batch=batch,
+            height=height,
+            width=width,
+            channels=channels,
+            kernels=self.perception.kernels,
+            perception=perception,
+            widths=widths,
+            readers=readers,
+            periodic=self.border == "periodic",
+            masked=masks is not None,
+            steps=steps,
         )
         given = [state, coefficients, self.packed_wires, self.packed_readers]
         if masks is not None:
             given.append(masks.reshape(steps, *state.shape[1:3]))
-        return Tensor._of(nodes.make(rollout, *(x._node for x in given)))
+        return rollout(*given)
 
-    def _step(self, state: Tensor, coefficients: Tensor, mask: Tensor | None) -> Tensor:
+    def _step(self, state: sg.Tensor, coefficients: sg.Tensor, mask: sg.Tensor | None) -> sg.Tensor:
         at = self.perception.n_gates
         found = self.perception(self._patches(state), coefficients.narrow(0, 0, at))
-        features = cat([state, found], -1)
+        features = sg.cat([state, found], -1)
         new = self.update(features, coefficients.narrow(0, at, self.update.n_gates))
-        return new if mask is None else where(mask, new, state)
+        return new if mask is None else sg.where(mask, new, state)
 
-    def _patches(self, state: Tensor) -> Tensor:
+    def _patches(self, state: sg.Tensor) -> sg.Tensor:
         """(batch, height, width, channels, 9)."""
         padded = pad(state, (0, 0, 1, 1, 1, 1), BORDERS[self.border])
         return padded.unfold(1, 3, 1).unfold(2, 3, 1).reshape(*state.shape, PATCH)
 
-    def _check(self, state: Tensor, steps: int, coefficients: Tensor, masks: Tensor | None) -> Tensor | None:
+    def _check(
+        self, state: sg.Tensor, steps: int, coefficients: sg.Tensor, masks: sg.Tensor | None
+    ) -> sg.Tensor | None:
         """Raises where something does not fit; gives the masks, drawn if there must be some."""
         if state.ndim != 4 or state.shape[3] != self.channels or 0 in state.shape:
             raise ShapeError(
@@ -385,7 +379,7 @@ def _check_perception(channels: int, kernels: int, sizes: Sequence[int]) -> None
         )
 
 
-def squared_error(state: Tensor, target: Tensor, channels: int | None = None) -> Tensor:
+def squared_error(state: sg.Tensor, target: sg.Tensor, channels: int | None = None) -> sg.Tensor:
     """The sum over batch, cells and the first `channels` channels (all, by default) of the squared difference."""
     if state.shape[:-1] != target.shape[:-1]:
         raise ShapeError(f"[squared_error] the state is {tuple(state.shape)}, the target {tuple(target.shape)}.")
@@ -397,32 +391,33 @@ def squared_error(state: Tensor, target: Tensor, channels: int | None = None) ->
     return (state[..., :count] - target[..., :count]).square().sum()
 
 
-def _coefficients(logits: Sequence[Tensor], hard: bool) -> Tensor:
-    together = cat(logits, 0)
+def _coefficients(logits: Sequence[sg.Tensor], hard: bool) -> sg.Tensor:
+    together = sg.cat(logits, 0)
     return gates.hard_coefficients(together) if hard else gates.coefficients(together)
 
 
-def _recomputed(run: Callable[[Tensor, Tensor], Tensor], state: Tensor, coefficients: Tensor) -> Tensor:
+class Recomputed(Function):
     """run(state, coefficients), of which only the inputs are kept; the backward pass runs it again.
 
     What is pending is computed at once, forward and backward, so that no two pieces are in memory together.
     """
-    given = [x for x in (state, coefficients) if x.requires_grad]
-    with no_grad():
-        value = run(state, coefficients)
-    flush()
-    if not (given and mode.grad):
+
+    @staticmethod
+    def forward(ctx: Any, run: Callable[[sg.Tensor, sg.Tensor], sg.Tensor], *given: sg.Tensor) -> sg.Tensor:
+        ctx.run = run
+        ctx.save_for_backward(*given)
+        value = run(*given)
+        sg.sync(value.device)
         return value
 
-    def backward(grads: Gradients) -> Gradients:
-        if mode.grad:
+    @staticmethod
+    def backward(ctx: Any, g: sg.Tensor) -> tuple[sg.Tensor | None, ...]:
+        if sg.is_grad_enabled():
             raise AutogradError("[rollout] create_graph=True needs checkpoint_every=None.")
-        leaves = [x.detach().requires_grad_() if x.requires_grad else x for x in (state, coefficients)]
-        wanted = [x for x in leaves if x.requires_grad]
-        with enable_grad():
-            result = run(*leaves)
-        found = grad(result, wanted, grads[0], allow_unused=True)
-        flush()
-        return found
-
-    return joint(given, [value], backward)[0]
+        needed = ctx.needs_input_grad[1:]
+        leaves = [x.detach().requires_grad_(needs) for x, needs in zip(ctx.saved_tensors, needed, strict=True)]
+        with sg.enable_grad():
+            result = ctx.run(*leaves)
+        found = iter(grad(result, [x for x in leaves if x.requires_grad], g, allow_unused=True))
+        sg.sync(g.device)
+        return None, *(next(found) if needs else None for needs in needed)

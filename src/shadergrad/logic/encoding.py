@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..creation import tensor
+import shadergrad as sg
+
 from ..errors import ShapeError
+from ..nn import Module, Parameter
 from ..nn.errors import ArgumentError
-from ..nn.module import Module
-from ..nn.parameter import Parameter
-from ..tensor import Tensor, as_tensor
 
 MODES = ("soft", "hard", "straight-through")
 
@@ -25,7 +24,7 @@ class Thermometer(Module):
     "straight-through": 0 or 1, with the gradient of "soft". learned=False keeps the thresholds as they are.
     """
 
-    thresholds: Tensor
+    thresholds: sg.Tensor
 
     def __init__(
         self,
@@ -49,11 +48,11 @@ class Thermometer(Module):
             raise ArgumentError(f"[Thermometer] the temperature is {temperature}; it must be positive.")
         self.n, self.bits, self.mode, self.temperature = n, bits, mode, float(temperature)
         spaced = np.linspace(low, high, bits + 2, dtype=np.float32)[1:-1]
-        self.thresholds = Parameter(tensor(np.tile(spaced, (n, 1)), device=device), requires_grad=learned)
+        self.thresholds = Parameter(sg.tensor(np.tile(spaced, (n, 1)), device=device), requires_grad=learned)
 
     def fit(self, data: Any) -> Thermometer:
         """Set the thresholds to quantiles of data (samples, n), an array or tensor, so that all bits say as much."""
-        values = data.detach().numpy() if isinstance(data, Tensor) else np.asarray(data)
+        values = data.detach().numpy() if isinstance(data, sg.Tensor) else np.asarray(data)
         if values.ndim != 2 or values.shape[1] != self.n or not len(values):
             raise ShapeError(
                 f"[Thermometer.fit] data are {values.shape}, not (samples, {self.n}) with a sample at least."
@@ -62,8 +61,8 @@ class Thermometer(Module):
         self.thresholds.write_(np.quantile(values, parts, axis=0).T)
         return self
 
-    def forward(self, input: Tensor) -> Tensor:
-        x = as_tensor(input)
+    def forward(self, input: sg.Tensor) -> sg.Tensor:
+        x = sg.as_tensor(input)
         if not x.ndim or x.shape[-1] != self.n:
             raise ShapeError(f"[Thermometer] x is {tuple(x.shape)}; its last axis must have the {self.n} numbers.")
         above = x.unsqueeze(-1) - self.thresholds

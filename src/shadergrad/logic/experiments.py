@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import no_grad
-from ..creation import tensor
+import shadergrad as sg
+
 from ..nn.errors import ArgumentError
 from ..nn.utils import clip_grad_value_
 from ..optim import AdamW
-from ..tensor import Tensor
 from . import wiring
 from .automata import LogicCA, squared_error
 
@@ -242,13 +241,13 @@ class Training:
         )
         self.optimizer = AdamW(self.model.parameters(), lr=settings.lr, betas=(0.9, 0.99), eps=1e-8, weight_decay=1e-2)
 
-    def batch(self) -> tuple[Tensor, Tensor]:
+    def batch(self) -> tuple[sg.Tensor, sg.Tensor]:
         """The next start states (batch, height, width, channels) and targets (batch, height, width, loss_channels)."""
         self.data_key, drawn = wiring.split(self.data_key)
         start, target = self.settings.data(drawn, self.settings)
-        return tensor(start, device=self.device), tensor(target, device=self.device)
+        return sg.tensor(start, device=self.device), sg.tensor(target, device=self.device)
 
-    def masks(self) -> Tensor | None:
+    def masks(self) -> sg.Tensor | None:
         """The next masks (ca_steps, height, width, 1), or None where all cells change at once."""
         self.mask_key, drawn = wiring.split(self.mask_key)
         if self.settings.fire_rate is None:
@@ -256,17 +255,17 @@ class Training:
         return self.model.masks(self.settings.ca_steps, *self.settings.grid, key=drawn)
 
     def losses(
-        self, start: Tensor, target: Tensor, masks: Tensor | None = None, checkpoint_every: int | None = None
-    ) -> tuple[Tensor, Tensor]:
+        self, start: sg.Tensor, target: sg.Tensor, masks: sg.Tensor | None = None, checkpoint_every: int | None = None
+    ) -> tuple[sg.Tensor, sg.Tensor]:
         """The soft loss, to be differentiated, and the hard loss, which counts wrong bits; both scalars."""
         soft = self._loss(start, target, masks, False, checkpoint_every)
-        with no_grad():
+        with sg.no_grad():
             hard = self._loss(start, target, masks, True, None)
         return soft, hard
 
     def update(
-        self, start: Tensor, target: Tensor, masks: Tensor | None = None, checkpoint_every: int | None = None
-    ) -> tuple[Tensor, Tensor]:
+        self, start: sg.Tensor, target: sg.Tensor, masks: sg.Tensor | None = None, checkpoint_every: int | None = None
+    ) -> tuple[sg.Tensor, sg.Tensor]:
         """One optimizer step; the losses before it. It reads no value, so it may be compiled: sg.compile(x.update)."""
         self.optimizer.zero_grad()
         soft, hard = self.losses(start, target, masks, checkpoint_every)
@@ -275,14 +274,14 @@ class Training:
         self.optimizer.step()
         return soft.detach(), hard
 
-    def step(self) -> tuple[Tensor, Tensor]:
+    def step(self) -> tuple[sg.Tensor, sg.Tensor]:
         """One optimizer step on the next batch; the losses before it."""
         start, target = self.batch()
         return self.update(start, target, self.masks())
 
     def _loss(
-        self, start: Tensor, target: Tensor, masks: Tensor | None, hard: bool, checkpoint_every: int | None
-    ) -> Tensor:
+        self, start: sg.Tensor, target: sg.Tensor, masks: sg.Tensor | None, hard: bool, checkpoint_every: int | None
+    ) -> sg.Tensor:
         end = self.model.rollout(start, self.settings.ca_steps, hard, checkpoint_every, masks=masks)
         return squared_error(end, target, self.settings.loss_channels)
 

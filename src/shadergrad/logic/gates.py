@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..creation import tensor
+import shadergrad as sg
+
 from ..errors import ShapeError
-from ..tensor import Tensor
 from .circuit.kinds import NAMES as NAMES
 
 GATES = len(NAMES)
@@ -33,25 +33,25 @@ COEFFICIENTS = TABLES @ _EXPANSION
 """(16, 4): c0, c1, c2, c3 of each gate."""
 
 
-def coefficients(logits: Tensor) -> Tensor:
+def coefficients(logits: sg.Tensor) -> sg.Tensor:
     """The coefficients (..., 4) of the mixture softmax(logits), logits (..., 16)."""
     _check_logits("coefficients", logits)
     return logits.softmax(-1) @ _table_like(logits)
 
 
-def hard_coefficients(logits: Tensor) -> Tensor:
+def hard_coefficients(logits: sg.Tensor) -> sg.Tensor:
     """The coefficients (..., 4) of the likeliest gate, the first where several are; logits (..., 16). No gradient."""
     _check_logits("hard_coefficients", logits)
     return _table_like(logits)[logits.detach().argmax(-1)]
 
 
-def straight_through(logits: Tensor) -> Tensor:
+def straight_through(logits: sg.Tensor) -> sg.Tensor:
     """The coefficients (..., 4) of the likeliest gate, with the gradient of the mixture (Bengio and others, 2013)."""
     soft = coefficients(logits)
     return hard_coefficients(logits) + (soft - soft.detach())
 
 
-def evaluate(coefficients: Tensor, a: Tensor, b: Tensor) -> Tensor:
+def evaluate(coefficients: sg.Tensor, a: sg.Tensor, b: sg.Tensor) -> sg.Tensor:
     """c0 + c1 a + c2 b + c3 ab; coefficients (*gates, 4), a and b broadcast with (*gates)."""
     if not coefficients.ndim or coefficients.shape[-1] != 4:
         raise ShapeError(f"[gates] coefficients are {tuple(coefficients.shape)}; the last axis must have 4.")
@@ -59,10 +59,10 @@ def evaluate(coefficients: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return c0 + c1 * a + (c2 + c3 * a) * b
 
 
-def _check_logits(what: str, logits: Tensor) -> None:
+def _check_logits(what: str, logits: sg.Tensor) -> None:
     if not logits.ndim or logits.shape[-1] != GATES:
         raise ShapeError(f"[{what}] logits are {tuple(logits.shape)}; the last axis must have {GATES}, one a gate.")
 
 
-def _table_like(logits: Tensor) -> Tensor:
-    return tensor(COEFFICIENTS, dtype=logits.dtype, device=logits.device)
+def _table_like(logits: sg.Tensor) -> sg.Tensor:
+    return sg.tensor(COEFFICIENTS, dtype=logits.dtype, device=logits.device)

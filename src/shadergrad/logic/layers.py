@@ -8,29 +8,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .. import creation
+import shadergrad as sg
+
 from ..autograd import Function
-from ..creation import tensor
 from ..errors import ShapeError
-from ..graph import node as nodes
-from ..nn.containers import ModuleList
+from ..nn import Module, ModuleList, Parameter
 from ..nn.errors import ArgumentError
-from ..nn.module import Module
-from ..nn.parameter import Parameter
-from ..tensor import Tensor
-from ..tensor_shape import cat
 from . import gates
 from . import wiring as wiring_of
+from .circuit import Circuit
 from .fused import cell as fused_cell
 from .fused import network
 from .fused.layers import fits
-
-if TYPE_CHECKING:
-    from .circuit import Circuit
 
 PASS_THROUGH_LOGIT = 10.0  # softmax gives the gate A 0.99932
 INITS = ("pass-through", "residual", "gaussian")
@@ -46,8 +39,8 @@ class GateLayer(Module):
     """
 
     logits: Parameter
-    wires: Tensor
-    readers: Tensor | None
+    wires: sg.Tensor
+    readers: sg.Tensor | None
 
     def __init__(
         self,
@@ -65,7 +58,7 @@ class GateLayer(Module):
             raise ArgumentError(f"[logic] {kernels} kernels; at least one is needed.")
         self.n_in, self.n_out, self.kernels, self.init = n_in, n_out, kernels, init
         pair = wiring_of.check(n_in, n_out, wires)
-        self.register_buffer("wires", tensor(np.stack(pair), device=device))
+        self.register_buffer("wires", sg.tensor(np.stack(pair), device=device))
         self.prepare()
         self.register_load_state_dict_post_hook(lambda module, _: module.prepare())
         self.logits = Parameter(_initial((n_out,) if kernels is None else (kernels, n_out), init, device))
@@ -74,7 +67,7 @@ class GateLayer(Module):
         """Make the index of who reads each input; call it after changing wires by hand."""
         table = fused_cell.readers_of(self.n_in, *self.checked_wires())
         kept = table if len(table) <= MOST_READERS else None
-        readers = None if kept is None else tensor(kept.astype(np.int32), device=self.wires.device)
+        readers = None if kept is None else sg.tensor(kept.astype(np.int32), device=self.wires.device)
         self.register_buffer("readers", readers, persistent=False)
 
     def checked_wires(self) -> wiring_of.Wires:
@@ -85,7 +78,7 @@ class GateLayer(Module):
     def n_gates(self) -> int:
         return self.n_out * (self.kernels or 1)
 
-    def evaluate(self, x: Tensor, coefficients: Tensor) -> Tensor:
+    def evaluate(self, x: sg.Tensor, coefficients: sg.Tensor) -> sg.Tensor:
         """The outputs (..., n_out) of x (..., n_in), with coefficients (n_out, 4).
 
         With kernels: outputs (..., n_out, kernels) of x (..., n_in, kernels or 1), coefficients (kernels * n_out, 4).
@@ -127,17 +120,17 @@ class ReadWires(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, wires: Tensor, readers: Tensor, axis: int) -> Tensor:
+    def forward(ctx: Any, x: sg.Tensor, wires: sg.Tensor, readers: sg.Tensor, axis: int) -> sg.Tensor:
         ctx.save_for_backward(readers)
         ctx.axis = axis
         return x.index_select(axis, wires)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, g: sg.Tensor) -> tuple[sg.Tensor | None, ...]:
         (readers,) = ctx.saved_tensors
         axis = ctx.axis % g.ndim
-        none = creation.zeros_like(g.narrow(axis, 0, 1))
-        found = cat([g, none], axis).index_select(axis, readers.reshape(-1))
+        none = sg.zeros_like(g.narrow(axis, 0, 1))
+        found = sg.cat([g, none], axis).index_select(axis, readers.reshape(-1))
         most, n_in = readers.shape
         return found.reshape(*g.shape[:axis], most, n_in, *g.shape[axis + 1 :]).sum(axis), None, None, None
 
@@ -175,7 +168,7 @@ class LogicLayer(GateLayer):
             raise ArgumentError(f"[LogicLayer] the temperature is {temperature}; it must be positive.")
         self.mode, self.temperature = mode, float(temperature)
 
-    def coefficients(self) -> Tensor:
+    def coefficients(self) -> sg.Tensor:
         """The gates' coefficients (n_out, 4), by the mode."""
         if self.mode == "soft":
             return gates.coefficients(self.logits)
@@ -185,7 +178,7 @@ class LogicLayer(GateLayer):
             return gates.coefficients((self.logits + _gumbel_like(self.logits)) / self.temperature)
         return gates.hard_coefficients(self.logits)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: sg.Tensor) -> sg.Tensor:
         return self.evaluate(input, self.coefficients())
 
     def extra_repr(self) -> str:
@@ -201,7 +194,7 @@ class GroupSum(Module):
             raise ArgumentError(f"[GroupSum] k is {k} and tau {tau}; k must be at least 1 and tau positive.")
         self.k, self.tau = k, float(tau)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: sg.Tensor) -> sg.Tensor:
         if not input.ndim or input.shape[-1] % self.k:
             raise ShapeError(
                 f"[GroupSum] x is {tuple(input.shape)}: its last axis does not part into {self.k} equal groups."
@@ -261,26 +254,23 @@ class LogicNetwork(Module):
         self._readers = fused_cell.most_readers(pairs)
         register_packed(self, pairs, self.sizes, self.layers[0].wires.device)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: sg.Tensor) -> sg.Tensor:
         if self.fused and input.ndim and input.shape[-1] == self.sizes[0] and input.numel():
-            coefficients = cat([layer.coefficients() for layer in self.layers], 0)
+            coefficients = sg.cat([layer.coefficients() for layer in self.layers], 0)
             if input.dtype is coefficients.dtype:
                 return self._fused(input, coefficients)
         for layer in self.layers:
             input = layer(input)
         return input
 
-    def _fused(self, input: Tensor, coefficients: Tensor) -> Tensor:
+    def _fused(self, input: sg.Tensor, coefficients: sg.Tensor) -> sg.Tensor:
         x = input.reshape(-1, self.sizes[0])
         call = network.Network(x.shape[0], self.sizes, self._readers)
         given = (x, coefficients, self.packed_wires, self.packed_readers)
-        result = Tensor._of(nodes.make(call, *(g._node for g in given)))
-        return result.reshape(*input.shape[:-1], self.sizes[-1])
+        return call(*given).reshape(*input.shape[:-1], self.sizes[-1])
 
     def harden(self) -> Circuit:
         """The circuit of the likeliest gates, with every gate in it, layer by layer."""
-        from .circuit import Circuit
-
         built: list[tuple[int, int, int]] = []
         inputs = self.layers[0].n_in
         outputs = append_layers(built, inputs, list(range(inputs)), self.layers)
@@ -290,8 +280,8 @@ class LogicNetwork(Module):
 def register_packed(module: Module, pairs: Sequence[Any], sizes: Sequence[int], device: str) -> None:
     """Give a module the buffers `packed_wires` and `packed_readers` of its fused kernels; they are in no state_dict."""
     wires, readers = fused_cell.pack_wires(pairs), fused_cell.inverse_wires(pairs, sizes)
-    module.register_buffer("packed_wires", tensor(wires, device=device), persistent=False)
-    module.register_buffer("packed_readers", tensor(readers, device=device), persistent=False)
+    module.register_buffer("packed_wires", sg.tensor(wires, device=device), persistent=False)
+    module.register_buffer("packed_readers", sg.tensor(readers, device=device), persistent=False)
 
 
 def append_layers(
@@ -317,15 +307,15 @@ def _wires(kind: str, n_in: int, n_out: int, key: np.ndarray | None, seed: int) 
     return wiring_of.draw(kind, n_in, n_out, wiring_of.prng_key(seed) if key is None else key)
 
 
-def _initial(shape: tuple[int, ...], init: str, device: Any) -> Tensor:
+def _initial(shape: tuple[int, ...], init: str, device: Any) -> sg.Tensor:
     if init == "gaussian":
-        return creation.randn(*shape, gates.GATES, device=device)
+        return sg.randn(*shape, gates.GATES, device=device)
     values = np.zeros((*shape, gates.GATES), np.float32)
     values[..., gates.PASS_THROUGH] = PASS_THROUGH_LOGIT
-    return tensor(values, device=device)
+    return sg.tensor(values, device=device)
 
 
-def _gumbel_like(logits: Tensor) -> Tensor:
+def _gumbel_like(logits: sg.Tensor) -> sg.Tensor:
     """Standard Gumbel noise: -log(-log u), u uniform on (0, 1)."""
-    u = creation.rand(*logits.shape, device=logits.device).clamp(2.0**-24, 1 - 2.0**-24)
+    u = sg.rand(*logits.shape, device=logits.device).clamp(2.0**-24, 1 - 2.0**-24)
     return -(-u.log()).log()

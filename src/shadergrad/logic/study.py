@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CheckpointError
+from ..whole_files import replacing
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Outcome:
     soft: float
     hard: float
     active_gates: int
-    simplified_gates: int
+    minimized_gates: int
     seconds: float
 
 
@@ -51,15 +52,23 @@ def summary(outcomes: Sequence[Outcome]) -> Summary:
 
 
 def write(path: Path, settings: dict[str, Any], outcomes: Sequence[Outcome]) -> None:
-    """The settings that all seeds share, the outcomes and their summary as JSON, replacing the file at once."""
+    """The settings that all seeds share, the outcomes and their summary as JSON, replacing the file at once.
+
+    Raises CheckpointError where the disk does not take it.
+    """
     document = {
         "settings": settings,
         "summary": asdict(summary(outcomes)),
         "outcomes": [asdict(o) for o in outcomes],
     }
-    aside = path.with_name(f".{path.name}.part")
-    aside.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    aside.replace(path)
+    with replacing(path, CheckpointError) as file:
+        file.write(f"{json.dumps(document, indent=2)}\n".encode())
+
+
+def _number(value: Any) -> Any:
+    if value is not None and not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    return value
 
 
 def read(path: Path, settings: dict[str, Any]) -> list[Outcome]:
@@ -68,10 +77,10 @@ def read(path: Path, settings: dict[str, Any]) -> list[Outcome]:
         return []
     names = {f.name for f in fields(Outcome)}
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        before = document["settings"]
-        outcomes = [Outcome(**{name: row[name] for name in names}) for row in document["outcomes"]]
-    except (ValueError, KeyError, TypeError) as error:
+        document = json.loads(path.read_bytes())
+        before = dict(document["settings"])
+        outcomes = [Outcome(**{name: _number(row[name]) for name in names}) for row in document["outcomes"]]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is no study's file, or is damaged: {error!r}. Remedy: another --out.") from None
     differing = [
         f"{key} {before.get(key)} (now {value})" for key, value in settings.items() if before.get(key) != value

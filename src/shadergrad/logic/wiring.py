@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import IndexRangeError, ShapeError
+from ..extend import threefry2x32
 from ..nn.errors import ArgumentError
-from ..primitives.random import threefry2x32
 
 Wires = tuple[np.ndarray, np.ndarray]
 

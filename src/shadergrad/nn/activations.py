@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..creation import empty
-from ..tensor import Tensor
+from ..tensor import Tensor, empty
 from . import functional as F
 from . import init
 from .errors import ArgumentError

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..creation import empty, zeros
 from ..dtypes import DType, bool_
 from ..errors import DTypeError, ShapeError
-from ..tensor import Tensor
-from ..tensor_math import where
-from ..tensor_shape import cat
+from ..tensor import Tensor, cat, empty, where, zeros
 from . import functional as F
 from . import init
 from .arguments import takes_tensors

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ..creation import ones, zeros
 from ..dtypes import int32
 from ..graph.node import grad_mode
-from ..tensor import Tensor
+from ..tensor import Tensor, ones, zeros
 from . import functional as F
 from .arguments import takes_tensors, whole
 from .errors import ArgumentError

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..creation import rand
-from ..tensor import Tensor
+from ..tensor import Tensor, rand
 from . import functional as F
 from .arguments import per_axis, takes_tensors, whole
 from .errors import ArgumentError

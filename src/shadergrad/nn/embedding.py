@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..creation import arange, empty
 from ..errors import ShapeError
 from ..graph.node import grad_mode
-from ..tensor import Tensor
-from ..tensor_math import where
+from ..tensor import Tensor, arange, empty, where
 from . import functional as F
 from . import init
 from .arguments import check_tensor, whole

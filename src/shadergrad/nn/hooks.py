@@ -11,9 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..graph.node import mode
-from ..joint import joint
-from ..tensor import Tensor
-from ..tensor_grad import RemovableHandle
+from ..tensor import RemovableHandle, Tensor, joint
 from .errors import ModuleError
 
 FORWARD_PRE, FORWARD, BACKWARD_PRE, BACKWARD = "forward pre", "forward", "backward pre", "backward"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..creation import empty
-from ..tensor import Tensor
+from ..tensor import Tensor, empty
 from . import functional as F
 from . import init
 from .arguments import whole

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..creation import ones, zeros
-from ..tensor import Tensor
+from ..tensor import Tensor, ones, zeros
 from . import functional as F
 from . import init
 from .arguments import sizes, whole

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtypes import DType, parse_dtype
-from ..errors import DTypeError
-from ..tensor import Tensor
+from ..tensor import Tensor, is_dtype_name
 from .errors import ModuleTypeError
 from .tree import ModuleTree
 
@@ -16,11 +15,8 @@ def move(module: ModuleTree[Any], args: tuple[Any, ...], device: Any, dtype: Any
     for arg in args:
         if isinstance(arg, Tensor):
             device, dtype = arg.device, arg.dtype
-        elif isinstance(arg, str):
-            try:
-                dtype = parse_dtype(arg)
-            except DTypeError:
-                device = arg
+        elif isinstance(arg, str) and not is_dtype_name(arg):
+            device = arg
         elif isinstance(arg, DType) or not isinstance(arg, bool):
             dtype = arg
     kind = None if dtype is None else parse_dtype(dtype)

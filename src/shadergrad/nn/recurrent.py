@@ -11,11 +11,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..creation import empty, zeros
 from ..errors import ShapeError
-from ..joint import unbind
-from ..tensor import Tensor
-from ..tensor_shape import cat, stack
+from ..tensor import Tensor, cat, empty, stack, zeros
 from . import functional as F
 from . import init
 from .arguments import check_tensor, number, takes_tensors
@@ -168,7 +165,7 @@ class RNNBase(Module):
         assert weight_hh is not None
         projected = F.linear(input, getattr(self, "weight_ih" + suffix), get("bias_ih" + suffix))
         outputs = []
-        for x in (reversed if backwards else iter)(unbind(projected)):
+        for x in (reversed if backwards else iter)(projected.unbind()):
             state = step(x, F.linear(state[0], weight_hh, bias_hh), state)
             if weight_hr is not None:
                 state = (F.linear(state[0], weight_hr), *state[1:])

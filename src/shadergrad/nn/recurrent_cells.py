@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..creation import empty, zeros
 from ..errors import ShapeError
-from ..tensor import Tensor
+from ..tensor import Tensor, empty, zeros
 from . import functional as F
 from .arguments import check_tensor, takes_tensors, whole
 from .errors import ArgumentError

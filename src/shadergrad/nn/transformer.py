@@ -6,9 +6,7 @@ import copy
 import math
 from typing import Any
 
-from ..creation import arange
-from ..tensor import Tensor
-from ..tensor_math import where
+from ..tensor import Tensor, arange, where
 from . import functional as F
 from . import init
 from .arguments import takes_tensors

@@ -12,13 +12,19 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..autograd import no_grad
-from ..creation import zeros
 from ..errors import CompileError, ShadergradError
-from ..tensor import Tensor
-from ..tensor_math import where
-from ..tensor_shape import cat
-from ..tracing import current
+from ..run.tracing import current
+from ..tensor import Tensor, cat, where, zeros
 from .arguments import check_tensor, refuse
+
+__all__ = [
+    "NonFiniteError",
+    "VectorError",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "parameters_to_vector",
+    "vector_to_parameters",
+]
 
 
 class NonFiniteError(ShadergradError, RuntimeError):

@@ -13,12 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..creation import zeros
 from ..errors import CompileError
 from ..graph.node import grad_mode
-from ..tensor import Tensor, flush
-from ..tensor_shape import cat, stack
-from ..tracing import current
+from ..run.tracing import current
+from ..tensor import Tensor, cat, flush, stack, zeros
 from .optimizer import Optimizer, OptimizerError, ParamGroup, as_array
 
 LISTS = ("old_dirs", "old_stps", "ro")  # the state's names, as PyTorch's

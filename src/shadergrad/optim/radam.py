@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from ..tensor import Tensor
-from ..tensor_math import where
+from ..tensor import Tensor, where
 from .adam import decayed, moments
 from .optimizer import Implementation, Optimizer, ParamGroup
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from ..tensor import Tensor
-from ..tensor_math import where
+from ..tensor import Tensor, where
 from .optimizer import Implementation, Optimizer, OptimizerError, ParamGroup, check_number
 
 

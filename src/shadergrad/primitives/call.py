@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from .base import Primitive
+from ..graph.primitive import Primitive
 
 if TYPE_CHECKING:
     from ..compile.rewrite import Rewriter

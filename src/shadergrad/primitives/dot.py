@@ -10,7 +10,7 @@ import numpy as np
 from ..dtypes import DType
 from ..errors import DTypeError, ShapeError
 from ..graph import node as nodes
-from .base import Primitive, Shape
+from ..graph.primitive import Primitive, Shape
 
 if TYPE_CHECKING:
     from ..graph.node import Node
@@ -35,6 +35,6 @@ class Dot(Primitive):
 
     def vjp(self, g, node):
         a, b = node.inputs
-        da = nodes.make(Dot(), g, nodes.transpose(b)) if a.requires_grad else None
-        db = nodes.make(Dot(), nodes.transpose(a), g) if b.requires_grad else None
+        da = nodes.dot(g, nodes.transpose(b)) if a.requires_grad else None
+        db = nodes.dot(nodes.transpose(a), g) if b.requires_grad else None
         return da, db

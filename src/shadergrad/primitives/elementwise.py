@@ -1,37 +1,45 @@
-"""Operations on single elements. To add one, write one record here and one line in tests/cases.py.
+"""Operations on single elements, a record each. To add one, write a record here and a line in tests/cases.py.
 
-A record gives the NumPy value, the WGSL expression over {a}, {b}, {c}, the gradient, and the domain from which tests
-draw inputs. `sg_*` functions are in compile/wgsl/math.wgsl. Operands have one shape: broadcasting is a view.
+A record gives the name, a sentence, the NumPy value, the WGSL expression over {a}, {b}, {c}, and the gradient: for one
+operand dy/dx from x and y, else the cotangents of the operands from g, the operands and y. Further fields: the kinds of
+operands (0 bool, 1 integer, 2 floating), the cost in scalar operations, the domain that tests draw from. `sg_*` functions
+are in compile/wgsl/math.wgsl. Operands have one shape: broadcasting is a view.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from scipy import special
 
 from ..dtypes import DType, bool_, float32, uint32
 from ..errors import DTypeError, ShapeError
 from ..graph import node as nodes
-from .base import Primitive, Shape
+from ..graph.node import Node, elementwise, equal, greater, less, where
+from ..graph.primitive import Primitive, Shape
 
-if TYPE_CHECKING:
-    from ..compile.render import Renderer
-    from ..graph.node import Node
-
-Cotangents = tuple["Node | None", ...]
+Cotangents = tuple[Node | None, ...]
 
 
 class Elementwise(Primitive):
-    """Base: operands of one shape and dtype; the result has that shape and, unless said otherwise, that dtype."""
+    """Base: operands of one shape and dtype; the result has that shape and, unless `gives` names another, that dtype.
+
+    public: whether the operation is a tensor's method under its own name in lower case.
+    """
 
     arity: ClassVar[int] = 1
-    wgsl: ClassVar[str] = ""
+    value: ClassVar[Callable[..., Any]]
+    wgsl: ClassVar[str | Callable[[DType], str]] = ""
     wgsl_bool: ClassVar[str] = ""  # where booleans are written differently
-    categories: ClassVar[tuple[int, ...]] = (1, 2)  # of the operands: 0 bool, 1 integer, 2 floating
+    gradient: ClassVar[Callable[..., Cotangents] | None] = None
+    categories: ClassVar[tuple[int, ...]] = (1, 2)
     domain: ClassVar[tuple[float, float]] = (-3.0, 3.0)
+    gives: ClassVar[DType | None] = None
+    public: ClassVar[bool] = False
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         first = inputs[0]
@@ -47,774 +55,275 @@ class Elementwise(Primitive):
         return first.shape, self.result(first.dtype)
 
     def result(self, dtype: DType) -> DType:
-        return dtype
+        return self.gives or dtype
 
-    def render(self, renderer: Renderer, node: Node, index: Any) -> str:
-        return renderer.elementwise(self, node, index)
+    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
+        return type(self).value(*arrays)
+
+    def vjp(self, g: Node, node: Node) -> Cotangents:
+        rule = type(self).gradient
+        return (None,) * self.arity if rule is None else rule(g, *node.inputs, node)
 
     def expression(self, dtype: DType) -> str:
         """The WGSL template for operands of `dtype`."""
-        return self.wgsl_bool if dtype is bool_ and self.wgsl_bool else self.wgsl
+        if dtype is bool_ and self.wgsl_bool:
+            return self.wgsl_bool
+        template = type(self).wgsl
+        return template if isinstance(template, str) else template(dtype)
 
 
-class Unary(Elementwise):
-    """One operand. `derivative` gives dy/dx from x and y."""
+def record(
+    name: str,
+    doc: str,
+    value: Callable[..., Any],
+    wgsl: str | Callable[[DType], str],
+    derivative: Callable[[Node, Node], Node | float] | None = None,
+    *,
+    gradient: Callable[..., Cotangents] | None = None,
+    **fields: Any,
+) -> type[Elementwise]:
+    """An elementwise operation. derivative: dy/dx from x and y; or gradient: from g, the operands and y; else none.
 
-    def vjp(self, g: Node, node: Node) -> Cotangents:
-        return (g * self.derivative(node.inputs[0], node),)
+    fields: arity, wgsl_bool, categories, cost, domain, gives, public.
+    """
+    if derivative is not None:
 
-    def derivative(self, x: Node, y: Node) -> Node:
-        raise NotImplementedError
+        def gradient(g: Node, x: Node, y: Node) -> Cotangents:
+            return (g * derivative(x, y),)
 
-
-class FloatUnary(Unary):
-    categories = (2,)
-
-
-class Binary(Elementwise):
-    arity = 2
-
-
-class Comparison(Binary):
-    """Two operands, a bool result, no gradient."""
-
-    differentiable = False
-    categories = (0, 1, 2)
-
-    def result(self, dtype: DType) -> DType:
-        return bool_
-
-    def vjp(self, g: Node, node: Node) -> Cotangents:
-        return (None, None)
-
-
-class Bitwise(Binary):
-    """Two operands of integers or bools, no gradient."""
-
-    differentiable = False
-    categories = (0, 1)
-
-    def vjp(self, g: Node, node: Node) -> Cotangents:
-        return (None, None)
+    members: dict[str, Any] = {
+        "kind": "elementwise",
+        "value": staticmethod(value),
+        "wgsl": wgsl if isinstance(wgsl, str) else staticmethod(wgsl),
+        "gradient": None if gradient is None else staticmethod(gradient),
+        "differentiable": gradient is not None,
+        "__doc__": doc,
+        "__module__": __name__,
+        **fields,
+    }
+    return dataclass(frozen=True, eq=False)(type(name, (Elementwise,), members))
 
 
-def _record(cls: type) -> type:
-    return dataclass(frozen=True, eq=False)(cls)
+ANY, NUMBERS, INTEGERS, FLOATS, DISCRETE = (0, 1, 2), (1, 2), (1,), (2,), (0, 1)
 
 
-def where(condition: Node, a: Node | float, b: Node | float) -> Node:
-    """Node form of Where; a number takes its shape and dtype from the other branch."""
-    if not isinstance(a, nodes.Node):
-        assert isinstance(b, nodes.Node)
-        a = nodes.like(b, a)
-    return nodes.make(Where(), condition, a, nodes.like(a, b))
+def kept(function: Callable[..., Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """SciPy's function of one array in the array's dtype: SciPy has no float16."""
+    return lambda x: function(x).astype(x.dtype, copy=False)
 
 
-def unary(primitive: type[Primitive], x: Node) -> Node:
-    return nodes.make(primitive(), x)
+def flat(x: Node, y: Node) -> Node:
+    """The derivative of a step function."""
+    return nodes.like(x, 0.0)
 
 
-def compare(primitive: type[Comparison], a: Node, b: Node | float) -> Node:
-    return nodes.make(primitive(), a, nodes.like(a, b))
+def floating(template: str, otherwise: str) -> Callable[[DType], str]:
+    """One template for floats, another for the rest."""
+    return lambda dtype: template if dtype.category == 2 else otherwise
 
 
+# fmt: off
 # -- arithmetic
 
-
-@_record
-class Add(Binary):
-    """a + b; for bools, or."""
-
-    kind = "elementwise"
-    categories = (0, 1, 2)
-    wgsl = "{a} + {b}"
-    wgsl_bool = "{a} | {b}"
-
-    def numpy(self, a, b):
-        return np.add(a, b)
-
-    def vjp(self, g, node):
-        return g, g
+Add = record(
+    "Add", "a + b; for bools, or.", np.add, "{a} + {b}",
+    gradient=lambda g, a, b, y: (g, g), arity=2, categories=ANY, wgsl_bool="{a} | {b}",
+)
+Sub = record("Sub", "a - b.", np.subtract, "{a} - {b}", gradient=lambda g, a, b, y: (g, -g), arity=2)
+Mul = record(
+    "Mul", "a * b; for bools, and.", np.multiply, "{a} * {b}",
+    gradient=lambda g, a, b, y: (g * b, g * a), arity=2, categories=ANY, wgsl_bool="{a} & {b}",
+)
+Div = record(
+    "Div", "a / b, floating.", np.divide, "{a} / {b}",
+    gradient=lambda g, a, b, y: (g / b, -(g * y / b)), arity=2, categories=FLOATS, cost=4, domain=(0.5, 3.0),
+)
 
 
-@_record
-class Sub(Binary):
-    """a - b."""
-
-    kind = "elementwise"
-    wgsl = "{a} - {b}"
-
-    def numpy(self, a, b):
-        return np.subtract(a, b)
-
-    def vjp(self, g, node):
-        return g, -g
+def _floor_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.where(b == 0, 0, np.floor_divide(a, np.where(b == 0, 1, b))).astype(a.dtype)
 
 
-@_record
-class Mul(Binary):
-    """a * b; for bools, and."""
-
-    kind = "elementwise"
-    categories = (0, 1, 2)
-    wgsl = "{a} * {b}"
-    wgsl_bool = "{a} & {b}"
-
-    def numpy(self, a, b):
-        return np.multiply(a, b)
-
-    def vjp(self, g, node):
-        a, b = node.inputs
-        return g * b, g * a
+FloorDiv = record(
+    "FloorDiv", "The largest integer not above a / b, integers; division by zero gives 0 on every device.",
+    _floor_divide, lambda dtype: f"sg_floor_div_{dtype.wgsl}({{a}}, {{b}})",
+    arity=2, categories=INTEGERS, cost=8, domain=(1, 9),
+)
 
 
-@_record
-class Div(Binary):
-    """a / b, floating."""
-
-    kind = "elementwise"
-    categories = (2,)
-    cost = 4
-    wgsl = "{a} / {b}"
-    domain = (0.5, 3.0)
-
-    def numpy(self, a, b):
-        return np.divide(a, b)
-
-    def vjp(self, g, node):
-        b = node.inputs[1]
-        return g / b, -(g * node / b)
+def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if a.dtype.kind in "iu":
+        powers = np.power(a, np.abs(b))  # wraps, as in shaders
+        return np.where((b < 0) & (np.abs(a) != 1), a.dtype.type(0), powers).astype(a.dtype)
+    return np.power(a, b)
 
 
-@_record
-class FloorDiv(Binary):
-    """The largest integer not above a / b, integers; division by zero gives 0 on every device."""
-
-    kind = "elementwise"
-    differentiable = False
-    categories = (1,)
-    cost = 8
-    domain = (1, 9)
-
-    def expression(self, dtype):
-        return f"sg_floor_div_{dtype.wgsl}({{a}}, {{b}})"
-
-    def numpy(self, a, b):
-        return np.where(b == 0, 0, np.floor_divide(a, np.where(b == 0, 1, b))).astype(a.dtype)
-
-    def vjp(self, g, node):
-        return (None, None)
+def _power_gradient(g: Node, a: Node, b: Node, y: Node) -> Cotangents:
+    da = where(equal(b, 0), 0.0, g * b * elementwise("Pow", a, b - 1))
+    at_origin = nodes.recorded.mul(equal(a, 0), elementwise("GreaterEqual", b, 0))
+    return da, where(at_origin, 0.0, g * y * elementwise("Log", a))
 
 
-@_record
-class Pow(Binary):
-    """a ** b."""
-
-    kind = "elementwise"
-    cost = 16
-    domain = (0.5, 2.0)
-
-    def expression(self, dtype):
-        return "sg_pow({a}, {b})" if dtype.category == 2 else f"sg_pow_{dtype.wgsl}({{a}}, {{b}})"
-
-    def numpy(self, a, b):
-        if a.dtype.kind in "iu":
-            powers = np.power(a, np.abs(b))  # wraps, as in shaders
-            return np.where((b < 0) & (np.abs(a) != 1), a.dtype.type(0), powers).astype(a.dtype)
-        return np.power(a, b)
-
-    def vjp(self, g, node):
-        a, b = node.inputs
-        zero = compare(Equal, b, 0)
-        da = where(zero, 0.0, g * b * nodes.make(Pow(), a, b - 1))
-        at_origin = nodes.make(Mul(), compare(Equal, a, 0), compare(GreaterEqual, b, 0))
-        db = where(at_origin, 0.0, g * node * unary(Log, a))
-        return da, db
+Pow = record(
+    "Pow", "a ** b.", _power,
+    lambda dtype: "sg_pow({a}, {b})" if dtype.category == 2 else f"sg_pow_{dtype.wgsl}({{a}}, {{b}})",
+    gradient=_power_gradient, arity=2, cost=16, domain=(0.5, 2.0),
+)
 
 
-@_record
-class Maximum(Binary):
-    """The larger; NaN where either is NaN. A tie halves the gradient."""
-
-    kind = "elementwise"
-    categories = (0, 1, 2)
-    wgsl = "max({a}, {b})"
-    wgsl_bool = "{a} | {b}"
-
-    def expression(self, dtype):
-        return "sg_max({a}, {b})" if dtype.category == 2 else super().expression(dtype)
-
-    def numpy(self, a, b):
-        return np.maximum(a, b)
-
-    def vjp(self, g, node):
-        a, b = node.inputs
-        tie = where(compare(Equal, a, b), g * 0.5, 0.0)
-        return where(compare(Greater, a, b), g, tie), where(compare(Less, a, b), g, tie)
+def _maximum_gradient(g: Node, a: Node, b: Node, y: Node) -> Cotangents:
+    tie = where(equal(a, b), g * 0.5, 0.0)
+    return where(greater(a, b), g, tie), where(less(a, b), g, tie)
 
 
-@_record
-class Minimum(Binary):
-    """The smaller; NaN where either is NaN. A tie halves the gradient."""
+def _minimum_gradient(g: Node, a: Node, b: Node, y: Node) -> Cotangents:
+    tie = where(equal(a, b), g * 0.5, 0.0)
+    return where(less(a, b), g, tie), where(greater(a, b), g, tie)
 
-    kind = "elementwise"
-    categories = (0, 1, 2)
-    wgsl = "min({a}, {b})"
-    wgsl_bool = "{a} & {b}"
 
-    def expression(self, dtype):
-        return "sg_min({a}, {b})" if dtype.category == 2 else super().expression(dtype)
-
-    def numpy(self, a, b):
-        return np.minimum(a, b)
-
-    def vjp(self, g, node):
-        a, b = node.inputs
-        tie = where(compare(Equal, a, b), g * 0.5, 0.0)
-        return where(compare(Less, a, b), g, tie), where(compare(Greater, a, b), g, tie)
-
+Maximum = record(
+    "Maximum", "The larger; NaN where either is NaN. A tie halves the gradient.",
+    np.maximum, floating("sg_max({a}, {b})", "max({a}, {b})"),
+    gradient=_maximum_gradient, arity=2, categories=ANY, wgsl_bool="{a} | {b}",
+)
+Minimum = record(
+    "Minimum", "The smaller; NaN where either is NaN. A tie halves the gradient.",
+    np.minimum, floating("sg_min({a}, {b})", "min({a}, {b})"),
+    gradient=_minimum_gradient, arity=2, categories=ANY, wgsl_bool="{a} & {b}",
+)
 
 # -- one operand
 
-
-@_record
-class Neg(Unary):
-    """-x."""
-
-    kind = "elementwise"
-    wgsl = "-{a}"
-
-    def expression(self, dtype):
-        return "0u - {a}" if dtype is uint32 else "-{a}"
-
-    def numpy(self, x):
-        return np.negative(x)
-
-    def vjp(self, g, node):
-        return (-g,)
-
-
-@_record
-class Abs(Unary):
-    """|x|; the derivative at 0 is 0."""
-
-    kind = "elementwise"
-    wgsl = "abs({a})"
-
-    def numpy(self, x):
-        return np.abs(x)
-
-    def derivative(self, x, y):
-        return unary(Sign, x)
-
-
-@_record
-class Sign(Unary):
-    """-1, 0 or 1."""
-
-    kind = "elementwise"
-    wgsl = "sign({a})"
-
-    def expression(self, dtype):
-        return "min({a}, 1u)" if dtype is uint32 else "sign({a})"
-
-    def numpy(self, x):
-        return np.sign(x)
-
-    def derivative(self, x, y):
-        return nodes.like(x, 0.0)
-
-
-@_record
-class Exp(FloatUnary):
-    """e ** x."""
-
-    kind = "elementwise"
-    cost = 4
-    wgsl = "exp({a})"
-
-    def numpy(self, x):
-        return np.exp(x)
-
-    def derivative(self, x, y):
-        return y
-
-
-@_record
-class Expm1(FloatUnary):
-    """e ** x - 1, exact near 0."""
-
-    kind = "elementwise"
-    cost = 8
-    wgsl = "sg_expm1({a})"
-
-    def numpy(self, x):
-        return np.expm1(x)
-
-    def derivative(self, x, y):
-        return y + 1.0
-
-
-@_record
-class Log(FloatUnary):
-    """The natural logarithm."""
-
-    kind = "elementwise"
-    cost = 4
-    wgsl = "log({a})"
-    domain = (0.1, 5.0)
-
-    def numpy(self, x):
-        return np.log(x)
-
-    def derivative(self, x, y):
-        return 1.0 / x
-
-
-@_record
-class Sqrt(FloatUnary):
-    """The square root."""
-
-    kind = "elementwise"
-    cost = 4
-    wgsl = "sqrt({a})"
-    domain = (0.1, 5.0)
-
-    def numpy(self, x):
-        return np.sqrt(x)
-
-    def derivative(self, x, y):
-        return 0.5 / y
-
-
-@_record
-class Rsqrt(FloatUnary):
-    """1 / sqrt(x)."""
-
-    kind = "elementwise"
-    cost = 4
-    wgsl = "inverseSqrt({a})"
-    domain = (0.1, 5.0)
-
-    def numpy(self, x):
-        return np.divide(x.dtype.type(1), np.sqrt(x))
-
-    def derivative(self, x, y):
-        return y * y * y * -0.5
-
-
-@_record
-class Sin(FloatUnary):
-    """The sine."""
-
-    kind = "elementwise"
-    cost = 12
-    wgsl = "sg_sin({a})"
-
-    def numpy(self, x):
-        return np.sin(x)
-
-    def derivative(self, x, y):
-        return unary(Cos, x)
-
-
-@_record
-class Cos(FloatUnary):
-    """The cosine."""
-
-    kind = "elementwise"
-    cost = 12
-    wgsl = "sg_cos({a})"
-
-    def numpy(self, x):
-        return np.cos(x)
-
-    def derivative(self, x, y):
-        return -unary(Sin, x)
-
-
-@_record
-class Tanh(FloatUnary):
-    """The hyperbolic tangent, saturating where the naive form overflows."""
-
-    kind = "elementwise"
-    cost = 8
-    wgsl = "sg_tanh({a})"
-
-    def numpy(self, x):
-        return np.tanh(x)
-
-    def derivative(self, x, y):
-        return 1.0 - y * y
-
-
-@_record
-class Sigmoid(FloatUnary):
-    """1 / (1 + e ** -x)."""
-
-    kind = "elementwise"
-    cost = 8
-    wgsl = "1.0 / (1.0 + exp(-{a}))"
-
-    def numpy(self, x):
-        e = np.exp(-np.abs(x))
-        return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
-
-    def derivative(self, x, y):
-        return y * (1.0 - y)
-
-
-@_record
-class Relu(Unary):
-    """max(x, 0); the derivative at 0 is 0."""
-
-    kind = "elementwise"
-    wgsl = "sg_relu({a})"
-
-    def expression(self, dtype):
-        return "sg_relu({a})" if dtype.category == 2 else "max({a}, {type}(0))"
-
-    def numpy(self, x):
-        return np.maximum(x, x.dtype.type(0))
-
-    def vjp(self, g, node):
-        return (where(compare(Greater, node, 0.0), g, 0.0),)
-
-
-@_record
-class Erf(FloatUnary):
-    """The error function."""
-
-    kind = "elementwise"
-    cost = 12
-    wgsl = "sg_erf({a})"
-
-    def numpy(self, x):
-        return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype) if x.size < 64 else _erf(x)
-
-    def derivative(self, x, y):
-        return unary(Exp, -(x * x)) * (2.0 / math.sqrt(math.pi))
-
-
-@_record
-class Erfinv(FloatUnary):
-    """The inverse of the error function on (-1, 1)."""
-
-    kind = "elementwise"
-    cost = 16
-    wgsl = "sg_erfinv({a})"
-    domain = (-0.9, 0.9)
-
-    def numpy(self, x):
-        return _erfinv(x)
-
-    def derivative(self, x, y):
-        return unary(Exp, y * y) * (math.sqrt(math.pi) / 2.0)
-
-
-@_record
-class Floor(FloatUnary):
-    """The largest integer not above x."""
-
-    kind = "elementwise"
-    wgsl = "floor({a})"
-
-    def numpy(self, x):
-        return np.floor(x)
-
-    def derivative(self, x, y):
-        return nodes.like(x, 0.0)
-
-
-@_record
-class Round(FloatUnary):
-    """The nearest integer, halves to the even one."""
-
-    kind = "elementwise"
-    wgsl = "round({a})"
-
-    def numpy(self, x):
-        return np.round(x)
-
-    def derivative(self, x, y):
-        return nodes.like(x, 0.0)
-
-
-@_record
-class Trunc(FloatUnary):
-    """The integer part."""
-
-    kind = "elementwise"
-    wgsl = "trunc({a})"
-
-    def numpy(self, x):
-        return np.trunc(x)
-
-    def derivative(self, x, y):
-        return nodes.like(x, 0.0)
-
-
-@_record
-class Log1p(FloatUnary):
-    """log(1 + x), exact near 0."""
-
-    kind = "elementwise"
-    cost = 8
-    wgsl = "sg_log1p({a})"
-    domain = (-0.9, 5.0)
-
-    def numpy(self, x):
-        return np.log1p(x)
-
-    def derivative(self, x, y):
-        return 1.0 / (x + 1.0)
-
-
-@_record
-class Asin(FloatUnary):
-    """The inverse sine. A primitive, for through atan2 the derivative at the ends of [-1, 1] would be NaN."""
-
-    kind = "elementwise"
-    cost = 16
-    wgsl = "sg_asin({a})"
-    domain = (-0.95, 0.95)
-
-    def numpy(self, x):
-        return np.arcsin(x)
-
-    def derivative(self, x, y):
-        return unary(Rsqrt, 1.0 - x * x)
-
-
-@_record
-class Acos(FloatUnary):
-    """The inverse cosine; a primitive as Asin is."""
-
-    kind = "elementwise"
-    cost = 16
-    wgsl = "sg_acos({a})"
-    domain = (-0.95, 0.95)
-
-    def numpy(self, x):
-        return np.arccos(x)
-
-    def derivative(self, x, y):
-        return -unary(Rsqrt, 1.0 - x * x)
-
-
-@_record
-class Atan2(Binary):
-    """The angle of the point (b, a) from the positive first axis, in (-pi, pi]."""
-
-    kind = "elementwise"
-    categories = (2,)
-    cost = 16
-    wgsl = "sg_atan2({a}, {b})"
-
-    def numpy(self, a, b):
-        return np.arctan2(a, b)
-
-    def vjp(self, g, node):
-        a, b = node.inputs
-        scale = g / (a * a + b * b)
-        return scale * b, -(scale * a)
-
-
-# -- comparison and logic
-
-
-@_record
-class Less(Comparison):
-    """a < b."""
-
-    kind = "elementwise"
-    wgsl = "{a} < {b}"
-    wgsl_bool = "!{a} & {b}"
-
-    def numpy(self, a, b):
-        return np.less(a, b)
-
-
-@_record
-class LessEqual(Comparison):
-    """a <= b."""
-
-    kind = "elementwise"
-    wgsl = "{a} <= {b}"
-    wgsl_bool = "!{a} | {b}"
-
-    def numpy(self, a, b):
-        return np.less_equal(a, b)
-
-
-@_record
-class Greater(Comparison):
-    """a > b."""
-
-    kind = "elementwise"
-    wgsl = "{a} > {b}"
-    wgsl_bool = "{a} & !{b}"
-
-    def numpy(self, a, b):
-        return np.greater(a, b)
-
-
-@_record
-class GreaterEqual(Comparison):
-    """a >= b."""
-
-    kind = "elementwise"
-    wgsl = "{a} >= {b}"
-    wgsl_bool = "{a} | !{b}"
-
-    def numpy(self, a, b):
-        return np.greater_equal(a, b)
-
-
-@_record
-class Equal(Comparison):
-    """a == b."""
-
-    kind = "elementwise"
-    wgsl = "{a} == {b}"
-
-    def numpy(self, a, b):
-        return np.equal(a, b)
-
-
-@_record
-class NotEqual(Comparison):
-    """a != b; NaN differs from everything."""
-
-    kind = "elementwise"
-    wgsl = "{a} != {b}"
-
-    def expression(self, dtype):
-        return "sg_not_equal({a}, {b})" if dtype.category == 2 else self.wgsl
-
-    def numpy(self, a, b):
-        return np.not_equal(a, b)
-
-
-class Test(FloatUnary):
-    """A question about one number; no gradient."""
-
-    differentiable = False
-
-    def result(self, dtype: DType) -> DType:
-        return bool_
-
-    def vjp(self, g: Node, node: Node) -> Cotangents:
-        return (None,)
-
-
-@_record
-class IsNan(Test):
-    """Whether x is NaN. A primitive, for shaders may take x != x as false."""
-
-    kind = "elementwise"
-    wgsl = "sg_is_nan({a})"
-
-    def numpy(self, x):
-        return np.isnan(x)
-
-
-@_record
-class IsFinite(Test):
-    """Whether x is neither infinite nor NaN. A primitive, for shaders may take x - x as 0."""
-
-    kind = "elementwise"
-    wgsl = "sg_is_finite({a})"
-
-    def numpy(self, x):
-        return np.isfinite(x)
-
-
-@_record
-class And(Bitwise):
-    """a & b."""
-
-    kind = "elementwise"
-    wgsl = "{a} & {b}"
-
-    def numpy(self, a, b):
-        return np.bitwise_and(a, b)
-
-
-@_record
-class Or(Bitwise):
-    """a | b."""
-
-    kind = "elementwise"
-    wgsl = "{a} | {b}"
-
-    def numpy(self, a, b):
-        return np.bitwise_or(a, b)
-
-
-@_record
-class Xor(Bitwise):
-    """a ^ b."""
-
-    kind = "elementwise"
-    wgsl = "{a} ^ {b}"
-    wgsl_bool = "{a} != {b}"
-
-    def numpy(self, a, b):
-        return np.bitwise_xor(a, b)
-
-
-@_record
-class ShiftRight(Bitwise):
-    """a >> b, for b from 0 to 31."""
-
-    kind = "elementwise"
-    categories = (1,)
-    wgsl = "{a} >> {utype}({b})"
-    domain = (0, 9)
-
-    def numpy(self, a, b):
-        return np.right_shift(a, b)
-
-
-@_record
-class ShiftLeft(Bitwise):
-    """a << b, for b from 0 to 31."""
-
-    kind = "elementwise"
-    categories = (1,)
-    wgsl = "{a} << {utype}({b})"
-    domain = (0, 9)
-
-    def numpy(self, a, b):
-        return np.left_shift(a, b)
-
-
-@_record
-class Not(Unary):
-    """Logical for bools, bitwise for integers."""
-
-    kind = "elementwise"
-    differentiable = False
-    categories = (0, 1)
-    wgsl = "~{a}"
-    wgsl_bool = "!{a}"
-
-    def numpy(self, x):
-        return np.invert(x)
-
-    def vjp(self, g, node):
-        return (None,)
-
-
-@_record
+Neg = record(
+    "Neg", "-x.", np.negative, lambda dtype: "0u - {a}" if dtype is uint32 else "-{a}",
+    gradient=lambda g, x, y: (-g,), categories=NUMBERS,
+)
+Abs = record("Abs", "|x|; the derivative at 0 is 0.", np.abs, "abs({a})", lambda x, y: elementwise("Sign", x))
+Sign = record(
+    "Sign", "-1, 0 or 1.", np.sign, lambda dtype: "min({a}, 1u)" if dtype is uint32 else "sign({a})", flat,
+)
+Relu = record(
+    "Relu", "max(x, 0); the derivative at 0 is 0.", lambda x: np.maximum(x, x.dtype.type(0)),
+    floating("sg_relu({a})", "max({a}, {type}(0))"), gradient=lambda g, x, y: (where(greater(y, 0.0), g, 0.0),),
+)
+Exp = record("Exp", "e ** x.", np.exp, "exp({a})", lambda x, y: y, categories=FLOATS, cost=4, public=True)
+Expm1 = record(
+    "Expm1", "e ** x - 1, exact near 0.", np.expm1, "sg_expm1({a})", lambda x, y: y + 1.0,
+    categories=FLOATS, cost=8, public=True,
+)
+Log = record(
+    "Log", "The natural logarithm.", np.log, "log({a})", lambda x, y: 1.0 / x,
+    categories=FLOATS, cost=4, domain=(0.1, 5.0), public=True,
+)
+Log1p = record(
+    "Log1p", "log(1 + x), exact near 0.", np.log1p, "sg_log1p({a})", lambda x, y: 1.0 / (x + 1.0),
+    categories=FLOATS, cost=8, domain=(-0.9, 5.0), public=True,
+)
+Sqrt = record(
+    "Sqrt", "The square root.", np.sqrt, "sqrt({a})", lambda x, y: 0.5 / y,
+    categories=FLOATS, cost=4, domain=(0.1, 5.0), public=True,
+)
+Rsqrt = record(
+    "Rsqrt", "1 / sqrt(x).", lambda x: np.divide(x.dtype.type(1), np.sqrt(x)), "inverseSqrt({a})",
+    lambda x, y: y * y * y * -0.5, categories=FLOATS, cost=4, domain=(0.1, 5.0), public=True,
+)
+Sin = record(
+    "Sin", "The sine of an angle in radians.", np.sin, "sg_sin({a})", lambda x, y: elementwise("Cos", x),
+    categories=FLOATS, cost=12, public=True,
+)
+Cos = record(
+    "Cos", "The cosine of an angle in radians.", np.cos, "sg_cos({a})", lambda x, y: -elementwise("Sin", x),
+    categories=FLOATS, cost=12, public=True,
+)
+Asin = record(  # through atan2 the derivative at the ends of [-1, 1] would be NaN
+    "Asin", "The inverse sine, in radians.", np.arcsin, "sg_asin({a})",
+    lambda x, y: elementwise("Rsqrt", 1.0 - x * x), categories=FLOATS, cost=16, domain=(-0.95, 0.95), public=True,
+)
+Acos = record(
+    "Acos", "The inverse cosine, in radians.", np.arccos, "sg_acos({a})",
+    lambda x, y: -elementwise("Rsqrt", 1.0 - x * x), categories=FLOATS, cost=16, domain=(-0.95, 0.95), public=True,
+)
+Tanh = record(
+    "Tanh", "The hyperbolic tangent, saturating where the naive form overflows.", np.tanh, "sg_tanh({a})",
+    lambda x, y: 1.0 - y * y, categories=FLOATS, cost=8, public=True,
+)
+Sigmoid = record(
+    "Sigmoid", "1 / (1 + e ** -x).", kept(special.expit), "1.0 / (1.0 + exp(-{a}))", lambda x, y: y * (1.0 - y),
+    categories=FLOATS, cost=8, public=True,
+)
+Erf = record(
+    "Erf", "The error function.", kept(special.erf), "sg_erf({a})",
+    lambda x, y: elementwise("Exp", -(x * x)) * (2.0 / math.sqrt(math.pi)), categories=FLOATS, cost=12, public=True,
+)
+Erfinv = record(
+    "Erfinv", "The inverse of the error function on (-1, 1).", kept(special.erfinv), "sg_erfinv({a})",
+    lambda x, y: elementwise("Exp", y * y) * (math.sqrt(math.pi) / 2.0),
+    categories=FLOATS, cost=16, domain=(-0.9, 0.9), public=True,
+)
+Floor = record("Floor", "The largest integer not above x.", np.floor, "floor({a})", flat, categories=FLOATS)
+Round = record("Round", "The nearest integer, halves to the even one.", np.round, "round({a})", flat, categories=FLOATS)
+Trunc = record("Trunc", "The integer part.", np.trunc, "trunc({a})", flat, categories=FLOATS)
+
+
+def _angle_gradient(g: Node, a: Node, b: Node, y: Node) -> Cotangents:
+    scale = g / (a * a + b * b)
+    return scale * b, -(scale * a)
+
+
+Atan2 = record(
+    "Atan2", "The angle of the point (b, a) from the positive first axis, in (-pi, pi].", np.arctan2,
+    "sg_atan2({a}, {b})", gradient=_angle_gradient, arity=2, categories=FLOATS, cost=16,
+)
+
+# -- comparison and logic: bools or integers come out, and no gradient goes back
+
+
+def comparison(name: str, doc: str, value: Callable[..., Any], wgsl: Any, wgsl_bool: str = "") -> type[Elementwise]:
+    return record(name, doc, value, wgsl, arity=2, categories=ANY, gives=bool_, wgsl_bool=wgsl_bool)
+
+
+Less = comparison("Less", "a < b.", np.less, "{a} < {b}", "!{a} & {b}")
+LessEqual = comparison("LessEqual", "a <= b.", np.less_equal, "{a} <= {b}", "!{a} | {b}")
+Greater = comparison("Greater", "a > b.", np.greater, "{a} > {b}", "{a} & !{b}")
+GreaterEqual = comparison("GreaterEqual", "a >= b.", np.greater_equal, "{a} >= {b}", "{a} | !{b}")
+Equal = comparison("Equal", "a == b.", np.equal, "{a} == {b}")
+NotEqual = comparison(
+    "NotEqual", "a != b; NaN differs from everything.", np.not_equal, floating("sg_not_equal({a}, {b})", "{a} != {b}")
+)
+# questions of their own, for shaders may take x != x as false and x - x as 0
+IsNan = record("IsNan", "Whether x is NaN.", np.isnan, "sg_is_nan({a})", categories=FLOATS, gives=bool_)
+IsFinite = record(
+    "IsFinite", "Whether x is neither infinite nor NaN.", np.isfinite, "sg_is_finite({a})",
+    categories=FLOATS, gives=bool_,
+)
+And = record("And", "a & b.", np.bitwise_and, "{a} & {b}", arity=2, categories=DISCRETE)
+Or = record("Or", "a | b.", np.bitwise_or, "{a} | {b}", arity=2, categories=DISCRETE)
+Xor = record("Xor", "a ^ b.", np.bitwise_xor, "{a} ^ {b}", arity=2, categories=DISCRETE, wgsl_bool="{a} != {b}")
+ShiftRight = record(
+    "ShiftRight", "a >> b, for b from 0 to 31.", np.right_shift, "{a} >> {utype}({b})",
+    arity=2, categories=INTEGERS, domain=(0, 9),
+)
+ShiftLeft = record(
+    "ShiftLeft", "a << b, for b from 0 to 31.", np.left_shift, "{a} << {utype}({b})",
+    arity=2, categories=INTEGERS, domain=(0, 9),
+)
+Not = record(
+    "Not", "Logical for bools, bitwise for integers.", np.invert, "~{a}", categories=DISCRETE, wgsl_bool="!{a}"
+)
+# fmt: on
+
+# -- those whose operands or results differ in dtype
+
+
+@dataclass(frozen=True, eq=False)
 class Where(Elementwise):
     """a where the condition holds, else b."""
 
     kind = "elementwise"
     arity = 3
-    categories = (0, 1, 2)
+    categories = ANY
     wgsl = "select({b}, {a}, {c})"  # c is the condition
+    value = staticmethod(np.where)
 
     def infer(self, *inputs):
         condition, a, b = inputs
@@ -828,23 +337,17 @@ class Where(Elementwise):
             raise DTypeError(f"[where] the branches have dtypes {a.dtype.name} and {b.dtype.name}.")
         return a.shape, a.dtype
 
-    def numpy(self, condition, a, b):
-        return np.where(condition, a, b)
-
     def vjp(self, g, node):
         condition = node.inputs[0]
         return None, where(condition, g, 0.0), where(condition, 0.0, g)
 
 
-# -- conversion
-
-
-@_record
+@dataclass(frozen=True, eq=False)
 class Cast(Elementwise):
     """The same value in another dtype; floats round towards zero to integers."""
 
     kind = "elementwise"
-    categories = (0, 1, 2)
+    categories = ANY
     dtype: DType = float32
     wgsl = "{type}({a})"
 
@@ -852,7 +355,7 @@ class Cast(Elementwise):
         return self.dtype
 
     def expression(self, dtype):
-        return "sg_truth({a})" if self.dtype is bool_ and dtype.category == 2 else self.wgsl
+        return "sg_truth({a})" if self.dtype is bool_ and dtype.category == 2 else "{type}({a})"
 
     def numpy(self, x):
         return x.astype(self.dtype.numpy)
@@ -862,7 +365,7 @@ class Cast(Elementwise):
         return (nodes.make(Cast(source), g) if source.category == 2 else None,)
 
 
-@_record
+@dataclass(frozen=True, eq=False)
 class Bitcast(Elementwise):
     """The same 32 bits read as another dtype."""
 
@@ -876,76 +379,3 @@ class Bitcast(Elementwise):
 
     def numpy(self, x):
         return np.array(x, order="C").view(self.dtype.numpy)
-
-    def vjp(self, g, node):
-        return (None,)
-
-
-# -- NumPy twins that NumPy lacks
-
-
-def _erf(x: np.ndarray) -> np.ndarray:
-    """erf to about 1e-16: a Taylor series below 2, a continued fraction of erfc above (Abramowitz and Stegun 7.1.6, 7.1.14)."""
-    z = np.minimum(np.abs(np.asarray(x, np.float64)), 6.5)
-    small = np.minimum(z, 2.0)
-    term = small.copy()
-    total = small.copy()
-    for n in range(1, 60):
-        term = term * (2.0 * small * small) / (2 * n + 1)
-        total = total + term
-    series = 2.0 / math.sqrt(math.pi) * np.exp(-small * small) * total
-    large = np.maximum(z, 2.0)
-    fraction = large.copy()
-    for k in range(100, 0, -1):
-        fraction = large + (k / 2.0) / fraction
-    tail = 1.0 - np.exp(-large * large) / (math.sqrt(math.pi) * fraction)
-    result = np.where(z < 2.0, series, tail)
-    result = np.where(np.isnan(x), np.nan, np.copysign(result, x))
-    return result.astype(x.dtype)
-
-
-def _erfinv(x: np.ndarray) -> np.ndarray:
-    """Giles' polynomial start (GPU Computing Gems, 2011, ch. 10), then Newton steps on erf."""
-    y = np.asarray(x, np.float64)
-    with np.errstate(all="ignore"):
-        w = -np.log((1.0 - y) * (1.0 + y))
-        result = y * np.where(
-            w < 5.0, _polynomial(ERFINV_CENTRAL, w - 2.5), _polynomial(ERFINV_TAIL, np.sqrt(np.maximum(w, 5.0)) - 3.0)
-        )
-        result = np.where(np.abs(y) == 1.0, np.copysign(np.inf, y), result)
-        for _ in range(2):
-            step = (_erf(result) - y) / (2.0 / math.sqrt(math.pi) * np.exp(-result * result))
-            result = np.where(np.isfinite(step), result - step, result)
-    return result.astype(x.dtype)
-
-
-def _polynomial(coefficients: tuple[float, ...], x: np.ndarray) -> np.ndarray:
-    result = np.full_like(x, coefficients[0])
-    for c in coefficients[1:]:
-        result = result * x + c
-    return result
-
-
-# Giles 2011, single precision; the same figures stand in math.wgsl.
-ERFINV_CENTRAL = (
-    2.81022636e-08,
-    3.43273939e-07,
-    -3.5233877e-06,
-    -4.39150654e-06,
-    0.00021858087,
-    -0.00125372503,
-    -0.00417768164,
-    0.246640727,
-    1.50140941,
-)
-ERFINV_TAIL = (
-    -0.000200214257,
-    0.000100950558,
-    0.00134934322,
-    -0.00367342844,
-    0.00573950773,
-    -0.0076224613,
-    0.00943887047,
-    1.00167406,
-    2.83297682,
-)

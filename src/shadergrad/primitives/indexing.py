@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..dtypes import DType, int32
 from ..errors import DTypeError, IndexRangeError, ShapeError
 from ..graph import node as nodes
-from .base import Primitive, Shape
-from .elementwise import Equal, compare, where
-from .source import Iota
+from ..graph.primitive import Primitive, Shape
 
 if TYPE_CHECKING:
-    from ..compile.render import Renderer
     from ..graph.node import Node
 
 
@@ -61,12 +58,9 @@ class Gather(Primitive):
     def vjp(self, g, node):
         x, positions = node.inputs
         if positions.shape[self.axis] == 1:
-            chosen = compare(Equal, nodes.broadcast(positions, x.shape), iota_along(x, self.axis, positions.dtype))
-            return where(chosen, nodes.broadcast(g, x.shape), 0.0), None
+            chosen = nodes.equal(nodes.broadcast(positions, x.shape), nodes.iota_along(x, self.axis, positions.dtype))
+            return nodes.where(chosen, nodes.broadcast(g, x.shape), 0.0), None
         return nodes.make(ScatterAdd(self.axis, x.shape[self.axis]), positions, g), None
-
-    def render(self, renderer: Renderer, node: Node, index: Any) -> str:
-        return renderer.gather(self, node, index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,22 +92,6 @@ class ScatterAdd(Primitive):
 
     def vjp(self, g, node):
         return None, nodes.make(Gather(self.axis), g, node.inputs[0])
-
-
-def iota_along(x: Node, axis: int, dtype: DType) -> Node:
-    """0, 1, ... along `axis`, the same along all others, in the shape of x."""
-    from .elementwise import Cast
-
-    counter = source(Iota(x.shape[axis]), x.device)
-    if dtype is not counter.dtype:
-        counter = nodes.make(Cast(dtype), counter)
-    counter = nodes.reshape(counter, tuple(n if a == axis else 1 for a, n in enumerate(x.shape)))
-    return nodes.broadcast(counter, x.shape)
-
-
-def source(primitive: Primitive, device: str) -> Node:
-    shape, dtype = primitive.infer()
-    return nodes.Node(primitive, (), shape, dtype, device)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..dtypes import DType, uint32
 from ..errors import DTypeError, ShapeError
-from .base import Primitive, Shape
+from ..graph.primitive import Primitive, Shape
 
 if TYPE_CHECKING:
-    from ..compile.render import Renderer
     from ..graph.node import Node
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -60,6 +59,3 @@ class Threefry(Primitive):
 
     def vjp(self, g, node):
         return (None, None, None)
-
-    def render(self, renderer: Renderer, node: Node, index: Any) -> str:
-        return renderer.threefry(node, index)

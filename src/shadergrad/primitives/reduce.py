@@ -11,8 +11,7 @@ import numpy as np
 from ..dtypes import DType
 from ..errors import DTypeError, ShapeError
 from ..graph import node as nodes
-from .base import Primitive, Shape
-from .elementwise import Equal, compare, where
+from ..graph.primitive import Primitive, Shape
 
 if TYPE_CHECKING:
     from ..graph.node import Node
@@ -78,9 +77,9 @@ class _Extremum(Reduce):
 
     def vjp(self, g, node):
         (x,) = node.inputs
-        chosen = compare(Equal, x, nodes.broadcast(node, x.shape))
-        ones = where(chosen, nodes.like(x, 1.0), 0.0)
-        share = g / nodes.make(ReduceSum(self.axes), ones)
+        chosen = nodes.equal(x, nodes.broadcast(node, x.shape))
+        ones = nodes.where(chosen, nodes.like(x, 1.0), 0.0)
+        share = g / nodes.sum_over(ones, self.axes)
         return (nodes.broadcast(share, x.shape) * ones,)
 
 
@@ -133,14 +132,14 @@ class ReduceProd(Reduce):
 
     def vjp(self, g, node):
         (x,) = node.inputs
-        zero = compare(Equal, x, 0.0)
-        safe = where(zero, 1.0, x)
+        zero = nodes.equal(x, 0.0)
+        safe = nodes.where(zero, 1.0, x)
         others = nodes.make(ReduceProd(self.axes), safe)  # the product without zeros
-        zeros = nodes.make(ReduceSum(self.axes), where(zero, nodes.like(x, 1.0), 0.0))
-        without_zeros = where(compare(Equal, zeros, 0.0), g * others, 0.0)
-        with_one = where(compare(Equal, zeros, 1.0), g * others, 0.0)
+        zeros = nodes.sum_over(nodes.where(zero, nodes.like(x, 1.0), 0.0), self.axes)
+        without_zeros = nodes.where(nodes.equal(zeros, 0.0), g * others, 0.0)
+        with_one = nodes.where(nodes.equal(zeros, 1.0), g * others, 0.0)
         spread = nodes.broadcast(without_zeros, x.shape)
-        return (where(zero, nodes.broadcast(with_one, x.shape), spread / safe),)
+        return (nodes.where(zero, nodes.broadcast(with_one, x.shape), spread / safe),)
 
 
 def _dtype(x: np.ndarray) -> DType:

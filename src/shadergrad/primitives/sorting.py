@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..dtypes import DType, uint32
-from .base import Shape
+from ..graph.primitive import Shape
 from .call import Call, CallKernel
 
 if TYPE_CHECKING:

@@ -4,22 +4,20 @@ the index. `source_index` maps an index of the result to an index of the input (
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from ..dtypes import DType
 from ..errors import DTypeError, ShapeError
 from ..graph import node as nodes
-from .base import Primitive, Shape
-from .reduce import ReduceSum
+from ..graph.index import ZERO, Index, reshape_index
+from ..graph.primitive import Primitive, Shape
 
 if TYPE_CHECKING:
-    from ..compile.index import Index
-    from ..compile.render import Renderer
     from ..graph.node import Node
 
-Indices = tuple["Index", ...]
+Indices = tuple[Index, ...]
 
 
 class View(Primitive):
@@ -30,10 +28,6 @@ class View(Primitive):
     def source_index(self, index: Indices, shape: Shape) -> Indices:
         """The index into the input, of the given shape, for `index` into the result."""
         raise NotImplementedError
-
-    def render(self, renderer: Renderer, node: Node, index: Indices) -> str:
-        source = node.inputs[0]
-        return renderer.pull(source, self.source_index(index, source.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +50,6 @@ class Reshape(View):
         return (nodes.reshape(g, node.inputs[0].shape),)
 
     def source_index(self, index, shape):
-        from ..compile.index import reshape_index
-
         return reshape_index(index, self.shape, shape)
 
 
@@ -106,11 +98,9 @@ class Expand(View):
     def vjp(self, g, node):
         shape = node.inputs[0].shape
         axes = tuple(a for a, (n, m) in enumerate(zip(shape, self.shape, strict=True)) if n != m)
-        return (nodes.make(ReduceSum(axes), g),)
+        return (nodes.sum_over(g, axes),)
 
     def source_index(self, index, shape):
-        from ..compile.index import ZERO
-
         return tuple(ZERO if n == 1 else i for i, n in zip(index, shape, strict=True))
 
 
@@ -215,11 +205,6 @@ class Pad(Primitive):
     def vjp(self, g, node):
         return (nodes.make(Slice(self.low, node.inputs[0].shape, tuple(k + 1 for k in self.interior)), g),)
 
-    def render(self, renderer, node, index):
-        sizes = node.inputs[0].shape
-        places = [(i - low, k + 1, n) for i, low, k, n in zip(index, self.low, self.interior, sizes, strict=True)]
-        return renderer.spread(node, index, places, self.value)
-
 
 @dataclass(frozen=True, eq=False)
 class Cat(Primitive):
@@ -252,6 +237,3 @@ class Cat(Primitive):
             result.append(nodes.make(Slice(starts, x.shape, (1,) * x.ndim), g))
             start += x.shape[self.axis]
         return tuple(result)
-
-    def render(self, renderer: Renderer, node: Node, index: Any) -> str:
-        return renderer.cat(self, node, index)

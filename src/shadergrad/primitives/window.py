@@ -17,11 +17,10 @@ import numpy as np
 from ..dtypes import DType
 from ..errors import DTypeError, ShapeError
 from ..graph import node as nodes
-from .base import Primitive, Shape
+from ..graph.primitive import Primitive, Shape
 from .views import Flip, Indices, Pad, Slice, View
 
 if TYPE_CHECKING:
-    from ..compile.render import Renderer
     from ..graph.node import Node
 
 
@@ -149,14 +148,6 @@ class Unwindow(Primitive):
 
     def vjp(self, g, node):
         return (None,)
-
-    def render(self, renderer: Renderer, node: Node, index: Any) -> str:
-        (source,) = node.inputs
-        rank = source.ndim - len(self.axes)
-        places = [(i, 1, n) for i, n in zip(index, source.shape, strict=True)]
-        for axis, k, step, dilation in zip(self.axes, index[rank:], self.steps, self.dilations, strict=True):
-            places[axis] = (index[axis] - k * dilation, step, source.shape[axis])
-        return renderer.spread(node, index, places, 0)
 
 
 @dataclass(frozen=True, eq=False)

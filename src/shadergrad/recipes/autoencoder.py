@@ -12,17 +12,16 @@ import numpy as np
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
-
-from ..data.digits import load_digits
-from ..optional import MissingPackageError, require
-from .task import Settings, Task
+from shadergrad.data import load_digits
+from shadergrad.train import Position, Recipe, Settings, Trainable
+from shadergrad.train.pictures import figure_module, or_the_reason
 
 PICTURE = "reconstructions.png"
 SHOWN = 10  # a digit of each class
 
 
-def build(settings: Settings, device: str) -> Task:
-    """The task on `device`, its weights random from the current seed."""
+def build(settings: Settings, device: str) -> Trainable:
+    """The network on `device`, its weights random from the current seed."""
     train_images, _, test_images, test_labels = load_digits()
 
     encoder = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 8))
@@ -46,25 +45,22 @@ def build(settings: Settings, device: str) -> Task:
         """The mean squared error on the test images."""
         return {"test_loss": float(((reconstruct(test_images) - test_images) ** 2).mean())}
 
-    def show(out: Path) -> list[str]:
+    def show(_: Position) -> list[str]:
         first = [int(np.flatnonzero(test_labels == k)[0]) for k in range(SHOWN)]
         images = test_images[first]
-        complaint = draw_pairs(images, reconstruct(images), out / PICTURE)
+        complaint = draw_pairs(images, reconstruct(images), settings.out / PICTURE)
         return [
             f"test error {evaluate()['test_loss']:.5f} (mean square of a pixel)",
             *([complaint] if complaint else []),
         ]
 
-    return Task(model, optimizer, (train_images,), step, evaluate, show)
+    return Trainable(model, optimizer, (train_images,), step, evaluate, show)
 
 
+@or_the_reason
 def draw_pairs(images: np.ndarray, reconstructions: np.ndarray, path: Path) -> str | None:
     """Digits [n, 64] above what became of them. Returns None, or one line that says why nothing was drawn."""
-    try:
-        require("matplotlib", "plots", "the picture of reconstructions")
-        figures = require("matplotlib.figure", "plots", "the picture of reconstructions")
-    except MissingPackageError as error:
-        return str(error)
+    figures = figure_module("the picture of reconstructions")
     figure = figures.Figure(figsize=(len(images), 2), dpi=80)
     for row, pixels in enumerate((images, reconstructions)):
         for column, digit in enumerate(pixels.reshape(-1, 8, 8)):
@@ -73,3 +69,10 @@ def draw_pairs(images: np.ndarray, reconstructions: np.ndarray, path: Path) -> s
             axes.set_axis_off()
     figure.savefig(path)
     return None
+
+
+RECIPE = Recipe(
+    "Digits through 8 numbers and back: an MLP 64-32-8-32-64, with a picture of what comes back.",
+    build,
+    defaults={"epochs": 60, "batch_size": 32, "lr": 3e-3},
+)

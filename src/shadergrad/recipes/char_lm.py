@@ -14,9 +14,8 @@ import numpy as np
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
-
-from ..data.text import CharDataset, Vocabulary, read_text
-from .task import Settings, Task
+from shadergrad.data.text import CharDataset, Vocabulary, read_text
+from shadergrad.train import Option, Position, Recipe, Settings, Trainable
 
 TALE = Path(__file__).with_name("tale.txt")
 CONTEXT = 16
@@ -38,9 +37,9 @@ class NextCharacter(nn.Module):
         return self.mlp(vectors.reshape(window.shape[0], -1))
 
 
-def build(settings: Settings, device: str) -> Task:
-    """The task on `device`, its weights random from the current seed. Raises DataError where the text is unusable."""
-    text = read_text(settings.own.get("text") or TALE)
+def build(settings: Settings, device: str) -> Trainable:
+    """The network on `device`, its weights random from the current seed. Raises DataError where the text is unusable."""
+    text = read_text(settings["text"] or TALE)
     vocabulary = Vocabulary(text)
     split = len(text) - int(len(text) * HELD_OUT)
     train, test = (CharDataset(part, CONTEXT, vocabulary) for part in (text[:split], text[split:]))
@@ -65,12 +64,12 @@ def build(settings: Settings, device: str) -> Task:
         with sg.no_grad():
             return {"test_loss": F.cross_entropy(model(held_out[0]), held_out[1]).item()}
 
-    def show(_: Path) -> list[str]:
+    def show(_: Position) -> list[str]:
         rng = np.random.default_rng(settings.seed)
         return ["it writes:", *sample(model, vocabulary, test_windows[:1], rng, device).splitlines()]
 
     identity = {"text": hashlib.sha256(text.encode()).hexdigest()[:16]}
-    return Task(model, optimizer, (windows, shifted[:, -1]), step, evaluate, show, identity)
+    return Trainable(model, optimizer, (windows, shifted[:, -1]), step, evaluate, show, identity)
 
 
 def sample(model: nn.Module, vocabulary: Vocabulary, window: np.ndarray, rng: np.random.Generator, device: str) -> str:
@@ -82,3 +81,12 @@ def sample(model: nn.Module, vocabulary: Vocabulary, window: np.ndarray, rng: np
             numbers.append(int(rng.choice(len(vocabulary), p=odds / odds.sum())))
             window = np.append(window[:, 1:], [[numbers[-1]]], axis=1).astype(np.int32)
     return vocabulary.decode(numbers)
+
+
+RECIPE = Recipe(
+    "The next character of a text: embeddings and an MLP over 16 characters. Writes a few lines of its own.",
+    build,
+    defaults={"epochs": 10, "batch_size": 64, "lr": 3e-3},
+    # the text is known by what is in it, wherever it lies
+    options=(Option("text", Path, "A text file in UTF-8.", shown="a small tale", may_change=True),),
+)

@@ -9,15 +9,14 @@ from __future__ import annotations
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
-
-from ..data.digits import load_digits
-from .task import Settings, Task
+from shadergrad.data import load_digits
+from shadergrad.train import Recipe, Settings, Trainable
 
 SMOOTHING = 0.1
 
 
-def build(settings: Settings, device: str) -> Task:
-    """The task on `device`, its weights random from the current seed."""
+def build(settings: Settings, device: str) -> Trainable:
+    """The network on `device`, its weights random from the current seed."""
     train_images, train_labels, test_images, test_labels = load_digits()
 
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10)).to(device)
@@ -41,4 +40,11 @@ def build(settings: Settings, device: str) -> Task:
         accuracy = float((logits.numpy().argmax(axis=1) == test_labels).mean())
         return {"test_loss": loss, "test_accuracy": accuracy}
 
-    return Task(model, optimizer, (train_images, train_labels), step, evaluate)
+    return Trainable(model, optimizer, (train_images, train_labels), step, evaluate)
+
+
+RECIPE = Recipe(
+    "Handwritten digits: 1,797 images of 8x8 pixels, an MLP 64-128-64-10, AdamW.",
+    build,
+    defaults={"epochs": 40, "batch_size": 64, "lr": 3e-3},
+)

@@ -7,20 +7,18 @@ Source: "Deep Differentiable Logic Gate Networks" (Petersen and others, 2022).
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
+from shadergrad.data import load_digits
+from shadergrad.logic import GroupSum, LogicNetwork, Thermometer
+from shadergrad.logic.circuit import Circuit, count_gates, equivalent, histogram, minimize
+from shadergrad.train import Position, Recipe, Settings, Trainable
 
-from ..data.digits import load_digits
-from ..logic import GroupSum, LogicNetwork, Thermometer
-from ..logic.circuit import Circuit, count_gates, equivalent, histogram, simplify
-from ..plots import gate_plot
-from .logic_circuits import write_circuit
-from .task import Settings, Task
+from .logic.circuit_files import write_circuit
+from .logic.pictures import gate_plot
 
 CLASSES, PIXELS = 10, 64
 THRESHOLDS = 3  # of a pixel
@@ -28,8 +26,8 @@ LAYERS = (2000, 2000, 2000)
 TAU = 10.0  # votes of 200 gates are as many as logits of 20
 
 
-def build(settings: Settings, device: str) -> Task:
-    """The task on `device`, its wires and weights random from the seed."""
+def build(settings: Settings, device: str) -> Trainable:
+    """The network on `device`, its wires and weights random from the seed."""
     train_images, train_labels, test_images, test_labels = load_digits()
     encode = Thermometer(PIXELS, THRESHOLDS, mode="hard", learned=False)
     train_bits, test_bits = (encode(sg.tensor(images)).numpy() for images in (train_images, test_images))
@@ -60,24 +58,24 @@ def build(settings: Settings, device: str) -> Task:
         soft = float((logits.numpy().argmax(axis=1) == test_labels).mean())
         return {"test_loss": loss, "test_accuracy": hard_accuracy(network.harden()), "soft_accuracy": soft}
 
-    def show(out: Path) -> list[str]:
+    def show(_: Position) -> list[str]:
         """Files of the circuit, and what it is like."""
         hardened = network.harden()
-        small = simplify(hardened)
+        small = minimize(hardened)
         same = equivalent(hardened, small, patches=1 << 17)
-        write_circuit(out, hardened, small, "digits")
-        complaint = gate_plot(histogram(hardened), histogram(small), out / "gates.png")
+        write_circuit(settings.out, hardened, small, "digits")
+        complaint = gate_plot(histogram(hardened), histogram(small), settings.out / "gates.png")
         counts = count_gates(hardened)
         lines = [
             f"soft accuracy {100 * evaluate()['soft_accuracy']:.2f} %, hard accuracy {100 * hard_accuracy(small):.2f} % "
             f"by the simplified circuit ({'equal to' if same else 'NOT EQUAL TO'} the hardened one)",
             f"gates: {counts.all} in all, {counts.active} active, {counts.reachable} reachable, "
-            f"{counts.simplified} simplified; circuit.json, .c, .v, .wgsl, .dot, and hardened.json",
+            f"{counts.minimized} simplified; circuit.json, .c, .v, .wgsl, .dot, and hardened.json",
         ]
-        (out / "report.md").write_text(_report(settings, lines, pictured=not complaint), encoding="utf-8")
+        (settings.out / "report.md").write_text(_report(settings, lines, pictured=not complaint), encoding="utf-8")
         return lines + ([complaint] if complaint else [])
 
-    return Task(model, optimizer, (train_bits, train_labels), step, evaluate, show)
+    return Trainable(model, optimizer, (train_bits, train_labels), step, evaluate, show)
 
 
 def classify(circuit: Circuit, bits: np.ndarray) -> np.ndarray:
@@ -97,3 +95,10 @@ def _report(settings: Settings, lines: list[str], pictured: bool) -> str:
     if pictured:
         text += ["", "![gates by kind](gates.png)"]
     return "\n".join(text) + "\n"
+
+
+RECIPE = Recipe(
+    "The digits by logic gates alone: thresholds, three layers of 2,000 gates, counting. Adam.",
+    build,
+    defaults={"epochs": 40, "batch_size": 96, "lr": 2e-2},
+)

@@ -5,21 +5,21 @@ The files come from the folder --data, or from the mirror --mirror; see `shaderg
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
+from shadergrad.data import MNIST
+from shadergrad.train import Option, Recipe, Settings, Trainable
 
-from ..data.images import MNIST
-from .task import Settings, Task
 
-
-def build(settings: Settings, device: str) -> Task:
-    """The task on `device`, its weights random from the current seed. Raises DataError where there are no files."""
+def build(settings: Settings, device: str) -> Trainable:
+    """The network on `device`, its weights random from the current seed. Raises DataError where there are no files."""
     train, test = (
-        MNIST(settings.own.get("data"), train=part, download=True, mirror=settings.own.get("mirror"))
-        for part in (True, False)
+        MNIST(settings["data"], train=part, download=True, mirror=settings["mirror"]) for part in (True, False)
     )
     images, pixels = (part.images.reshape(len(part), -1).astype(np.float32) / 255 for part in (train, test))
     test_images, test_labels = sg.tensor(pixels, device=device), sg.tensor(test.labels, device=device)
@@ -42,4 +42,15 @@ def build(settings: Settings, device: str) -> Task:
             loss = F.cross_entropy(logits, test_labels).item()
         return {"test_loss": loss, "test_accuracy": float((logits.numpy().argmax(axis=1) == test.labels).mean())}
 
-    return Task(model, optimizer, (images, train.labels), step, evaluate)
+    return Trainable(model, optimizer, (images, train.labels), step, evaluate)
+
+
+RECIPE = Recipe(
+    "MNIST: 70,000 images of 28x28 pixels, an MLP 784-128-10, AdamW.",
+    build,
+    defaults={"epochs": 5, "batch_size": 128, "lr": 1e-3},
+    options=(
+        Option("data", Path, "The folder with the data set's folder.", shown="SHADERGRAD_DATA_DIR", may_change=True),
+        Option("mirror", str, "Where to fetch missing files from.", shown="SHADERGRAD_DATA_MIRROR", may_change=True),
+    ),
+)

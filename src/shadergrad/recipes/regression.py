@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
-
-from .task import Settings, Task
+from shadergrad.train import Position, Recipe, Settings, Trainable
 
 WEIGHT, BIAS = 2.0, 3.0
 POINTS, NOISE = 256, 0.02
 
 
-def build(settings: Settings, device: str) -> Task:
-    """The task on `device`, its weights random from the current seed."""
+def build(settings: Settings, device: str) -> Trainable:
+    """The network on `device`, its weights random from the current seed."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (POINTS, 1)).astype(np.float32)
     y = (WEIGHT * x + BIAS + NOISE * rng.standard_normal((POINTS, 1))).astype(np.float32)
@@ -38,8 +35,15 @@ def build(settings: Settings, device: str) -> Task:
         values = model.state_dict()
         return {name: values[name].item() for name in ("weight", "bias")}
 
-    def show(_: Path) -> list[str]:
+    def show(_: Position) -> list[str]:
         line = evaluate()
         return [f"weight {line['weight']:.4f} (of {WEIGHT:g}), bias {line['bias']:.4f} (of {BIAS:g})"]
 
-    return Task(model, optimizer, (x, y), step, evaluate, show)
+    return Trainable(model, optimizer, (x, y), step, evaluate, show)
+
+
+RECIPE = Recipe(
+    "A straight line: y = 2x + 3 from noisy points, SGD.",
+    build,
+    defaults={"epochs": 100, "batch_size": 32, "lr": 0.1},
+)

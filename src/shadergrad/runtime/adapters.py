@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..config import Config, config
+from ..config import Config, ConfigError, config
 from ..errors import DeviceError
 from ..plan import Target
 
@@ -75,7 +75,7 @@ class AdapterInfo:
 def adapters(all_backends: bool = False, settings: Config = config) -> list[AdapterInfo]:
     """The adapters, the preferred first; with `all_backends` also those that repeat a GPU through a worse backend.
 
-    Raises DeviceError where wgpu cannot be loaded.
+    Raises DeviceError where wgpu cannot be loaded, and ConfigError where SHADERGRAD_ADAPTER names none of them.
     """
     found = [info for info, _ in _ordered(settings)]
     if not all_backends:
@@ -86,7 +86,7 @@ def adapters(all_backends: bool = False, settings: Config = config) -> list[Adap
 
 
 def choose_adapter(index: int, settings: Config) -> tuple[AdapterInfo, Any]:
-    """The N-th adapter and wgpu's own object for it. Raises DeviceError that lists what there is."""
+    """The N-th adapter and wgpu's own object for it. Raises DeviceError, or ConfigError, that lists what there is."""
     ordered = _ordered(settings)
     if not ordered:
         raise DeviceError(NO_ADAPTER)
@@ -96,8 +96,26 @@ def choose_adapter(index: int, settings: Config) -> tuple[AdapterInfo, Any]:
     return ordered[index]
 
 
+def find_again(info: AdapterInfo, index: int, settings: Config) -> tuple[AdapterInfo, Any]:
+    """The adapter that was `info`, looked for anew. Raises DeviceError where another, or none, is in its place."""
+    with _lock:
+        _found.clear()
+    found, raw = choose_adapter(index, settings)
+    if (found.describe(), found.vendor_id, found.device_id, found.target) != (
+        info.describe(),
+        info.vendor_id,
+        info.device_id,
+        info.target,
+    ):
+        raise DeviceError(
+            f"[webgpu] {info.describe()} is there no more; in its place is {found.describe()}.\n"
+            "  Hint: start the process again; it will take what there is then."
+        )
+    return found, raw
+
+
 def hardware_adapter_available() -> bool:
-    """Whether a real GPU can be opened; never raises."""
+    """Whether a real GPU can be opened. Raises ConfigError where the environment asks for an adapter that there is not."""
     return _hardware() is not None
 
 
@@ -178,12 +196,26 @@ def _hardware() -> AdapterInfo | None:
 def _ordered(settings: Config) -> list[tuple[AdapterInfo, Any]]:
     """Distinct adapters with wgpu's objects: the wished one, then hardware, then the best kind and backend."""
 
+    def wished(adapter: Any) -> bool:
+        return settings.adapter is not None and settings.adapter.lower() in _label(adapter.info).lower()
+
     def rank(adapter: Any) -> tuple[bool, bool, int, int]:
         info = adapter.info
-        wished = settings.adapter is not None and settings.adapter.lower() in _label(info).lower()
-        return (not wished, _is_software(info), _position(info["adapter_type"], KIND_ORDER), _backend_rank(info))
+        return (
+            not wished(adapter),
+            _is_software(info),
+            _position(info["adapter_type"], KIND_ORDER),
+            _backend_rank(info),
+        )
 
-    distinct = _without_duplicates(_enumerate(), settings.adapter)
+    everything = _enumerate()
+    if settings.adapter is not None and everything and not any(map(wished, everything)):
+        known = ", ".join(dict.fromkeys(_record(adapter, -1, settings).describe() for adapter in everything))
+        raise ConfigError(
+            f"SHADERGRAD_ADAPTER={settings.adapter!r} is part of no adapter's name. It may be part of one of these: {known}; "
+            "or unset, for the best."
+        )
+    distinct = _without_duplicates(everything, settings.adapter)
     ordered = sorted(distinct, key=rank)
     return [(_record(adapter, i, settings), adapter) for i, adapter in enumerate(ordered)]
 

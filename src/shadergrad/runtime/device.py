@@ -13,20 +13,26 @@ from typing import Any
 
 import numpy as np
 
+from .. import config
 from ..dtypes import DType
 from ..errors import DeviceError
 from ..plan import Plan, Target
 
 
 class Storage:
-    """Owned device memory. `handle` is the device's own: a NumPy array, or a GPU buffer. Freed when unreachable."""
+    """Owned device memory. `handle` is the device's own: a NumPy array, or a GPU buffer. Freed when unreachable.
 
-    __slots__ = ("__weakref__", "device", "handle", "nbytes")
+    uploaded: the bytes that it was made from, if the device remembers them to survive its own loss; None once a program
+    has written over them.
+    """
+
+    __slots__ = ("__weakref__", "device", "handle", "nbytes", "uploaded")
 
     def __init__(self, device: Device, nbytes: int, handle: Any) -> None:
         self.device = device
         self.nbytes = nbytes
         self.handle = handle
+        self.uploaded: bytes | None = None
 
     def __del__(self) -> None:
         if self.handle is not None:
@@ -79,6 +85,10 @@ class Device(ABC):
     def describe(self) -> str:
         """One line for people: which hardware this is."""
 
+    def reset(self) -> bool:
+        """Open the device again if it was lost, and say whether it was. Most devices cannot be."""
+        return False
+
 
 _factories: dict[str, Callable[[int], Device]] = {}
 _devices: dict[str, Device] = {}
@@ -102,13 +112,15 @@ def canonical_name(name: object) -> str:
 
 
 def get_device(name: str) -> Device:
-    """The open device of that name; opens it on first use. Raises DeviceError where it cannot be."""
+    """The open device of that name; opens it on first use. Raises DeviceError where it cannot be, and ConfigError where
+    the environment asks for something that means nothing."""
     name = canonical_name(name)
     device = _devices.get(name)
     if device is None:
         with _lock:
             device = _devices.get(name)
             if device is None:
+                config.check()
                 kind, _, index = name.partition(":")
                 device = _devices[name] = _factories[kind](int(index or 0))
     return device

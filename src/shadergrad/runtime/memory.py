@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any
 
 from ..errors import OutOfMemoryError
+from ..plan import format_bytes, round_up
 
 GRANULARITY = 256  # bytes: the smallest buffer, and the strictest offset alignment of the portable profile
 BINDING_GRANULARITY = 16  # bytes: bound ranges are rounded up to whole vec4s, so every buffer must be too
@@ -36,19 +37,6 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"Buffer({self.serial}, {format_bytes(self.capacity)}{'' if self.raw is not None else ', destroyed'})"
-
-
-def format_bytes(n: float) -> str:
-    """'1.5 GiB', for people."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if n < 1024:
-            return f"{n:.0f} {unit}" if unit == "B" or n == int(n) else f"{n:.1f} {unit}"
-        n /= 1024
-    return f"{n:.1f} TiB"
-
-
-def round_up(n: int, multiple: int) -> int:
-    return -(-n // multiple) * multiple
 
 
 @lru_cache(maxsize=4096)
@@ -150,6 +138,22 @@ class MemoryPool:
         if dropped:
             self._discard(dropped)
 
+    def abandon(self) -> list[Any]:
+        """After the device's loss: forget every buffer, in use or free, and return the raw ones, to be released.
+
+        Whoever still holds a `Buffer` finds no `raw` in it.
+        """
+        self._collect()
+        self._break_groups()
+        buffers = [*self._live, *(buffer for free in self._free.values() for buffer in free)]
+        self._live.clear()
+        self._free.clear()
+        self._bytes_in_use = self._bytes_pooled = self.peak_bytes = self.allocated = 0
+        raws = [buffer.raw for buffer in buffers]
+        for buffer in buffers:
+            buffer.raw = None
+        return raws
+
     def check_size(self, nbytes: int) -> None:
         """Raise OutOfMemoryError for a buffer that this device could never hold."""
         if round_up(nbytes, BINDING_GRANULARITY) > self.max_buffer_bytes:
@@ -179,6 +183,8 @@ class MemoryPool:
         """Move what was given back to the free lists."""
         while self._returned:
             buffer = self._returned.popleft()
+            if buffer.raw is None:
+                continue  # it went with a lost device
             self._live.discard(buffer)
             self._bytes_in_use -= buffer.capacity
             self._bytes_pooled += buffer.capacity

@@ -168,6 +168,7 @@ class NativeDevice:
         self.submits = 0
         self.dispatches = 0
         self.bind_groups_created = 0
+        self.bind_groups = 0  # not yet released
         self._max_in_flight = in_flight
         self._in_flight: deque[int] = deque()
         self._unsubmitted = 0  # bytes written since the last submission
@@ -187,7 +188,7 @@ class NativeDevice:
         lib.wgpuBufferDestroy(raw)
         lib.wgpuBufferRelease(raw)
 
-    def create_bind_group_layout(self, access: Sequence[str]) -> Any:
+    def create_bind_group_layout(self, access: Sequence[str]) -> Handle:
         """One storage buffer a binding; `access` says read or read_write of each."""
         entries = ffi.new("WGPUBindGroupLayoutEntry[]", max(1, len(access)))
         for i, mode in enumerate(access):
@@ -197,19 +198,21 @@ class NativeDevice:
             entries[i].buffer.type = kind
         descriptor = ffi.new("WGPUBindGroupLayoutDescriptor *")
         descriptor.entryCount, descriptor.entries = len(access), entries
-        return self._checked(lib.wgpuDeviceCreateBindGroupLayout(self.raw, descriptor), lib.wgpuBindGroupLayoutRelease)
+        raw = self._checked(lib.wgpuDeviceCreateBindGroupLayout(self.raw, descriptor), lib.wgpuBindGroupLayoutRelease)
+        return Handle(raw, lib.wgpuBindGroupLayoutRelease, self._graveyard)
 
-    def create_pipeline_layout(self, bind_group_layout: Any) -> Any:
-        layouts = ffi.new("WGPUBindGroupLayout[]", [bind_group_layout])
+    def create_pipeline_layout(self, bind_group_layout: Handle) -> Handle:
+        layouts = ffi.new("WGPUBindGroupLayout[]", [bind_group_layout.raw])
         descriptor = ffi.new("WGPUPipelineLayoutDescriptor *")
         descriptor.bindGroupLayoutCount, descriptor.bindGroupLayouts = 1, layouts
-        return self._checked(lib.wgpuDeviceCreatePipelineLayout(self.raw, descriptor), lib.wgpuPipelineLayoutRelease)
+        raw = self._checked(lib.wgpuDeviceCreatePipelineLayout(self.raw, descriptor), lib.wgpuPipelineLayoutRelease)
+        return Handle(raw, lib.wgpuPipelineLayoutRelease, self._graveyard)
 
-    def create_pipeline(self, source: str, layout: Any, checked: bool) -> Handle:
+    def create_pipeline(self, source: str, layout: Handle, checked: bool) -> Handle:
         """A compute pipeline of entry point `main`. Unless `checked`, the shader has no bounds checks."""
         module = self._create_module(source, checked)
         descriptor = ffi.new("WGPUComputePipelineDescriptor *")
-        descriptor.layout, descriptor.compute.module = layout, module
+        descriptor.layout, descriptor.compute.module = layout.raw, module
         entry_point = _string_view(descriptor.compute.entryPoint, "main")
         raw = lib.wgpuDeviceCreateComputePipeline(self.raw, descriptor)
         del entry_point
@@ -230,22 +233,24 @@ class NativeDevice:
         del code
         return self._checked(raw, lib.wgpuShaderModuleRelease)
 
-    def create_bind_group(self, layout: Any, bindings: Sequence[tuple[Any, int, int]]) -> Handle:
+    def create_bind_group(self, layout: Handle, bindings: Sequence[tuple[Any, int, int]]) -> Handle:
         """`bindings`: raw buffer, first byte and bound bytes, in the order of the layout."""
         entries = ffi.new("WGPUBindGroupEntry[]", max(1, len(bindings)))
         for i, (raw, offset, nbytes) in enumerate(bindings):
             entries[i].binding, entries[i].buffer, entries[i].offset, entries[i].size = i, raw, offset, nbytes
         descriptor = ffi.new("WGPUBindGroupDescriptor *")
-        descriptor.layout, descriptor.entryCount, descriptor.entries = layout, len(bindings), entries
+        descriptor.layout, descriptor.entryCount, descriptor.entries = layout.raw, len(bindings), entries
         raw = self._checked(lib.wgpuDeviceCreateBindGroup(self.raw, descriptor), lib.wgpuBindGroupRelease)
         self.bind_groups_created += 1
+        self.bind_groups += 1
         return Handle(raw, lib.wgpuBindGroupRelease, self._graveyard)
 
     def release_dead(self) -> None:
-        """Release the pipelines and bind groups that nobody holds any more."""
+        """Release the pipelines, layouts and bind groups that nobody holds any more."""
         while self._graveyard:
             release, raw = self._graveyard.popleft()
             release(raw)
+            self.bind_groups -= release == lib.wgpuBindGroupRelease
 
     # --- what is done every step
 
@@ -307,6 +312,11 @@ class NativeDevice:
         self._in_flight.clear()
         self.events.check()
 
+    def probe(self) -> None:
+        """Raise if the device is lost, or has errors to tell; a loss may not have been noticed yet."""
+        self.destroy_buffer(self.create_buffer(256))
+        self.wait_all()
+
     def map_read(self, buffer: Any, nbytes: int, status: Any) -> None:
         """Ask to map; `status` (an `int *` that the caller keeps) turns non-zero in a later wait."""
         status[0] = 0
@@ -332,6 +342,14 @@ class NativeDevice:
         self.wait_all()
         lib.wgpuDeviceDestroy(self.raw)
         self.release_dead()
+
+    def release(self, buffers: Iterable[Any]) -> None:
+        """After a loss: let go of the device, so that the driver can free its memory. Nothing may be called afterwards."""
+        for raw in buffers:
+            lib.wgpuBufferRelease(raw)
+        self.release_dead()
+        lib.wgpuQueueRelease(self.queue)
+        lib.wgpuDeviceRelease(self.raw)
 
     # --- within
 

@@ -5,29 +5,79 @@ group, how many workgroups, in order) depends only on which buffers take part. S
 combination of buffers and kept as a `Recording`; a training step, which gets its old buffers back from the pool,
 replays the recording of the step before.
 
+Resolved things may be dropped at any time between runs, by `unload`: when the device makes room for other pipelines, and
+when it was lost and is opened again. The next run resolves them anew, so whoever holds a program need not know.
+
 Contract with the compiler: an output that aliases an input is one buffer, and a dispatch lists it once. Contract with
 the pool: temporaries are given back right after submission, which is safe because one queue runs everything in order.
-Guarded by tests/test_webgpu_runtime.py.
+Guarded by tests/device/test_webgpu_runtime.py.
 """
 
 from __future__ import annotations
 
+import threading
+from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
-from ..errors import CompileError, DeviceError, LimitError
-from ..plan import BufferSpec, Dispatch, Plan
-from .device import Program, Storage
-from .memory import BINDING_GRANULARITY, Buffer, Group, format_bytes, round_up
-
-if TYPE_CHECKING:
-    from .webgpu import Pipeline, WebGPUDevice
+from ..dtypes import DType
+from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, LimitError
+from ..plan import BufferSpec, Dispatch, Kernel, Plan, format_bytes, round_up
+from .device import Device, Program, Storage
+from .memory import Buffer, Group, MemoryPool
+from .pipelines import Pipeline
 
 MOST_RECORDINGS = 16
 MOST_RECENT = 4  # buffers that a row remembers; a loss that outlives its step makes a step alternate between two
+
+
+class Gpu(Device):
+    """A device as its programs see it; webgpu.py has the device itself."""
+
+    profile: str
+    lock: threading.RLock
+    native: Any
+    native_error: type[Exception]
+    memory: MemoryPool
+
+    @abstractmethod
+    def guard(self) -> None:
+        """Raise if the device can no longer be used, and raise errors that came in since the last call."""
+
+    @abstractmethod
+    def translated(self, error: Exception) -> DeviceError:
+        """What an error of wgpu means to a user."""
+
+    @abstractmethod
+    def unsupported(self, dtype: DType) -> DTypeError:
+        """The error for an element type that shaders have not."""
+
+    @abstractmethod
+    def lost_with(self, what: str) -> DeviceLostError:
+        """The error for a storage from before the device was lost and opened again."""
+
+    @abstractmethod
+    def allocate(self, nbytes: int) -> Storage:
+        """A storage with arbitrary contents."""
+
+    @abstractmethod
+    def fault_buffer(self) -> Buffer:
+        """Four i32 in which kernels of checked plans report an index out of range: flag, index, size of the axis."""
+
+    @abstractmethod
+    def get_pipelines(self, kernels: Sequence[Kernel]) -> list[Pipeline]:
+        """The compiled kernels of one program; the same source with the same bindings is compiled once."""
+
+    @abstractmethod
+    def bind_group_layout(self, access: tuple[str, ...]) -> Any:
+        """The layout of one storage buffer a binding; `access` says read or read_write of each."""
+
+    @abstractmethod
+    def bound_bind_groups(self, running: WebGPUProgram) -> None:
+        """Keep the bind groups of all programs to a bound; those of `running` stay."""
 
 
 class Wish:
@@ -66,12 +116,13 @@ class Recording:
 class WebGPUProgram(Program):
     """See the module. `buffers of a run`: those of plan.inputs, then fresh outputs, then temporary slots."""
 
-    def __init__(self, device: WebGPUDevice, plan: Plan) -> None:
+    def __init__(self, device: Gpu, plan: Plan) -> None:
         check_plan(plan, device)
         self.plan = plan
         self._device = device
+        self.used = 0
         self._layout(plan)
-        self._steps = [self._make_step(d) for d in plan.dispatches if all(d.grid)]
+        self._steps: list[Step] | None = None
         self._recordings: OrderedDict[tuple[Buffer, ...], Recording] = OrderedDict()
         self._groups: WeakValueDictionary[Any, Any] = WeakValueDictionary()
         self._group: Group | None = None
@@ -80,6 +131,7 @@ class WebGPUProgram(Program):
         self._reused: list[tuple[int, int]] = []
         self._key: tuple[Buffer, ...] = ()
         self._recording: Recording | None = None
+        self._resolve()  # so that a kernel that does not compile is an error at load
 
     # --- at load
 
@@ -88,7 +140,8 @@ class WebGPUProgram(Program):
         position = {row: i for i, row in enumerate(plan.inputs)}
         self._fresh: list[Wish] = []
         self._slots: list[Wish] = [Wish(nbytes) for nbytes in plan.slots]
-        outputs = [(row, spec) for row, spec in enumerate(plan.buffers) if spec.role == "output"]
+        aliasing = (row for row, spec in enumerate(plan.buffers) if spec.aliases is not None)
+        outputs = [(row, plan.buffers[row]) for row in sorted({*plan.outputs, *aliasing}.difference(plan.inputs))]
         for row, spec in outputs:
             if spec.aliases is not None:
                 position[row] = position[spec.aliases]
@@ -112,13 +165,37 @@ class WebGPUProgram(Program):
         self._written = {position[row] for row, spec in outputs if spec.aliases is not None}
         self._needed = [plan.buffers[row].nbytes for row in plan.inputs]
 
-    def _make_step(self, dispatch: Dispatch) -> Step:
-        pipeline = self._device.pipeline(self.plan.kernels[dispatch.kernel])
+    def _resolve(self) -> list[Step]:
+        """The dispatches with their pipelines, which are compiled where the device has them not."""
+        if self._steps is None:
+            dispatches = [d for d in self.plan.dispatches if all(d.grid)]
+            pipelines = self._device.get_pipelines([self.plan.kernels[d.kernel] for d in dispatches])
+            steps = zip(pipelines, dispatches, strict=True)
+            self._steps = [Step(pipeline, self._bindings(d), d.grid) for pipeline, d in steps]
+        return self._steps
+
+    def _bindings(self, dispatch: Dispatch) -> tuple[tuple[int, int, int], ...]:
         bindings = []
         for k, row in enumerate(dispatch.buffers):
             offset = dispatch.offset(k)
-            bindings.append((self._position[row], offset, bound_bytes(self.plan.buffers[row]) - offset))
-        return Step(pipeline, tuple(bindings), dispatch.grid)
+            bindings.append((self._position[row], offset, self.plan.buffers[row].bound - offset))
+        return tuple(bindings)
+
+    def pipelines(self) -> Collection[Pipeline]:
+        """Those that it holds now."""
+        return [] if self._steps is None else [step.pipeline for step in self._steps]
+
+    def unload(self) -> None:
+        """Let go of everything that was resolved; the next run resolves it again."""
+        self._steps = None
+        self.forget_recordings()
+        self._into = self._handles = None
+
+    def forget_recordings(self) -> None:
+        """Let go of all bind groups."""
+        self._recordings.clear()
+        self._groups.clear()
+        self._key, self._recording = (), None
 
     # --- at each run
 
@@ -146,8 +223,15 @@ class WebGPUProgram(Program):
     def _place(self, into: Sequence[Storage | None] | None) -> list[tuple[int, int]]:
         """Which fresh outputs are written where: (number among the fresh outputs, position in `into`)."""
         n = len(self.plan.inputs)
-        places = enumerate(zip(self._outputs, into or (), strict=into is not None))
-        return [(i - n, k) for k, (i, storage) in places if storage is not None and i >= n]
+        places: list[tuple[int, int]] = []
+        for k, (i, storage) in enumerate(zip(self._outputs, into or (), strict=into is not None)):
+            if storage is None or i < n:
+                continue
+            storage.uploaded = None
+            if storage.handle.raw is None:  # its memory went with a lost device; what it held is overwritten anyway
+                storage.handle = self._device.memory.acquire(storage.nbytes)
+            places.append((i - n, k))
+        return places
 
     def _execute(
         self,
@@ -157,6 +241,9 @@ class WebGPUProgram(Program):
         copies: Iterable[Any],
     ) -> list[Storage]:
         memory, native = self._device.memory, self._device.native
+        self.used = native.submits
+        for i in self._written:
+            inputs[i].uploaded = None
         slots = self._take_slots()
         made: list[Any] = [None] * len(self._fresh)
         if into is not None:
@@ -205,6 +292,7 @@ class WebGPUProgram(Program):
             recording = self._recordings[key] = self._record(key)
             if len(self._recordings) > MOST_RECORDINGS:
                 self._recordings.popitem(last=False)
+            self._device.bound_bind_groups(self)
         else:
             self._recordings.move_to_end(key)
         self._key, self._recording = key, recording
@@ -216,7 +304,7 @@ class WebGPUProgram(Program):
         commands: list[tuple[Any, Any, int, int, int]] = []
         groups: list[Any] = []
         last_pipeline = last_group = None
-        for step in self._steps:
+        for step in self._resolve():
             group = self._bind_group(step, key)
             pipeline = step.pipeline
             commands.append(
@@ -263,11 +351,15 @@ class WebGPUProgram(Program):
                     f"[webgpu] input {i} is on {storage.device.name}, the program on {self._device.name}. "
                     f"Move it first: tensor.to({self._device.name!r})."
                 )
+            if storage.handle.raw is None:
+                raise self._device.lost_with(f"the {self._described(i)},")
             if storage.nbytes < nbytes:
-                spec = self.plan.buffers[self.plan.inputs[i]]
                 raise DeviceError(
-                    f"[webgpu] input {i} has {storage.nbytes} bytes; the plan wants {nbytes}, for {describe(spec)}."
+                    f"[webgpu] input {i} has {storage.nbytes} bytes; the plan wants {nbytes}, for {self._described(i)}."
                 )
+
+    def _described(self, i: int) -> str:
+        return describe(self.plan.buffers[self.plan.inputs[i]])
 
     def _conflicts(self, handles: list[Buffer]) -> bool:
         """Whether a buffer that some output overwrites comes in a second time."""
@@ -296,17 +388,12 @@ def _acquire(memory: Any, wishes: list[Wish], into: list[Buffer]) -> None:
         into.append(buffer)
 
 
-def bound_bytes(spec: BufferSpec) -> int:
-    """Bytes of the bound range: whole vec4s, so that a kernel may treat a tail as one and spoil the padding."""
-    return round_up(spec.nbytes, BINDING_GRANULARITY)
-
-
 def describe(spec: BufferSpec) -> str:
     name = f"{spec.role} {spec.name!r}" if spec.name else spec.role
     return f"{name} of shape {spec.shape}, {spec.dtype.name}"
 
 
-def check_plan(plan: Plan, device: WebGPUDevice) -> None:
+def check_plan(plan: Plan, device: Gpu) -> None:
     """Refuse a plan this device cannot run, before anything is built."""
     if plan.target.language != "wgsl" or any(not kernel.source for kernel in plan.kernels):
         raise CompileError("[webgpu] this plan has no WGSL: it was compiled for the cpu device. Compile it for webgpu.")
@@ -330,11 +417,11 @@ def check_plan(plan: Plan, device: WebGPUDevice) -> None:
             )
 
 
-def _check_buffer(spec: BufferSpec, device: WebGPUDevice) -> None:
+def _check_buffer(spec: BufferSpec, device: Gpu) -> None:
     if spec.dtype.wgsl is None:
         raise device.unsupported(spec.dtype)
     device.memory.check_size(spec.nbytes)
-    if bound_bytes(spec) > device.target.max_binding_bytes:
+    if spec.bound > device.target.max_binding_bytes:
         raise LimitError(
             f"[webgpu] {describe(spec)}, needs {format_bytes(spec.nbytes)}; a kernel of {device.describe()} reaches at "
             f"most {format_bytes(device.target.max_binding_bytes)} of one buffer (profile {device.profile}).\n"

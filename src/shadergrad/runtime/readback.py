@@ -31,14 +31,23 @@ class Readback:
         self._native = native
         self._module = module
         self._ring = self._new_ring()
+        self._spoilt: list[Any] = []
 
     def read(self, raw: Any, out: np.ndarray) -> None:
         """Fill `out` (bytes, not empty) from the start of the buffer; waits for the work that writes it."""
         try:
             self._read(raw, out)
         except BaseException:
-            self._ring = self._new_ring()  # a staging buffer may be left half mapped
+            self._spoilt += self._raws()  # a staging buffer may be left half mapped
+            self._ring = self._new_ring()
             raise
+
+    def abandon(self) -> list[Any]:
+        """After the device's loss: the raw staging buffers, to be released. This object is of no use any more."""
+        return self._spoilt + self._raws()
+
+    def _raws(self) -> list[Any]:
+        return [staging.raw for staging in self._ring if staging.raw is not None]
 
     def _new_ring(self) -> deque[_Staging]:
         return deque(_Staging(self._module.new_status()) for _ in range(2))

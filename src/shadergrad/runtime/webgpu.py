@@ -1,10 +1,14 @@
 """The webgpu device: any GPU that Vulkan, Metal or Direct3D 12 reaches, through wgpu-native.
 
 In: host arrays and plans. Out: storages, programs, host arrays. This file keeps the parts together; each has its own:
-`adapters` chooses the GPU, `native` makes the raw calls, `memory` pools buffers, `readback` reads them, `program` runs
-plans. wgpu is imported when the first device is opened, so that `import shadergrad` works where wgpu does not.
+`adapters` chooses the GPU, `native` makes the raw calls, `memory` pools buffers, `readback` reads them, `pipelines`
+keeps compiled kernels, `program` runs plans. wgpu is imported when the first device is opened, so that `import shadergrad` works where wgpu does not.
 
 Every public call takes the device's lock: one thread at a time talks to the driver.
+
+A lost device can be opened again, by `reset`: the same object then stands for the new device, so that loaded programs go
+on. What was in the old one's memory is gone, which every use of it says; only small uploads (learning rates, seeds,
+constants) are remembered on the host and written again.
 """
 
 from __future__ import annotations
@@ -13,8 +17,7 @@ import atexit
 import os
 import re
 import threading
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -26,13 +29,15 @@ from ..config import Config, config
 from ..dtypes import DType
 from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, IndexRangeError
 from ..plan import Kernel, Plan
-from .adapters import choose_adapter, load_native, open_quietly, portable_overrides
-from .device import Device, Storage, register_device
+from .adapters import AdapterInfo, choose_adapter, find_again, load_native, open_quietly, portable_overrides
+from .device import Storage, register_device
 from .memory import Buffer, MemoryPool, round_up
-from .program import WebGPUProgram
+from .pipelines import KEPT, Pipeline, PipelineCache
+from .program import Gpu, WebGPUProgram
 from .readback import Readback
 
-MOST_PIPELINES = 4096
+MOST_BIND_GROUPS = 1 << 16  # alive on a device; one takes 1 KiB on llvmpipe
+REMEMBERED = 4096  # bytes: the largest upload of which a copy is kept on the host
 
 
 @dataclass(frozen=True)
@@ -47,17 +52,13 @@ class Statistics:
     live_buffers: int
     buffers_allocated: int
     pipelines: int
+    pipeline_bytes: int  # of host memory, as estimated
+    bind_groups: int
     bind_groups_created: int
     in_flight: int
 
 
-@dataclass(frozen=True, eq=False)
-class Pipeline:
-    handle: Any
-    access: tuple[str, ...]
-
-
-class WebGPUDevice(Device):
+class WebGPUDevice(Gpu):
     """See the module. `settings` defaults to what the environment says; tests pass their own."""
 
     def __init__(self, index: int = 0, settings: Config | None = None) -> None:
@@ -69,18 +70,21 @@ class WebGPUDevice(Device):
         self.target = self.adapter.target
         self.profile = self.adapter.profile
         self.lock = threading.RLock()
+        self._index = index
+        self._settings = settings
         self._failure: str | None = None
+        self._earlier_loss = ""  # why it had to be opened again
         self._fault: Storage | None = None  # where kernels of checked plans report
-        self._checked = settings.checked
-        self.native = self._open(raw_adapter, settings)
+        self.native = self._open(self.adapter, raw_adapter)
         most = self.adapter.limits["max-buffer-size"]
         if settings.portable:
             most = min(most, portable_overrides(settings)["maxBufferSize"])
         self.memory = MemoryPool(self._create_buffer, self._discard, most // 16 * 16, settings.memory_limit)
         self._readback = Readback(self.native, self._module)
         self._programs: WeakSet[WebGPUProgram] = WeakSet()
-        self._pipelines: OrderedDict[tuple[str, tuple[str, ...]], Pipeline] = OrderedDict()
+        self._pipelines = PipelineCache(self._compile, self._programs, settings.pipeline_memory)
         self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
+        self._remembered: WeakSet[Storage] = WeakSet()
         _opened.add(self)
 
     # --- the contract
@@ -91,6 +95,9 @@ class WebGPUDevice(Device):
             self.guard()
             storage = self.allocate(max(4, data.nbytes))
             self._write(storage, data)
+            if data.nbytes <= REMEMBERED:
+                storage.uploaded = data.tobytes()
+                self._remembered.add(storage)
         return storage
 
     def write(self, storage: Storage, array: np.ndarray, dtype: DType) -> None:
@@ -99,6 +106,9 @@ class WebGPUDevice(Device):
             raise DeviceError(f"[webgpu] cannot write {data.nbytes} bytes over a storage of {storage.nbytes}.")
         with self.lock, self.translate_errors():
             self.guard()
+            storage.uploaded = None
+            if storage.handle.raw is None:  # its memory went with a lost device; now it has a value again
+                storage.handle = self.memory.acquire(storage.nbytes)
             self._write(storage, data)
 
     def download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
@@ -109,6 +119,8 @@ class WebGPUDevice(Device):
             raise DeviceError(f"[webgpu] a storage of {storage.nbytes} bytes has no {shape} of {dtype.name}.")
         with self.lock, self.translate_errors():
             self.guard()
+            if storage.handle.raw is None:
+                raise self.lost_with(f"this tensor, {dtype.name} of shape {shape},")
             if out.nbytes:
                 self._readback.read(storage.handle.raw, out.reshape(-1).view(np.uint8))
             self._raise_faults()
@@ -128,7 +140,6 @@ class WebGPUDevice(Device):
             self._raise_faults()
 
     def fault_buffer(self) -> Any:
-        """Four i32 in which kernels of checked plans report an index out of range: flag, index, size of the axis."""
         if self._fault is None:
             self._fault = self.allocate(16)
             self._write(self._fault, np.zeros(4, np.int32))
@@ -163,6 +174,8 @@ class WebGPUDevice(Device):
                 live_buffers=self.memory.live_buffers,
                 buffers_allocated=self.memory.allocated,
                 pipelines=len(self._pipelines),
+                pipeline_bytes=self._pipelines.nbytes,
+                bind_groups=self.native.bind_groups,
                 bind_groups_created=self.native.bind_groups_created,
                 in_flight=self.native.in_flight,
             )
@@ -180,6 +193,37 @@ class WebGPUDevice(Device):
                 self.native.destroy()
             self._lose("it was destroyed by the program")
 
+    def reset(self) -> bool:
+        """Open the device again if it was lost, and say whether it was.
+
+        Programs go on, storages of small uploads have their values again; any other storage from before raises
+        DeviceLostError where it is used. Raises DeviceError, and leaves the device lost, where it cannot be opened.
+        """
+        with self.lock:
+            try:
+                with self.translate_errors():
+                    self.guard()
+                    self.native.probe()
+                return False
+            except DeviceLostError:
+                reason = self.native.events.lost or ""
+            adapter, raw_adapter = find_again(self.adapter, self._index, self._settings)
+            native = self._open(adapter, raw_adapter)
+            for program in list(self._programs):
+                program.unload()
+            self._pipelines.clear()
+            self._layouts.clear()
+            self._fault = None
+            self.native.release(self.memory.abandon() + self._readback.abandon())
+            self.native, self.adapter, self._earlier_loss = native, adapter, reason
+            self._readback = Readback(native, self._module)
+            with self.translate_errors():
+                for storage in list(self._remembered):
+                    if storage.uploaded is not None:
+                        storage.handle = self.memory.acquire(storage.nbytes)
+                        self._write(storage, np.frombuffer(storage.uploaded, np.uint8))
+            return True
+
     def _lose(self, reason: str) -> None:
         """What the driver's device-lost callback does; tests call it to play a loss."""
         self.native.events.lost = self.native.events.lost or reason
@@ -187,7 +231,6 @@ class WebGPUDevice(Device):
     # --- for programs
 
     def guard(self) -> None:
-        """Raise if the device can no longer be used, and raise errors that came in since the last call."""
         if self._failure is not None:
             raise DeviceError(self._failure)
         events = self.native.events
@@ -205,35 +248,42 @@ class WebGPUDevice(Device):
             raise self.translated(error) from error
 
     def translated(self, error: Exception) -> DeviceError:
-        """What an error of wgpu means to a user."""
-        if "device is lost" in str(error).lower():  # may come before the callback that says why
-            self._lose("the driver reports it gone")
-        if self.native.events.lost is not None:
+        if self._is_loss(error):
             return self._lost_error()
         return DeviceError(f"[webgpu] {self.describe()} reports an error:\n{error}")
 
+    def _is_loss(self, error: Exception) -> bool:
+        """Whether an error of wgpu means that the device is lost; it may come before the callback that says why."""
+        if "device is lost" in str(error).lower():
+            self._lose("the driver reports it gone")
+        return self.native.events.lost is not None
+
     def allocate(self, nbytes: int) -> Storage:
-        """A storage with arbitrary contents."""
         return Storage(self, nbytes, self.memory.acquire(nbytes))
 
-    def pipeline(self, kernel: Kernel) -> Pipeline:
-        """The compiled kernel; the same source with the same bindings is compiled once."""
-        key = (kernel.source, kernel.access)
-        pipeline = self._pipelines.get(key)
-        if pipeline is not None:
-            self._pipelines.move_to_end(key)
-            return pipeline
-        _, layout = self._pipeline_layout(kernel.access)
-        try:
-            handle = self.native.create_pipeline(kernel.source, layout, self._checked)
-        except self._module.NativeError as error:
-            if self.native.events.lost is not None:
-                raise
-            raise CompileError(explain_compile_error(kernel, str(error))) from error
-        pipeline = self._pipelines[key] = Pipeline(handle, kernel.access)
-        if len(self._pipelines) > MOST_PIPELINES:
-            self._pipelines.popitem(last=False)
-        return pipeline
+    def get_pipelines(self, kernels: Sequence[Kernel]) -> list[Pipeline]:
+        pipelines = self._pipelines.get(kernels, self.native.submits)
+        self.native.release_dead()
+        return pipelines
+
+    def bound_bind_groups(self, running: WebGPUProgram) -> None:
+        """Keep to MOST_BIND_GROUPS: the programs that ran longest ago make theirs anew when they run again."""
+        if self.native.bind_groups <= MOST_BIND_GROUPS:
+            return
+        for program in sorted(self._programs, key=lambda p: p.used):
+            if program is not running:
+                program.forget_recordings()
+                self.native.release_dead()
+            if self.native.bind_groups <= KEPT * MOST_BIND_GROUPS:
+                break
+
+    def lost_with(self, what: str) -> DeviceLostError:
+        return DeviceLostError(
+            f"[webgpu] {what} was in the memory of {self.describe()}, which was lost ({self._earlier_loss}) and opened "
+            "again since; its value is gone.\n"
+            "  Hint: load the last checkpoint into the model and the optimizer (load_state_dict), seed the random "
+            "numbers (sg.manual_seed), and make other tensors anew from what the host has."
+        )
 
     def bind_group_layout(self, access: tuple[str, ...]) -> Any:
         return self._pipeline_layout(access)[0]
@@ -247,15 +297,25 @@ class WebGPUDevice(Device):
 
     # --- within
 
-    def _open(self, raw_adapter: Any, settings: Config) -> Any:
+    def _open(self, adapter: AdapterInfo, raw_adapter: Any) -> Any:
         try:
             with open_quietly():
-                return self._module.NativeDevice(raw_adapter, portable_overrides(settings), settings.in_flight)
+                overrides = portable_overrides(self._settings)
+                return self._module.NativeDevice(raw_adapter, overrides, self._settings.in_flight)
         except self._module.NativeError as error:
             raise DeviceError(
-                f"[webgpu] {self.adapter.describe()} cannot be opened: {error}\n"
+                f"[webgpu] {adapter.describe()} cannot be opened: {error}\n"
                 "  Hint: update its driver, choose another adapter (SHADERGRAD_ADAPTER, webgpu:N), or use cpu."
             ) from error
+
+    def _compile(self, kernel: Kernel) -> Any:
+        _, layout = self._pipeline_layout(kernel.access)
+        try:
+            return self.native.create_pipeline(kernel.source, layout, self._settings.checked)
+        except self._module.NativeError as error:
+            if self._is_loss(error):
+                raise
+            raise CompileError(explain_compile_error(kernel, str(error))) from error
 
     def _pipeline_layout(self, access: tuple[str, ...]) -> tuple[Any, Any]:
         layouts = self._layouts.get(access)
@@ -304,8 +364,9 @@ class WebGPUDevice(Device):
     def _lost_error(self) -> DeviceLostError:
         return DeviceLostError(
             f"[webgpu] {self.describe()} was lost: {self.native.events.lost}. Everything in its memory is gone.\n"
-            "  Hint: start the process again and resume from the last checkpoint. If it happens again, look at the "
-            "system log for driver resets: a kernel that runs too long, overheating, or too little memory."
+            f"  Hint: sg.devices.reset({self.name!r}) opens it again; then load the last checkpoint, or make tensors anew. Or start "
+            "the process again and resume from the last checkpoint. If it happens again, look at the system log for "
+            "driver resets: a kernel that runs too long, overheating, or too little memory."
         )
 
 

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ...graph.index import Index, opaque, unflatten, variable
 from ...graph.node import Node
 from ...plan import Target
 from ..fuse import Fuser, Group
-from ..index import Index, opaque, unflatten, variable
 from ..kernel import Rendered, finish, indent, workgroup_index
 from ..render import LANE, LANES, Recorder, Renderer, lane_variable
 

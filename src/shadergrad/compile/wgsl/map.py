@@ -5,9 +5,9 @@ Independent maps may share a dispatch: each takes a range of workgroups.
 
 from __future__ import annotations
 
+from ...graph.index import variable
 from ...plan import Target
 from ..fuse import Fuser, Group
-from ..index import variable
 from ..kernel import Rendered, finish, indent, workgroup_index
 from ..render import LANES, Recorder, Renderer, lane_variable
 

@@ -9,10 +9,10 @@ so that memory is read in order.
 from __future__ import annotations
 
 from ...dtypes import DType
+from ...graph.index import Index, variable
 from ...graph.node import Node
 from ...plan import Target
 from ..fuse import Fuser, Group, reduce_index
-from ..index import Index, variable
 from ..kernel import Rendered, finish, indent, power_of_two, store_root, workgroup_index
 from ..render import Indices, Recorder, Renderer
 

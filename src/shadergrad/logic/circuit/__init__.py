@@ -1,7 +1,7 @@
-"""Circuits of two-input gates: what a trained logic network becomes. Simplify, compare, run, export.
+"""Circuits of two-input gates: what a trained logic network becomes. Minimize, compare, run, export.
 
 Circuits are NumPy arrays, boards are packed 64 cells a word; only a board on a device (gpu.py) is a tensor.
-circuit.py: gates and wires. cell.py: a circuit as the rule of a cellular automaton. simplify.py, equivalence.py.
+circuit.py: gates and wires. cell.py: a circuit as the rule of a cellular automaton. minimize.py, equivalence.py.
 runner.py, native.py, gpu.py: boards, stepped by NumPy, by compiled C, and on a device. files.py: JSON. export_*.py: C,
 Verilog, WGSL, DOT.
 """
@@ -17,6 +17,34 @@ from .export_verilog import cell_to_verilog, to_verilog
 from .export_wgsl import cell_to_wgsl, to_wgsl
 from .files import from_json, load, save, to_json
 from .gpu import DeviceBoard
+from .minimize import minimize
 from .native import NativeBoard
 from .runner import Board, BoardRunner
-from .simplify import simplify
+
+__all__ = [
+    "Board",
+    "BoardRunner",
+    "CellCircuit",
+    "Circuit",
+    "CircuitError",
+    "Counterexample",
+    "DeviceBoard",
+    "Equivalence",
+    "GateCounts",
+    "NativeBoard",
+    "cell_to_c",
+    "cell_to_verilog",
+    "cell_to_wgsl",
+    "count_gates",
+    "equivalent",
+    "from_json",
+    "histogram",
+    "load",
+    "minimize",
+    "save",
+    "to_c",
+    "to_dot",
+    "to_json",
+    "to_verilog",
+    "to_wgsl",
+]

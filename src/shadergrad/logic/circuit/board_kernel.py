@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .cell import CellCircuit, neighbour
+from .cell import CellCircuit
+from .mapping import map_circuit
 from .order import live_inputs
-from .program import lower
-from .straight_line import Syntax, gate_statements
+from .patch import neighbour
+from .statements import Syntax, gate_statements
 
 BITS = 32  # of a word
 VECTOR = 4  # words; rows are padded to so many
@@ -39,8 +40,8 @@ class Blocking:
 
 def blocking(cell: CellCircuit, height: int, width: int) -> Blocking:
     """A good share of a board for a thread: as much as its registers hold, unless too few threads remain."""
-    program = lower(cell.circuit)
-    live = len(live_inputs(cell.circuit)) + program.registers - program.inputs
+    mapped = map_circuit(cell.circuit)
+    live = len(live_inputs(cell.circuit)) + mapped.registers - mapped.inputs
     lanes = VECTOR if VECTOR * live <= MOST_LIVE else 1
     threads = height * row_vectors(width) * VECTOR // lanes
     rows = 1

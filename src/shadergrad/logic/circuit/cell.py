@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .circuit import Circuit
 from .errors import CircuitError
+from .minimize import minimize
 from .packing import as_bits
-from .simplify import simplify
-
-if TYPE_CHECKING:
-    from .runner import BoardRunner
+from .patch import NEIGHBOURS
+from .runner import BoardRunner
 
 BORDERS = ("zeros", "periodic")
-NEIGHBOURS = 9
-NEIGHBOUR_NAMES = ("nw", "n", "ne", "w", "centre", "e", "sw", "s", "se")
 
 Random = np.random.Generator | int | None
 
@@ -60,9 +56,9 @@ class CellCircuit:
     def periodic(self) -> bool:
         return self.border == "periodic"
 
-    def simplified(self) -> CellCircuit:
+    def minimized(self) -> CellCircuit:
         """The same automaton with fewer gates."""
-        return replace(self, circuit=simplify(self.circuit))
+        return replace(self, circuit=minimize(self.circuit))
 
     def check_state(self, state: np.ndarray, what: str) -> np.ndarray:
         """A board (H, W, channels) as bool. Raises CircuitError for another shape, or values other than 0 and 1."""
@@ -75,8 +71,6 @@ class CellCircuit:
 
     def runner(self, height: int, width: int) -> BoardRunner:
         """A board of this automaton that stays packed between steps. See BoardRunner."""
-        from .runner import BoardRunner
-
         return BoardRunner(self, height, width)
 
     def step(self, state: np.ndarray, rng: Random = None, fire: np.ndarray | None = None) -> np.ndarray:
@@ -119,12 +113,6 @@ class CellCircuit:
         runner = self.runner(*array.shape[:2])
         runner.load(array)
         return runner
-
-
-def neighbour(index: int, channels: int) -> tuple[int, int, int]:
-    """(dy, dx, channel) of an input of a cell's circuit: dy and dx are -1, 0 or 1."""
-    position, channel = divmod(index, channels)
-    return position // 3 - 1, position % 3 - 1, channel
 
 
 def _generator(rng: Random, what: str) -> np.random.Generator:

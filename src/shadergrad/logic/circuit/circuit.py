@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from .errors import CircuitError
-from .interpret import evaluate_bits
+from .interpret import evaluate_words
 from .kinds import NAMES
+from .packing import as_bits, pack_last, unpack_last
 
 Gates = Sequence[tuple[int, int, int]] | np.ndarray
 
@@ -81,7 +82,18 @@ class Circuit:
 
         This is the reference that everything faster is compared with.
         """
-        return evaluate_bits(self, bits)
+        array = as_bits(bits, "evaluate")
+        if array.ndim == 0 or array.shape[-1] != self.inputs:
+            raise CircuitError(
+                f"[evaluate] bits have shape {array.shape}; the last axis holds the {self.inputs} inputs."
+            )
+        rows = array.reshape(-1, self.inputs)
+        words = self.evaluate_words(pack_last(rows.T))
+        return unpack_last(words, len(rows)).T.reshape(*array.shape[:-1], len(self.outputs))
+
+    def evaluate_words(self, words: np.ndarray) -> np.ndarray:
+        """Packed rows: words (inputs, n) of uint64 to words (outputs, n), bit by bit."""
+        return evaluate_words(list(self.gates()), self.outputs, words)
 
     def __eq__(self, other: object) -> bool:
         """The same gates in the same order, the same wires and names."""

@@ -8,20 +8,20 @@ import numpy as np
 
 from .circuit import Circuit
 from .kinds import NAMES, A, B
+from .minimize import minimize
 from .order import live_wires
-from .simplify import simplify
 
 
 @dataclass(frozen=True)
 class GateCounts:
     """`all` gates; the `active` ones, of kinds other than A and B, as the literature on logic automata counts them;
-    those `reachable` from the outputs, and how many of these are active; and all that are left when `simplified`."""
+    those `reachable` from the outputs, and how many of these are active; and all that are left when `minimized`."""
 
     all: int
     active: int
     reachable: int
     reachable_active: int
-    simplified: int
+    minimized: int
 
 
 def count_gates(circuit: Circuit) -> GateCounts:
@@ -33,7 +33,7 @@ def count_gates(circuit: Circuit) -> GateCounts:
         active=int(active.sum()),
         reachable=int(reachable.sum()),
         reachable_active=int((active & reachable).sum()),
-        simplified=len(simplify(circuit)),
+        minimized=len(minimize(circuit)),
     )
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from .circuit import Circuit
 from .errors import CircuitError
-from .interpret import evaluate_words
 from .packing import WORD, pack_last, unpack_last, words_for
 
 EXHAUSTIVE_INPUTS = 20
@@ -42,7 +41,7 @@ def equivalent(left: Circuit, right: Circuit, patches: int = RANDOM_PATCHES, see
 
     The random assignments come in blocks of 65,536 in which a bit is 1 with probability 1/2, 1/4, 3/4 or 1/16 in turn:
     wide ANDs and ORs are seldom decided by fair bits. The same seed gives the same assignments. Both circuits are
-    evaluated gate by gate, by code that shares nothing with `simplify`. Raises CircuitError if the numbers of inputs or
+    evaluated gate by gate, by code that shares nothing with `minimize`. Raises CircuitError if the numbers of inputs or
     outputs differ.
     """
     if (left.inputs, len(left.outputs)) != (right.inputs, len(right.outputs)):
@@ -85,7 +84,7 @@ def _random_words(rng: np.random.Generator, inputs: int, start: int, count: int)
 
 def _difference(left: Circuit, right: Circuit, words: np.ndarray, patches: int) -> Counterexample | None:
     """The first of so many assignments on which the circuits differ."""
-    one, other = evaluate_words(left, words), evaluate_words(right, words)
+    one, other = left.evaluate_words(words), right.evaluate_words(words)
     differs = np.bitwise_or.reduce(one ^ other, axis=0)
     if not differs.any():
         return None

@@ -7,10 +7,11 @@ a block that fits the first-level cache, calls it, and writes the outputs of the
 
 from __future__ import annotations
 
-from .cell import CellCircuit, neighbour
+from .cell import CellCircuit
 from .circuit import Circuit
 from .order import live_inputs
-from .straight_line import Syntax, check_name, gate_statements, indent, output_statements, template
+from .patch import neighbour
+from .statements import Syntax, check_name, gate_statements, indent, output_statements, template
 
 SYNTAX = Syntax("const uint64_t {wire} = {value};", "UINT64_C(0)", "~UINT64_C(0)")
 BLOCK_BYTES = 24 << 10  # of a block's inputs and outputs: most of a first-level cache

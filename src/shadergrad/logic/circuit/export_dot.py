@@ -1,4 +1,4 @@
-"""Graphviz: a circuit as a drawing. Readable up to some hundred gates; simplify first."""
+"""Graphviz: a circuit as a drawing. Readable up to some hundred gates; minimize first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from .circuit import Circuit
 from .kinds import NAMES
 from .order import evaluation_order, live_inputs, operands
-from .straight_line import wire_name
+from .statements import wire_name
 
 # an operand that the gate inverts gets a dot at the arrow's head, as in drawings of circuits
 _DRAWN = {2: ("AND", "B"), 4: ("AND", "A"), 11: ("OR", "B"), 13: ("OR", "A"), 10: ("NOT", ""), 12: ("NOT", "")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .cell import CellCircuit
 from .circuit import Circuit
 from .order import live_inputs
-from .straight_line import Syntax, check_name, gate_statements, indent, output_statements, template
+from .statements import Syntax, check_name, gate_statements, indent, output_statements, template
 
 SYNTAX = Syntax("wire {wire} = {value};", "1'b0", "1'b1")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from .cell import CellCircuit, neighbour
+from .cell import CellCircuit
 from .circuit import Circuit
 from .errors import CircuitError
 from .order import live_inputs
 from .packing import words_for
-from .straight_line import Syntax, check_name, gate_statements, indent, output_statements, template
+from .patch import neighbour
+from .statements import Syntax, check_name, gate_statements, indent, output_statements, template
 
 SYNTAX = Syntax("let {wire} = {value};", "0u", "0xffffffffu")
 WORKGROUP = 64

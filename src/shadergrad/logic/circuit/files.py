@@ -12,11 +12,13 @@ any order. A cell holds a circuit under "circuit", and "channels", "border" and 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+from ...whole_files import replacing
 from .cell import CellCircuit
 from .circuit import Circuit
 from .errors import CircuitError
@@ -24,6 +26,8 @@ from .kinds import KIND_OF, NAMES
 
 CIRCUIT_FORMAT, CELL_FORMAT = "shadergrad.circuit", "shadergrad.cell"
 VERSION = 1
+
+MOST_NAMES = 12  # to print of a cycle
 
 _CIRCUIT_FIELDS = ("inputs", "gates", "outputs")
 _CELL_FIELDS = ("circuit", "channels", "border", "fire_rate")
@@ -38,8 +42,9 @@ def to_json(circuit: Circuit | CellCircuit) -> str:
 
 
 def save(circuit: Circuit | CellCircuit, path: str | Path) -> None:
-    """Writes `to_json` to a file."""
-    Path(path).write_text(to_json(circuit), encoding="utf-8")
+    """Writes `to_json` to a file, atomically. Raises CircuitError where the disk does not take it."""
+    with replacing(path, CircuitError) as file:
+        file.write(to_json(circuit).encode())
 
 
 def _circuit_document(circuit: Circuit) -> dict[str, Any]:
@@ -93,8 +98,10 @@ def from_json(text: str | bytes) -> Circuit | CellCircuit:
     """
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise CircuitError(f"[from_json] the text is no JSON: {error}.") from error
+    except RecursionError:
+        raise CircuitError("[from_json] the text is no circuit: it is nested too deeply.") from None
     if not isinstance(document, dict) or document.get("format") not in (CIRCUIT_FORMAT, CELL_FORMAT):
         found = document.get("format") if isinstance(document, dict) else type(document).__name__
         raise CircuitError(f"[from_json] the format is {found!r}; it is {CIRCUIT_FORMAT!r} or {CELL_FORMAT!r}.")
@@ -102,18 +109,23 @@ def from_json(text: str | bytes) -> Circuit | CellCircuit:
 
 
 def load(path: str | Path) -> Circuit | CellCircuit:
-    """`from_json` of a file. Errors name the file."""
+    """`from_json` of a file. Raises CircuitError, which names the file, also where it cannot be read."""
     try:
-        return from_json(Path(path).read_text(encoding="utf-8"))
+        return from_json(Path(path).read_bytes())
     except CircuitError as error:
         raise CircuitError(f"{path}: {error}") from error
+    except OSError as error:
+        raise CircuitError(f"cannot read {path}: {error.strerror or error}.") from None
 
 
 def _read_cell(document: Mapping[str, Any]) -> CellCircuit:
     _check_fields(document, _CELL_FIELDS)
-    if not isinstance(document["circuit"], dict) or not isinstance(document["fire_rate"], int | float):
+    rate = document["fire_rate"]
+    if not isinstance(document["circuit"], dict) or type(rate) not in (int, float):
         raise CircuitError("[from_json] a cell needs an object as circuit and a number as fire_rate.")
-    cell = CellCircuit(_read_circuit(document["circuit"]), document["border"], float(document["fire_rate"]))
+    if not 0 < rate <= 1:
+        raise CircuitError(f"[from_json] fire_rate is {_brief(rate)}; it lies above 0 and is at most 1.")
+    cell = CellCircuit(_read_circuit(document["circuit"]), document["border"], float(rate))
     if cell.channels != document["channels"]:
         raise CircuitError(
             f"[from_json] the cell says {document['channels']!r} channels; its circuit has {cell.channels}."
@@ -163,12 +175,12 @@ def _rows(value: Any, what: str, length: int) -> list[list[Any]]:
         texts = [entry for i, entry in enumerate(row) if (i, length) != (1, 4)] if isinstance(row, list) else [None]
         if not isinstance(row, list) or len(row) != length or not all(isinstance(t, str) and t for t in texts):
             shape = {1: "a name", 2: "[name, wire]", 4: "[name, kind, wire, wire]"}[length]
-            raise CircuitError(f"[from_json] {what} is a list of {shape}; entry {k} is {row!r}.")
+            raise CircuitError(f"[from_json] {what} is a list of {shape}; entry {k} is {_brief(row)}.")
     return rows
 
 
 def _first_repeated(names: list[str]) -> str:
-    return next(name for k, name in enumerate(names) if name in names[:k])
+    return next(name for name, count in Counter(names).items() if count > 1)
 
 
 def _check_wires(known: set[str], gates: list[list[Any]], outputs: list[list[Any]]) -> None:
@@ -203,6 +215,11 @@ def _sorted_gates(inputs: set[str], gates: list[list[Any]]) -> list[str]:
     try:
         return list(sorter.static_order())
     except CycleError as error:
-        raise CircuitError(
-            f"[from_json] the gates {' -> '.join(error.args[1])} form a cycle; a circuit has none."
-        ) from error
+        names = error.args[1]
+        shown = names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 2], "...", *names[-2:]]
+        raise CircuitError(f"[from_json] the gates {' -> '.join(shown)} form a cycle; a circuit has none.") from error
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -8,41 +8,32 @@ for after a few bits no cell is left.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...dtypes import DType, uint32
-from ...primitives.base import Shape
-from ...primitives.call import Call, CallKernel
-from ...primitives.random import threefry2x32
-
-if TYPE_CHECKING:
-    from ...graph.node import Node
-    from ...plan import Target
+from ...dtypes import uint32
+from ...extend import Limits, Operation, Shader, Spec, threefry2x32, wgsl_functions
 
 THREADS = 64
 DIGITS = 24  # of the rate, in binary
 _ALL = np.uint32(0xFFFFFFFF)
 
 
-@dataclass(frozen=True, eq=False)
-class DrawFire(Call):
+@dataclass(frozen=True)
+class DrawFire(Operation):
     """Words (rows, words) in which each bit is 1 with a probability of threshold / 2**24. Input: key, uint32 (2,).
 
     Word i compares its cells' numbers with the threshold by the random words that threefry gives for the counters
     (0, i), (1, i), ..., two a counter.
     """
 
-    kind = "call"
-    differentiable = False
     arguments = ("key",)
     threshold: int
     rows: int
     words: int
 
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return (self.rows, self.words), uint32
+    def infer(self, *inputs: Spec) -> Spec:
+        return Spec((self.rows, self.words), uint32)
 
     def numpy(self, key):
         place = np.arange(self.rows * self.words, dtype=np.uint32)
@@ -57,9 +48,7 @@ class DrawFire(Call):
                     undecided &= ~word
         return fires.reshape(self.rows, self.words)
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
-        from ...compile.render import functions_text
-
+    def shader(self, limits: Limits, *inputs: Spec) -> Shader:
         count = self.rows * self.words
         body = f"""
 let t = wg * {THREADS} + i32(lid);
@@ -77,4 +66,4 @@ if (t < {count}) {{
   }}
   result[t] = fires;
 }}"""
-        return CallKernel(body, THREADS, -(-count // THREADS), functions_text({"sg_threefry"}), flops=8 * 80 * count)
+        return Shader(body, THREADS, -(-count // THREADS), wgsl_functions("sg_threefry"), flops=8 * 80 * count)

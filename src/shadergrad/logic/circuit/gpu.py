@@ -10,18 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ... import creation
-from ...creation import Generator, default_generator, tensor
-from ...dtypes import DType, uint32
-from ...graph import node as nodes
-from ...primitives.base import Shape
-from ...primitives.call import Call, CallKernel
-from ...step import compile
-from ...tensor import Tensor
+import shadergrad as sg
+
+from ...dtypes import uint32
+from ...extend import Limits, Operation, Shader, Spec, random_key
 from .board_kernel import THREADS, VECTOR, Blocking, BoardWriter, blocking, row_vectors
 from .cell import CellCircuit
 from .errors import CircuitError
@@ -30,24 +25,18 @@ from .fire import DIGITS, DrawFire
 from .packing import as_bits, pack_board, pack_last, unpack_board, words_for
 from .runner import BoardRunner
 
-if TYPE_CHECKING:
-    from ...graph.node import Node
-    from ...plan import Target
-
 LONGEST_RUN = 32  # steps that one plan has
 FIRE_BYTES = 1 << 28  # of masks that are on the device at a time
 
 
-@dataclass(frozen=True, eq=False)
-class BoardStep(Call):
+@dataclass(frozen=True)
+class BoardStep(Operation):
     """One step of a packed board.
 
     automaton: the cell as JSON (files.py). masked: an input `fire`, uint32 (H, words), has a 1 where a cell takes its new
     bits. lanes, rows: what a thread computes, see board_kernel.Blocking.
     """
 
-    kind = "call"
-    differentiable = False
     automaton: str
     height: int
     width: int
@@ -59,24 +48,24 @@ class BoardStep(Call):
     def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("state", "fire") if self.masked else ("state",)
 
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return inputs[0].shape, uint32
+    def infer(self, *inputs: Spec) -> Spec:
+        return Spec(inputs[0].shape, uint32)
 
     def numpy(self, state, fire=None):
         board = _runner(self.automaton, self.height, self.width)
-        board.words = to_board(state, self.width)
+        board.words[:] = to_board(state, self.width)  # the board is used again, the state may be a tensor's value
         board.step_packed(None if fire is None else to_board(fire, self.width))
-        return to_device(board.words, self.width)
+        return to_device(board.words, self.width).copy()
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+    def shader(self, limits: Limits, *inputs: Spec) -> Shader:
         cell = _cell(self.automaton)
-        if 4 * inputs[0].size > target.max_binding_bytes:
+        if 4 * inputs[0].size > limits.max_binding_bytes:
             raise CircuitError(
                 f"[DeviceBoard] {self.height} x {self.width} cells of {cell.channels} channels are {4 * inputs[0].size} bytes; "
-                f"the device lets a kernel see {target.max_binding_bytes} of a buffer.\n  Hint: a smaller board, or BoardRunner."
+                f"the device lets a kernel see {limits.max_binding_bytes} of a buffer.\n  Hint: a smaller board, or BoardRunner."
             )
         writer = BoardWriter(cell, self.height, self.width, self.masked, Blocking(self.lanes, self.rows))
-        return CallKernel(
+        return Shader(
             writer.body,
             THREADS,
             -(-writer.threads // THREADS),
@@ -116,7 +105,7 @@ def to_board(words: np.ndarray, width: int) -> np.ndarray:
 
 
 class DeviceBoard:
-    """A board that a device steps; otherwise as BoardRunner. Simplify the automaton first.
+    """A board that a device steps; otherwise as BoardRunner. Minimize the automaton first.
 
     device: "webgpu" or "cpu". generator: who draws which cells fire (see `run`), by default the device's own.
     lanes, rows: words (1 or 4) and rows that a thread computes; None chooses.
@@ -129,7 +118,7 @@ class DeviceBoard:
         height: int,
         width: int,
         device: str = "webgpu",
-        generator: Generator | None = None,
+        generator: sg.Generator | None = None,
         lanes: int | None = None,
         rows: int | None = None,
     ) -> None:
@@ -149,11 +138,11 @@ class DeviceBoard:
             BoardStep(automaton, height, width, masked, self.blocking.lanes, self.blocking.rows)
             for masked in (False, True)
         )
-        self.state = creation.zeros(cell.channels, height, self._row_words, dtype=uint32, device=device)
-        self._steps = compile(self._all_fire)
-        self._given_steps = compile(self._given_fire)
-        self._drawn_steps = compile(self._drawn_fire)
-        self._clear = compile(lambda state, rows, columns: state & (rows | columns))
+        self.state = sg.zeros(cell.channels, height, self._row_words, dtype=uint32, device=device)
+        self._steps = sg.compile(self._all_fire)
+        self._given_steps = sg.compile(self._given_fire)
+        self._drawn_steps = sg.compile(self._drawn_fire)
+        self._clear = sg.compile(lambda state, rows, columns: state & (rows | columns))
 
     @property
     def words(self) -> np.ndarray:
@@ -189,7 +178,7 @@ class DeviceBoard:
         beside[columns] = False
         kept_columns = to_device(pack_last(beside), self.shape[1])
         self.state = self._clear(
-            self.state, tensor(kept_rows, device=self.device), tensor(kept_columns, device=self.device)
+            self.state, sg.tensor(kept_rows, device=self.device), sg.tensor(kept_columns, device=self.device)
         )
 
     def step(self, fire: np.ndarray | None = None) -> None:
@@ -238,28 +227,25 @@ class DeviceBoard:
             yield piece
             steps -= piece
 
-    def _put(self, words: np.ndarray) -> Tensor:
-        return tensor(to_device(words, self.shape[1]), device=self.device)
+    def _put(self, words: np.ndarray) -> sg.Tensor:
+        return sg.tensor(to_device(words, self.shape[1]), device=self.device)
 
     # -- what is compiled
 
-    def _all_fire(self, state: Tensor, steps: int) -> Tensor:
-        node = state._node
+    def _all_fire(self, state: sg.Tensor, steps: int) -> sg.Tensor:
         for _ in range(steps):
-            node = nodes.make(self._step, node)
-        return Tensor._of(node)
+            state = self._step(state)
+        return state
 
-    def _given_fire(self, state: Tensor, masks: Sequence[Tensor]) -> Tensor:
-        node = state._node
+    def _given_fire(self, state: sg.Tensor, masks: Sequence[sg.Tensor]) -> sg.Tensor:
         for mask in masks:
-            node = nodes.make(self._masked_step, node, mask._node)
-        return Tensor._of(node)
+            state = self._masked_step(state, mask)
+        return state
 
-    def _drawn_fire(self, state: Tensor, steps: int) -> Tensor:
+    def _drawn_fire(self, state: sg.Tensor, steps: int) -> sg.Tensor:
         return self._given_fire(state, [self._draw() for _ in range(steps)])
 
-    def _draw(self) -> Tensor:
+    def _draw(self) -> sg.Tensor:
         """Random masks, packed: (H, words)."""
-        key = (self._generator or default_generator(self.device)).bits((2,))
         threshold = min(max(round(self.cell.fire_rate * 2**DIGITS), 1), 2**DIGITS - 1)
-        return Tensor._of(nodes.make(DrawFire(threshold, self.shape[0], self._row_words), key))
+        return DrawFire(threshold, self.shape[0], self._row_words)(random_key(self.device, self._generator))

@@ -1,4 +1,4 @@
-"""Gates shared by structure: what simplification and the fast evaluation build on.
+"""Gates shared by structure: what minimization and the mapping to words build on.
 
 A literal is 2 * node + inverted. Node 0 is the constant false, nodes 1 to inputs are the inputs, the rest are gates in
 one of five forms (AND, A AND NOT B, NOT A AND B, XOR, OR: those that give 0 on 00) with a < b. Constants, wires and

@@ -27,7 +27,7 @@ def find_compiler() -> str | None:
 
 
 class NativeBoard(Board):
-    """A board that machine code steps; otherwise as BoardRunner. Simplify the automaton first.
+    """A board that machine code steps; otherwise as BoardRunner. Minimize the automaton first.
 
     Raises CircuitError if there is no C compiler, or if it fails.
     """

@@ -2,21 +2,22 @@
 
 A step goes over the board in blocks of whole rows, small enough that everything lies in the second-level cache. For
 each block the rows and the two above and below are copied to scratch memory, for all channels that the circuit reads;
-shifted by a column to the east and to the west they give the nine neighbours as views. Then every operation of the
-program is one NumPy call on a block.
+shifted by a column to the east and to the west they give the nine neighbours as views. Then every instruction of
+the mapped circuit is one NumPy call on a block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from .cell import CellCircuit, neighbour
+from .circuit import Circuit
 from .errors import CircuitError
+from .mapping import MappedCircuit, map_circuit
 from .packing import WORD, as_bits, pack_board, pack_last, unpack_board, words_for
-from .program import Program, lower
+from .patch import neighbour
 
 SCRATCH_BYTES = 1 << 20  # of planes and registers together: a common second-level cache
 MIN_BLOCK_WORDS = 512  # below that the calls cost more than the work
@@ -26,13 +27,28 @@ _ONE, _TOP = np.uint64(1), np.uint64(WORD - 1)
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 
+class Rule(Protocol):
+    """What a board must know of its automaton; CellCircuit is one."""
+
+    @property
+    def circuit(self) -> Circuit: ...
+
+    @property
+    def channels(self) -> int: ...
+
+    @property
+    def periodic(self) -> bool: ...
+
+    def check_state(self, state: np.ndarray, what: str) -> np.ndarray: ...
+
+
 class Board:
     """A packed board: `words` are uint64 (channels, H, words), bit j of word k of a row is column 64 k + j.
 
     Bits past the width are 0. Subclasses say how to step.
     """
 
-    def __init__(self, cell: CellCircuit, height: int, width: int) -> None:
+    def __init__(self, cell: Rule, height: int, width: int) -> None:
         if height < 1 or width < 1:
             raise CircuitError(f"[runner] a board of {height} x {width} cells is empty.")
         self.cell = cell
@@ -80,13 +96,13 @@ class Board:
 
 
 class BoardRunner(Board):
-    """A board that NumPy steps. Simplify the automaton first: `cell.simplified().runner(height, width)`."""
+    """A board that NumPy steps. Minimize the automaton first: `cell.minimized().runner(height, width)`."""
 
-    def __init__(self, cell: CellCircuit, height: int, width: int) -> None:
+    def __init__(self, cell: Rule, height: int, width: int) -> None:
         super().__init__(cell, height, width)
-        self._program = lower(cell.circuit)
+        self._mapped = map_circuit(cell.circuit)
         self._blocks: dict[int, _Block] = {}
-        self._rows = _block_rows(self._program, cell.channels, self.words.shape)
+        self._rows = _block_rows(self._mapped, cell.channels, self.words.shape)
 
     def _advance(self, fire: np.ndarray | None) -> None:
         height = self.shape[0]
@@ -98,26 +114,26 @@ class BoardRunner(Board):
 
     def _block(self, rows: int) -> _Block:
         if rows not in self._blocks:
-            self._blocks[rows] = _Block(self.cell, self._program, rows, self.shape[1])
+            self._blocks[rows] = _Block(self.cell, self._mapped, rows, self.shape[1])
         return self._blocks[rows]
 
 
-def _block_rows(program: Program, channels: int, shape: tuple[int, ...]) -> int:
+def _block_rows(mapped: MappedCircuit, channels: int, shape: tuple[int, ...]) -> int:
     """How many rows make a block whose scratch memory fits the cache."""
     _, height, words = shape
-    planes = 3 * len({neighbour(i, channels)[2] for i in program.inputs_read()}) + program.registers - program.inputs
+    planes = 3 * len({neighbour(i, channels)[2] for i in mapped.inputs_read()}) + mapped.registers - mapped.inputs
     block_words = min(max(SCRATCH_BYTES // (8 * max(planes, 1)), MIN_BLOCK_WORDS), MAX_BLOCK_WORDS)
     return min(max(1, block_words // words), height)
 
 
 class _Block:
-    """So many rows at a time: scratch memory, and the program bound to it."""
+    """So many rows at a time: scratch memory, and the circuit bound to it."""
 
-    def __init__(self, cell: CellCircuit, program: Program, rows: int, width: int) -> None:
+    def __init__(self, cell: Rule, mapped: MappedCircuit, rows: int, width: int) -> None:
         self._rows, self._periodic = rows, cell.periodic
         self._last = np.uint64((width - 1) % WORD)  # of the last column in its word
         self._tail = _ALL >> (_TOP - self._last)
-        used = [neighbour(i, cell.channels) for i in program.inputs_read()]
+        used = [neighbour(i, cell.channels) for i in mapped.inputs_read()]
         self._channels = sorted({channel for _, _, channel in used})
         offsets = {dx for _, dx, _ in used}
         words = words_for(width)
@@ -125,22 +141,22 @@ class _Block:
         # planes by column offset: the rows as they are, and shifted
         self._planes = {dx: np.zeros(shape, np.uint64) for dx in sorted(offsets | {0})}
         self._carry = np.zeros(max(self._planes[0].size - 1, 0), np.uint64)
-        self._out = np.zeros((program.outputs, rows, words), np.uint64)
-        self._calls = self._bind(cell, program)
+        self._out = np.zeros((mapped.outputs, rows, words), np.uint64)
+        self._calls = self._bind(cell, mapped)
 
-    def _bind(self, cell: CellCircuit, program: Program) -> list[tuple[Callable[..., Any], tuple[np.ndarray, ...]]]:
-        """The program's operations as NumPy functions with their arguments, result last."""
+    def _bind(self, cell: Rule, mapped: MappedCircuit) -> list[tuple[Callable[..., Any], tuple[np.ndarray, ...]]]:
+        """The instructions as NumPy functions with their arguments, result last."""
         views: dict[int, np.ndarray] = {}
-        for i in program.inputs_read():
+        for i in mapped.inputs_read():
             dy, dx, channel = neighbour(i, cell.channels)
             rows = self._planes[dx][self._channels.index(channel), 1 + dy : 1 + dy + self._rows]
             views[i] = rows.reshape(-1)
-        for k in range(program.outputs):
-            views[program.inputs + k] = self._out[k].reshape(-1)
-        for register in range(program.inputs + program.outputs, program.registers):
+        for k in range(mapped.outputs):
+            views[mapped.inputs + k] = self._out[k].reshape(-1)
+        for register in range(mapped.inputs + mapped.outputs, mapped.registers):
             views[register] = np.zeros(self._out[0].size, np.uint64)
         calls = []
-        for o in program.operations:
+        for o in mapped.instructions:
             a, b, out = views.get(o.a), views.get(o.b), views[o.out]
             if o.name in ("zero", "one"):
                 out[:] = _ALL if o.name == "one" else 0  # nothing else writes an output's register

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...primitives.base import Shape
-from ...primitives.call import Call
+from ...extend import Operation
 
 Wires = tuple[tuple[int, ...], ...]  # of a perception layer: the a wires, the b wires
 Pair = tuple[np.ndarray, np.ndarray]  # of an update layer: the a wires, the b wires
@@ -18,7 +17,7 @@ PATCH, CENTRE = 9, 4
 MOST_WORKGROUPS = 256  # of the backward kernel: their sums should stay in the GPU's cache
 
 
-class LayersCall(Call):
+class LayersCall(Operation):
     """The base of the calls here: layers of gates over samples, the cells of an automaton or the rows of a batch.
 
     widths: inputs of the first layer, then each layer's outputs. readers: how many gates of a layer read one value at most,
@@ -69,7 +68,7 @@ class LayersCall(Call):
         return min(-(-self.cells // self.lanes), MOST_WORKGROUPS)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class CellCall(LayersCall):
     """The base of an automaton's calls; it holds the grid and the networks of a cell.
 
@@ -106,7 +105,7 @@ class CellCall(LayersCall):
         return self.cells * self.channels
 
     @property
-    def state_shape(self) -> Shape:
+    def state_shape(self) -> tuple[int, ...]:
         return (self.batch, self.height, self.width, self.channels)
 
     @property

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...plan import PORTABLE, Target
+from ...extend import PORTABLE, Limits
 from .cell import PATCH, LayersCall
 
 MOST_THREADS = 256
@@ -36,9 +36,9 @@ class Layout:
     size: int
 
 
-def layout(channels: int, pairs: int, widths: Sequence[int], lanes: int, target: Target) -> Layout | None:
-    """The best layout for the target's memory with at most that many lanes; None where not even one fits."""
-    most = min(MOST_THREADS, target.max_workgroup_invocations, 1 << (max(widths[1:]) - 1).bit_length())
+def layout(channels: int, pairs: int, widths: Sequence[int], lanes: int, limits: Limits) -> Layout | None:
+    """The best layout within a device's limits with at most that many lanes; None where not even one fits."""
+    most = min(MOST_THREADS, limits.max_workgroup_invocations, 1 << (max(widths[1:]) - 1).bit_length())
     threads = max(FEWEST_THREADS, most)
     first = PATCH * channels
     second = first + max(widths)
@@ -47,7 +47,7 @@ def layout(channels: int, pairs: int, widths: Sequence[int], lanes: int, target:
         while True:
             stays = second + max(max(widths), 2 * max(widths[1:]) + 1, PATCH * chunk)
             size = stays + channels
-            if 4 * lanes * size <= target.max_workgroup_storage:
+            if 4 * lanes * size <= limits.max_workgroup_storage:
                 return Layout(threads, lanes, chunk, first, second, stays, size)
             if chunk <= 32:
                 break
@@ -67,8 +67,8 @@ def fits(channels: int, pairs: int, widths: Sequence[int]) -> bool:
 class Writer:
     """Writes the parts that all kernels have."""
 
-    def __init__(self, call: LayersCall, target: Target) -> None:
-        found = layout(*call.perceived, call.widths, call.lanes, target)
+    def __init__(self, call: LayersCall, limits: Limits) -> None:
+        found = layout(*call.perceived, call.widths, call.lanes, limits)
         assert found is not None, "who makes a call asks `fits` first"
         self.call, self.at = call, found
         self.lines: list[str] = []
@@ -160,8 +160,8 @@ class GradientWriter(Writer):
     the sums so far.
     """
 
-    def __init__(self, call: LayersCall, target: Target, last: bool) -> None:
-        super().__init__(call, target)
+    def __init__(self, call: LayersCall, limits: Limits, last: bool) -> None:
+        super().__init__(call, limits)
         self.last = last
         self.loops = call.workgroups < self.groups
         self.sums = call.inputs_size // 4  # where the sums of all workgroups begin, in vec4s

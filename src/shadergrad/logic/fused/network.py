@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ...dtypes import DType
 from ...errors import AutogradError
-from ...graph import node as nodes
-from ...plan import Target
-from ...primitives.base import Shape
-from ...primitives.call import CallKernel
-from ...primitives.reduce import ReduceSum
-from ...primitives.views import Reshape, Slice
+from ...extend import Limits, Shader, Spec
 from .cell import LayersCall, unpack_wires
 from .layers import GradientWriter, Writer
 from .reference import gate_gradients, gate_values, gathered
 
-if TYPE_CHECKING:
-    from ...graph.node import Node
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class NetworkCall(LayersCall):
     """The base of a network's calls. samples: rows of the batch."""
 
@@ -60,51 +51,49 @@ class NetworkCall(LayersCall):
         return np.ascontiguousarray(values.T)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Network(NetworkCall):
     """x (samples, n_in) through all layers: (samples, n_out).
 
     Inputs: x; coefficients (gates, 4); wires and readers (see cell.pack_wires, cell.inverse_wires).
     """
 
-    kind = "call"
     arguments = ("x", "coefficients", "wires", "readers")
 
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return (self.samples, self.widths[-1]), inputs[0].dtype
+    def infer(self, *inputs: Spec) -> Spec:
+        return Spec((self.samples, self.widths[-1]), inputs[0].dtype)
 
     def numpy(self, x, coefficients, wires, readers):
         return self.forward(x, coefficients, wires, []).astype(x.dtype, copy=False)
 
-    def vjp(self, g, node):
-        x, coefficients, *rest = node.inputs
+    def gradient(self, g, result, *inputs):
+        x, coefficients, *rest = inputs
         of_x, of_coefficients = (
-            nodes.make(self.network_of(NetworkGradient, of_input), *node.inputs, g) if wanted else None
+            self.network_of(NetworkGradient, of_input)(*inputs, g) if wanted else None
             for of_input, wanted in ((True, x.requires_grad), (False, coefficients.requires_grad))
         )
         return (of_x, of_coefficients, *(None for _ in rest))
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
-        w = Writer(self, target)
+    def shader(self, limits: Limits, *inputs: Spec) -> Shader:
+        w = Writer(self, limits)
         w.add("let t = i32(lid);\nlet group = wg;")
         self.read_inputs(w)
         last = w.layers()
         n = self.widths[-1]
         w.for_each(n, f"if ({w.exists()}) {{ result[own * {n} + i] = pool[{last} + i]{w.lane('v')}; }}")
         body, flops = "\n".join(w.lines), 6 * self.samples * self.gates
-        return CallKernel(body, w.at.threads, w.groups, w.preamble, frozenset({"coefficients"}), flops=flops)
+        return Shader(body, w.at.threads, w.groups, w.preamble, frozenset({"coefficients"}), flops=flops)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class NetworkGradient(NetworkCall):
     """The gradient of Network of its x, or of its coefficients. Inputs: those of the network, the gradient of its result."""
 
-    kind = "call"
     arguments = ("x", "coefficients", "wires", "readers", "gradient")
     of_input: bool
 
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return ((self.samples, self.widths[0]) if self.of_input else (self.gates, 4)), inputs[0].dtype
+    def infer(self, *inputs: Spec) -> Spec:
+        return Spec((self.samples, self.widths[0]) if self.of_input else (self.gates, 4), inputs[0].dtype)
 
     def numpy(self, x, coefficients, wires, readers, gradient):
         kept: list[Any] = []
@@ -116,33 +105,29 @@ class NetworkGradient(NetworkCall):
             g = gathered(da, db, wa, wb, n_in)
         return np.ascontiguousarray(g.T) if self.of_input else np.concatenate(sums[::-1])
 
-    def vjp(self, g, node):
+    def gradient(self, g, result, *inputs):
         raise AutogradError("[LogicNetwork] second derivatives need the layers one by one: fused=False.")
 
-    def expand(self, r, *inputs):
-        packed = r.make(self.network_of(PackedGradient), *inputs)
+    def compose(self, *inputs):
+        packed = self.network_of(PackedGradient)(*inputs)
         if self.of_input:
-            flat = r.make(Slice((0,), (self.samples * self.widths[0],), (1,)), packed)
-            return r.make(Reshape((self.samples, self.widths[0])), flat)
-        count = self.workgroups * self.slots * 4
-        sums = r.make(Slice((self.inputs_size,), (count,), (1,)), packed)
-        sums = r.make(ReduceSum((0,)), r.make(Reshape((self.workgroups, self.slots, 4)), sums))
-        return r.make(Reshape((self.slots, 4)), sums)
+            n_in = self.widths[0]
+            return packed[: self.samples * n_in].reshape(self.samples, n_in)
+        sums = packed[self.inputs_size :].reshape(self.workgroups, self.slots, 4)
+        return sums.sum(0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class PackedGradient(NetworkCall):
     """Both gradients, on a GPU: of x (samples, n_in), padded to a multiple of 4, then every workgroup's sums (gates, 4)."""
 
-    kind = "call"
-    differentiable = False
     arguments = ("x", "coefficients", "wires", "readers", "gradient")
 
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return (self.inputs_size + self.workgroups * self.slots * 4,), inputs[0].dtype
+    def infer(self, *inputs: Spec) -> Spec:
+        return Spec((self.inputs_size + self.workgroups * self.slots * 4,), inputs[0].dtype)
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
-        w = GradientWriter(self, target, last=True)
+    def shader(self, limits: Limits, *inputs: Spec) -> Shader:
+        w = GradientWriter(self, limits, last=True)
         n_in, n_out = self.widths[0], self.widths[-1]
         w.add("let t = i32(lid);")
         w.add(f"for (var group = wg; group < {w.groups}; group += {self.workgroups}) {{")
@@ -162,4 +147,4 @@ if ({w.exists()}) {{
         w.add("workgroupBarrier();\n}")
         body, flops = "\n".join(w.lines), 20 * self.samples * self.gates
         vectors = frozenset({"coefficients", "result"})
-        return CallKernel(body, w.at.threads, self.workgroups, w.preamble, vectors, flops=flops)
+        return Shader(body, w.at.threads, self.workgroups, w.preamble, vectors, flops=flops)

@@ -1,4 +1,4 @@
-"""Rollouts of a logic automaton as primitives: chains of one kernel a step on a GPU, NumPy on the cpu device.
+"""Rollouts of a logic automaton as operations: chains of one kernel a step on a GPU, NumPy on the cpu device.
 
 Equal steps of a loss and of its gradient are one node in a graph, so a compiled step computes each state once; nothing but
 states is kept from forward to backward.
@@ -8,28 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ...dtypes import DType
+import shadergrad as sg
+
 from ...errors import AutogradError
-from ...graph import node as nodes
-from ...primitives.base import Shape
-from ...primitives.elementwise import Add
-from ...primitives.reduce import ReduceSum
-from ...primitives.source import Constant
-from ...primitives.views import Cat, Expand, Pad, Permute, Reshape, Slice
+from ...extend import Spec
 from .cell import PATCH, CellCall
 from .reference import NumpyCell
 from .shader import CellStep, CellStepGradient
 
-if TYPE_CHECKING:
-    from ...compile.rewrite import Rewriter
-    from ...graph.node import Node
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Rollout(CellCall):
     """The state after `steps` steps.
 
@@ -37,15 +29,14 @@ class Rollout(CellCall):
     (steps, height, width).
     """
 
-    kind = "call"
     steps: int
 
     @property
     def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("state", "coefficients", "wires", "readers", *self.optional)
 
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return self.state_shape, inputs[0].dtype
+    def infer(self, *inputs: Spec) -> Spec:
+        return Spec(self.state_shape, inputs[0].dtype)
 
     def numpy(self, state, coefficients, wires, readers, mask=None):
         return self.states(state, coefficients, wires, mask)[-1]
@@ -58,42 +49,37 @@ class Rollout(CellCall):
             states.append(cell.forward(states[-1], None if mask is None else mask[step][..., None]))
         return states
 
-    def vjp(self, g, node):
-        state, coefficients, *rest = node.inputs
+    def gradient(self, g, result, *inputs):
+        state, coefficients, *rest = inputs
         gradients = [
-            nodes.make(self.cell_of(RolloutGradient, self.steps, of_state), state, coefficients, *rest, g)
-            if wanted
-            else None
+            self.cell_of(RolloutGradient, self.steps, of_state)(state, coefficients, *rest, g) if wanted else None
             for of_state, wanted in ((True, state.requires_grad), (False, coefficients.requires_grad))
         ]
         return (*gradients, *(None for _ in rest))
 
-    def expand(self, r, *inputs):
-        return r.make(Reshape(self.state_shape), self._state_of(r, self._chain(r, inputs)[-1]))
+    def compose(self, *inputs):
+        return self.chain(inputs)[-1][: self.state_size].reshape(self.state_shape)
 
-    def _state_of(self, r: Rewriter, carried: Node) -> Node:
-        return r.make(Slice((0,), (self.state_size,), (1,)), carried) if self.masked else carried
-
-    def _chain(self, r: Rewriter, inputs: Sequence[Node]) -> list[Node]:
-        """The flat states of all steps; where masked, each ends in its number."""
+    def chain(self, inputs: Sequence[sg.Tensor]) -> list[sg.Tensor]:
+        """On a GPU: the flat states of all steps; where masked, each ends in its number."""
         state, coefficients, wires, _, *mask = inputs
-        carried = r.make(Reshape((self.state_size,)), state)
+        carried = state.reshape(-1)
         if self.masked:
-            carried = r.make(Pad((0,), (1,), (0,), 0.0), carried)
+            carried = sg.nn.functional.pad(carried, (0, 1))
+        step = self.cell_of(CellStep)
         chain = [carried]
         for _ in range(self.steps):
-            chain.append(r.make(self.cell_of(CellStep), chain[-1], coefficients, wires, *mask))
+            chain.append(step(chain[-1], coefficients, wires, *mask))
         return chain
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class RolloutGradient(CellCall):
     """The gradient of Rollout of its state, or of its coefficients (gates, 4).
 
     Inputs: those of the rollout, then the gradient of its result. On a GPU both are made from one chain of steps back.
     """
 
-    kind = "call"
     steps: int
     of_state: bool
 
@@ -101,8 +87,8 @@ class RolloutGradient(CellCall):
     def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("state", "coefficients", "wires", "readers", *self.optional, "gradient")
 
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return (self.state_shape if self.of_state else (self.gates, 4)), inputs[0].dtype
+    def infer(self, *inputs: Spec) -> Spec:
+        return Spec(self.state_shape if self.of_state else (self.gates, 4), inputs[0].dtype)
 
     def numpy(self, state, coefficients, wires, readers, *rest):
         *masks, g = rest
@@ -119,79 +105,57 @@ class RolloutGradient(CellCall):
             return np.zeros((self.gates, 4), state.dtype)
         return np.concatenate([s.T for s in total])
 
-    def vjp(self, g, node):
+    def gradient(self, g, result, *inputs):
         raise AutogradError("[rollout] second derivatives need the layers one by one: LogicCA(fused=False).")
 
-    def expand(self, r, *inputs):
+    def compose(self, *inputs):
         _, coefficients, wires, readers, *mask, gradient = inputs
         if self.steps == 0:
-            return gradient if self.of_state else _zeros(r, (self.gates, 4), gradient)
-        chain = self.cell_of(Rollout, self.steps)._chain(r, inputs[:-1])
+            return gradient if self.of_state else sg.zeros_like(coefficients)
+        chain = self.cell_of(Rollout, self.steps).chain(inputs[:-1])
         packed = gradient
         for step in reversed(range(self.steps)):
-            call = self.cell_of(CellStepGradient, step == self.steps - 1)
-            packed = r.make(call, chain[step], packed, coefficients, wires, readers, *mask)
-        return self._state(r, packed) if self.of_state else self._coefficients(r, packed)
+            back = self.cell_of(CellStepGradient, step == self.steps - 1)
+            packed = back(chain[step], packed, coefficients, wires, readers, *mask)
+        return self._state(packed) if self.of_state else self._coefficients(packed)
 
-    def _state(self, r: Rewriter, packed: Node) -> Node:
+    def _state(self, packed: sg.Tensor) -> sg.Tensor:
         """Every cell's sum of the nine gradients of it."""
         grid = (self.batch, self.height, self.width)
-        flat = r.make(Slice((0,), (self.cells * PATCH * self.channels,), (1,)), packed)
-        parts = r.make(Reshape((*grid, PATCH, self.channels)), flat)
-        total: Node | None = None
+        parts = packed[: self.cells * PATCH * self.channels].reshape(*grid, PATCH, self.channels)
+        total: sg.Tensor | None = None
         for n in range(PATCH):
-            part = r.make(Slice((0, 0, 0, n, 0), (*grid, 1, self.channels), (1,) * 5), parts)
-            part = r.make(Reshape((*grid, self.channels)), part)
+            part = parts[:, :, :, n]
             for axis, move in ((1, n // 3 - 1), (2, n % 3 - 1)):
-                part = self._moved(r, part, axis, move)
-            total = part if total is None else r.make(Add(), total, part)
+                part = self._moved(part, axis, move)
+            total = part if total is None else total + part
         assert total is not None
         return total
 
-    def _moved(self, r: Rewriter, x: Node, axis: int, by: int) -> Node:
+    def _moved(self, x: sg.Tensor, axis: int, by: int) -> sg.Tensor:
         """x moved along an axis: what leaves the grid comes in at the other edge, or is lost."""
         if by == 0:
             return x
-        size = x.shape[axis]
-
-        def cut(start: int, length: int) -> Node:
-            starts = tuple(start if a == axis else 0 for a in range(x.ndim))
-            sizes = tuple(length if a == axis else n for a, n in enumerate(x.shape))
-            return r.make(Slice(starts, sizes, (1,) * x.ndim), x)
-
         if self.periodic:
-            by %= size
-            return r.make(Cat(axis), cut(size - by, by), cut(0, size - by)) if by else x
-        low = tuple(max(by, 0) if a == axis else 0 for a in range(x.ndim))
-        high = tuple(max(-by, 0) if a == axis else 0 for a in range(x.ndim))
+            return x.roll(by, axis)
+        size = x.shape[axis]
         if size == 1:
-            return _zeros(r, x.shape, x)
-        kept = cut(max(-by, 0), size - 1)
-        return r.make(Pad(low, high, (0,) * x.ndim, 0.0), kept)
+            return sg.zeros_like(x)
+        kept = x.narrow(axis, max(-by, 0), size - 1)
+        beyond = [0, 0] * (x.ndim - 1 - axis) + [max(by, 0), max(-by, 0)]
+        return sg.nn.functional.pad(kept, beyond)
 
-    def _coefficients(self, r: Rewriter, packed: Node) -> Node:
+    def _coefficients(self, packed: sg.Tensor) -> sg.Tensor:
         """The sums of all workgroups, and of all channels for the perception, in the order of the gates."""
-        groups = self.workgroups
-        flat = r.make(Slice((self.inputs_size,), (groups * self.slots * 4,), (1,)), packed)
-        sums = r.make(Reshape((groups, self.slots, 4)), flat)
-        seen = sum(self.seen) * self.pairs
-
-        def part(start: int, count: int) -> Node:
-            return r.make(Slice((0, start, 0), (groups, count, 4), (1, 1, 1)), sums)
-
-        perception = r.make(Reshape((groups, sum(self.seen), self.channels, self.kernels, 4)), part(0, seen))
-        perception = r.make(ReduceSum((0, 2)), perception)
-        perception = r.make(Reshape((sum(self.seen), self.kernels, 4)), perception)
-        update = r.make(Reshape((self.update_gates, 4)), r.make(ReduceSum((0,)), part(seen, self.update_gates)))
+        sums = packed[self.inputs_size :].reshape(self.workgroups, self.slots, 4)
+        gates, kernels = sum(self.seen), self.kernels
+        perception = (
+            sums[:, : gates * self.pairs].reshape(self.workgroups, gates, self.channels, kernels, 4).sum((0, 2))
+        )
+        update = sums[:, gates * self.pairs :].sum(0)
         pieces = []
         start = 0
         for n in self.seen:
-            layer = r.make(Slice((start, 0, 0), (n, self.kernels, 4), (1, 1, 1)), perception)
-            pieces.append(r.make(Reshape((n * self.kernels, 4)), r.make(Permute((1, 0, 2)), layer)))
+            pieces.append(perception[start : start + n].transpose(0, 1).reshape(n * kernels, 4))
             start += n
-        return r.make(Cat(0), *pieces, update)
-
-
-def _zeros(r: Rewriter, shape: Shape, like: Node) -> Node:
-    zero = r.make(Reshape((1,) * len(shape)), r.make(Constant(0.0, like.dtype)))
-    return r.make(Expand(shape), zero)
+        return sg.cat([*pieces, update], 0)

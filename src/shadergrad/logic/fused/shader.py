@@ -1,7 +1,8 @@
 """One step of a logic automaton, and its gradient, as kernels: a perception before the layers that layers.py writes.
 
 The small perception networks run in registers, their wires written into the shader. The gradient kernel evaluates the cell
-anew, so nothing but states is kept from forward to backward, and its sums are carried from step to step.
+anew, so nothing but states is kept from forward to backward, and its sums are carried from step to step. The text
+is made in Python, not kept as .wgsl: every gate is a line of its own, with the wires of this automaton in it.
 """
 
 from __future__ import annotations
@@ -10,11 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...dtypes import DType
-from ...graph.node import Node
-from ...plan import Target
-from ...primitives.base import Shape
-from ...primitives.call import CallKernel
+from ...extend import Limits, Shader, Spec
 from .cell import CENTRE, PATCH, CellCall
 from .layers import GradientWriter, Writer
 
@@ -106,7 +103,7 @@ if (i / {channels} == {CENTRE}) {{ pool[{self.at.first} + i % {channels}]{self.l
         return f"mask[i32(state[{self.call.state_size}]) * {area} + own % {area}] != 0u"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class CellStep(CellCall):
     """All cells one step on, on a GPU.
 
@@ -114,18 +111,15 @@ class CellStep(CellCall):
     cell.pack_wires); where masked, mask bool (steps, height, width). Result: the next state, like the state.
     """
 
-    kind = "call"
-    differentiable = False
-
     @property
     def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("state", "coefficients", "wires", *self.optional)
 
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return inputs[0].shape, inputs[0].dtype
+    def infer(self, *inputs: Spec) -> Spec:
+        return inputs[0]
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
-        w = CellWriter(self, target)
+    def shader(self, limits: Limits, *inputs: Spec) -> Shader:
+        w = CellWriter(self, limits)
         w.add("let t = i32(lid);\nlet group = wg;")
         w.load_patch()
         w.perception()
@@ -141,12 +135,10 @@ class CellStep(CellCall):
         else:
             w.for_each(self.channels, f"if ({w.exists()}) {{ result[own * {self.channels} + i] = {value}; }}")
         flops = 6 * self.cells * self.slots
-        return CallKernel(
-            "\n".join(w.lines), w.at.threads, w.groups, w.preamble, frozenset({"coefficients"}), flops=flops
-        )
+        return Shader("\n".join(w.lines), w.at.threads, w.groups, w.preamble, frozenset({"coefficients"}), flops=flops)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class CellStepGradient(CellCall):
     """The gradient of CellStep, on a GPU, and the running sums for the coefficients.
 
@@ -156,19 +148,17 @@ class CellStepGradient(CellCall):
     sums (slots, 4): for gate i of the perception and pair p slot i * pairs + p, then the gates of the update network.
     """
 
-    kind = "call"
-    differentiable = False
     last: bool
 
     @property
     def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("state", "gradient", "coefficients", "wires", "readers", *self.optional)
 
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return (self.inputs_size + self.workgroups * self.slots * 4,), inputs[0].dtype
+    def infer(self, *inputs: Spec) -> Spec:
+        return Spec((self.inputs_size + self.workgroups * self.slots * 4,), inputs[0].dtype)
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
-        w = CellGradientWriter(self, target, self.last)
+    def shader(self, limits: Limits, *inputs: Spec) -> Shader:
+        w = CellGradientWriter(self, limits, self.last)
         w.add("let t = i32(lid);")
         w.add(
             f"for (var group = wg; group < {w.groups}; group += {self.workgroups}) {{"
@@ -184,9 +174,7 @@ class CellStepGradient(CellCall):
         w.add("}")
         vectors = {"coefficients", "result"} if self.last else {"coefficients", "result", "gradient"}
         flops = 20 * self.cells * self.slots
-        return CallKernel(
-            "\n".join(w.lines), w.at.threads, self.workgroups, w.preamble, frozenset(vectors), flops=flops
-        )
+        return Shader("\n".join(w.lines), w.at.threads, self.workgroups, w.preamble, frozenset(vectors), flops=flops)
 
 
 class CellGradientWriter(CellWriter, GradientWriter):

@@ -6,10 +6,8 @@ import math
 import warnings
 from typing import Any
 
-from ...creation import rand
 from ...errors import ShapeError
-from ...tensor import Tensor
-from ...tensor_math import check_axis, where
+from ...tensor import Tensor, check_axis, rand, where
 from ..errors import ArgumentError
 
 
@@ -109,17 +107,7 @@ def rrelu(
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """leaky_relu with a slope for each channel, axis 1, or one for all."""
-    if weight.numel() != 1:
-        channels = input.shape[1] if input.ndim > 1 else 1
-        if weight.numel() != channels:
-            raise ShapeError(
-                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
-                f"{weight.numel()} and channel size = {channels}."
-            )
-        weight = weight.reshape(-1, *(1,) * (input.ndim - 2))
-    elif input.ndim == 0:
-        weight = weight.reshape(())
-    return where(input > 0, input, weight * input)
+    return input.prelu(weight)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ...creation import arange
 from ...dtypes import bool_
 from ...errors import DTypeError, ShapeError
-from ...tensor import Tensor
-from ...tensor_math import where
+from ...tensor import Tensor, arange, where
 from .dropout import dropout
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ...dtypes import DType
 from ...errors import DTypeError, ShapeError
-from ...tensor import Tensor
-from ...tensor_math import where
+from ...tensor import Tensor, select_positions, where
 from ..errors import ArgumentError
 from .reduction import check_reduction, reduced
 
@@ -105,7 +104,7 @@ def _of_classes(
     loss = -log_probabilities.gather(axis, classes.unsqueeze(axis)).squeeze(axis)
     share = counted.to(dtype=input.dtype)
     if weight is not None:
-        of_target = weight.index_select(0, classes.reshape(-1)).reshape(classes.shape)
+        of_target = select_positions(weight, 0, classes)
         loss, share = loss * of_target, share * of_target
     if smoothing:
         loss = loss * (1.0 - smoothing) + _spread(log_probabilities, weight, axis) * (smoothing / input.shape[axis])

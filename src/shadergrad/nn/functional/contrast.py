@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...errors import ShapeError
-from ...tensor import Tensor
-from ...tensor_math import where
+from ...tensor import Tensor, where
 from ..errors import ArgumentError
 from .distance import pairwise_distance
 from .reduction import reduced

@@ -9,8 +9,7 @@ from ...errors import ShapeError
 from ...graph.node import make
 from ...primitives.views import Flip
 from ...primitives.window import Conv, Fold, window_count
-from ...tensor import Tensor
-from ...tensor_math import wrap
+from ...tensor import Tensor, wrap
 from ..arguments import per_axis, whole
 from ..errors import ArgumentError
 from .windows import Ints, batched_input, cropped, padded, windows

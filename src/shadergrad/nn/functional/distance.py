@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import ShapeError
-from ...norms import vector_norm
-from ...tensor import Tensor
+from ...tensor import Tensor, vector_norm
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...creation import rand
 from ...errors import ShapeError
-from ...tensor import Tensor
-from ...tensor_math import where
+from ...tensor import Tensor, rand, where
 from ..arguments import number
 from ..errors import ArgumentError
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...creation import arange
 from ...dtypes import int32
 from ...errors import DTypeError, IndexRangeError, ShapeError
 from ...graph.node import grad_mode
-from ...tensor import Tensor
-from ...tensor_math import check_axis, where
+from ...tensor import Tensor, arange, check_axis, select_positions, where
 from ..arguments import whole
 from ..errors import ArgumentError
 from .distance import vector_norm
@@ -75,10 +73,9 @@ def embedding(
             length = vector_norm(weight, norm_type, 1, keepdim=True)
             too_long = (length > max_norm) & (_counts(input, rows).unsqueeze(1) > 0)
             weight.copy_(where(too_long, weight * (max_norm / (length + 1e-7)), weight))
-    result = weight.index_select(0, input.reshape(-1)).reshape(*input.shape, weight.shape[1])
+    result = select_positions(weight, 0, input)
     if scale_grad_by_freq:
-        counts = _counts(input, rows).index_select(0, input.reshape(-1))
-        often = counts.reshape(*input.shape, 1).to(dtype=result.dtype)
+        often = select_positions(_counts(input, rows), 0, input).unsqueeze(-1).to(dtype=result.dtype)
         result = result.detach() + (result - result.detach()) / often
     if padding_idx is not None:
         result = where((input == padding_idx).unsqueeze(-1), result.detach(), result)

@@ -9,8 +9,7 @@ import math
 import warnings
 
 from ...errors import ShapeError
-from ...tensor import Tensor
-from ...tensor_math import where
+from ...tensor import Tensor, where
 from ..errors import ArgumentError
 from .activations import softplus
 from .reduction import check_reduction, check_same, check_weight, reduced, weighted

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import ShapeError
-from ...tensor import Tensor
-from ...tensor_shape import cat
+from ...tensor import Tensor, cat
 from ..arguments import refuse
 from ..errors import ArgumentError
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...creation import arange
 from ...errors import ShapeError
 from ...primitives.reduce import lowest
 from ...primitives.window import window_count
-from ...tensor import Tensor
+from ...tensor import Tensor, arange
 from ..arguments import per_axis, whole
 from ..errors import ArgumentError
 from .windows import Ints, along_axis, batched_input, padded, windows

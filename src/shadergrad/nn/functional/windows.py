@@ -13,8 +13,7 @@ from ...errors import ShapeError
 from ...graph.node import make
 from ...primitives.views import Pad, Slice
 from ...primitives.window import Window
-from ...tensor import Tensor
-from ...tensor_math import wrap
+from ...tensor import Tensor, wrap
 
 Ints = int | Sequence[int]
 

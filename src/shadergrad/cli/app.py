@@ -1,0 +1,65 @@
+"""The commands, and what becomes of errors: all that a user can cause arrive in `run`, which prints one line on stderr."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from ..errors import ShadergradError
+from .recipes import LogicGroup, RecipeGroup
+
+BAD_INPUT = 2
+
+app = typer.Typer(
+    help="Deep learning that trains on any GPU a shader can reach, through WebGPU.",
+    epilog="Begin with: shadergrad info, then shadergrad train digits.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(
+    typer.Typer(cls=RecipeGroup, no_args_is_help=True, subcommand_metavar="RECIPE|FILE.py [OPTIONS]..."),
+    name="train",
+    help="Train a network from data to checkpoint: a recipe by its name, or the path of a file with your own.",
+)
+app.add_typer(
+    typer.Typer(cls=LogicGroup, no_args_is_help=True),
+    name="logic",
+    help="Networks and automata of logic gates.",
+)
+
+
+@app.command()
+def info() -> None:
+    """Show versions and every adapter: its backend, limits, features and the profile that it would get."""
+    from .info import print_info  # wgpu takes longer to load than most commands to run
+
+    print_info(Console(highlight=False))
+
+
+def main() -> None:
+    """Run the command line and leave the process with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command that `arguments` ask for; returns the exit code."""
+    try:
+        # without standalone mode typer raises usage errors instead of printing them, and returns exit codes
+        return app(arguments, prog_name="shadergrad", standalone_mode=False) or 0
+    except typer.TyperException as error:
+        message = error.format_message()  # empty where help was printed for want of a command
+        return _fail(f"{message} (shadergrad --help lists what there is)") if message else BAD_INPUT
+    except ShadergradError as error:
+        return _fail(str(error))
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _fail(message: str) -> int:
+    Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True)
+    return BAD_INPUT

@@ -1,0 +1,79 @@
+"""What `shadergrad info` prints. In: the devices of this machine. Out: text for people."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import DeviceError
+from ..runtime.adapters import NO_ADAPTER, AdapterInfo, adapters, auto_device_reason
+from ..runtime.device import get_device
+from ..version import __version__
+
+# Limits of drawing, which this library does not do
+DRAWING = ("texture", "vertex", "sampler", "sampled", "color", "inter-stage", "multiview", "uniform")
+
+
+def print_info(console: Console) -> None:
+    """Versions, the cpu device, and each adapter with backend, profile, limits and features."""
+    packages = ", ".join([f"shadergrad {__version__}", *(f"{name} {version(name)}" for name in ("wgpu", "numpy"))])
+    console.out(f"{packages}, Python {platform.python_version()}, {platform.platform()}", highlight=False)
+    _section(console, "cpu", get_device("cpu").describe(), {})
+    try:
+        found = adapters(all_backends=True)
+    except DeviceError as error:
+        console.out(f"\nno webgpu device: {error}", highlight=False)
+        return
+    if not found:
+        console.out(f"\n{NO_ADAPTER}", highlight=False)
+    for adapter in found:
+        _section(console, *_headline(adapter), _facts(adapter))
+    console.out(f"\n--device auto: {auto_device_reason()}", highlight=False)
+
+
+def _headline(adapter: AdapterInfo) -> tuple[str, str]:
+    if adapter.index < 0:
+        return "not used", f"{adapter.describe()}: a better backend shows this GPU too"
+    return "webgpu" if adapter.index == 0 else f"webgpu:{adapter.index}", adapter.describe()
+
+
+def _facts(adapter: AdapterInfo) -> dict[str, str]:
+    target = adapter.target
+    kernels = (
+        f"up to {target.max_storage_buffers} storage buffers of {_bytes(target.max_binding_bytes)}, workgroups of "
+        f"{target.max_workgroup_invocations} with {_bytes(target.max_workgroup_storage)} of shared memory"
+    )
+    compute = {name: value for name, value in adapter.limits.items() if not any(word in name for word in DRAWING)}
+    return {
+        "backend": f"{adapter.backend}, {adapter.kind}, driver {adapter.driver or 'unnamed'}",
+        "profile": f"{adapter.profile}: kernels with {kernels}",
+        "limits": ", ".join(f"{name} {_limit(name, value)}" for name, value in sorted(compute.items())),
+        "features": ", ".join(adapter.features) or "none",
+    }
+
+
+def _section(console: Console, name: str, description: str, facts: dict[str, str]) -> None:
+    console.print(Text.assemble("\n", (name, "bold"), f"  {description}"))
+    table = Table.grid(padding=(0, 2))
+    for key, value in facts.items():
+        table.add_row(Text(key, style="dim"), Text(value))
+    if facts:
+        console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _limit(name: str, value: int) -> str:
+    is_bytes = name.endswith(("buffer-size", "storage-size", "binding-size", "immediate-size"))
+    return _bytes(value) if is_bytes else str(value)
+
+
+def _bytes(count: int) -> str:
+    """4096 → 4 KiB; what does not divide evenly gets one decimal."""
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size:
+            return f"{count // size} {unit}" if count % size == 0 else f"{count / size:.1f} {unit}"
+    return f"{count} B"

@@ -1,0 +1,77 @@
+"""Commands made from recipes. In: a word on the command line, a recipe's name or a file. Out: a command with its options."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from .. import recipes
+from ..train import Option, Recipe
+from ..train.recipe_files import is_path, recipe_file, unknown_recipe
+
+INTERRUPTED = 130  # what shells use for a process that SIGINT ended
+
+
+class RecipeGroup(TyperGroup):
+    """The commands that the files in recipes/ are, and each file of a user whose path is given."""
+
+    prefix = ""  # of the recipes that belong here, left out in their commands
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:
+        return [name.removeprefix(self.prefix) for name in recipes.names() if name.startswith(self.prefix)]
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:
+        """The command; reads only that recipe's file. Raises RecipeError where there is none."""
+        known = self.list_commands(ctx)
+        words = f"{ctx.command_path} {shlex.quote(cmd_name)}"
+        if cmd_name in known:
+            name = self.prefix + cmd_name
+            return command(recipes.load(name), cmd_name, name, words)
+        if is_path(cmd_name) and not self.prefix:
+            path = Path(cmd_name).expanduser()
+            return command(recipe_file(path), path.stem.replace("_", "-"), path.name, words)
+        if cmd_name.startswith("-"):
+            return None  # an option where a recipe should be: typer says so
+        raise unknown_recipe(cmd_name, known)
+
+
+class LogicGroup(RecipeGroup):
+    """Those of logic networks that are more than a training."""
+
+    prefix = "logic-"
+
+
+def command(recipe: Recipe, name: str, identity: str, words: str) -> Any:
+    """The command `name` of a recipe. identity: what its checkpoints call it. words: those that come before the options."""
+
+    def train(**values: Any) -> None:
+        if not recipe.run(identity, words, Console(), values):
+            raise typer.Exit(INTERRUPTED)
+
+    # typer reads options from a function's signature: here is one
+    options = sorted(recipe.all_options(name), key=lambda option: not option.positional)
+    parameters = [_parameter(option) for option in options]
+    train.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    train.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    one = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    one.command(name, help=recipe.help)(train)
+    return typer.main.get_command(one)
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    if option.positional:
+        kind: Any = Annotated[option.kind, typer.Argument(help=option.help)]
+        return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, annotation=kind)
+    shown = True if option.shown is None else option.shown
+    names = ["--resume"] if option.name == "resume" else []  # without a --no-resume
+    told = typer.Option(*names, help=option.help, show_default=shown)
+    kind = option.kind | None if option.default is None else option.kind
+    return inspect.Parameter(
+        option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=Annotated[kind, told]
+    )

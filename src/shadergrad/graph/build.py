@@ -1,0 +1,138 @@
+"""The words in which graphs are built: gradients, tensors and rewrite rules all use these.
+
+A Builder needs to know two things, how a node is made and how a source of the device is; everything else follows. The
+recording builder of graph/node.py makes nodes as they stand; the compiler's rewriter shares equal nodes and applies
+rules. Primitives are known by their names here, for they lie above the graph.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..dtypes import DType
+from .leaves import Constant
+from .primitive import Primitive, Shape, named
+
+if TYPE_CHECKING:
+    from .node import Node
+
+Number = bool | int | float
+
+
+class Builder:
+    """Makes nodes. Operands are nodes of one shape and dtype, or, beside a node, Python numbers."""
+
+    def make(self, primitive: Primitive, *inputs: Node) -> Node:
+        """The node `primitive(*inputs)`, or one with the same value."""
+        raise NotImplementedError
+
+    def source(self, primitive: Primitive, device: str) -> Node:
+        """A node without inputs."""
+        raise NotImplementedError
+
+    # -- constants
+
+    def constant(self, value: Number, dtype: DType, device: str, shape: Shape = ()) -> Node:
+        """A number, in every element of `shape`."""
+        plain = dtype.numpy.type(value).item() if dtype.category < 2 else float(value)
+        return self.broadcast(self.source(Constant(plain, dtype), device), shape)
+
+    def like(self, node: Node, value: Node | Number) -> Node:
+        """`value` as a node of the shape, dtype and device of `node`."""
+        if isinstance(value, bool | int | float):
+            return self.constant(value, node.dtype, node.device, node.shape)
+        return value
+
+    def iota(self, size: int, device: str, dtype: DType | None = None) -> Node:
+        """0, 1, ..., size - 1, as int32 if not said otherwise."""
+        counter = self.source(named("Iota", size), device)
+        return counter if dtype is None else self.cast(counter, dtype)
+
+    def iota_along(self, x: Node, axis: int, dtype: DType | None = None) -> Node:
+        """0, 1, ... along `axis`, the same along all others, in the shape of x."""
+        counter = self.iota(x.shape[axis], x.device, dtype)
+        counter = self.reshape(counter, tuple(n if a == axis else 1 for a, n in enumerate(x.shape)))
+        return self.broadcast(counter, x.shape)
+
+    # -- views
+
+    def reshape(self, x: Node, shape: Shape) -> Node:
+        return x if x.shape == shape else self.make(named("Reshape", shape), x)
+
+    def permute(self, x: Node, axes: tuple[int, ...]) -> Node:
+        return x if axes == tuple(range(x.ndim)) else self.make(named("Permute", axes), x)
+
+    def transpose(self, x: Node) -> Node:
+        """The last two axes swapped."""
+        axes = list(range(x.ndim))
+        axes[-2:] = axes[-1], axes[-2]
+        return self.permute(x, tuple(axes))
+
+    def broadcast(self, x: Node, shape: Shape) -> Node:
+        """NumPy broadcasting of `x` to `shape`."""
+        if x.shape == shape:
+            return x
+        x = self.reshape(x, (1,) * (len(shape) - x.ndim) + x.shape)
+        return x if x.shape == shape else self.make(named("Expand", shape), x)
+
+    # -- elements
+
+    def elementwise(self, name: str, *operands: Any) -> Node:
+        """The elementwise operation of that name; numbers take shape and dtype from the first operand that is a node."""
+        first = next(o for o in operands if not isinstance(o, bool | int | float))
+        return self.make(named(name), *(self.like(first, o) for o in operands))
+
+    def add(self, a: Any, b: Any) -> Node:
+        return self.elementwise("Add", a, b)
+
+    def sub(self, a: Any, b: Any) -> Node:
+        return self.elementwise("Sub", a, b)
+
+    def mul(self, a: Any, b: Any) -> Node:
+        return self.elementwise("Mul", a, b)
+
+    def div(self, a: Any, b: Any) -> Node:
+        return self.elementwise("Div", a, b)
+
+    def neg(self, x: Node) -> Node:
+        return self.elementwise("Neg", x)
+
+    def equal(self, a: Any, b: Any) -> Node:
+        return self.elementwise("Equal", a, b)
+
+    def less(self, a: Any, b: Any) -> Node:
+        return self.elementwise("Less", a, b)
+
+    def greater(self, a: Any, b: Any) -> Node:
+        return self.elementwise("Greater", a, b)
+
+    def both(self, a: Node, b: Node) -> Node:
+        """a & b."""
+        return self.elementwise("And", a, b)
+
+    def either(self, a: Node, b: Node) -> Node:
+        """a | b."""
+        return self.elementwise("Or", a, b)
+
+    def inverted(self, x: Node) -> Node:
+        """Not x, of bools."""
+        return self.elementwise("Not", x)
+
+    def where(self, condition: Node, a: Node | Number, b: Node | Number) -> Node:
+        """a where the condition holds, else b; a number takes its shape and dtype from the other branch."""
+        branch = b if isinstance(a, bool | int | float) else a
+        assert not isinstance(branch, bool | int | float), "one branch of where must be a node"
+        return self.make(named("Where"), condition, self.like(branch, a), self.like(branch, b))
+
+    def cast(self, x: Node, dtype: DType) -> Node:
+        return x if x.dtype is dtype else self.make(named("Cast", dtype), x)
+
+    # -- over axes
+
+    def sum(self, x: Node, axes: tuple[int, ...]) -> Node:
+        """The sum over `axes`, which stay with size 1."""
+        return self.make(named("ReduceSum", axes), x)
+
+    def dot(self, a: Node, b: Node) -> Node:
+        """a (batch, m, k) times b (batch, k, n): (batch, m, n)."""
+        return self.make(named("Dot"), a, b)

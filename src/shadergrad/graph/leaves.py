@@ -1,0 +1,88 @@
+"""Primitives without a computation: values that exist, numbers, and other names for a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ..dtypes import DType, int32
+from .primitive import Primitive, Shape
+
+if TYPE_CHECKING:
+    from .node import Node
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer(Primitive):
+    """A value that lives in device memory."""
+
+    kind: ClassVar[str] = "source"
+
+
+@dataclass(frozen=True, eq=False)
+class Placeholder(Primitive):
+    """An input of a captured graph, by position."""
+
+    kind: ClassVar[str] = "source"
+    position: int
+    shape: Shape
+    dtype: DType
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return self.shape, self.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Primitive):
+    """One number, shape ()."""
+
+    kind: ClassVar[str] = "source"
+    value: bool | int | float
+    dtype: DType
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return (), self.dtype
+
+    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
+        return np.asarray(self.value, self.dtype.numpy)
+
+
+@dataclass(frozen=True, eq=False)
+class Iota(Primitive):
+    """0, 1, ..., size - 1 as int32; shape (size,)."""
+
+    kind: ClassVar[str] = "source"
+    size: int
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return (self.size,), int32
+
+    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
+        return np.arange(self.size, dtype=np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Alias(Primitive):
+    """Another name for the value of its input; the compiler looks through it."""
+
+    kind: ClassVar[str] = "alias"
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return inputs[0].shape, inputs[0].dtype
+
+    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
+        return arrays[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Variable(Alias):
+    """A leaf of the tape: a tensor that collects its gradient."""
+
+
+@dataclass(frozen=True, eq=False)
+class Detach(Alias):
+    """A cut in the tape: the same value, no gradient."""
+
+    differentiable: ClassVar[bool] = False

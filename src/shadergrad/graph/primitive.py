@@ -1,0 +1,137 @@
+"""The record that every primitive operation is.
+
+All that one operation knows stands in its class: the shape rule (`infer`), the NumPy value (`numpy`), and its gradient
+(`vjp`, in terms of nodes); elementwise operations also say how they read in a shader, calls give a whole one, and how
+the few others are pulled stands in compile/render.py. Primitives are interned: equal parameters give the same object, so
+graphs compare and hash by identity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ..dtypes import DType, parse_dtype
+from ..errors import CompileError
+
+if TYPE_CHECKING:
+    from .node import Node
+
+Shape = tuple[int, ...]
+
+REGISTRY: dict[str, type[Primitive]] = {}
+
+
+class _Interned(type):
+    """Calling a primitive class twice with equal parameters gives one object."""
+
+    _instances: ClassVar[weakref.WeakValueDictionary[Any, Any]] = weakref.WeakValueDictionary()
+
+    def __call__(cls, *args: Any) -> Any:
+        # 0, 0.0, -0.0 and False are equal and hash alike, yet are different constants: the type and the text tell.
+        key = (cls, args, tuple(map(repr, args)))
+        found = _Interned._instances.get(key)
+        if found is None:
+            found = _Interned._instances[key] = super().__call__(*args)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Primitive(metaclass=_Interned):
+    """One operation, with its static parameters as fields."""
+
+    kind: ClassVar[str] = ""  # source, elementwise, view, index, reduce, dot, call
+    differentiable: ClassVar[bool] = True
+    cost: ClassVar[int] = 1  # scalar operations an element, roughly
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.kind:
+            REGISTRY[cls.__name__] = cls
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__.lower()
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        """Shape and dtype of the result; raises ShapeError or DTypeError."""
+        raise NotImplementedError
+
+    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
+        """The value; `arrays` as the inputs."""
+        raise NotImplementedError
+
+    def vjp(self, g: Node, node: Node) -> tuple[Node | None, ...]:
+        """The cotangents of the inputs of `node`, given g, the cotangent of its value."""
+        raise NotImplementedError
+
+
+def named(name: str, *parameters: Any) -> Any:
+    """The primitive of a class name: how what lies below the primitives speaks of them."""
+    return REGISTRY[name](*parameters)
+
+
+_parameters: weakref.WeakValueDictionary[tuple[str, str], Any] = weakref.WeakValueDictionary()
+
+
+def to_data(primitive: Primitive) -> dict[str, Any]:
+    """A primitive as plain data: its class and its parameters by name. A parameter that is an object (an operation of
+    extend.py) is named, and found again by `from_data` while this process holds it.
+
+    Raises CompileError for a primitive of a class that another of the same name has replaced.
+    """
+    cls = type(primitive)
+    if REGISTRY.get(cls.__name__) is not cls:
+        raise CompileError(
+            f"[{primitive.name}] there is another primitive {cls.__name__}. Hint: give one another name."
+        )
+    return {"primitive": cls.__name__, **{f.name: _plain(getattr(primitive, f.name)) for f in fields(cls)}}
+
+
+def from_data(data: dict[str, Any]) -> Primitive:
+    """The primitive that `to_data` described. Raises CompileError where this process does not know it."""
+    cls = REGISTRY.get(data["primitive"])
+    if cls is None:
+        raise CompileError(f"there is no primitive {data['primitive']!r}. Hint: import the module that defines it.")
+    return cls(*(_rich(data[f.name]) for f in fields(cls)))
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, DType):
+        return {"dtype": value.name}
+    kind, text = f"{type(value).__module__}.{type(value).__qualname__}", repr(value)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    number = 1
+    try:
+        weakref.ref(value)
+    except TypeError:
+        raise CompileError(
+            f"a plan cannot hold {kind} as a parameter of a primitive. Hint: numbers, strings, tuples, or a dataclass."
+        ) from None
+    while _parameters.setdefault((kind, f"{digest}-{number}"), value) != value:  # unlike, though they read alike
+        number += 1
+    return {"object": kind, "digest": f"{digest}-{number}"}
+
+
+def _rich(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_rich, value))
+    if not isinstance(value, dict):
+        return value
+    if "dtype" in value:
+        return parse_dtype(value["dtype"])
+    found = _parameters.get((value["object"], value["digest"]))
+    if found is None:
+        raise CompileError(
+            f"this plan applies a {value['object']} of another process. Hint: plans with such operations are replayed on a "
+            "GPU, or compiled anew."
+        )
+    return found

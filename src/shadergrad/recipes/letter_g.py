@@ -1,0 +1,7 @@
+"""A letter in four colours, drawn by an automaton of logic gates; see `shadergrad.logic.experiments`."""
+
+from __future__ import annotations
+
+from .logic.automaton import automaton_recipe
+
+RECIPE = automaton_recipe("letter-g", "An automaton of gates that draws a letter in four colours.")

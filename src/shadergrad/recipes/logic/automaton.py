@@ -1,0 +1,120 @@
+"""The five experiments with automata of gates as recipes: train, harden, evaluate, report.
+
+Beside the run's checkpoint and metrics.jsonl: report.md, evaluation.json, the circuit in every form, and, where
+matplotlib and pillow are installed, loss.png, gates.png, robustness.png and rollout.gif.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from itertools import repeat
+
+import shadergrad as sg
+from shadergrad import Tensor
+from shadergrad.logic import evaluation
+from shadergrad.logic.circuit import count_gates, equivalent, histogram
+from shadergrad.logic.experiments import EXPERIMENTS, SEED, Training
+from shadergrad.train import Position, Recipe, Settings, Stream, Trainable, TrainingError
+
+from .circuit_files import write_cell
+from .draws import draws
+from .pictures import animation, gate_plot, loss_plot, robustness_plot
+from .report import Automaton, Results, published, report, summary
+
+SIZES = evaluation.ARTICLE
+CHECKED_PATCHES = 1 << 20  # of the simplified against the hardened circuit, where not all can be
+
+
+def automaton_recipe(name: str, help_text: str) -> Recipe:
+    """The recipe of an experiment, with its settings as defaults."""
+    e = EXPERIMENTS[name]
+    return Recipe(
+        f"{help_text} Then hardened to a circuit, and evaluated.",
+        lambda settings, device: trainable(name, settings, device),
+        defaults={"steps": e.steps, "batch_size": e.batch, "seed": SEED},
+    )
+
+
+def trainable(name: str, settings: Settings, device: str) -> Trainable:
+    """The automaton on `device`, its wires, start states and masks decided by the seed."""
+    experiment = replace(EXPERIMENTS[name], batch=settings.batch_size)
+    training = Training(experiment, settings.seed, device)
+    keys = training.data_key, training.mask_key
+
+    def show(position: Position) -> Iterable[str]:
+        return _show(Automaton(name, training, settings, position, device))
+
+    def step(start: Tensor, target: Tensor, *masks: Tensor) -> Tensor:
+        """One update on a batch (batch, height, width, channels); the soft and the hard loss before it."""
+        return sg.stack(training.update(start, target, masks[0] if masks else None))
+
+    data, update = Stream(lambda _: draws(experiment, *keys)), step
+    if not experiment.fresh and experiment.fire_rate is None:
+        # all batches are the same one, which so stays on the device
+        batch = training.batch()
+        data, update = Stream(lambda _: repeat(())), lambda: step(*batch)
+    return Trainable(training.model, training.optimizer, data, update, show=show, losses=("soft", "hard"))
+
+
+def _show(trained: Automaton) -> Iterator[str]:
+    """The losses as a picture; of a run that came to its end, everything."""
+    settings = trained.settings
+    as_published = settings.batch_size == EXPERIMENTS[trained.name].batch  # losses are sums over the batch
+    beside = published(trained.name) if as_published else None
+    complaints = [loss_plot(trained.losses, settings.out / "loss.png", beside)]
+    if len(trained.losses) >= (settings.steps or 0):
+        yield "hardening and evaluating ..."
+        results = evaluate(trained)
+        complaints += write(trained, results)
+        yield from summary(trained, results)
+    missing = list(filter(None, complaints))
+    if missing:  # one for all: the extra is the same
+        yield f"without pictures: {missing[0]}"
+
+
+def evaluate(trained: Automaton) -> Results:
+    """Harden, minimize, check that both are equal, and measure. Raises TrainingError if they are not."""
+    hardened = trained.training.model.harden()
+    simplified = hardened.minimized()
+    same = equivalent(hardened.circuit, simplified.circuit, patches=CHECKED_PATCHES)
+    if not same:
+        raise TrainingError(
+            f"the simplified circuit is not the hardened one: they differ for {same.counterexample}. "
+            "This is a bug of shadergrad; the checkpoint is safe."
+        )
+    return Results(
+        hardened,
+        simplified,
+        count_gates(hardened.circuit),
+        (trained.training.model.n_gates, trained.training.model.active_gates()),
+        same,
+        evaluation.evaluate(trained.name, simplified, SIZES),
+        evaluation.zero_from(trained.losses[:, 1]),
+    )
+
+
+def write(trained: Automaton, results: Results) -> list[str | None]:
+    """All files of a finished run; returns why pictures are missing, if they are."""
+    name, out = trained.name, trained.settings.out
+    write_cell(out, results.hardened, results.simplified, name.replace("-", "_"), *EXPERIMENTS[name].grid)
+    complaints = [
+        gate_plot(histogram(results.hardened.circuit), histogram(results.simplified.circuit), out / "gates.png"),
+        animation(evaluation.rollout(name, results.simplified), out / "rollout.gif"),
+        *(
+            robustness_plot(f.series, out / "robustness.png", f.cells, f.published)
+            for f in results.findings
+            if f.series
+        ),
+    ]
+    document = {
+        "experiment": name,
+        "zero_from": results.zero_from,
+        "losses": dict(zip(("soft", "hard"), trained.losses[-1].tolist(), strict=True)),
+        "gates": {"learned": results.learned[0], "learned_active": results.learned[1], **asdict(results.counts)},
+        "findings": [{k: v for k, v in asdict(f).items() if k != "series"} for f in results.findings],
+    }
+    (out / "evaluation.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    (out / "report.md").write_text("\n".join(report(trained, results)) + "\n", encoding="utf-8")
+    return complaints

@@ -1,0 +1,134 @@
+"""The driver: from nodes that someone wants to values on a device.
+
+    nodes → capture → plan (cached by structure) → program → storages → nodes
+
+The only module that sees both the compiler and the runtime.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..compile.pipeline import compile_graph
+from ..dtypes import DType
+from ..graph import node as nodes
+from ..graph.capture import Capture
+from ..graph.node import Node, is_alias, resolve
+from ..plan import Label, Plan
+from ..runtime import cpu as cpu
+from ..runtime import webgpu as webgpu
+from ..runtime.device import Device, Program, Storage, get_device, open_devices
+
+Labels = tuple[tuple[Label, ...], tuple[Label, ...]]  # of inputs, of outputs
+MOST_PROGRAMS = 512
+PROGRAM_BYTES = 128 << 20  # of host memory for the plans of the programs that are kept
+BYTES_A_ROW = 1024  # of a plan's tables, with all that a program makes of it (110 KiB for an MLP's training step)
+
+
+def plan_bytes(plan: Plan) -> int:
+    """Host memory that a plan and its program take, about; not what the driver makes of its kernels."""
+    rows = len(plan.buffers) + len(plan.kernels) + len(plan.dispatches)
+    return BYTES_A_ROW * rows + sum(len(kernel.source) for kernel in plan.kernels)
+
+
+class Programs:
+    """Loaded plans by structure, the least recently used first out. Counts what was compiled, so that tests can say:
+    nothing was.
+
+    nbytes: host memory of those that are kept, about.
+    """
+
+    def __init__(self, most: int = MOST_PROGRAMS, most_bytes: int = PROGRAM_BYTES) -> None:
+        self._cache: OrderedDict[Any, tuple[Program, list[int]]] = OrderedDict()
+        self._most = most
+        self._most_bytes = most_bytes
+        self.nbytes = 0
+        self.compiled = 0
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    def get(
+        self, capture: Capture, in_place: dict[int, int] | None = None, labels: Labels = ((), ())
+    ) -> tuple[Program, list[int]]:
+        """The program of a captured graph, and which of capture.keep it gives after the outputs.
+
+        labels: roles and names of inputs and outputs, where the plan shall have other ones than the compiler's.
+        """
+        device = get_device(capture.device)
+        key = (capture.key, device.target, tuple(sorted((in_place or {}).items())), labels)
+        found = self._cache.get(key)
+        if found is None:
+            plan, kept = compile_graph(capture.graph(in_place), device.target)
+            found = self._cache[key] = (device.load(plan.labelled(*labels)), kept)
+            self.compiled += 1
+            self.nbytes += plan_bytes(plan)
+            while len(self._cache) > max(1, self._most) or (self.nbytes > self._most_bytes and len(self._cache) > 1):
+                _, (program, _) = self._cache.popitem(last=False)
+                self.nbytes -= plan_bytes(program.plan)
+        else:
+            self._cache.move_to_end(key)
+        return found
+
+    def clear(self) -> None:
+        self._cache.clear()
+        self.nbytes = 0
+
+
+programs = Programs()
+
+
+def realize(wanted: Sequence[Node]) -> None:
+    """Give every node in `wanted` (of one device) its value.
+
+    What the backward pass of a node would need, and the plan stores anyway, is kept in its node as well, so that
+    reading a loss before backward() computes nothing twice.
+    """
+    pending = list({id(n): n for n in wanted if n.storage is None}.values())
+    compute = [n for n in pending if resolve(n).storage is None]
+    if compute:
+        _compute(compute)
+    for node in pending:
+        if is_alias(node):
+            node.materialize(resolve(node).storage)
+
+
+def _compute(wanted: list[Node]) -> None:
+    """One run for pending nodes, and for what else it gives."""
+    capture = Capture(wanted, keep=any(n.requires_grad and not n.released for n in wanted))
+    program, kept = programs.get(capture)
+    results = program.run([s.storage for s in capture.sources])
+    given = [*capture.roots, *(capture.order[capture.keep[k]] for k in kept)]
+    for node, storage in zip(given, results, strict=True):
+        if node.storage is None:
+            node.materialize(storage)
+
+
+def upload(array: np.ndarray, dtype: DType, device: str) -> Node:
+    """A node with the values of a host array."""
+    storage = get_device(device).upload(np.asarray(array, dtype.numpy, order="C"), dtype)
+    return nodes.leaf(storage, tuple(array.shape), dtype, device)
+
+
+def download(node: Node) -> np.ndarray:
+    """The value of a node, as a fresh host array."""
+    realize([node])
+    return get_device(node.device).download(node.storage, node.shape, node.dtype)
+
+
+def synchronize(device: str | None = None) -> None:
+    """Wait until the device, or every open one, has done all submitted work."""
+    for d in open_devices() if device is None else [get_device(device)]:
+        d.synchronize()
+
+
+def load_plan(plan: Plan, device: str) -> Program:
+    """A program from a plan, say one read from JSON."""
+    return get_device(device).load(plan)
+
+
+__all__ = ["Device", "Storage", "download", "load_plan", "programs", "realize", "synchronize", "upload"]

@@ -1,0 +1,102 @@
+"""The compiled kernels of a device, within a bound of memory. In: kernels. Out: pipelines.
+
+A driver keeps what it compiled in host memory and does not say how much that is, so it is estimated from the text. On
+llvmpipe (Mesa 22.3) a map of 300 bytes of WGSL takes 0.1 MiB, a product of 4 KiB 1.1 MiB, and the kernels of a
+convolution's training step, 18 KiB on average, 3 MiB each. Beyond the limit those go first that no program has run for
+longest; their programs compile them anew when they run again. Knows nothing of wgpu: it is given the function that
+compiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..plan import Kernel
+
+BYTES_A_PIPELINE = 64 << 10
+BYTES_A_CHARACTER = 192
+KEPT = 7 / 8  # of the limit, after making room: so that a loop over ever new shapes does not look every time
+
+Key = tuple[str, tuple[str, ...]]
+
+
+@dataclass(eq=False)
+class Pipeline:
+    """A compiled kernel. used: the time, in submissions, at which it was last asked for or run."""
+
+    handle: Any
+    access: tuple[str, ...]
+    nbytes: int
+    used: int = 0
+
+
+class User(Protocol):
+    """What holds pipelines and can do without: a program. used: when it last ran."""
+
+    used: int
+
+    def pipelines(self) -> Collection[Pipeline]: ...
+
+    def unload(self) -> None:
+        """Let go of all pipelines; the next run asks for them again."""
+        ...
+
+
+def estimated_bytes(kernel: Kernel) -> int:
+    """Host memory that a driver keeps for a compiled kernel."""
+    return BYTES_A_PIPELINE + BYTES_A_CHARACTER * len(kernel.source)
+
+
+class PipelineCache:
+    """Pipelines by source and bindings: equal kernels are compiled once. All calls run under the device's lock.
+
+    users: the programs that there are. limit: bytes, of estimates; what one program needs at once may exceed it.
+    """
+
+    def __init__(self, create: Callable[[Kernel], Any], users: Iterable[User], limit: int) -> None:
+        self._create = create
+        self._users = users
+        self._kept: dict[Key, Pipeline] = {}
+        self.limit = limit
+        self.nbytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, kernels: Sequence[Kernel], now: int) -> list[Pipeline]:
+        """A pipeline for each kernel of one program, compiled where there is none. now: in submissions."""
+        keys = [(kernel.source, kernel.access) for kernel in kernels]
+        for key, kernel in zip(keys, kernels, strict=True):
+            if key not in self._kept:
+                nbytes = estimated_bytes(kernel)
+                if self.nbytes + nbytes > self.limit:
+                    self._make_room(nbytes, set(keys))
+                self._kept[key] = Pipeline(self._create(kernel), kernel.access, nbytes)
+                self.nbytes += nbytes
+            self._kept[key].used = now
+        return [self._kept[key] for key in keys]
+
+    def _make_room(self, nbytes: int, wanted: set[Key]) -> None:
+        """Let go of the least recently used, but of none that is `wanted`."""
+        users = list(self._users)
+        for user in users:
+            for pipeline in user.pipelines():
+                pipeline.used = max(pipeline.used, user.used)
+        dropped: set[Pipeline] = set()
+        for key, pipeline in sorted(self._kept.items(), key=lambda item: item[1].used):
+            if self.nbytes + nbytes <= KEPT * self.limit:
+                break
+            if key not in wanted:
+                del self._kept[key]
+                self.nbytes -= pipeline.nbytes
+                dropped.add(pipeline)
+        for user in users:
+            if not dropped.isdisjoint(user.pipelines()):
+                user.unload()
+
+    def clear(self) -> None:
+        """Forget all, after the device's loss."""
+        self._kept.clear()
+        self.nbytes = 0

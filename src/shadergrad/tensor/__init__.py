@@ -1,0 +1,101 @@
+"""Tensors: what the rest of the library takes from here. base.py names the rooms, handle.py holds the class."""
+
+from .base import Number, Size, TensorBase, check_axes, check_axis, host_tensor, is_dtype_name, operands, sizes_of, wrap
+from .creation import (
+    arange,
+    empty,
+    eye,
+    from_numpy,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    tensor,
+    zeros,
+    zeros_like,
+)
+from .elementwise import where
+from .gradients import RemovableHandle, backward, cotangent, together
+from .handle import Tensor, as_tensor
+from .index import one_hot, select_positions
+from .pending import flush, sync
+from .placement import check_storable, device, get_default_device, resolve_device, set_default_device
+from .products import einsum, tensordot
+from .random import (
+    Generator,
+    default_generator,
+    manual_seed,
+    rand,
+    rand_like,
+    randint,
+    randn,
+    randn_like,
+    random_bits,
+    randperm,
+)
+from .reduce import MinAndMax, ValuesAndIndices, vector_norm
+from .results import joint, meet, result
+from .shape import cat, meshgrid, stack
+
+__all__ = [
+    "Generator",
+    "MinAndMax",
+    "Number",
+    "RemovableHandle",
+    "Size",
+    "Tensor",
+    "TensorBase",
+    "ValuesAndIndices",
+    "arange",
+    "as_tensor",
+    "backward",
+    "cat",
+    "check_axes",
+    "check_axis",
+    "check_storable",
+    "cotangent",
+    "default_generator",
+    "device",
+    "einsum",
+    "empty",
+    "eye",
+    "flush",
+    "from_numpy",
+    "full",
+    "full_like",
+    "get_default_device",
+    "host_tensor",
+    "is_dtype_name",
+    "joint",
+    "linspace",
+    "manual_seed",
+    "meet",
+    "meshgrid",
+    "one_hot",
+    "ones",
+    "ones_like",
+    "operands",
+    "rand",
+    "rand_like",
+    "randint",
+    "randn",
+    "randn_like",
+    "random_bits",
+    "randperm",
+    "resolve_device",
+    "result",
+    "select_positions",
+    "set_default_device",
+    "sizes_of",
+    "stack",
+    "sync",
+    "tensor",
+    "tensordot",
+    "together",
+    "vector_norm",
+    "where",
+    "wrap",
+    "zeros",
+    "zeros_like",
+]

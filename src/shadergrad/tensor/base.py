@@ -1,0 +1,445 @@
+"""What every tensor is, without any operation: a node, its value, and how it takes another value in place.
+
+The methods of tensors lie in rooms, each a class that extends the one before it, so that a method knows those below and no
+other:
+
+    base -> gradients -> records -> elementwise -> shape -> reduce -> index -> order -> products -> random -> names -> handle
+
+Results are always of the class that handle.py defines, Tensor.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ..dtypes import DType, bool_, float32, int32, int64, of_scalar, parse_dtype, promote_operands
+from ..errors import AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
+from ..graph import node as nodes
+from ..graph.leaves import Detach, Variable
+from ..graph.node import Node, cast, grad_mode, make, mode
+from ..graph.primitive import Primitive
+from ..run import execute, tracing
+from ..run.tracing import current
+from ..runtime.device import canonical_name, get_device
+from . import pending
+from .placement import check_storable, device, resolve_device
+
+Number = bool | int | float
+
+
+class Size(tuple):
+    """A shape; numel() gives the number of elements."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        return int(np.prod(self, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        return f"shadergrad.Size({list(self)})"
+
+
+class TensorBase:
+    """A handle on a node."""
+
+    __slots__ = ("__weakref__", "_grad", "_node", "_serial", "_siblings")
+    __hash__ = object.__hash__  # == is elementwise; a tensor is itself
+
+    _class: ClassVar[type[Any]]  # that of results: TensorBase, which says so where it is defined
+
+    _node: Node
+    _grad: Any  # the gradient, a tensor or None
+    _serial: int
+    _siblings: list[weakref.ref[TensorBase]] | None  # what came from the same backward pass
+
+    def _adopt(self, node: Node) -> None:
+        self._serial = pending.next_serial()
+        self._grad = None
+        self._siblings = None
+        self._hold(node, share=True)
+
+    def _hold(self, node: Node, *, share: bool = False) -> None:
+        """Be the tensor of a node (share: unless another is already)."""
+        self._node = node
+        if not share or node.owner is None or node.owner() is None:
+            node.owner = weakref.ref(self)
+        if node.storage is None:
+            pending.note(self)
+
+    @staticmethod
+    def _of(node: Node) -> Any:
+        """A tensor around a node."""
+        return wrap(node)
+
+    @property
+    def shape(self) -> Size:
+        return Size(self._node.shape)
+
+    @property
+    def dtype(self) -> DType:
+        return self._node.dtype
+
+    @property
+    def device(self) -> device:
+        return device(self._node.device)
+
+    @property
+    def ndim(self) -> int:
+        return len(self._node.shape)
+
+    @property
+    def requires_grad(self) -> bool:
+        return self._node.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self._node.requires_grad or isinstance(self._node.primitive, Variable)
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self._node.shape[dim]
+
+    def dim(self) -> int:
+        return self.ndim
+
+    def ndimension(self) -> int:
+        return self.ndim
+
+    def numel(self) -> int:
+        return self._node.size
+
+    def nelement(self) -> int:
+        return self._node.size
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def element_size(self) -> int:
+        return self.dtype.itemsize
+
+    def __len__(self) -> int:
+        if not self._node.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self._node.shape[0]
+
+    def numpy(self) -> np.ndarray:
+        """The values as a fresh NumPy array; waits for the device. A tensor that requires grad must be detached first."""
+        if self.requires_grad:
+            raise AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        return self._read("numpy()")
+
+    def _read(self, what: str) -> np.ndarray:
+        if current.trace is not None:
+            current.trace.on_read(what)
+        try:
+            if self._siblings is not None and self._node.storage is None:
+                alive = [t._node for r in self._siblings if (t := r()) is not None and t.device == self.device]
+                execute.realize(alive)
+            return execute.download(self._node)
+        except Exception:
+            pending.forget(self._node)
+            raise
+
+    def item(self) -> Any:
+        """The value of a tensor with one element, as a Python number."""
+        if self._node.size != 1:
+            raise ShapeError(
+                f"[item] a Tensor with {self._node.size} elements (shape {tuple(self.shape)}) cannot be converted to Scalar"
+            )
+        return self._read("item()").reshape(()).item()
+
+    def tolist(self) -> Any:
+        return self._read("tolist()").tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        if self._node.size != 1:
+            raise ShapeError(
+                "Boolean value of Tensor with more than one value is ambiguous. Hint: use .any() or .all()."
+            )
+        return bool(self._read("bool()").reshape(()).item())
+
+    def __index__(self) -> int:
+        if self.dtype.category == 2:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __repr__(self) -> str:
+        if current.trace is not None:
+            return f"tensor(<captured {self._node!r}>)"
+        text = np.array2string(self._read("repr()"), precision=4, separator=", ", threshold=200, prefix="tensor(")
+        parts = [text]
+        if self.device != "cpu":
+            parts.append(f"device='{self.device}'")
+        if self.dtype not in (float32, int32, bool_):
+            parts.append(f"dtype={self.dtype!r}")
+        if self.requires_grad:
+            parts.append("requires_grad=True")
+        return f"tensor({', '.join(parts)})"
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Whether backward() shall collect a gradient here. In place."""
+        if requires_grad == self._node.requires_grad:
+            return self
+        if not requires_grad:
+            if not self.is_leaf:
+                raise AutogradError("you can only change requires_grad flags of leaf variables. Use detach() instead.")
+            self._hold(make(Detach(), self._node))
+            tracing.changes += 1
+            return self
+        if self.dtype.category != 2:
+            raise AutogradError("only Tensors of floating point dtype can require gradients")
+        self._hold(nodes.variable(self._node, self))
+        tracing.changes += 1
+        return self
+
+    def detach(self) -> Self:
+        """The same value, outside the tape."""
+        if not self._node.requires_grad:
+            return wrap(self._node)
+        if self._node.storage is not None:
+            return wrap(nodes.leaf(self._node.storage, self._node.shape, self._node.dtype, self._node.device))
+        with grad_mode(False):
+            return wrap(make(Detach(), self._node))
+
+    def detach_(self) -> Self:
+        self._hold(self.detach()._node)
+        return self
+
+    def _assign(self, node: Node) -> None:
+        """Take another value, in place; a leaf that requires grad stays one."""
+        if current.trace is not None:
+            current.trace.on_assign(self)
+        if isinstance(self._node.primitive, Variable):
+            node = nodes.variable(node, self)
+        self._hold(node)
+
+    def _update_in_place(self, value: TensorBase, what: str) -> Self:
+        """The result of an in-place operation; refuses what PyTorch refuses."""
+        if self.requires_grad and self.is_leaf and mode.grad:
+            raise AutogradError(
+                f"a leaf Variable that requires grad is being used in an in-place operation ({what}). Hint: do it under sg.no_grad()."
+            )
+        node = value._node
+        if node.shape != self._node.shape:
+            raise ShapeError(
+                f"[{what}] output with shape {list(self.shape)} doesn't match the broadcast shape {list(node.shape)}"
+            )
+        if node.dtype is not self.dtype:
+            if node.dtype.category > self.dtype.category:
+                raise DTypeError(
+                    f"[{what}] result type {node.dtype.name} can't be cast to the desired output type {self.dtype.name}"
+                )
+            node = cast(node, self.dtype)
+        if node.device != self._node.device:
+            raise DeviceError(f"[{what}] the value is on {node.device}, the tensor on {self.device}.")
+        self._assign(node)
+        return self
+
+    def write_(self, array: np.ndarray) -> Self:
+        """Overwrite the value with a host array of the same shape, ordered after all work submitted so far."""
+        array = np.asarray(array, self.dtype.numpy, order="C")
+        if array.shape != self._node.shape:
+            raise ShapeError(f"[write_] the array is {array.shape}, the tensor {tuple(self.shape)}.")
+        with grad_mode(False):
+            self._assign(execute.upload(array, self.dtype, self._node.device))
+        return self
+
+    def to(
+        self, *args: Any, device: Any = None, dtype: Any = None, copy: bool = False, non_blocking: bool = False
+    ) -> Self:
+        """On another device and/or with another dtype: to('webgpu'), to(sg.float64), to(other)."""
+        for arg in args:
+            if isinstance(arg, TensorBase):
+                device, dtype = arg.device, arg.dtype
+            elif isinstance(arg, DType):
+                dtype = arg
+            elif isinstance(arg, str) and not is_dtype_name(arg):
+                device = arg
+            elif isinstance(arg, bool):
+                continue
+            else:
+                dtype = arg
+        result = self
+        target = self._node.device if device is None else canonical_name(device)
+        wanted = self.dtype if dtype is None else parse_dtype(dtype)
+        check_storable(wanted, target)
+        if wanted is not self.dtype and get_device(self._node.device).target.language == "numpy":
+            result = wrap(cast(result._node, wanted))
+        if target != self._node.device:
+            if result.requires_grad and mode.grad and not result.is_leaf:
+                raise AutogradError(
+                    "[to] moving a computed tensor that requires grad between devices is not recorded. Hint: detach() it first."
+                )
+            get_device(target)
+            node = execute.upload(result._read("to()"), result.dtype, target)
+            result = wrap(node)
+            if self.requires_grad and self.is_leaf:
+                result.requires_grad_()
+        if wanted is not result.dtype:
+            result = wrap(cast(result._node, wanted))
+        return result.clone() if copy and result is self else result
+
+    def cpu(self) -> Self:
+        return self.to("cpu")
+
+    def type_as(self, other: TensorBase) -> Self:
+        return self.to(dtype=other.dtype)
+
+    def clone(self) -> Self:
+        """A copy that the tape runs through."""
+        word, neutral = ("Or", False) if self.dtype is bool_ else ("Mul", 1)
+        return wrap(nodes.elementwise(word, self._node, neutral))
+
+    def contiguous(self) -> Self:
+        return self
+
+
+def wrap(node: Node) -> Any:
+    """A tensor around a node."""
+    result = object.__new__(TensorBase._class)
+    result._adopt(node)
+    pending.bound()
+    return result
+
+
+def binary(primitive: Primitive, a: TensorBase | Number, b: TensorBase | Number) -> Self:
+    return wrap(make(primitive, *operands(a, b)))
+
+
+def floating(x: TensorBase) -> Node:
+    """The node of x, as float32 where it is of integers or bools."""
+    return x._node if x.dtype.category == 2 else cast(x._node, float32)
+
+
+def check_axis(dim: int, ndim: int, what: str) -> int:
+    """A non-negative axis; raises IndexRangeError outside [-ndim, ndim - 1]."""
+    if not -max(ndim, 1) <= dim < max(ndim, 1):
+        raise IndexRangeError(
+            f"[{what}] Dimension out of range (expected to be in range of [{-max(ndim, 1)}, {max(ndim, 1) - 1}], but got {dim})"
+        )
+    return dim % max(ndim, 1)
+
+
+def check_axes(dim: int | Sequence[int] | None, ndim: int, what: str) -> tuple[int, ...]:
+    """Sorted axes; None or () means all."""
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        return tuple(range(ndim))
+    axes = [check_axis(d, ndim, what) for d in ([dim] if isinstance(dim, int) else dim)]
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"[{what}] a dim appears twice in {dim}.")
+    return tuple(sorted(axes)) if ndim else ()
+
+
+def sizes_of(args: tuple[Any, ...]) -> tuple[int, ...]:
+    """Sizes given as arguments or as one sequence."""
+    if len(args) == 1 and not isinstance(args[0], int | np.integer):
+        args = tuple(args[0])
+    return tuple(int(a) for a in args)
+
+
+def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
+    """The nodes of operands, broadcast to one shape and, if `common`, promoted to one dtype.
+
+    Zero-dimensional cpu tensors and Python numbers follow the device of the others, as in PyTorch.
+    """
+    tensors = [v for v in values if isinstance(v, TensorBase)]
+    lead = next((t for t in tensors if t.ndim), tensors[0])
+    described: list[tuple[DType, int]] = []
+    for v in values:
+        described.append((v.dtype, 2 if v.ndim else 1) if isinstance(v, TensorBase) else (of_scalar(v), 0))
+    dtype = promote_operands(described) if common else None
+    result: list[Node] = []
+    for v, (own, _) in zip(values, described, strict=True):
+        if isinstance(v, TensorBase):
+            if v.ndim == 0 and v.device != lead.device and v.device == "cpu" and not v.requires_grad:
+                v = v.to(lead.device)
+            node = v._node
+        else:
+            node = nodes.constant(
+                v, dtype if dtype is not None and dtype.category >= own.category else own, lead._node.device
+            )
+        if dtype is not None and node.dtype is not dtype:
+            node = cast(node, dtype)
+        result.append(node)
+    try:
+        shape = np.broadcast_shapes(*(n.shape for n in result))
+    except ValueError:
+        raise ShapeError(
+            f"The shapes of the operands do not broadcast: {', '.join(str(n.shape) for n in result)}."
+        ) from None
+    return [nodes.broadcast(n, shape) for n in result]
+
+
+def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
+    """A host array and the dtype it shall have."""
+    if isinstance(data, np.ndarray | np.generic):
+        found = parse_dtype(data.dtype) if dtype is None else parse_dtype(dtype)
+        if dtype is None and found is int64:
+            found = int32
+        array = np.asarray(data)
+    else:
+        try:
+            array = np.array(_plain(data))
+        except ValueError as error:
+            raise ShapeError(f"expected numbers or sequences of equal lengths: {error}") from None
+        if array.dtype == object:
+            raise ShapeError("expected numbers or sequences of equal lengths")
+        if dtype is not None:
+            found = parse_dtype(dtype)
+        elif array.size == 0:
+            found = float32
+        else:
+            found = of_scalar(array.reshape(-1)[0].item())
+    if found.category == 1 and array.size and array.dtype.kind in "iu":
+        info = np.iinfo(found.numpy)
+        if array.min() < info.min or array.max() > info.max:
+            raise DTypeError(
+                f"a value does not fit {found.name}: the range is {array.min()} to {array.max()}. Hint: int64 lives on the cpu device."
+            )
+    return array.astype(found.numpy), found
+
+
+def _plain(data: Any) -> Any:
+    """Nested lists with tensors inside as numbers."""
+    if isinstance(data, TensorBase):
+        return data.numpy()
+    if isinstance(data, list | tuple):
+        return [_plain(d) for d in data]
+    return data
+
+
+def is_dtype_name(text: str) -> bool:
+    try:
+        parse_dtype(text)
+    except DTypeError:
+        return False
+    return True
+
+
+def node_of(data: Any, dtype: Any = None, device: Any = None) -> Node:
+    """The node of a new tensor: of a number, nested lists, a NumPy array, or another tensor's value."""
+    if isinstance(data, TensorBase):
+        return data.detach().to(device=device, dtype=dtype)._node
+    return execute.upload(*_host_array(data, dtype), resolve_device(device))
+
+
+def host_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor with the values of a number, nested lists or a NumPy array."""
+    return wrap(node_of(data, dtype, device))

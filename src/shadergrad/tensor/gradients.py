@@ -1,0 +1,287 @@
+"""What happens to a tensor's gradient: backward(), .grad, hooks.
+
+A hook lives on the node that the tensor held when it was registered, and a leaf's on every value that the leaf takes
+later. The gradient that a hook gets is pending: reading it computes it. In a compiled step a hook runs once, while the
+step is captured, and what it computes becomes part of the step.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+from ..errors import AutogradError, DeviceError, DTypeError, ShapeError
+from ..graph import autodiff
+from ..graph import node as nodes
+from ..graph.leaves import Variable
+from ..graph.node import Node, grad_mode
+from ..run import tracing
+from ..run.tracing import current
+from .base import TensorBase, wrap
+
+_ids = itertools.count()
+
+
+class RemovableHandle:
+    """What registering a hook gives; `remove()` takes the hook out, as does leaving a `with` block."""
+
+    def __init__(self, table: dict[int, Any], id: int, changed: Callable[[], None]) -> None:
+        self._table = table
+        self.id = id
+        self._changed = changed
+
+    def remove(self) -> None:
+        if self._table.pop(self.id, None) is not None:
+            self._changed()
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+class GradientHooks:
+    """The hooks of a node.
+
+    before: called with the gradient, and may replace it; after: with a leaf, once its .grad is up to date.
+    retainer: the tensor, not a leaf, whose .grad shall hold the gradient.
+    """
+
+    def __init__(self) -> None:
+        self.before: dict[int, Callable[[Any], Any]] = {}
+        self.after: dict[int, Callable[[Any], Any]] = {}
+        self.retainer: weakref.ref[Any] | None = None
+
+    def ids(self) -> tuple[int, ...]:
+        return (*self.before, *self.after)
+
+    def on_gradient(self, g: Node) -> Node:
+        """The gradient that goes on; the backward pass calls this once, with all of it."""
+        for hook in list(self.before.values()):
+            g = _checked(hook, hook(wrap(g)), g)
+        tensor = None if self.retainer is None else self.retainer()
+        if tensor is not None:
+            before = tensor.grad
+            tensor.grad = wrap(g) if before is None else wrap(before._node + g)
+        return g
+
+
+def _checked(hook: Any, found: Any, g: Node) -> Node:
+    if found is None:
+        return g
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if not isinstance(found, TensorBase):
+        raise DTypeError(f"expected a Tensor or None, but the hook {name!r} returned a {type(found).__name__}.")
+    if found.shape != g.shape:
+        raise ShapeError(f"hook {name!r} has changed the size of value: from {list(g.shape)} to {list(found.shape)}.")
+    if found.dtype is not g.dtype:
+        raise DTypeError(f"hook {name!r} has changed the type of value: from {g.dtype.name} to {found.dtype.name}.")
+    return found._node
+
+
+def _changed() -> None:
+    tracing.changes += 1
+
+
+class GradFn:
+    """The operation that made a tensor. Two are equal if they are of one tensor's value."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def name(self) -> str:
+        if isinstance(self._node.primitive, Variable):
+            return "AccumulateGrad"
+        is_result = len(self._node.inputs) == 2 and self._node.primitive.name == "result"
+        name = self._node.inputs[1].primitive.name if is_result else self._node.primitive.name
+        return f"{name[:1].upper()}{name[1:]}Backward"
+
+    @property
+    def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
+        """Those of the operands, None for one that requires no gradient."""
+        if isinstance(self._node.primitive, Variable):
+            return ()
+        return tuple((GradFn(i) if i.requires_grad else None, 0) for i in self._node.inputs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GradFn) and other._node is self._node
+
+    def __hash__(self) -> int:
+        return hash(id(self._node))
+
+    def __repr__(self) -> str:
+        return f"<{self.name()}>"
+
+
+class GradientTensor(TensorBase):
+    """A tensor that may require a gradient."""
+
+    __slots__ = ()
+
+    @property
+    def grad(self) -> Self | None:
+        """The gradient accumulated by backward(), for leaves, and for what retain_grad() was called on."""
+        if current.trace is not None:
+            current.trace.on_grad_read(self)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: TensorBase | None) -> None:
+        if value is not None:
+            if value.shape != self.shape:
+                raise ShapeError(
+                    f"[grad] assigned a gradient of shape {tuple(value.shape)} to a tensor of shape {tuple(self.shape)}."
+                )
+            if value.device != self.device:
+                raise DeviceError(f"[grad] assigned a gradient on {value.device} to a tensor on {self.device}.")
+        if current.trace is not None:
+            current.trace.on_grad_write(self)
+        self._grad = value
+
+    @property
+    def data(self) -> Self:
+        """The value without history."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: TensorBase) -> None:
+        self._assign(value.detach()._node)
+
+    def backward(
+        self,
+        gradient: TensorBase | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Add d(self)/d(leaf) to .grad of every leaf that requires it, or of `inputs` only, which may be computed ones.
+
+        gradient: the cotangent, of the shape of self; may be left out where self has one element.
+        """
+        backward([self], None if gradient is None else [gradient], retain_graph, create_graph, inputs)
+
+    @property
+    def grad_fn(self) -> GradFn | None:
+        """The operation that made the tensor; None for leaves."""
+        return None if self.is_leaf else GradFn(self._node)
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """Call hook(gradient) when a backward pass has the whole gradient of this tensor; what it returns, if not None,
+        takes the gradient's place. Hooks run in the order in which they were registered."""
+        if not self.requires_grad:
+            raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
+        return self._register(_hooks_of(self._node).before, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
+        """Call hook(tensor) when backward() has brought the .grad of this leaf up to date."""
+        if not self.requires_grad:
+            raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
+        if not self.is_leaf:
+            raise AutogradError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        return self._register(_hooks_of(self._node).after, hook)
+
+    def _register(self, table: dict[int, Any], hook: Any) -> RemovableHandle:
+        number = next(_ids)
+        table[number] = hook
+        _changed()
+        return RemovableHandle(table, number, _changed)
+
+    @property
+    def _hook_ids(self) -> tuple[int, ...]:
+        """What a compiled step looks at to see that hooks came or went."""
+        return () if self._node.hooks is None else self._node.hooks.ids()
+
+    def retain_grad(self) -> None:
+        """Let backward() put the gradient of this computed tensor into .grad too. Nothing happens for a leaf."""
+        if not self.requires_grad:
+            raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
+        if not self.is_leaf:
+            _hooks_of(self._node).retainer = weakref.ref(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether retain_grad() makes this computed tensor keep its gradient."""
+        hooks = self._node.hooks
+        return hooks is not None and hooks.retainer is not None and hooks.retainer() is self
+
+
+def _hooks_of(node: Node) -> GradientHooks:
+    if node.hooks is None:
+        node.hooks = GradientHooks()
+    return node.hooks
+
+
+def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
+    if not output.requires_grad:
+        raise AutogradError("element 0 of tensors does not require grad and does not have a grad_fn")
+    if gradient is None:
+        if output._node.size != 1:
+            raise AutogradError("grad can be implicitly created only for scalar outputs")
+        return nodes.like(output._node, 1)
+    if gradient.shape != output.shape:
+        raise ShapeError(
+            f"Mismatch in shape: grad_output[0] has a shape of {list(gradient.shape)} and output[0] has a shape of {list(output.shape)}."
+        )
+    if gradient.dtype is not output.dtype:
+        raise DTypeError(f"[backward] the gradient is {gradient.dtype.name}, the output {output.dtype.name}.")
+    return gradient._node
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Tensor.backward of several tensors at once: tensor, or a sequence of them, each with its cotangent or None."""
+    roots = [tensors] if isinstance(tensors, TensorBase) else list(tensors)
+    given = [grad_tensors] * len(roots) if not isinstance(grad_tensors, list | tuple) else list(grad_tensors)
+    if len(given) != len(roots):
+        raise AutogradError(f"[backward] got {len(roots)} tensors and {len(given)} gradients.")
+    targets = None if inputs is None else [inputs] if isinstance(inputs, TensorBase) else list(inputs)
+    if targets is not None:
+        if not targets:
+            raise AutogradError("`inputs` argument to `backward()` cannot be empty.")
+        if not all(t.requires_grad for t in targets):
+            raise AutogradError("[backward] one of `inputs` does not require grad.")
+    found = autodiff.backward(
+        [t._node for t in roots],
+        [cotangent(t, g) for t, g in zip(roots, given, strict=True)],
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        create_graph=create_graph,
+        targets=None if targets is None else [t._node for t in targets],
+    )
+    owners = {id(t._node): t for t in targets or ()}
+    with grad_mode(create_graph):
+        for node, grad in found.values():
+            owner = owners.get(id(node))
+            if owner is None and node.owner is not None:
+                owner = node.owner()
+            if owner is not None:
+                _accumulate(owner, wrap(grad))
+                owners[id(node)] = owner
+    together([t._grad for t in owners.values()])
+
+
+def together(tensors: Iterable[GradientTensor | None]) -> None:
+    """Tensors that came from one backward pass: reading one computes all that are alive, in one plan, rather than the
+    whole pass again for each."""
+    group = [t for t in tensors if t is not None]
+    references = [weakref.ref(t) for t in group]
+    for t in group:
+        t._siblings = references
+
+
+def _accumulate(owner: GradientTensor, grad: GradientTensor) -> None:
+    if current.trace is not None and owner._serial <= current.trace.began:
+        current.trace.on_attribute(owner, "_hook_ids", owner._hook_ids)
+    if not owner.retains_grad:  # then .grad has it already
+        before = owner.grad
+        owner.grad = grad if before is None else wrap(before._node + grad._node)
+    if owner._hook_ids:
+        for hook in list(owner._node.hooks.after.values()):
+            hook(owner)

@@ -1,0 +1,107 @@
+"""The one table of names: aliases, in-place forms, and which methods are functions of the package too (sg.exp).
+
+A name in a table is all it takes: the method, its docstring and its type follow (names.pyi and functions.pyi are
+written by `make stubs`).
+"""
+
+from __future__ import annotations
+
+import functools
+from types import FunctionType
+from typing import Any
+
+from .random import RandomTensor
+
+ALIASES = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arcsin": "asin",
+    "arctan": "atan",
+    "clip": "clamp",
+    "divide": "div",
+    "fix": "trunc",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "moveaxis": "movedim",
+    "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
+    "subtract": "sub",
+    "swapaxes": "transpose",
+    "swapdims": "transpose",
+    "true_divide": "div",
+}
+
+# each also as name_(), which writes the result into the tensor and gives the tensor
+IN_PLACE = (
+    "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "arccos", "arcsin", "arctan", "asin", "asinh",
+    "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "clamp",
+    "clamp_max", "clamp_min", "clip", "cos", "cosh", "cumprod", "cumsum", "deg2rad", "div", "divide", "eq", "erf",
+    "erfinv", "exp", "exp2", "expm1", "fix", "floor", "floor_divide", "fmod", "frac", "ge", "gt", "heaviside",
+    "hypot", "index_add", "index_fill", "le", "lerp", "log", "log10", "log1p", "log2", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "logit", "lt", "masked_fill", "masked_scatter", "maximum", "minimum", "mul",
+    "multiply", "nan_to_num", "ne", "neg", "negative", "pow", "rad2deg", "reciprocal", "relu", "remainder", "round",
+    "rsqrt", "scatter", "scatter_add", "sigmoid", "sign", "sin", "sinc", "sinh", "softmax", "sqrt", "square", "sub",
+    "subtract", "tan", "tanh", "tril", "triu", "true_divide", "trunc", "xlogy",
+)  # fmt: skip
+
+# each also as a function of the package, whose first argument is the tensor
+FUNCTIONS = (
+    "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "addmm", "addmv", "all", "allclose", "amax",
+    "amin", "aminmax", "any", "arccos", "arcsin", "arctan", "argmax", "argmin", "argsort", "asin", "asinh", "atan",
+    "atan2", "atanh", "baddbmm", "bernoulli", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "bmm", "broadcast_to", "bucketize", "ceil", "chunk", "clamp", "clamp_max",
+    "clamp_min", "clip", "clone", "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "deg2rad", "detach", "diag",
+    "diagonal", "diff", "dist", "div", "divide", "dot", "eq", "equal", "erf", "erfinv", "exp", "exp2", "expm1",
+    "fix", "flatten", "flip", "fliplr", "flipud", "floor", "floor_divide", "fmod", "frac", "gather", "ge",
+    "greater", "greater_equal", "gt", "heaviside", "hypot", "index_add", "index_fill", "index_select", "inner",
+    "is_floating_point", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "kthvalue", "le", "lerp",
+    "less", "less_equal", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logit", "logsumexp", "lt", "masked_fill", "masked_scatter",
+    "masked_select", "matmul", "max", "maximum", "mean", "median", "min", "minimum", "mm", "moveaxis", "movedim",
+    "mul", "multinomial", "multiply", "mv", "nan_to_num", "nanmean", "nansum", "narrow", "ne", "neg", "negative",
+    "nonzero", "norm", "not_equal", "numel", "outer", "permute", "positive", "pow", "prelu", "prod", "quantile",
+    "rad2deg", "ravel", "reciprocal", "relu", "remainder", "repeat_interleave", "reshape", "roll", "round", "rsqrt",
+    "scatter", "scatter_add", "searchsorted", "select", "sigmoid", "sign", "sin", "sinc", "sinh", "softmax", "sort",
+    "split", "sqrt", "square", "squeeze", "std", "std_mean", "sub", "subtract", "sum", "swapaxes", "swapdims", "t",
+    "take_along_dim", "tan", "tanh", "tile", "topk", "trace", "transpose", "tril", "triu", "true_divide", "trunc",
+    "unbind", "unflatten", "unsqueeze", "var", "var_mean", "xlogy", "zero_",
+)  # fmt: skip
+
+
+class NamedTensor(RandomTensor):
+    """A tensor with all its methods, under all their names."""
+
+    __slots__ = ()
+
+
+def _in_place_form(name: str) -> Any:
+    method = getattr(NamedTensor, name)
+
+    @functools.wraps(method)
+    def form(self: Any, *args: Any, **options: Any) -> Any:
+        return self._update_in_place(method(self, *args, **options), f"{name}_")
+
+    form.__name__ = form.__qualname__ = f"{name}_"
+    form.__doc__ = f"`{name}`, in place: {(method.__doc__ or '').strip()}"
+    return form
+
+
+def _install() -> None:
+    for alias, name in ALIASES.items():
+        setattr(NamedTensor, alias, getattr(NamedTensor, name))
+    for name in IN_PLACE:
+        setattr(NamedTensor, f"{name}_", _in_place_form(name))
+    for operator in ("add", "sub", "mul", "div"):
+        setattr(
+            NamedTensor, f"__i{'true' if operator == 'div' else ''}{operator}__", getattr(NamedTensor, f"{operator}_")
+        )
+    for cls in NamedTensor.__mro__:  # errors name what the user called, not the room it lies in
+        for name, member in vars(cls).items():
+            if isinstance(member, FunctionType) and (member.__module__ or "").startswith(__package__):
+                member.__qualname__ = name
+
+
+_install()

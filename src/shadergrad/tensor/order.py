@@ -1,0 +1,149 @@
+"""Methods that order: sorting, the k largest, medians, quantiles, places in a sorted axis."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from ..dtypes import bool_, int32
+from ..errors import DTypeError, IndexRangeError, ShapeError
+from ..graph import node as nodes
+from ..graph.node import cast, make
+from ..primitives.indexing import ArgSort, Gather
+from .base import Number, check_axis, wrap
+from .elementwise import _as_tensor, where
+from .index import IndexTensor
+from .reduce import ValuesAndIndices, _without
+from .shape import stack
+
+T = TypeVar("T", bound="OrderTensor")
+
+
+class OrderTensor(IndexTensor):
+    """Methods that order: sorting, the k largest, medians, quantiles, places in a sorted axis."""
+
+    __slots__ = ()
+
+    def argsort(self, dim: int = -1, descending: bool = False, stable: bool = False) -> Self:
+        """Positions that sort along `dim`, int32; always stable, NaN as the largest."""
+        axis = check_axis(dim, self.ndim, "argsort")
+        node = cast(self.detach()._node, int32) if self.dtype is bool_ else self.detach()._node
+        if not node.ndim:
+            return wrap(nodes.constant(0, int32, node.device))
+        return wrap(make(ArgSort(axis, bool(descending)), node))
+
+    def sort(self, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+        """(values, indices) in order along `dim`."""
+        if not self.ndim:
+            return ValuesAndIndices(self.clone(), self.argsort())
+        indices = self.argsort(dim, descending)
+        return ValuesAndIndices(_pick(self, check_axis(dim, self.ndim, "sort"), indices), indices)
+
+    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+        """(values, indices) of the k largest or smallest along `dim`, in order."""
+        axis = check_axis(dim, self.ndim, "topk")
+        size = self.shape[axis] if self.ndim else 1
+        if not 0 <= k <= size:
+            raise IndexRangeError(f"[topk] selected index k out of range: k is {k}, the axis has {size} elements.")
+        if not self.ndim:
+            return ValuesAndIndices(self.clone(), self.argsort())
+        indices = self.argsort(axis, descending=largest).narrow(axis, 0, k)
+        return ValuesAndIndices(_pick(self, axis, indices), indices)
+
+    def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+        """(value, index) of the k-th smallest, counted from 1, along `dim`."""
+        axis = check_axis(dim, self.ndim, "kthvalue")
+        if not 1 <= k <= self.shape[axis]:
+            raise IndexRangeError(f"[kthvalue] selected number k out of range for dimension {dim}: {k}.")
+        indices = self.argsort(axis).narrow(axis, k - 1, 1)
+        values = _pick(self, axis, indices)
+        return (
+            ValuesAndIndices(values, indices)
+            if keepdim
+            else ValuesAndIndices(_without(values, [axis]), _without(indices, [axis]))
+        )
+
+    def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """The lower median; of all, or as (values, indices) along `dim`. NaN where any element is NaN."""
+        if dim is None:
+            flat = self.reshape(-1)
+            return _median(flat, 0, False)[0]
+        return _median(self, check_axis(dim, self.ndim, "median"), keepdim)
+
+    def quantile(self, q: float | OrderTensor, dim: int | None = None, keepdim: bool = False) -> Self:
+        """Quantiles with linear interpolation; a 1-d q gives a new first axis."""
+        if self.dtype.category != 2:
+            raise DTypeError("quantile() input tensor must be either float or double dtype")
+        points = np.asarray(q if isinstance(q, int | float) else q.detach().numpy(), np.float64)
+        if points.ndim > 1 or points.min(initial=0.0) < 0 or points.max(initial=0.0) > 1:
+            raise ShapeError("quantile() q must be a scalar or a 1-d tensor with values in the range [0, 1]")
+        x, axis = (self.reshape(-1), 0) if dim is None else (self, check_axis(dim, self.ndim, "quantile"))
+        ordered = x.sort(axis)[0]
+        last = x.shape[axis] - 1
+        spoiled = x.isnan().any(axis, keepdim=True)
+        results = []
+        for point in points.reshape(-1):
+            place = point * last
+            low = min(math.floor(float(place)), last)
+            a, b = ordered.narrow(axis, low, 1), ordered.narrow(axis, min(low + 1, last), 1)
+            value = where(spoiled, math.nan, a + (b - a) * (place - low))
+            if dim is None:
+                value = value.reshape((1,) * self.ndim if keepdim else ())
+            elif not keepdim:
+                value = _without(value, [axis])
+            results.append(value)
+        return results[0] if points.ndim == 0 else stack(results)
+
+    def bucketize(self, boundaries: OrderTensor, *, out_int32: bool = True, right: bool = False) -> Self:
+        """For each element, before which of the increasing `boundaries` it belongs, int32.
+
+        Position i has boundaries[i - 1] < x <= boundaries[i], or <= and < if `right`. NaN belongs at the end.
+        The boundaries below are counted: n comparisons for each element, which is quick for the few of a histogram.
+        """
+        if boundaries.ndim != 1:
+            raise ShapeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+        return boundaries.searchsorted(self, right=right)
+
+    def searchsorted(self, values: OrderTensor | Number, *, out_int32: bool = True, right: bool = False) -> Self:
+        """Where `values` belong in the sorted last axis, int32; see bucketize. Shape: that of values.
+
+        self: (n,) for values of any shape, or (..., n) for values (..., m).
+        """
+        edges = self.detach()
+        x = _as_tensor(values, edges).detach()
+        if edges.ndim > 1 and tuple(edges.shape[:-1]) != tuple(x.shape[:-1]):
+            raise ShapeError(
+                "boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value "
+                f"tensor must match, but we got boundaries tensor {list(edges.shape)} and input value tensor {list(x.shape)}"
+            )
+        places = x.unsqueeze(-1)
+        edges = edges if edges.ndim == 1 else edges.unsqueeze(-2)
+        below = (edges <= places) if right else (edges < places)
+        return (below | places.isnan()).sum(-1)
+
+
+def _pick(x: T, axis: int, indices: OrderTensor) -> T:
+    """Elements at positions along an axis."""
+    node = x._node
+    sizes = tuple(n if a == axis else m for a, (n, m) in enumerate(zip(node.shape, indices.shape, strict=True)))
+    assert sizes == node.shape
+    return wrap(make(Gather(axis), node, indices._node))
+
+
+def _median(x: T, axis: int, keepdim: bool) -> Any:
+    n = x.shape[axis]
+    if n == 0:
+        raise IndexRangeError(f"[median] expected a non-empty axis, but the shape is {tuple(x.shape)}.")
+    order = x.argsort(axis)
+    middle, end = order.narrow(axis, (n - 1) // 2, 1), order.narrow(axis, n - 1, 1)
+    if x.dtype.category == 2:
+        first_nan = x.isnan().to(dtype=int32).argmax(axis, keepdim=True)
+        middle = where(_pick(x.detach(), axis, end).isnan(), first_nan, middle)
+    values = _pick(x, axis, middle)
+    return (
+        ValuesAndIndices(values, middle)
+        if keepdim
+        else ValuesAndIndices(_without(values, [axis]), _without(middle, [axis]))
+    )

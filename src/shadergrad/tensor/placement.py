@@ -1,0 +1,46 @@
+"""Where tensors live: device names, the default device, and which element types a device has."""
+
+from __future__ import annotations
+
+from ..dtypes import DType
+from ..errors import DTypeError
+from ..runtime.device import canonical_name, get_device
+
+
+class device(str):
+    """A device name such as 'cpu', 'webgpu' or 'webgpu:1', with `type` and `index`."""
+
+    @property
+    def type(self) -> str:
+        return self.partition(":")[0]
+
+    @property
+    def index(self) -> int:
+        return int(self.partition(":")[2] or 0)
+
+
+class _Defaults:
+    device: str = "cpu"
+
+
+def set_default_device(name: str) -> None:
+    """Where tensors are made that name no device. Initially 'cpu'."""
+    get_device(name)
+    _Defaults.device = canonical_name(name)
+
+
+def get_default_device() -> device:
+    """Where tensors are made that name no device."""
+    return device(_Defaults.device)
+
+
+def resolve_device(name: object | None) -> str:
+    return _Defaults.device if name is None else canonical_name(name)
+
+
+def check_storable(dtype: DType, device_name: str) -> None:
+    """Raises DTypeError where the device has no such element type."""
+    if dtype.wgsl is None and get_device(device_name).target.language == "wgsl":
+        raise DTypeError(
+            f"{dtype.name} is not available on {device_name}. Hint: use float32 or int32 there, or the cpu device."
+        )

@@ -1,0 +1,233 @@
+"""Methods that multiply vectors and matrices, and einsum."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Sequence
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from ..errors import DeviceError, DTypeError, ShapeError
+from ..graph import node as nodes
+from ..graph.node import make
+from ..primitives.dot import Dot
+from .base import check_axis, wrap
+from .order import OrderTensor
+
+T = TypeVar("T", bound="ProductTensor")
+
+
+class ProductTensor(OrderTensor):
+    """Methods that multiply vectors and matrices, and einsum."""
+
+    __slots__ = ()
+
+    def matmul(self, other: ProductTensor) -> Self:
+        """Vectors, matrices, and batches of matrices with broadcasting."""
+        return _matmul(self, other)
+
+    def __matmul__(self, other: ProductTensor) -> Self:
+        return _matmul(self, other)
+
+    def mm(self, other: ProductTensor) -> Self:
+        if self.ndim != 2 or other.ndim != 2:
+            raise ShapeError(f"[mm] both must be matrices: {tuple(self.shape)}, {tuple(other.shape)}.")
+        return _matmul(self, other)
+
+    def bmm(self, other: ProductTensor) -> Self:
+        if self.ndim != 3 or other.ndim != 3 or self.shape[0] != other.shape[0]:
+            raise ShapeError(
+                f"[bmm] both must be batches of matrices of one size: {tuple(self.shape)}, {tuple(other.shape)}."
+            )
+        return _matmul(self, other)
+
+    def dot(self, other: ProductTensor) -> Self:
+        if self.ndim != 1 or other.ndim != 1:
+            raise ShapeError(f"1D tensors expected, but got {self.ndim}D and {other.ndim}D tensors")
+        return _matmul(self, other)
+
+    def addmm(self, mat1: ProductTensor, mat2: ProductTensor, *, beta: float = 1, alpha: float = 1) -> Self:
+        """beta * self + alpha * mat1 @ mat2."""
+        return _added(self, mat1.mm(mat2), beta, alpha)
+
+    def addmv(self, mat: ProductTensor, vec: ProductTensor, *, beta: float = 1, alpha: float = 1) -> Self:
+        return _added(self, mat @ vec, beta, alpha)
+
+    def baddbmm(self, batch1: ProductTensor, batch2: ProductTensor, *, beta: float = 1, alpha: float = 1) -> Self:
+        return _added(self, batch1.bmm(batch2), beta, alpha)
+
+    def mv(self, vec: ProductTensor) -> Self:
+        if self.ndim != 2 or vec.ndim != 1:
+            raise ShapeError(f"[mv] a matrix and a vector are wanted, not {tuple(self.shape)} and {tuple(vec.shape)}.")
+        return self @ vec
+
+    def outer(self, vec2: ProductTensor) -> Self:
+        if self.ndim != 1 or vec2.ndim != 1:
+            raise ShapeError(f"[outer] vectors are wanted, not {tuple(self.shape)} and {tuple(vec2.shape)}.")
+        return self.unsqueeze(1) * vec2
+
+    def inner(self, other: ProductTensor) -> Self:
+        """Sums of products along the last axes."""
+        if self.ndim == 0 or other.ndim == 0:
+            return self * other
+        return tensordot(self, other, [[self.ndim - 1], [other.ndim - 1]])
+
+
+def _matmul(a: T, b: ProductTensor) -> T:
+    if a.ndim == 0 or b.ndim == 0:
+        raise ShapeError(f"both arguments to matmul need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
+    if a.dtype is not b.dtype:
+        raise DTypeError(f"[matmul] expected both to have the same dtype, but got: {a.dtype.name} != {b.dtype.name}")
+    if a.device != b.device:
+        raise DeviceError(
+            f"[matmul] operands are on different devices: {list(a.shape)} on {a.device}, {list(b.shape)} on {b.device}."
+            f" Hint: move one with .to({str(a.device)!r})."
+        )
+    contracted = b.shape[-2] if b.ndim > 1 else b.shape[0]
+    if a.shape[-1] != contracted:
+        raise ShapeError(
+            f"[matmul] cannot contract: a is {tuple(a.shape)}, b is {tuple(b.shape)}; a's last axis ({a.shape[-1]}) != "
+            f"b's {'second-last' if b.ndim > 1 else 'only'} ({contracted})."
+        )
+    left = a._node if a.ndim > 1 else nodes.reshape(a._node, (1, a.shape[0]))
+    right = b._node if b.ndim > 1 else nodes.reshape(b._node, (b.shape[0], 1))
+    k, m, n = a.shape[-1], left.shape[-2], right.shape[-1]
+    try:
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise ShapeError(
+            f"[matmul] the batch axes do not broadcast: a is {tuple(a.shape)}, b is {tuple(b.shape)}."
+        ) from None
+    if right.ndim == 2 or math.prod(right.shape[:-2]) == 1:  # one matrix for all: rows of all batches are one product
+        product = make(Dot(), nodes.reshape(left, (1, math.prod(left.shape[:-1]), k)), nodes.reshape(right, (1, k, n)))
+    else:
+        size = math.prod(batch)
+        left = nodes.reshape(nodes.broadcast(left, (*batch, m, k)), (size, m, k))
+        right = nodes.reshape(nodes.broadcast(right, (*batch, k, n)), (size, k, n))
+        product = make(Dot(), left, right)
+    shape = (*batch, *((m,) if a.ndim > 1 else ()), *((n,) if b.ndim > 1 else ()))
+    return wrap(nodes.reshape(product, shape))
+
+
+def _added(x: T, product: ProductTensor, beta: float, alpha: float) -> T:
+    scaled = product if alpha == 1 else product * alpha
+    return scaled if beta == 0 else (x if beta == 1 else x * beta) + scaled
+
+
+def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -> T:
+    """Contracts the last `dims` axes of a with the first of b, or the axes listed for each."""
+    if isinstance(dims, int):
+        left, right = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    else:
+        left = [check_axis(d, a.ndim, "tensordot") for d in dims[0]]
+        right = [check_axis(d, b.ndim, "tensordot") for d in dims[1]]
+    if [a.shape[k] for k in left] != [b.shape[k] for k in right]:
+        raise ShapeError(
+            f"[tensordot] contracted axes {left} of {tuple(a.shape)} and {right} of {tuple(b.shape)} differ."
+        )
+    rows = [k for k in range(a.ndim) if k not in left]
+    columns = [k for k in range(b.ndim) if k not in right]
+    size = math.prod(a.shape[k] for k in left)
+    row_shape, column_shape = [a.shape[k] for k in rows], [b.shape[k] for k in columns]
+    first = a.permute(*rows, *left).reshape(math.prod(row_shape), size)
+    second = b.permute(*right, *columns).reshape(size, math.prod(column_shape))
+    return (first @ second).reshape(*row_shape, *column_shape)
+
+
+def einsum(equation: str, *operands: T | Sequence[ProductTensor]) -> T:
+    """Einstein summation: any equation with letters, '...', repeated letters and an optional '->'.
+
+    Operands are contracted from left to right, two at a time, each time as one batched product.
+    """
+    tensors: list[Any] = (
+        list(operands[0]) if len(operands) == 1 and isinstance(operands[0], list | tuple) else list(operands)
+    )  # type: ignore[arg-type]
+    inputs, output = _parse(equation, tensors)
+    sizes: dict[str, int] = {}
+    for labels, t in zip(inputs, tensors, strict=True):
+        for label, n in zip(labels, t.shape, strict=True):
+            known = sizes.setdefault(label, n)
+            if n != known and 1 not in (n, known):
+                raise ShapeError(f"[einsum] {equation!r}: {label!r} has sizes {known} and {n}.")
+            sizes[label] = max(known, n) if n and known else 0
+    prepared = [_diagonals(t, labels) for labels, t in zip(inputs, tensors, strict=True)]
+    prepared = [(t.expand(*(sizes[c] for c in labels)) if labels else t, labels) for t, labels in prepared]
+    result, labels = prepared[0]
+    for k, (t, other) in enumerate(prepared[1:], 1):
+        later = set(output).union(*(set(rest) for _, rest in prepared[k + 1 :]))
+        result, labels = _contract(result, labels, t, other, later)
+    surplus = [k for k, c in enumerate(labels) if c not in output]
+    if surplus:
+        result = result.sum(surplus)
+        labels = "".join(c for c in labels if c in output)
+    return result.permute(*(labels.index(c) for c in output)) if output else result
+
+
+def _parse(equation: str, tensors: list[ProductTensor]) -> tuple[list[str], str]:
+    """Labels of every operand and of the result, with letters in place of '...'."""
+    text = equation.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    parts = left.split(",")
+    if len(parts) != len(tensors):
+        raise ShapeError(f"[einsum] {equation!r} names {len(parts)} operands, got {len(tensors)}.")
+    unused = [c for c in string.ascii_letters if c not in text]
+    widest = max(
+        (t.ndim - len(p.replace("...", "")) for p, t in zip(parts, tensors, strict=True) if "..." in p), default=0
+    )
+    dots = "".join(unused[:widest])
+    inputs = []
+    for part, t in zip(parts, tensors, strict=True):
+        labels = part.replace("...", "")
+        if "..." in part:
+            count = t.ndim - len(labels)
+            labels = part.replace("...", dots[widest - count :] if count > 0 else "")
+        if len(labels) != t.ndim or (not labels.isalpha() * bool(labels) and labels):
+            raise ShapeError(f"[einsum] {equation!r}: {part!r} does not fit an operand of shape {tuple(t.shape)}.")
+        inputs.append(labels)
+    if arrow:
+        output = right.replace("...", dots)
+    else:
+        every = "".join(inputs)
+        output = dots + "".join(sorted(c for c in set(every) if every.count(c) == 1 and c not in dots))
+    if len(set(output)) != len(output) or any(c not in "".join(inputs) for c in output):
+        raise ShapeError(f"[einsum] {equation!r}: the output repeats a label, or names one that no operand has.")
+    return inputs, output
+
+
+def _diagonals(x: T, labels: str) -> tuple[T, str]:
+    """Repeated labels of one operand reduced to the diagonal."""
+    for c in dict.fromkeys(labels):
+        while labels.count(c) > 1:
+            a = labels.index(c)
+            b = labels.index(c, a + 1)
+            x = x.diagonal(0, a, b)
+            labels = labels[:a] + labels[a + 1 : b] + labels[b + 1 :] + c
+    return x, labels
+
+
+def _contract(a: T, left: str, b: ProductTensor, right: str, needed: set[str]) -> tuple[T, str]:
+    """One batched product: labels of both that are still needed are batch axes, others of both are contracted."""
+    for labels, mine in ((left, True), (right, False)):
+        alone = [k for k, c in enumerate(labels) if c not in needed and c not in (right if mine else left)]
+        if alone and mine:
+            a, left = a.sum(alone), "".join(c for k, c in enumerate(labels) if k not in alone)
+        elif alone:
+            b, right = b.sum(alone), "".join(c for k, c in enumerate(labels) if k not in alone)
+    batch = [c for c in left if c in right and c in needed]
+    inner = [c for c in left if c in right and c not in needed]
+    rows, columns = [c for c in left if c not in right], [c for c in right if c not in left]
+    shape_of = {**dict(zip(right, b.shape, strict=True)), **dict(zip(left, a.shape, strict=True))}
+
+    def product(labels: list[str]) -> int:
+        return math.prod(shape_of[c] for c in labels)
+
+    first = a.permute(*(left.index(c) for c in [*batch, *rows, *inner])).reshape(
+        product(batch), product(rows), product(inner)
+    )
+    second = b.permute(*(right.index(c) for c in [*batch, *inner, *columns])).reshape(
+        product(batch), product(inner), product(columns)
+    )
+    labels = [*batch, *rows, *columns]
+    return (first @ second).reshape(*(shape_of[c] for c in labels)), "".join(labels)

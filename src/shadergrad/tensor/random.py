@@ -1,0 +1,226 @@
+"""Random numbers: generators, what draws from them, and the methods that do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+
+from ..dtypes import DType, float32, parse_dtype, uint32
+from ..errors import DTypeError, ShapeError
+from ..graph import node as nodes
+from ..graph.node import Node, cast, make
+from ..primitives import elementwise as e
+from ..primitives.random import Threefry, threefry2x32
+from ..primitives.views import Slice
+from ..run import execute
+from ..run.tracing import current
+from .base import TensorBase, host_tensor, sizes_of, wrap
+from .creation import finish
+from .placement import check_storable, resolve_device
+from .products import ProductTensor
+
+LONGEST_CHAIN = 8  # draws recorded before the counter is computed
+
+
+class Generator:
+    """Threefry keys: draw n of a seed is the same bits on every device and in every run, and in JAX
+    (fold_in(PRNGKey(seed), n), partitionable threefry).
+
+    The state is two small tensors on the device, so that a compiled step draws anew each time it runs.
+    """
+
+    def __init__(self, device: str = "cpu", seed: int = 0) -> None:
+        self.device = device
+        self.key = host_tensor(np.zeros(2, np.uint32), device=device)
+        self.counter = host_tensor(np.zeros((), np.uint32), device=device)
+        self._chained = 0  # draws since the counter was computed
+        self.manual_seed(seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start over: seed is a 64-bit number."""
+        seed %= 1 << 64
+        self.key.write_(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32))
+        self.counter.write_(np.array(0, np.uint32))
+        return self
+
+    def get_state(self) -> np.ndarray:
+        """Key and counter, three uint32."""
+        return np.concatenate([self.key.numpy(), self.counter.numpy().reshape(1)])
+
+    def set_state(self, state: np.ndarray) -> Generator:
+        state = np.asarray(state, np.uint32)
+        self.key.write_(state[:2])
+        self.counter.write_(state[2].reshape(()))
+        return self
+
+    def bits(self, shape: tuple[int, ...]) -> Node:
+        """Fresh random words, uint32, of `shape`."""
+        if current.trace is not None:
+            current.trace.on_generator(self)
+        one = self.counter._node
+        if one.storage is not None:
+            self._chained = 0
+        elif self._chained >= LONGEST_CHAIN and current.trace is None:
+            execute.realize([one])  # else every draw would be a longer graph than the one before, and compiled anew
+            self._chained = 0
+        self._chained += 1
+        zero = nodes.like(one, 0)
+        key = nodes.reshape(make(Threefry(), self.key._node, zero, one), (2,))
+        self.counter._assign(make(e.Add(), one, nodes.like(one, 1)))
+        return random_bits(key, shape)
+
+
+def random_bits(key: Node, shape: tuple[int, ...]) -> Node:
+    """As jax.random.bits(key, shape) with jax_threefry_partitionable: the words of the 64-bit position, xored."""
+    size = math.prod(shape)
+    low = make(e.Cast(uint32), nodes.iota(size, key.device))
+    block = make(Threefry(), key, nodes.like(low, 0), low)
+    words = [nodes.reshape(make(Slice((k, 0), (1, size), (1, 1)), block), shape) for k in (0, 1)]
+    return make(e.Xor(), *words)
+
+
+def uniform_bits(bits: Node) -> Node:
+    """Uniform float32 on [0, 1) from words: 23 bits as the mantissa of a number on [1, 2), less 1."""
+    mantissa = make(e.Or(), make(e.ShiftRight(), bits, nodes.like(bits, 9)), nodes.like(bits, 0x3F800000))
+    unit = make(e.Bitcast(float32), mantissa)
+    return unit - 1.0
+
+
+_generators: dict[str, Generator] = {}
+_seed = 0
+
+
+def default_generator(device: str) -> Generator:
+    """The generator that rand and friends use on a device."""
+    found = _generators.get(device)
+    if found is None:
+        trace, current.trace = current.trace, None
+        try:
+            found = _generators[device] = Generator(device, _seed)
+        finally:
+            current.trace = trace
+        if trace is not None:  # a step that is the first to draw: its generator is state, as if made before the step
+            for tensor in (found.key, found.counter):
+                tensor._serial = -tensor._serial
+    return found
+
+
+def manual_seed(seed: int) -> None:
+    """Seed every device's default generator."""
+    global _seed
+    _seed = int(seed)
+    for generator in _generators.values():
+        generator.manual_seed(_seed)
+
+
+def _floating(dtype: Any, device: str) -> DType:
+    kind = float32 if dtype is None else parse_dtype(dtype)
+    if kind.category != 2:
+        raise DTypeError(f"[rand] random numbers are floating, not {kind.name}. Hint: use randint.")
+    check_storable(kind, device)
+    return kind
+
+
+def rand(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
+) -> Any:
+    """Uniform on [0, 1), with 23 random bits."""
+    name = resolve_device(device)
+    kind = _floating(dtype, name)
+    node = uniform_bits((generator or default_generator(name)).bits(sizes_of(size)))
+    return finish(cast(node, kind), requires_grad)
+
+
+def randn(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
+) -> Any:
+    """Standard normal: sqrt(2) erfinv(u), u uniform on (-1, 1), as JAX."""
+    name = resolve_device(device)
+    kind = _floating(dtype, name)
+    unit = uniform_bits((generator or default_generator(name)).bits(sizes_of(size)))
+    low = float(np.nextafter(np.float32(-1), np.float32(0)))
+    spread = make(e.Maximum(), unit * (1.0 - low) + low, nodes.like(unit, low))
+    node = make(e.Erfinv(), spread) * math.sqrt(2.0)
+    return finish(cast(node, kind), requires_grad)
+
+
+def rand_like(x: TensorBase, **options: Any) -> Any:
+    return rand(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
+
+
+def randn_like(x: TensorBase, **options: Any) -> Any:
+    return randn(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
+
+
+def randint(
+    low: int,
+    high: int | None = None,
+    size: Any = (),
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    generator: Generator | None = None,
+) -> Any:
+    """Integers on [low, high), int32."""
+    if high is None:
+        low, high = 0, low
+    if high <= low:
+        raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    name = resolve_device(device)
+    bits = (generator or default_generator(name)).bits(sizes_of((size,)))
+    quotient = make(e.FloorDiv(), bits, nodes.like(bits, high - low))
+    remainder = make(e.Sub(), bits, make(e.Mul(), quotient, nodes.like(bits, high - low)))
+    result = wrap(make(e.Cast(parse_dtype("int32")), remainder)) + low
+    return result if dtype is None else result.to(dtype=dtype)
+
+
+def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Any:
+    """A random order of 0 ... n - 1, int32. Drawn on the host."""
+    name = resolve_device(device)
+    host = generator or default_generator(name)
+    state = host.get_state()
+    key = threefry2x32(state[:2], np.zeros((), np.uint32), state[2])
+    words = threefry2x32(np.array(key), np.zeros(n, np.uint32), np.arange(n, dtype=np.uint32))
+    host.set_state(state + np.array([0, 0, 1], np.uint32))
+    return host_tensor(np.argsort(words[0] ^ words[1], kind="stable").astype(np.int32), device=name)
+
+
+class RandomTensor(ProductTensor):
+    """Random values."""
+
+    __slots__ = ()
+
+    def uniform_(self, from_: float = 0.0, to: float = 1.0, *, generator: Any = None) -> Self:
+        """Uniform on [from_, to)."""
+        return self._update_in_place(rand_like(self, generator=generator) * (to - from_) + from_, "uniform_")
+
+    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Self:
+        """Normal."""
+        return self._update_in_place(randn_like(self, generator=generator) * std + mean, "normal_")
+
+    def bernoulli_(self, p: TensorBase | float = 0.5, *, generator: Any = None) -> Self:
+        """1 with probability p, else 0."""
+        drawn = rand(*self.shape, device=self.device, generator=generator) < p
+        return self._update_in_place(drawn.to(dtype=self.dtype), "bernoulli_")
+
+    def bernoulli(self, *, generator: Any = None) -> Self:
+        """1 with the probability that is the element, else 0."""
+        return (rand_like(self, generator=generator) < self.detach()).to(dtype=self.dtype)
+
+    def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Self:
+        """Positions along the last axis drawn with probabilities proportional to the elements, int32.
+
+        self: (n,) or (rows, n), non-negative; result (num_samples,) or (rows, num_samples). By the Gumbel-max method:
+        the largest of log(p) + noise, or, without replacement, the num_samples largest.
+        """
+        n = self.shape[-1]
+        if not replacement and num_samples > n:
+            raise ShapeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+        shape = (*self.shape[:-1], num_samples, n) if replacement else tuple(self.shape)
+        u = rand(*shape, device=self.device, generator=generator)
+        noise = -(-(u + 2.0**-24).log()).log()  # u has 23 bits: never 0, never 1
+        p = self.detach().log()
+        score = (p.unsqueeze(-2) if replacement else p) + noise
+        return score.argmax(-1) if replacement else score.topk(num_samples)[1]

@@ -1,0 +1,38 @@
+"""Methods made from the records of elementwise operations that say they are public: a record is all it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..graph.node import make
+from ..graph.primitive import REGISTRY
+from ..primitives.elementwise import Elementwise
+from .base import floating, wrap
+from .gradients import GradientTensor
+
+
+def public_records() -> dict[str, type[Elementwise]]:
+    """The records that are methods, by the method's name."""
+    found = {c.__name__.lower(): c for c in REGISTRY.values() if issubclass(c, Elementwise) and c.public}
+    return dict(sorted(found.items()))
+
+
+def _method(name: str, record: type[Elementwise]) -> Any:
+    primitive = record()
+
+    def method(self: Any) -> Any:
+        return wrap(make(primitive, floating(self)))
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = record.__doc__
+    return method
+
+
+class RecordTensor(GradientTensor):
+    """A tensor with the public elementwise operations of one operand; integers and bools give float32."""
+
+    __slots__ = ()
+
+
+for _name, _record in public_records().items():
+    setattr(RecordTensor, _name, _method(_name, _record))

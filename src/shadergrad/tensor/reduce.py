@@ -1,0 +1,366 @@
+"""Methods that reduce and scan: sums, extrema, moments, softmax, norms, running sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self, TypeVar
+
+import numpy as np
+
+from ..dtypes import bool_, int32, parse_dtype
+from ..errors import DTypeError, ShapeError
+from ..graph import node as nodes
+from ..graph.node import Node, cast, make
+from ..graph.primitive import Primitive
+from ..primitives import elementwise as e
+from ..primitives import views as v
+from ..primitives.dot import Dot
+from ..primitives.indexing import Gather
+from ..primitives.reduce import Reduce, ReduceMax, ReduceMin, ReduceProd, ReduceSum
+from .base import TensorBase, binary, check_axes, check_axis, floating, wrap
+from .elementwise import _truth, where
+from .shape import ShapeTensor
+
+T = TypeVar("T", bound="ReduceTensor")
+SCAN_BLOCK = 64
+
+
+class ValuesAndIndices(NamedTuple):
+    """What a reduction with a position gives; unpacks as (values, indices)."""
+
+    values: Any
+    indices: Any
+
+
+class MinAndMax(NamedTuple):
+    """What aminmax gives."""
+
+    min: Any
+    max: Any
+
+
+class ReduceTensor(ShapeTensor):
+    """Methods that reduce and scan: sums, extrema, moments, softmax, norms, running sums."""
+
+    __slots__ = ()
+
+    def sum(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+        """Bools and integers sum to int32."""
+        node = self._node
+        if dtype is not None:
+            node = cast(node, parse_dtype(dtype))
+        elif node.dtype is bool_:
+            node = cast(node, int32)
+        return _reduce(ReduceSum, node, dim, keepdim, "sum")
+
+    def mean(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+        node = self._node if dtype is None else cast(self._node, parse_dtype(dtype))
+        if node.dtype.category != 2:
+            raise DTypeError(
+                f"mean(): could not infer output dtype. Input dtype must be a floating point dtype. Got: {self.dtype.name}. Hint: .float() first."
+            )
+        count = math.prod(node.shape[a] for a in check_axes(dim, node.ndim, "mean"))
+        total = _reduce(ReduceSum, node, dim, keepdim, "mean")
+        return total * (1.0 / count) if count else total / 0.0
+
+    def amax(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Self:
+        """The largest; ties share the gradient."""
+        return _extremum(ReduceMax, self, dim, keepdim, "amax")
+
+    def amin(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Self:
+        """The smallest; ties share the gradient."""
+        return _extremum(ReduceMin, self, dim, keepdim, "amin")
+
+    def max(self, dim: int | ReduceTensor | None = None, keepdim: bool = False) -> Any:
+        """max() of all; max(dim) as (values, indices), where the gradient goes to the first of ties; max(other)."""
+        return _max_or_min(self, dim, keepdim, ReduceMax, e.Maximum())
+
+    def min(self, dim: int | ReduceTensor | None = None, keepdim: bool = False) -> Any:
+        """As max."""
+        return _max_or_min(self, dim, keepdim, ReduceMin, e.Minimum())
+
+    def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> MinAndMax:
+        """(min, max); ties share the gradient."""
+        return MinAndMax(self.amin(dim, keepdim), self.amax(dim, keepdim))
+
+    def argmax(self, dim: int | None = None, keepdim: bool = False) -> Self:
+        """The position of the largest, the first on ties, as int32; NaN counts as largest."""
+        return _arg(ReduceMax, self, dim, keepdim, "argmax")
+
+    def argmin(self, dim: int | None = None, keepdim: bool = False) -> Self:
+        """The position of the smallest, the first on ties, as int32; NaN counts as smallest."""
+        return _arg(ReduceMin, self, dim, keepdim, "argmin")
+
+    def any(self, dim: int | None = None, keepdim: bool = False) -> Self:
+        return (
+            wrap(make(e.Cast(bool_), _reduce(ReduceMax, cast(_truth(self), int32), dim, keepdim, "any")._node))
+            if self.numel()
+            else _empty_logic(self, dim, keepdim, False)
+        )
+
+    def all(self, dim: int | None = None, keepdim: bool = False) -> Self:
+        return (
+            wrap(make(e.Cast(bool_), _reduce(ReduceMin, cast(_truth(self), int32), dim, keepdim, "all")._node))
+            if self.numel()
+            else _empty_logic(self, dim, keepdim, True)
+        )
+
+    def var(
+        self,
+        dim: int | Sequence[int] | None = None,
+        unbiased: bool = True,
+        keepdim: bool = False,
+        *,
+        correction: int | None = None,
+    ) -> Self:
+        """The variance, two-pass; divided by n - correction (default 1)."""
+        correction = (1 if unbiased else 0) if correction is None else correction
+        axes = check_axes(dim, self.ndim, "var")
+        count = math.prod(self.shape[a] for a in axes)
+        centred = self - self.mean(axes, keepdim=True) if axes else self - self
+        total = (centred * centred).sum(axes or None, keepdim=keepdim)
+        return total / max(count - correction, 0) if count - correction <= 0 else total * (1.0 / (count - correction))
+
+    def std(
+        self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+    ) -> Self:
+        return self.var(dim, unbiased, keepdim, correction=correction).sqrt()
+
+    def var_mean(
+        self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+    ) -> tuple[Self, Self]:
+        """(variance, mean)."""
+        return self.var(dim, unbiased, keepdim, correction=correction), self.mean(dim, keepdim)
+
+    def std_mean(
+        self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+    ) -> tuple[Self, Self]:
+        """(standard deviation, mean)."""
+        return self.std(dim, unbiased, keepdim, correction=correction), self.mean(dim, keepdim)
+
+    def logsumexp(self, dim: int | Sequence[int], keepdim: bool = False) -> Self:
+        top = _finite_top(self, dim)
+        result = (self - top).exp().sum(dim, keepdim=True).log() + top
+        return result if keepdim else _without(result, check_axes(dim, self.ndim, "logsumexp"))
+
+    def softmax(self, dim: int, dtype: Any = None) -> Self:
+        x = self if dtype is None else self.to(dtype=dtype)
+        shifted = (x - x.detach().amax(dim, keepdim=True)).exp()
+        return shifted / shifted.sum(dim, keepdim=True)
+
+    def log_softmax(self, dim: int, dtype: Any = None) -> Self:
+        x = self if dtype is None else self.to(dtype=dtype)
+        shifted = x - x.detach().amax(dim, keepdim=True)
+        return shifted - shifted.exp().sum(dim, keepdim=True).log()
+
+    def prod(self, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+        """The product; bools give int32."""
+        return _reduce(ReduceProd, _summable(self, dtype), dim, keepdim, "prod")
+
+    def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
+        """The sums of the first 1, 2, … elements along `dim`."""
+        return _along_last(_summable(self, dtype), dim, "cumsum", _running_sum)
+
+    def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
+        """The products of the first 1, 2, … elements along `dim`."""
+        return _along_last(_summable(self, dtype), dim, "cumprod", _running_product)
+
+    def count_nonzero(self, dim: int | Sequence[int] | None = None) -> Self:
+        """How many elements are not 0, int32."""
+        return (self.detach() != 0).sum(dim)
+
+    def nansum(self, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+        """The sum, NaN as 0."""
+        return where(self.isnan(), 0, self).to(dtype=self.dtype).sum(dim, keepdim, dtype=dtype)
+
+    def nanmean(self, dim: Any = None, keepdim: bool = False) -> Self:
+        """The mean of what is not NaN."""
+        return self.nansum(dim, keepdim) / (~self.isnan()).sum(dim, keepdim)
+
+    def norm(
+        self,
+        p: float | str | None = "fro",
+        dim: int | Sequence[int] | None = None,
+        keepdim: bool = False,
+        *,
+        dtype: Any = None,
+    ) -> Self:
+        """The p-norm of the elements: 'fro' and 2, 1, 0, inf, -inf or any number. Its gradient at 0 is 0."""
+        if p not in ("fro", None) and not isinstance(p, int | float):
+            raise ShapeError(f"[norm] p is {p!r}; known are 'fro' and numbers.")
+        x = self if dtype is None else self.to(dtype=dtype)
+        return vector_norm(wrap(floating(x)), float(p) if isinstance(p, int | float) else 2.0, dim, keepdim)
+
+    def dist(self, other: ReduceTensor, p: float = 2) -> Self:
+        """The p-norm of the difference."""
+        return (self - other).norm(p)
+
+    def allclose(self, other: ReduceTensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+        """Whether isclose holds everywhere. Reads the result."""
+        return bool(self.isclose(other, rtol, atol, equal_nan).all().item())
+
+    def equal(self, other: ReduceTensor) -> bool:
+        """Whether shape and all elements are equal. Reads the result."""
+        return self.shape == other.shape and bool((self.detach() == other.detach()).all().item())
+
+
+def _reduce(kind: type[Reduce], node: Node, dim: Any, keepdim: bool, what: str) -> Any:
+    axes = check_axes(dim, node.ndim, what)
+    result = wrap(make(kind(axes), node) if axes else node)
+    return result if keepdim else _without(result, axes)
+
+
+def _extremum(kind: type[Reduce], x: T, dim: Any, keepdim: bool, what: str) -> T:
+    axes = check_axes(dim, x.ndim, what)
+    if any(x.shape[a] == 0 for a in axes):
+        raise ShapeError(f"[{what}] expected a non-empty axis to reduce, but the shape is {tuple(x.shape)}.")
+    if x.dtype is bool_:
+        return wrap(make(e.Cast(bool_), _reduce(kind, cast(x._node, int32), dim, keepdim, what)._node))
+    return _reduce(kind, x._node, dim, keepdim, what)
+
+
+def _arg(kind: type[Reduce], x: T, dim: int | None, keepdim: bool, what: str) -> T:
+    node = x.detach()._node
+    if dim is None:
+        axis, shape = 0, (1,) * x.ndim if keepdim else ()
+        node = nodes.reshape(node, (node.size,))
+    else:
+        axis = check_axis(dim, x.ndim, what)
+        node = node if node.ndim else nodes.reshape(node, (1,))
+        shape = (
+            tuple(1 if a == axis else n for a, n in enumerate(x.shape))
+            if keepdim
+            else tuple(n for a, n in enumerate(x.shape) if a != axis)
+        )
+    if node.shape[axis] == 0:
+        raise ShapeError(f"[{what}] expected a non-empty axis to reduce, but the shape is {tuple(x.shape)}.")
+    if node.dtype is bool_:
+        node = cast(node, int32)
+    best = nodes.broadcast(make(kind((axis,)), node), node.shape)
+    chosen = make(e.Equal(), node, best)
+    if node.dtype.category == 2:
+        chosen = make(e.Or(), chosen, make(e.IsNan(), node))
+    counter = nodes.iota_along(node, axis, int32)
+    positions = make(e.Where(), chosen, counter, nodes.like(counter, node.shape[axis]))
+    return wrap(nodes.reshape(make(ReduceMin((axis,)), positions), shape))
+
+
+def _max_or_min(x: T, dim: Any, keepdim: bool, kind: type[Reduce], elementwise: Primitive) -> Any:
+    if isinstance(dim, TensorBase):
+        return binary(elementwise, x, dim)
+    what = "max" if kind is ReduceMax else "min"
+    if dim is None:
+        return _extremum(kind, x, None, keepdim, what)
+    axis = check_axis(dim, x.ndim, what)
+    indices = _arg(kind, x, dim, True, what)
+    if x.ndim == 0:
+        return ValuesAndIndices(x.clone(), indices.reshape(()))
+    values = wrap(make(Gather(axis), x._node, indices._node))
+    return (
+        ValuesAndIndices(values, indices)
+        if keepdim
+        else ValuesAndIndices(_without(values, [axis]), _without(indices, [axis]))
+    )
+
+
+def _finite_top(x: T, dim: Any) -> T:
+    """The maximum without history, 0 where it is infinite: what may be subtracted before exp."""
+    top = x.detach().amax(dim, keepdim=True)
+    return where(top.isfinite(), top, 0.0)
+
+
+def _empty_logic(x: T, dim: int | None, keepdim: bool, value: bool) -> T:
+    axes = check_axes(dim, x.ndim, "any")
+    shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
+    result = wrap(nodes.constant(value, bool_, x._node.device, shape))
+    return result if keepdim else _without(result, axes)
+
+
+def _without(x: T, axes: Sequence[int]) -> T:
+    """Axes of size 1 removed."""
+    return wrap(nodes.reshape(x._node, tuple(n for a, n in enumerate(x._node.shape) if a not in axes)))
+
+
+def _summable(x: T, dtype: Any) -> Node:
+    if dtype is not None:
+        return cast(x._node, parse_dtype(dtype))
+    return cast(x._node, int32) if x.dtype is bool_ else x._node
+
+
+def _along_last(node: Node, dim: int, what: str, scan: Any) -> Any:
+    """A scan of rows, applied along any axis."""
+    axis = check_axis(dim, node.ndim, what)
+    if node.ndim == 0 or node.size == 0:
+        return wrap(node)
+    order = (*(a for a in range(node.ndim) if a != axis), axis)
+    moved = nodes.permute(node, order)
+    rows = nodes.reshape(moved, (node.size // node.shape[axis], node.shape[axis]))
+    back = tuple(int(a) for a in np.argsort(order))
+    return wrap(nodes.permute(nodes.reshape(scan(rows), moved.shape), back))
+
+
+def _running_sum(rows: Node) -> Node:
+    """Blocks are multiplied by a triangle of ones, and the sums of the blocks before are added: a product each level."""
+    count, n = rows.shape
+    if n <= SCAN_BLOCK:
+        return _triangle_product(rows)
+    blocks = -(-n // SCAN_BLOCK)
+    extra = blocks * SCAN_BLOCK - n
+    if extra:
+        rows = make(v.Pad((0, 0), (0, extra), (0, 0), 0), rows)
+    inside = _triangle_product(nodes.reshape(rows, (count * blocks, SCAN_BLOCK)))
+    inside = nodes.reshape(inside, (count, blocks, SCAN_BLOCK))
+    totals = nodes.reshape(
+        make(v.Slice((0, 0, SCAN_BLOCK - 1), (count, blocks, 1), (1, 1, 1)), inside), (count, blocks)
+    )
+    running = _running_sum(totals)
+    before = make(v.Slice((0, 0), (count, blocks), (1, 1)), make(v.Pad((0, 1), (0, 0), (0, 0), 0), running))
+    result = inside + nodes.broadcast(nodes.reshape(before, (count, blocks, 1)), inside.shape)
+    flat = nodes.reshape(result, (count, blocks * SCAN_BLOCK))
+    return make(v.Slice((0, 0), (count, n), (1, 1)), flat) if extra else flat
+
+
+def _triangle_product(rows: Node) -> Node:
+    """Running sums of short rows: entry (j, i) of the triangle is 1 where j <= i."""
+    count, n = rows.shape
+    place = nodes.iota(n, rows.device)
+    j, i = (nodes.broadcast(nodes.reshape(place, s), (n, n)) for s in ((n, 1), (1, n)))
+    triangle = make(e.Cast(rows.dtype), make(e.LessEqual(), j, i))
+    product = make(Dot(), nodes.reshape(rows, (1, count, n)), nodes.reshape(triangle, (1, n, n)))
+    return nodes.reshape(product, (count, n))
+
+
+def _running_product(rows: Node) -> Node:
+    """Doubling (Hillis and Steele, 1986): after the pass with distance d, an element is the product of the last 2 d."""
+    count, n = rows.shape
+    distance = 1
+    while distance < n:
+        one = 1 if rows.dtype.category == 1 else 1.0
+        shifted = make(v.Pad((0, distance), (0, 0), (0, 0), one), rows)
+        rows = make(e.Mul(), rows, make(v.Slice((0, 0), (count, n), (1, 1)), shifted))
+        distance *= 2
+    return rows
+
+
+def vector_norm(x: T, p: float = 2.0, dim: int | Sequence[int] | None = -1, keepdim: bool = False) -> T:
+    """The p-norm along `dim` (None: of all elements): (sum |x|^p)^(1/p), the largest or smallest |x| for p = inf or
+    -inf, the number of elements other than 0 for p = 0."""
+    if p == math.inf:
+        return x.abs().amax(dim, keepdim=keepdim)
+    if p == -math.inf:
+        return x.abs().amin(dim, keepdim=keepdim)
+    if p == 0:
+        return where(x != 0, 1.0, x * 0.0).sum(dim, keepdim=keepdim)
+    if p == 1:
+        return x.abs().sum(dim, keepdim=keepdim)
+    if p == 2:
+        return _power((x * x).sum(dim, keepdim=keepdim), 0.5)
+    return _power(_power(x.abs(), p).sum(dim, keepdim=keepdim), 1.0 / p)
+
+
+def _power(x: T, p: float) -> T:
+    """x ** p for x >= 0, with gradient 0 at 0."""
+    is_zero = x == 0
+    safe = where(is_zero, 1.0, x)
+    return where(is_zero, x.detach() ** p if p < 0 else x * 0.0, safe.sqrt() if p == 0.5 else safe**p)

@@ -1,0 +1,111 @@
+"""A run's checkpoint. In: what is trained, and how far it is. Out: files, and the same again.
+
+Tensors `model/...`, `optimizer/...`, `random/...` (key and counter of the generators on the host and on the device) and
+`losses` (those of the epoch under way); the description holds the recipe, the hyperparameters, the position, and the
+structure of the optimizer's state. See `shadergrad.checkpoint` for the files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import shadergrad as sg
+
+from ..checkpoint import TENSORS_FILE, Arrays, load_checkpoint, pack, save_checkpoint, unpack
+from ..errors import CheckpointError, ShadergradError
+from ..runtime.device import canonical_name
+from ..tensor import default_generator
+from .errors import TrainingError
+from .settings import Settings
+from .trainable import Position, Trainable
+
+
+def save_run(
+    recipe: str, settings: Settings, trainable: Trainable, position: Position, device: str, where: str
+) -> Path:
+    """Write the checkpoint of a run to settings.out and return its file; `where` says in words how far it is.
+
+    Raises TrainingError, and leaves the checkpoint before as it was, when the model is no longer finite.
+    """
+    of_model, model_structure = pack(trainable.model.state_dict(), "model")
+    of_optimizer, optimizer_structure = pack(trainable.optimizer.state_dict(), "optimizer")
+    tensors = of_model | of_optimizer | {name: g.get_state() for name, g in _generators(device).items()}
+    for name, array in tensors.items():
+        if not np.isfinite(array).all():
+            raise TrainingError(f"{name} is not finite after {where}. {remedy(settings)}")
+    if position.step:
+        tensors["losses"] = position.losses
+    meta = {
+        "recipe": recipe,
+        "position": {"epoch": position.epoch, "step": position.step},
+        "hyperparameters": _shared(settings, trainable),
+        "model": model_structure,
+        "optimizer": optimizer_structure,
+    }
+    return save_checkpoint(settings.out, tensors, meta)
+
+
+def restore_run(recipe: str, settings: Settings, trainable: Trainable, device: str) -> Position:
+    """Put the checkpoint in settings.out into `trainable`; returns where the run stands.
+
+    Raises CheckpointError when there is none, it is damaged, or it belongs to another recipe or other hyperparameters.
+    """
+    arrays, meta = load_checkpoint(settings.out)
+    path = settings.out / TENSORS_FILE
+    try:
+        _check_same_run(recipe, settings, trainable, meta)
+        epoch, step = int(meta["position"]["epoch"]), int(meta["position"]["step"])
+        losses = arrays.pop("losses") if step else np.zeros((0, len(trainable.losses)), np.float32)
+        if losses.shape != (step, len(trainable.losses)):
+            raise CheckpointError(
+                f"{path} is damaged: losses {losses.shape} after {step} steps. Remedy: take a backup."
+            )
+        _unpack(trainable, arrays, meta, device)
+    except ShadergradError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:  # of a description of another shape
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise CheckpointError(f"{path} is no training's checkpoint: {reason}.") from None
+    return Position(losses, epoch)
+
+
+def remedy(settings: Settings) -> str:
+    """What to do when a run has left the finite numbers, and what is safe."""
+    path = settings.out / TENSORS_FILE
+    kept = f"The checkpoint {path} is unchanged." if path.exists() else "Nothing was saved."
+    lr = settings.hyperparameters().get("lr")
+    return kept if lr is None else f"Remedy: a smaller --lr (it is {lr}). {kept}"
+
+
+def _unpack(trainable: Trainable, arrays: Arrays, meta: dict[str, Any], device: str) -> None:
+    """Put back what `save_run` took. Raises KeyError where something is missing."""
+    states = {name: arrays[name] for name in _generators(device)}
+    tensors = {name: sg.tensor(array, device=device) for name, array in arrays.items()}
+    trainable.model.load_state_dict(unpack(tensors, meta["model"]))
+    trainable.optimizer.load_state_dict(unpack(tensors, meta["optimizer"]))
+    for name, generator in _generators(device).items():
+        generator.set_state(states[name])
+
+
+def _generators(device: str) -> dict[str, sg.Generator]:
+    """The generators that a training draws from. On the cpu both are one; a run that moves there goes on as its device's."""
+    return {"random/host": default_generator("cpu"), "random/device": default_generator(canonical_name(device))}
+
+
+def _shared(settings: Settings, trainable: Trainable) -> dict[str, Any]:
+    return settings.hyperparameters() | trainable.identity
+
+
+def _check_same_run(recipe: str, settings: Settings, trainable: Trainable, meta: dict[str, Any]) -> None:
+    """Raises CheckpointError, or KeyError, where a description is not that of a run of this recipe and with these values."""
+    before = {"recipe": meta["recipe"], **meta["hyperparameters"]}
+    now = {"recipe": recipe, **_shared(settings, trainable)}
+    differing = [f"{key} {before.get(key)} (now {value})" for key, value in now.items() if before.get(key) != value]
+    if differing:
+        raise CheckpointError(
+            f"cannot resume {settings.out}: that run had {', '.join(differing)}. "
+            "Remedy: pass the same values, or another --out."
+        )

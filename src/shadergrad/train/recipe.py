@@ -1,0 +1,132 @@
+"""A recipe: a whole training in one file, and what the command line needs to know of it.
+
+In: how to build what is trained, the defaults of the options that all recipes share, and options of its own.
+Out: a run, given their values. The command line makes a command of it; nothing else has to know that it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from .errors import RecipeError
+from .run import Build, train
+from .settings import HYPERPARAMETERS, Settings
+
+KINDS = (str, int, float, bool, Path)
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a recipe: `--name` on the command line, settings["name"] in the recipe.
+
+    name: as in Python, batch_size for --batch-size. kind: str, int, float, bool or Path. default: None where it may be
+    left out. shown: what the help says of the default, where that is not its value. may_change: whether a resumed run may
+    have another value than the run it continues. positional: whether it comes without --name, and has to be there.
+    Raises RecipeError for what cannot be an option.
+    """
+
+    name: str
+    kind: type
+    help: str
+    default: Any = None
+    shown: str | None = None
+    may_change: bool = False
+    positional: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise RecipeError(f"[Option] {self.name!r} is no name in Python; batch_size becomes --batch-size.")
+        if self.kind not in KINDS:
+            names = ", ".join(kind.__name__ for kind in KINDS)
+            raise RecipeError(f"[Option] --{self.name} is of kind {self.kind!r}; an option is one of {names}.")
+        fits = (int, float) if self.kind is float else (str, Path) if self.kind is Path else self.kind
+        is_number = self.kind in (int, float)
+        if self.default is not None and (
+            not isinstance(self.default, fits) or (is_number and isinstance(self.default, bool))
+        ):
+            raise RecipeError(f"[Option] --{self.name} is a {self.kind.__name__}; its default is {self.default!r}.")
+
+
+DEVICE = Option("device", str, "webgpu, cpu, webgpu:N for the N-th adapter, or auto: a GPU if there is one.", "auto")
+RESUME = Option("resume", bool, "Go on from the checkpoint in --out.", False)
+OUT_HELP = "The folder for checkpoint, metrics.jsonl and pictures."
+COMMON: dict[str, tuple[type, str]] = {
+    "epochs": (int, "How often to go through the training data."),
+    "steps": (int, "Optimizer steps."),
+    "batch_size": (int, "Samples a step."),
+    "lr": (float, "The optimizer's learning rate."),
+    "seed": (int, "Decides the first weights, the order of samples, and all else that is random."),
+}
+RESERVED = ("device", "out", "resume", *COMMON)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A training that the command line knows. help: what is trained, in a line or two.
+
+    build: makes what is trained from the settings, on the device of the given name; weights are random from the seed.
+    defaults: of the options that recipes share: batch_size, either epochs or steps, lr where it takes one, and seed where
+    it is not 0. options: those that only this recipe has. Each also has --device, --out and --resume.
+    train: in place of build, the whole of it, for what is more than one run: called with the command's words, the console
+    and the values of `options`; tells whether it came to its end. It has no defaults.
+    Raises RecipeError for what cannot be a recipe.
+    """
+
+    help: str
+    build: Build | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    options: tuple[Option, ...] = ()
+    train: Callable[..., bool] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.help, str) or not self.help.strip():
+            raise RecipeError("[Recipe] help is empty; say in a line what is trained.")
+        if callable(self.build) == callable(self.train):
+            raise RecipeError("[Recipe] a recipe has either build, a function, or train.")
+        self._check_options()
+        if self.train is not None:
+            if self.defaults:
+                raise RecipeError("[Recipe] defaults are those of build; with train, give options.")
+            return
+        for name in self.defaults:
+            if name not in COMMON:
+                near = get_close_matches(name, COMMON, 1)
+                hint = f"Did you mean {near[0]}?" if near else "Options of the recipe alone belong into options."
+                raise RecipeError(f"[Recipe] defaults has {name!r}; it may have {', '.join(COMMON)}. {hint}")
+        if "batch_size" not in self.defaults or ("epochs" in self.defaults) == ("steps" in self.defaults):
+            raise RecipeError("[Recipe] defaults needs batch_size, and either epochs or steps.")
+        self.all_options("")  # checks the kinds of the defaults
+
+    def _check_options(self) -> None:
+        for option in self.options:
+            if not isinstance(option, Option):
+                raise RecipeError(f"[Recipe] options holds {option!r}, which is no Option.")
+        names = [option.name for option in self.options]
+        taken = {name for name in names if names.count(name) > 1 or (self.build is not None and name in RESERVED)}
+        if taken:
+            raise RecipeError(f"[Recipe] options has {sorted(taken)[0]!r}, which is there already.")
+
+    def all_options(self, name: str) -> list[Option]:
+        """Every option that the command line has for it, where the recipe has the name `name`."""
+        if self.train is not None:
+            return list(self.options)
+        defaults = {"seed": 0, **self.defaults}
+        common = [Option(key, kind, text, defaults[key]) for key, (kind, text) in COMMON.items() if key in defaults]
+        return [DEVICE, *common, Option("out", Path, OUT_HELP, Path("runs", name)), RESUME, *self.options]
+
+    def run(self, name: str, command: str, console: Console, values: Mapping[str, Any]) -> bool:
+        """Train with the values of all options; returns whether it came to its end, and not to Ctrl-C.
+
+        name: what the checkpoint calls it. command: the words of the command line that come before the options.
+        """
+        if self.train is not None:
+            return self.train(command, console, **values)
+        assert self.build is not None
+        shared = HYPERPARAMETERS + tuple(option.name for option in self.options if not option.may_change)
+        return train(name, self.build, Settings(shared=shared, **values), console, command)

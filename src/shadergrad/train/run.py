@@ -1,0 +1,283 @@
+"""A run: one training by a recipe, from the start or from its checkpoint. Out: a trained model and a folder of files.
+
+The folder holds `checkpoint.safetensors` and `checkpoint.json` (see `checkpoints`), `metrics.jsonl`, `curve.png` and what
+the recipe writes. Where the user counts epochs, each is measured, saved, and a line of metrics; where steps are counted,
+each tenth is a line. Batches are made and uploaded while earlier ones are trained (see `epochs`). The device keeps the
+losses of the latest steps, which are read a few times a second: no step waits.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+import shadergrad as sg
+from shadergrad import Tensor
+
+from ..runtime.adapters import auto_device_reason, hardware_adapter_available
+from ..runtime.device import get_device
+from .checkpoints import remedy, restore_run, save_run
+from .console import Bar, StopWish
+from .epochs import loader, steps_in_epoch
+from .errors import RecipeError, TrainingError
+from .metrics import Metrics
+from .pictures import training_curve
+from .settings import Settings
+from .trainable import Position, Stream, Trainable
+
+METRICS = "metrics.jsonl"
+CURVE = "curve.png"
+SHOW_EVERY = 0.2  # seconds between two readings of the losses
+SAVE_EVERY = 30.0  # seconds between two checkpoints within an epoch
+RECORD_EVERY = 10  # steps between two lines of metrics, where steps are counted
+KEPT = 2048  # steps whose losses the device keeps
+
+Build = Callable[[Settings, str], Trainable]
+
+
+def train(recipe: str, build: Build, settings: Settings, console: Console, command: str) -> bool:
+    """Train from the start, or from the checkpoint, and report; returns whether the run came to its end (Ctrl-C: False).
+
+    recipe: the name that the checkpoint holds. build: makes what is trained on a device of the given name.
+    command: the words of the command line before the options, to be shown when the user stops the run.
+    Raises TrainingError, RecipeError, CheckpointError or DeviceError; the checkpoint of an earlier run, or the latest of
+    this one, is then as it was.
+    """
+    run = begin(recipe, build, settings, console)
+    finished = run.train(console)
+    run.report(console)
+    if not finished:
+        words = f"{command} --resume {settings.options()}"
+        console.out(f"stopped by Ctrl-C after {run.where}. To go on: {words}", highlight=False)
+    return finished
+
+
+def begin(recipe: str, build: Build, settings: Settings, console: Console) -> Run:
+    """A run ready to train: its device chosen, its model built and, where asked, restored, its folder made."""
+    device = choose_device(settings.device, console)
+    sg.manual_seed(settings.seed)
+    trainable = build(settings, device)
+    if not isinstance(trainable, Trainable):
+        raise RecipeError(f"build of {recipe} returned {_kind(trainable)}; it must return a Trainable.")
+    run = Run(recipe, settings, trainable, device)
+    if settings.resume:
+        run.position = restore_run(recipe, settings, trainable, device)
+        console.out(f"resuming {settings.out} after {run.where}", highlight=False)
+    make_folder(settings.out)
+    return run
+
+
+def choose_device(wish: str, console: Console) -> str:
+    """The name of the device to train on, after printing which hardware it is and why it was taken."""
+    if wish == "auto":
+        name, line = ("webgpu" if hardware_adapter_available() else "cpu"), auto_device_reason()
+    else:
+        name, line = wish, f"{get_device(wish).describe()}, as asked"
+    console.out(f"device {wish}: {line}", highlight=False)
+    return name
+
+
+def make_folder(out: Path) -> None:
+    """Make the folder of the run, before anything is trained for it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TrainingError(f"--out is {out}, which cannot be a folder: {error.strerror}.") from None
+
+
+class Run:
+    """One training under way; `position` says how far it is, `steps` how many steps there are in all."""
+
+    def __init__(self, recipe: str, settings: Settings, trainable: Trainable, device: str) -> None:
+        self.recipe = recipe
+        self.settings = settings
+        self.trainable = trainable
+        self.device = device
+        self.epoch_steps = steps_in_epoch(trainable, settings)
+        self.steps = (settings.epochs or 0) * self.epoch_steps if settings.steps is None else settings.steps
+        self.position = self._at_epoch(0)
+
+        @sg.compile
+        def step(latest: Tensor, *batch: Tensor) -> Tensor:
+            return sg.cat([latest[1:], self._checked(trainable.step(*batch))])
+
+        # kept on the device, losses wait for their reading, however many steps ago the last one was
+        self.step = step
+
+    @property
+    def done(self) -> int:
+        """Steps trained, by this run and those that it goes on from."""
+        return self.position.epoch * self.epoch_steps + self.position.step
+
+    @property
+    def where(self) -> str:
+        """How far the run is, in words."""
+        if self._counts_steps:
+            return f"step {self.done}"
+        step = self.position.step
+        return f"epoch {self.position.epoch}" + (f" and {step} steps" if step else "")
+
+    @property
+    def _counts_steps(self) -> bool:
+        return self.settings.steps is not None
+
+    def train(self, console: Console) -> bool:
+        """Train until all is done (True) or the user wants to stop (False); the checkpoint is then written."""
+        if self.done >= self.steps:
+            asked = f"--steps is {self.steps}" if self._counts_steps else f"--epochs is {self.settings.epochs}"
+            console.out(f"nothing left to train: {asked}", highlight=False)
+            return True
+        kept = self.done - 1 if self._counts_steps else self.position.epoch
+        metrics = Metrics(self.settings.out / METRICS, kept, "step" if self._counts_steps else "epoch")
+        self.position.seconds = metrics.seconds
+        size = 1 if self._counts_steps else self.settings.batch_size
+        with (
+            StopWish() as stop,
+            Bar(console, "steps" if self._counts_steps else "samples", self.steps * size, self.done * size) as bar,
+        ):
+            stopping = False
+            while self.done < self.steps and not stopping:
+                stopping, speed = self.train_epoch(bar, stop, metrics)
+                row = (
+                    self._measure(speed) if self.position.step == self.epoch_steps or self.done == self.steps else None
+                )
+                metrics.begin()
+                if row:
+                    metrics.add(row)
+                self.save()
+        return self.done >= self.steps
+
+    def train_epoch(self, bar: Bar, stop: StopWish, metrics: Metrics) -> tuple[bool, float]:
+        """Train what is left of the epoch and of the run, or until the user wants to stop: whether so, and samples a second."""
+        started = shown = saved = time.perf_counter()
+        before = started - self.position.seconds
+        first = self.position.step
+        last = min(self.epoch_steps, first + self.steps - self.done)
+        latest = sg.zeros(KEPT, len(self.trainable.losses), device=self.device)
+        unread, stopping = 0, False
+        for batch in loader(self.trainable, self.settings, self.position, last, self.device):
+            latest = self.step(latest, *batch)
+            unread += 1
+            stopping = bool(stop)
+            ending = stopping or self.position.step + unread == last
+            if not (ending or unread == KEPT or time.perf_counter() - shown > SHOW_EVERY):
+                continue
+            self._read(latest, unread)
+            shown = time.perf_counter()
+            self.position.seconds = shown - before
+            if self._counts_steps:
+                metrics.add(*self._rows(unread))
+            self._show(bar)
+            unread = 0
+            if ending:
+                break
+            if shown - saved > SAVE_EVERY:
+                metrics.begin()
+                self.save()
+                saved = time.perf_counter()
+        reached = self.position.step + unread
+        if reached < last and not stopping:
+            raise RecipeError(f"an epoch has {last} steps, and the data ended after {reached}.")
+        return stopping, (reached - first) * self.settings.batch_size / (shown - started)
+
+    def save(self) -> Path:
+        """Write the checkpoint. Raises TrainingError where the model is no longer finite."""
+        return save_run(self.recipe, self.settings, self.trainable, self.position, self.device, self.where)
+
+    def report(self, console: Console) -> None:
+        """Draw the curve; say how good the model is now, what the recipe has to show, and where everything is."""
+        out = self.settings.out
+        if "loss" in self.trainable.losses and (out / METRICS).exists():
+            complaint = training_curve(out / METRICS, out / CURVE)
+            if complaint:
+                console.out(complaint, highlight=False)
+        accuracy = self.trainable.evaluate().get("test_accuracy")
+        if accuracy is not None:
+            console.out(f"test accuracy {100 * accuracy:.2f} % after {self.where}", highlight=False)
+        for line in self.trainable.show(self.position):
+            console.out(line, highlight=False)
+        written = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
+        console.out(f"in {out}: {', '.join(written)}", highlight=False)
+
+    def _checked(self, losses: Any) -> Tensor:
+        """What a step gave, as a row (1, losses) to be kept."""
+        names = self.trainable.losses
+        if not isinstance(losses, Tensor) or losses.shape not in ((len(names),), () if len(names) == 1 else None):
+            wanted = "the loss, a scalar tensor" if len(names) == 1 else f"a tensor of {len(names)}: {', '.join(names)}"
+            raise RecipeError(f"step of {self.recipe} returned {_kind(losses)}; it must return {wanted}.")
+        return losses.detach().reshape(1, len(names)).to(sg.float32)
+
+    def _read(self, latest: Tensor, count: int) -> None:
+        """Wait for the steps so far, and keep the losses of the last `count`. Raises TrainingError if one is not finite."""
+        new = latest.numpy()[-count:]
+        finite = np.isfinite(new).all(axis=1)
+        if not finite.all():
+            bad = int(np.argmin(finite))
+            loss = new[bad].tolist() if new.shape[1] > 1 else float(new[bad, 0])
+            step = self.position.step + bad
+            where = f"step {self.done + bad}"
+            if not self._counts_steps:
+                where = f"epoch {self.position.epoch + 1}, step {step + 1} of {self.epoch_steps}"
+            raise TrainingError(f"the loss became {loss} in {where}. {remedy(self.settings)}")
+        self.position.losses = np.concatenate([self.position.losses, new])
+
+    def _rows(self, count: int) -> list[dict[str, float]]:
+        """Lines of metrics for each tenth of the last `count` steps, from step 0 on: losses before its update."""
+        start = self.position.step - count
+        offset = self.done - self.position.step
+        return [
+            {"step": offset + k, **self._named(self.position.losses[k]), "seconds": round(self.position.seconds, 3)}
+            for k in range(start, self.position.step)
+            if (offset + k) % RECORD_EVERY == 0
+        ]
+
+    def _measure(self, speed: float) -> dict[str, float] | None:
+        """Evaluate at the end of an epoch, or of the run; the line of metrics, if any. Moves on to the next epoch."""
+        ended = self.position
+        counted = self._counts_steps
+        measures = self.trainable.evaluate() if not counted or self.done == self.steps else {}
+        for name, value in measures.items():
+            if not math.isfinite(value):
+                where = self.where if counted else f"epoch {ended.epoch + 1}"
+                raise TrainingError(f"{name} is {value} after {where}. {remedy(self.settings)}")
+        done = self.done
+        if not self._endless and ended.step == self.epoch_steps:
+            self.position = self._at_epoch(ended.epoch + 1, ended.seconds)
+        seconds = round(ended.seconds, 3)
+        if counted:
+            return {"step": done, **measures, "seconds": seconds} if measures else None
+        losses = self._named(ended.losses.mean(axis=0, dtype=np.float64))
+        row = {"epoch": ended.epoch + 1, "step": done, **losses, **measures}
+        return row | {"samples_per_second": round(speed), "seconds": seconds}
+
+    def _show(self, bar: Bar) -> None:
+        losses = self.position.losses
+        if self._counts_steps:
+            bar.show(self.done, f"step {self.done}/{self.steps}", self._named(losses[-1]))
+        else:
+            where = f"epoch {self.position.epoch + 1}/{self.settings.epochs}"
+            bar.show(self.done * self.settings.batch_size, where, self._named(losses.mean(axis=0, dtype=np.float64)))
+
+    def _named(self, losses: np.ndarray) -> dict[str, float]:
+        return dict(zip(self.trainable.losses, losses.tolist(), strict=True))
+
+    @property
+    def _endless(self) -> bool:
+        data = self.trainable.data
+        return isinstance(data, Stream) and data.steps is None
+
+    def _at_epoch(self, epoch: int, seconds: float = 0.0) -> Position:
+        return Position(np.zeros((0, len(self.trainable.losses)), np.float32), epoch, seconds)
+
+
+def _kind(value: Any) -> str:
+    """A value in an error: what it is, not what it holds."""
+    if value is None:
+        return "None"
+    return f"a tensor {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"

@@ -1,0 +1,120 @@
+"""Files that are written whole or not at all. In: what to write, and a path. Out: the file, or an error and the old file.
+
+What is written goes to a file aside, is flushed to the disk, and is renamed over the old one: a reader, and a process
+that is killed at any moment, finds either the old file or the new one. Names aside are unique, so that two writers of one
+path do not meet; the last to rename stays. A writer holds a lock on its file aside; one without a lock belongs to a
+writer that is dead, and the next writer of that path takes it away.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from .errors import ShadergradError
+
+try:
+    import fcntl
+except ImportError:  # Windows has other locks
+    fcntl = None
+
+ABANDONED_AFTER = 3600.0  # seconds without a write, where there are no locks to ask
+
+
+@contextmanager
+def replacing(path: str | Path, error: type[ShadergradError]) -> Iterator[BinaryIO]:
+    """`with replacing(path, error) as file`: what is written to `file` becomes `path` at once, or not at all.
+
+    Missing folders are made. Raises `error`, in one line, where the disk does not take it; `path` is then as it was.
+    """
+    path = Path(path)
+    replaced = False
+    try:
+        _make_folder(path.parent)
+        _clear_orphans(path)
+        aside, file = _open_aside(path)
+        try:
+            with file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                if fcntl is not None:
+                    os.replace(aside, path)  # within the lock: nobody takes it for an orphan
+            if fcntl is None:  # Windows renames no open file
+                os.replace(aside, path)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+        replaced = True
+        _flush_folder(path.parent)
+    except OSError as failure:
+        reason = failure.strerror or failure
+        if replaced:
+            raise error(
+                f"{path} is written, but the disk did not confirm it: {reason}. It may be gone after a power cut."
+            ) from None
+        raise error(f"cannot write {path}: {reason}. What was there before is unchanged.") from None
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those above it, so that they outlast a power cut."""
+    made = [f for f in (folder, *folder.parents) if not f.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for new in reversed(made):
+        _flush_folder(new.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Wait until the disk holds a folder's entries."""
+    if os.name == "nt":
+        return  # Windows cannot open a folder; its renames are journalled
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # file systems that cannot flush a folder say so
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _open_aside(path: Path) -> tuple[Path, BinaryIO]:
+    """A new file beside `path`, locked as far as the file system knows locks."""
+    while True:
+        aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+        file = aside.open("xb")
+        if fcntl is None:
+            return aside, file
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError:
+            return aside, file  # a file system without locks: nobody can take one to see an orphan here, either
+        if os.fstat(file.fileno()).st_nlink:
+            return aside, file
+        file.close()  # another writer took it for an orphan before it was locked
+
+
+def _clear_orphans(path: Path) -> None:
+    """Take away what dead writers of `path` left."""
+    pattern = re.compile(rf"\.{re.escape(path.name)}(\.[0-9a-f]{{16}})?\.part")
+    with os.scandir(path.parent) as entries:
+        found = [entry.path for entry in entries if pattern.fullmatch(entry.name)]
+    for name in found:
+        try:
+            with open(name, "rb") as file:
+                if fcntl is not None:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(name)
+                    continue
+                abandoned = time.time() - os.fstat(file.fileno()).st_mtime > ABANDONED_AFTER
+            if abandoned:
+                os.unlink(name)
+        except OSError:
+            pass  # its writer lives, or has just ended, or it is not ours to delete

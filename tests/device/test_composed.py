@@ -1,0 +1,213 @@
+"""Further names of PyTorch: in-place forms, other names for the same, questions with one answer, and random values.
+
+Values and gradients of the functions themselves are in the table (cases.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import shadergrad as sg
+from helpers import assert_close
+from shadergrad.tensor.names import IN_PLACE
+
+VALUES = np.array([[0.25, 0.5, 0.75], [0.125, 0.5, 0.875]])
+INDEX = np.array([[2, 0], [1, 2]])
+
+
+def tensors(lib: Any, device: str) -> tuple[Any, Any, Any, Any]:
+    """x, another y, an index, a mask."""
+    if lib is torch:
+        x, index = torch.tensor(VALUES, dtype=torch.float32), torch.tensor(INDEX)
+        return x, x.flip(0) + 0.5, index, x > 0.4
+    x = sg.tensor(VALUES, dtype=sg.float32, device=device)
+    return x, x.flip(0) + 0.5, sg.tensor(INDEX, device=device), x > 0.4
+
+
+ARGUMENTS: dict[str, Callable[[Any, Any, Any, Any], tuple[Any, ...]]] = {
+    "clamp_max": lambda x, y, i, m: (0.5,),
+    "clamp_min": lambda x, y, i, m: (0.5,),
+    "clip": lambda x, y, i, m: (0.3, 0.6),
+    "index_fill": lambda x, y, i, m: (1, i[0], 7.0),
+    "masked_scatter": lambda x, y, i, m: (m, y),
+    "scatter": lambda x, y, i, m: (1, i, y),
+    **{
+        name: lambda x, y, i, m: (y,)
+        for name in (
+            "divide", "eq", "ge", "gt", "heaviside", "hypot", "le", "logical_xor", "lt", "multiply", "ne", "subtract",
+            "true_divide", "xlogy",
+        )
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_in_place_forms_are_pytorchs(name: str, device: str) -> None:
+    x, y, index, mask = tensors(sg, device)
+    t, *others = tensors(torch, device)
+    if name == "acosh":
+        x, t = x + 1, t + 1
+    arguments = ARGUMENTS.get(name, lambda *_: ())
+    result = getattr(x, f"{name}_")(*arguments(x, y, index, mask))
+    expected = getattr(t, f"{name}_")(*arguments(t, *others))
+    assert result is x
+    assert x.dtype is sg.float32
+    assert_close(x, expected, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["relu_", "sigmoid_", "tanh_", "celu_", "selu_", "rrelu_", "zero_"])
+def test_in_place_functions_are_pytorchs(name: str, device: str) -> None:
+    x = sg.tensor([-1.0, 0.5], device=device)
+    assert getattr(sg, name)(x) is x
+    assert_close(x, getattr(torch, name)(torch.tensor([-1.0, 0.5])), 1e-5, 1e-6)
+
+
+SAME = {
+    "absolute": "abs", "negative": "neg", "positive": "clone", "fix": "trunc", "arccos": "acos", "arcsin": "asin",
+    "arctan": "atan", "ravel": "flatten",
+}  # fmt: skip
+SAME_OF_TWO = {
+    "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "greater": "gt", "greater_equal": "ge",
+    "less": "lt", "less_equal": "le", "not_equal": "ne", "clamp_min": "maximum", "clamp_max": "minimum",
+}  # fmt: skip
+
+
+def test_other_names_mean_the_same() -> None:
+    x, y, _, _ = tensors(sg, "cpu")
+    for name, other in SAME.items():
+        assert getattr(sg, name)(x).equal(getattr(x, other)()), name
+    for name, other in SAME_OF_TWO.items():
+        assert getattr(sg, name)(x, y).equal(getattr(x, other)(y)), name
+    cube = sg.arange(24).reshape(2, 3, 4)
+    assert cube.swapaxes(0, 2).equal(cube.transpose(0, 2))
+    assert cube.swapdims(0, 2).equal(cube.transpose(0, 2))
+    assert cube.moveaxis(0, 2).equal(cube.movedim(0, 2))
+    assert sg.concat([x, y]).equal(sg.concatenate([x, y]))
+    assert (x.fliplr().equal(x.flip(1)), x.flipud().equal(x.flip(0))) == (True, True)
+    assert x.view_as(sg.ones(3, 2)).shape == x.reshape_as(sg.ones(3, 2)).shape == (3, 2)
+    assert (x.ndimension(), x.is_contiguous(), sg.numel(x), sg.is_tensor(x), sg.is_tensor(3)) == (
+        2,
+        True,
+        6,
+        True,
+        False,
+    )
+
+
+def test_questions_about_equality(device: str) -> None:
+    x = sg.tensor([1.0, np.nan], device=device)
+    assert not x.equal(x)
+    assert not sg.allclose(x, x)
+    assert sg.allclose(x, x, equal_nan=True)
+    assert sg.ones(2, device=device).allclose(sg.ones(2, device=device) + 1e-6)
+    assert not sg.ones(2, device=device).allclose(sg.ones(2, device=device) + 1e-4)
+    assert not sg.equal(sg.ones(2, device=device), sg.ones(3, device=device))
+    with pytest.raises(sg.DTypeError, match="did not match"):
+        sg.isclose(sg.ones(2), sg.ones(2).int())
+
+
+def test_gradients_do_not_run_through_what_is_counted() -> None:
+    x = sg.tensor([1.0, 0.0], requires_grad=True)
+    assert not any(
+        y.requires_grad
+        for y in (x.count_nonzero(), x.isclose(x), x.heaviside(x), x.bucketize(x.detach()), x.bernoulli())
+    )
+
+
+def test_new_tensors_are_like_the_old(device: str) -> None:
+    x = sg.ones(2, dtype=sg.int32, device=device)
+    for made in (x.new_zeros(3), x.new_ones((3,)), x.new_full((3,), 7), x.new_tensor([1, 2, 3]), x.new_empty(3)):
+        assert (made.dtype, made.device, tuple(made.shape)) == (sg.int32, x.device, (3,))
+    assert x.new_full((1,), 7).tolist() == [7]
+    assert x.new_zeros(1, dtype=sg.float32).dtype is sg.float32
+    assert (sg.empty_like(x).dtype, tuple(sg.empty_like(x).shape)) == (sg.int32, (2,))
+
+
+def test_shapes_and_limits() -> None:
+    assert sg.broadcast_shapes((2, 1), (3,)) == (2, 3)
+    assert [tuple(t.shape) for t in sg.broadcast_tensors(sg.ones(2, 1), sg.ones(3))] == [(2, 3), (2, 3)]
+    assert float(sg.finfo(sg.float32).max) == torch.finfo(torch.float32).max
+    assert int(sg.iinfo(sg.int32).min) == torch.iinfo(torch.int32).min
+    assert (sg.pi, sg.e, sg.inf) == (torch.pi, torch.e, torch.inf)
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (lambda: sg.ones(2).unflatten(0, (3, 2)), "don't multiply up to the size of dim 0"),
+        (lambda: sg.ones(2).trace(), "expected a matrix, but got tensor with dim 1"),
+        (lambda: sg.ones(2).bucketize(sg.ones(2, 2)), "boundaries tensor must be 1 dimension"),
+        (lambda: sg.ones(2, 3).searchsorted(sg.ones(3, 3)), "must match"),
+        (lambda: sg.ones(2).heaviside(sg.ones(2).int()), "different dtypes"),
+        (lambda: sg.ones(2).scatter(0, sg.tensor([0]), sg.ones(1).int()), "self.dtype to be equal to src.dtype"),
+        (lambda: sg.ones(2).div(2, rounding_mode="up"), "rounding_mode to be one of"),
+        (lambda: sg.ones(2).multinomial(3), "without replacement"),
+        (lambda: sg.tensor(1.0).diff(), "at least one-dimensional"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_pytorchs_words(run: Callable[[], Any], message: str) -> None:
+    with pytest.raises((sg.ShapeError, sg.DTypeError), match=message):
+        run()
+
+
+# ---------------------------------------------------------------------------------- random values
+
+
+def test_random_fillings_have_their_moments(device: str) -> None:
+    sg.manual_seed(0)
+    x = sg.zeros(4000, device=device)
+    values = x.uniform_(-2, 4).numpy()
+    assert (values.min() >= -2, values.max() < 4, abs(values.mean() - 1) < 0.1) == (True, True, True)
+    values = x.normal_(3.0, 2.0).numpy()
+    assert (abs(values.mean() - 3) < 0.15, abs(values.std() - 2) < 0.15) == (True, True)
+    values = x.bernoulli_(0.25).numpy()
+    assert set(values) == {0, 1}
+    assert abs(values.mean() - 0.25) < 0.03
+    assert sg.bernoulli(sg.tensor([0.0, 1.0], device=device)).tolist() == [0, 1]
+
+
+def test_random_fillings_leave_leaves_that_record_alone() -> None:
+    w = sg.zeros(2).requires_grad_()
+    with pytest.raises(sg.AutogradError, match="in-place operation"):
+        w.uniform_()
+    with sg.no_grad():
+        w.normal_()
+    assert w.requires_grad
+
+
+def test_multinomial_draws_by_weight(device: str) -> None:
+    sg.manual_seed(0)
+    weights = sg.tensor([[1.0, 0.0, 3.0], [0.0, 5.0, 0.0]], device=device)
+    drawn = weights.multinomial(2000, replacement=True).numpy()
+    assert drawn.shape == (2, 2000)
+    assert abs((drawn[0] == 2).mean() - 0.75) < 0.04
+    assert set(drawn[0]) == {0, 2}
+    assert set(drawn[1]) == {1}
+    once = sg.multinomial(sg.tensor([1.0, 2.0, 3.0, 0.0], device=device), 3).tolist()
+    assert sorted(once) == [0, 1, 2]
+
+
+def test_functions_of_networks_at_top_level(device: str) -> None:
+    """Those that PyTorch has there too, with the same arguments."""
+    x, w = np.random.default_rng(0).random((2, 3, 6, 6)), np.random.default_rng(1).random((4, 3, 2, 2))
+
+    def both(ours: Any, theirs: Any) -> None:
+        given = [sg.tensor(a.astype(np.float32), device=device) for a in (x, w)]
+        assert_close(ours(*given).numpy(), theirs(*(torch.tensor(a).float() for a in (x, w))).numpy(), 1e-4, 1e-5)
+
+    both(lambda a, b: sg.conv2d(a, b, stride=2), lambda a, b: torch.conv2d(a, b, stride=2))
+    both(lambda a, _: sg.max_pool2d(a, 2), lambda a, _: torch.max_pool2d(a, 2))
+    both(lambda a, _: sg.cosine_similarity(a, a * a, 1), lambda a, _: torch.cosine_similarity(a, a * a, 1))
+    both(
+        lambda a, b: sg.bilinear(a[..., :2], a[..., 2:4], b[0]),
+        lambda a, b: torch.bilinear(a[..., :2], a[..., 2:4], b[0]),
+    )
+    both(
+        lambda a, _: sg.nn.functional.upsample(a, scale_factor=2),
+        lambda a, _: torch.nn.functional.interpolate(a, scale_factor=2),
+    )

@@ -1,0 +1,237 @@
+"""Random numbers: threefry's published vectors, JAX's bits, the same on every device and in every run, and fair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shadergrad as sg
+from cases import threefry_reference
+from helpers import assert_close, assert_same_bits
+from shadergrad.primitives.random import threefry2x32
+from shadergrad.run.execute import programs
+
+# Random123's known answers for threefry2x32, 20 rounds: key, counter, result.
+KNOWN = [
+    ((0x00000000, 0x00000000), (0x00000000, 0x00000000), (0x6B200159, 0x99BA4EFE)),
+    ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
+    ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+]
+
+# Computed with JAX 0.10.2: seed, draw, shape, words.
+JAX_BITS = [
+    (0, 0, (3,), [3617712097, 783310428, 975722988]),
+    (0, 1, (2, 3), [31327077, 89727312, 2497208264, 1554082365, 957939715, 512339923]),
+    (42, 5, (), [1779231354]),
+    (4294967295, 2, (5,), [931732070, 733929833, 1957526311, 709271959, 1483226930]),
+    (1234567890123, 0, (2, 2), [929920967, 2669718158, 1023648082, 4061861545]),
+    (7, 3, (1,), [993572756]),
+]
+JAX_UNIFORM = [
+    0.8673704862594604,
+    0.5563143491744995,
+    0.3006770610809326,
+    0.33249056339263916,
+    0.9920781850814819,
+    0.2056882381439209,
+]
+JAX_NORMAL = [
+    1.1140471696853638,
+    0.14163129031658173,
+    -0.5224542021751404,
+    -0.43304625153541565,
+    2.412498712539673,
+    -0.8214735984802246,
+]
+
+
+@pytest.mark.parametrize(("key", "counter", "expected"), KNOWN)
+def test_threefry_gives_the_published_answers(key: Any, counter: Any, expected: Any) -> None:
+    words = threefry2x32(np.array(key, np.uint32), *(np.array([c], np.uint32) for c in counter))
+    assert tuple(int(w[0]) for w in words) == expected
+    assert threefry_reference(*key, *counter) == expected
+
+
+def bits(seed: int, draws: int, shape: tuple[int, ...], device: str) -> np.ndarray:
+    """The words of draw number `draws` of a seed."""
+    generator = sg.Generator(device, seed)
+    for _ in range(draws):
+        generator.bits(())
+    return sg.Tensor._of(generator.bits(shape)).numpy()
+
+
+@pytest.mark.parametrize(("seed", "draw", "shape", "expected"), JAX_BITS)
+def test_bits_are_those_of_jax(seed: int, draw: int, shape: tuple[int, ...], expected: list[int], device: str) -> None:
+    """jax.random.bits(jax.random.fold_in(jax.random.PRNGKey(seed), draw), shape), with partitionable threefry."""
+    assert_same_bits(bits(seed, draw, shape, device), np.array(expected, np.uint32).reshape(shape))
+
+
+def test_uniform_numbers_are_those_of_jax(device: str) -> None:
+    """jax.random.uniform(jax.random.fold_in(jax.random.PRNGKey(7), 0), (6,))."""
+    sg.manual_seed(7)
+    assert_same_bits(sg.rand(6, device=device), np.array(JAX_UNIFORM, np.float32))
+
+
+def test_normal_numbers_are_those_of_jax(device: str) -> None:
+    """jax.random.normal, whose erfinv is another approximation."""
+    sg.manual_seed(7)
+    assert_close(sg.randn(6, device=device), np.array(JAX_NORMAL, np.float32), 1e-5, 1e-6)
+
+
+# ---------------------------------------------------------------------------------------------- devices and seeds
+
+DRAWS: dict[str, Any] = {
+    "rand": lambda d: sg.rand(3, 5, device=d),
+    "rand of 0-d": lambda d: sg.rand(device=d),
+    "rand of nothing": lambda d: sg.rand(0, 3, device=d),
+    "randint": lambda d: sg.randint(-4, 9, (17,), device=d),
+    "randint from 0": lambda d: sg.randint(5, size=(2, 3), device=d),
+    "randperm": lambda d: sg.randperm(11, device=d),
+    "rand_like": lambda d: sg.rand_like(sg.zeros(2, 2, device=d)),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_are_the_same_bits_on_every_device(name: str, webgpu: str) -> None:
+    found = []
+    for device in ("cpu", webgpu):
+        sg.manual_seed(3)
+        found.append([DRAWS[name](device).numpy() for _ in range(2)])
+    for a, b in zip(*found, strict=True):
+        assert_same_bits(a, b)
+
+
+def test_normal_numbers_agree_between_devices(webgpu: str) -> None:
+    """Of the same bits; the logarithm inside may differ in the last place."""
+    sg.manual_seed(3)
+    a = sg.randn(1000, device=webgpu).numpy()
+    sg.manual_seed(3)
+    assert_close(a, sg.randn(1000), 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_seed_gives_the_same_draws_again(name: str, device: str) -> None:
+    sg.manual_seed(11)
+    first = [DRAWS[name](device).numpy() for _ in range(3)]
+    sg.manual_seed(11)
+    for value in first:
+        assert_same_bits(DRAWS[name](device), value)
+
+
+def test_each_draw_differs_from_the_one_before(device: str) -> None:
+    sg.manual_seed(0)
+    draws = [sg.rand(4, device=device).numpy().tobytes() for _ in range(5)]
+    assert len(set(draws)) == 5
+
+
+def test_seeds_of_64_bits_differ(device: str) -> None:
+    """The high word counts, and negative seeds are taken modulo 2 ** 64."""
+    draws = [bits(seed, 0, (2,), device).tobytes() for seed in (0, 1, 1 << 32, (1 << 32) + 1, -1)]
+    assert len(set(draws)) == 5
+    assert draws[4] == bits((1 << 64) - 1, 0, (2,), device).tobytes()
+
+
+def test_a_generator_is_apart_from_the_default_one(device: str) -> None:
+    sg.manual_seed(5)
+    expected = [sg.rand(3, device=device).numpy() for _ in range(2)]
+    sg.manual_seed(5)
+    mine = sg.Generator(device, 99)
+    first = sg.rand(3, device=device).numpy()
+    own = sg.rand(3, device=device, generator=mine).numpy()
+    second = sg.rand(3, device=device).numpy()
+    assert_same_bits(first, expected[0])
+    assert_same_bits(second, expected[1])
+    assert_same_bits(sg.rand(3, device=device, generator=sg.Generator(device, 99)), own)
+
+
+def test_a_generators_state_continues_where_it_was(device: str) -> None:
+    generator = sg.Generator(device, 4)
+    sg.rand(3, device=device, generator=generator)
+    state = generator.get_state()
+    expected = sg.rand(3, device=device, generator=generator).numpy()
+    again = sg.Generator(device, 0)
+    again.set_state(state)
+    assert_same_bits(sg.rand(3, device=device, generator=again), expected)
+
+
+def test_what_was_drawn_before_a_new_seed_keeps_its_value(device: str) -> None:
+    sg.manual_seed(1)
+    pending = sg.rand(4, device=device)
+    sg.manual_seed(2)
+    sg.manual_seed(1)
+    assert_same_bits(pending, sg.rand(4, device=device).numpy())
+
+
+# ---------------------------------------------------------------------------------------------- statistics
+
+MANY = 40_000
+
+
+def test_uniform_numbers_are_fair(device: str) -> None:
+    sg.manual_seed(0)
+    x = sg.rand(MANY, device=device).numpy().astype(np.float64)
+    assert 0 <= x.min() < 1e-3
+    assert 1 - 1e-3 < x.max() < 1
+    assert abs(x.mean() - 0.5) < 4 * np.sqrt(1 / 12 / MANY)
+    counts = np.histogram(x, 20, (0, 1))[0]
+    assert ((counts - MANY / 20) ** 2 / (MANY / 20)).sum() < 50, "chi squared of 19 degrees of freedom, beyond 1e-4"
+    assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < 4 / np.sqrt(MANY)
+
+
+def test_normal_numbers_are_fair(device: str) -> None:
+    sg.manual_seed(0)
+    x = sg.randn(MANY, device=device).numpy().astype(np.float64)
+    assert np.isfinite(x).all()
+    assert abs(x.mean()) < 4 / np.sqrt(MANY)
+    assert abs(x.std() - 1) < 4 / np.sqrt(2 * MANY)
+    assert abs((x**3).mean()) < 4 * np.sqrt(15 / MANY)
+    assert abs((x**4).mean() - 3) < 4 * np.sqrt(96 / MANY)
+    assert abs((np.abs(x) < 1).mean() - 0.682689) < 0.01
+
+
+def test_whole_numbers_cover_their_range_evenly(device: str) -> None:
+    sg.manual_seed(0)
+    x = sg.randint(-3, 4, (MANY,), device=device).numpy()
+    values, counts = np.unique(x, return_counts=True)
+    assert values.tolist() == [-3, -2, -1, 0, 1, 2, 3]
+    assert ((counts - MANY / 7) ** 2 / (MANY / 7)).sum() < 30
+
+
+def test_a_permutation_has_every_number_once(device: str) -> None:
+    sg.manual_seed(0)
+    assert sorted(sg.randperm(50, device=device).tolist()) == list(range(50))
+    assert sg.randperm(0, device=device).tolist() == []
+    assert sg.randperm(50, device=device).tolist() != list(range(50))
+
+
+def test_random_tensors_may_require_gradients(device: str) -> None:
+    w = sg.randn(3, device=device, requires_grad=True)
+    (w * 2).sum().backward()
+    assert w.grad.tolist() == [2, 2, 2]
+
+
+def test_float64_random_numbers_on_cpu() -> None:
+    sg.manual_seed(0)
+    x = sg.rand(5, dtype=sg.float64)
+    assert x.dtype is sg.float64
+    sg.manual_seed(0)
+    assert_same_bits(x.float(), sg.rand(5).numpy())
+
+
+def test_bad_requests_are_refused() -> None:
+    with pytest.raises(sg.ShapeError, match="from=3 >= to=3"):
+        sg.randint(3, 3, (2,))
+    with pytest.raises(sg.DTypeError, match="randint"):
+        sg.rand(3, dtype=sg.int32)
+
+
+def test_draws_in_a_loop_compile_no_plan_each(device: str) -> None:
+    sg.manual_seed(0)
+    for _ in range(20):
+        sg.rand(3, device=device).numpy()
+    before = programs.compiled
+    for _ in range(40):
+        sg.rand(3, device=device).numpy()
+    assert programs.compiled == before

@@ -1,0 +1,108 @@
+"""Two processes collect the same tests: no name and no data depends on the time, the process or the machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+PROBE = '''
+"""A plugin that writes each test's name with a digest of its data, as another process on another machine would."""
+
+import dataclasses, datetime, hashlib, os, platform, socket, tempfile, time
+
+import numpy as np
+import pytest
+
+later = float(os.environ["PROBE_LATER"])
+if later:
+    now = time.time
+    time.time = lambda: now() + later
+    time.time_ns = lambda: int(time.time() * 1e9)
+    os.cpu_count = lambda: 61
+    os.getpid = lambda: 7
+    platform.node = socket.gethostname = lambda: "elsewhere"
+
+
+def described(value, seen=()):
+    """What of a value says what a test does: its elements, its fields, and what a function closes over."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, range, slice, np.generic, np.dtype)):
+        return repr(value)
+    if isinstance(value, np.ndarray):
+        return repr((value.dtype.str, value.shape, value.tolist()))
+    if any(value is other for other in seen):
+        return "itself"
+    seen = (*seen, value)
+    if isinstance(value, (list, tuple)):
+        return [described(v, seen) for v in value]
+    if isinstance(value, dict):
+        return [(described(k, seen), described(v, seen)) for k, v in value.items()]
+    if isinstance(value, (set, frozenset)):
+        return sorted(str(described(v, seen)) for v in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [getattr(value, f.name) for f in dataclasses.fields(value)]
+        return [type(value).__qualname__, *(described(v, seen) for v in fields)]
+    if hasattr(value, "__code__"):
+        cells = [c.cell_contents for c in value.__closure__ or ()]
+        return [value.__qualname__, *(described(v, seen) for v in (*(value.__defaults__ or ()), *cells))]
+    if type(value).__name__ == "Tensor":
+        return [repr(value.dtype), repr(value.tolist())]
+    return getattr(value, "__qualname__", type(value).__qualname__)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session):
+    with open(os.environ["PROBE_FILE"], "w", encoding="utf-8") as file:
+        for item in session.items:
+            data = described(getattr(getattr(item, "callspec", None), "params", {}))
+            file.write(f"{item.nodeid} {hashlib.sha256(repr(data).encode()).hexdigest()[:16]}\\n")
+'''
+
+
+def collected(folder: Path, name: str, later: int) -> tuple[subprocess.Popen[str], Path]:
+    """A process that collects the whole suite, and the file that it will write."""
+    file = folder / name
+    variables = {
+        "PROBE_LATER": str(later),
+        "PROBE_FILE": str(file),
+        "PYTHONHASHSEED": str(later + 1),
+        "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
+        "TMPDIR": str(folder / f"{name} temporary"),
+        "TZ": f"XYZ{later % 24}",
+    }
+    (folder / f"{name} temporary").mkdir()
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--collect-only",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "probe",
+        "-m",
+        "",
+    ]
+    return subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **variables}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ), file
+
+
+@pytest.mark.slow
+def test_names_and_data_of_tests_are_the_same_in_every_process(tmp_path: Path) -> None:
+    (tmp_path / "probe.py").write_text(PROBE)
+    runs = [collected(tmp_path, "now", later=0), collected(tmp_path, "then", later=10_000_019)]
+    said = [process.communicate()[0] for process, _ in runs]
+    for (process, _), text in zip(runs, said, strict=True):
+        assert process.returncode == 0, text[-2000:]
+    now, then = (file.read_text(encoding="utf-8").splitlines() for _, file in runs)
+    assert len(now) > 1000
+    differ = [f"{a}\n    {b}" for a, b in zip(now, then, strict=False) if a != b]
+    assert not differ, f"{len(differ)} tests are others in another process, the first: {differ[0]}"
+    assert len(now) == len(then)

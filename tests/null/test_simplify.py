@@ -1,0 +1,468 @@
+"""Each rule of compile/simplify.py, lower.py and order.py: the graph takes the expected form, and keeps its value.
+
+A graph is built over placeholders, rewritten, and both are evaluated node by node in NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shadergrad.compile import lower, order, simplify
+from shadergrad.compile.rewrite import Rewriter
+from shadergrad.dtypes import DType, bool_, float32, int32, uint32
+from shadergrad.graph import node as nodes
+from shadergrad.graph.leaves import Constant, Detach, Iota, Placeholder, Variable
+from shadergrad.graph.node import Node, make, topological
+from shadergrad.graph.primitive import Primitive
+from shadergrad.primitives import elementwise as e
+from shadergrad.primitives import views as v
+from shadergrad.primitives.call import Call
+from shadergrad.primitives.dot import Dot
+from shadergrad.primitives.indexing import ArgSort, Gather, ScatterAdd
+from shadergrad.primitives.reduce import ReduceMax, ReduceMin, ReduceSum
+from shadergrad.primitives.window import Conv, Fold
+
+Rule = Callable[..., Any]
+
+
+class Graph:
+    """Placeholders with values, and what is built over them."""
+
+    def __init__(self) -> None:
+        self.values: list[np.ndarray] = []
+
+    def input(self, *shape: int, dtype: DType = float32, low: int = -5, high: int = 6) -> Node:
+        rng = np.random.default_rng(len(self.values))
+        array = rng.integers(low, high, shape) if dtype.category < 2 else rng.uniform(low, high, shape)
+        self.values.append(np.asarray(array).astype(dtype.numpy))
+        return Node(Placeholder(len(self.values) - 1, shape, dtype), (), shape, dtype, "cpu")
+
+    def evaluate(self, output: Node) -> np.ndarray:
+        known: dict[int, np.ndarray] = {}
+        for node in topological([output], lambda n: n.inputs):
+            p = node.primitive
+            with np.errstate(all="ignore"):
+                value = (
+                    self.values[p.position]
+                    if isinstance(p, Placeholder)
+                    else p.numpy(*(known[id(i)] for i in node.inputs))
+                )
+            value = np.asarray(value)
+            assert value.shape == node.shape, f"{node!r} has the value's shape {value.shape}"
+            assert value.dtype == node.dtype.numpy, f"{node!r} has the value's dtype {value.dtype}"
+            known[id(node)] = value
+        return known[id(output)]
+
+
+def rewritten(output: Node, *rules: Rule) -> Node:
+    return Rewriter(rules, "cpu").rewrite([output])[id(output)]
+
+
+def form(node: Node) -> str:
+    """The graph as an expression of primitive names."""
+    if isinstance(node.primitive, Placeholder):
+        return f"in{node.primitive.position}"
+    if isinstance(node.primitive, Constant):
+        return f"{node.primitive.value:.12g}"
+    return f"{node.primitive.name}({', '.join(form(i) for i in node.inputs)})" if node.inputs else node.primitive.name
+
+
+def assert_becomes(build: Callable[[Graph], Node], expected: str, *rules: Rule) -> None:
+    """The rules turn a graph into the expected form, of the same shape, dtype and value."""
+    graph = Graph()
+    before = build(graph)
+    after = rewritten(before, *rules)
+    assert form(after) == expected
+    assert (after.shape, after.dtype) == (before.shape, before.dtype)
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-6, atol=1e-6)
+
+
+def number(value: float, *shape: int, dtype: DType = float32) -> Node:
+    return nodes.constant(value, dtype, "cpu", shape)
+
+
+def const(form_of: str) -> str:
+    """How a number of one axis or more reads."""
+    return f"expand(reshape({form_of}))"
+
+
+Build = Callable[[Graph], Node]
+
+RULES: dict[Rule, dict[str, tuple[Build, str]]] = {
+    simplify.look_through_aliases: {
+        "a variable": (lambda g: make(Variable(), g.input(3)), "in0"),
+        "a detached tensor": (lambda g: make(e.Exp(), make(Detach(), g.input(3))), "exp(in0)"),
+    },
+    simplify.empty_results: {
+        "a map of nothing": (lambda g: make(e.Exp(), g.input(0, 3)), const("0")),
+        "a sum of nothing": (lambda g: make(ReduceSum((1,)), g.input(2, 0)), const("0")),
+        "a maximum of nothing": (lambda g: make(ReduceMax((0,)), g.input(0, 2)), const("-inf")),
+        "a minimum of nothing": (lambda g: make(ReduceMin((0,)), g.input(0, 2)), const("inf")),
+        "a border around nothing": (lambda g: make(v.Pad((1, 0), (1, 0), (0, 0), 2.5), g.input(0, 3)), const("2.5")),
+        "cat with nothing": (lambda g: make(v.Cat(0), g.input(2), g.input(0), g.input(3)), "cat(in0, in2)"),
+        "a product over nothing": (lambda g: make(Dot(), g.input(1, 2, 0), g.input(1, 0, 3)), const("0")),
+        "a scatter of nothing": (
+            lambda g: make(ScatterAdd(0, 3), g.input(0, 2, dtype=int32), g.input(0, 2)),
+            const("0"),
+        ),
+        "a view of nothing": (lambda g: make(v.Flip((0,)), g.input(0, 3)), const("0")),
+        "not a product of something": (lambda g: make(Dot(), g.input(1, 2, 1), g.input(1, 1, 3)), "dot(in0, in1)"),
+    },
+    simplify.fold_constants: {
+        "a sum of numbers": (lambda g: number(2, 3) + number(0.5, 3), const("2.5")),
+        "an integer division": (lambda g: make(e.FloorDiv(), number(-7, dtype=int32), number(2, dtype=int32)), "-4"),
+        "a comparison": (lambda g: make(e.Less(), number(1), number(2)), "1"),
+        "a conversion": (lambda g: make(e.Cast(int32), number(2.75, 2)), const("2")),
+        "a choice": (lambda g: make(e.Where(), number(True, dtype=bool_), number(1), number(2)), "1"),
+        "an overflow": (lambda g: number(3e38) * number(10), "inf"),
+        "words that wrap": (lambda g: number(4294967295, dtype=uint32) + number(2, dtype=uint32), "1"),
+        "integers that wrap": (lambda g: number(2**31 - 1, dtype=int32) + number(1, dtype=int32), "-2147483648"),
+        "a permuted number": (lambda g: make(v.Permute((1, 0)), number(2, 2, 3)), const("2")),
+        "a sliced number": (lambda g: make(v.Slice((1,), (2,), (1,)), number(2, 5)), const("2")),
+        "a flipped number": (lambda g: make(v.Flip((0,)), number(2, 5)), const("2")),
+        "not what has an input": (lambda g: g.input(3) + number(1, 3), f"add(in0, {const('1')})"),
+    },
+    simplify.reduce_constants: {
+        "a sum of one number": (lambda g: make(ReduceSum((0, 1)), number(0.5, 3, 4)), "reshape(6)"),
+        "a maximum of one number": (lambda g: make(ReduceMax((1,)), number(-2, 3, 4)), const("-2")),
+        "a sum of ones as integers": (lambda g: make(ReduceSum((0,)), number(1, 7, dtype=int32)), "reshape(7)"),
+        "a sum over axes of size 1": (lambda g: make(ReduceSum((1,)), g.input(3, 1)), "in0"),
+        "a sum of infinities": (lambda g: make(ReduceSum((0,)), number(np.inf, 4)), "reshape(inf)"),
+    },
+    simplify.sum_of_repeats: {
+        "along the repeated axis": (
+            lambda g: make(ReduceSum((1,)), make(v.Expand((3, 4)), g.input(3, 1))),
+            f"mul(in0, {const('4')})",
+        ),
+        "along that and another": (
+            lambda g: make(ReduceSum((0, 1)), make(v.Expand((3, 4)), g.input(3, 1))),
+            "mul(reducesum(in0), reshape(4))",
+        ),
+        "not along another": (
+            lambda g: make(ReduceSum((0,)), make(v.Expand((3, 4)), g.input(3, 1))),
+            "reducesum(expand(in0))",
+        ),
+        "not a maximum": (
+            lambda g: make(ReduceMax((1,)), make(v.Expand((3, 4)), g.input(3, 1))),
+            "reducemax(expand(in0))",
+        ),
+    },
+    simplify.arithmetic_identities: {
+        "x + 0": (lambda g: g.input(3) + 0, "in0"),
+        "0 + x": (lambda g: 0 + g.input(3), "in0"),
+        "x - 0": (lambda g: g.input(3) - 0, "in0"),
+        "x * 1": (lambda g: g.input(3) * 1, "in0"),
+        "1 * x": (lambda g: 1 * g.input(3), "in0"),
+        "x / 1": (lambda g: g.input(3) / 1, "in0"),
+        "x / 4": (lambda g: g.input(3) / 4, f"mul(in0, {const('0.25')})"),
+        "not x / 3": (lambda g: g.input(3) / 3, f"div(in0, {const('3')})"),
+        "not 0 - x": (lambda g: 0 - g.input(3), f"sub({const('0')}, in0)"),
+        "not 1 / x": (lambda g: 1 / g.input(3, low=1), f"div({const('1')}, in0)"),
+        "not x * 0": (lambda g: g.input(3) * 0, f"mul(in0, {const('0')})"),
+        "- - x": (lambda g: make(e.Neg(), make(e.Neg(), g.input(3))), "in0"),
+        "a cast to its own type": (lambda g: make(e.Cast(float32), g.input(3)), "in0"),
+        "where true": (lambda g: make(e.Where(), number(True, 3, dtype=bool_), g.input(3), g.input(3)), "in0"),
+        "where false": (lambda g: make(e.Where(), number(False, 3, dtype=bool_), g.input(3), g.input(3)), "in1"),
+        "a counter": (lambda g: (g.input(dtype=int32) + 1) + 1, "add(in0, 2)"),
+        "a counter that wraps": (lambda g: (g.input(dtype=uint32, low=0) + 4294967295) + 2, "add(in0, 1)"),
+        "not a float counter": (lambda g: (g.input() + 1) + 1, "add(add(in0, 1), 1)"),
+        "not bools": (
+            lambda g: make(e.Mul(), g.input(3, dtype=bool_), number(True, 3, dtype=bool_)),
+            f"mul(in0, {const('1')})",
+        ),
+    },
+    simplify.small_powers: {
+        "x ** 1": (lambda g: make(e.Pow(), g.input(3), number(1, 3)), "in0"),
+        "x ** 2": (lambda g: make(e.Pow(), g.input(3), number(2, 3)), "mul(in0, in0)"),
+        "x ** 3": (lambda g: make(e.Pow(), g.input(3), number(3, 3)), "mul(mul(in0, in0), in0)"),
+        "x ** 0.5": (lambda g: make(e.Pow(), g.input(3, low=0), number(0.5, 3)), "sqrt(in0)"),
+        "x ** -1": (lambda g: make(e.Pow(), g.input(3, low=1), number(-1, 3)), f"div({const('1')}, in0)"),
+        "not x ** 2.5": (lambda g: make(e.Pow(), g.input(3, low=1), number(2.5, 3)), f"pow(in0, {const('2.5')})"),
+        "not an integer": (
+            lambda g: make(e.Pow(), g.input(3, dtype=int32), number(2, 3, dtype=int32)),
+            f"pow(in0, {const('2')})",
+        ),
+    },
+    simplify.compose_views: {
+        "two reshapes": (lambda g: make(v.Reshape((6,)), make(v.Reshape((3, 2)), g.input(2, 3))), "reshape(in0)"),
+        "a reshape and its inverse": (lambda g: make(v.Reshape((2, 3)), make(v.Reshape((6,)), g.input(2, 3))), "in0"),
+        "two permutes": (
+            lambda g: make(v.Permute((1, 2, 0)), make(v.Permute((2, 1, 0)), g.input(2, 3, 4))),
+            "permute(in0)",
+        ),
+        "a permute and its inverse": (
+            lambda g: make(v.Permute((1, 2, 0)), make(v.Permute((2, 0, 1)), g.input(2, 3, 4))),
+            "in0",
+        ),
+        "no permute at all": (lambda g: make(v.Permute((0, 1)), g.input(2, 3)), "in0"),
+        "a permute of axes of size 1": (lambda g: make(v.Permute((1, 0, 2)), g.input(1, 3, 4)), "reshape(in0)"),
+        "two expands": (lambda g: make(v.Expand((2, 3)), make(v.Expand((1, 3)), g.input(1, 1))), "expand(in0)"),
+        "no expand at all": (lambda g: make(v.Expand((2, 3)), g.input(2, 3)), "in0"),
+        "not a reshape of a permute": (
+            lambda g: make(v.Reshape((6,)), make(v.Permute((1, 0)), g.input(2, 3))),
+            "reshape(permute(in0))",
+        ),
+    },
+    lower.thin_dot_to_sum: {
+        "an outer product": (
+            lambda g: make(Dot(), g.input(1, 3, 1), g.input(1, 1, 4)),
+            "mul(expand(in0), expand(in1))",
+        ),
+        "a matrix and a vector": (
+            lambda g: make(Dot(), g.input(2, 3, 4), g.input(2, 4, 1)),
+            "reducesum(mul(in0, expand(permute(in1))))",
+        ),
+        "not a matrix and a matrix": (lambda g: make(Dot(), g.input(1, 3, 4), g.input(1, 4, 5)), "dot(in0, in1)"),
+    },
+}
+CASES = [(rule, name, *case) for rule, cases in RULES.items() for name, case in cases.items()]
+
+
+@pytest.mark.parametrize(("rule", "name", "build", "expected"), CASES, ids=[f"{c[0].__name__}: {c[1]}" for c in CASES])
+def test_a_rule_gives_the_expected_form_and_the_same_value(rule: Rule, name: str, build: Build, expected: str) -> None:
+    assert_becomes(build, expected, rule)
+
+
+@pytest.mark.parametrize(("rule", "name", "build", "expected"), CASES, ids=[f"{c[0].__name__}: {c[1]}" for c in CASES])
+def test_all_rules_together_keep_the_value(rule: Rule, name: str, build: Build, expected: str) -> None:
+    graph = Graph()
+    before = build(graph)
+    after = rewritten(before, *simplify.RULES, *lower.RULES)
+    assert (after.shape, after.dtype) == (before.shape, before.dtype)
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_thin_dot_to_sum_takes_a_row_where_it_is_thin(m: int) -> None:
+    """A single row times a matrix is left to either kernel, but never changes its value."""
+    graph = Graph()
+    before = make(Dot(), graph.input(1, m, 4), graph.input(1, 4, 5))
+    after = rewritten(before, lower.thin_dot_to_sum)
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-5, atol=1e-6)
+
+
+# ---------------------------------------------------------------------------------- rules with larger results
+
+
+def primitives_of(node: Node) -> list[str]:
+    return [n.primitive.name for n in topological([node], lambda n: n.inputs)]
+
+
+class Doubled(Call):
+    """x + x."""
+
+    arguments = ("x",)
+
+    def infer(self, *inputs):
+        return inputs[0].shape, inputs[0].dtype
+
+    def numpy(self, x):
+        return x + x
+
+    def expand(self, r, *inputs):
+        return r.make(e.Add(), inputs[0], inputs[0])
+
+
+def scattered(g: Graph, n: int, size: int) -> Node:
+    return make(ScatterAdd(0, size), g.input(n, dtype=int32, low=0, high=size), g.input(n))
+
+
+LARGER: dict[Rule, Build] = {
+    lower.expand_call: lambda g: make(Doubled(), g.input(5)),
+    lower.fold_to_sum: lambda g: make(Fold((1,), (7,), (1,), (1,)), g.input(2, 5, 3)),
+    lower.conv_to_dot: lambda g: make(Conv((1,), (1,)), g.input(1, 2, 2, 7), g.input(1, 4, 2, 3)),
+    lower.split_long_contractions: lambda g: make(Dot(), g.input(2, 3, 4096), g.input(2, 4096, 5)),
+    lower.split_large_reductions: lambda g: make(ReduceSum((0,)), g.input(9001)),
+    order.scatter_to_sum: lambda g: scattered(g, 7, 3),
+    order.scatter_to_index: lambda g: scattered(g, 3000, 400),
+    order.argsort_to_ranks: lambda g: make(ArgSort(0, False), g.input(7)),
+    order.argsort_to_merges: lambda g: make(ArgSort(0, False), g.input(1100)),
+}
+
+
+@pytest.mark.parametrize("rule", [*simplify.RULES, *lower.RULES], ids=lambda rule: rule.__name__)
+def test_every_rule_of_the_compiler_changes_a_graph_and_keeps_its_value(rule: Rule) -> None:
+    """A new rule needs a graph in RULES, or in LARGER and a test below."""
+    changed = 0
+    for build in [LARGER[rule]] if rule in LARGER else [build for build, _ in RULES[rule].values()]:
+        graph = Graph()
+        before = build(graph)
+        after = rewritten(before, rule)
+        changed += primitives_of(after) != primitives_of(rewritten(before))
+        np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-3, atol=1e-3)
+    assert changed, "none of its graphs changes"
+
+
+@pytest.mark.parametrize(("step", "dilation"), [(1, 1), (2, 1), (1, 2), (3, 2)])
+def test_fold_to_sum_gathers_from_every_window(step: int, dilation: int) -> None:
+    graph = Graph()
+    before = make(Fold((1,), (4 * step + 2 * dilation + 3,), (step,), (dilation,)), graph.input(2, 5, 3))
+    after = rewritten(before, lower.fold_to_sum)
+    assert "unwindow" in primitives_of(after)
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize(("shape", "axis"), [((7,), 0), ((3, 5), 0), ((3, 5), 1), ((2, 4, 3), 1)])
+def test_argsort_to_ranks_orders_with_ties_in_place(shape: tuple[int, ...], axis: int, descending: bool) -> None:
+    graph = Graph()
+    before = make(ArgSort(axis, descending), graph.input(*shape, dtype=int32, low=0, high=3))
+    after = rewritten(before, order.argsort_to_ranks)
+    assert "argsort" not in primitives_of(after)
+    np.testing.assert_array_equal(graph.evaluate(after), graph.evaluate(before))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize(("shape", "axis"), [((1100,), 0), ((1100, 3), 0), ((2, 1100), 1)])
+def test_argsort_to_merges_orders_with_ties_in_place(shape: tuple[int, ...], axis: int, descending: bool) -> None:
+    graph = Graph()
+    before = make(ArgSort(axis, descending), graph.input(*shape, dtype=int32, low=0, high=30))
+    after = rewritten(before, order.argsort_to_merges)
+    assert primitives_of(after).count("mergeruns") == 3
+    np.testing.assert_array_equal(graph.evaluate(after), graph.evaluate(before))
+    short = make(ArgSort(0, descending), graph.input(100))
+    assert rewritten(short, order.argsort_to_merges).primitive is short.primitive
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(("shape", "axis"), [((3000,), 0), ((300, 12), 0), ((12, 300), 1), ((3, 300, 4), 1)])
+def test_scatter_to_index_sums_segments(shape: tuple[int, ...], axis: int, shared: bool) -> None:
+    graph = Graph()
+    size = 400
+    ones = tuple(n if a == axis else 1 for a, n in enumerate(shape))
+    positions = graph.input(*(ones if shared else shape), dtype=int32, low=0, high=size)
+    before = make(ScatterAdd(axis, size), nodes.broadcast(positions, shape), graph.input(*shape))
+    after = rewritten(before, order.scatter_to_index)
+    index = next(n for n in topological([after], lambda n: n.inputs) if n.primitive.name == "sortblocks")
+    assert index.inputs[0].shape[0] == (1 if shared else before.inputs[1].size // shape[axis])
+    assert "segmentsum" in primitives_of(after)
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-5, atol=1e-5)
+
+
+def test_expand_call_puts_nodes_in_its_place() -> None:
+    graph = Graph()
+    before = make(Doubled(), graph.input(5))
+    after = rewritten(before, lower.expand_call)
+    assert primitives_of(after).count("add") == 1
+    np.testing.assert_array_equal(graph.evaluate(after), graph.evaluate(before))
+
+
+@pytest.mark.parametrize(("batch", "length"), [(1, 5), (3, 7), (2, 60)])
+@pytest.mark.parametrize(("step", "dilation", "groups"), [(1, 1, 1), (2, 1, 2), (1, 2, 1)])
+def test_conv_to_dot_multiplies_window_views(batch: int, length: int, step: int, dilation: int, groups: int) -> None:
+    graph = Graph()
+    x, w = graph.input(groups, batch, 2, length), graph.input(groups, 4, 2, 3)
+    before = make(Conv((step,), (dilation,)), x, w)
+    after = rewritten(before, lower.conv_to_dot)
+    assert {"window", "dot"} <= set(primitives_of(after))
+    assert "conv" not in primitives_of(after)
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("k", [4096, 5000, 4099])
+def test_split_long_contractions_keeps_the_value(k: int) -> None:
+    graph = Graph()
+    before = make(Dot(), graph.input(2, 3, k), graph.input(2, k, 5))
+    after = rewritten(before, lower.split_long_contractions)
+    assert ("reducesum" in primitives_of(after)) == (k != 4099), "a prime contraction is not split"
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [int32, uint32], ids=lambda d: d.name)
+@pytest.mark.parametrize(("shape", "axis", "size"), [((7,), 0, 3), ((4, 5), 0, 6), ((4, 5), 1, 2), ((2, 3, 4), 1, 5)])
+def test_scatter_to_sum_adds_each_element_once(shape: tuple[int, ...], axis: int, size: int, dtype: DType) -> None:
+    graph = Graph()
+    before = make(ScatterAdd(axis, size), graph.input(*shape, dtype=dtype, low=0, high=size), graph.input(*shape))
+    after = rewritten(before, order.scatter_to_sum)
+    names = {n.primitive.name for n in topological([after], lambda n: n.inputs)}
+    assert "scatteradd" not in names
+    assert "reducesum" in names
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [ReduceSum, ReduceMax, ReduceMin], ids=lambda k: k.__name__)
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((9001,), (0,)),
+        ((4096, 3), (0,)),
+        ((2, 5000), (1,)),
+        ((2, 4099, 3), (1,)),
+        ((70, 2, 70), (0, 2)),
+        ((3, 70, 70), (1, 2)),
+        ((8192,), (0,)),
+    ],
+    ids=str,
+)
+def test_split_large_reductions_keeps_the_value(kind: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    graph = Graph()
+    before = make(kind(axes), graph.input(*shape))
+    after = rewritten(before, lower.split_large_reductions)
+    passes = [n for n in topological([after], lambda n: n.inputs) if isinstance(n.primitive, kind)]
+    assert len(passes) == 2, "two passes"
+    assert max(n.inputs[0].size // n.size for n in passes) < before.inputs[0].size // before.size
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((100,), (0,)), ((5000, 3000), (0,)), ((4095,), (0,))], ids=str)
+def test_split_large_reductions_leaves_what_has_work_enough(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    before = make(ReduceSum(axes), Node(Placeholder(0, shape, float32), (), shape, float32, "cpu"))
+    assert rewritten(before, lower.split_large_reductions) is not before
+    assert form(rewritten(before, lower.split_large_reductions)) == "reducesum(in0)"
+
+
+# ---------------------------------------------------------------------------------- the rewriter itself
+
+
+def test_equal_nodes_become_one() -> None:
+    graph = Graph()
+    x = graph.input(3)
+    after = rewritten(make(e.Exp(), x) + make(e.Exp(), x))
+    assert after.inputs[0] is after.inputs[1]
+
+
+def test_constants_that_differ_only_in_sign_or_type_stay_apart() -> None:
+    rewriter = Rewriter((), "cpu")
+    made = [
+        rewriter.make(Constant(value, dtype))
+        for value, dtype in ((0.0, float32), (-0.0, float32), (0, int32), (False, bool_))
+    ]
+    assert len({id(n) for n in made}) == 4
+
+
+def test_rules_apply_to_what_rules_make() -> None:
+    """(x ** 2) ** 1 / 1 + 0, with a sum over an axis of size 1."""
+    graph = Graph()
+    x = graph.input(3, 1)
+    power = make(e.Pow(), make(e.Pow(), x, number(2, 3, 1)), number(1, 3, 1))
+    before = make(v.Reshape((3, 1)), make(ReduceSum((1,)), power / 1 + 0))
+    after = rewritten(before, *simplify.RULES)
+    assert form(after) == "mul(in0, in0)"
+
+
+def test_a_shared_node_is_rewritten_once() -> None:
+    count = 0
+
+    def counting(r: Rewriter, p: Primitive, inputs: tuple[Node, ...]) -> Node | None:
+        nonlocal count
+        count += 1
+        return None
+
+    graph = Graph()
+    y = graph.input(2)
+    for _ in range(20):
+        y = y + y
+    rewritten(y, counting)
+    assert count == 20
+
+
+def test_gather_with_constant_positions_keeps_its_value() -> None:
+    graph = Graph()
+    positions = nodes.broadcast(nodes.reshape(Node(Iota(2), (), (2,), int32, "cpu"), (2, 1)), (2, 3))
+    before = make(Gather(0), graph.input(5, 3), positions)
+    after = rewritten(before, *simplify.RULES, *lower.RULES)
+    np.testing.assert_array_equal(graph.evaluate(after), graph.evaluate(before))
