@@ -15,11 +15,13 @@ import shadergrad as sg
 import workloads
 from cases import CASES, Case
 from helpers import leaves_of, listed, results_of
-from shadergrad import execute, logic
+from shadergrad import logic
 from shadergrad.compile.pipeline import compile_graph
 from shadergrad.errors import ShadergradError
 from shadergrad.graph.capture import Capture, Graph
 from shadergrad.plan import PORTABLE, Plan, Target
+from shadergrad.run import execute
+from shadergrad.tensor import random
 
 TARGETS = {
     "portable": PORTABLE,
@@ -48,7 +50,7 @@ def graphs_compiled() -> Iterator[list[Graph]]:
         return compile_graph(graph, target)
 
     execute.programs.clear()
-    with mock.patch.object(execute, "compile_graph", note):
+    with mock.patch.object(execute, "compile_graph", note), mock.patch.dict(random._generators, clear=True):
         yield found
 
 

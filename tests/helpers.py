@@ -10,8 +10,8 @@ import torch
 
 import shadergrad as sg
 from cases import Case
-from shadergrad.execute import programs
 from shadergrad.graph.node import Node, topological
+from shadergrad.run.execute import programs
 from shadergrad.runtime.device import get_device
 from shadergrad.train.console import StopWish
 

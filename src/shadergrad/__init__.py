@@ -3,11 +3,16 @@
 import shadergrad as sg; see README.md for a first page and docs/architecture.md for how a call reaches the GPU.
 """
 
-from . import autograd, data, devices, interop, nn, optim
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import autograd, data, devices, functions, interop, nn, optim
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .dtypes import bool_ as bool
 from .dtypes import float32, float64, int32, int64, uint8, uint32
 from .errors import (
+    ArgumentTypeError,
     AutogradError,
     CheckpointError,
     CompileError,
@@ -17,12 +22,13 @@ from .errors import (
     IndexRangeError,
     LimitError,
     OutOfMemoryError,
+    PlanError,
     ShadergradError,
     ShapeError,
 )
-from .functions import *  # noqa: F403
+from .functions import *  # noqa: F403  # the function forms; their names are functions.__all__
+from .run.step import CompiledStep, compile
 from .serialization import load, save
-from .step import CompiledStep, compile
 from .tensor import (
     Generator,
     Size,
@@ -53,7 +59,98 @@ from .tensor import (
 )
 from .version import __version__
 
-from .tensor import tensor as tensor  # isort: skip  # last: the module .tensor has the same name
+from .tensor import tensor as tensor  # isort: skip  # last: the package .tensor has the same name
+
+if TYPE_CHECKING:
+    from . import extend as extend
+    from . import logic as logic
+    from . import recipes as recipes
 
 float = float32
 int = int32
+
+__all__ = [
+    "ArgumentTypeError",
+    "AutogradError",
+    "CheckpointError",
+    "CompileError",
+    "CompiledStep",
+    "DTypeError",
+    "DeviceError",
+    "DeviceLostError",
+    "Generator",
+    "IndexRangeError",
+    "LimitError",
+    "OutOfMemoryError",
+    "PlanError",
+    "ShadergradError",
+    "ShapeError",
+    "Size",
+    "Tensor",
+    "__version__",
+    "arange",
+    "as_tensor",
+    "autograd",
+    "bool",
+    "compile",
+    "data",
+    "device",
+    "devices",
+    "empty",
+    "enable_grad",
+    "extend",
+    "eye",
+    "float",
+    "float32",
+    "float64",
+    "from_numpy",
+    "full",
+    "full_like",
+    "get_default_device",
+    "inference_mode",
+    "int",
+    "int32",
+    "int64",
+    "interop",
+    "is_grad_enabled",
+    "linspace",
+    "load",
+    "logic",
+    "manual_seed",
+    "nn",
+    "no_grad",
+    "ones",
+    "ones_like",
+    "optim",
+    "rand",
+    "rand_like",
+    "randint",
+    "randn",
+    "randn_like",
+    "randperm",
+    "recipes",
+    "save",
+    "set_default_device",
+    "set_grad_enabled",
+    "sync",
+    "tensor",
+    "uint8",
+    "uint32",
+    "zeros",
+    "zeros_like",
+]
+__all__ += functions.__all__
+
+_LATER = ("extend", "logic", "recipes")  # imported when they are first asked for
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        import importlib  # here, as few programs come this way
+
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module 'shadergrad' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

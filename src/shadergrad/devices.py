@@ -9,11 +9,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from .errors import CompileError, DeviceLostError
+from .run.tracing import current
 from .runtime import adapters as runtime_adapters
 from .runtime.adapters import AdapterInfo
 from .runtime.device import canonical_name, open_devices
 from .tensor.pending import flush
-from .tracing import current
 
 __all__ = ["AdapterInfo", "adapters", "reset"]
 

@@ -22,13 +22,13 @@ from .compile.render import functions_text, math_functions
 from .dtypes import DType, float64, parse_dtype
 from .errors import AutogradError, CompileError, DeviceError, DTypeError, ShadergradError, ShapeError
 from .graph import node as nodes
-from .graph.node import grad_mode, resolve, topological
+from .graph.node import topological
 from .plan import PORTABLE as PORTABLE_TARGET
 from .plan import Target
 from .primitives.call import Call, CallKernel
 from .primitives.random import threefry2x32
+from .run.tracing import Trace, current
 from .tensor import Generator, Tensor, check_storable, default_generator, resolve_device
-from .tracing import Trace, current
 
 if TYPE_CHECKING:
     from .compile.rewrite import Rewriter
@@ -312,7 +312,7 @@ class OperationCall(Call):
     def expand(self, r: Rewriter, *inputs: Node) -> Node | None:
         if type(self.operation).compose is Operation.compose:
             return None
-        with _composing(self.name), grad_mode(False):
+        with _composing(self.name):
             result = self.operation.compose(*map(Tensor._of, inputs))
         if result is None:
             return None
@@ -336,10 +336,7 @@ class OperationCall(Call):
                     f"[{self.name}] compose() uses a tensor that it was not given, {node!r}. Hint: make it an argument; "
                     "full, zeros and arange may be made inside."
                 )
-            behind = resolve(node)
-            new[id(node)] = (
-                new[id(behind)] if behind is not node else r.make(node.primitive, *(new[id(i)] for i in node.inputs))
-            )
+            new[id(node)] = r.make(node.primitive, *(new[id(i)] for i in node.inputs))
         return new[id(root)]
 
 

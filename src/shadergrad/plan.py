@@ -1,21 +1,31 @@
 """A plan: what to run, as plain data. In: nothing but values. Out: something any runner can execute.
 
-A plan is a buffer table, a list of kernels, and dispatches in order. It holds no device object, so it can be hashed,
-printed, written to JSON and replayed elsewhere. The cpu device runs dispatches whose kernel carries a primitive;
-the webgpu device runs dispatches whose kernel carries WGSL.
+A plan is a buffer table, a list of kernels, and dispatches in order. It holds no object of a device or of the graph, so it
+can be compared, hashed, printed, written to JSON and replayed elsewhere. The cpu device runs kernels that name a primitive;
+the webgpu device, and a browser, run kernels with WGSL.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 from .dtypes import DType, parse_dtype
 from .errors import PlanError
 
-Role = Literal["input", "output", "temporary", "fault"]
-FORMAT = 2
+Role = Literal["argument", "parameter", "state", "counter", "constant", "temporary", "result", "fault"]
+FORMAT = 3
+BINDING = 4  # bytes: what the size of a binding is a multiple of
+VECTOR = 16  # bytes: the same, of a binding as array<vec4<...>>
+
+
+class Label(NamedTuple):
+    """What a buffer is, for people and for other runners. (role, name) is unique among inputs, and among outputs."""
+
+    role: Role
+    name: str
 
 
 @dataclass(frozen=True)
@@ -40,10 +50,15 @@ NUMPY = Target("numpy")
 class BufferSpec:
     """One row of the buffer table.
 
-    role: "fault" is the device's own buffer of four i32, in which checked kernels report (flag, index, axis size).
+    role: argument (differs from call to call), parameter (trained), state (overwritten from run to run: what optimizers and
+    modules remember, gradients), counter (of a random stream), constant (captured, never changed by the plan), temporary
+    (within a run), result; "fault" is the device's own buffer of four i32, in which checked kernels report (flag, index,
+    axis size). An output that is a parameter, state or a counter is the new value of the input of that role and name.
     shape, dtype: what the bytes mean. A bool is stored as u32 by wgsl targets.
     aliases: for an output that overwrites an input in place, that input's row; else None.
     slot: for a temporary, the memory slot it shares with others whose lifetimes do not overlap; else None.
+    bound: bytes that bindings of it span, from its first: a multiple of 4, of 16 where a kernel binds it as vec4. By
+    default what shape and dtype need.
     """
 
     role: Role
@@ -52,6 +67,11 @@ class BufferSpec:
     aliases: int | None = None
     slot: int | None = None
     name: str = ""
+    bound: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.bound:
+            object.__setattr__(self, "bound", round_up(self.nbytes, BINDING))
 
     @property
     def size(self) -> int:
@@ -62,7 +82,7 @@ class BufferSpec:
 
     @property
     def nbytes(self) -> int:
-        """Bytes on the device (at least 4)."""
+        """Bytes of its elements on the device (at least 4)."""
         itemsize = 4 if self.dtype.name == "bool" else self.dtype.itemsize
         return max(4, self.size * itemsize)
 
@@ -72,14 +92,16 @@ class Kernel:
     """One program. `access` has an entry a binding: "read", or "read_write" when the kernel writes it.
 
     wgsl kernels have `source` with entry point `main` and bindings @group(0) @binding(i) in the order of `access`.
-    numpy kernels have `primitive`, applied to all bindings but the last, whose result is the last binding.
+    numpy kernels name a `primitive`, with its parameters as JSON text (as text, -0.0 differs from 0.0, and NaN equals NaN).
+    It is applied to all bindings but the last, and its result is the last.
     """
 
     name: str
     archetype: str  # map, row, dot, call, or numpy
     access: tuple[str, ...]
     source: str = ""
-    primitive: Any = None
+    primitive: str = ""
+    parameters: str = ""
     workgroup: tuple[int, int, int] = (1, 1, 1)
     shape: str = ""  # what it iterates over, for people
     flops: int = 0
@@ -98,9 +120,12 @@ class Dispatch:
         return self.offsets[binding] if self.offsets else 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
-    """inputs and outputs are rows of `buffers`. An output may be an input's row (returned as it came)."""
+    """inputs and outputs are rows of `buffers`. An output may be an input's row (returned as it came).
+
+    repr() is one line, str() a table of the dispatches.
+    """
 
     target: Target
     buffers: tuple[BufferSpec, ...]
@@ -109,112 +134,140 @@ class Plan:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     slots: tuple[int, ...] = ()  # bytes of each memory slot that temporaries share
-    notes: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def temporary_bytes(self) -> int:
         return sum(self.slots)
 
+    def labelled(self, inputs: Sequence[Label], outputs: Sequence[Label]) -> Plan:
+        """The same plan with other roles and names for its inputs and its first outputs."""
+        buffers = list(self.buffers)
+        for rows, labels in ((self.outputs, outputs), (self.inputs, inputs)):
+            for row, label in zip(rows, labels, strict=False):
+                buffers[row] = replace(buffers[row], role=label.role, name=label.name)
+        return replace(self, buffers=tuple(buffers))
+
+    # -- for people
+
+    def __repr__(self) -> str:
+        counts = (
+            (self.kernels, "kernel"),
+            (self.dispatches, "dispatch"),
+            (self.inputs, "input"),
+            (self.outputs, "output"),
+        )
+        parts = [count(len(rows), word) for rows, word in counts]
+        return f"Plan({self.target.language}: {', '.join(parts)}, {format_bytes(self.temporary_bytes)} of temporaries)"
+
+    def __str__(self) -> str:
+        if self.target.language == "numpy":
+            return f"{len(self.dispatches)} NumPy operations, node by node, over {len(self.buffers)} arrays"
+        run = [self.kernels[d.kernel] for d in self.dispatches]
+        rows = [("kernel", "archetype", "shape", "bytes", "flops", "workgroups")]
+        for k, d in zip(run, self.dispatches, strict=True):
+            x, y, z = d.grid
+            rows.append((k.name, k.archetype, k.shape, f"{k.nbytes:,}", f"{k.flops:,}", f"{x * y * z:,}"))
+        lines = _table(rows, left=3)
+        lines.append(
+            f"{len(run)} dispatches, 1 submission, {sum(k.nbytes for k in run):,} bytes, "
+            f"{sum(k.flops for k in run):,} flops, {self.temporary_bytes:,} bytes of temporaries"
+        )
+        return "\n".join(lines)
+
+    # -- for other runners
+
     def to_json(self) -> str:
         """The plan as JSON text; `from_json` gives back an equal plan."""
-        from .graph.primitive import to_data
-
-        def kernel(k: Kernel) -> dict[str, Any]:
-            data = {name: getattr(k, name) for name in Kernel.__dataclass_fields__}
-            data["primitive"] = None if k.primitive is None else to_data(k.primitive)
-            return data
-
-        def buffer(b: BufferSpec) -> dict[str, Any]:
-            return {**b.__dict__, "dtype": b.dtype.name}
-
-        return json.dumps(
-            {
-                "format": FORMAT,
-                "target": self.target.__dict__,
-                "buffers": [buffer(b) for b in self.buffers],
-                "kernels": [kernel(k) for k in self.kernels],
-                "dispatches": [d.__dict__ for d in self.dispatches],
-                "inputs": self.inputs,
-                "outputs": self.outputs,
-                "slots": self.slots,
-            }
-        )
+        data = asdict(self)
+        for row, spec in zip(data["buffers"], self.buffers, strict=True):
+            row["dtype"] = spec.dtype.name
+        return json.dumps({"format": FORMAT, **data}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """The plan that `to_json` wrote. Raises PlanError for other text, and for rows that its tables do not have."""
+        """The plan that `to_json` wrote. Raises PlanError where the text is none, or of another format."""
         try:
             data = json.loads(text)
-            if data.get("format") != FORMAT:
-                raise PlanError(f"this plan has format {data.get('format')!r}; this version reads format {FORMAT}.")
-            plan = cls._from_data(data)
-            plan._check_fields()
-            plan._check_rows()
-        except PlanError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
-            raise PlanError(f"the text is no plan: {type(error).__name__}: {error}.") from None
+        except (ValueError, RecursionError) as error:
+            raise PlanError(f"this is no plan: it is no JSON ({error}).") from None
+        if not isinstance(data, dict) or "format" not in data:
+            raise PlanError("this is no plan: it is JSON without a format. Hint: Plan.to_json writes plans.")
+        if data.pop("format") != FORMAT:
+            raise PlanError(
+                f"this plan is of another format; this version reads format {FORMAT}. Hint: write it again with this version."
+            )
+        try:
+            plan = _from_data(data)
+            _check_rows(plan)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise PlanError(f"this plan is damaged: {type(error).__name__}: {error}.") from None
         return plan
 
-    @classmethod
-    def _from_data(cls, data: dict[str, Any]) -> Plan:
-        from .graph.primitive import from_data
 
-        def kernel(k: dict[str, Any]) -> Kernel:
-            primitive = None if k["primitive"] is None else from_data(k["primitive"])
-            return Kernel(
-                **{**k, "access": tuple(k["access"]), "workgroup": tuple(k["workgroup"]), "primitive": primitive}
-            )
+def _from_data(data: dict[str, Any]) -> Plan:
+    def rows(kind: Any, values: Any, **convert: Any) -> tuple[Any, ...]:
+        return tuple(kind(**{**_frozen(v), **{name: f(v[name]) for name, f in convert.items()}}) for v in values)
 
-        def buffer(b: dict[str, Any]) -> BufferSpec:
-            return BufferSpec(**{**b, "shape": tuple(b["shape"]), "dtype": parse_dtype(b["dtype"])})
+    return Plan(
+        **{
+            **_frozen(data),
+            "target": Target(**data["target"]),
+            "buffers": rows(BufferSpec, data["buffers"], dtype=parse_dtype),
+            "kernels": rows(Kernel, data["kernels"]),
+            "dispatches": rows(Dispatch, data["dispatches"]),
+        }
+    )
 
-        return cls(
-            target=Target(**data["target"]),
-            buffers=tuple(buffer(b) for b in data["buffers"]),
-            kernels=tuple(kernel(k) for k in data["kernels"]),
-            dispatches=tuple(
-                Dispatch(d["kernel"], tuple(d["buffers"]), tuple(d["grid"]), tuple(d["offsets"]))
-                for d in data["dispatches"]
-            ),
-            inputs=tuple(data["inputs"]),
-            outputs=tuple(data["outputs"]),
-            slots=tuple(data["slots"]),
+
+def _frozen(data: dict[str, Any]) -> dict[str, Any]:
+    """With tuples for lists."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+
+
+def _check_rows(plan: Plan) -> None:
+    """Raises ValueError where a row is named that the plan does not have."""
+
+    def check(what: str, rows: Iterable[int | None], table: Sequence[Any]) -> None:
+        for row in rows:
+            if row is not None and not 0 <= row < len(table):
+                raise ValueError(f"{what} {row} of {len(table)}")
+
+    check("input", plan.inputs, plan.buffers)
+    check("output", plan.outputs, plan.buffers)
+    check("overwritten buffer", (b.aliases for b in plan.buffers), plan.buffers)
+    check("slot", (b.slot for b in plan.buffers), plan.slots)
+    check("kernel", (d.kernel for d in plan.dispatches), plan.kernels)
+    for d in plan.dispatches:
+        check("buffer", d.buffers, plan.buffers)
+        if len(d.buffers) != len(plan.kernels[d.kernel].access):
+            raise ValueError(f"{len(d.buffers)} buffers for the bindings of kernel {d.kernel}")
+
+
+def _table(rows: list[tuple[str, ...]], left: int) -> list[str]:
+    """Lines of aligned columns, the first `left` of them to the left, with a rule below the first line."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(w) if c < left else cell.rjust(w) for c, (cell, w) in enumerate(zip(row, widths, strict=True))
         )
+        for row in rows
+    ]
+    return [lines[0], "-" * len(lines[0]), *lines[1:]]
 
-    def _check_fields(self) -> None:
-        """Raises PlanError where a text, number or truth value is of another type."""
-        plain = {"str": str, "int": int, "bool": bool}
-        for record in (self.target, *self.buffers, *self.kernels, *self.dispatches):
-            for f in fields(record):
-                value = getattr(record, f.name)
-                if type(value) is not plain.get(f.type, type(value)):  # type: ignore[arg-type]
-                    raise PlanError(f"the text is no plan: {f.name} of a {type(record).__name__} is {value!r}.")
-        wrong = {b.role for b in self.buffers} - set(get_args(Role))
-        wrong |= {entry for k in self.kernels for entry in k.access} - {"read", "read_write"}
-        if wrong:
-            raise PlanError(f"the text is no plan: no role or access is {wrong.pop()!r}.")
 
-    def _check_rows(self) -> None:
-        """Raises PlanError where a row is named that its table has not."""
-        buffers, kernels, slots = len(self.buffers), len(self.kernels), len(self.slots)
-        named = [("buffer", row, buffers) for row in (*self.inputs, *self.outputs)]
-        named += [("buffer", b.aliases, buffers) for b in self.buffers if b.aliases is not None]
-        named += [("slot", b.slot, slots) for b in self.buffers if b.slot is not None]
-        for d in self.dispatches:
-            named += [("kernel", d.kernel, kernels), *(("buffer", row, buffers) for row in d.buffers)]
-        for table, row, size in named:
-            if type(row) is not int or not 0 <= row < size:
-                raise PlanError(f"the text is no plan: it names {table} {row!r}, and has {size}.")
-        sizes = [n for b in self.buffers for n in b.shape] + [n for d in self.dispatches for n in (*d.grid, *d.offsets)]
-        sizes += [n for k in self.kernels for n in k.workgroup]
-        for size in (*sizes, *self.slots):
-            if type(size) is not int or size < 0:
-                raise PlanError(f"the text is no plan: a size or offset is {size!r}.")
-        for d in self.dispatches:
-            expected = len(self.kernels[d.kernel].access)
-            if len(d.buffers) != expected or len(d.offsets) not in (0, expected) or len(d.grid) != 3:
-                raise PlanError(
-                    f"the text is no plan: kernel {d.kernel} has {expected} bindings; a dispatch of it has {len(d.buffers)} "
-                    f"buffers, {len(d.offsets)} offsets and a grid of {len(d.grid)} axes."
-                )
+def count(n: int, word: str) -> str:
+    """'1 kernel', '2 dispatches'."""
+    return f"{n} {word}" if n == 1 else f"{n} {word}{'es' if word.endswith('ch') else 's'}"
+
+
+def round_up(n: int, multiple: int) -> int:
+    return -(-n // multiple) * multiple
+
+
+def format_bytes(n: float) -> str:
+    """'1.5 GiB', for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n < 1024:
+            return f"{n:.0f} {unit}" if unit == "B" or n == int(n) else f"{n:.1f} {unit}"
+        n /= 1024
+    return f"{n:.1f} TiB"

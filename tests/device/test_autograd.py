@@ -11,7 +11,8 @@ import torch
 
 import shadergrad as sg
 from helpers import Counted, assert_close, assert_compiles_nothing
-from shadergrad import execute, nn
+from shadergrad import nn
+from shadergrad.run import execute
 
 
 def leaf(values: Any, device: str) -> sg.Tensor:

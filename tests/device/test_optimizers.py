@@ -18,8 +18,8 @@ import torch
 import shadergrad as sg
 from helpers import assert_close, assert_compiles_nothing, assert_same_bits
 from shadergrad import optim
-from shadergrad.execute import programs
 from shadergrad.nn.utils import clip_grad_norm_, clip_grad_value_, parameters_to_vector, vector_to_parameters
+from shadergrad.run.execute import programs
 
 RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "Adam, decoupled": ("Adam", {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True}),

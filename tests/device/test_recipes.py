@@ -104,10 +104,13 @@ def resume(folder: Path, recipe: str, device: str, options: list[str]) -> tuple[
 
 
 SHORT = {"epochs": "1", "steps": "2", "seeds": "1"}  # of the options that a recipe has
+SLOW = {"digits-cnn", "lizard"}
 WORDS = {"logic-study": ["life"]}  # what has to stand before the options
 
 
-@pytest.mark.parametrize("recipe", recipes.names())
+@pytest.mark.parametrize(
+    "recipe", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in recipes.names()]
+)
 def test_a_recipe_trains_and_is_resumed_bit_for_bit(
     tmp_path: Path,
     own_options: dict[str, list[str]],

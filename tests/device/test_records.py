@@ -204,7 +204,7 @@ def call(webgpu: str, name: str, *arrays: np.ndarray, vector: bool = False) -> n
         + f"  if (id.x < {n // 4 if vector else n}u) {{ out[id.x] = {wide(stored)}({called}({arguments})); }}\n}}\n"
     )
     kernel = Kernel(name, "map", ("read",) * len(takes) + ("read_write",), source)
-    specs = [BufferSpec("input", (n,), KINDS[t]) for t in takes] + [BufferSpec("output", (n,), KINDS[stored])]
+    specs = [BufferSpec("argument", (n,), KINDS[t]) for t in takes] + [BufferSpec("result", (n,), KINDS[stored])]
     rows = tuple(range(len(takes)))
     plan = Plan(
         PORTABLE, tuple(specs), (kernel,), (Dispatch(0, (*rows, len(rows)), (-(-n // 64), 1, 1)),), rows, (len(rows),)

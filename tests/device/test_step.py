@@ -12,9 +12,11 @@ import pytest
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from helpers import Counted, assert_close, assert_compiles_nothing, assert_same_bits, listed
-from shadergrad import execute, nn, optim
-from shadergrad.execute import programs
+from shadergrad import nn, optim
 from shadergrad.plan import Plan
+from shadergrad.run import execute
+from shadergrad.run.execute import programs
+from shadergrad.tensor import random
 
 Pair = namedtuple("Pair", "loss logits")
 Scenario = tuple[Callable[..., Any], list[sg.Tensor], list[tuple[Any, ...]]]
@@ -720,7 +722,7 @@ def test_a_step_that_is_the_first_to_draw_draws_anew_each_call(device: str, monk
     """The device's generator is made while the step is captured."""
     sg.manual_seed(7)
     expected = [sg.rand(4, device=device).numpy() for _ in range(3)]
-    monkeypatch.setattr("shadergrad.tensor.random._generators", {})
+    monkeypatch.setattr(random, "_generators", {})
     step = sg.compile(lambda: sg.rand(4, device=device))
     for value in expected:
         assert_same_bits(step(), value)

@@ -82,7 +82,7 @@ def plan_of(
     slots: tuple[int, ...] = (),
     target: Target | None = None,
 ) -> Plan:
-    inputs = tuple(i for i, b in enumerate(buffers) if b.role == "input")
+    inputs = tuple(i for i, b in enumerate(buffers) if b.role == "argument")
     target = target or Target("wgsl")
     return Plan(target, tuple(buffers), tuple(kernels), tuple(dispatches), inputs, outputs, slots)
 
@@ -90,20 +90,20 @@ def plan_of(
 def increments(count: int) -> Plan:
     """x + count, one dispatch each, through two temporaries that take turns."""
     temporaries = [spec("temporary", slot=i % 2) for i in range(count - 1)]
-    buffers = [spec("input"), *temporaries, spec("output")]
+    buffers = [spec("argument"), *temporaries, spec("result")]
     dispatches = [Dispatch(0, (i, i + 1)) for i in range(count)]
     return plan_of(buffers, [INCREMENT_KERNEL], dispatches, (count,), (4 * N, 4 * N))
 
 
 def training_step() -> Plan:
     """p -= g in place, and p + g as the loss."""
-    buffers = [spec("input"), spec("input"), spec("output", aliases=0), spec("output")]
+    buffers = [spec("argument"), spec("argument"), spec("result", aliases=0), spec("result")]
     dispatches = [Dispatch(0, (2, 1)), Dispatch(1, (2, 1, 3))]
     return plan_of(buffers, [UPDATE_KERNEL, ADD_KERNEL], dispatches, (2, 3))
 
 
 def saxpy_plan() -> Plan:
-    return plan_of([spec("input"), spec("input"), spec("output")], [SAXPY_KERNEL], [Dispatch(0, (0, 1, 2))], (2,))
+    return plan_of([spec("argument"), spec("argument"), spec("result")], [SAXPY_KERNEL], [Dispatch(0, (0, 1, 2))], (2,))
 
 
 def put(device: WebGPUDevice, value: float | np.ndarray = 0.0, n: int = N) -> Storage:
@@ -166,7 +166,7 @@ class TestUploadAndDownload:
 
     def test_a_shader_sees_booleans_as_zero_and_one(self, device: WebGPUDevice) -> None:
         kernel = Kernel("not", "map", ("read", "read_write"), NEGATE_BOOL)
-        buffers = [spec("input", dtype=bool_), spec("output", dtype=bool_)]
+        buffers = [spec("argument", dtype=bool_), spec("result", dtype=bool_)]
         program = device.load(plan_of(buffers, [kernel], [Dispatch(0, (0, 1))], (1,)))
         values = np.arange(N) % 3 == 0
         (out,) = program.run([device.upload(values, bool_)])
@@ -225,7 +225,7 @@ class TestPrograms:
         assert get(loss)[0] == 5  # p + g: g still has its old value
 
     def test_a_storage_that_two_outputs_overwrite_becomes_two(self, device: WebGPUDevice) -> None:
-        buffers = [spec("input")] * 3 + [spec("output", aliases=0), spec("output", aliases=1)]
+        buffers = [spec("argument")] * 3 + [spec("result", aliases=0), spec("result", aliases=1)]
         dispatches = [Dispatch(0, (3, 2)), Dispatch(0, (4, 2)), Dispatch(0, (4, 2))]
         program = device.load(plan_of(buffers, [UPDATE_KERNEL], dispatches, (3, 4)))
         same, one = put(device, 10.0), put(device, 1.0)
@@ -241,14 +241,14 @@ class TestPrograms:
         assert len(program._slots) == 2
 
     def test_a_temporary_without_a_slot_has_memory_of_its_own(self, device: WebGPUDevice) -> None:
-        buffers = [spec("input"), spec("temporary"), spec("temporary"), spec("output")]
+        buffers = [spec("argument"), spec("temporary"), spec("temporary"), spec("result")]
         dispatches = [Dispatch(0, (0, 1)), Dispatch(0, (1, 2)), Dispatch(1, (1, 2, 3))]
         program = device.load(plan_of(buffers, [INCREMENT_KERNEL, ADD_KERNEL], dispatches, (3,)))
         (out,) = program.run([put(device, 0.0)])
         assert get(out)[0] == 3
 
     def test_an_output_that_is_an_input_row_comes_back_as_it_came(self, device: WebGPUDevice) -> None:
-        plan = plan_of([spec("input"), spec("output")], [INCREMENT_KERNEL], [Dispatch(0, (0, 1))], (1, 0, 1))
+        plan = plan_of([spec("argument"), spec("result")], [INCREMENT_KERNEL], [Dispatch(0, (0, 1))], (1, 0, 1))
         x = put(device, 2.0)
         first, passed, again = device.load(plan).run([x])
         assert passed is x
@@ -256,14 +256,14 @@ class TestPrograms:
         assert get(first)[0] == 3
 
     def test_a_plan_without_dispatches_submits_nothing(self, device: WebGPUDevice) -> None:
-        program = device.load(plan_of([spec("input")], [], [], (0,)))
+        program = device.load(plan_of([spec("argument")], [], [], (0,)))
         before = device.statistics().submits
         x = put(device)
         assert program.run([x]) == [x]
         assert device.statistics().submits == before
 
     def test_empty_grids_are_left_out(self, device: WebGPUDevice) -> None:
-        buffers = [spec("input", (0,)), spec("output", (0,))]
+        buffers = [spec("argument", (0,)), spec("result", (0,))]
         plan = plan_of(buffers, [INCREMENT_KERNEL], [Dispatch(0, (0, 1), (0, 1, 1))], (1,))
         (out,) = device.load(plan).run([device.upload(np.zeros(0, np.float32), float32)])
         assert device.download(out, (0,), float32).shape == (0,)
@@ -289,18 +289,20 @@ class TestPrograms:
         program = device.load(saxpy_plan())
         with pytest.raises(DeviceError, match="takes 2 inputs, and got 1"):
             program.run([put(device)])
-        with pytest.raises(DeviceError, match=r"input 1 has 4 bytes; the plan wants 256, for input of shape \(64,\)"):
+        with pytest.raises(
+            DeviceError, match=r"input 1 has 4 bytes; the plan wants 256, for argument of shape \(64,\)"
+        ):
             program.run([put(device), put(device, n=1)])
         with pytest.raises(DeviceError, match="Move it first"):
             program.run([put(device), put(make_device())])
 
     def test_a_plan_for_the_cpu_is_refused(self, device: WebGPUDevice) -> None:
         with pytest.raises(CompileError, match="compiled for the cpu device"):
-            device.load(plan_of([spec("input")], [], [], (0,), target=Target("numpy")))
+            device.load(plan_of([spec("argument")], [], [], (0,), target=Target("numpy")))
 
     @pytest.mark.parametrize("aliases", [(0, 0), (0, 3)])
     def test_inconsistent_aliases_are_refused(self, device: WebGPUDevice, aliases: tuple[int, int]) -> None:
-        buffers = [spec("input"), spec("input"), *(spec("output", aliases=a) for a in aliases)]
+        buffers = [spec("argument"), spec("argument"), *(spec("result", aliases=a) for a in aliases)]
         with pytest.raises(CompileError, match="may alias distinct inputs"):
             device.load(plan_of(buffers, [], [], (2, 3)))
 
@@ -479,7 +481,7 @@ class TestOutOfMemory:
 
     def test_a_run_that_fails_gives_back_what_it_took(self, make_device: Any) -> None:
         device = make_device(memory_limit=1 << 20)
-        buffers = [spec("input"), spec("output", (100_000,)), spec("output", (200_000,))]
+        buffers = [spec("argument"), spec("result", (100_000,)), spec("result", (200_000,))]
         program, x = device.load(plan_of(buffers, [], [], (1, 2))), put(device)
         before = device.statistics().bytes_in_use
         with pytest.raises(OutOfMemoryError):
@@ -487,7 +489,7 @@ class TestOutOfMemory:
         assert device.statistics().bytes_in_use == before
 
     def test_an_absurd_size_is_out_of_memory_at_load(self, device: WebGPUDevice) -> None:
-        plan = plan_of([spec("output", (1 << 50,))], [], [], (0,))
+        plan = plan_of([spec("result", (1 << 50,))], [], [], (0,))
         with pytest.raises(OutOfMemoryError, match=r"asked for 4096.0 TiB(.|\n)*one buffer holds at most"):
             device.load(plan)
 
@@ -533,13 +535,15 @@ class TestLimits:
     def test_a_binding_beyond_the_limit_names_the_buffer_and_the_remedy(self, make_device: Any) -> None:
         device = make_device(portable=True)
         assert device.target.max_binding_bytes == 128 << 20
-        buffers = [spec("input", (6000, 6000), name="weight")]
-        expected = r"input 'weight' of shape \(6000, 6000\), float32, needs 137.3 MiB(.|\n)*128 MiB(.|\n)*Hint:"
+        buffers = [spec("argument", (6000, 6000), name="weight")]
+        expected = r"argument 'weight' of shape \(6000, 6000\), float32, needs 137.3 MiB(.|\n)*128 MiB(.|\n)*Hint:"
         with pytest.raises(LimitError, match=expected):
             device.load(plan_of(buffers, [], [], (0,)))
 
     def test_too_many_workgroups_are_refused(self, device: WebGPUDevice) -> None:
-        plan = plan_of([spec("input"), spec("output")], [INCREMENT_KERNEL], [Dispatch(0, (0, 1), (70_000, 1, 1))], (1,))
+        plan = plan_of(
+            [spec("argument"), spec("result")], [INCREMENT_KERNEL], [Dispatch(0, (0, 1), (70_000, 1, 1))], (1,)
+        )
         with pytest.raises(LimitError, match=r"'increment' wants a grid of \(70000, 1, 1\)"):
             device.load(plan)
 
@@ -547,7 +551,7 @@ class TestLimits:
         device = make_device(portable=True)
         kernel = Kernel("wide", "map", ("read",) * 9, INCREMENT)
         with pytest.raises(LimitError, match="'wide' binds 9 buffers"):
-            device.load(plan_of([spec("input")], [kernel], [Dispatch(0, (0,) * 9)], (0,)))
+            device.load(plan_of([spec("argument")], [kernel], [Dispatch(0, (0,) * 9)], (0,)))
 
     def test_the_portable_profile_has_webgpu_default_limits(self, webgpu: str) -> None:
         code = """
@@ -564,7 +568,7 @@ print(device.profile, device.memory.max_buffer_bytes, device.target)
         device = make_device(portable=True)
         kernel = replace(INCREMENT_KERNEL, name="large", source=INCREMENT.replace("(64)", "(512)"))
         with pytest.raises(CompileError, match=r"'large'(.|\n)*workgroup size \[512, 1, 1\]"):
-            device.load(plan_of([spec("input"), spec("output")], [kernel], [Dispatch(0, (0, 1))], (1,)))
+            device.load(plan_of([spec("argument"), spec("result")], [kernel], [Dispatch(0, (0, 1))], (1,)))
 
 
 class TestErrors:
@@ -583,7 +587,7 @@ class TestErrors:
         device = make_device(checked=checked)
         source = INCREMENT.replace("out[id.x] = x[id.x] + 1.0;", f"\n    {wrong}\n")
         kernel = Kernel("bad_kernel", "map", ("read", "read_write"), source, origin="add(x, 1)")
-        plan = plan_of([spec("input"), spec("output")], [kernel], [Dispatch(0, (0, 1))], (1,))
+        plan = plan_of([spec("argument"), spec("result")], [kernel], [Dispatch(0, (0, 1))], (1,))
         with pytest.raises(CompileError) as error:
             device.load(plan)
         expected = f"kernel 'bad_kernel' does not compile (it computes add(x, 1)), line 6:\n    {wrong}\n"
@@ -595,10 +599,10 @@ class TestErrors:
     def test_a_kernel_that_disagrees_with_its_access_does_not_compile(self, device: WebGPUDevice) -> None:
         kernel = replace(INCREMENT_KERNEL, name="liar", access=("read", "read"))
         with pytest.raises(CompileError, match="kernel 'liar' does not compile"):
-            device.load(plan_of([spec("input"), spec("output")], [kernel], [Dispatch(0, (0, 1))], (1,)))
+            device.load(plan_of([spec("argument"), spec("result")], [kernel], [Dispatch(0, (0, 1))], (1,)))
 
     def test_an_illegal_dispatch_is_an_error_and_not_a_crash(self, device: WebGPUDevice) -> None:
-        plan = plan_of([spec("input"), spec("output", aliases=0)], [INCREMENT_KERNEL], [Dispatch(0, (0, 1))], (1,))
+        plan = plan_of([spec("argument"), spec("result", aliases=0)], [INCREMENT_KERNEL], [Dispatch(0, (0, 1))], (1,))
         program = device.load(plan)  # reads and writes one buffer in one dispatch
         with pytest.raises(DeviceError, match=r"reports an error:(.|\n)*Validation Error"):
             program.run([put(device)])
@@ -788,7 +792,7 @@ from shadergrad.dtypes import float32
 from shadergrad.plan import BufferSpec, Dispatch, Kernel, Plan, Target
 from shadergrad.runtime.device import get_device
 source = {INCREMENT!r}
-buffers = (BufferSpec("input", (64,), float32), BufferSpec("output", (64,), float32))
+buffers = (BufferSpec("argument", (64,), float32), BufferSpec("result", (64,), float32))
 kernel = Kernel("increment", "map", ("read", "read_write"), source)
 device = get_device("webgpu")
 program = device.load(Plan(Target("wgsl"), buffers, (kernel,), (Dispatch(0, (0, 1)),), (0,), (1,)))

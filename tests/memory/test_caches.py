@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import shadergrad as sg
-from shadergrad import execute, step
-from shadergrad.execute import Programs, plan_bytes
+from shadergrad.run import execute, step
+from shadergrad.run.execute import Programs, plan_bytes
 
 ROOM = 60_000  # bytes, for the plans of four to ten small programs
 MANY_SHAPES = """
 from pathlib import Path
 import numpy as np
 import shadergrad as sg
-from shadergrad.execute import programs
+from shadergrad.run.execute import programs
 from shadergrad.runtime.device import get_device
 
 def resident_mebibytes():

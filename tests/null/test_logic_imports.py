@@ -1,4 +1,4 @@
-"""What logic/ imports: the public names, the door for kernels written by hand, errors and dtypes, as a stranger's code would."""
+"""What logic/ imports: the public names, the door for kernels written by hand, and leaves that know no tensors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ import shadergrad as sg
 ROOT = Path(__file__).parents[2]
 LOGIC = ROOT / "src" / "shadergrad" / "logic"
 
-PUBLIC = {
+LEAVES = {"shadergrad.dtypes", "shadergrad.errors", "shadergrad.nn.errors", "shadergrad.whole_files"}  # know no tensors
+PUBLIC = LEAVES | {
     "shadergrad",
     "shadergrad.autograd",
-    "shadergrad.dtypes",
-    "shadergrad.errors",
     "shadergrad.extend",
     "shadergrad.nn",
-    "shadergrad.nn.errors",
     "shadergrad.nn.functional",
     "shadergrad.nn.utils",
     "shadergrad.optim",
@@ -73,6 +71,13 @@ def test_logic_imports_public_names_only() -> None:
             if module not in PUBLIC or (name or "").startswith("_") or (name and exported and name not in exported):
                 wrong.append(f"{path.relative_to(ROOT)}:{line}: {module} {name or ''}")
     assert not wrong
+
+
+def test_the_leaves_know_nothing_of_the_library() -> None:
+    for name in LEAVES:
+        path = ROOT / "src" / Path(*name.split(".")).with_suffix(".py")
+        for module, _, line in imports(path, ast.parse(path.read_text(encoding="utf-8"))):
+            assert not module.startswith("shadergrad") or module in LEAVES, f"{path.relative_to(ROOT)}:{line}"
 
 
 def test_logic_reaches_no_inner_room_through_the_package() -> None:

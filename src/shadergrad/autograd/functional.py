@@ -16,6 +16,15 @@ from ..graph.node import grad_mode
 from ..tensor import Tensor, stack
 from .derivatives import grad
 
+__all__ = [
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "vhp",
+    "vjp",
+]
+
 Tensors = Tensor | Sequence[Tensor]
 
 

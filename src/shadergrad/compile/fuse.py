@@ -8,7 +8,7 @@ other only at its own position.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,6 +23,7 @@ from .render import Recorder
 CHEAP = 2  # scalar operations that are recomputed rather than stored and read again
 DEEPEST = 100  # operations in a chain before its value is stored: rendering recurses along it
 LONG_ROW = 8192  # rows longer than this are not fused with maps over their elements unless there are many rows
+MANY_ROWS = 256
 
 
 @dataclass(eq=False)
@@ -47,12 +48,24 @@ class Group:
     def nodes(self) -> list[Node]:
         return [*self.roots, *self.reduces, *([self.dot] if self.dot else [])]
 
+    def has_rows_of(self, other: Group) -> bool:
+        """Whether another row kernel has the same rows as this one, or a map these rows, or their elements, as its domain."""
+        if other.archetype == "row":
+            return (other.outer, other.inner, other.trailing) == (self.outer, self.inner, self.trailing)
+        if other.size == self.outer:
+            return True
+        pays = self.inner <= LONG_ROW or self.outer >= MANY_ROWS
+        return self.trailing and other.size == self.outer * self.inner and pays
+
     def position(self, node: Node) -> Index:
         """Where a root is written: row-major, in the domain variables."""
-        if self.archetype != "row":
-            return variable("i", self.size)
-        o = variable("o", self.outer)
-        return o if node.size == self.outer else o * self.inner + variable("r", self.inner)
+        return row_position(node, self.outer, self.inner) if self.archetype == "row" else variable("i", self.size)
+
+
+def row_position(node: Node, outer: int, inner: int) -> Index:
+    """Where an element stands that belongs to a row, or to an element of it: row-major."""
+    o = variable("o", outer)
+    return o if node.size == outer else o * inner + variable("r", inner)
 
 
 def reduce_index(node: Node, o: Index, r: Index) -> tuple[Index, ...]:
@@ -68,17 +81,35 @@ def reduce_index(node: Node, o: Index, r: Index) -> tuple[Index, ...]:
     return tuple(index)
 
 
-def _row_group(node: Node) -> Group:
+def _operands(group: Group) -> Iterator[tuple[Node, tuple[Index, ...]]]:
+    """What the reductions and the product of a group are of, with the index of each element."""
+    o, r = variable("o", group.outer), variable("r", group.inner)
+    for node in group.reduces:
+        yield node.inputs[0], reduce_index(node, o, r)
+    if group.dot is not None:
+        a, b = group.dot.inputs
+        sizes = {"b": group.dot.shape[0], "m": a.shape[1], "k": a.shape[2], "n": group.dot.shape[2]}
+        at = {name: variable(name, size) for name, size in sizes.items()}
+        yield a, (at["b"], at["m"], at["k"])
+        yield b, (at["b"], at["k"], at["n"])
+
+
+def _row_group(node: Node, root: Node) -> Group:
+    """The group of a reduction that ends in `root`."""
     (x,) = node.inputs
     axes = node.primitive.axes  # type: ignore[attr-defined]
     wide = [a for a in range(x.ndim) if x.shape[a] > 1]
     reduced = [a for a in wide if a in axes]
     trailing = reduced == wide[len(wide) - len(reduced) :]
-    return Group("row", [node], [node], outer=node.size, inner=x.size // node.size, trailing=trailing)
+    return Group("row", [root], [node], outer=node.size, inner=x.size // node.size, trailing=trailing)
+
+
+def is_dot(node: Node) -> bool:
+    return node.primitive.kind == "dot"
 
 
 def is_anchor(node: Node) -> bool:
-    return node.primitive.kind in ("reduce", "dot")
+    return node.primitive.kind == "reduce" or is_dot(node)
 
 
 def behind_reshapes(node: Node) -> Node:
@@ -134,34 +165,39 @@ class Fuser:
     def _choose_stored(self) -> None:
         depth: dict[int, int] = {}
         for node in self.order:
-            if node.primitive.kind == "source":
-                if id(node) in self.output_ids and not self.is_source(node):
-                    self.stored[id(node)] = node
-            elif (
-                id(node) in self.output_ids
-                or is_anchor(node)
-                or node.primitive.kind == "call"
-                or (not isinstance(node.primitive, View) and self._is_shared(node) and not self._is_cheap(node))
-            ):
-                self.stored[id(node)] = node
-            if node.primitive.kind == "dot":
-                for operand in node.inputs:
-                    base = self._behind_views(operand)
-                    if (
-                        (base.primitive.kind in ("elementwise", "index") or isinstance(base.primitive, Cat))
-                        and id(base) not in self.stored
-                        and not self._is_cheap(base)
-                    ):
-                        self.stored[id(base)] = base
-            if node.primitive.kind == "call":
-                for operand in map(behind_reshapes, node.inputs):
-                    if not self.is_source(operand):
-                        self.stored[id(operand)] = operand
+            if self._needs_buffer(node):
+                self._store(node)
+            for operand in self._stored_operands(node):
+                self._store(operand)
             below = max((depth[id(i)] for i in node.inputs), default=0)
             if below >= DEEPEST and id(node) not in self.stored:
-                self.stored[id(node)] = node
+                self._store(node)
                 self.cuts.add(id(node))
             depth[id(node)] = 0 if id(node) in self.stored or not node.inputs else below + 1
+
+    def _store(self, node: Node) -> None:
+        self.stored[id(node)] = node
+
+    def _needs_buffer(self, node: Node) -> bool:
+        """Outputs, reductions, products and calls do; so does what is dearer to compute again than to read again."""
+        if node.primitive.kind == "source":
+            return id(node) in self.output_ids and not self.is_source(node)
+        if id(node) in self.output_ids or is_anchor(node) or node.primitive.kind == "call":
+            return True
+        return not isinstance(node.primitive, View) and self._is_shared(node) and not self._is_cheap(node)
+
+    def _stored_operands(self, node: Node) -> Iterator[Node]:
+        """What a kernel reads from memory: all that a call is given, and the operands of a product that are computed, for
+        its tiles read each element many times."""
+        if node.primitive.kind == "call":
+            yield from (x for x in map(behind_reshapes, node.inputs) if not self.is_source(x))
+        if node.primitive.kind == "dot":
+            yield from (
+                x for x in map(self._behind_views, node.inputs) if self._is_computed(x) and not self._is_cheap(x)
+            )
+
+    def _is_computed(self, node: Node) -> bool:
+        return node.primitive.kind in ("elementwise", "index") or isinstance(node.primitive, Cat)
 
     def _is_shared(self, node: Node) -> bool:
         """Whether more than one computation reads it, looking through views."""
@@ -171,9 +207,14 @@ class Fuser:
         return count > 1
 
     def _is_cheap(self, node: Node) -> bool:
+        recorder = self._recorded(node)
+        return recorder.cost <= CHEAP and len(recorder.reads) <= 1
+
+    def _recorded(self, node: Node) -> Recorder:
+        """What it takes to compute one element of a node."""
         recorder = Recorder(lambda n: self.is_source(n) or id(n) in self.stored)
         recorder.pull(node, tuple(variable(f"x{a}", n) for a, n in enumerate(node.shape)))
-        return recorder.cost <= CHEAP and len(recorder.reads) <= 1
+        return recorder
 
     def _behind_views(self, node: Node) -> Node:
         while isinstance(node.primitive, View):
@@ -189,38 +230,37 @@ class Fuser:
 
     def _grow(self, anchor: Node, claimed: set[int]) -> None:
         """A group from a reduction or product forward over the elementwise operations that only it feeds."""
+        last = self._last_of_chain(anchor, claimed)
+        if last is not anchor:
+            del self.stored[id(anchor)]
+            self._store(last)
+        group = Group("dot", [last], dot=anchor, size=anchor.size) if is_dot(anchor) else _row_group(anchor, last)
+        if is_dot(anchor) and last is not anchor and id(anchor) in self.kept:
+            self._store(anchor)  # a backward pass may ask for the product itself
+            group.roots = [anchor, last]
+        if last is not anchor and not self._fits(group):
+            self.stored.pop(id(last), None)
+            self._store(anchor)
+            if id(last) in self.output_ids or self._is_shared(last):
+                self._store(last)
+            group.roots = [anchor]
+        self._add(group)
+
+    def _last_of_chain(self, anchor: Node, claimed: set[int]) -> Node:
+        """The last elementwise operation, or reshaped output, that an anchor's value flows to without another reader.
+        What lies on the way is claimed: no second group may grow over it."""
         last = end = anchor
         while id(end) not in self.output_ids | self.cuts and len(self.consumers[id(end)]) == 1:
             (user,) = self.consumers[id(end)]
             if id(user) in claimed or user.size != anchor.size:
                 break
             claimed.add(id(user))
-            if isinstance(user.primitive, Elementwise):
-                last = end = user
-            elif isinstance(user.primitive, Reshape):
-                end = user
-                if id(end) in self.output_ids:
-                    last = end
-            else:
+            if not isinstance(user.primitive, Elementwise | Reshape):
                 break
-        if last is not anchor:
-            del self.stored[id(anchor)]
-            self.stored[id(last)] = last
-        if anchor.primitive.kind == "dot":
-            group = Group("dot", [last], dot=anchor, size=anchor.size)
-            if last is not anchor and id(anchor) in self.kept:  # a backward pass may ask for the product itself
-                self.stored[id(anchor)] = anchor
-                group.roots = [anchor, last]
-        else:
-            group = _row_group(anchor)
-            group.roots = [last]
-        if not self._fits(group) and last is not anchor:
-            self.stored.pop(id(last), None)
-            self.stored[id(anchor)] = anchor
-            if id(last) in self.output_ids or self._is_shared(last):
-                self.stored[id(last)] = last
-            group.roots = [anchor]
-        self._add(group)
+            end = user
+            if isinstance(user.primitive, Elementwise) or id(end) in self.output_ids:
+                last = end
+        return last
 
     def _call_group(self, call: Node) -> Group:
         """A call writes the output that is only a reshaped view of its result."""
@@ -239,31 +279,17 @@ class Fuser:
         """What the kernel of `group` reads, at which index. rows=(outer, inner): a map seen as rows."""
         own = {id(n) for n in group.nodes}
         recorder = Recorder(lambda n: id(n) not in own and (self.is_source(n) or id(n) in self.stored))
-        o, r, i = variable("o", group.outer), variable("r", group.inner), variable("i", group.size)
-        if rows is not None:
-            o, r = variable("o", rows[0]), variable("r", rows[1])
-            i = o if group.size == rows[0] else o * rows[1] + r
         anchors = {id(n) for n in (*group.reduces, group.dot) if n is not None}
-
         inner_pull = recorder.pull
 
         def pull(node: Node, index: tuple[Index, ...]) -> str:
             return "" if id(node) in anchors else inner_pull(node, index)
 
         recorder.pull = pull  # type: ignore[method-assign]
-        for node in group.reduces:
-            pull(node.inputs[0], reduce_index(node, o, r))
-        if group.dot is not None:
-            m, k, n = (
-                variable(name, size)
-                for name, size in zip("mkn", (*group.dot.inputs[0].shape[1:], group.dot.shape[2]), strict=True)
-            )
-            b = variable("b", group.dot.shape[0])
-            pull(group.dot.inputs[0], (b, m, k))
-            pull(group.dot.inputs[1], (b, k, n))
+        for operand, index in _operands(group):
+            pull(operand, index)
         for root in group.roots:
-            position = group.position(root) if rows is None else i
-            pull(root, unflatten(position, root.shape))
+            pull(root, unflatten(group.position(root) if rows is None else row_position(root, *rows), root.shape))
         return recorder.reads
 
     def buffers_read(self, group: Group) -> dict[int, Node]:
@@ -317,44 +343,38 @@ class Fuser:
 
     def _merged(self, producer: Group, consumer: Group) -> Group | None:
         """One group for both, or None where their domains differ or the consumer reads elsewhere."""
-        if "call" in (producer.archetype, consumer.archetype):
+        archetypes = (producer.archetype, consumer.archetype)
+        if "call" in archetypes or any(id(n) in self.cuts for n in producer.roots):
+            return None
+        if archetypes in (("map", "map"), ("dot", "map")):
+            return self._merged_elements(producer, consumer)
+        return None if "dot" in archetypes else self._merged_rows(producer, consumer)
+
+    def _merged_elements(self, producer: Group, consumer: Group) -> Group | None:
+        """A map within the kernel that computes what it reads, element by element."""
+        if producer.size != consumer.size or not self._reads_in_place(consumer, producer):
+            return None
+        return Group(producer.archetype, [*producer.roots, *consumer.roots], dot=producer.dot, size=producer.size)
+
+    def _merged_rows(self, producer: Group, consumer: Group) -> Group | None:
+        """Reductions of the same rows, or one of them with a map of these rows."""
+        row = producer if producer.archetype == "row" else consumer
+        if not (row.has_rows_of(producer) and row.has_rows_of(consumer)):
             return None
         roots = [*producer.roots, *consumer.roots]
-        own = {id(n) for n in producer.roots}
-        if own & self.cuts:
+        if not row.trailing and (producer.archetype == "map" or any(n.size != row.outer for n in roots)):
+            return None  # neighbouring threads take neighbouring rows: the elements of a row are far apart
+        if not self._reads_in_place(consumer, producer, (row.outer, row.inner)):
             return None
-        if consumer.archetype == "map" and producer.archetype in ("map", "dot"):
-            if consumer.size != producer.size:
-                return None
-            here = variable("i", producer.size)
-            if any(flat != here for (key, flat) in self.reads(consumer) if key in own):
-                return None
-            return Group(producer.archetype, roots, dot=producer.dot, size=producer.size)
-        rowish = [g for g in (producer, consumer) if g.archetype == "row"]
-        if not rowish or any(g.archetype == "dot" for g in (producer, consumer)):
-            return None
-        row = rowish[0]
-        rows = (row.outer, row.inner)
-        if any((g.outer, g.inner) != rows or g.trailing != row.trailing for g in rowish):
-            return None
-        o = variable("o", row.outer)
-        whole = o * row.inner + variable("r", row.inner)
-        for group in (producer, consumer):
-            if group.archetype == "map" and group.size != row.outer and not self._rows_suit(row, group.size):
-                return None
-        if not row.trailing and (
-            any(n.size != row.outer for n in roots) or (producer.archetype == "map" and consumer.archetype == "row")
-        ):
-            return None
-        consumer_reads = self.reads(consumer, rows=rows if consumer.archetype == "map" else None)
-        for (key, flat), node in consumer_reads.items():
-            if key in own and flat != (o if node.size == row.outer else whole):
-                return None
-        reduces = sorted((n for g in rowish for n in g.reduces), key=lambda n: self.rank[id(n)])
+        reduces = sorted([*producer.reduces, *consumer.reduces], key=lambda n: self.rank[id(n)])
         return Group("row", roots, reduces, outer=row.outer, inner=row.inner, trailing=row.trailing)
 
-    def _rows_suit(self, row: Group, size: int) -> bool:
-        return row.trailing and size == row.outer * row.inner and (row.inner <= LONG_ROW or row.outer >= 256)
+    def _reads_in_place(self, consumer: Group, producer: Group, rows: tuple[int, int] | None = None) -> bool:
+        """Whether the consumer reads each element of what the producer computes only where it computes one itself."""
+        own = {id(n) for n in producer.roots}
+        here = producer.position if rows is None else lambda node: row_position(node, *rows)
+        reads = self.reads(consumer, rows=rows if consumer.archetype == "map" else None)
+        return all(flat == here(node) for (key, flat), node in reads.items() if key in own)
 
     def _path_around(self, producer: Group, consumer: Group) -> bool:
         """Whether some third group lies between the two."""
@@ -420,9 +440,17 @@ class Fuser:
 
     def _widest_part(self, group: Group) -> Node | None:
         """An inner node of the group that reads as many buffers as one kernel may."""
+        best: tuple[int, Node | None] = (1, None)
+        for node in self._inner_nodes(group):
+            width = len({id(n) for n in self._recorded(node).reads.values()})
+            if best[0] < width < self.limit:
+                best = (width, node)
+        return best[1]
+
+    def _inner_nodes(self, group: Group) -> Iterator[Node]:
+        """What the kernel of a group computes on the way to its own nodes, views left out."""
         own = {id(n) for n in group.nodes}
         stack = [s for n in group.nodes for s in n.inputs]
-        best: tuple[int, Node] | None = None
         seen: set[int] = set()
         while stack:
             node = stack.pop()
@@ -430,11 +458,5 @@ class Fuser:
                 continue
             seen.add(id(node))
             stack.extend(node.inputs)
-            if id(node) in own or isinstance(node.primitive, View):
-                continue
-            recorder = Recorder(lambda n: self.is_source(n) or id(n) in self.stored)
-            recorder.pull(node, tuple(variable(f"x{a}", n) for a, n in enumerate(node.shape)))
-            width = len({id(n) for n in recorder.reads.values()})
-            if 2 <= width <= self.limit - 1 and (best is None or width > best[0]):
-                best = (width, node)
-        return best[1] if best else None
+            if id(node) not in own and not isinstance(node.primitive, View):
+                yield node

@@ -19,19 +19,20 @@ def plan_slots(
     table = list(buffers)
     sizes: list[int] = []
     free: list[int] = []
+
+    def place(row: int) -> None:
+        if table[row].role == "temporary" and table[row].slot is None:
+            table[row] = replace(table[row], slot=_take(free, sizes, table[row].bound))
+
     for step, d in enumerate(dispatches):
         for row in d.buffers:
-            spec = table[row]
-            if spec.role == "temporary" and spec.slot is None:
-                slot = _take(free, sizes, spec.nbytes)
-                table[row] = replace(spec, slot=slot)
+            place(row)
         for row in set(d.buffers):
             slot = table[row].slot
             if slot is not None and last_use[row] == step:
                 free.append(slot)
-    for row, spec in enumerate(table):
-        if spec.role == "temporary" and spec.slot is None:  # never used: no dispatch writes it
-            table[row] = replace(spec, slot=_take(free, sizes, spec.nbytes))
+    for row in range(len(table)):  # never used: no dispatch writes it
+        place(row)
     return table, tuple(sizes)
 
 

@@ -8,6 +8,7 @@ graphs compare and hash by identity.
 
 from __future__ import annotations
 
+import hashlib
 import weakref
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..dtypes import DType, parse_dtype
+from ..errors import CompileError
 
 if TYPE_CHECKING:
     from .node import Node
@@ -73,25 +75,63 @@ def named(name: str, *parameters: Any) -> Any:
     return REGISTRY[name](*parameters)
 
 
+_parameters: weakref.WeakValueDictionary[tuple[str, str], Any] = weakref.WeakValueDictionary()
+
+
 def to_data(primitive: Primitive) -> dict[str, Any]:
-    """A primitive as plain data."""
+    """A primitive as plain data: its class and its parameters by name. A parameter that is an object (an operation of
+    extend.py) is named, and found again by `from_data` while this process holds it.
 
-    def plain(value: Any) -> Any:
-        return {"dtype": value.name} if isinstance(value, DType) else value
-
-    return {
-        "primitive": type(primitive).__name__,
-        **{f.name: plain(getattr(primitive, f.name)) for f in fields(primitive)},
-    }
+    Raises CompileError for a primitive of a class that another of the same name has replaced.
+    """
+    cls = type(primitive)
+    if REGISTRY.get(cls.__name__) is not cls:
+        raise CompileError(
+            f"[{primitive.name}] there is another primitive {cls.__name__}. Hint: give one another name."
+        )
+    return {"primitive": cls.__name__, **{f.name: _plain(getattr(primitive, f.name)) for f in fields(cls)}}
 
 
 def from_data(data: dict[str, Any]) -> Primitive:
-    """The primitive that `to_data` described."""
+    """The primitive that `to_data` described. Raises CompileError where this process does not know it."""
+    cls = REGISTRY.get(data["primitive"])
+    if cls is None:
+        raise CompileError(f"there is no primitive {data['primitive']!r}. Hint: import the module that defines it.")
+    return cls(*(_rich(data[f.name]) for f in fields(cls)))
 
-    def rich(value: Any) -> Any:
-        if isinstance(value, dict):
-            return parse_dtype(value["dtype"])
-        return tuple(map(rich, value)) if isinstance(value, list) else value
 
-    cls = REGISTRY[data["primitive"]]
-    return cls(*(rich(data[f.name]) for f in fields(cls)))
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, DType):
+        return {"dtype": value.name}
+    kind, text = f"{type(value).__module__}.{type(value).__qualname__}", repr(value)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    number = 1
+    try:
+        weakref.ref(value)
+    except TypeError:
+        raise CompileError(
+            f"a plan cannot hold {kind} as a parameter of a primitive. Hint: numbers, strings, tuples, or a dataclass."
+        ) from None
+    while _parameters.setdefault((kind, f"{digest}-{number}"), value) != value:  # unlike, though they read alike
+        number += 1
+    return {"object": kind, "digest": f"{digest}-{number}"}
+
+
+def _rich(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_rich, value))
+    if not isinstance(value, dict):
+        return value
+    if "dtype" in value:
+        return parse_dtype(value["dtype"])
+    found = _parameters.get((value["object"], value["digest"]))
+    if found is None:
+        raise CompileError(
+            f"this plan applies a {value['object']} of another process. Hint: plans with such operations are replayed on a "
+            "GPU, or compiled anew."
+        )
+    return found

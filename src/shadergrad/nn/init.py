@@ -18,6 +18,23 @@ from ..tensor import Generator, Tensor, rand, randn
 from .arguments import takes_tensors
 from .errors import ArgumentError
 
+__all__ = [
+    "calculate_gain",
+    "constant_",
+    "dirac_",
+    "eye_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "orthogonal_",
+    "trunc_normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
+
 
 def _fill(tensor: Tensor, value: Tensor) -> Tensor:
     with grad_mode(False):

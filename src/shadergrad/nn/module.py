@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from .. import tracing
 from ..errors import CompileError
+from ..run import tracing
+from ..run.tracing import current
 from ..tensor import Tensor
-from ..tracing import current
 from . import placement, state
 from .errors import ModuleAttributeError, ModuleError, ModuleKeyError, ModuleTypeError
 from .hooks import HookMethods, HookTables
@@ -128,6 +128,7 @@ class Module(ModuleTree["Module"], HookMethods):
         """Tell a capture that it depends on this module."""
         if current.trace is not None and (id(self), "_settings") not in current.trace.attributes:
             current.trace.on_attribute(self, "_settings", self._settings)
+            current.trace.on_module(self)
 
     @property
     def _settings(self) -> tuple[Any, ...]:

@@ -13,9 +13,18 @@ from typing import Any
 
 from ..autograd import no_grad
 from ..errors import CompileError, ShadergradError
+from ..run.tracing import current
 from ..tensor import Tensor, cat, where, zeros
-from ..tracing import current
 from .arguments import check_tensor, refuse
+
+__all__ = [
+    "NonFiniteError",
+    "VectorError",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "parameters_to_vector",
+    "vector_to_parameters",
+]
 
 
 class NonFiniteError(ShadergradError, RuntimeError):

@@ -14,3 +14,20 @@ from .optimizer import ParamGroup as ParamGroup
 from .radam import RAdam as RAdam
 from .rmsprop import RMSprop as RMSprop
 from .sgd import SGD as SGD
+
+__all__ = [
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Lion",
+    "Muon",
+    "NAdam",
+    "Optimizer",
+    "ParamGroup",
+    "RAdam",
+    "RMSprop",
+    "lr_scheduler",
+]

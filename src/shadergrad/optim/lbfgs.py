@@ -15,8 +15,8 @@ import numpy as np
 
 from ..errors import CompileError
 from ..graph.node import grad_mode
+from ..run.tracing import current
 from ..tensor import Tensor, cat, flush, stack, zeros
-from ..tracing import current
 from .optimizer import Optimizer, OptimizerError, ParamGroup, as_array
 
 LISTS = ("old_dirs", "old_stps", "ro")  # the state's names, as PyTorch's

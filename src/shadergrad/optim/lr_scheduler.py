@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..errors import CompileError, ShadergradError
-from ..tracing import current
+from ..run.tracing import current
 from .optimizer import Optimizer
 
 Rates = list[float]

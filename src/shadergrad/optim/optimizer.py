@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 
-from .. import tracing
 from ..errors import CompileError, ShadergradError
 from ..graph.node import grad_mode
+from ..run import tracing
+from ..run.tracing import current
 from ..tensor import Tensor, flush, full
-from ..tracing import current
 
 
 class OptimizerError(ShadergradError, ValueError, TypeError):
@@ -126,6 +126,11 @@ class ParamGroup(dict):
         if not self._cycles:
             self._cycles = True
             self._changed()
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """The hyperparameters that live on devices, with their keys."""
+        yield from (("lr", rate) for rate in self._rates.values())
+        yield from ((self._momentum_key, decay) for decay in self._decays.values())
 
     @property
     def _momentum_key(self) -> str:
@@ -310,6 +315,7 @@ class Optimizer:
         self._opt_called = True
         if current.trace is not None:
             current.trace.on_attribute(self, "version", self.version)
+            current.trace.on_optimizer(self)
         with grad_mode(False):
             for group in self.param_groups:
                 if current.trace is not None:
@@ -336,6 +342,30 @@ class Optimizer:
     def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
         """One parameter's update, in place."""
         raise NotImplementedError
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """Every parameter with the name that it was given, else its number: `params[0]`."""
+        number = 0
+        for group in self.param_groups:
+            for k, p in enumerate(group["params"]):
+                yield group["param_names"][k] if "param_names" in group else f"params[{number}]", p
+                number += 1
+
+    def named_state(self, names: Mapping[int, str]) -> Iterator[tuple[str, Tensor]]:
+        """Every tensor of the state and of the hyperparameters on the device, named after its parameter
+        (`exp_avg.0.weight`), or by its own name where parameters share it (`step`, `lr`; `lr.1` in the second group).
+
+        names: what the parameters are called, by id.
+        """
+        for k, group in enumerate(self.param_groups):
+            end = f".{k}" if k else ""
+            for name, value in group.tensors():
+                yield name + end, value
+            shared = self.scalars_of(group)
+            for p in group["params"]:
+                for name, value in self.state[id(p)].items():
+                    if isinstance(value, Tensor):
+                        yield name + (end if name in shared else f".{names[id(p)]}"), value
 
     def state_dict(self) -> dict[str, Any]:
         """PyTorch's layout: state by number of the parameter, groups with numbers for parameters."""

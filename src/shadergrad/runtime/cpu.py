@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from ..dtypes import DType
 from ..errors import OutOfMemoryError
+from ..graph.primitive import from_data
 from ..plan import NUMPY, Plan
 from .device import Device, Program, Storage, register_device
 
@@ -28,8 +30,9 @@ class CpuProgram(Program):
         for row, step in last.items():
             if row not in needed:
                 dead[step].append(row)
+        primitives = [from_data({"primitive": k.primitive, **json.loads(k.parameters)}) for k in plan.kernels]
         self._steps = [
-            (plan.kernels[d.kernel].primitive, d.buffers[:-1], d.buffers[-1], gone)
+            (primitives[d.kernel], d.buffers[:-1], d.buffers[-1], gone)
             for d, gone in zip(plan.dispatches, dead, strict=True)
         ]
 

@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any
 
 from ..errors import OutOfMemoryError
+from ..plan import format_bytes, round_up
 
 GRANULARITY = 256  # bytes: the smallest buffer, and the strictest offset alignment of the portable profile
 BINDING_GRANULARITY = 16  # bytes: bound ranges are rounded up to whole vec4s, so every buffer must be too
@@ -36,19 +37,6 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"Buffer({self.serial}, {format_bytes(self.capacity)}{'' if self.raw is not None else ', destroyed'})"
-
-
-def format_bytes(n: float) -> str:
-    """'1.5 GiB', for people."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if n < 1024:
-            return f"{n:.0f} {unit}" if unit == "B" or n == int(n) else f"{n:.1f} {unit}"
-        n /= 1024
-    return f"{n:.1f} TiB"
-
-
-def round_up(n: int, multiple: int) -> int:
-    return -(-n // multiple) * multiple
 
 
 @lru_cache(maxsize=4096)

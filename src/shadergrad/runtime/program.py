@@ -25,9 +25,9 @@ from weakref import WeakValueDictionary
 
 from ..dtypes import DType
 from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, LimitError
-from ..plan import BufferSpec, Dispatch, Kernel, Plan
+from ..plan import BufferSpec, Dispatch, Kernel, Plan, format_bytes, round_up
 from .device import Device, Program, Storage
-from .memory import BINDING_GRANULARITY, Buffer, Group, MemoryPool, format_bytes, round_up
+from .memory import Buffer, Group, MemoryPool
 from .pipelines import Pipeline
 
 MOST_RECORDINGS = 16
@@ -140,7 +140,8 @@ class WebGPUProgram(Program):
         position = {row: i for i, row in enumerate(plan.inputs)}
         self._fresh: list[Wish] = []
         self._slots: list[Wish] = [Wish(nbytes) for nbytes in plan.slots]
-        outputs = [(row, spec) for row, spec in enumerate(plan.buffers) if spec.role == "output"]
+        aliasing = (row for row, spec in enumerate(plan.buffers) if spec.aliases is not None)
+        outputs = [(row, plan.buffers[row]) for row in sorted({*plan.outputs, *aliasing}.difference(plan.inputs))]
         for row, spec in outputs:
             if spec.aliases is not None:
                 position[row] = position[spec.aliases]
@@ -177,7 +178,7 @@ class WebGPUProgram(Program):
         bindings = []
         for k, row in enumerate(dispatch.buffers):
             offset = dispatch.offset(k)
-            bindings.append((self._position[row], offset, bound_bytes(self.plan.buffers[row]) - offset))
+            bindings.append((self._position[row], offset, self.plan.buffers[row].bound - offset))
         return tuple(bindings)
 
     def pipelines(self) -> Collection[Pipeline]:
@@ -387,11 +388,6 @@ def _acquire(memory: Any, wishes: list[Wish], into: list[Buffer]) -> None:
         into.append(buffer)
 
 
-def bound_bytes(spec: BufferSpec) -> int:
-    """Bytes of the bound range: whole vec4s, so that a kernel may treat a tail as one and spoil the padding."""
-    return round_up(spec.nbytes, BINDING_GRANULARITY)
-
-
 def describe(spec: BufferSpec) -> str:
     name = f"{spec.role} {spec.name!r}" if spec.name else spec.role
     return f"{name} of shape {spec.shape}, {spec.dtype.name}"
@@ -425,7 +421,7 @@ def _check_buffer(spec: BufferSpec, device: Gpu) -> None:
     if spec.dtype.wgsl is None:
         raise device.unsupported(spec.dtype)
     device.memory.check_size(spec.nbytes)
-    if bound_bytes(spec) > device.target.max_binding_bytes:
+    if spec.bound > device.target.max_binding_bytes:
         raise LimitError(
             f"[webgpu] {describe(spec)}, needs {format_bytes(spec.nbytes)}; a kernel of {device.describe()} reaches at "
             f"most {format_bytes(device.target.max_binding_bytes)} of one buffer (profile {device.profile}).\n"

@@ -16,15 +16,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from .. import execute, tracing
 from ..dtypes import DType, bool_, float32, int32, int64, of_scalar, parse_dtype, promote_operands
 from ..errors import AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
 from ..graph import node as nodes
 from ..graph.leaves import Detach, Variable
 from ..graph.node import Node, cast, grad_mode, make, mode
 from ..graph.primitive import Primitive
+from ..run import execute, tracing
+from ..run.tracing import current
 from ..runtime.device import canonical_name, get_device
-from ..tracing import current
 from . import pending
 from .placement import check_storable, device, resolve_device
 

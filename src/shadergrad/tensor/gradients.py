@@ -12,13 +12,13 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from .. import tracing
 from ..errors import AutogradError, DeviceError, DTypeError, ShapeError
 from ..graph import autodiff
 from ..graph import node as nodes
 from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode
-from ..tracing import current
+from ..run import tracing
+from ..run.tracing import current
 from .base import TensorBase, wrap
 
 _ids = itertools.count()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from .. import execute
 from ..graph import node as nodes
 from ..graph.node import Node
+from ..run import execute
+from ..run.tracing import current
 from ..runtime.device import canonical_name
-from ..tracing import current
 
 LIMIT = 20_000  # nodes recorded before everything alive is computed
 

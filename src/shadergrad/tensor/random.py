@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from .. import execute
 from ..dtypes import DType, float32, parse_dtype, uint32
 from ..errors import DTypeError, ShapeError
 from ..graph import node as nodes
@@ -15,7 +14,8 @@ from ..graph.node import Node, cast, make
 from ..primitives import elementwise as e
 from ..primitives.random import Threefry, threefry2x32
 from ..primitives.views import Slice
-from ..tracing import current
+from ..run import execute
+from ..run.tracing import current
 from .base import TensorBase, host_tensor, sizes_of, wrap
 from .creation import finish
 from .placement import check_storable, resolve_device
@@ -57,6 +57,8 @@ class Generator:
 
     def bits(self, shape: tuple[int, ...]) -> Node:
         """Fresh random words, uint32, of `shape`."""
+        if current.trace is not None:
+            current.trace.on_generator(self)
         one = self.counter._node
         if one.storage is not None:
             self._chained = 0

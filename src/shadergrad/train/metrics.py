@@ -32,7 +32,8 @@ class Metrics:
     def seconds(self) -> float:
         """What the rows that stay say of the time that the run has taken so far; 0 where there are none."""
         rows = self._kept()
-        return float(rows[-1].get("seconds", 0.0)) if rows else 0.0
+        seconds = rows[-1].get("seconds") if rows else None
+        return float(seconds) if isinstance(seconds, int | float) else 0.0
 
     def _kept(self) -> list[dict[str, Any]]:
         return [row for row in read_rows(self.path) if self._count(row) <= self._keep]

@@ -20,3 +20,31 @@ from .gpu import DeviceBoard
 from .minimize import minimize
 from .native import NativeBoard
 from .runner import Board, BoardRunner
+
+__all__ = [
+    "Board",
+    "BoardRunner",
+    "CellCircuit",
+    "Circuit",
+    "CircuitError",
+    "Counterexample",
+    "DeviceBoard",
+    "Equivalence",
+    "GateCounts",
+    "NativeBoard",
+    "cell_to_c",
+    "cell_to_verilog",
+    "cell_to_wgsl",
+    "count_gates",
+    "equivalent",
+    "from_json",
+    "histogram",
+    "load",
+    "minimize",
+    "save",
+    "to_c",
+    "to_dot",
+    "to_json",
+    "to_verilog",
+    "to_wgsl",
+]

@@ -1,7 +1,8 @@
 """One step of a logic automaton, and its gradient, as kernels: a perception before the layers that layers.py writes.
 
 The small perception networks run in registers, their wires written into the shader. The gradient kernel evaluates the cell
-anew, so nothing but states is kept from forward to backward, and its sums are carried from step to step.
+anew, so nothing but states is kept from forward to backward, and its sums are carried from step to step. The text
+is made in Python, not kept as .wgsl: every gate is a line of its own, with the wires of this automaton in it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Watching a function while it is captured: which tensors it changes, and that it reads no values.
 
-Tensors report here; sg.compile (step.py) collects. Nothing is recorded while no trace is active.
+Tensors, modules, optimizers and generators report here; run/capture.py collects. Nothing is recorded while no trace is
+active.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from .errors import CompileError
+from ..errors import CompileError
 
 if TYPE_CHECKING:
-    from .graph.node import Node
-    from .tensor import Tensor
+    from ..graph.node import Node
+    from ..tensor import Tensor
 
 
 changes = 0  # counts up when a flag that a capture may depend on is set: requires_grad, training, hyperparameters
@@ -24,6 +25,7 @@ class Trace:
     nodes: tensors whose value was replaced, with the node they had before.
     grads: tensors whose .grad slot was set, with what it held before.
     grad_reads, attributes: facts outside the arguments on which the function's course depends.
+    modules, optimizers, generators: those that the function used, in order: they name what it captures.
     began: tensors with a higher serial number were made since.
     """
 
@@ -33,6 +35,9 @@ class Trace:
         self.grads: dict[int, tuple[Tensor, Tensor | None]] = {}
         self.grad_reads: dict[int, tuple[Tensor, bool]] = {}
         self.attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
+        self.modules: dict[int, Any] = {}
+        self.optimizers: dict[int, Any] = {}
+        self.generators: dict[int, Any] = {}
 
     def on_assign(self, tensor: Tensor) -> None:
         self.nodes.setdefault(id(tensor), (tensor, tensor._node))
@@ -48,11 +53,27 @@ class Trace:
         """The function's course depends on a Python attribute (a module's training flag)."""
         self.attributes.setdefault((id(owner), name), (owner, name, value))
 
+    def on_module(self, module: Any) -> None:
+        """A module was called, or looked into."""
+        self.modules.setdefault(id(module), module)
+
+    def on_optimizer(self, optimizer: Any) -> None:
+        """An optimizer made a step."""
+        self.optimizers.setdefault(id(optimizer), optimizer)
+
+    def on_generator(self, generator: Any) -> None:
+        """Random numbers were drawn."""
+        self.generators.setdefault(id(generator), generator)
+
     def on_read(self, what: str) -> None:
         raise CompileError(
             f"{what} reads a value inside a compiled step, where nothing has been computed yet. "
             "Hint: return the tensor and read it after the step, or choose with sg.where instead of if."
         )
+
+    def changed(self) -> list[tuple[Tensor, Node]]:
+        """The tensors of the outside that have another value now, with the node they had before."""
+        return [(t, old) for t, old in self.nodes.values() if t._node is not old and t._serial <= self.began]
 
     def undo(self) -> None:
         """Put every tensor back to what it was."""

@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from .compile.pipeline import compile_graph
-from .dtypes import DType
-from .graph import node as nodes
-from .graph.capture import Capture
-from .graph.node import Node, is_alias, resolve
-from .plan import Plan
-from .runtime import cpu as cpu
-from .runtime import webgpu as webgpu
-from .runtime.device import Device, Program, Storage, get_device, open_devices
+from ..compile.pipeline import compile_graph
+from ..dtypes import DType
+from ..graph import node as nodes
+from ..graph.capture import Capture
+from ..graph.node import Node, is_alias, resolve
+from ..plan import Label, Plan
+from ..runtime import cpu as cpu
+from ..runtime import webgpu as webgpu
+from ..runtime.device import Device, Program, Storage, get_device, open_devices
 
+Labels = tuple[tuple[Label, ...], tuple[Label, ...]]  # of inputs, of outputs
 MOST_PROGRAMS = 512
 PROGRAM_BYTES = 128 << 20  # of host memory for the plans of the programs that are kept
 BYTES_A_ROW = 1024  # of a plan's tables, with all that a program makes of it (110 KiB for an MLP's training step)
@@ -51,14 +52,19 @@ class Programs:
     def __len__(self) -> int:
         return len(self._cache)
 
-    def get(self, capture: Capture, in_place: dict[int, int] | None = None) -> tuple[Program, list[int]]:
-        """The program of a captured graph, and which of capture.keep it gives after the outputs."""
+    def get(
+        self, capture: Capture, in_place: dict[int, int] | None = None, labels: Labels = ((), ())
+    ) -> tuple[Program, list[int]]:
+        """The program of a captured graph, and which of capture.keep it gives after the outputs.
+
+        labels: roles and names of inputs and outputs, where the plan shall have other ones than the compiler's.
+        """
         device = get_device(capture.device)
-        key = (capture.key, device.target, tuple(sorted((in_place or {}).items())))
+        key = (capture.key, device.target, tuple(sorted((in_place or {}).items())), labels)
         found = self._cache.get(key)
         if found is None:
             plan, kept = compile_graph(capture.graph(in_place), device.target)
-            found = self._cache[key] = (device.load(plan), kept)
+            found = self._cache[key] = (device.load(plan.labelled(*labels)), kept)
             self.compiled += 1
             self.nbytes += plan_bytes(plan)
             while len(self._cache) > max(1, self._most) or (self.nbytes > self._most_bytes and len(self._cache) > 1):
@@ -85,19 +91,21 @@ def realize(wanted: Sequence[Node]) -> None:
     pending = list({id(n): n for n in wanted if n.storage is None}.values())
     compute = [n for n in pending if resolve(n).storage is None]
     if compute:
-        capture = Capture(compute, keep=any(n.requires_grad and not n.released for n in compute))
-        program, kept = programs.get(capture)
-        results = program.run([s.storage for s in capture.sources])
-        for node, storage in zip(capture.roots, results, strict=False):
-            if node.storage is None:
-                node.materialize(storage)
-        for k, storage in zip(kept, results[len(capture.roots) :], strict=True):
-            node = capture.order[capture.keep[k]]
-            if node.storage is None:
-                node.materialize(storage)
+        _compute(compute)
     for node in pending:
         if is_alias(node):
             node.materialize(resolve(node).storage)
+
+
+def _compute(wanted: list[Node]) -> None:
+    """One run for pending nodes, and for what else it gives."""
+    capture = Capture(wanted, keep=any(n.requires_grad and not n.released for n in wanted))
+    program, kept = programs.get(capture)
+    results = program.run([s.storage for s in capture.sources])
+    given = [*capture.roots, *(capture.order[capture.keep[k]] for k in kept)]
+    for node, storage in zip(given, results, strict=True):
+        if node.storage is None:
+            node.materialize(storage)
 
 
 def upload(array: np.ndarray, dtype: DType, device: str) -> Node:

@@ -1,0 +1,259 @@
+"""Kernels in order: which outputs overwrite inputs, which maps share a dispatch, what runs when, and the plan of it.
+
+In: a fuser that has grouped a graph, and the outputs: computed nodes, not inputs. Out: a Plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
+
+from ..dtypes import int32
+from ..errors import CompileError
+from ..graph.capture import Graph
+from ..graph.index import variable
+from ..graph.leaves import Placeholder
+from ..graph.node import Node
+from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, Target, round_up
+from .fuse import Fuser, Group
+from .kernel import Rendered, grid, name_of
+from .memory import plan_slots
+from .render import Renderer
+from .wgsl.call import render_call
+from .wgsl.dot import render_dot
+from .wgsl.map import render_map
+from .wgsl.row import render_row
+
+RENDER = {"map": render_map, "row": render_row, "dot": render_dot, "call": render_call}
+
+
+@dataclass
+class Schedule:
+    """See the module.
+
+    in_place: id of root -> the input that it overwrites. after: id of group -> ids of groups that must run before.
+    """
+
+    graph: Graph
+    fuser: Fuser
+    outputs: list[Node]
+    in_place: dict[int, Node] = field(default_factory=dict)
+    after: dict[int, set[int]] = field(default_factory=dict)
+    ordered: list[Group] = field(default_factory=list)
+
+    def run(self) -> None:
+        self._link()
+        self._choose_in_place()
+        self._share_dispatches()
+        self.ordered = self._order()
+
+    def _link(self) -> None:
+        """A group runs after those that write what it reads."""
+        producer = self.fuser.producer
+        for group in self.fuser.groups:
+            self.after[id(group)] = {id(producer[k]) for k in self.fuser.buffers_read(group) if k in producer}
+
+    # -- donation
+
+    def _choose_in_place(self) -> None:
+        """An output takes over an input's memory where its kernel may write there, and all other readers of the input can
+        run before it."""
+        taken: set[int] = set()
+        for position, source in self.graph.in_place.items():
+            root, old = self.outputs[position], self.graph.inputs[source]
+            group = self.fuser.producer.get(id(root))
+            if group is None or id(old) in taken or not self._may_overwrite(group, root, old):
+                continue
+            others = [g for g in self.fuser.groups if g is not group and id(old) in self.fuser.buffers_read(g)]
+            if any(self._runs_after(other, group) for other in others):
+                continue
+            self.after[id(group)] |= {id(g) for g in others}
+            self.in_place[id(root)] = old
+            taken.add(id(old))
+
+    def _may_overwrite(self, group: Group, root: Node, old: Node) -> bool:
+        """Whether a kernel may write `root` over the input `old`: they have the same elements, and it reads each of them
+        only where it writes it. In a row kernel one thread writes a row's scalar, after it has read."""
+        if group.archetype == "call" or root.size != old.size or root.dtype is not old.dtype:
+            return False
+        if group.archetype == "row" and any(r.size != group.outer for r in group.roots):
+            return False
+        here = variable("o", group.outer) if group.archetype == "row" else variable("i", group.size)
+        return all(flat == here for key, flat in self.fuser.reads(group) if key == id(old))
+
+    def _runs_after(self, group: Group, other: Group) -> bool:
+        """Whether `group` must wait for `other`."""
+        stack, seen = [id(group)], set()
+        while stack:
+            for before in self.after[stack.pop()]:
+                if before == id(other):
+                    return True
+                if before not in seen:
+                    seen.add(before)
+                    stack.append(before)
+        return False
+
+    # -- horizontal fusion
+
+    def _share_dispatches(self) -> None:
+        """Maps that nothing else reads (optimizer updates) in as few dispatches as the binding limit allows."""
+        shared = {id(part): bucket for bucket in map(_together, self._buckets(self._sinks())) for part in bucket.parts}
+        if not shared:
+            return
+        by_id = {id(g): shared.get(id(g), g) for g in self.fuser.groups}
+        waits: dict[int, set[int]] = {}
+        for key, before in self.after.items():
+            waits.setdefault(id(by_id[key]), set()).update(id(by_id[k]) for k in before)
+        if circle(waits):  # dispatches that share would wait for each other
+            return
+        self.after = waits
+        self.fuser.groups = list({id(g): g for g in by_id.values()}.values())
+        self.fuser.producer |= {id(root): bucket for bucket in shared.values() for root in bucket.roots}
+
+    def _sinks(self) -> list[Group]:
+        outputs = {id(o) for o in self.outputs}
+        read = {key for g in self.fuser.groups for key in self.fuser.buffers_read(g)}
+        unread = outputs - read
+        return [g for g in self.fuser.groups if g.archetype == "map" and all(id(r) in unread for r in g.roots)]
+
+    def _buckets(self, sinks: list[Group]) -> list[list[Group]]:
+        """Those that fit one kernel together, first fit, the largest first."""
+        buckets: list[list[Group]] = []
+        for group in sorted(sinks, key=lambda g: -g.size):
+            for bucket in buckets:
+                if self._fit_together([*bucket, group]):
+                    bucket.append(group)
+                    break
+            else:
+                buckets.append([group])
+        return [bucket for bucket in buckets if len(bucket) > 1]
+
+    def _fit_together(self, bucket: list[Group]) -> bool:
+        """Whether they keep to the binding limit, and none reads what another overwrites."""
+        buffers: set[int] = set()
+        for group in bucket:
+            reads = self.fuser.buffers_read(group).keys()
+            buffers |= reads | {id(self.in_place.get(id(r), r)) for r in group.roots}
+            others = [r for g in bucket if g is not group for r in g.roots if id(r) in self.in_place]
+            if any(id(self.in_place[id(r)]) in reads for r in others):
+                return False
+        return len(buffers) <= self.fuser.limit
+
+    # -- the order
+
+    def _order(self) -> list[Group]:
+        """By level: kernels that do not depend on each other stand together and may overlap on the device."""
+        by_id = {id(g): g for g in self.fuser.groups}
+        if found := circle(self.after):
+            names = " → ".join(name_of(by_id[key]) for key in found)
+            raise CompileError(
+                f"kernels of this plan wait for each other in a circle: {names}. This is a fault of the compiler, not of your "
+                "program. Hint: call sg.sync() between the operations, outside of sg.compile, and report it."
+            )
+        level: dict[int, int] = {}
+        for key in TopologicalSorter(self.after).static_order():
+            level[key] = 1 + max((level[before] for before in self.after[key]), default=0)
+        rank = self.fuser.rank
+        return sorted(by_id.values(), key=lambda g: (level[id(g)], min(rank[id(r)] for r in g.roots)))
+
+    # -- the plan
+
+    def plan(self, target: Target) -> Plan:
+        """Of the groups in order."""
+        table = self._table()
+        kernels: dict[tuple[str, tuple[str, ...]], tuple[int, Kernel]] = {}
+        dispatches: list[Dispatch] = []
+        for group in self.ordered:
+            result = self._render(group, target)
+            operands = table.bind(result, {id(self.in_place[id(r)]): r for r in group.roots if id(r) in self.in_place})
+            code = result.kernel.source.split("\n", 1)[1]  # all but the comment that names the nodes
+            number, _ = kernels.setdefault((code, result.kernel.access), (len(kernels), result.kernel))
+            if result.workgroups:
+                offsets = result.offsets and (*result.offsets, *(0 for _ in operands[len(result.offsets) :]))
+                dispatches.append(Dispatch(number, operands, grid(result.workgroups, target), offsets))
+        buffers, slots = plan_slots(table.specs, dispatches)
+        return Plan(
+            target=target,
+            buffers=tuple(buffers),
+            kernels=tuple(kernel for _, kernel in kernels.values()),
+            dispatches=tuple(dispatches),
+            inputs=tuple(table.rows[id(n)] for n in self.graph.inputs),
+            outputs=tuple(table.rows[id(n)] for n in self.outputs),
+            slots=slots,
+        )
+
+    def _table(self) -> Table:
+        """A row for every input and every node that some group writes."""
+        table = Table()
+        for k, node in enumerate(self.graph.inputs):
+            table.add(node, "argument", f"in{k}")
+        places = {id(o): k for k, o in reversed(list(enumerate(self.outputs)))}
+        for root in (root for group in self.ordered for root in group.roots):
+            if id(root) in places:
+                table.add(root, "result", f"out{places[id(root)]}", self.in_place.get(id(root)))
+            else:
+                table.add(root, "temporary", f"{root.primitive.name}{len(table.specs)}")
+        return table
+
+    def _render(self, group: Group, target: Target) -> Rendered:
+        own = {id(n) for g in (group.parts or [group]) for n in g.nodes}
+        stored = self.fuser.stored
+        in_place = {id(r): self.in_place[id(r)] for r in group.roots if id(r) in self.in_place}
+        renderer = Renderer(
+            lambda n: id(n) not in own and (isinstance(n.primitive, Placeholder) or id(n) in stored),
+            in_place=in_place,
+            checked=target.checked,
+        )
+        return RENDER[group.archetype](group, self.fuser, renderer, target)
+
+
+class Table:
+    """The buffer table while it grows; rows: of nodes, by id."""
+
+    def __init__(self) -> None:
+        self.specs: list[BufferSpec] = []
+        self.rows: dict[int, int] = {}
+        self._fault: int | None = None
+
+    def add(self, node: Node, role: Role, name: str, overwritten: Node | None = None) -> None:
+        self.rows[id(node)] = len(self.specs)
+        aliases = None if overwritten is None else self.rows[id(overwritten)]
+        self.specs.append(BufferSpec(role, node.shape, node.dtype, aliases, name=name))
+
+    def bind(self, result: Rendered, written: Mapping[int, Node]) -> tuple[int, ...]:
+        """The rows that a kernel binds. written: what it writes over inputs, by the id of the input."""
+        operands = []
+        for binding in result.bindings:
+            row = self.rows[id(written.get(id(binding.node), binding.node))]
+            operands.append(row)
+            if binding.vectorized:
+                self._widen(row)
+        if len(result.kernel.access) > len(operands):
+            operands.append(self._fault_row())
+        return tuple(operands)
+
+    def _widen(self, row: int) -> None:
+        """Bindings of whole vec4s: of the memory that the row shares, too."""
+        for k in {row, self.specs[row].aliases} - {None}:
+            self.specs[k] = replace(self.specs[k], bound=round_up(self.specs[k].bound, VECTOR))
+
+    def _fault_row(self) -> int:
+        if self._fault is None:
+            self._fault = len(self.specs)
+            self.specs.append(BufferSpec("fault", (4,), int32, name="fault"))
+        return self._fault
+
+
+def _together(bucket: list[Group]) -> Group:
+    """One group of independent maps."""
+    return Group("map", [n for g in bucket for n in g.roots], size=sum(g.size for g in bucket), parts=bucket)
+
+
+def circle(after: Mapping[int, set[int]]) -> list[int]:
+    """Keys that wait for each other, the first again at the end; none where all can run."""
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError as error:
+        return error.args[1][::-1]
+    return []

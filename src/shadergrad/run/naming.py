@@ -1,0 +1,108 @@
+"""Roles and names of what a captured function reads and writes, for its plan.
+
+In: the trace of the capture. Out: a Label an input and an output. Arguments are named as the function names them, parameters
+and buffers as their module does (`0.weight`), optimizer state after its parameter (`exp_avg.0.weight`), other tensors by
+the variables that hold them, results by their path in what is returned.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ..graph.node import resolve
+from ..plan import Label, Role
+from ..tensor import Tensor
+from .tracing import Trace
+from .trees import tensors_in
+
+
+def name_arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[int, str]:
+    """How the function calls the tensors in its arguments, by id: `x`, `batch[0]`, `options['a']`."""
+    try:
+        bound = inspect.signature(getattr(function, "forward", function)).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):  # a built-in tells no signature, and a hook may change what forward takes
+        bound = {"args": args, "kwargs": kwargs}
+    return {id(t): path for name, value in bound.items() for path, t in tensors_in(value, name)}
+
+
+def variables_of(function: Callable[..., Any]) -> dict[int, str]:
+    """What the names in a function's text stand for, by id."""
+    function = inspect.unwrap(getattr(function, "__func__", function))
+    if not inspect.isfunction(function):
+        return {}
+    free = inspect.getclosurevars(function)
+    return {id(value): name for name, value in {**free.globals, **free.nonlocals}.items()}
+
+
+class Names:
+    """Labels for tensors that a function captured, known by the storage of their value before the step."""
+
+    def __init__(self, watch: Trace, function: Callable[..., Any]) -> None:
+        self._variables = variables_of(function)
+        self._by_storage: dict[int, Label] = {}
+        parameters: dict[int, str] = {}
+        for prefix, module in self._prefixed(_outermost(watch.modules.values())):
+            for name, p in module.named_parameters(prefix):
+                parameters[id(p)] = name
+                self._know(p, "parameter", name)
+            for name, buffer in module.named_buffers(prefix):
+                self._know(buffer, "constant", name)
+        for prefix, optimizer in self._prefixed(list(watch.optimizers.values())):
+            for name, p in optimizer.named_parameters():
+                parameters.setdefault(id(p), self._variables.get(id(p), name))
+                self._know(p, "parameter", parameters[id(p)])
+            for name, t in optimizer.named_state(parameters):
+                self._know(t, "state", f"{prefix}.{name}" if prefix else name)
+        for generator in watch.generators.values():
+            self._know(generator.counter, "counter", "counter")
+            self._know(generator.key, "constant", "key")
+
+    def of(self, tensor: Tensor, changes: bool = False) -> Label:
+        """The label of a captured tensor; its name is empty where nothing names it. A constant that changes is state."""
+        label = self._by_storage.get(id(resolve(tensor._node).storage))
+        if label is None:
+            label = Label("parameter" if tensor.requires_grad else "constant", self._variables.get(id(tensor), ""))
+        return Label("state", label.name) if changes and label.role == "constant" else label
+
+    def of_gradient(self, tensor: Tensor) -> Label:
+        """The label of what is in a tensor's .grad."""
+        name = self.of(tensor).name
+        return Label("state", f"grad.{name}" if name else "grad")
+
+    def _know(self, tensor: Tensor, role: Role, name: str) -> None:
+        storage = resolve(tensor._node).storage
+        if storage is not None:
+            self._by_storage.setdefault(id(storage), Label(role, name))
+
+    def _prefixed(self, owners: list[Any]) -> Iterator[tuple[str, Any]]:
+        """Modules or optimizers with what distinguishes their names: nothing where there is one, else its variable or type."""
+        for owner in owners:
+            yield "" if len(owners) == 1 else self._variables.get(id(owner), type(owner).__name__), owner
+
+
+def _outermost(modules: Iterable[Any]) -> list[Any]:
+    """Those with tensors that lie in no other."""
+    found = [m for m in modules if next(m.parameters(), None) is not None or next(m.buffers(), None) is not None]
+    inner = {id(below) for m in found for below in m.modules() if below is not m}
+    return [m for m in found if id(m) not in inner]
+
+
+def distinct(labels: Iterable[Label]) -> list[Label]:
+    """The labels, with numbers where names are missing or stand twice: `constant0`, `step (2)`."""
+    seen: set[Label] = set()
+    missing: dict[Role, int] = {}
+    result = []
+    for label in labels:
+        role, name = label.role, label.name
+        if not name:
+            name = f"{role}{missing.get(role, 0)}"
+            missing[role] = missing.get(role, 0) + 1
+        number, unique = 1, Label(role, name)
+        while unique in seen:
+            number += 1
+            unique = Label(role, f"{name} ({number})")
+        seen.add(unique)
+        result.append(unique)
+    return result

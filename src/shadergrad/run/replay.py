@@ -1,0 +1,175 @@
+"""What a call of a captured function does: bind the values, run the program, hand out what it made.
+
+In: the arguments' tensors. Out: the function's result. Parameters and optimizer state are overwritten in place, so what
+was recorded against their present value is computed first.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from ..dtypes import DType
+from ..graph import node as nodes
+from ..graph.leaves import Variable
+from ..graph.node import Node
+from ..runtime.device import Program, Storage
+from ..tensor import Tensor
+from . import execute, tracing
+from .trees import exchange
+
+NO_VALUE = object()  # in place of a storage, until a run gives one
+STORAGE_HOLDERS = 2  # of a gradient's storage: its node and `into`
+
+
+class GradSlot:
+    """The .grad of a tensor, whatever is in it now."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    @property
+    def is_none(self) -> bool:
+        return self.tensor._grad is None
+
+    @property
+    def _node(self) -> Node:
+        assert self.tensor._grad is not None
+        return self.tensor._grad._node
+
+
+class KeptGradient:
+    """A gradient that a compiled step puts into owner.grad, and whose memory the next run may write again.
+
+    That is safe while nobody but us and owner.grad holds the tensor or its storage, which reference counts tell.
+    """
+
+    __slots__ = ("output", "owner", "tensor")
+
+    def __init__(self, owner: Tensor, tensor: Tensor, output: int) -> None:
+        self.owner = owner
+        self.tensor = tensor
+        self.output = output
+
+    def is_held_elsewhere(self) -> bool:
+        ours = 2 if self.owner._grad is self.tensor else 1
+        return (
+            sys.getrefcount(self.tensor) - 1 > ours or sys.getrefcount(self.tensor._node.storage) - 1 > STORAGE_HOLDERS
+        )
+
+    def renew(self) -> None:
+        """Leave the tensor to whoever holds it."""
+        self.tensor = Tensor._of(_without_value(self.tensor._node))
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The place of a returned tensor within a result."""
+
+    output: int
+    shape: tuple[int, ...]
+    dtype: DType
+    device: str
+
+
+@dataclass
+class Replay:
+    """A captured function, ready to run for arguments of one signature.
+
+    holders: for each program input, the tensor (or gradient slot) whose value it is; arguments are put in at each call.
+    arguments: (input, argument) positions.
+    changed: (tensor, output) pairs: which outputs that are not in place become whose new value.
+    gradients: those that are not inputs too, so that each run may write the same memory again.
+    grads: (tensor, tensor put into its .grad or None), all others.
+    result: what the function returned, with marks for its tensors.
+    flags: (owner, attribute, value) that can only change when tracing.changes does; slots: those that may at any time.
+    into: the program's `into`, once a run has made the memory of gradients.
+    """
+
+    program: Program
+    holders: list[Tensor | GradSlot | None]
+    arguments: list[tuple[int, int]]
+    changed: list[tuple[Tensor, int]]
+    gradients: list[KeptGradient]
+    grads: list[tuple[Tensor, Tensor | None]]
+    result: Any
+    flags: list[tuple[Any, str, Any]]
+    slots: list[tuple[GradSlot, bool]]
+    into: list[Storage | None] | None = None
+    flags_seen: int = -1
+
+    def holds(self) -> bool:
+        """Whether what the function looked at outside its arguments is as it was."""
+        if self.flags_seen != tracing.changes:
+            if not all(getattr(owner, name) == value for owner, name, value in self.flags):
+                return False
+            self.flags_seen = tracing.changes
+        return all(slot.is_none == none for slot, none in self.slots)
+
+    def bind(self, tensors: list[Tensor]) -> list[Any]:
+        """The holders with these arguments among them."""
+        for position, argument in self.arguments:
+            self.holders[position] = tensors[argument]
+        return self.holders
+
+    def storages(self, tensors: list[Tensor]) -> list[Storage]:
+        """The values of the program's inputs; pending ones are computed."""
+        holders = self.bind(tensors)
+        found: list[Storage] = [holder._node.storage for holder in holders]
+        if None in found:
+            for holder in holders:
+                execute.realize([holder._node])
+            found = [holder._node.storage for holder in holders]
+        return found
+
+    def run(self, inputs: list[Storage]) -> Any:
+        """One submission. What tensors and .grad slots hold afterwards is what the function would have left there."""
+        outputs = self.program.run(inputs, self._memory_for_gradients())
+        if self.into is None and self.gradients:
+            self._keep_gradients(outputs)
+        for tensor, k in self.changed:
+            _give(tensor, outputs[k])
+        for kept in self.gradients:
+            kept.owner._grad = kept.tensor
+        for tensor, grad in self.grads:
+            tensor._grad = grad
+        return exchange(self.result, Mark, lambda mark: _tensor(mark, outputs[mark.output]))
+
+    def _memory_for_gradients(self) -> list[Storage | None] | None:
+        """`into` where the run may write gradients to the memory of the previous ones; None: to fresh memory."""
+        into = self.into
+        if into is not None and any(
+            kept.tensor._node.storage is not into[kept.output] or kept.is_held_elsewhere() for kept in self.gradients
+        ):
+            self.into = into = None  # someone keeps a gradient, or has given it another value
+            for kept in self.gradients:
+                kept.renew()
+        return into
+
+    def _keep_gradients(self, outputs: list[Storage]) -> None:
+        again = {kept.output for kept in self.gradients}
+        self.into = [storage if k in again else None for k, storage in enumerate(outputs)]
+        for kept in self.gradients:
+            _give(kept.tensor, outputs[kept.output])
+
+
+def empty(tensor: Tensor) -> None:
+    """Let go of what a tensor was to be computed from: the next run gives it a value."""
+    tensor._hold(_without_value(tensor._node))
+
+
+def _without_value(node: Node) -> Node:
+    return nodes.leaf(NO_VALUE, node.shape, node.dtype, node.device)
+
+
+def _give(tensor: Tensor, storage: Storage) -> None:
+    """Let a tensor have the value in `storage`."""
+    node = tensor._node
+    if node.storage is not storage:
+        made = nodes.leaf(storage, node.shape, node.dtype, node.device)
+        tensor._hold(nodes.variable(made, tensor) if isinstance(node.primitive, Variable) else made)
+
+
+def _tensor(mark: Mark, storage: Storage) -> Tensor:
+    return Tensor._of(nodes.leaf(storage, mark.shape, mark.dtype, mark.device))

@@ -1,0 +1,125 @@
+"""sg.compile: capture a function once for each kind of arguments, then replay its plan.
+
+The first call with arguments of new shapes runs the function on pending tensors: nothing is computed, but every tensor
+that it changes is seen. What it returns and what it changed are compiled into one plan, in which parameters and
+optimizer state are overwritten in place. Later calls bind the arguments and submit.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import CompileError
+from ..graph import node as nodes
+from ..plan import Plan
+from ..tensor import Tensor, flush
+from . import execute
+from .capture import capture
+from .replay import Replay
+from .tracing import current
+from .trees import signature
+
+CAPTURE_BYTES = execute.PROGRAM_BYTES  # of host memory for the captures that one step keeps
+
+
+class CompiledStep:
+    """A function that runs as one submission. Call it as the function itself.
+
+    captures: how often the function was captured, that is once a combination of shapes, dtypes and Python arguments.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._entries: OrderedDict[Any, list[Replay]] = OrderedDict()  # the signature used last at the end
+        self._nbytes = 0
+        self._latest: tuple[Any, Replay] | None = None  # with its signature
+        self._nodes_seen = -1
+        self.captures = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if current.trace is not None:
+            return self._function(*args, **kwargs)
+        key, tensors = _describe(args, kwargs)
+        for entry in self._entries.get(key, ()):
+            if entry.holds():
+                break
+        else:
+            entry = capture(self._function, args, kwargs, tensors)
+            self.captures += 1
+            self._keep(key, entry)
+        self._entries.move_to_end(key)
+        self._latest = (key, entry)
+        inputs = entry.storages(tensors)
+        self._protect()
+        return entry.run(inputs)
+
+    def _keep(self, key: Any, entry: Replay) -> None:
+        """Add a capture, and let go of those that were used longest ago where memory gets short."""
+        self._entries.setdefault(key, []).append(entry)
+        self._entries.move_to_end(key)
+        self._nbytes += execute.plan_bytes(entry.program.plan)
+        while self._nbytes > CAPTURE_BYTES:
+            oldest, entries = next(iter(self._entries.items()))
+            if entries[0] is entry:
+                break
+            self._nbytes -= execute.plan_bytes(entries.pop(0).program.plan)
+            if not entries:
+                del self._entries[oldest]
+
+    def _protect(self) -> None:
+        """Before state is overwritten in place: compute what was recorded against its present value."""
+        if nodes.nodes_made != self._nodes_seen:
+            flush(views=True)
+            self._nodes_seen = nodes.nodes_made
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that ran last. Raises CompileError before the first call."""
+        return self._ran_last("plan")[1].program.plan
+
+    def explain(self) -> str:
+        """A table of the kernels of the plan that ran last: archetype, shape, bytes, flops, dispatches."""
+        return str(self.plan)
+
+    def inputs(self, *args: Any, **kwargs: Any) -> list[np.ndarray]:
+        """The values that the plan's inputs would have in a call with these arguments: what a plan needs to be replayed
+        elsewhere. Raises CompileError where the plan that ran last is for other arguments."""
+        latest, entry = self._ran_last("inputs")
+        key, tensors = _describe(args, kwargs)
+        if key != latest:
+            raise CompileError(
+                "these arguments have other shapes, dtypes or Python values than those of the call that ran last. "
+                "Hint: call the step with them first."
+            )
+        return [execute.download(holder._node) for holder in entry.bind(tensors)]
+
+    def _ran_last(self, what: str) -> tuple[Any, Replay]:
+        if self._latest is None:
+            raise CompileError(
+                f"this step has no {what} before its first call, which compiles it. Hint: call it once with its arguments."
+            )
+        return self._latest
+
+
+def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
+    """The signature of a call, and the tensors in its arguments, in order."""
+    if not kwargs and all(isinstance(a, Tensor) for a in args):
+        return tuple([(n.shape, n.dtype, n.device) for n in [t._node for t in args]]), list(args)
+    tensors: list[Tensor] = []
+    return signature((args, kwargs), tensors), tensors
+
+
+def compile(function: Callable[..., Any]) -> CompiledStep:
+    """Capture `function` on first use and replay it from then on, in one submission a call.
+
+    The function may call backward() and optimizer steps, and change tensors in place; all of that happens on the
+    device. It may not read values (item(), print, if tensor). Arguments: tensors, numbers, strings, containers;
+    a new combination of shapes, dtypes and Python values captures anew.
+    """
+    return CompiledStep(function)

@@ -1,0 +1,67 @@
+"""Tensors in nested arguments and results: finding, exchanging and naming them.
+
+In: a tensor, or tuples, named tuples, lists and dicts of tensors and anything else. The order is that of writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..errors import CompileError
+from ..tensor import Tensor
+
+
+def exchange(value: Any, kind: type, new: Callable[[Any], Any]) -> Any:
+    """`value` with new(x) for every x of a kind within."""
+    if isinstance(value, kind):
+        return new(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(exchange(v, kind, new) for v in value))
+    if isinstance(value, tuple | list):
+        return type(value)(exchange(v, kind, new) for v in value)
+    if isinstance(value, dict):
+        return {k: exchange(v, kind, new) for k, v in value.items()}
+    return value
+
+
+def tensors_in(value: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Each tensor within, with how one reaches it from `path`: `batch[0]`, `options['a']`, `pair.loss`."""
+    if isinstance(value, Tensor):
+        yield path, value
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        for name, v in zip(value._fields, value, strict=True):
+            yield from tensors_in(v, f"{path}.{name}")
+    elif isinstance(value, tuple | list):
+        for k, v in enumerate(value):
+            yield from tensors_in(v, f"{path}[{k}]")
+    elif isinstance(value, dict):
+        for k, v in value.items():
+            yield from tensors_in(v, f"{path}[{k!r}]")
+
+
+def signature(value: Any, tensors: list[Tensor]) -> Any:
+    """What must be equal for two calls to share a capture; collects the tensors in order.
+
+    Raises CompileError on what cannot be an argument.
+    """
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return ("tensor", value._node.shape, value._node.dtype.name, value._node.device)
+    if isinstance(value, np.ndarray):
+        raise CompileError(
+            "a compiled step takes tensors. Hint: sg.tensor(array, device=...) puts an array on a device."
+        )
+    if isinstance(value, tuple | list):
+        return (type(value).__name__, *(signature(v, tensors) for v in value))
+    if isinstance(value, dict):
+        return ("dict", *((k, signature(v, tensors)) for k, v in value.items()))
+    try:
+        hash(value)
+    except TypeError:
+        raise CompileError(
+            f"a compiled step takes tensors, numbers, strings and containers of them, not {type(value).__name__}."
+        ) from None
+    return (type(value).__name__, value)

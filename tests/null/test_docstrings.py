@@ -1,0 +1,49 @@
+"""Every public name says what it does, and shows it: the examples of all docstrings are run."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shadergrad as sg
+from public_names import class_methods, public_objects, tensor_methods
+
+OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+SHOWN = dict([*public_objects(), *tensor_methods()])
+PLAIN = dict(class_methods())
+
+
+def doc_of(value: Any) -> str:
+    """The docstring of the thing itself, not one that it inherits."""
+    return inspect.cleandoc(value.__doc__ or "")
+
+
+@pytest.mark.parametrize("name", [n for n, v in SHOWN.items() if not (inspect.isclass(v) and issubclass(v, Exception))])
+def test_a_public_name_has_a_docstring_with_an_example_that_runs(name: str) -> None:
+    text = doc_of(SHOWN[name])
+    assert text, f"{name} has no docstring"
+    test = doctest.DocTestParser().get_doctest(
+        text, {"sg": sg, "nn": sg.nn, "F": sg.nn.functional, "np": np, "math": math}, name, None, 0
+    )
+    assert test.examples, f"the docstring of {name} has no example"
+    sg.manual_seed(0)
+    failures: list[str] = []
+    doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=failures.append)
+    assert not failures, "".join(failures)
+
+
+@pytest.mark.parametrize("name", [n for n, v in SHOWN.items() if inspect.isclass(v) and issubclass(v, Exception)])
+def test_an_error_says_when_it_is_raised(name: str) -> None:
+    assert doc_of(SHOWN[name]), f"{name} has no docstring"
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_method_of_a_public_class_has_a_docstring(name: str) -> None:
+    value = PLAIN[name]
+    text = value.__doc__ or inspect.getdoc(getattr(value, "__func__", value))
+    assert text, f"{name} has no docstring"
