@@ -373,7 +373,7 @@ class Optimizer:
                 yield name + end, value
             shared = self.scalars_of(group)
             for p in group["params"]:
-                for name, value in self.state[id(p)].items():
+                for name, value in self.state[p].items():
                     if isinstance(value, Tensor):
                         yield name + (end if name in shared else f".{names[id(p)]}"), value
 
