@@ -8,8 +8,9 @@ from typing import Any, Self, TypeVar
 
 from ..dtypes import bool_, promote_operands
 from ..errors import ArgumentTypeError, ShapeError
-from ..graph import node as nodes
-from ..graph.node import cast, make
+from ..graph import build
+from ..graph.build import cast
+from ..graph.node import make
 from ..primitives import views as v
 from ..primitives.window import Window
 from .base import check_axes, check_axis, check_tensor, sizes_of, wrap
@@ -45,7 +46,7 @@ class ShapeTensor(ElementwiseTensor):
             sizes[unknown[0]] = self._node.size // rest
         if min(sizes, default=0) < 0:
             raise ShapeError(f"[reshape] invalid shape dimension {min(sizes)}")
-        return wrap(nodes.reshape(self._node, tuple(sizes)))
+        return wrap(build.reshape(self._node, tuple(sizes)))
 
     def view(self, *shape: Any) -> Self:
         """`reshape` by another name: no strides stand in its way, and the result is a value of its own. There is no
@@ -153,7 +154,7 @@ class ShapeTensor(ElementwiseTensor):
         axes = sizes_of(dims)
         if len(axes) != self.ndim:
             raise ShapeError(f"[permute] {len(axes)} dims for a tensor of {self.ndim}.")
-        return wrap(nodes.permute(self._node, tuple(check_axis(a, self.ndim, "permute") for a in axes)))
+        return wrap(build.permute(self._node, tuple(check_axis(a, self.ndim, "permute") for a in axes)))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
         """With two axes exchanged. Raises IndexRangeError for an axis that is not there.
@@ -168,7 +169,7 @@ class ShapeTensor(ElementwiseTensor):
         if self.ndim == 0:
             return self
         axes[a], axes[b] = axes[b], axes[a]
-        return wrap(nodes.permute(self._node, tuple(axes)))
+        return wrap(build.permute(self._node, tuple(axes)))
 
     def t(self) -> Self:
         """The transpose of a matrix; a vector or a tensor of shape () is given as it is. Raises ShapeError for more
@@ -246,7 +247,7 @@ class ShapeTensor(ElementwiseTensor):
                 raise ShapeError(
                     f"[expand] {tuple(self.shape)} cannot be expanded to {tuple(wanted)}: size {n} at dimension {k}"
                 )
-        return wrap(nodes.broadcast(self._node, tuple(wanted)))
+        return wrap(build.broadcast(self._node, tuple(wanted)))
 
     def expand_as(self, other: ShapeTensor) -> Self:
         """Expanded to the shape of `other`, as by `expand`.
@@ -428,7 +429,7 @@ def tensor_list(what: str, tensors: Sequence[T]) -> list[T]:
     return found
 
 
-def cat(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
+def cat(tensors: Sequence[T], dim: int = 0) -> T:
     """One after another along `dim`, on which alone the shapes may differ; dtypes are promoted. Empty vectors are left
     out.
 
@@ -454,7 +455,7 @@ def cat(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
     return wrap(parts[0])
 
 
-def stack(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
+def stack(tensors: Sequence[T], dim: int = 0) -> T:
     """Tensors of one shape along a new axis at `dim`. Raises ShapeError for no tensors, or where shapes differ.
 
     >>> sg.stack([sg.tensor([1, 2]), sg.tensor([3, 4])], dim=1)
@@ -470,7 +471,7 @@ def stack(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
     return cat([t.unsqueeze(dim) for t in tensors], dim if dim >= 0 else dim + tensors[0].ndim + 1)
 
 
-def meshgrid(*tensors: T | Sequence[ShapeTensor], indexing: str = "ij") -> tuple[T, ...]:
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """Grids of coordinates from vectors: each expanded to the shape that the sizes of all give. indexing 'ij' (the
     first vector along axis 0) or 'xy' (along axis 1). Raises ShapeError for another `indexing`.
 
