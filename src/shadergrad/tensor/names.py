@@ -1,8 +1,8 @@
 """The one table of names: aliases, in-place forms, and which methods are functions of the package too (sg.exp).
 
 A name in a table is all it takes: the method, its docstring and its type follow (names.pyi and functions.pyi are
-written by `make stubs`). The docstring of a method with an in-place form holds an example that calls it as `>>> x.name(...)`:
-in place the same call gives the same result, and x is it.
+written by `make stubs`). The docstring of a method with an in-place form holds an example that calls it as `>>> x.name(...)`,
+x being a name or an expression: in place the same call gives the same result, and x is it.
 """
 
 from __future__ import annotations
@@ -106,10 +106,14 @@ def _in_place_form(name: str) -> Any:
 def _in_place_doc(name: str, text: str) -> str:
     """The docstring of name_ from that of the method: what it says first, and its example as far as the first call."""
     said = text.partition("\n\n")[0]
-    call = re.search(rf"((?:^>>>[\s\S]*?)?)^>>> (\w+)[.]{name}([(].*\n)((?:(?!>>>).+\n?)*)", text, re.MULTILINE)
+    call = re.search(
+        rf"((?:^>>>[\s\S]*?)?)^>>> (?!\w+ = )(.+?)[.]{name}([(].*\n)((?:(?!>>>).+\n?)*)", text, re.MULTILINE
+    )
     example = ""
     if call is not None:
-        before, x, arguments, shown = call.groups()
+        before, value, arguments, shown = call.groups()
+        x = value if value.isidentifier() else "x"
+        before += "" if x == value else f">>> x = {value}\n"
         shown = shown.strip().replace("[ True", "[True").replace("True", "1").replace("False", "0")  # cast to its dtype
         example = f"{before}>>> {x}.{name}_{arguments}{shown}\n>>> {x}\n{shown}"
     return f"""`{name}`, in place: {said}
