@@ -1,8 +1,8 @@
 """The one table of names: aliases, in-place forms, and which methods are functions of the package too (sg.exp).
 
 A name in a table is all it takes: the method, its docstring and its type follow (names.pyi and functions.pyi are
-written by `make stubs`). The docstring of a method with an in-place form holds an example that calls it as `>>> x.name(...)`,
-x being a name or an expression: in place the same call gives the same result, and x is it.
+written by `make stubs`). The docstring of a method with an in-place form holds an example `>>> x.name(...)`, x being a
+name or an expression: in place the same call gives the same result, and x is it.
 """
 
 from __future__ import annotations
