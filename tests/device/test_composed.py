@@ -148,6 +148,11 @@ def test_squeezing_no_axis_keeps_all() -> None:
     assert sg.ones(1, 3, 1).squeeze(()).shape == torch.ones(1, 3, 1).squeeze(()).shape
 
 
+def test_half_a_pair_of_padding_is_refused() -> None:
+    with pytest.raises(sg.ShapeError, match=r"pairs of numbers, got \(1,\)"):
+        sg.ones(2).pad((1,))
+
+
 def test_questions_about_equality(device: str) -> None:
     x = sg.tensor([1.0, np.nan], device=device)
     assert not x.equal(x)

@@ -83,8 +83,8 @@ class ElementwiseTensor(RecordTensor):
         return _divide_towards_zero(self, other)
 
     def pow(self, exponent: ElementwiseTensor | Number) -> Self:
-        """self ** exponent. Integers stay integers: a negative exponent gives 0 unless the base is 1 or -1. Raises
-        DTypeError for bools.
+        """self ** exponent. Integers stay integers: a negative exponent gives 0 unless the base is 1 or -1 (PyTorch
+        raises). Raises DTypeError for two bools.
 
         >>> x = sg.tensor([2.0, 3.0])
         >>> x.pow(2)
@@ -238,7 +238,7 @@ class ElementwiseTensor(RecordTensor):
         return (x + (x - 1.0).sqrt() * (x + 1.0).sqrt()).log()  # the root of x * x - 1 would overflow
 
     def asinh(self) -> Self:
-        """The inverse hyperbolic sine, exact near 0; integers give float32.
+        """The inverse hyperbolic sine, exact near 0, NaN of infinities; integers give float32.
 
         >>> x = sg.tensor([0.0, 1.0])
         >>> x.asinh()
@@ -325,7 +325,9 @@ class ElementwiseTensor(RecordTensor):
         return _floor_divide(self, other)
 
     def remainder(self, other: ElementwiseTensor | Number) -> Self:
-        """What is left of the quotient rounded down; has the sign of the divisor, as % in Python.
+        """What is left of the quotient rounded down; has the sign of the divisor, as % in Python. Of floats it is taken
+        from the rounded quotient: exact where that is below 2**24 (float32), NaN for an infinite divisor (PyTorch:
+        exact, and self).
 
         >>> x = sg.tensor([7.0, -7.0])
         >>> x.remainder(3)
@@ -334,7 +336,8 @@ class ElementwiseTensor(RecordTensor):
         return _remainder(self, other)
 
     def fmod(self, other: ElementwiseTensor | Number) -> Self:
-        """What is left of the quotient rounded towards zero; has the sign of the dividend.
+        """What is left of the quotient rounded towards zero; has the sign of the dividend. Of floats it is taken from
+        the rounded quotient, as in `remainder`.
 
         >>> x = sg.tensor([7.0, -7.0])
         >>> x.fmod(3)
@@ -527,7 +530,7 @@ class ElementwiseTensor(RecordTensor):
         return self * where(vanishes, 1.0, y).log()
 
     def hypot(self, other: ElementwiseTensor) -> Self:
-        """sqrt(self ** 2 + other ** 2), without overflow on the way.
+        """sqrt(self ** 2 + other ** 2), without overflow on the way; NaN where either is.
 
         >>> x = sg.tensor([3.0, 5.0])
         >>> x.hypot(sg.tensor([4.0, 12.0]))

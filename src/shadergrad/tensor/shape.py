@@ -302,11 +302,14 @@ class ShapeTensor(ElementwiseTensor):
         """With `value` added around it: padding holds (before, after) pairs from the last axis backwards; negative
         amounts cut.
 
-        Raises ShapeError for more pairs than axes, or where more is cut than there is. Other modes: nn.functional.pad.
+        Raises ShapeError for half a pair, more pairs than axes, or where more is cut than there is. Other modes:
+        nn.functional.pad.
 
         >>> sg.tensor([1, 2]).pad((1, 2), value=9)
         tensor([9, 1, 2, 9, 9])
         """
+        if len(padding) % 2:
+            raise ShapeError(f"[pad] padding holds pairs of numbers, got {tuple(padding)}.")
         pairs = list(zip(padding[::2], padding[1::2], strict=True))
         if len(pairs) > self.ndim:
             raise ShapeError(f"[pad] {len(pairs)} pairs of padding for a tensor of {self.ndim} dimensions.")
