@@ -1,4 +1,4 @@
-"""What every graph must satisfy: run after each pass of the compiler where asked for (tests, SHADERGRAD_CHECKED=1).
+"""What every graph must satisfy: verified after each pass of the compiler in the tests, and with SHADERGRAD_CHECKED=1.
 
 In: the outputs of a graph, and the stage that it has reached. Out: nothing, or a GraphError that names the node.
 
@@ -13,6 +13,8 @@ from typing import Literal
 
 from ..errors import CompileError
 from .node import Node, topological
+
+enabled = False  # the tests switch it on
 
 Stage = Literal["captured", "lowered"]
 KINDS = ("source", "alias", "elementwise", "view", "index", "reduce", "dot", "call")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,10 +10,8 @@ from ..dtypes import DType, int32
 from ..errors import DTypeError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
+from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
-
-if TYPE_CHECKING:
-    from ..graph.node import Node
 
 
 def _check_range(name: str, positions: np.ndarray, size: int) -> None:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from ..dtypes import DType
+from ..dtypes import DType, parse_dtype
 from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
+from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
-
-if TYPE_CHECKING:
-    from ..graph.node import Node
-
 
 ONE_BY_ONE = 256  # terms that NumPy may add one after the other in float32
 
@@ -144,6 +141,4 @@ class ReduceProd(Reduce):
 
 
 def _dtype(x: np.ndarray) -> DType:
-    from ..dtypes import parse_dtype
-
     return parse_dtype(x.dtype)

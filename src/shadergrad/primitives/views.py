@@ -4,7 +4,7 @@ the index. `source_index` maps an index of the result to an index of the input (
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.index import ZERO, Index, reshape_index
+from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
-
-if TYPE_CHECKING:
-    from ..graph.node import Node
 
 Indices = tuple[Index, ...]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,9 @@ from ..dtypes import DType
 from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
+from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
 from .views import Flip, Indices, Pad, Slice, View
-
-if TYPE_CHECKING:
-    from ..graph.node import Node
 
 
 def window_count(size: int, window: int, step: int, dilation: int) -> int:
