@@ -152,9 +152,9 @@ class Conv1d(_ForwardConv):
 class Conv2d(_ForwardConv):
     """The convolution (cross-correlation) of (N, C, H, W) or (C, H, W): (N, O, H', W') or (O, H', W').
 
-    kernel_size, stride, padding and dilation: a number for both axes or one for each. weight (O, C / groups,
-    *kernel_size) and bias (O,) start uniform on +-1/sqrt(C / groups * product of kernel_size). Sizes, arguments and
-    errors as in Conv1d.
+    kernel_size, stride, padding and dilation: a number for both axes or one for each. weight
+    (O, C / groups, *kernel_size) and bias (O,) start uniform on +-1/sqrt(C / groups * product of kernel_size). Sizes,
+    arguments and errors as in Conv1d.
 
     >>> layer = nn.Conv2d(3, 8, 3, padding=1, stride=2)
     >>> layer(sg.ones(4, 3, 32, 32)).shape

@@ -46,22 +46,28 @@ def _options(tensor: Tensor, generator: Generator | None) -> dict[str, Any]:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with numbers uniform on [a, b), in place; gives the tensor back.
+    """Fill with numbers uniform on [a, b), in place; gives the tensor back. Raises ArgumentError where a is above b.
 
     >>> w = nn.init.uniform_(sg.empty(1000), 2.0, 3.0)
     >>> w.min() >= 2.0, w.max() < 3.0
     (tensor(True), tensor(True))
     """
+    if a > b:
+        raise ArgumentError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
     return _fill(tensor, rand(*tensor.shape, **_options(tensor, generator)) * (b - a) + a)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers of this mean and standard deviation, in place; gives the tensor back.
 
+    Raises ArgumentError for a negative std.
+
     >>> w = nn.init.normal_(sg.empty(10000), mean=5.0, std=0.1)
     >>> round(w.mean().item(), 1), round(w.std().item(), 1)
     (5.0, 0.1)
     """
+    if std < 0:
+        raise ArgumentError(f"normal expects std >= 0.0, but found std={std}")
     return _fill(tensor, randn(*tensor.shape, **_options(tensor, generator)) * std + mean)
 
 
@@ -77,11 +83,14 @@ def trunc_normal_(
 
     Drawn as the inverse of the distribution function of uniform numbers. Warns where the mean is more than 2 std
     outside.
+    Raises ArgumentError where a is above b, and for a std that is not positive.
 
     >>> w = nn.init.trunc_normal_(sg.empty(1000), a=-1.0, b=1.0)
     >>> w.abs().max() <= 1.0
     tensor(True)
     """
+    if a > b or std <= 0:
+        raise ArgumentError(f"trunc_normal_ expects a <= b and std > 0, but found {a=}, {b=}, {std=}")
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
@@ -159,8 +168,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """Make a matrix (semi-)orthogonal, times gain, in place; gives it back (Saxe et al., 2014).
 
-    Of (rows, ...) all later axes are one. From the QR factors of normal numbers; computed on the host, so not within a
-    compiled step. Raises ArgumentError for fewer than 2 axes.
+    (rows, ...) is taken as (rows, product of the others). From the QR factors of normal numbers; computed on the host,
+    so not within a compiled step. Raises ArgumentError for fewer than 2 axes.
 
     >>> w = nn.init.orthogonal_(sg.empty(2, 3))
     >>> (w @ w.t() - sg.eye(2)).abs().max() < 1e-5

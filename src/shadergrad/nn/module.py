@@ -22,9 +22,9 @@ M = TypeVar("M", bound="Module")
 class Module(ModuleTree["Module"], HookMethods):
     """Assign parameters and modules as attributes; write `forward`; call the module.
 
-    A compiled step depends on what it saw of a module: its tensors, submodules, hooks, plain attributes (numbers,
-    strings, tuples) and the training flag. Changing one of these from outside captures the step anew; an attribute that
-    forward itself sets is set when the step is captured, and not again.
+    A compiled step depends on what it saw of a module: its tensors, submodules, hooks, plain attributes
+    (numbers, strings, tuples) and the training flag. Changing one of these from outside captures the step anew; an
+    attribute that forward itself sets is set when the step is captured, and not again.
     Raises ModuleAttributeError for parameters and modules set before super().__init__(), ModuleTypeError for something
     else in the place of a parameter, a buffer or a module.
 
@@ -250,12 +250,12 @@ class Module(ModuleTree["Module"], HookMethods):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or with set_to_none=False make them zeros."""
+        """Forget the gradients of all parameters, or with set_to_none=False make them zeros, in place."""
         for p in self.parameters():
             if set_to_none:
                 p.grad = None
             elif p.grad is not None:
-                p.grad = p.grad.detach() * 0
+                p.grad.zero_()
 
     # -- devices and dtypes
 
@@ -290,8 +290,8 @@ class Module(ModuleTree["Module"], HookMethods):
         """Names to values of parameters and persistent buffers: an OrderedDict of tensors that require no gradients.
 
         Dotted names, each after prefix. keep_vars: the parameters themselves. destination: a dict that gets them, and
-        is given back. The tensors keep the values that they have now; load_state_dict, sg.save and optimizers do not
-        change them.
+        is given back. Take copy.deepcopy of it to keep values: compiled steps write where these tensors look, others do
+        not.
         """
         found = state.state_dict(self, prefix, keep_vars)
         if destination is None:

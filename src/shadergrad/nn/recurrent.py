@@ -60,8 +60,8 @@ def initialise(module: Module, hidden_size: int) -> None:
 class RNNBase(Module):
     """What RNN, LSTM and GRU share: the parameters of all layers and directions; see RNN for the shapes.
 
-    It has no forward. mode: 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'. Raises ArgumentError for sizes that are not
-    positive and for a dropout outside [0, 1].
+    It has no forward. mode: 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'. Raises ArgumentError for another mode, for sizes
+    that are not positive and for a dropout outside [0, 1].
 
     >>> [name for name, _ in nn.RNNBase("GRU", 2, 3).named_parameters()]
     ['weight_ih_l0', 'weight_hh_l0', 'bias_ih_l0', 'bias_hh_l0']
@@ -107,6 +107,8 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def _check_arguments(self) -> None:
+        if self.mode not in STEPS:
+            raise ArgumentError(f"Unrecognized RNN mode: {self.mode}. Known: {', '.join(STEPS)}.")
         if not isinstance(self.input_size, int):
             raise ModuleTypeError(f"input_size should be of type int, got: {type(self.input_size).__name__}")
         if not isinstance(self.hidden_size, int):
@@ -225,12 +227,12 @@ class RNNBase(Module):
 class RNN(RNNBase):
     """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu, over a sequence (Elman, 1990).
 
-    input (T, N, input_size), (N, T, input_size) with batch_first, or (T, input_size); h of the start (num_layers *
-    directions, N, hidden_size), zeros by default. Gives the outputs of the last layer at all times (T, N, directions *
-    hidden_size), directions side by side, and h of all layers at the end, of the shape of the start. Of layer k:
-    weight_ih_lk (hidden_size, width of its input), weight_hh_lk (hidden_size, hidden_size), bias_ih_lk and bias_hh_lk
-    (hidden_size,), with _reverse for the second direction; all start uniform on +-1/sqrt(hidden_size). dropout: between
-    layers, while training. PackedSequence is not there.
+    input (T, N, input_size), (N, T, input_size) with batch_first, or (T, input_size); h of the start
+    (num_layers * directions, N, hidden_size), zeros by default. Gives the outputs of the last layer at all times
+    (T, N, directions * hidden_size), directions side by side, and h of all layers at the end, of the shape of the
+    start. Of layer k: weight_ih_lk (hidden_size, width of its input), weight_hh_lk (hidden_size, hidden_size),
+    bias_ih_lk and bias_hh_lk (hidden_size,), with _reverse for the second direction; all start uniform on
+    +-1/sqrt(hidden_size). dropout: between layers, while training. PackedSequence is not there.
     Raises ArgumentError for another nonlinearity or number of axes, ShapeError where input or h do not fit.
 
     >>> rnn = nn.RNN(3, 4, num_layers=2)

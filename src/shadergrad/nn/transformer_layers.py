@@ -120,7 +120,11 @@ class TransformerEncoderLayer(_Layer):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """src to a result of its shape. is_causal promises that src_mask is the causal one, or takes its place."""
+        """src to a result of its shape.
+
+        is_causal promises that src_mask is the causal one, or takes its place where there is no src_key_padding_mask
+        either.
+        """
 
         def attend(x: Tensor) -> Tensor:
             return self.self_attn(x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal)[0]
@@ -181,7 +185,8 @@ class TransformerDecoderLayer(_Layer):
     ) -> Tensor:
         """tgt and memory to a result of the shape of tgt.
 
-        tgt_is_causal and memory_is_causal promise that the mask is the causal one, or take its place.
+        tgt_is_causal and memory_is_causal promise that the mask is the causal one, or take its place where there is no
+        key_padding_mask either.
         """
 
         def attend(x: Tensor) -> Tensor:
