@@ -25,16 +25,18 @@ class NonDynamicallyQuantizableLinear(Linear):
 class MultiheadAttention(Module):
     """softmax(q k^T / sqrt(d)) v for num_heads parts of the embedding, with linear maps before and after.
 
-    Shapes: query (L, N, E), key (S, N, kdim), value (S, N, vdim) give (L, N, E); N first with batch_first, left out for
-    one sample. The second result, with need_weights, is the attention (N, L, S), averaged over heads, or
-    (N, heads, L, S). key_padding_mask (N, S) and attn_mask (L, S) or (N heads, L, S): bools, true where attention is
-    NOT allowed, or numbers that are added. A row that may see nothing gives NaN with need_weights and 0 without, as in
-    PyTorch. in_proj_weight (3 E, E), or q_proj_weight (E, E), k_proj_weight (E, kdim) and v_proj_weight (E, vdim) where
-    the sizes differ, start by xavier_uniform_; in_proj_bias (3 E,) and out_proj.bias (E,) as zeros, out_proj.weight
-    (E, E) as Linear's. add_bias_kv: one more key and value that are learned, bias_k and bias_v (1, 1, E).
-    add_zero_attn: one more of zeros. dropout: of the attention, while training.
+    Vaswani et al., 2017, section 3.2.2. Shapes: query (L, N, E), key (S, N, kdim), value (S, N, vdim) give (L, N, E); N
+    first with batch_first, left out for one sample. The second result, with need_weights, is the attention (N, L, S),
+    averaged over heads, or (N, heads, L, S). key_padding_mask (N, S) and attn_mask (L, S) or (N heads, L, S): bools,
+    true where attention is NOT allowed, or numbers that are added. A row that may see nothing gives NaN with
+    need_weights and 0 without, as in PyTorch.
+
+    in_proj_weight (3 E, E), or q_proj_weight (E, E), k_proj_weight (E, kdim) and v_proj_weight (E, vdim) where the
+    sizes differ, start by xavier_uniform_; in_proj_bias (3 E,) and out_proj.bias (E,) as zeros, out_proj.weight (E, E)
+    as Linear's. add_bias_kv: one more key and value that are learned, bias_k and bias_v (1, 1, E). add_zero_attn: one
+    more of zeros. dropout: of the attention, while training.
     Raises ArgumentError where num_heads does not divide embed_dim, ShapeError where inputs or masks do not fit,
-    DTypeError for masks of integers (Vaswani et al., 2017, section 3.2.2).
+    DTypeError for masks of integers.
 
     >>> attention = nn.MultiheadAttention(4, 2, batch_first=True)
     >>> x = sg.ones(1, 3, 4)

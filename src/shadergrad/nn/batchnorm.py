@@ -93,9 +93,11 @@ class BatchNorm1d(_BatchNorm):
     """Every channel of (N, C) or (N, C, L) to mean 0 and variance 1 over the batch, then times weight plus bias.
 
     (x - mean) / sqrt(var + eps) * weight + bias (Ioffe and Szegedy, 2015); the shape stays. weight and bias (C,) start
-    as ones and zeros. In training the batch's statistics are used, and the buffers running_mean and running_var (C,)
-    move to them by `momentum`, or hold their mean over all batches where it is None; the unbiased variance is tracked.
-    In eval() the running ones are used, unless track_running_stats is False. num_batches_tracked is int32, not int64.
+    as ones and zeros.
+
+    In training the batch's statistics are used, and the buffers running_mean and running_var (C,) move to them by
+    `momentum`, or hold their mean over all batches where it is None; the unbiased variance is tracked. In eval() the
+    running ones are used, unless track_running_stats is False. num_batches_tracked is int32, not int64.
     Raises ArgumentError for another number of axes and, in training, for a single value a channel; ShapeError for an
     input of other channels.
 

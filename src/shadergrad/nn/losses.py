@@ -91,9 +91,11 @@ class CrossEntropyLoss(_Weighted):
 
     input (N, C), (C,) or (N, C, d1, ...). target: class indices, integers, shape of input without C; or probabilities
     of the classes, floating, shape of input. weight (C,), a buffer: of each class; the mean is divided by the weights
-    of the targets. Positions where the target is ignore_index do not count. label_smoothing: the share of every target
-    that is spread evenly over the classes (Szegedy et al., 2015). reduction: 'mean' and 'sum' give (), 'none' the shape
-    of the indices.
+    of the targets.
+
+    Positions where the target is ignore_index do not count. label_smoothing: the share of every target that is spread
+    evenly over the classes (Szegedy et al., 2015). reduction: 'mean' and 'sum' give (), 'none' the shape of the
+    indices.
     Raises ShapeError and DTypeError where target or weight do not fit, ArgumentError for a label_smoothing outside
     [0, 1]. An index out of range raises IndexRangeError on the cpu device; for webgpu see docs/differences.md.
 

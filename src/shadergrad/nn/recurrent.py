@@ -230,9 +230,11 @@ class RNN(RNNBase):
     input (T, N, input_size), (N, T, input_size) with batch_first, or (T, input_size); h of the start
     (num_layers * directions, N, hidden_size), zeros by default. Gives the outputs of the last layer at all times
     (T, N, directions * hidden_size), directions side by side, and h of all layers at the end, of the shape of the
-    start. Of layer k: weight_ih_lk (hidden_size, width of its input), weight_hh_lk (hidden_size, hidden_size),
-    bias_ih_lk and bias_hh_lk (hidden_size,), with _reverse for the second direction; all start uniform on
-    +-1/sqrt(hidden_size). dropout: between layers, while training. PackedSequence is not there.
+    start.
+
+    Of layer k: weight_ih_lk (hidden_size, width of its input), weight_hh_lk (hidden_size, hidden_size), bias_ih_lk and
+    bias_hh_lk (hidden_size,), with _reverse for the second direction; all start uniform on +-1/sqrt(hidden_size).
+    dropout: between layers, while training. PackedSequence is not there.
     Raises ArgumentError for another nonlinearity or number of axes, ShapeError where input or h do not fit.
 
     >>> rnn = nn.RNN(3, 4, num_layers=2)
