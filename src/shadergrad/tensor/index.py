@@ -15,7 +15,7 @@ from ..graph import build
 from ..graph.build import cast
 from ..graph.node import make, mode
 from ..primitives import views as v
-from ..primitives.indexing import Gather, ScatterAdd
+from ..primitives.indexing import Gather, InRange, ScatterAdd
 from .base import Number, TensorBase, check_axis, host_tensor, wrap
 from .creation import arange
 from .elementwise import where
@@ -274,6 +274,14 @@ def select_positions(x: T, axis: int, index: IndexTensor) -> T:
     flat = build.reshape(index._node, tuple(count if a == axis else 1 for a in range(x.ndim)))
     picked = make(Gather(axis), x._node, build.broadcast(flat, shape))
     return wrap(build.reshape(picked, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])))
+
+
+def in_range(index: T, size: int, fault: int) -> T:
+    """The same positions; one outside [0, size) raises IndexRangeError: at once on cpu, at the next read on webgpu.
+
+    fault: what is told, a number of plan.FAULTS.
+    """
+    return wrap(make(InRange(size, fault), index._node))
 
 
 def _index(x: T, key: tuple[Any, ...]) -> T:
