@@ -44,14 +44,35 @@ class IndexTensor(ReduceTensor):
         return (self[i] for i in range(self._node.shape[0]))
 
     def narrow(self, dim: int, start: int, length: int) -> Self:
+        """`length` slices along `dim` from `start` on; a negative start counts from the end.
+
+        Raises ShapeError where start + length exceeds the axis, or length is negative, IndexRangeError for a start
+        outside it.
+
+        >>> sg.arange(6).narrow(0, 1, 3)
+        tensor([1, 2, 3])
+        """
         axis = check_axis(dim, self.ndim, "narrow")
         return self[(slice(None),) * axis + (slice(start, start + length),)]
 
     def select(self, dim: int, index: int) -> Self:
+        """The slice at `index` along `dim`, without that axis. Raises IndexRangeError outside it.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).select(1, 0)
+        tensor([1, 3])
+        """
         return self[(slice(None),) * check_axis(dim, self.ndim, "select") + (index,)]
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
-        """The slices along `dim`. Their gradients are stacked once, not padded and added slice by slice."""
+        """The slices along `dim`, without that axis. Their gradients are stacked once, not padded and added slice by
+        slice.
+
+        Raises ShapeError for a tensor without axes.
+
+        >>> a, b = sg.tensor([[1, 2], [3, 4]]).unbind()
+        >>> b
+        tensor([3, 4])
+        """
         axis = check_axis(dim, self.ndim, "unbind")
         plain = self.detach()
         slices = [plain.select(axis, k) for k in range(self.shape[axis])]
@@ -65,6 +86,15 @@ class IndexTensor(ReduceTensor):
         return tuple(joint([self], slices, backward))
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
+        """Parts along `dim`: of `split_size` each, the last one smaller, or of the sizes that a sequence lists.
+
+        Raises ShapeError for a size that is not positive, or sizes that do not sum to the axis.
+
+        >>> sg.arange(5).split(2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+        >>> sg.arange(5).split([1, 4])
+        (tensor([0]), tensor([1, 2, 3, 4]))
+        """
         axis = check_axis(dim, self.ndim, "split")
         n = self.shape[axis]
         if isinstance(split_size, int):
@@ -81,11 +111,25 @@ class IndexTensor(ReduceTensor):
         return tuple(self.narrow(axis, int(a), k) for a, k in zip(starts, sizes, strict=True))
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
+        """`chunks` parts along `dim` of equal size, the last one smaller; fewer where the sizes do not give as many.
+
+        Raises ShapeError for chunks below 1.
+
+        >>> sg.arange(5).chunk(2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+        """
         n = self.shape[check_axis(dim, self.ndim, "chunk")]
         return self.split(max(1, -(-n // chunks)), dim)
 
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
-        """Elements moved on, those that fall off the end at the start."""
+        """Elements moved on by `shifts` along `dims`; those that fall off the end come in at the start.
+
+        Without dims the tensor is rolled in row-major order. Raises ShapeError for shifts and dims of different
+        numbers.
+
+        >>> sg.arange(5).roll(2)
+        tensor([3, 4, 0, 1, 2])
+        """
         if dims is None:
             if not isinstance(shifts, int):
                 raise ShapeError("[roll] several shifts want as many dims.")
@@ -104,14 +148,30 @@ class IndexTensor(ReduceTensor):
         return x
 
     def index_select(self, dim: int, index: IndexTensor) -> Self:
-        """The slices at `index` (1-d) along `dim`."""
+        """The slices at positions `index`, integers (k,), along `dim`, whose size becomes k. Raises ShapeError for
+        another index.
+
+        Raises IndexRangeError for positions outside the axis: at once on the cpu device, where checks are on elsewhere.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).index_select(1, sg.tensor([1, 1, 0]))
+        tensor([[2, 2, 1],
+                [4, 4, 3]])
+        """
         axis = check_axis(dim, self.ndim, "index_select")
         if index.ndim > 1:
             raise ShapeError(f"index_select(): Index is supposed to be a vector, but has shape {tuple(index.shape)}.")
         return select_positions(self, axis, index.reshape(-1))
 
     def gather(self, dim: int, index: IndexTensor) -> Self:
-        """out[..., j, ...] = self[..., index[..., j, ...], ...] along `dim`."""
+        """out[..., j, ...] = self[..., index[..., j, ...], ...] along `dim`; of the shape of `index`, integers.
+
+        index: as many axes as self, of at most its sizes apart from `dim`. Raises ShapeError for others, DTypeError for
+        an index that is not of integers.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).gather(1, sg.tensor([[1], [0]]))
+        tensor([[2],
+                [3]])
+        """
         axis = check_axis(dim, self.ndim, "gather")
         x = self._node
         if index.ndim != self.ndim:
@@ -129,7 +189,14 @@ class IndexTensor(ReduceTensor):
         return wrap(make(Gather(axis), x, index._node))
 
     def scatter_add(self, dim: int, index: IndexTensor, src: IndexTensor) -> Self:
-        """self plus src[..., j, ...] at position index[..., j, ...] along `dim`; the order of the sum is fixed."""
+        """self plus src[..., j, ...] at position index[..., j, ...] along `dim`; the order of the sum is fixed.
+
+        index: integers, as many axes as self, no larger than src, nor than self apart from `dim`. Raises ShapeError for
+        others, DTypeError where src is not of self's dtype.
+
+        >>> sg.zeros(3).scatter_add(0, sg.tensor([0, 2, 2]), sg.tensor([1.0, 2.0, 3.0]))
+        tensor([1., 0., 5.])
+        """
         axis = check_axis(dim, self.ndim, "scatter_add")
         if index.ndim != self.ndim or src.ndim != self.ndim:
             raise ShapeError("Index tensor must have the same number of dimensions as self tensor")
@@ -149,8 +216,15 @@ class IndexTensor(ReduceTensor):
         return self + (added.pad(padding) if any(padding) else added)
 
     def scatter(self, dim: int, index: IndexTensor, src: IndexTensor | Number) -> Self:
-        """self with src[..., j, ...] at position index[..., j, ...] along `dim`. src: of at least the index's shape, or
-        a number. Of several values for one place, the mean is taken."""
+        """self with src[..., j, ...] at position index[..., j, ...] along `dim`. src: a number, or a tensor of at least
+        the index's shape. index: as scatter_add's.
+
+        Of several values for one place, the mean is taken (PyTorch: any of them). Raises DTypeError where src is not of
+        self's dtype.
+
+        >>> sg.zeros(3).scatter(0, sg.tensor([2, 0]), sg.tensor([5.0, 6.0]))
+        tensor([6., 0., 5.])
+        """
         if not isinstance(src, TensorBase):
             src = wrap(nodes.constant(src, self.dtype, index._node.device, tuple(index.shape)))
         elif src.dtype is not self.dtype:
@@ -166,7 +240,14 @@ class IndexTensor(ReduceTensor):
         return where(count > 0, total / divisor if self.dtype.category == 2 else total.floor_divide(divisor), self)
 
     def index_add(self, dim: int, index: IndexTensor, source: IndexTensor, *, alpha: float = 1) -> Self:
-        """self plus slices of `source` at positions `index` along `dim`, in a fixed order."""
+        """self plus alpha times the slices of `source` at positions `index`, integers (k,), along `dim`, in a fixed
+        order.
+
+        source: of self's dtype and shape, with size k along `dim`. Raises ShapeError or DTypeError for others.
+
+        >>> sg.zeros(3).index_add(0, sg.tensor([0, 0, 2]), sg.tensor([1.0, 2.0, 3.0]))
+        tensor([3., 0., 3.])
+        """
         axis = check_axis(dim, self.ndim, "index_add")
         shape = [1] * self.ndim
         shape[axis] = index.numel()
@@ -174,37 +255,73 @@ class IndexTensor(ReduceTensor):
         return self.scatter_add(axis, places, source if alpha == 1 else source * alpha)
 
     def index_fill(self, dim: int, index: IndexTensor, value: Number) -> Self:
-        """self with `value` in the slices at positions `index` along `dim`."""
+        """self with the number `value` in the slices at positions `index`, integers (k,), along `dim`.
+
+        >>> sg.zeros(2, 3).index_fill(1, sg.tensor([0, 2]), 7)
+        tensor([[7., 0., 7.],
+                [7., 0., 7.]])
+        """
         axis = check_axis(dim, self.ndim, "index_fill")
         places = wrap(nodes.constant(0, int32, self._node.device, (self.shape[axis],)))
         chosen = places.index_add(0, index, wrap(nodes.like(index._node, 1)).to(dtype=int32)) > 0
         return self.masked_fill(chosen.reshape(-1, *(1,) * (self.ndim - axis - 1)), value)
 
     def take_along_dim(self, indices: IndexTensor, dim: int | None = None) -> Self:
+        """gather, with `indices` and self broadcast to each other apart from `dim`; without dim, of the elements in
+        row-major order.
+
+        >>> x = sg.tensor([[3, 1, 2]])
+        >>> x.take_along_dim(x.argsort(1), 1)
+        tensor([[1, 2, 3]])
+        """
         if dim is None:
             return self.reshape(-1).gather(0, indices.reshape(-1))
         return self.gather(dim, indices)
 
     def masked_scatter(self, mask: IndexTensor, source: IndexTensor) -> Self:
-        """self with the first elements of `source`, in order, where the mask holds."""
+        """self with the first elements of `source`, in order, where the bool `mask` holds. The mask is broadcast to
+        self.
+
+        >>> sg.zeros(4).masked_scatter(sg.tensor([True, False, True, False]), sg.tensor([5.0, 6.0]))
+        tensor([5., 0., 6., 0.])
+        """
         mask = mask.expand(*self.shape)
         order = (mask.reshape(-1).to(dtype=int32).cumsum(0) - 1).clamp(min=0)
         return where(mask, source.reshape(-1).index_select(0, order).reshape(self.shape), self)
 
     def masked_select(self, mask: IndexTensor) -> Self:
-        """The elements where the mask holds, in one axis. Reads the mask."""
+        """The elements where the bool `mask` holds, in one axis; the two are broadcast. Reads the mask.
+
+        Raises DTypeError for a mask that is not of bools, ShapeError for shapes that do not broadcast.
+
+        >>> x = sg.tensor([3, 1, 2])
+        >>> x.masked_select(x > 1)
+        tensor([3, 2])
+        """
         shape = np.broadcast_shapes(tuple(self.shape), tuple(mask.shape))
         return self.expand(*shape)[mask.expand(*shape)]
 
     def nonzero(self, *, as_tuple: bool = False) -> Any:
-        """The positions of elements that are not 0, (count, ndim) int32, or a tuple of one tensor an axis. Reads."""
+        """The positions of elements that are not 0, int32 (count, ndim), or a tuple of one (count,) tensor an axis.
+        Reads self.
+
+        >>> sg.tensor([[0, 1], [2, 0]]).nonzero()
+        tensor([[0, 1],
+                [1, 0]])
+        """
         found = np.nonzero((self.detach() != 0)._read("nonzero()"))
         if as_tuple:
             return tuple(host_tensor(p.astype(np.int32), device=self.device) for p in found)
         return host_tensor(np.stack(found, 1).astype(np.int32).reshape(-1, self.ndim), device=self.device)
 
     def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
-        """The diagonal of two axes, as a last axis. A view: every (n + 1)-th element of their row-major order."""
+        """The diagonal of axes dim1 and dim2, as a last axis: offset > 0 above the main one, < 0 below.
+
+        A view: every (n + 1)-th element of their row-major order. Raises ShapeError for dim1 = dim2.
+
+        >>> sg.arange(6).reshape(2, 3).diagonal(1)
+        tensor([1, 5])
+        """
         a, b = check_axis(dim1, self.ndim, "diagonal"), check_axis(dim2, self.ndim, "diagonal")
         if a == b:
             raise ShapeError("diagonal dimensions cannot be identical")
@@ -224,7 +341,15 @@ class IndexTensor(ReduceTensor):
         return padded.reshape(*block.shape[:-2], count, count + 1).select(-1, 0)
 
     def diag(self, diagonal: int = 0) -> Self:
-        """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
+        """(n, m) -> its diagonal; (n,) -> the square matrix with the vector on that diagonal. Raises ShapeError for
+        others.
+
+        >>> sg.tensor([1, 2]).diag()
+        tensor([[1, 0],
+                [0, 2]])
+        >>> sg.tensor([[1, 2], [3, 4]]).diag()
+        tensor([1, 4])
+        """
         if self.ndim == 2:
             return self.diagonal(diagonal)
         if self.ndim != 1:
@@ -236,23 +361,46 @@ class IndexTensor(ReduceTensor):
         return where(_offsets(square) == diagonal, square, _zero(square))
 
     def trace(self) -> Self:
-        """The sum of a matrix's diagonal."""
+        """The sum of the diagonal of a matrix (n, m). Raises ShapeError for other shapes.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).trace()
+        tensor(5)
+        """
         if self.ndim != 2:
             raise ShapeError(f"trace: expected a matrix, but got tensor with dim {self.ndim}")
         return self.diagonal().sum()
 
     def tril(self, diagonal: int = 0) -> Self:
-        """The lower triangle of the last two axes, zeros above."""
+        """The lower triangle of the last two axes, up to `diagonal`, with zeros above. Raises ShapeError for fewer than
+        two axes.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).tril()
+        tensor([[1, 0],
+                [3, 4]])
+        """
         return where(_offsets(self) <= diagonal, self, _zero(self))
 
     def triu(self, diagonal: int = 0) -> Self:
-        """The upper triangle of the last two axes, zeros below."""
+        """The upper triangle of the last two axes, from `diagonal` on, with zeros below. Raises ShapeError for fewer
+        than two axes.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).triu()
+        tensor([[1, 2],
+                [0, 4]])
+        """
         return where(_offsets(self) >= diagonal, self, _zero(self))
 
     def diff(
         self, n: int = 1, dim: int = -1, prepend: IndexTensor | None = None, append: IndexTensor | None = None
     ) -> Self:
-        """Differences of neighbours along `dim`, n times; bools: whether they differ."""
+        """Differences of neighbours along `dim`, n times: the axis gets n smaller. Of bools: whether they differ.
+
+        prepend, append: tensors that are joined to self along `dim` before. Raises ShapeError for a tensor without
+        axes.
+
+        >>> sg.tensor([1, 4, 9, 16]).diff()
+        tensor([3, 5, 7])
+        """
         if self.ndim == 0:
             raise ShapeError("diff expects input to be at least one-dimensional")
         axis = check_axis(dim, self.ndim, "diff")
@@ -429,7 +577,16 @@ def _with_block(x: T, keys: tuple[Any, ...], value: IndexTensor) -> T:
 
 
 def one_hot(tensor: T, num_classes: int = -1) -> T:
-    """Ones at the given classes, int32, in a new last axis. Without num_classes the largest class is read."""
+    """Ones at the given classes, int32: integers (...) -> (..., num_classes). Without num_classes the largest class is
+    read.
+
+    A class that is not below num_classes, or negative, gives a row of zeros (PyTorch raises). Raises DTypeError for
+    what is not of integers, IndexRangeError for num_classes = 0.
+
+    >>> F.one_hot(sg.tensor([0, 2]), 3)
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
     if tensor.dtype.category != 1:
         raise DTypeError("one_hot is only applicable to index tensor.")
     if num_classes == -1:

@@ -25,18 +25,36 @@ class ProductTensor(OrderTensor):
     __slots__ = ()
 
     def matmul(self, other: ProductTensor) -> Self:
-        """Vectors, matrices, and batches of matrices with broadcasting."""
+        """The product of vectors, matrices, or batches of matrices: (..., n, k) @ (..., k, m) -> (..., n, m).
+
+        Batch axes are broadcast; a vector (k,) is a row on the left, a column on the right, and its axis goes. Also a @
+        b. Raises ShapeError for sizes that do not fit, and DTypeError or DeviceError where the two differ.
+
+        >>> sg.tensor([[1, 2], [3, 4]]) @ sg.tensor([1, 1])
+        tensor([3, 7])
+        """
         return _matmul(self, other)
 
     def __matmul__(self, other: ProductTensor) -> Self:
         return _matmul(self, other)
 
     def mm(self, other: ProductTensor) -> Self:
+        """The product of matrices (n, k) and (k, m): (n, m). Raises ShapeError for anything else; matmul takes more.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).mm(sg.tensor([[0, 1], [1, 0]]))
+        tensor([[2, 1],
+                [4, 3]])
+        """
         if self.ndim != 2 or other.ndim != 2:
             raise ShapeError(f"[mm] both must be matrices: {tuple(self.shape)}, {tuple(other.shape)}.")
         return _matmul(self, other)
 
     def bmm(self, other: ProductTensor) -> Self:
+        """The products of as many matrices, (b, n, k) and (b, k, m): (b, n, m). Raises ShapeError for anything else.
+
+        >>> sg.ones(2, 1, 3).bmm(sg.ones(2, 3, 1)).shape
+        shadergrad.Size([2, 1, 1])
+        """
         if self.ndim != 3 or other.ndim != 3 or self.shape[0] != other.shape[0]:
             raise ShapeError(
                 f"[bmm] both must be batches of matrices of one size: {tuple(self.shape)}, {tuple(other.shape)}."
@@ -44,32 +62,74 @@ class ProductTensor(OrderTensor):
         return _matmul(self, other)
 
     def dot(self, other: ProductTensor) -> Self:
+        """The sum of the products of two vectors (n,), without axes. Raises ShapeError for anything else.
+
+        >>> sg.tensor([1, 2]).dot(sg.tensor([3, 4]))
+        tensor(11)
+        """
         if self.ndim != 1 or other.ndim != 1:
             raise ShapeError(f"1D tensors expected, but got {self.ndim}D and {other.ndim}D tensors")
         return _matmul(self, other)
 
     def addmm(self, mat1: ProductTensor, mat2: ProductTensor, *, beta: float = 1, alpha: float = 1) -> Self:
-        """beta * self + alpha * mat1 @ mat2."""
+        """beta * self + alpha * mat1 @ mat2: self broadcast to (n, m), mat1 (n, k), mat2 (k, m). With beta = 0 self is
+        ignored.
+
+        Raises ShapeError for others.
+
+        >>> sg.addmm(sg.tensor([10, 20]), sg.tensor([[1, 2]]), sg.tensor([[1, 0], [0, 1]]))
+        tensor([[11, 22]])
+        """
         return _added(self, mat1.mm(mat2), beta, alpha)
 
     def addmv(self, mat: ProductTensor, vec: ProductTensor, *, beta: float = 1, alpha: float = 1) -> Self:
+        """beta * self + alpha * mat @ vec: self broadcast to (n,), mat (n, k), vec (k,). With beta = 0 self is ignored.
+
+        Raises ShapeError for others.
+
+        >>> sg.addmv(sg.tensor([10, 20]), sg.tensor([[1, 2], [3, 4]]), sg.tensor([1, 1]))
+        tensor([13, 27])
+        """
         return _added(self, mat @ vec, beta, alpha)
 
     def baddbmm(self, batch1: ProductTensor, batch2: ProductTensor, *, beta: float = 1, alpha: float = 1) -> Self:
+        """beta * self + alpha * batch1.bmm(batch2): self broadcast to (b, n, m), batch1 (b, n, k), batch2 (b, k, m).
+
+        With beta = 0 self is ignored. Raises ShapeError for others.
+
+        >>> sg.baddbmm(sg.tensor(1.0), sg.ones(1, 1, 3), sg.ones(1, 3, 1))
+        tensor([[[4.]]])
+        """
         return _added(self, batch1.bmm(batch2), beta, alpha)
 
     def mv(self, vec: ProductTensor) -> Self:
+        """The product of a matrix (n, k) and a vector (k,): (n,). Raises ShapeError for anything else.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).mv(sg.tensor([1, 0]))
+        tensor([1, 3])
+        """
         if self.ndim != 2 or vec.ndim != 1:
             raise ShapeError(f"[mv] a matrix and a vector are wanted, not {tuple(self.shape)} and {tuple(vec.shape)}.")
         return self @ vec
 
     def outer(self, vec2: ProductTensor) -> Self:
+        """All products of elements of two vectors, (n,) and (m,): (n, m). Raises ShapeError for anything else.
+
+        >>> sg.tensor([1, 2]).outer(sg.tensor([3, 4]))
+        tensor([[3, 4],
+                [6, 8]])
+        """
         if self.ndim != 1 or vec2.ndim != 1:
             raise ShapeError(f"[outer] vectors are wanted, not {tuple(self.shape)} and {tuple(vec2.shape)}.")
         return self.unsqueeze(1) * vec2
 
     def inner(self, other: ProductTensor) -> Self:
-        """Sums of products along the last axes."""
+        """Sums of products along the last axes, (..., k) and (..., k); a tensor without axes multiplies. Raises
+        ShapeError.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).inner(sg.tensor([1, 1]))
+        tensor([3, 7])
+        """
         if self.ndim == 0 or other.ndim == 0:
             return self * other
         return tensordot(self, other, [[self.ndim - 1], [other.ndim - 1]])
@@ -117,7 +177,13 @@ def _added(x: T, product: ProductTensor, beta: float, alpha: float) -> T:
 
 
 def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -> T:
-    """Contracts the last `dims` axes of a with the first of b, or the axes listed for each."""
+    """Contracts the last `dims` axes of a with the first of b, or the axes listed for each: dims=([0], [1]).
+
+    Shape: the other axes of a, then those of b. Raises ShapeError where the contracted sizes differ.
+
+    >>> sg.tensordot(sg.ones(2, 3), sg.ones(3, 4), 1).shape
+    shadergrad.Size([2, 4])
+    """
     if isinstance(dims, int):
         left, right = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     else:
@@ -139,7 +205,11 @@ def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -
 def einsum(equation: str, *operands: T | Sequence[ProductTensor]) -> T:
     """Einstein summation: any equation with letters, '...', repeated letters and an optional '->'.
 
-    Operands are contracted from left to right, two at a time, each time as one batched product.
+    Operands, of one dtype, are contracted from left to right, two at a time, each time as one batched product. Raises
+    ShapeError for an equation that does not fit them, DTypeError where dtypes differ.
+
+    >>> sg.einsum("ij,j->i", sg.tensor([[1, 2], [3, 4]]), sg.tensor([1, 1]))
+    tensor([3, 7])
     """
     tensors: list[Any] = (
         list(operands[0]) if len(operands) == 1 and isinstance(operands[0], list | tuple) else list(operands)
