@@ -183,7 +183,7 @@ class Operation:
         """Shape and dtype of the result; raises ShapeError or DTypeError for inputs that do not fit."""
         raise CompileError(f"[{self.name}] infer() is missing: it says of what shape and dtype the result is.")
 
-    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
+    def numpy(self, *args: Any, **kwargs: Any) -> np.ndarray:
         """The value, for the cpu device, of the shape and dtype that `infer` says: memory that is not written again.
 
         `arrays` are read-only. With float64 arrays it computes in float64, so that `check` can differentiate it.
@@ -260,9 +260,9 @@ class OperationCall(Call):
             raise ShapeError(f"[{self.name}] infer() gives a {type(found).__name__}, not a Spec(shape, dtype).")
         return found.shape, found.dtype
 
-    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
-        value = np.asarray(self.operation.numpy(*map(_read_only, arrays)))
-        wanted = self.operation.infer(*(Spec(a.shape, parse_dtype(a.dtype)) for a in arrays))
+    def numpy(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        value = np.asarray(self.operation.numpy(*map(_read_only, args)))
+        wanted = self.operation.infer(*(Spec(a.shape, parse_dtype(a.dtype)) for a in args))
         if value.shape != wanted.shape or value.dtype != wanted.dtype.numpy:
             raise ShapeError(
                 f"[{self.name}] numpy() gives {value.dtype} {value.shape}; infer() says {wanted.dtype.name} {wanted.shape}."

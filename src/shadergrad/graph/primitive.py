@@ -61,8 +61,8 @@ class Primitive(metaclass=_Interned):
         """Shape and dtype of the result; raises ShapeError or DTypeError."""
         raise NotImplementedError
 
-    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
-        """The value; `arrays` as the inputs."""
+    def numpy(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        """The value, from the arrays of the inputs."""
         raise NotImplementedError
 
     def vjp(self, g: Node, node: Node) -> tuple[Node | None, ...]:

@@ -57,8 +57,8 @@ class Elementwise(Primitive):
     def result(self, dtype: DType) -> DType:
         return self.gives or dtype
 
-    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
-        return type(self).value(*arrays)
+    def numpy(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        return type(self).value(*args)
 
     def vjp(self, g: Node, node: Node) -> Cotangents:
         rule = type(self).gradient
@@ -70,6 +70,10 @@ class Elementwise(Primitive):
             return self.wgsl_bool
         template = type(self).wgsl
         return template if isinstance(template, str) else template(dtype)
+
+
+def _from_derivative(derivative: Callable[[Node, Node], Node | float]) -> Callable[..., Cotangents]:
+    return lambda g, x, y: (g * derivative(x, y),)
 
 
 def record(
@@ -87,9 +91,7 @@ def record(
     fields: arity, wgsl_bool, categories, cost, domain, gives, public.
     """
     if derivative is not None:
-
-        def gradient(g: Node, x: Node, y: Node) -> Cotangents:
-            return (g * derivative(x, y),)
+        gradient = _from_derivative(derivative)
 
     members: dict[str, Any] = {
         "kind": "elementwise",

@@ -54,7 +54,7 @@ class TensorBase:
     _node: Node
     _grad: Any  # the gradient, a tensor or None
     _serial: int
-    _siblings: list[weakref.ref[TensorBase]] | None  # what came from the same backward pass
+    _siblings: list[weakref.ref[Any]] | None  # what came from the same backward pass
 
     def _adopt(self, node: Node) -> None:
         self._serial = pending.next_serial()
@@ -319,7 +319,7 @@ def wrap(node: Node) -> Any:
     return result
 
 
-def binary(primitive: Primitive, a: TensorBase | Number, b: TensorBase | Number) -> Self:
+def binary(primitive: Primitive, a: TensorBase | Number, b: TensorBase | Number) -> Any:
     return wrap(make(primitive, *operands(a, b)))
 
 

@@ -478,7 +478,7 @@ def _remainder(a: T | Number, b: ElementwiseTensor | Number) -> T:
     return result
 
 
-def where(condition: T, a: ElementwiseTensor | Number, b: ElementwiseTensor | Number) -> T:
+def where(condition: ElementwiseTensor, a: Any, b: Any) -> Any:
     """a where the condition holds, else b; broadcasts."""
     if condition.dtype is not bool_:
         raise DTypeError(
@@ -500,7 +500,7 @@ def promote_numbers(a: Number, b: Number) -> DType:
     return promote(of_scalar(a), of_scalar(b))
 
 
-def _as_tensor(value: Any, like: T) -> T:
+def _as_tensor(value: Any, like: TensorBase) -> Any:
     """A number as a tensor of the dtype and device of `like`, float32 where that is of integers."""
     if isinstance(value, TensorBase):
         return value

@@ -267,16 +267,16 @@ def backward(
     together([t._grad for t in owners.values()])
 
 
-def together(tensors: Iterable[GradientTensor | None]) -> None:
+def together(tensors: Iterable[Any]) -> None:
     """Tensors that came from one backward pass: reading one computes all that are alive, in one plan, rather than the
     whole pass again for each."""
     group = [t for t in tensors if t is not None]
-    references = [weakref.ref(t) for t in group]
+    references: list[weakref.ref[Any]] = [weakref.ref(t) for t in group]
     for t in group:
         t._siblings = references
 
 
-def _accumulate(owner: GradientTensor, grad: GradientTensor) -> None:
+def _accumulate(owner: Any, grad: TensorBase) -> None:
     if current.trace is not None and owner._serial <= current.trace.began:
         current.trace.on_attribute(owner, "_hook_ids", owner._hook_ids)
     if not owner.retains_grad:  # then .grad has it already

@@ -215,7 +215,7 @@ class IndexTensor(ReduceTensor):
             padding += [0, self.shape[a] - added.shape[a]]
         return self + (added.pad(padding) if any(padding) else added)
 
-    def scatter(self, dim: int, index: IndexTensor, src: IndexTensor | Number) -> Self:
+    def scatter(self, dim: int, index: IndexTensor, src: Any) -> Self:
         """self with src[..., j, ...] at position index[..., j, ...] along `dim`. src: a number, or a tensor of at least
         the index's shape. index: as scatter_add's.
 
@@ -404,7 +404,7 @@ class IndexTensor(ReduceTensor):
         if self.ndim == 0:
             raise ShapeError("diff expects input to be at least one-dimensional")
         axis = check_axis(dim, self.ndim, "diff")
-        x = cat([t for t in (prepend, self, append) if t is not None], axis)
+        x: Any = cat([t for t in (prepend, self, append) if t is not None], axis)
         for _ in range(min(n, x.shape[axis])):
             count = x.shape[axis] - 1
             after, before = x.narrow(axis, 1, count), x.narrow(axis, 0, count)
@@ -474,14 +474,14 @@ def _index(x: T, key: tuple[Any, ...]) -> T:
     return _select_several(result, selected)
 
 
-def _positions_of(mask: T) -> tuple[T, ...]:
+def _positions_of(mask: TensorBase) -> tuple[Any, ...]:
     """A bool index as positions along each of its axes. Reads the mask: how many there are is the result's shape."""
     return tuple(
         host_tensor(p.astype(np.int32), device=mask.device) for p in np.nonzero(mask._read("indexing by a bool tensor"))
     )
 
 
-def _select_several(x: T, selected: list[tuple[int, IndexTensor]]) -> T:
+def _select_several(x: T, selected: list[tuple[int, Any]]) -> T:
     """Positions along several axes at once, broadcast together: one gather over the axes joined."""
     axes = [axis for axis, _ in selected]
     try:
@@ -503,7 +503,7 @@ def _select_several(x: T, selected: list[tuple[int, IndexTensor]]) -> T:
     return picked.permute(*range(k, k + before), *range(k), *range(k + before, picked.ndim))
 
 
-def _wrapped(index: T, size: int) -> T:
+def _wrapped(index: Any, size: int) -> Any:
     """Negative positions count from the end."""
     return where(index < 0, index + size, index)
 
@@ -520,13 +520,14 @@ def _offsets(x: T) -> T:
     return arange(columns, device=x.device) - arange(rows, device=x.device).reshape(rows, 1)
 
 
-def _assign(x: T, key: Any, value: Any) -> None:
+def _assign(x: Any, key: Any, value: Any) -> None:
     if not isinstance(value, TensorBase):
         value = host_tensor(value, dtype=x.dtype, device=x.device)
     value = wrap(cast(value.to(x.device)._node, x.dtype))
     keys = key if isinstance(key, tuple) else (key,)
     if len(keys) == 1 and isinstance(keys[0], TensorBase) and keys[0].dtype is bool_ and value.numel() == 1:
-        mask = keys[0].reshape(*keys[0].shape, *(1,) * (x.ndim - keys[0].ndim))
+        chosen: Any = keys[0]
+        mask = chosen.reshape(*chosen.shape, *(1,) * (x.ndim - chosen.ndim))
         x._update_in_place(where(mask, value.reshape(()), x), "setitem")
         return
     numbers = arange(x.numel(), device=x.device).reshape(x.shape)

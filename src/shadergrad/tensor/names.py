@@ -100,7 +100,7 @@ def _install() -> None:
         )
     for cls in NamedTensor.__mro__:  # errors name what the user called, not the room it lies in
         for name, member in vars(cls).items():
-            if isinstance(member, FunctionType) and (member.__module__ or "").startswith(__package__):
+            if isinstance(member, FunctionType) and (member.__module__ or "").startswith("shadergrad.tensor"):
                 member.__qualname__ = name
 
 

@@ -142,7 +142,8 @@ class OrderTensor(IndexTensor):
         """
         if boundaries.ndim != 1:
             raise ShapeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-        return boundaries.searchsorted(self, right=right)
+        found: Any = boundaries.searchsorted(self, right=right)
+        return found
 
     def searchsorted(self, values: OrderTensor | Number, *, out_int32: bool = True, right: bool = False) -> Self:
         """Where `values` belong in the sorted last axis, int32; see bucketize. Shape: that of values.

@@ -171,7 +171,7 @@ def _matmul(a: T, b: ProductTensor) -> T:
     return wrap(nodes.reshape(product, shape))
 
 
-def _added(x: T, product: ProductTensor, beta: float, alpha: float) -> T:
+def _added(x: T, product: Any, beta: float, alpha: float) -> T:
     scaled = product if alpha == 1 else product * alpha
     return scaled if beta == 0 else (x if beta == 1 else x * beta) + scaled
 

@@ -229,7 +229,7 @@ class ShapeTensor(ElementwiseTensor):
         return True
 
 
-def cat(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
+def cat(tensors: Sequence[T], dim: int = 0) -> T:
     """One after another along `dim`; dtypes are promoted."""
     tensors = list(tensors)
     if not tensors:
@@ -248,7 +248,7 @@ def cat(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
     return wrap(parts[0])
 
 
-def stack(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
+def stack(tensors: Sequence[T], dim: int = 0) -> T:
     """Along a new axis."""
     tensors = list(tensors)
     if not tensors:
@@ -261,7 +261,7 @@ def stack(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
     return cat([t.unsqueeze(dim) for t in tensors], dim if dim >= 0 else dim + tensors[0].ndim + 1)
 
 
-def meshgrid(*tensors: T | Sequence[ShapeTensor], indexing: str = "ij") -> tuple[T, ...]:
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """Grids of coordinates; indexing 'ij' or 'xy'."""
     axes: list[Any] = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else list(tensors)  # type: ignore[arg-type]
     if indexing not in ("ij", "xy"):
