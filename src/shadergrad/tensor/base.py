@@ -32,11 +32,22 @@ Number = bool | int | float
 
 
 class Size(tuple):
-    """A shape; numel() gives the number of elements."""
+    """A shape: a tuple of sizes. numel() gives the number of elements.
+
+    >>> sg.zeros(2, 3).shape
+    shadergrad.Size([2, 3])
+    >>> sg.Size([2, 3]).numel()
+    6
+    """
 
     __slots__ = ()
 
     def numel(self) -> int:
+        """The number of elements of a tensor of this shape.
+
+        >>> sg.Size([2, 3]).numel()
+        6
+        """
         return int(np.prod(self, dtype=np.int64))
 
     def __repr__(self) -> str:
@@ -77,22 +88,48 @@ class TensorBase:
 
     @property
     def shape(self) -> Size:
+        """The sizes of the axes; () for a number.
+
+        >>> sg.zeros(2, 3).shape
+        shadergrad.Size([2, 3])
+        """
         return Size(self._node.shape)
 
     @property
     def dtype(self) -> DType:
+        """The type of the elements, such as sg.float32.
+
+        >>> sg.tensor([1, 2]).dtype
+        shadergrad.int32
+        """
         return self._node.dtype
 
     @property
     def device(self) -> device:
+        """Where the tensor lives: a name such as 'cpu' or 'webgpu'.
+
+        >>> sg.zeros(2).device
+        'cpu'
+        """
         return device(self._node.device)
 
     @property
     def ndim(self) -> int:
+        """The number of axes.
+
+        >>> sg.zeros(2, 3).ndim
+        2
+        """
         return len(self._node.shape)
 
     @property
     def requires_grad(self) -> bool:
+        """Whether operations on the tensor are recorded for backward(). May be set, as by requires_grad_.
+
+        >>> w = sg.ones(2, requires_grad=True)
+        >>> w.requires_grad, (w * 2).requires_grad, w.detach().requires_grad
+        (True, True, False)
+        """
         return self._node.requires_grad
 
     @requires_grad.setter
@@ -101,27 +138,71 @@ class TensorBase:
 
     @property
     def is_leaf(self) -> bool:
+        """Whether the tensor is no result of recorded operations: backward() puts gradients into leaves that require
+        one.
+
+        >>> w = sg.ones(2, requires_grad=True)
+        >>> w.is_leaf, (w * 2).is_leaf
+        (True, False)
+        """
         return not self._node.requires_grad or isinstance(self._node.primitive, Variable)
 
     def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of axis `dim`. Raises IndexRangeError for an axis that there is not.
+
+        >>> sg.zeros(2, 3).size()
+        shadergrad.Size([2, 3])
+        >>> sg.zeros(2, 3).size(-1)
+        3
+        """
         return self.shape if dim is None else self._node.shape[dim]
 
     def dim(self) -> int:
+        """The number of axes, as ndim.
+
+        >>> sg.zeros(2, 3).dim()
+        2
+        """
         return self.ndim
 
     def ndimension(self) -> int:
+        """The number of axes, as ndim.
+
+        >>> sg.zeros(2, 3).ndimension()
+        2
+        """
         return self.ndim
 
     def numel(self) -> int:
+        """The number of elements.
+
+        >>> sg.zeros(2, 3).numel()
+        6
+        """
         return self._node.size
 
     def nelement(self) -> int:
+        """The number of elements, as numel.
+
+        >>> sg.zeros(2, 3).nelement()
+        6
+        """
         return self._node.size
 
     def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating one.
+
+        >>> sg.tensor([1.0]).is_floating_point(), sg.tensor([1]).is_floating_point()
+        (True, False)
+        """
         return self.dtype.is_floating_point
 
     def element_size(self) -> int:
+        """Bytes of an element on the host; on a GPU a bool takes 4.
+
+        >>> sg.zeros(2).element_size()
+        4
+        """
         return self.dtype.itemsize
 
     def __len__(self) -> int:
@@ -130,7 +211,13 @@ class TensorBase:
         return self._node.shape[0]
 
     def numpy(self) -> np.ndarray:
-        """The values as a fresh NumPy array; waits for the device. A tensor that requires grad must be detached first."""
+        """The values as a fresh NumPy array (PyTorch: shared memory); waits for the device.
+
+        Raises AutogradError for a tensor that requires grad: detach() it first. CompileError within a compiled step.
+
+        >>> sg.tensor([1.0, 2.0]).numpy()
+        array([1., 2.], dtype=float32)
+        """
         if self.requires_grad:
             raise AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return self._read("numpy()")
@@ -148,7 +235,13 @@ class TensorBase:
             raise
 
     def item(self) -> Any:
-        """The value of a tensor with one element, as a Python number."""
+        """The value of a tensor with one element, as a Python number; waits for the device.
+
+        Raises ShapeError for another number of elements, CompileError within a compiled step.
+
+        >>> sg.tensor([2.5]).item()
+        2.5
+        """
         if self._node.size != 1:
             raise ShapeError(
                 f"[item] a Tensor with {self._node.size} elements (shape {tuple(self.shape)}) cannot be converted to Scalar"
@@ -156,6 +249,11 @@ class TensorBase:
         return self._read("item()").reshape(()).item()
 
     def tolist(self) -> Any:
+        """The values as nested lists of Python numbers; waits for the device. A number, where there are no axes.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
         return self._read("tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -194,7 +292,13 @@ class TensorBase:
         return f"tensor({', '.join(parts)})"
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Whether backward() shall collect a gradient here. In place."""
+        """Whether backward() shall collect a gradient here. In place; gives the tensor.
+
+        Raises AutogradError for integers and bools, and for False on a computed tensor: detach() it.
+
+        >>> sg.tensor([1.0, 2.0]).requires_grad_()
+        tensor([1., 2.], requires_grad=True)
+        """
         if requires_grad == self._node.requires_grad:
             return self
         if not requires_grad:
@@ -210,7 +314,14 @@ class TensorBase:
         return self
 
     def detach(self) -> Self:
-        """The same value, outside the tape."""
+        """The same value, outside the tape: it requires no gradient.
+
+        A value of its own (PyTorch: shared memory): changing one in place leaves the other as it is.
+
+        >>> w = sg.ones(2, requires_grad=True)
+        >>> (w * 2).detach()
+        tensor([2., 2.])
+        """
         if not self._node.requires_grad:
             return wrap(self._node)
         if self._node.storage is not None:
@@ -219,6 +330,12 @@ class TensorBase:
             return wrap(make(Detach(), self._node))
 
     def detach_(self) -> Self:
+        """detach, in place: the tensor becomes a leaf without history.
+
+        >>> y = sg.ones(2, requires_grad=True) * 2
+        >>> y.detach_()
+        tensor([2., 2.])
+        """
         self._hold(self.detach()._node)
         return self
 
@@ -253,7 +370,14 @@ class TensorBase:
         return self
 
     def write_(self, array: np.ndarray) -> Self:
-        """Overwrite the value with a host array of the same shape, ordered after all work submitted so far."""
+        """Overwrite the value with a host array of the same shape, ordered after all work submitted so far.
+
+        The array is cast to the tensor's dtype. Not in PyTorch. Raises ShapeError for another shape.
+
+        >>> x = sg.zeros(2)
+        >>> x.write_(np.array([1.0, 2.0]))
+        tensor([1., 2.])
+        """
         array = np.asarray(array, self.dtype.numpy, order="C")
         if array.shape != self._node.shape:
             raise ShapeError(f"[write_] the array is {array.shape}, the tensor {tuple(self.shape)}.")
@@ -264,7 +388,16 @@ class TensorBase:
     def to(
         self, *args: Any, device: Any = None, dtype: Any = None, copy: bool = False, non_blocking: bool = False
     ) -> Self:
-        """On another device and/or with another dtype: to('webgpu'), to(sg.float64), to(other)."""
+        """On another device and/or with another dtype: to('webgpu'), to(sg.float64), to('cpu', sg.int32), to(other).
+
+        Gives the tensor itself where nothing changes and `copy` is not set. A leaf that requires grad gives another
+        leaf on the other device (PyTorch: a computed tensor). non_blocking changes nothing. Raises DeviceError for an
+        unknown device, DTypeError for an unknown dtype or one that the device has not, AutogradError for a computed
+        tensor that requires grad and goes to another device.
+
+        >>> sg.tensor([1.7, -1.7]).to(sg.int32)
+        tensor([ 1, -1])
+        """
         for arg in args:
             if isinstance(arg, TensorBase):
                 device, dtype = arg.device, arg.dtype
@@ -297,17 +430,41 @@ class TensorBase:
         return result.clone() if copy and result is self else result
 
     def cpu(self) -> Self:
+        """The tensor on the cpu device; itself if it is there.
+
+        >>> sg.ones(2).cpu()
+        tensor([1., 1.])
+        """
         return self.to("cpu")
 
     def type_as(self, other: TensorBase) -> Self:
+        """The tensor with the dtype of `other`.
+
+        >>> sg.tensor([1, 2]).type_as(sg.ones(1))
+        tensor([1., 2.])
+        """
         return self.to(dtype=other.dtype)
 
     def clone(self) -> Self:
-        """A copy that the tape runs through."""
+        """A copy that the tape runs through: its gradient goes on to self.
+
+        >>> x = sg.tensor([1.0, 2.0])
+        >>> y = x.clone()
+        >>> y.add_(1)
+        tensor([2., 3.])
+        >>> x
+        tensor([1., 2.])
+        """
         word, neutral = ("Or", False) if self.dtype is bool_ else ("Mul", 1)
         return wrap(nodes.elementwise(word, self._node, neutral))
 
     def contiguous(self) -> Self:
+        """The tensor itself: tensors have no strides.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).t().contiguous()
+        tensor([[1, 3],
+                [2, 4]])
+        """
         return self
 
 
