@@ -363,19 +363,24 @@ def test_numbers_that_compare_oddly_come_back_as_they_were() -> None:
 
 
 DAMAGED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "another format": (lambda d: d.update(format=2), rf"of another format; this version reads format {FORMAT}\. Hint"),
-    "no format": (lambda d: d.pop("format"), "JSON without a format"),
-    "no buffers": (lambda d: d.pop("buffers"), "damaged: KeyError"),
-    "an unknown field": (lambda d: d.update(colour="red"), "damaged: TypeError.*colour"),
-    "an unknown dtype": (lambda d: d["buffers"][0].update(dtype="float3"), "damaged: DTypeError"),
-    "buffers that are none": (lambda d: d.update(buffers=3), "damaged: TypeError"),
-    "a row beyond the table": (
-        lambda d: d["dispatches"][0].update(buffers=[0, 99]),
-        "damaged: ValueError: buffer 99 of",
+    "another format": (lambda d: d.update(format=2), rf"has format 2; this version reads format {FORMAT}\. Hint"),
+    "a format that is none": (lambda d: d.update(format=[[0] * 999]), rf"this version reads format {FORMAT}"),
+    "no format": (lambda d: d.pop("format"), "no plan: KeyError: 'format'"),
+    "no buffers": (lambda d: d.pop("buffers"), "no plan: KeyError: 'buffers'"),
+    "an unknown field": (lambda d: d.update(colour="red"), "no plan: TypeError.*colour"),
+    "an unknown role": (lambda d: d["buffers"][0].update(role="input"), "no role or access is 'input'"),
+    "an unknown dtype": (lambda d: d["buffers"][0].update(dtype="float3"), "no plan: DTypeError"),
+    "a negative bound": (lambda d: d["buffers"][0].update(bound=-4), "a size or offset is -4"),
+    "a name that is none": (lambda d: d["buffers"][0].update(name=7), "name of a BufferSpec is 7"),
+    "parameters that are none": (lambda d: d["kernels"][0].update(parameters={}), "parameters of a Kernel is {}"),
+    "buffers that are none": (lambda d: d.update(buffers=3), "no plan: TypeError"),
+    "a row beyond the table": (lambda d: d["dispatches"][0].update(buffers=[0, 99]), "names buffer 99, and has 2"),
+    "a missing binding": (
+        lambda d: d["dispatches"][0].update(buffers=[0]),
+        "2 bindings; a dispatch of it has 1 buffers",
     ),
-    "a missing binding": (lambda d: d["dispatches"][0].update(buffers=[0]), "1 buffers for the bindings of kernel 0"),
-    "an unknown kernel": (lambda d: d["dispatches"][0].update(kernel=-1), "kernel -1 of"),
-    "an unknown input": (lambda d: d.update(inputs=[77]), "input 77 of"),
+    "an unknown kernel": (lambda d: d["dispatches"][0].update(kernel=-1), "names kernel -1"),
+    "an unknown input": (lambda d: d.update(inputs=[77]), "names input 77"),
 }
 
 
@@ -393,7 +398,7 @@ def test_a_damaged_plan_is_refused_in_a_line(name: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", "null", "[" * 100_000], ids=lambda t: repr(t[:4]))
 def test_a_text_that_is_no_plan_is_refused_in_a_line(text: str) -> None:
-    with pytest.raises(PlanError, match="this is no plan") as caught:
+    with pytest.raises(PlanError, match="the text is no plan") as caught:
         Plan.from_json(text)
     assert "\n" not in str(caught.value)
 

@@ -14,7 +14,7 @@ import pytest
 from shadergrad.compile import lower, order, simplify
 from shadergrad.compile.rewrite import Rewriter
 from shadergrad.dtypes import DType, bool_, float32, int32, uint32
-from shadergrad.graph import node as nodes
+from shadergrad.graph import build
 from shadergrad.graph.leaves import Constant, Detach, Iota, Placeholder, Variable
 from shadergrad.graph.node import Node, make, topological
 from shadergrad.graph.primitive import Primitive
@@ -82,7 +82,7 @@ def assert_becomes(build: Callable[[Graph], Node], expected: str, *rules: Rule) 
 
 
 def number(value: float, *shape: int, dtype: DType = float32) -> Node:
-    return nodes.constant(value, dtype, "cpu", shape)
+    return build.constant(value, dtype, "cpu", shape)
 
 
 def const(form_of: str) -> str:
@@ -302,9 +302,9 @@ LARGER: dict[Rule, Build] = {
 def test_every_rule_of_the_compiler_changes_a_graph_and_keeps_its_value(rule: Rule) -> None:
     """A new rule needs a graph in RULES, or in LARGER and a test below."""
     changed = 0
-    for build in [LARGER[rule]] if rule in LARGER else [build for build, _ in RULES[rule].values()]:
+    for make_graph in [LARGER[rule]] if rule in LARGER else [make_graph for make_graph, _ in RULES[rule].values()]:
         graph = Graph()
-        before = build(graph)
+        before = make_graph(graph)
         after = rewritten(before, rule)
         changed += primitives_of(after) != primitives_of(rewritten(before))
         np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-3, atol=1e-3)
@@ -349,7 +349,7 @@ def test_scatter_to_index_sums_segments(shape: tuple[int, ...], axis: int, share
     size = 400
     ones = tuple(n if a == axis else 1 for a, n in enumerate(shape))
     positions = graph.input(*(ones if shared else shape), dtype=int32, low=0, high=size)
-    before = make(ScatterAdd(axis, size), nodes.broadcast(positions, shape), graph.input(*shape))
+    before = make(ScatterAdd(axis, size), build.broadcast(positions, shape), graph.input(*shape))
     after = rewritten(before, order.scatter_to_index)
     index = next(n for n in topological([after], lambda n: n.inputs) if n.primitive.name == "sortblocks")
     assert index.inputs[0].shape[0] == (1 if shared else before.inputs[1].size // shape[axis])
@@ -476,7 +476,7 @@ def test_a_shared_node_is_rewritten_once() -> None:
 
 def test_gather_with_constant_positions_keeps_its_value() -> None:
     graph = Graph()
-    positions = nodes.broadcast(nodes.reshape(Node(Iota(2), (), (2,), int32, "cpu"), (2, 1)), (2, 3))
+    positions = build.broadcast(build.reshape(Node(Iota(2), (), (2,), int32, "cpu"), (2, 1)), (2, 3))
     before = make(Gather(0), graph.input(5, 3), positions)
     after = rewritten(before, *simplify.RULES, *lower.RULES)
     np.testing.assert_array_equal(graph.evaluate(after), graph.evaluate(before))

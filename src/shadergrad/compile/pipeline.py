@@ -9,6 +9,7 @@ import json
 import sys
 
 from ..config import config
+from ..graph import verify
 from ..graph.capture import Graph
 from ..graph.leaves import Placeholder
 from ..graph.node import Node, topological
@@ -33,6 +34,9 @@ def compile_graph(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
         print(print_graph(graph.outputs), file=sys.stderr)
     new = Rewriter(simplify.RULES + lower.RULES, graph.device).rewrite([*graph.outputs, *graph.keep])
     outputs = _separate([new[id(o)] for o in graph.outputs])
+    if verify.enabled or target.checked:
+        verify.verify([*graph.outputs, *graph.keep], "captured")
+        verify.verify([*outputs, *(new[id(n)] for n in graph.keep)], "lowered")
     fuser = Fuser(outputs, target, [new[id(n)] for n in graph.keep])
     fuser.run()
     kept = [k for k, n in enumerate(graph.keep) if id(new[id(n)]) in fuser.stored and id(new[id(n)]) in fuser.producer]

@@ -18,8 +18,10 @@ from scipy import special
 
 from ..dtypes import DType, bool_, float32, uint32
 from ..errors import DTypeError, ShapeError
+from ..graph import build
 from ..graph import node as nodes
-from ..graph.node import Node, elementwise, equal, greater, less, where
+from ..graph.build import elementwise, equal, greater, less, where
+from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
 
 Cotangents = tuple[Node | None, ...]
@@ -116,7 +118,7 @@ def kept(function: Callable[..., Any]) -> Callable[[np.ndarray], np.ndarray]:
 
 def flat(x: Node, y: Node) -> Node:
     """The derivative of a step function."""
-    return nodes.like(x, 0.0)
+    return build.like(x, 0.0)
 
 
 def floating(template: str, otherwise: str) -> Callable[[DType], str]:
@@ -162,7 +164,7 @@ def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _power_gradient(g: Node, a: Node, b: Node, y: Node) -> Cotangents:
     da = where(equal(b, 0), 0.0, g * b * elementwise("Pow", a, b - 1))
-    at_origin = nodes.recorded.mul(equal(a, 0), elementwise("GreaterEqual", b, 0))
+    at_origin = build.recorded.mul(equal(a, 0), elementwise("GreaterEqual", b, 0))
     return da, where(at_origin, 0.0, g * y * elementwise("Log", a))
 
 

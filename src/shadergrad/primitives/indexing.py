@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..dtypes import DType, int32
 from ..errors import DTypeError, IndexRangeError, ShapeError
+from ..graph import build
 from ..graph import node as nodes
+from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
-
-if TYPE_CHECKING:
-    from ..graph.node import Node
 
 
 def _check_range(name: str, positions: np.ndarray, size: int) -> None:
@@ -58,8 +56,8 @@ class Gather(Primitive):
     def vjp(self, g, node):
         x, positions = node.inputs
         if positions.shape[self.axis] == 1:
-            chosen = nodes.equal(nodes.broadcast(positions, x.shape), nodes.iota_along(x, self.axis, positions.dtype))
-            return nodes.where(chosen, nodes.broadcast(g, x.shape), 0.0), None
+            chosen = build.equal(build.broadcast(positions, x.shape), build.iota_along(x, self.axis, positions.dtype))
+            return build.where(chosen, build.broadcast(g, x.shape), 0.0), None
         return nodes.make(ScatterAdd(self.axis, x.shape[self.axis]), positions, g), None
 
 

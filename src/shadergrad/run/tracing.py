@@ -7,13 +7,10 @@ active.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import CompileError
-
-if TYPE_CHECKING:
-    from ..graph.node import Node
-
+from ..graph.node import Node
 
 changes = 0  # counts up when a flag that a capture may depend on is set: requires_grad, training, hyperparameters
 

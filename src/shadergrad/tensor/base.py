@@ -18,9 +18,11 @@ import numpy as np
 
 from ..dtypes import DType, bool_, float32, int32, int64, of_scalar, parse_dtype, promote_operands
 from ..errors import AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
+from ..graph import build
 from ..graph import node as nodes
+from ..graph.build import cast
 from ..graph.leaves import Detach, Variable
-from ..graph.node import Node, cast, grad_mode, make, mode
+from ..graph.node import Node, grad_mode, make, mode
 from ..graph.primitive import Primitive
 from ..run import execute, tracing
 from ..run.tracing import current
@@ -456,7 +458,7 @@ class TensorBase:
         tensor([1., 2.])
         """
         word, neutral = ("Or", False) if self.dtype is bool_ else ("Mul", 1)
-        return wrap(nodes.elementwise(word, self._node, neutral))
+        return wrap(build.elementwise(word, self._node, neutral))
 
     def contiguous(self) -> Self:
         """The tensor itself: tensors have no strides.
@@ -529,7 +531,7 @@ def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
                 v = v.to(lead.device)
             node = v._node
         else:
-            node = nodes.constant(
+            node = build.constant(
                 v, dtype if dtype is not None and dtype.category >= own.category else own, lead._node.device
             )
         if dtype is not None and node.dtype is not dtype:
@@ -541,7 +543,7 @@ def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
         raise ShapeError(
             f"The shapes of the operands do not broadcast: {', '.join(str(n.shape) for n in result)}."
         ) from None
-    return [nodes.broadcast(n, shape) for n in result]
+    return [build.broadcast(n, shape) for n in result]
 
 
 def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:

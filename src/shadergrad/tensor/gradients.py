@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from ..errors import AutogradError, DeviceError, DTypeError, ShapeError
-from ..graph import autodiff
-from ..graph import node as nodes
+from ..graph import autodiff, build
 from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode
 from ..run import tracing
@@ -283,7 +282,7 @@ def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
     if gradient is None:
         if output._node.size != 1:
             raise AutogradError("grad can be implicitly created only for scalar outputs")
-        return nodes.like(output._node, 1)
+        return build.like(output._node, 1)
     if gradient.shape != output.shape:
         raise ShapeError(
             f"Mismatch in shape: grad_output[0] has a shape of {list(gradient.shape)} and output[0] has a shape of {list(output.shape)}."

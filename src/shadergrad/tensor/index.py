@@ -11,8 +11,9 @@ import numpy as np
 
 from ..dtypes import bool_, int32
 from ..errors import DTypeError, IndexRangeError, ShapeError
-from ..graph import node as nodes
-from ..graph.node import cast, make, mode
+from ..graph import build
+from ..graph.build import cast
+from ..graph.node import make, mode
 from ..primitives import views as v
 from ..primitives.indexing import Gather, ScatterAdd
 from .base import Number, TensorBase, check_axis, host_tensor, wrap
@@ -80,7 +81,7 @@ class IndexTensor(ReduceTensor):
             return tuple(slices)
 
         def backward(grads: Sequence[Any]) -> Sequence[Any]:
-            zero = wrap(nodes.like(slices[0]._node, 0))
+            zero = wrap(build.like(slices[0]._node, 0))
             return [stack([zero if g is None else g for g in grads], axis)]
 
         return tuple(joint([self], slices, backward))
@@ -226,15 +227,15 @@ class IndexTensor(ReduceTensor):
         tensor([6., 0., 5.])
         """
         if not isinstance(src, TensorBase):
-            src = wrap(nodes.constant(src, self.dtype, index._node.device, tuple(index.shape)))
+            src = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
         elif src.dtype is not self.dtype:
             raise DTypeError(
                 f"scatter(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
             )
         if self.dtype is bool_:
             return self.to(dtype=int32).scatter(dim, index, src.to(dtype=int32)).to(dtype=bool_)
-        nothing = wrap(nodes.like(self._node, 0))
-        ones = wrap(nodes.like(src._node, 1))
+        nothing = wrap(build.like(self._node, 0))
+        ones = wrap(build.like(src._node, 1))
         count, total = nothing.scatter_add(dim, index, ones), nothing.scatter_add(dim, index, src)
         divisor = count.clamp(min=1)
         return where(count > 0, total / divisor if self.dtype.category == 2 else total.floor_divide(divisor), self)
@@ -262,8 +263,8 @@ class IndexTensor(ReduceTensor):
                 [7., 0., 7.]])
         """
         axis = check_axis(dim, self.ndim, "index_fill")
-        places = wrap(nodes.constant(0, int32, self._node.device, (self.shape[axis],)))
-        chosen = places.index_add(0, index, wrap(nodes.like(index._node, 1)).to(dtype=int32)) > 0
+        places = wrap(build.constant(0, int32, self._node.device, (self.shape[axis],)))
+        chosen = places.index_add(0, index, wrap(build.like(index._node, 1)).to(dtype=int32)) > 0
         return self.masked_fill(chosen.reshape(-1, *(1,) * (self.ndim - axis - 1)), value)
 
     def take_along_dim(self, indices: IndexTensor, dim: int | None = None) -> Self:
@@ -418,9 +419,9 @@ def select_positions(x: T, axis: int, index: IndexTensor) -> T:
         raise DTypeError(f"[index] positions are {index.dtype.name}, not integers.")
     count = index._node.size
     shape = tuple(count if a == axis else n for a, n in enumerate(x.shape))
-    flat = nodes.reshape(index._node, tuple(count if a == axis else 1 for a in range(x.ndim)))
-    picked = make(Gather(axis), x._node, nodes.broadcast(flat, shape))
-    return wrap(nodes.reshape(picked, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])))
+    flat = build.reshape(index._node, tuple(count if a == axis else 1 for a in range(x.ndim)))
+    picked = make(Gather(axis), x._node, build.broadcast(flat, shape))
+    return wrap(build.reshape(picked, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])))
 
 
 def _index(x: T, key: tuple[Any, ...]) -> T:
@@ -466,7 +467,7 @@ def _index(x: T, key: tuple[Any, ...]) -> T:
     node = x._node
     if tuple(sizes) != node.shape:
         node = make(v.Slice(tuple(starts), tuple(sizes), tuple(steps)), node)
-    result = wrap(nodes.reshape(node, tuple(shape)))
+    result = wrap(build.reshape(node, tuple(shape)))
     if not selected:
         return result
     if len(selected) == 1:
@@ -509,7 +510,7 @@ def _wrapped(index: Any, size: int) -> Any:
 
 
 def _zero(x: T) -> T:
-    return wrap(nodes.constant(0, x.dtype, x._node.device))
+    return wrap(build.constant(0, x.dtype, x._node.device))
 
 
 def _offsets(x: T) -> T:
@@ -537,7 +538,7 @@ def _assign(x: Any, key: Any, value: Any) -> None:
         x._update_in_place(_with_block(x, keys, value), "setitem")
         return
     flat = places.reshape(-1)
-    total = wrap(nodes.constant(0, x.dtype, x._node.device, (x.numel(),)))
+    total = wrap(build.constant(0, x.dtype, x._node.device, (x.numel(),)))
     count = total.scatter_add(0, flat, value * 0 + 1)
     total = total.scatter_add(0, flat, value)
     mean = total / count if x.dtype.category == 2 else total.floor_divide(count.maximum(count * 0 + 1))
@@ -573,7 +574,7 @@ def _with_block(x: T, keys: tuple[Any, ...], value: IndexTensor) -> T:
         number = bool(fill) if block.dtype is bool_ else fill
         return wrap(make(v.Pad(tuple(starts), tuple(high), tuple(s - 1 for s in steps), number), block._node))
 
-    inside = wrap(nodes.constant(True, bool_, x._node.device, tuple(sizes)))
+    inside = wrap(build.constant(True, bool_, x._node.device, tuple(sizes)))
     return where(place(inside, False), place(value.reshape(sizes), 0), x)
 
 

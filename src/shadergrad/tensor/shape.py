@@ -8,8 +8,9 @@ from typing import Any, Self, TypeVar
 
 from ..dtypes import bool_, promote_operands
 from ..errors import IndexRangeError, ShapeError
-from ..graph import node as nodes
-from ..graph.node import cast, make
+from ..graph import build
+from ..graph.build import cast
+from ..graph.node import make
 from ..primitives import views as v
 from ..primitives.window import Window
 from .base import check_axes, check_axis, sizes_of, wrap
@@ -36,7 +37,7 @@ class ShapeTensor(ElementwiseTensor):
             sizes[unknown[0]] = self._node.size // rest
         if min(sizes, default=0) < 0:
             raise ShapeError(f"[reshape] invalid shape dimension {min(sizes)}")
-        return wrap(nodes.reshape(self._node, tuple(sizes)))
+        return wrap(build.reshape(self._node, tuple(sizes)))
 
     def view(self, *shape: Any) -> Self:
         return self.reshape(*shape)
@@ -89,7 +90,7 @@ class ShapeTensor(ElementwiseTensor):
         axes = sizes_of(dims)
         if len(axes) != self.ndim:
             raise ShapeError(f"[permute] {len(axes)} dims for a tensor of {self.ndim}.")
-        return wrap(nodes.permute(self._node, tuple(check_axis(a, self.ndim, "permute") for a in axes)))
+        return wrap(build.permute(self._node, tuple(check_axis(a, self.ndim, "permute") for a in axes)))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
         if self.ndim == 0:
@@ -97,7 +98,7 @@ class ShapeTensor(ElementwiseTensor):
         axes = list(range(self.ndim))
         a, b = check_axis(dim0, self.ndim, "transpose"), check_axis(dim1, self.ndim, "transpose")
         axes[a], axes[b] = axes[b], axes[a]
-        return wrap(nodes.permute(self._node, tuple(axes)))
+        return wrap(build.permute(self._node, tuple(axes)))
 
     def t(self) -> Self:
         if self.ndim > 2:
@@ -140,7 +141,7 @@ class ShapeTensor(ElementwiseTensor):
                 raise ShapeError(
                     f"[expand] the expanded size ({n}) must match the existing size ({self.shape[k - extra]}) at dimension {k}."
                 )
-        return wrap(nodes.broadcast(self._node, tuple(wanted)))
+        return wrap(build.broadcast(self._node, tuple(wanted)))
 
     def expand_as(self, other: ShapeTensor) -> Self:
         return self.expand(other.shape)
