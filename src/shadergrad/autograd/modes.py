@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import ArgumentTypeError
 from ..graph.node import mode
 
 
@@ -86,6 +87,10 @@ class set_grad_enabled(_GradContext):
 
     def __init__(self, enabled: bool) -> None:
         super().__init__()
+        if not isinstance(enabled, bool):
+            raise ArgumentTypeError(
+                f"set_grad_enabled(): argument 'enabled' must be bool, not {type(enabled).__name__}"
+            )
         self.enabled = enabled
         self._made_under: bool | None = mode.grad
         mode.grad = enabled

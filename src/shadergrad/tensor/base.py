@@ -10,6 +10,7 @@ Results are always of the class that handle.py defines, Tensor.
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
@@ -17,7 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..dtypes import DType, bool_, float32, int32, int64, of_scalar, parse_dtype, promote_operands
-from ..errors import AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
+from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.build import cast
@@ -157,7 +158,11 @@ class TensorBase:
         >>> sg.zeros(2, 3).size(-1)
         3
         """
-        return self.shape if dim is None else self._node.shape[dim]
+        if dim is None:
+            return self.shape
+        if not self.ndim:
+            raise IndexRangeError(f"[size] dim {dim} was asked for, but the tensor has no dimensions")
+        return self._node.shape[check_axis(dim, self.ndim, "size")]
 
     def dim(self) -> int:
         """The number of axes, as ndim.
@@ -209,18 +214,19 @@ class TensorBase:
 
     def __len__(self) -> int:
         if not self._node.shape:
-            raise TypeError("len() of a 0-d tensor")
+            raise ArgumentTypeError("len() of a 0-d tensor")
         return self._node.shape[0]
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self, *, force: bool = False) -> np.ndarray:
         """The values as a fresh NumPy array (PyTorch: shared memory); waits for the device.
 
-        Raises AutogradError for a tensor that requires grad: detach() it first. CompileError within a compiled step.
+        Raises AutogradError for a tensor that requires grad, unless force: detach() it first. CompileError within a
+        compiled step.
 
         >>> sg.tensor([1.0, 2.0]).numpy()
         array([1., 2.], dtype=float32)
         """
-        if self.requires_grad:
+        if self.requires_grad and not force:
             raise AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return self._read("numpy()")
 
@@ -277,7 +283,7 @@ class TensorBase:
 
     def __index__(self) -> int:
         if self.dtype.category == 2:
-            raise TypeError("only integer tensors of a single element can be converted to an index")
+            raise ArgumentTypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
 
     def __repr__(self) -> str:
@@ -487,8 +493,25 @@ def floating(x: TensorBase) -> Node:
     return x._node if x.dtype.category == 2 else cast(x._node, float32)
 
 
+def check_int(value: Any, what: str, argument: str) -> int:
+    """A whole number, but no bool; raises ArgumentTypeError for anything else."""
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise ArgumentTypeError(f"{what}(): argument '{argument}' must be int, not {type(value).__name__}")
+
+
+def check_tensor(value: Any, what: str, argument: str) -> None:
+    """Raises ArgumentTypeError for what is no tensor."""
+    if not isinstance(value, TensorBase):
+        raise ArgumentTypeError(f"{what}(): argument '{argument}' must be Tensor, not {type(value).__name__}")
+
+
 def check_axis(dim: int, ndim: int, what: str) -> int:
     """A non-negative axis; raises IndexRangeError outside [-ndim, ndim - 1]."""
+    dim = check_int(dim, what, "dim")
     if not -max(ndim, 1) <= dim < max(ndim, 1):
         raise IndexRangeError(
             f"[{what}] Dimension out of range (expected to be in range of [{-max(ndim, 1)}, {max(ndim, 1) - 1}], but got {dim})"
@@ -498,9 +521,11 @@ def check_axis(dim: int, ndim: int, what: str) -> int:
 
 def check_axes(dim: int | Sequence[int] | None, ndim: int, what: str) -> tuple[int, ...]:
     """Sorted axes; None or () means all."""
-    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+    if dim is None:
         return tuple(range(ndim))
-    axes = [check_axis(d, ndim, what) for d in ([dim] if isinstance(dim, int) else dim)]
+    axes = [check_axis(d, ndim, what) for d in (dim if isinstance(dim, list | tuple) else [dim])]
+    if not axes:
+        return tuple(range(ndim))
     if len(set(axes)) != len(axes):
         raise ShapeError(f"[{what}] a dim appears twice in {dim}.")
     return tuple(sorted(axes)) if ndim else ()
@@ -508,9 +533,11 @@ def check_axes(dim: int | Sequence[int] | None, ndim: int, what: str) -> tuple[i
 
 def sizes_of(args: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes given as arguments or as one sequence."""
-    if len(args) == 1 and not isinstance(args[0], int | np.integer):
-        args = tuple(args[0])
-    return tuple(int(a) for a in args)
+    sizes = args[0] if len(args) == 1 and not isinstance(args[0], int | np.integer) else args
+    try:
+        return tuple(map(operator.index, sizes))
+    except TypeError:
+        raise ArgumentTypeError(f"sizes must be ints, or one sequence of ints, not {sizes!r}") from None
 
 
 def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
@@ -560,15 +587,17 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
             raise ShapeError(f"expected numbers or sequences of equal lengths: {error}") from None
         if array.dtype == object:
             raise ShapeError("expected numbers or sequences of equal lengths")
+        if array.dtype.kind not in "biuf":
+            raise DTypeError(f"there are no tensors of {array.dtype.name}: expected numbers, or sequences of them")
         if dtype is not None:
             found = parse_dtype(dtype)
         elif array.size == 0:
             found = float32
         else:
             found = of_scalar(array.reshape(-1)[0].item())
-    if found.category == 1 and array.size and array.dtype.kind in "iu":
+    if found.category == 1 and array.size and array.dtype.kind in "iuf":
         info = np.iinfo(found.numpy)
-        if array.min() < info.min or array.max() > info.max:
+        if not (array.min() >= info.min and array.max() <= info.max):  # nor is NaN an integer
             raise DTypeError(
                 f"a value does not fit {found.name}: the range is {array.min()} to {array.max()}. Hint: int64 lives on the cpu device."
             )

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import float32, of_scalar, parse_dtype
-from ..errors import ShapeError
+from ..errors import ArgumentTypeError, ShapeError
 from ..graph import build
 from ..graph.node import Node
-from .base import TensorBase, host_tensor, node_of, sizes_of, wrap
+from .base import TensorBase, check_int, check_tensor, host_tensor, node_of, sizes_of, wrap
 from .placement import check_storable, resolve_device
+
+MOST_ELEMENTS = 2**60  # so that their bytes are a 64-bit number
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
@@ -38,6 +40,8 @@ def from_numpy(array: np.ndarray) -> Any:
     >>> sg.from_numpy(np.array([1.5, 2.5], np.float32))
     tensor([1.5, 2.5])
     """
+    if not isinstance(array, np.ndarray):
+        raise ArgumentTypeError(f"from_numpy(): expected np.ndarray (got {type(array).__name__})")
     return host_tensor(array, dtype=array.dtype, device="cpu")
 
 
@@ -58,6 +62,12 @@ def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None,
     shape = sizes_of((size,))
     if min(shape, default=0) < 0:
         raise ShapeError(f"[full] negative size in {shape}.")
+    if math.prod(shape) > MOST_ELEMENTS:
+        raise ShapeError(f"[full] {shape} has {math.prod(shape):,} elements, more than any device can count.")
+    if not isinstance(fill_value, int | float | np.number | np.bool_ | TensorBase):
+        raise ArgumentTypeError(
+            f"full(): argument 'fill_value' (position 2) must be Number, not {type(fill_value).__name__}"
+        )
     kind = of_scalar(fill_value) if dtype is None else parse_dtype(dtype)
     name = resolve_device(device)
     check_storable(kind, name)
@@ -108,6 +118,7 @@ def full_like(
     >>> sg.full_like(sg.zeros(2), 7)
     tensor([7., 7.])
     """
+    check_tensor(x, "full_like", "input")
     return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
@@ -129,11 +140,18 @@ def ones_like(x: TensorBase, **options: Any) -> Any:
     return full_like(x, 1, **options)
 
 
-def arange(start: float, end: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None) -> Any:
+def arange(
+    start: float = 0,
+    end: float | None = None,
+    step: float = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """start, start + step, ... below end (above it, for a negative step); arange(end) starts at 0.
 
-    int32 where all are ints, else float32. Raises ShapeError for step = 0. An end on the other side of start gives no
-    elements (PyTorch raises).
+    int32 where all are ints, else float32. Raises ShapeError for step = 0, and where steps do not lead from start to end.
 
     >>> sg.arange(3)
     tensor([0, 1, 2])
@@ -142,9 +160,17 @@ def arange(start: float, end: float | None = None, step: float = 1, *, dtype: An
     """
     if end is None:
         start, end = 0, start
-    if step == 0:
-        raise ShapeError("[arange] step must be nonzero")
-    count = max(0, math.ceil((end - start) / step))
+    start, end, step = (n.item() if isinstance(n, TensorBase) else n for n in (start, end, step))
+    for name, number in (("start", start), ("end", end), ("step", step)):
+        if not isinstance(number, int | float | np.number):
+            raise ArgumentTypeError(f"arange(): argument '{name}' must be Number, not {type(number).__name__}")
+    if step == 0 or not all(math.isfinite(n) for n in (start, end, step)):
+        raise ShapeError(f"[arange] step must be nonzero and all finite, but it is {start} to {end} by {step}")
+    if (end - start) * step < 0:
+        raise ShapeError(
+            f"[arange] upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}"
+        )
+    count = math.ceil((end - start) / step)
     kind = of_scalar(start + step + end) if dtype is None else parse_dtype(dtype)
     name = resolve_device(device)
     check_storable(kind, name)
@@ -152,25 +178,36 @@ def arange(start: float, end: float | None = None, step: float = 1, *, dtype: An
     node = build.cast(node, kind)
     if step != 1:
         node = node * step
-    return wrap(node + start if start else node)
+    return finish(node + start if start else node, requires_grad)
 
 
-def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None) -> Any:
+def linspace(
+    start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
     """`steps` numbers at equal distances from start to end, both included; float32 unless `dtype` says another.
+
+    Raises ShapeError for a negative number of them.
 
     >>> sg.linspace(0, 1, 5)
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    values = np.linspace(start, end, steps)
-    return host_tensor(values, dtype=dtype or float32, device=device)
+    if check_int(steps, "linspace", "steps") < 0:
+        raise ShapeError(f"[linspace] number of steps must be non-negative, but it is {steps}")
+    return tensor(np.linspace(start, end, steps), dtype=dtype or float32, device=device, requires_grad=requires_grad)
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None) -> Any:
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Ones on the diagonal of an (n, m) matrix of zeros; m is n if left out. float32 unless `dtype` says another.
+
+    Raises ShapeError for negative sizes.
 
     >>> sg.eye(2, 3)
     tensor([[1., 0., 0.],
             [0., 1., 0.]])
     """
-    rows = arange(n, device=device).reshape(n, 1)
-    return (rows == arange(n if m is None else m, device=device)).to(dtype=float32 if dtype is None else dtype)
+    rows, columns = check_int(n, "eye", "n"), check_int(n if m is None else m, "eye", "m")
+    if min(rows, columns) < 0:
+        raise ShapeError(f"[eye] sizes must be greater or equal to 0, got {rows} and {columns}")
+    ones = arange(rows, device=device).reshape(rows, 1) == arange(columns, device=device)
+    result = ones.to(dtype=float32 if dtype is None else dtype)
+    return result.requires_grad_() if requires_grad else result

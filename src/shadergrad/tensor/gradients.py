@@ -18,7 +18,7 @@ from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode
 from ..run import tracing
 from ..run.tracing import current
-from .base import TensorBase, wrap
+from .base import TensorBase, check_tensor, wrap
 
 _ids = itertools.count()
 
@@ -126,7 +126,7 @@ class GradientTensor(TensorBase):
     def grad(self) -> Self | None:
         """The gradient accumulated by backward(), for leaves, and for what retain_grad() was called on.
 
-        None before. May be set, which raises ShapeError or DeviceError for a gradient of another shape or device.
+        None before. May be set, which raises ShapeError, DTypeError or DeviceError for a gradient of another shape, dtype or device.
 
         >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
         >>> (w * w).sum().backward()
@@ -140,6 +140,9 @@ class GradientTensor(TensorBase):
     @grad.setter
     def grad(self, value: TensorBase | None) -> None:
         if value is not None:
+            check_tensor(value, "grad", "value")
+            if value.dtype is not self.dtype:
+                raise DTypeError(f"[grad] assigned a gradient of {value.dtype.name} to a tensor of {self.dtype.name}.")
             if value.shape != self.shape:
                 raise ShapeError(
                     f"[grad] assigned a gradient of shape {tuple(value.shape)} to a tensor of shape {tuple(self.shape)}."
@@ -163,6 +166,7 @@ class GradientTensor(TensorBase):
 
     @data.setter
     def data(self, value: TensorBase) -> None:
+        check_tensor(value, "data", "value")
         self._assign(value.detach()._node)
 
     def backward(
@@ -283,6 +287,7 @@ def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
         if output._node.size != 1:
             raise AutogradError("grad can be implicitly created only for scalar outputs")
         return build.like(output._node, 1)
+    check_tensor(gradient, "backward", "gradient")
     if gradient.shape != output.shape:
         raise ShapeError(
             f"Mismatch in shape: grad_output[0] has a shape of {list(gradient.shape)} and output[0] has a shape of {list(output.shape)}."

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..dtypes import bool_, float32, int32, int64, parse_dtype
-from ..errors import AutogradError
+from ..errors import ArgumentTypeError, AutogradError, ShapeError
 from ..graph import build
 from ..runtime.device import get_device
 from .base import Number, TensorBase, node_of, wrap
@@ -62,12 +64,20 @@ class Tensor(NamedTensor):
             source = Tensor(source, device=self.device)
         return self._update_in_place(source.to(self.device, self.dtype).expand(self.shape), "copy_")
 
-    def fill_(self, value: Number) -> Tensor:
-        """Put a number into every element. In place; gives self.
+    def fill_(self, value: Number | Tensor) -> Tensor:
+        """Put a number, or a tensor without axes, into every element. In place; gives self.
 
         >>> sg.zeros(2).fill_(3)
         tensor([3., 3.])
         """
+        if isinstance(value, Tensor):
+            if value.ndim:
+                raise ShapeError(
+                    f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+                )
+            return self.copy_(value)
+        if not isinstance(value, int | float | np.number | np.bool_):
+            raise ArgumentTypeError(f"fill_(): argument 'value' must be Number or Tensor, not {type(value).__name__}")
         return self._update_in_place(wrap(build.like(self._node, value)), "fill_")
 
     def zero_(self) -> Tensor:

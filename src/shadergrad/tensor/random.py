@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..dtypes import DType, float32, parse_dtype, uint32
-from ..errors import DTypeError, ShapeError
+from ..errors import ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import Node, make
@@ -17,7 +17,8 @@ from ..primitives.random import Threefry, threefry2x32
 from ..primitives.views import Slice
 from ..run import execute
 from ..run.tracing import current
-from .base import TensorBase, host_tensor, sizes_of, wrap
+from ..runtime.device import canonical_name
+from .base import TensorBase, check_int, check_tensor, host_tensor, sizes_of, wrap
 from .creation import finish
 from .placement import check_storable, resolve_device
 from .products import ProductTensor
@@ -142,6 +143,17 @@ def manual_seed(seed: int) -> None:
         generator.manual_seed(_seed)
 
 
+def _source(generator: Generator | None, device: Any) -> Generator:
+    """What numbers on a device are drawn from."""
+    if generator is None:
+        return default_generator(resolve_device(device))
+    if not isinstance(generator, Generator):
+        raise ArgumentTypeError(f"argument 'generator' must be Generator, not {type(generator).__name__}")
+    if device is not None and canonical_name(device) != canonical_name(generator.device):
+        raise DeviceError(f"the generator is on {generator.device}, the numbers are wanted on {device}.")
+    return generator
+
+
 def _floating(dtype: Any, device: str) -> DType:
     kind = float32 if dtype is None else parse_dtype(dtype)
     if kind.category != 2:
@@ -155,7 +167,8 @@ def rand(
 ) -> Any:
     """Uniform on [0, 1), with 23 random bits, of shape `size`, given as numbers or as one sequence.
 
-    generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype that is not floating.
+    generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype that is not floating,
+    DeviceError for a generator of another device.
 
     >>> x = sg.rand(2, 3)
     >>> x.shape, ((x >= 0) & (x < 1)).all()
@@ -163,7 +176,7 @@ def rand(
     """
     name = resolve_device(device)
     kind = _floating(dtype, name)
-    node = uniform_bits((generator or default_generator(name)).bits(sizes_of(size)))
+    node = uniform_bits(_source(generator, device).bits(sizes_of(size)))
     return finish(cast(node, kind), requires_grad)
 
 
@@ -172,14 +185,15 @@ def randn(
 ) -> Any:
     """Standard normal, of shape `size`: sqrt(2) erfinv(u), u uniform on (-1, 1), as JAX.
 
-    generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype that is not floating.
+    generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype that is not floating,
+    DeviceError for a generator of another device.
 
     >>> sg.randn(2, 3).shape
     shadergrad.Size([2, 3])
     """
     name = resolve_device(device)
     kind = _floating(dtype, name)
-    unit = uniform_bits((generator or default_generator(name)).bits(sizes_of(size)))
+    unit = uniform_bits(_source(generator, device).bits(sizes_of(size)))
     low = float(np.nextafter(np.float32(-1), np.float32(0)))
     spread = make(e.Maximum(), unit * (1.0 - low) + low, build.like(unit, low))
     node = make(e.Erfinv(), spread) * math.sqrt(2.0)
@@ -194,6 +208,7 @@ def rand_like(x: TensorBase, **options: Any) -> Any:
     >>> sg.rand_like(sg.zeros(2, 3)).shape
     shadergrad.Size([2, 3])
     """
+    check_tensor(x, "rand_like", "input")
     return rand(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
 
 
@@ -205,6 +220,7 @@ def randn_like(x: TensorBase, **options: Any) -> Any:
     >>> sg.randn_like(sg.zeros(2, 3)).shape
     shadergrad.Size([2, 3])
     """
+    check_tensor(x, "randn_like", "input")
     return randn(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
 
 
@@ -217,21 +233,25 @@ def randint(
     device: Any = None,
     generator: Generator | None = None,
 ) -> Any:
-    """Integers on [low, high), int32, of shape `size`; with one bound they start at 0.
+    """Integers on [low, high), int32, of shape `size`; with one bound, randint(high, size), they start at 0.
 
-    Raises ShapeError where high is not above low. Drawn as 32 random bits modulo high - low, so for wide ranges the
+    Raises ShapeError where high is not above low, DTypeError where they are no int32. Drawn as 32 random bits modulo high - low, so for wide ranges the
     lowest numbers are a little more frequent.
 
     >>> x = sg.randint(1, 7, (2, 3))
     >>> x.shape, ((x >= 1) & (x < 7)).all()
     (shadergrad.Size([2, 3]), tensor(True))
     """
+    if isinstance(high, list | tuple):  # randint(high, size)
+        high, size = None, high
     if high is None:
         low, high = 0, low
+    low, high = check_int(low, "randint", "low"), check_int(high, "randint", "high")
+    if low < -(2**31) or high > 2**31 or high - low >= 2**32:
+        raise DTypeError(f"[randint] the numbers from {low} to {high} do not fit int32, or are all of them.")
     if high <= low:
         raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    name = resolve_device(device)
-    bits = (generator or default_generator(name)).bits(sizes_of((size,)))
+    bits = _source(generator, device).bits(sizes_of((size,)))
     quotient = make(e.FloorDiv(), bits, build.like(bits, high - low))
     remainder = make(e.Sub(), bits, make(e.Mul(), quotient, build.like(bits, high - low)))
     result = wrap(make(e.Cast(parse_dtype("int32")), remainder)) + low
@@ -244,8 +264,10 @@ def randperm(n: int, *, device: Any = None, generator: Generator | None = None) 
     >>> sg.randperm(5).sort().values
     tensor([0, 1, 2, 3, 4])
     """
+    if check_int(n, "randperm", "n") < 0:
+        raise ShapeError(f"[randperm] n must be non-negative, but it is {n}")
     name = resolve_device(device)
-    host = generator or default_generator(name)
+    host = _source(generator, device)
     state = host.get_state()
     key = threefry2x32(state[:2], np.zeros((), np.uint32), state[2])
     words = threefry2x32(np.array(key), np.zeros(n, np.uint32), np.arange(n, dtype=np.uint32))
@@ -265,6 +287,8 @@ class RandomTensor(ProductTensor):
         >>> ((x >= 2) & (x < 3)).all()
         tensor(True)
         """
+        if from_ > to:
+            raise ShapeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
         return self._update_in_place(rand_like(self, generator=generator) * (to - from_) + from_, "uniform_")
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Self:
@@ -273,6 +297,8 @@ class RandomTensor(ProductTensor):
         >>> sg.zeros(2).normal_(mean=3, std=0)
         tensor([3., 3.])
         """
+        if std < 0:
+            raise ShapeError(f"normal_ expects std >= 0.0, but found std {std}")
         return self._update_in_place(randn_like(self, generator=generator) * std + mean, "normal_")
 
     def bernoulli_(self, p: TensorBase | float = 0.5, *, generator: Any = None) -> Self:
@@ -281,6 +307,8 @@ class RandomTensor(ProductTensor):
         >>> sg.zeros(2).bernoulli_(sg.tensor([0.0, 1.0]))
         tensor([0., 1.])
         """
+        if not isinstance(p, TensorBase) and not 0 <= p <= 1:
+            raise ShapeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
         drawn = rand(*self.shape, device=self.device, generator=generator) < p
         return self._update_in_place(drawn.to(dtype=self.dtype), "bernoulli_")
 
@@ -299,13 +327,17 @@ class RandomTensor(ProductTensor):
 
         self: (n,) or (rows, n), non-negative; result (num_samples,) or (rows, num_samples). By the Gumbel-max method:
         the largest of log(p) + noise, or, without replacement, the num_samples largest. Values are not read: negative
-        ones, and rows of zeros, give any position (PyTorch raises). Raises ShapeError for more samples than elements,
-        without replacement.
+        ones, and rows of zeros, give any position (PyTorch raises). Raises ShapeError for other shapes, for no samples,
+        and for more of them than elements, without replacement.
 
         >>> sg.tensor([0.0, 1.0, 0.0]).multinomial(3, replacement=True)
         tensor([1, 1, 1])
         """
+        if self.ndim not in (1, 2):
+            raise ShapeError(f"[multinomial] prob_dist must be 1 or 2 dim, but its shape is {tuple(self.shape)}")
         n = self.shape[-1]
+        if check_int(num_samples, "multinomial", "num_samples") <= 0:
+            raise ShapeError(f"[multinomial] cannot sample n_sample <= 0 samples, but it is {num_samples}")
         if not replacement and num_samples > n:
             raise ShapeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
         shape = (*self.shape[:-1], num_samples, n) if replacement else tuple(self.shape)

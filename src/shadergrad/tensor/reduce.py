@@ -19,7 +19,7 @@ from ..primitives import views as v
 from ..primitives.dot import Dot
 from ..primitives.indexing import Gather
 from ..primitives.reduce import Reduce, ReduceMax, ReduceMin, ReduceProd, ReduceSum
-from .base import TensorBase, binary, check_axes, check_axis, floating, wrap
+from .base import TensorBase, binary, check_axes, check_axis, check_tensor, floating, wrap
 from .elementwise import _truth, where
 from .shape import ShapeTensor
 
@@ -188,13 +188,15 @@ class ReduceTensor(ShapeTensor):
     ) -> Self:
         """The variance over `dim` (an axis, several, or None for all), divided by n - correction. Floating dtypes only.
 
-        correction: 1 if not given, or 0 with unbiased=False. Computed in two passes: the mean first. Shape: as sum's.
+        correction: 1 if not given, or 0 with unbiased=False or var(False). Computed in two passes: the mean first. Shape: as sum's.
 
         >>> sg.tensor([1.0, 2.0, 3.0]).var()
         tensor(1.)
         >>> sg.tensor([1.0, 3.0]).var(correction=0)
         tensor(1.)
         """
+        if isinstance(dim, bool):  # var(unbiased)
+            dim, unbiased = None, dim
         correction = (1 if unbiased else 0) if correction is None else correction
         axes = check_axes(dim, self.ndim, "var")
         count = math.prod(self.shape[a] for a in axes)
@@ -221,7 +223,8 @@ class ReduceTensor(ShapeTensor):
         >>> variance, mean
         (tensor(1.), tensor(2.))
         """
-        return self.var(dim, unbiased, keepdim, correction=correction), self.mean(dim, keepdim)
+        mean = self.mean(None if isinstance(dim, bool) else dim, keepdim)
+        return self.var(dim, unbiased, keepdim, correction=correction), mean
 
     def std_mean(
         self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
@@ -232,7 +235,8 @@ class ReduceTensor(ShapeTensor):
         >>> deviation, mean
         (tensor(2.), tensor(3.))
         """
-        return self.std(dim, unbiased, keepdim, correction=correction), self.mean(dim, keepdim)
+        mean = self.mean(None if isinstance(dim, bool) else dim, keepdim)
+        return self.std(dim, unbiased, keepdim, correction=correction), mean
 
     def logsumexp(self, dim: int | Sequence[int], keepdim: bool = False) -> Self:
         """log(sum(exp(x))) over `dim` (an axis or several), without overflow. Shape: as sum's. Integers give float32.
@@ -351,6 +355,7 @@ class ReduceTensor(ShapeTensor):
         >>> sg.tensor([1.0, 1.0]).dist(sg.tensor([4.0, 5.0]))
         tensor(5.)
         """
+        check_tensor(other, "dist", "other")
         return (self - other).norm(p)
 
     def allclose(self, other: ReduceTensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
@@ -359,6 +364,7 @@ class ReduceTensor(ShapeTensor):
         >>> sg.tensor([1.0, 2.0]).allclose(sg.tensor([1.0, 2.000001]))
         True
         """
+        check_tensor(other, "allclose", "other")
         return bool(self.isclose(other, rtol, atol, equal_nan).all().item())
 
     def equal(self, other: ReduceTensor) -> bool:
@@ -367,6 +373,7 @@ class ReduceTensor(ShapeTensor):
         >>> sg.tensor([1, 2]).equal(sg.tensor([1, 2]))
         True
         """
+        check_tensor(other, "equal", "other")
         return self.shape == other.shape and bool((self.detach() == other.detach()).all().item())
 
 
@@ -421,7 +428,7 @@ def _max_or_min(x: T, dim: Any, keepdim: bool, kind: type[Reduce], elementwise: 
     indices = _arg(kind, x, dim, True, what)
     if x.ndim == 0:
         return ValuesAndIndices(x.clone(), indices.reshape(()))
-    values = wrap(make(Gather(axis), x._node, indices._node))
+    values = wrap(make(Gather(axis), x._node, indices._node)) if x.numel() else x.amax(axis, keepdim=True)
     return (
         ValuesAndIndices(values, indices)
         if keepdim
