@@ -31,7 +31,7 @@ from .run.tracing import Trace, current
 from .tensor import Generator, Tensor, check_storable, default_generator, resolve_device
 
 if TYPE_CHECKING:
-    from .compile.rewrite import Rewriter
+    from .graph.build import Builder
     from .graph.node import Node
 
 __all__ = [
@@ -311,7 +311,7 @@ class OperationCall(Call):
                 raise CompileError(f"[{self.name}] {name!r} is to be bound as vectors, but {what}.")
         return CallKernel(made.body, made.threads, made.workgroups, made.preamble, made.vectors, made.flops)
 
-    def expand(self, r: Rewriter, *inputs: Node) -> Node | None:
+    def expand(self, r: Builder, *inputs: Node) -> Node | None:
         if type(self.operation).compose is Operation.compose:
             return None
         with _composing(self.name):
@@ -327,7 +327,7 @@ class OperationCall(Call):
             )
         return self._rebuilt(r, result._node, inputs)
 
-    def _rebuilt(self, r: Rewriter, root: Node, inputs: Sequence[Node]) -> Node:
+    def _rebuilt(self, r: Builder, root: Node, inputs: Sequence[Node]) -> Node:
         """A composition through the rules of the compiler, on the nodes that it was given."""
         new = {id(i): i for i in inputs}
         for node in topological([root], lambda n: () if id(n) in new else n.inputs):

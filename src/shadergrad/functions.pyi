@@ -6,81 +6,38 @@ import numpy as np
 
 from .nn.functional import (
     adaptive_avg_pool1d as adaptive_avg_pool1d,
-)
-from .nn.functional import (
     adaptive_max_pool1d as adaptive_max_pool1d,
-)
-from .nn.functional import (
     avg_pool1d as avg_pool1d,
-)
-from .nn.functional import (
     bilinear as bilinear,
-)
-from .nn.functional import (
     celu as celu,
-)
-from .nn.functional import (
     conv1d as conv1d,
-)
-from .nn.functional import (
     conv2d as conv2d,
-)
-from .nn.functional import (
     conv3d as conv3d,
-)
-from .nn.functional import (
     conv_transpose1d as conv_transpose1d,
-)
-from .nn.functional import (
     conv_transpose2d as conv_transpose2d,
-)
-from .nn.functional import (
     conv_transpose3d as conv_transpose3d,
-)
-from .nn.functional import (
     cosine_similarity as cosine_similarity,
-)
-from .nn.functional import (
     max_pool1d as max_pool1d,
-)
-from .nn.functional import (
     max_pool2d as max_pool2d,
-)
-from .nn.functional import (
     max_pool3d as max_pool3d,
-)
-from .nn.functional import (
     pairwise_distance as pairwise_distance,
-)
-from .nn.functional import (
     pixel_shuffle as pixel_shuffle,
-)
-from .nn.functional import (
     pixel_unshuffle as pixel_unshuffle,
-)
-from .nn.functional import (
     rms_norm as rms_norm,
-)
-from .nn.functional import (
     rrelu as rrelu,
-)
-from .nn.functional import (
     selu as selu,
 )
+from .tensor.elementwise import where as where
+from .tensor.products import einsum as einsum, tensordot as tensordot
+from .tensor.shape import cat as cat, meshgrid as meshgrid, stack as stack
 from .tensor.base import Number
 from .tensor.elementwise import ElementwiseTensor
-from .tensor.elementwise import where as where
-from .tensor.handle import Tensor
+from .tensor.shape import ShapeTensor
+from .tensor.reduce import MinAndMax, ReduceTensor
 from .tensor.index import IndexTensor
 from .tensor.order import OrderTensor
 from .tensor.products import ProductTensor
-from .tensor.products import einsum as einsum
-from .tensor.products import tensordot as tensordot
-from .tensor.reduce import MinAndMax, ReduceTensor
-from .tensor.shape import ShapeTensor
-from .tensor.shape import cat as cat
-from .tensor.shape import meshgrid as meshgrid
-from .tensor.shape import stack as stack
+from .tensor.handle import Tensor
 
 e: float
 inf: float
@@ -465,9 +422,9 @@ __all__ = [
     "less",
     "less_equal",
     "log",
+    "log10",
     "log1p",
     "log2",
-    "log10",
     "log_softmax",
     "logaddexp",
     "logaddexp2",

@@ -16,7 +16,7 @@ from ..graph import build
 from ..graph.build import cast
 from ..graph.node import make, mode
 from ..primitives import views as v
-from ..primitives.indexing import Gather, ScatterAdd
+from ..primitives.indexing import Gather, InRange, ScatterAdd
 from .base import Number, TensorBase, check_axis, check_int, check_tensor, host_tensor, sizes_of, wrap
 from .creation import arange
 from .elementwise import where
@@ -168,7 +168,7 @@ class IndexTensor(ReduceTensor):
         """The slices at positions `index`, integers (k,), along `dim`, whose size becomes k. Raises ShapeError for
         another index.
 
-        Raises IndexRangeError for positions outside the axis: at once on the cpu device, where checks are on elsewhere.
+        Positions outside the axis raise IndexRangeError when the value is computed: on webgpu with SHADERGRAD_CHECKED=1.
 
         >>> sg.tensor([[1, 2], [3, 4]]).index_select(1, sg.tensor([1, 1, 0]))
         tensor([[2, 2, 1],
@@ -496,6 +496,14 @@ def select_positions(x: T, axis: int, index: IndexTensor) -> T:
     flat = build.reshape(index._node, tuple(count if a == axis else 1 for a in range(x.ndim)))
     picked = make(Gather(axis), x._node, build.broadcast(flat, shape))
     return wrap(build.reshape(picked, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])))
+
+
+def in_range(index: T, size: int, fault: int) -> T:
+    """The same positions; one outside [0, size) raises IndexRangeError: at once on cpu, at the next read on webgpu.
+
+    fault: what is told, a number of plan.FAULTS.
+    """
+    return wrap(make(InRange(size, fault), index._node))
 
 
 def _index(x: T, key: tuple[Any, ...]) -> T:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...dtypes import DType
 from ...errors import DTypeError, ShapeError
-from ...tensor import Tensor, select_positions, where
+from ...plan import IN_TARGET
+from ...tensor import Tensor, in_range, select_positions, where
 from ..errors import ArgumentError
 from .reduction import check_reduction, reduced
 
@@ -24,6 +25,7 @@ def cross_entropy(
     of the classes, floating, shape of input. weight (C,): of each class; the mean is divided by the weights of the
     targets. Positions where the target is ignore_index do not count. label_smoothing: the share of every target that
     is spread evenly over the classes (Szegedy et al., 2015).
+    A class outside [0, C) raises IndexRangeError: at once on cpu, at the next read on webgpu.
     """
     check_reduction(reduction)
     if input.ndim == 0:
@@ -100,7 +102,7 @@ def _of_classes(
 ) -> Tensor:
     target = _check_target(input, target, target.dtype)
     counted = target != ignore_index
-    classes = where(counted, target, 0)
+    classes = in_range(where(counted, target, 0), input.shape[axis], IN_TARGET)
     loss = -log_probabilities.gather(axis, classes.unsqueeze(axis)).squeeze(axis)
     share = counted.to(dtype=input.dtype)
     if weight is not None:
