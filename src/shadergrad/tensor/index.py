@@ -168,7 +168,7 @@ class IndexTensor(ReduceTensor):
         """The slices at positions `index`, integers (k,), along `dim`, whose size becomes k. Raises ShapeError for
         another index.
 
-        Positions outside the axis raise IndexRangeError when the value is computed: on webgpu with SHADERGRAD_CHECKED=1.
+        Positions outside the axis raise IndexRangeError when the value is computed; on webgpu only with SHADERGRAD_CHECKED=1.
 
         >>> sg.tensor([[1, 2], [3, 4]]).index_select(1, sg.tensor([1, 1, 0]))
         tensor([[2, 2, 1],
