@@ -30,7 +30,7 @@ from .creation import (
 from .elementwise import where
 from .gradients import RemovableHandle, backward, cotangent, together
 from .handle import Tensor, as_tensor
-from .index import in_range, one_hot, select_positions
+from .index import in_range, select_positions
 from .pending import flush, sync
 from .placement import check_storable, device, get_default_device, resolve_device, set_default_device
 from .products import einsum, tensordot
@@ -86,7 +86,6 @@ __all__ = [
     "manual_seed",
     "meet",
     "meshgrid",
-    "one_hot",
     "ones",
     "ones_like",
     "operands",
