@@ -112,9 +112,11 @@ def conv1d(
     """The cross-correlation of input (batch, c, length) with weight (o, c / groups, k), plus bias (o,).
 
     The result is (batch, o, floor((length + 2 padding - dilation (k - 1) - 1) / stride) + 1). The batch may be left
-    out. padding: zeros on both sides, or 'valid' for none, or 'same' for as many windows as elements, with stride 1.
-    groups: input and output channels in so many groups that do not see each other. ShapeError where shapes do not fit,
-    ArgumentError for numbers out of range or another word, ArgumentTypeError for what is no whole number.
+    out.
+    padding: zeros on both sides, or 'valid' for none, or 'same' for as many windows as elements, with stride 1.
+    groups: input and output channels in so many groups that do not see each other.
+    ShapeError where shapes do not fit, ArgumentError for numbers out of range or another word, ArgumentTypeError for
+    what is no whole number.
 
     >>> F.conv1d(sg.tensor([[1.0, 2.0, 4.0, 8.0]]), sg.tensor([[[-1.0, 1.0]]]))
     tensor([[1., 2., 4.]])
@@ -134,7 +136,8 @@ def conv2d(
     """The cross-correlation of input (batch, c, height, width) with weight (o, c / groups, kh, kw), plus bias (o,).
 
     The result is (batch, o, rows, columns) of windows. stride, padding and dilation: a number for both axes or one for
-    each. Their meaning, groups, and errors: as for conv1d. The batch may be left out.
+    each.
+    Their meaning, groups, and errors: as for conv1d. The batch may be left out.
 
     >>> F.conv2d(sg.arange(4.0).reshape(1, 2, 2), sg.ones(1, 1, 2, 2), sg.tensor([10.0]))
     tensor([[[16.]]])
@@ -153,10 +156,11 @@ def conv3d(
     dilation: Ints = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The cross-correlation of an input with three spatial axes with weight (o, c / groups, kd, kh, kw), plus bias (o,).
+    """The cross-correlation along three spatial axes: weight (o, c / groups, kd, kh, kw), bias (o,).
 
-    input (batch, c, depth, height, width): (batch, o, ...). stride, padding and dilation: a number for all three axes
-    or one for each. Their meaning, groups, and errors: as for conv1d. The batch may be left out.
+    input (batch, c, depth, height, width): (batch, o, ...) of windows.
+    stride, padding and dilation: a number for all three axes or one for each. Their meaning, groups, and errors: as for
+    conv1d. The batch may be left out.
 
     >>> F.conv3d(sg.ones(1, 2, 2, 2), sg.ones(1, 1, 2, 2, 2))
     tensor([[[[8.]]]])
@@ -223,8 +227,9 @@ def conv_transpose1d(
     """The gradient of conv1d with respect to its input, as an operation (Zeiler et al., 2010).
 
     input (batch, c, length), weight (c, o / groups, k), bias (o,): (batch, o, (length - 1) stride - 2 padding +
-    dilation (k - 1) + output_padding + 1). output_padding: so many more elements at the end, fewer than stride or
-    dilation. The batch may be left out. ShapeError where shapes do not fit, ArgumentError for numbers out of range.
+    dilation (k - 1) + output_padding + 1).
+    output_padding: so many more elements at the end, fewer than stride or dilation. The batch may be left out.
+    ShapeError where shapes do not fit, ArgumentError for numbers out of range.
 
     >>> F.conv_transpose1d(sg.tensor([[1.0, 2.0]]), sg.tensor([[[1.0, 1.0, 1.0]]]), stride=2)
     tensor([[1., 1., 3., 2., 2.]])

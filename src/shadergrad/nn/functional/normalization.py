@@ -189,8 +189,8 @@ def rms_norm(
 ) -> Tensor:
     """x / sqrt(mean(x^2) + eps) over the trailing axes, of normalized_shape (Zhang and Sennrich, 2019).
 
-    weight: of normalized_shape. eps: by default the difference of 1 and the next number of the dtype. ShapeError: as
-    for layer_norm.
+    weight: of normalized_shape. eps: by default the difference of 1 and the next number of the dtype. Errors: as for
+    layer_norm.
 
     >>> F.rms_norm(sg.tensor([1.0, 7.0]), (2,))
     tensor([0.2, 1.4])

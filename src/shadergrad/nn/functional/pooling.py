@@ -124,7 +124,8 @@ def max_pool1d(
 
     There are floor((length + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1 windows; stride: kernel_size by
     default. padding: places that never win, at most half of kernel_size. ceil_mode: a last window may reach beyond the
-    end. return_indices: also where each was found, int32 (PyTorch: int64). The gradient goes to the first of equals.
+    end.
+    return_indices: also where each was found, int32 (PyTorch: int64). The gradient goes to the first of equals.
     ShapeError where no window fits, ArgumentError for numbers out of range.
 
     >>> F.max_pool1d(sg.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)

@@ -27,9 +27,10 @@ def interpolate(
 
     size, or scale_factor: a number for all axes or one for each. mode: 'nearest'; or 'linear', 'bilinear', 'trilinear'
     for 1, 2, 3 axes. align_corners: the centres of the outer elements stay in place, else their edges do; not for
-    'nearest'. ShapeError for another number of axes; ArgumentError unless just one of size and scale_factor is given,
-    and for modes that do not fit. PyTorch's 'bicubic', 'area', 'nearest-exact', recompute_scale_factor and antialias
-    are not there.
+    'nearest'.
+    ShapeError for another number of axes; ArgumentError unless just one of size and scale_factor is given, and for
+    modes that do not fit. PyTorch's 'bicubic', 'area', 'nearest-exact', recompute_scale_factor and antialias are not
+    there.
 
     >>> F.interpolate(sg.tensor([[[0.0, 2.0]]]), scale_factor=2)
     tensor([[[0., 0., 2., 2.]]])
