@@ -84,7 +84,8 @@ def binary_cross_entropy(
     """-(t log(x) + (1 - t) log(1 - x)) of probabilities x, the logarithms not below -100, then `reduction`.
 
     weight multiplies the losses, and broadcasts. Where a logarithm is cut, its gradient is 0 (PyTorch's is up to 1e12);
-    for logits, binary_cross_entropy_with_logits needs no cut. ShapeError where input and target differ in shape.
+    for logits, binary_cross_entropy_with_logits needs no cut. Values are not looked at: PyTorch raises outside [0, 1].
+    ShapeError where input and target differ in shape.
 
     >>> F.binary_cross_entropy(sg.tensor([0.5, 0.0]), sg.tensor([1.0, 1.0]), reduction="none")
     tensor([  0.6931, 100.    ])

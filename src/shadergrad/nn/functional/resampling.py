@@ -29,8 +29,9 @@ def interpolate(
     for 1, 2, 3 axes. align_corners: the centres of the outer elements stay in place, else their edges do; not for
     'nearest'.
     ShapeError for another number of axes; ArgumentError unless just one of size and scale_factor is given, and for
-    modes that do not fit. PyTorch's 'bicubic', 'area', 'nearest-exact', recompute_scale_factor and antialias are not
-    there.
+    modes that do not fit. All modes but 'nearest' multiply each axis by a matrix, so one NaN or infinity reaches the
+    whole axis.
+    PyTorch's 'bicubic', 'area', 'nearest-exact', recompute_scale_factor and antialias are not there.
 
     >>> F.interpolate(sg.tensor([[[0.0, 2.0]]]), scale_factor=2)
     tensor([[[0., 0., 2., 2.]]])
