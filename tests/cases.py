@@ -19,7 +19,7 @@ import torch
 
 import shadergrad as sg
 from shadergrad.dtypes import float32, uint32
-from shadergrad.graph import node as nodes
+from shadergrad.graph import build
 from shadergrad.graph.node import make
 from shadergrad.graph.primitive import REGISTRY
 from shadergrad.nn import functional as F
@@ -843,7 +843,7 @@ def _binary_node(primitive: Any) -> Callable[..., Any]:
 
 
 def _constant(x: Any, value: int) -> Any:
-    return nodes.like(x._node, value)
+    return build.like(x._node, value)
 
 
 case(

@@ -16,11 +16,16 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from shadergrad.graph import verify
+
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
 
 NO_ADAPTER = "no WebGPU adapter"
 REMEDY = "install a Vulkan driver (Debian, Ubuntu: mesa-vulkan-drivers)"
+
+
+verify.enabled = True  # every graph that a test compiles
 
 
 @cache

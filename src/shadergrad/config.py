@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -168,3 +170,16 @@ def check() -> None:
     """Raises ConfigError where the environment could not be read."""
     if isinstance(config, _Invalid):
         raise config.error
+
+
+@contextmanager
+def provisional(name: str, value: str) -> Iterator[None]:
+    """A variable of another library that has a value for the time being, where it has none."""
+    unset = name not in os.environ
+    if unset:
+        os.environ[name] = value
+    try:
+        yield
+    finally:
+        if unset:
+            os.environ.pop(name, None)

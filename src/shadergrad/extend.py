@@ -31,7 +31,7 @@ from .run.tracing import Trace, current
 from .tensor import Generator, Tensor, check_storable, default_generator, resolve_device
 
 if TYPE_CHECKING:
-    from .compile.rewrite import Rewriter
+    from .graph.build import Builder
     from .graph.node import Node
 
 __all__ = [
@@ -183,7 +183,7 @@ class Operation:
         """Shape and dtype of the result; raises ShapeError or DTypeError for inputs that do not fit."""
         raise CompileError(f"[{self.name}] infer() is missing: it says of what shape and dtype the result is.")
 
-    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
+    def numpy(self, *args: Any, **kwargs: Any) -> np.ndarray:
         """The value, for the cpu device, of the shape and dtype that `infer` says: memory that is not written again.
 
         `arrays` are read-only. With float64 arrays it computes in float64, so that `check` can differentiate it.
@@ -260,9 +260,9 @@ class OperationCall(Call):
             raise ShapeError(f"[{self.name}] infer() gives a {type(found).__name__}, not a Spec(shape, dtype).")
         return found.shape, found.dtype
 
-    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
-        value = np.asarray(self.operation.numpy(*map(_read_only, arrays)))
-        wanted = self.operation.infer(*(Spec(a.shape, parse_dtype(a.dtype)) for a in arrays))
+    def numpy(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        value = np.asarray(self.operation.numpy(*map(_read_only, args)))
+        wanted = self.operation.infer(*(Spec(a.shape, parse_dtype(a.dtype)) for a in args))
         if value.shape != wanted.shape or value.dtype != wanted.dtype.numpy:
             raise ShapeError(
                 f"[{self.name}] numpy() gives {value.dtype} {value.shape}; infer() says {wanted.dtype.name} {wanted.shape}."
@@ -309,7 +309,7 @@ class OperationCall(Call):
                 raise CompileError(f"[{self.name}] {name!r} is to be bound as vectors, but {what}.")
         return CallKernel(made.body, made.threads, made.workgroups, made.preamble, made.vectors, made.flops)
 
-    def expand(self, r: Rewriter, *inputs: Node) -> Node | None:
+    def expand(self, r: Builder, *inputs: Node) -> Node | None:
         if type(self.operation).compose is Operation.compose:
             return None
         with _composing(self.name):
@@ -325,7 +325,7 @@ class OperationCall(Call):
             )
         return self._rebuilt(r, result._node, inputs)
 
-    def _rebuilt(self, r: Rewriter, root: Node, inputs: Sequence[Node]) -> Node:
+    def _rebuilt(self, r: Builder, root: Node, inputs: Sequence[Node]) -> Node:
         """A composition through the rules of the compiler, on the nodes that it was given."""
         new = {id(i): i for i in inputs}
         for node in topological([root], lambda n: () if id(n) in new else n.inputs):

@@ -9,14 +9,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, NamedTuple, get_args
 
 from .dtypes import DType, parse_dtype
 from .errors import PlanError
 
 Role = Literal["argument", "parameter", "state", "counter", "constant", "temporary", "result", "fault"]
 FORMAT = 3
+# what a kernel may report of an index that is data, by the number that it writes: {index}, {size}
+FAULTS = (
+    "[gather] index {index} is out of range for an axis of size {size}.",
+    "[cross_entropy] target {index} is out of bounds: there are {size} classes, 0 to {last}. Hint: ignore_index leaves out one value.",
+    "[embedding] index {index} is out of range: the table has {size} rows, 0 to {last}.",
+    "[scatter] position {index} is out of range for an axis of size {size}.",
+)
+IN_GATHER, IN_TARGET, IN_EMBEDDING, IN_SCATTER = range(len(FAULTS))
+
+
+def fault_text(fault: int, index: int, size: int) -> str:
+    """What an index out of range is told as."""
+    return FAULTS[fault].format(index=index, size=size, last=size - 1)
+
+
 BINDING = 4  # bytes: what the size of a binding is a multiple of
 VECTOR = 16  # bytes: the same, of a binding as array<vec4<...>>
 
@@ -185,22 +200,23 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """The plan that `to_json` wrote. Raises PlanError where the text is none, or of another format."""
+        """The plan that `to_json` wrote. Raises PlanError, in a line, for other text and for another format."""
         try:
             data = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise PlanError(f"this is no plan: it is no JSON ({error}).") from None
-        if not isinstance(data, dict) or "format" not in data:
-            raise PlanError("this is no plan: it is JSON without a format. Hint: Plan.to_json writes plans.")
-        if data.pop("format") != FORMAT:
-            raise PlanError(
-                f"this plan is of another format; this version reads format {FORMAT}. Hint: write it again with this version."
-            )
-        try:
+            found = data.pop("format")
+            if found != FORMAT:
+                raise PlanError(
+                    f"this plan has format {str(found)[:20]}; this version reads format {FORMAT}. "
+                    "Hint: write it again with this version."
+                )
             plan = _from_data(data)
+            _check_fields(plan)
+            _check_sizes(plan)
             _check_rows(plan)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise PlanError(f"this plan is damaged: {type(error).__name__}: {error}.") from None
+        except PlanError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+            raise PlanError(f"the text is no plan: {type(error).__name__}: {error}.") from None
         return plan
 
 
@@ -212,7 +228,7 @@ def _from_data(data: dict[str, Any]) -> Plan:
         **{
             **_frozen(data),
             "target": Target(**data["target"]),
-            "buffers": rows(BufferSpec, data["buffers"], dtype=parse_dtype),
+            "buffers": rows(BufferSpec, data["buffers"], dtype=parse_dtype, shape=tuple),
             "kernels": rows(Kernel, data["kernels"]),
             "dispatches": rows(Dispatch, data["dispatches"]),
         }
@@ -224,13 +240,38 @@ def _frozen(data: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
 
 
+def _check_fields(plan: Plan) -> None:
+    """Raises ValueError where a text, number, truth value, role or access is none."""
+    plain = {"str": str, "int": int, "bool": bool}
+    for record in (plan.target, *plan.buffers, *plan.kernels, *plan.dispatches):
+        for f in fields(record):
+            value = getattr(record, f.name)
+            if type(value) is not plain.get(str(f.type), type(value)):
+                raise ValueError(f"{f.name} of a {type(record).__name__} is {value!r}")
+    words = {b.role for b in plan.buffers}.union(*(k.access for k in plan.kernels))
+    if unknown := words - {*get_args(Role), "read", "read_write"}:
+        raise ValueError(f"no role or access is {unknown.pop()!r}")
+
+
+def _check_sizes(plan: Plan) -> None:
+    """Raises ValueError where a size or an offset is none."""
+    sizes = [*plan.slots, *(b.bound for b in plan.buffers)]
+    for row in (*(b.shape for b in plan.buffers), *(k.workgroup for k in plan.kernels)):
+        sizes += row
+    for d in plan.dispatches:
+        sizes += (*d.grid, *d.offsets)
+    for size in sizes:
+        if type(size) is not int or size < 0:
+            raise ValueError(f"a size or offset is {size!r}")
+
+
 def _check_rows(plan: Plan) -> None:
     """Raises ValueError where a row is named that the plan does not have."""
 
     def check(what: str, rows: Iterable[int | None], table: Sequence[Any]) -> None:
         for row in rows:
-            if row is not None and not 0 <= row < len(table):
-                raise ValueError(f"{what} {row} of {len(table)}")
+            if row is not None and not (type(row) is int and 0 <= row < len(table)):
+                raise ValueError(f"it names {what} {row!r}, and has {len(table)}")
 
     check("input", plan.inputs, plan.buffers)
     check("output", plan.outputs, plan.buffers)
@@ -239,8 +280,12 @@ def _check_rows(plan: Plan) -> None:
     check("kernel", (d.kernel for d in plan.dispatches), plan.kernels)
     for d in plan.dispatches:
         check("buffer", d.buffers, plan.buffers)
-        if len(d.buffers) != len(plan.kernels[d.kernel].access):
-            raise ValueError(f"{len(d.buffers)} buffers for the bindings of kernel {d.kernel}")
+        bindings = len(plan.kernels[d.kernel].access)
+        if len(d.buffers) != bindings or len(d.offsets) not in (0, bindings) or len(d.grid) != 3:
+            raise ValueError(
+                f"kernel {d.kernel} has {bindings} bindings; a dispatch of it has {len(d.buffers)} buffers, "
+                f"{len(d.offsets)} offsets and a grid of {len(d.grid)} axes"
+            )
 
 
 def _table(rows: list[tuple[str, ...]], left: int) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 import shadergrad as sg
 from helpers import assert_close
 from shadergrad.compile import order
+from shadergrad.graph import build
 from shadergrad.graph import node as nodes
 from shadergrad.primitives.call import Call, CallKernel
 from shadergrad.primitives.elementwise import Mul
@@ -34,7 +35,7 @@ class Axpy(Call):
         return (self.scale * x + y).astype(x.dtype)
 
     def vjp(self, g, node):
-        return nodes.make(Mul(), g, nodes.like(g, self.scale)), g
+        return nodes.make(Mul(), g, build.like(g, self.scale)), g
 
     def kernel(self, target, *inputs):
         n = inputs[0].size

@@ -14,7 +14,6 @@ import torch.nn.functional as TF
 import shadergrad as sg
 import shadergrad.nn.functional as FC
 from helpers import as_array, assert_close
-from shadergrad.nn.conv import Conv2d
 
 # PyTorch, on its own speed; it says so once a process, whichever test comes first
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding=.same. with even kernel:UserWarning")
@@ -151,16 +150,6 @@ def test_webgpu_equals_torch_in_float32(case: Case, webgpu: str) -> None:
     assert_equals_torch(case, webgpu, *SINGLE)
 
 
-@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
-def test_padding_modes_of_modules(mode: str, device: str) -> None:
-    ours = Conv2d(2, 3, 3, padding=(2, 1), padding_mode=mode).to(device)
-    theirs = torch.nn.Conv2d(2, 3, 3, padding=(2, 1), padding_mode=mode)
-    theirs.load_state_dict({k: torch.tensor(v.numpy()) for k, v in ours.state_dict().items()})
-    x = RNG.normal(size=(2, 2, 5, 6)).astype(np.float32)
-    got = ours(sg.tensor(x, device=device)).detach().numpy()
-    np.testing.assert_allclose(got, theirs(torch.tensor(x)).detach().numpy(), rtol=1e-4, atol=1e-5)
-
-
 def test_max_pool_gives_positions_in_the_plane(device: str) -> None:
     x = RNG.normal(size=(2, 3, 8, 9)).astype(np.float32)
     values, positions = FC.max_pool2d(sg.tensor(x, device=device), 3, 2, 1, return_indices=True)
@@ -204,18 +193,3 @@ def test_second_derivatives_of_a_convolution() -> None:
     for a, b in zip(ours, theirs, strict=True):
         assert a.grad is not None
         np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda x: FC.conv2d(x, sg.ones(4, 3, 3, 3)), "expected input"),
-        (lambda x: FC.conv2d(x, sg.ones(4, 2, 9, 9)), "Kernel size can't be greater than actual input size"),
-        (lambda x: FC.conv2d(x, sg.ones(4, 2, 3, 3), stride=2, padding="same"), "strided"),
-        (lambda x: FC.max_pool2d(x, 2, padding=2), "at most half"),
-        (lambda x: Conv2d(3, 4, 3, groups=2), "divisible by groups"),
-    ],
-)
-def test_bad_input_is_named(call: Callable[[sg.Tensor], Any], text: str) -> None:
-    with pytest.raises(sg.ShapeError, match=text):
-        call(sg.ones(1, 2, 5, 5))

@@ -299,6 +299,29 @@ def test_batches_come_in_order_whatever_the_number_of_workers(workers: int, drop
     assert_no_workers_left()
 
 
+RANDOM_ORDERS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "RandomSampler": lambda o: RandomSampler(range(50), **o),
+    "RandomSampler with replacement": lambda o: RandomSampler(range(50), replacement=True, **o),
+    "SubsetRandomSampler": lambda o: SubsetRandomSampler(list(range(50)), **o),
+    "WeightedRandomSampler": lambda o: WeightedRandomSampler(np.ones(50), 50, **o),
+    "WeightedRandomSampler without replacement": lambda o: WeightedRandomSampler(np.ones(50), 50, False, **o),
+    "DataLoader": lambda o: DataLoader(np.arange(50), 1, shuffle=True, collate_fn=lambda rows: int(rows[0]), **o),
+}
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["own generator", "default generator"])
+@pytest.mark.parametrize("kind", RANDOM_ORDERS)
+def test_every_epoch_has_another_order_and_all_come_again_with_the_seed(kind: str, given: bool) -> None:
+    def epochs() -> list[list[int]]:
+        sg.manual_seed(4)
+        order = RANDOM_ORDERS[kind]({"generator": sg.Generator("cpu", 4)} if given else {})
+        return [list(order) for _ in range(4)]
+
+    found = epochs()
+    assert len({tuple(epoch) for epoch in found}) == 4
+    assert epochs() == found
+
+
 def test_the_shuffled_order_is_the_seeds_and_not_the_workers() -> None:
     def epochs(workers: int, seed: int) -> list[Any]:
         loader = DataLoader(Squares(), 4, shuffle=True, seed=seed, num_workers=workers)

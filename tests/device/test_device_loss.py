@@ -133,7 +133,7 @@ def test_training_goes_on_from_a_checkpoint_bit_for_bit(webgpu: str, tmp_path: P
     assert len(errors) == 2, said
     assert "was lost: " in errors[0]
     assert "  Hint: sg.devices.reset('webgpu') opens it again" in said[1]
-    assert "the input of shape (200, 8), float32, was in the memory of" in errors[1]
+    assert "the argument 'in0' of shape (200, 8), float32, was in the memory of" in errors[1]
 
 
 @pytest.mark.parametrize("how", ["driver", "callback"])

@@ -18,6 +18,14 @@ def test_more_rows_than_workgroups_in_a_dimension(webgpu: str) -> None:
     np.testing.assert_allclose(total, x.astype(np.float64).sum(1), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("rows", [65_535, 65_536, 65_537])
+def test_as_many_workgroups_as_a_dimension_has_and_one_more(webgpu: str, rows: int) -> None:
+    """A workgroup a row."""
+    x = sg.arange(rows * 64, device=webgpu).reshape(rows, 64)
+    expected = np.arange(rows * 64, dtype=np.int32).reshape(rows, 64).sum(1, dtype=np.int32)
+    np.testing.assert_array_equal(x.sum(1).numpy(), expected)
+
+
 def test_more_elements_than_one_dimension_of_workgroups_covers(webgpu: str) -> None:
     size = 65_535 * 256 + 257  # odd, so that every thread has one element
     x = sg.arange(size, device=webgpu)

@@ -1,4 +1,4 @@
-"""Optimizers against PyTorch's, over many steps: float64 on the cpu device, float32 on webgpu; and their states."""
+"""Groups of parameters, rates and states of optimizers. What each computes is compared in test_optimizers.py."""
 
 from __future__ import annotations
 
@@ -10,103 +10,13 @@ import torch
 
 import shadergrad as sg
 from helpers import assert_close, assert_compiles_nothing, assert_same_bits
+from optimizer_cases import RULES
 from shadergrad import nn, optim
 
-STEPS = 100
 
-RULES: dict[str, tuple[str, dict[str, Any]]] = {
-    "SGD": ("SGD", {"lr": 0.05}),
-    "SGD with weight decay": ("SGD", {"lr": 0.05, "weight_decay": 0.1}),
-    "SGD with momentum": ("SGD", {"lr": 0.02, "momentum": 0.9}),
-    "SGD with nesterov momentum": ("SGD", {"lr": 0.02, "momentum": 0.9, "nesterov": True}),
-    "SGD with dampening": ("SGD", {"lr": 0.02, "momentum": 0.9, "dampening": 0.3}),
-    "SGD with momentum and weight decay": ("SGD", {"lr": 0.02, "momentum": 0.8, "weight_decay": 0.05}),
-    "SGD, nesterov, weight decay": ("SGD", {"lr": 0.02, "momentum": 0.8, "weight_decay": 0.05, "nesterov": True}),
-    "SGD, dampening, weight decay, maximize": (
-        "SGD",
-        {"lr": 0.001, "momentum": 0.5, "dampening": 0.1, "weight_decay": 0.05, "maximize": True},
-    ),
-    "SGD, maximize": ("SGD", {"lr": 0.001, "maximize": True}),
-    "Adam": ("Adam", {"lr": 0.02}),
-    "Adam with weight decay": ("Adam", {"lr": 0.02, "weight_decay": 0.1}),
-    "Adam with other betas and eps": ("Adam", {"lr": 0.02, "betas": (0.8, 0.99), "eps": 1e-3}),
-    "Adam without first moment": ("Adam", {"lr": 0.02, "betas": (0.0, 0.99)}),
-    "Adam, amsgrad": ("Adam", {"lr": 0.02, "amsgrad": True}),
-    "Adam, maximize": ("Adam", {"lr": 0.001, "maximize": True}),
-    "AdamW": ("AdamW", {"lr": 0.02}),
-    "AdamW with much decay": ("AdamW", {"lr": 0.02, "weight_decay": 0.5}),
-    "AdamW, amsgrad": ("AdamW", {"lr": 0.02, "amsgrad": True}),
-    "AdamW, amsgrad, maximize": ("AdamW", {"lr": 0.001, "amsgrad": True, "maximize": True, "weight_decay": 0.1}),
-}
-every_rule = pytest.mark.parametrize("rule", RULES)
-
-
-def start() -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Two parameters, and data for a loss whose gradients change sign along the way."""
+def start() -> list[np.ndarray]:
     rng = np.random.default_rng(0)
-    parameters = [rng.standard_normal((3, 4)), rng.standard_normal(4)]
-    return parameters, [rng.standard_normal((5, 3)) for _ in range(7)]
-
-
-def loss_of(x: Any, w: Any, b: Any) -> Any:
-    h = (x.unsqueeze(-1) * w).sum(1)  # x @ w, in a kernel that is quicker to compile
-    return (h.tanh() + b * b * 0.5 - b).square().mean()
-
-
-def ours(
-    rule: str, device: str, dtype: Any, steps: int = STEPS, compiled: bool = False
-) -> tuple[list[np.ndarray], list[float]]:
-    kind, options = RULES[rule]
-    arrays, data = start()
-    parameters = [sg.tensor(a, dtype=dtype, device=device, requires_grad=True) for a in arrays]
-    optimizer = getattr(optim, kind)(parameters, **options)
-    batches = [sg.tensor(x, dtype=dtype, device=device) for x in data]
-
-    def step(x: sg.Tensor) -> sg.Tensor:
-        optimizer.zero_grad()
-        loss = loss_of(x, *parameters)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    run = sg.compile(step) if compiled else step
-    losses = [run(batches[k % len(batches)]) for k in range(steps)]
-    return [p.detach().numpy() for p in parameters], [loss.item() for loss in losses]
-
-
-def theirs(rule: str, dtype: torch.dtype, steps: int = STEPS) -> tuple[list[np.ndarray], list[float]]:
-    kind, options = RULES[rule]
-    arrays, data = start()
-    parameters = [torch.tensor(a, dtype=dtype, requires_grad=True) for a in arrays]
-    optimizer = getattr(torch.optim, kind)(parameters, **options)
-    losses = []
-    for k in range(steps):
-        optimizer.zero_grad()
-        loss = loss_of(torch.tensor(data[k % len(data)], dtype=dtype), *parameters)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return [p.detach().numpy() for p in parameters], losses
-
-
-@every_rule
-def test_cpu_equals_pytorch_in_float64_over_a_hundred_steps(rule: str) -> None:
-    (parameters, losses), (expected, expected_losses) = ours(rule, "cpu", sg.float64), theirs(rule, torch.float64)
-    assert_close(losses, expected_losses, 1e-9, 1e-9)
-    for p, e in zip(parameters, expected, strict=True):
-        assert_close(p, e, 1e-9, 1e-9)
-
-
-@every_rule
-def test_webgpu_equals_pytorch_in_float32(rule: str, webgpu: str) -> None:
-    """Compiled, twenty steps: beyond that float32 rounding decides, in PyTorch as here."""
-    (parameters, losses), (expected, expected_losses) = (
-        ours(rule, webgpu, sg.float32, 20, True),
-        theirs(rule, torch.float32, 20),
-    )
-    assert_close(losses, expected_losses, 1e-5, 1e-5)
-    for p, e in zip(parameters, expected, strict=True):
-        assert_close(p, e, 1e-5, 1e-5)
+    return [rng.standard_normal((3, 4)), rng.standard_normal(4)]
 
 
 # ---------------------------------------------------------------------------------- groups, rates, states
@@ -119,7 +29,7 @@ def one_step(optimizer: Any, parameters: list[sg.Tensor]) -> None:
 
 
 def made(device: str, **options: Any) -> tuple[list[sg.Tensor], optim.AdamW]:
-    parameters = [sg.tensor(a, dtype=sg.float32, device=device, requires_grad=True) for a in start()[0]]
+    parameters = [sg.tensor(a, dtype=sg.float32, device=device, requires_grad=True) for a in start()]
     return parameters, optim.AdamW(parameters, **options)
 
 
@@ -180,7 +90,7 @@ def test_a_state_dict_continues_where_it_was_saved(rule: str, device: str) -> No
     kind, options = RULES[rule]
 
     def new() -> tuple[list[sg.Tensor], Any]:
-        parameters = [sg.tensor(a, dtype=sg.float32, device=device, requires_grad=True) for a in start()[0]]
+        parameters = [sg.tensor(a, dtype=sg.float32, device=device, requires_grad=True) for a in start()]
         return parameters, getattr(optim, kind)(parameters, **options)
 
     parameters, optimizer = new()

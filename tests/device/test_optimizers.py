@@ -1,4 +1,4 @@
-"""Every optimizer beyond SGD and Adam against PyTorch's, step by step; what they share; and nn.utils.
+"""Every optimizer against PyTorch's, step by step; what they share; and nn.utils.
 
 PyTorch runs with float64 as its default dtype where float64 is compared: NAdam keeps its product of momenta in the
 default dtype, whose rounding would be all there is to see.
@@ -6,6 +6,8 @@ default dtype, whose rounding would be all there is to see.
 
 from __future__ import annotations
 
+import copy
+import inspect
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,83 +19,14 @@ import torch
 
 import shadergrad as sg
 from helpers import assert_close, assert_compiles_nothing, assert_same_bits
+from optimizer_cases import BY_CLOSURE, KINDS, RULES, torch_optimizer
 from shadergrad import optim
 from shadergrad.nn.utils import clip_grad_norm_, clip_grad_value_, parameters_to_vector, vector_to_parameters
 from shadergrad.run.execute import programs
 
-RULES: dict[str, tuple[str, dict[str, Any]]] = {
-    "Adam, decoupled": ("Adam", {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True}),
-    "NAdam": ("NAdam", {"lr": 0.02}),
-    "NAdam with weight decay and fast momentum": ("NAdam", {"lr": 0.02, "weight_decay": 0.1, "momentum_decay": 0.1}),
-    "NAdam, decoupled, maximize": (
-        "NAdam",
-        {"lr": 1e-3, "weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True},
-    ),
-    "RAdam": ("RAdam", {"lr": 0.02}),
-    "RAdam with a long memory": ("RAdam", {"lr": 0.02, "betas": (0.9, 0.9999)}),
-    "RAdam with too short a memory to rectify": ("RAdam", {"lr": 0.02, "betas": (0.9, 0.5), "weight_decay": 0.1}),
-    "RAdam, decoupled, maximize": (
-        "RAdam",
-        {"lr": 1e-3, "betas": (0.5, 0.9), "weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True},
-    ),
-    "Adagrad": ("Adagrad", {"lr": 0.1}),
-    "Adagrad with all options": (
-        "Adagrad",
-        {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5, "eps": 1e-6},
-    ),
-    "Adagrad, maximize": ("Adagrad", {"lr": 1e-3, "maximize": True}),
-    "RMSprop": ("RMSprop", {"lr": 0.01}),
-    "RMSprop, centered": ("RMSprop", {"lr": 0.01, "centered": True, "alpha": 0.9}),
-    "RMSprop with momentum": ("RMSprop", {"lr": 1e-3, "momentum": 0.9}),
-    "RMSprop with all options": (
-        "RMSprop",
-        {"lr": 1e-3, "centered": True, "momentum": 0.9, "weight_decay": 0.1, "eps": 1e-3, "maximize": True},
-    ),
-    "Adadelta": ("Adadelta", {}),
-    "Adadelta with all options": (
-        "Adadelta",
-        {"lr": 0.5, "rho": 0.8, "eps": 1e-4, "weight_decay": 0.1, "maximize": True},
-    ),
-    "Lion": ("Lion", {"lr": 0.01}),
-    "Lion with all options": ("Lion", {"lr": 1e-3, "betas": (0.8, 0.9), "weight_decay": 0.5, "maximize": True}),
-    "Muon": ("Muon", {"lr": 0.02}),
-    "Muon without nesterov, matching AdamW": (
-        "Muon",
-        {"lr": 0.02, "nesterov": False, "adjust_lr_fn": "match_rms_adamw", "weight_decay": 0.0, "momentum": 0.8},
-    ),
-}
-every_rule = pytest.mark.parametrize("rule", RULES)
-KINDS = dict(reversed(RULES.values()))  # the first of each
-
-
-class TorchLion(torch.optim.Optimizer):
-    """The reference of Lion: https://github.com/google/automl/blob/master/lion/lion_pytorch.py, with maximize."""
-
-    def __init__(
-        self,
-        params: Any,
-        lr: float = 1e-4,
-        betas: tuple[float, float] = (0.9, 0.99),
-        weight_decay: float = 0.0,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize})
-
-    @torch.no_grad()
-    def step(self) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            beta1, beta2 = group["betas"]
-            for p in group["params"]:
-                grad = -p.grad if group["maximize"] else p.grad
-                state = self.state[p]
-                mean = state.setdefault("exp_avg", torch.zeros_like(p))
-                p.mul_(1 - group["lr"] * group["weight_decay"])
-                p.add_(torch.sign(mean * beta1 + grad * (1 - beta1)), alpha=-group["lr"])
-                mean.mul_(beta2).add_(grad, alpha=1 - beta2)
-
-
-def torch_optimizer(kind: str) -> Any:
-    return TorchLion if kind == "Lion" else getattr(torch.optim, kind)
+STEPPED = [rule for rule, (kind, _) in RULES.items() if kind not in BY_CLOSURE]
+every_rule = pytest.mark.parametrize("rule", STEPPED)
+every_kind = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in BY_CLOSURE])
 
 
 @pytest.fixture
@@ -217,7 +150,7 @@ def test_a_compiled_step_equals_the_uncompiled_on_webgpu(rule: str, webgpu: str)
         assert_close(p, e, 2e-6, 2e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_changing_the_rate_compiles_nothing_and_takes_effect(kind: str, device: str) -> None:
     parameters = leaves(kind, device)
     optimizer = getattr(optim, kind)(parameters, **KINDS[kind])
@@ -234,7 +167,7 @@ def test_changing_the_rate_compiles_nothing_and_takes_effect(kind: str, device: 
         assert_same_bits(p, b)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_the_state_is_named_as_pytorchs_and_pytorchs_is_taken(kind: str, torch_float64: None) -> None:
     """Three steps in PyTorch, its state loaded here, and three more in both."""
     options = KINDS[kind]
@@ -246,8 +179,8 @@ def test_the_state_is_named_as_pytorchs_and_pytorchs_is_taken(kind: str, torch_f
     parameters = [sg.tensor(p.detach().numpy(), requires_grad=True) for p in references]
     optimizer = getattr(optim, kind)(parameters, **options)
     saved = reference.state_dict()
-    assert optimizer.state_dict()["state"].keys() == saved["state"].keys()
-    assert list(optimizer.state_dict()["state"][0]) == list(saved["state"][0])
+    names = [{k: list(values) for k, values in s["state"].items()} for s in (optimizer.state_dict(), saved)]
+    assert names[0] == names[1]
     assert set(optimizer.state_dict()["param_groups"][0]) <= set(saved["param_groups"][0])
     optimizer.load_state_dict(saved)
     step = training(optimizer, parameters)
@@ -258,7 +191,7 @@ def test_the_state_is_named_as_pytorchs_and_pytorchs_is_taken(kind: str, torch_f
         assert_close(p, e.detach(), 1e-11, 1e-11)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_a_state_dict_continues_where_it_was_saved(kind: str) -> None:
     data = [sg.tensor(x, dtype=sg.float32) for x in batches()]
     parameters = leaves(kind, "cpu")
@@ -277,6 +210,61 @@ def test_a_state_dict_continues_where_it_was_saved(kind: str) -> None:
         step(x)
     for p, q in zip(parameters, others, strict=True):
         assert_same_bits(p, q)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_deep_copy_goes_on_as_its_original_and_shares_nothing(kind: str, device: str) -> None:
+    """Parameters and optimizer copied together, as copy.deepcopy of whatever holds both does."""
+    parameters = leaves(kind, device)
+    optimizer = getattr(optim, kind)(parameters, **KINDS[kind])
+    data = [sg.tensor(x, dtype=sg.float32, device=device) for x in batches()[:4]]
+
+    def train(parameters: list[sg.Tensor], optimizer: Any, x: sg.Tensor) -> None:
+        def closure() -> sg.Tensor:
+            optimizer.zero_grad()
+            loss = loss_of(x, *parameters)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+
+    for x in data[:2]:
+        train(parameters, optimizer, x)
+    others, twin = copy.deepcopy((parameters, optimizer))
+    assert [id(p) for g in twin.param_groups for p in g["params"]] == [id(p) for p in others]
+    before = [p.detach().numpy() for p in parameters]
+    twin.param_groups[0]["lr"] *= 1.0
+    for x in data[2:]:
+        train(others, twin, x)
+    for p, b in zip(parameters, before, strict=True):
+        assert_same_bits(p.detach(), b)
+    for x in data[2:]:
+        train(parameters, optimizer, x)
+    for p, q in zip(parameters, others, strict=True):
+        assert_same_bits(p.detach(), q.detach())
+    twin.param_groups[0]["lr"] = 0.0
+    assert optimizer.param_groups[0]["lr"] == KINDS[kind].get("lr", optimizer.defaults["lr"])
+    train(parameters, optimizer, data[0])
+    assert not all(
+        np.array_equal(p.detach().numpy(), q.detach().numpy()) for p, q in zip(parameters, others, strict=True)
+    )
+    at_rest = [q.detach().numpy() for q in others]
+    train(others, twin, data[0])
+    for q, value in zip(others, at_rest, strict=True):
+        assert_same_bits(q.detach(), value)
+
+
+def test_a_copied_group_makes_the_state_of_its_own_optimizer() -> None:
+    optimizer = optim.SGD([sg.ones(2).requires_grad_()], lr=0.1)
+    twin = copy.deepcopy(optimizer)
+    twin.param_groups[0]["momentum"] = 0.9
+    assert list(twin.state_dict()["state"][0]) == ["momentum_buffer"]
+    assert optimizer.state_dict()["state"] == {}
+
+
+def test_every_public_optimizer_has_a_case() -> None:
+    public = {n for n, k in vars(optim).items() if inspect.isclass(k) and issubclass(k, optim.Optimizer)}
+    assert public - {"Optimizer"} == set(KINDS), "each has a rule in optimizer_cases.py"
 
 
 def test_loading_a_state_without_entries_starts_anew() -> None:

@@ -688,6 +688,57 @@ def test_a_step_under_no_grad_and_then_with_gradients(device: str) -> None:
     assert_close(step(x), quiet, 0, 0)
 
 
+def test_arguments_that_are_one_tensor_at_first_may_differ_later(device: str) -> None:
+    step = sg.compile(lambda x, y: x - 2 * y)
+    x, y = numbers(3, device=device), numbers(3, device=device, seed=1)
+    for a, b in ((x, x), (x, y), (y, x), (y, y)):
+        assert_close(step(a, b), a.numpy() - 2 * b.numpy(), 1e-6, 1e-6)
+    assert step.captures == 1
+
+
+def test_an_argument_that_is_state_at_first_may_be_another_later(device: str) -> None:
+    state = sg.zeros(3, device=device)
+
+    def function(x: sg.Tensor) -> sg.Tensor:
+        state.copy_(x + 1)
+        return x * 2
+
+    step = sg.compile(function)
+    assert step(state).tolist() == [0, 0, 0]
+    assert step(state).tolist() == [2, 2, 2]
+    assert step(sg.ones(3, device=device) * 5).tolist() == [10, 10, 10]
+    assert state.tolist() == [6, 6, 6]
+
+
+def test_a_tensor_that_outlives_the_capture_has_the_value_of_the_first_call(device: str) -> None:
+    kept: list[sg.Tensor] = []
+
+    def function(x: sg.Tensor) -> sg.Tensor:
+        kept.append(x.exp() + x.detach())
+        return x * 2
+
+    step = sg.compile(function)
+    for value in (1.0, 2.0):
+        assert step(sg.full((2,), value, device=device)).tolist() == [2 * value] * 2
+    (first,) = kept
+    assert_close(first, np.full(2, np.e + 1, np.float32), 1e-6, 0)
+
+
+def test_the_first_call_compiles_one_plan_and_computes_nothing_twice(device: str) -> None:
+    model, optimizer, function = training(device, lambda p: optim.AdamW(p, lr=1e-2))
+    step = sg.compile(function)
+    data = batches(device)
+    sg.sync()
+    state = [t for s in optimizer.state.values() for t in s.values()]
+    assert all(t.numpy() is not None for t in [*state, *(p.detach() for p in model.parameters())])
+    programs.clear()
+    before, count = programs.compiled, Counted(device)
+    step(*data[0])
+    assert programs.compiled == before + 1
+    assert device == "cpu" or count.submits == 1
+    assert all(p.grad is not None and np.isfinite(p.grad.numpy()).all() for p in model.parameters())
+
+
 # ---------------------------------------------------------------------------------- random numbers within
 
 

@@ -681,8 +681,10 @@ class TestDeviceLoss:
             return
         with pytest.raises(DeviceLostError, match=r"this tensor, float32 of shape \(1025,\), was in the memory of"):
             get(storage, n)
-        plan = plan_of([spec("input", (n,)), spec("output")], [INCREMENT_KERNEL], [Dispatch(0, (0, 1))], (1,))
-        with pytest.raises(DeviceLostError, match=r"the input of shape \(1025,\), float32, was(.|\n)*load_state_dict"):
+        plan = plan_of([spec("argument", (n,)), spec("result")], [INCREMENT_KERNEL], [Dispatch(0, (0, 1))], (1,))
+        with pytest.raises(
+            DeviceLostError, match=r"the argument of shape \(1025,\), float32, was(.|\n)*load_state_dict"
+        ):
             device.load(plan).run([storage])
 
     def test_what_a_program_changed_in_place_is_not_mistaken_for_what_was_uploaded(self, make_device: Any) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import AutogradError
-from ..graph import autodiff
-from ..graph import node as nodes
+from ..graph import autodiff, build
 from ..tensor import Tensor, cotangent, together
 
 
@@ -55,7 +54,7 @@ def grad(
         if pair is not None:
             result.append(Tensor._of(pair[1]))
         elif materialize_grads:
-            result.append(Tensor._of(nodes.like(x._node, 0)))
+            result.append(Tensor._of(build.like(x._node, 0)))
         elif allow_unused:
             result.append(None)
         else:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import AutogradError, DeviceError, DTypeError, ShapeError
-from ..graph import node as nodes
+from ..graph import build
 from ..graph.leaves import Buffer, Variable
 from ..graph.node import Node, grad_mode, mode
 from ..tensor import Tensor, joint, meet, result
@@ -104,7 +104,7 @@ class Function:
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward "
             "mode AD."
@@ -196,7 +196,7 @@ class _BackwardStep:
         for k, r in enumerate(self.results):
             g = grads.get(k)
             if g is None and r is not None and ctx._materialize:
-                g = Tensor._of(nodes.like(r, 0))
+                g = Tensor._of(build.like(r, 0))
             given.append(g)
         ctx._meeting = meeting
         try:

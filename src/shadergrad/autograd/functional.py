@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import AutogradError, ShapeError
-from ..graph import node as nodes
+from ..graph import build
 from ..graph.node import grad_mode
 from ..tensor import Tensor, stack
 from .derivatives import grad
@@ -45,7 +45,7 @@ def _jacobian_of(y: Tensor, x: Tensor, create_graph: bool, strict: bool) -> Tens
     flat = y.reshape(-1)
     rows = [_derivatives([flat[k]], [x], None, create_graph, strict)[0] for k in range(y.numel())]
     if not rows:
-        return Tensor._of(nodes.constant(0, x.dtype, x._node.device, (*y.shape, *x.shape)))
+        return Tensor._of(build.constant(0, x.dtype, x._node.device, (*y.shape, *x.shape)))
     return stack(rows).reshape(*y.shape, *x.shape)
 
 
@@ -82,7 +82,7 @@ def jvp(
     xs = _leaves(inputs, create_graph)
     vs = _vectors(v, xs, "v", "input")
     ys, single = _outputs(func, xs, "jvp")
-    us = [Tensor._of(nodes.like(y._node, 0)).requires_grad_() for y in ys]
+    us = [Tensor._of(build.like(y._node, 0)).requires_grad_() for y in ys]
     first = _derivatives(ys, xs, us, True, strict)
     recorded = [(g, w) for g, w in zip(first, vs, strict=True) if g.requires_grad]
     found = _derivatives([g for g, _ in recorded], us, [w for _, w in recorded], create_graph, False)
@@ -143,14 +143,14 @@ def _derivatives(ys: Sequence[Tensor], xs: Sequence[Tensor], vs: Any, create_gra
         found = grad(outputs, xs, cotangents, retain_graph=True, create_graph=create_graph, allow_unused=True)
     if strict and any(g is None for g in found):
         raise AutogradError("The output of the user-provided function is independent of an input, and strict=True.")
-    return [Tensor._of(nodes.like(x._node, 0)) if g is None else g for x, g in zip(xs, found, strict=True)]
+    return [Tensor._of(build.like(x._node, 0)) if g is None else g for x, g in zip(xs, found, strict=True)]
 
 
 def _vectors(v: Any, of: Sequence[Tensor], name: str, what: str) -> list[Tensor]:
     if v is None:
         if len(of) != 1 or of[0].numel() != 1:
             raise ShapeError(f"The vector {name} can only be None if the {what} is a single Tensor with one element.")
-        return [Tensor._of(nodes.like(of[0]._node, 1))]
+        return [Tensor._of(build.like(of[0]._node, 1))]
     vs = [v] if isinstance(v, Tensor) else list(v)
     if len(vs) != len(of) or any(a.shape != b.shape for a, b in zip(vs, of, strict=True)):
         raise ShapeError(

@@ -23,10 +23,10 @@ class RecipeGroup(TyperGroup):
 
     prefix = ""  # of the recipes that belong here, left out in their commands
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return [name.removeprefix(self.prefix) for name in recipes.names() if name.startswith(self.prefix)]
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command; reads only that recipe's file. Raises RecipeError where there is none."""
         known = self.list_commands(ctx)
         words = f"{ctx.command_path} {shlex.quote(cmd_name)}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ..graph.node import Node
 from ..graph.primitive import Primitive
 from ..primitives.call import Call
@@ -48,30 +46,30 @@ def split_large_reductions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | 
         return None
     (x,) = inputs
     shape, dtype = p.infer(x)
-    count = int(np.prod([x.shape[a] for a in p.axes]))
-    outputs = x.size // max(count, 1)
-    parts = min(SPLIT_PARTS, count // 1024, max(1, SPLIT_OUTPUTS * 16 // max(outputs, 1)))
-    if count < SPLIT_FROM or outputs > SPLIT_OUTPUTS or parts < 2:
+    count = math.prod(x.shape[a] for a in p.axes)
+    parts = _worthwhile_parts(count, x.size // max(count, 1))
+    if parts < 2:
         return None
-    kept = tuple(a for a in range(x.ndim) if a not in p.axes)
-    first = min(p.axes)
-    before = tuple(a for a in kept if a < first)
-    after = tuple(a for a in kept if a > first)
-    flat = r.permute(x, (*before, *p.axes, *after))
-    head = tuple(x.shape[a] for a in before)
-    tail = tuple(x.shape[a] for a in after)
+    before = tuple(a for a in range(min(p.axes)) if a not in p.axes)
+    after = tuple(a for a in range(min(p.axes), x.ndim) if a not in p.axes)
+    head, tail = (tuple(x.shape[a] for a in axes) for axes in (before, after))
+    flat = r.reshape(r.permute(x, (*before, *p.axes, *after)), (*head, count, *tail))
     chunk = -(-count // parts)
-    flat = r.reshape(flat, (*head, count, *tail))
-    missing = parts * chunk - count
-    if missing:
-        at = len(head)
-        zeros = (0,) * (at + 1 + len(tail))
-        high = tuple(missing if a == at else 0 for a in range(len(zeros)))
+    if parts * chunk > count:
+        zeros = (0,) * flat.ndim
+        high = (*zeros[: len(head)], parts * chunk - count, *zeros[len(head) + 1 :])
         flat = r.make(Pad(zeros, high, zeros, p.identity(dtype)), flat)
     parted = r.reshape(flat, (*head, parts, chunk, *tail))
     partial = r.make(type(p)((len(head) + 1,)), parted)
     partial = r.reshape(partial, (*head, parts, *tail))
     return r.reshape(r.make(type(p)((len(head),)), partial), shape)
+
+
+def _worthwhile_parts(count: int, outputs: int) -> int:
+    """Into how many parts reductions of `count` elements are cut, for that many outputs; below 2: not at all."""
+    if count < SPLIT_FROM or outputs > SPLIT_OUTPUTS:
+        return 1
+    return min(SPLIT_PARTS, count // 1024, max(1, SPLIT_OUTPUTS * 16 // max(outputs, 1)))
 
 
 def fold_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:

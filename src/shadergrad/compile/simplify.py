@@ -37,21 +37,27 @@ def empty_results(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """Nothing is computed for no elements, and a reduction of none is its identity."""
     if not inputs or isinstance(p, (Expand, Reshape)):
         return None
+    value = _value_of_nothing(p, inputs)
+    return None if value is None else filled(r, value, p, inputs)
+
+
+def _value_of_nothing(p: Primitive, inputs: Inputs) -> bool | int | float | None:
+    """What fills a result that has no elements, or is made of none; None where there is something to compute."""
     shape, dtype = p.infer(*inputs)
     if 0 in shape:
-        return filled(r, 0, p, inputs)
-    if isinstance(p, Reduce) and inputs[0].size == 0:
-        return filled(r, p.identity(dtype), p, inputs)
-    if isinstance(p, Pad) and inputs[0].size == 0:
-        return filled(r, p.value, p, inputs)
-    if isinstance(p, Cat):
-        full = tuple(i for i in inputs if i.size)
-        return None if len(full) == len(inputs) else r.make(p, *full)
-    if inputs[0].size == 0 and p.kind in ("dot", "index"):
-        return filled(r, 0, p, inputs)
-    if p.kind == "dot" and inputs[1].size == 0:
-        return filled(r, 0, p, inputs)
-    return None
+        return 0
+    if all(i.size for i in (inputs if p.kind == "dot" else inputs[:1])):
+        return None
+    if isinstance(p, Reduce):
+        return p.identity(dtype)
+    if isinstance(p, Pad):
+        return p.value
+    return 0 if p.kind in ("dot", "index") else None
+
+
+def cat_without_empties(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    full = tuple(i for i in inputs if i.size)
+    return r.make(p, *full) if isinstance(p, Cat) and 0 < len(full) < len(inputs) else None
 
 
 def fold_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -100,32 +106,47 @@ def sum_of_repeats(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     return r.mul(total, count)
 
 
-def arithmetic_identities(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    if isinstance(p, Cast) and p.infer(*inputs)[1] is inputs[0].dtype:
-        return inputs[0]
-    if isinstance(p, Neg) and isinstance(inputs[0].primitive, Neg):
-        return inputs[0].inputs[0]
-    if isinstance(p, Where):
-        condition = number_of(inputs[0])
-        return None if condition is None else inputs[1 if condition else 2]
+def cast_to_its_own_dtype(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    return inputs[0] if isinstance(p, Cast) and p.infer(*inputs)[1] is inputs[0].dtype else None
+
+
+def double_negation(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    return inputs[0].inputs[0] if isinstance(p, Neg) and isinstance(inputs[0].primitive, Neg) else None
+
+
+def known_condition(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    condition = number_of(inputs[0]) if isinstance(p, Where) else None
+    return None if condition is None else inputs[1 if condition else 2]
+
+
+def neutral_operands(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """x + 0, x - 0, x * 1, x / 1, 0 + x and 1 * x are x."""
     if not isinstance(p, (Add, Sub, Mul, Div)) or inputs[0].dtype is bool_:
         return None
     a, b = inputs
-    left, right = number_of(a), number_of(b)
     neutral = 0 if isinstance(p, (Add, Sub)) else 1
-    if right is not None and right == neutral:
+    if number_of(b) == neutral:
         return a
-    if left is not None and left == neutral and isinstance(p, (Add, Mul)):
-        return b
-    if isinstance(p, Div) and right is not None and _exact_reciprocal(right):
-        return r.mul(a, 1.0 / right)
-    if isinstance(p, Add) and isinstance(a.primitive, Add) and right is not None and a.dtype.category == 1:
-        inner = number_of(a.inputs[1])
-        if inner is not None:  # counters: (n + 1) + 1
-            with np.errstate(over="ignore"):
-                total = (np.asarray(inner, a.dtype.numpy) + np.asarray(right, a.dtype.numpy)).item()
-            return r.add(a.inputs[0], total)
-    return None
+    return b if isinstance(p, (Add, Mul)) and number_of(a) == neutral else None
+
+
+def division_by_powers_of_two(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """A product with the reciprocal, which is exact."""
+    divisor = number_of(inputs[1]) if isinstance(p, Div) and inputs[0].dtype is not bool_ else None
+    return None if divisor is None or not _exact_reciprocal(divisor) else r.mul(inputs[0], 1.0 / divisor)
+
+
+def sum_of_counts(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """(n + 1) + 1 is n + 2, in integers, wrapping as they do: counters."""
+    if not isinstance(p, Add) or not isinstance(inputs[0].primitive, Add) or inputs[0].dtype.category != 1:
+        return None
+    a, b = inputs
+    inner, outer = number_of(a.inputs[1]), number_of(b)
+    if inner is None or outer is None:
+        return None
+    with np.errstate(over="ignore"):
+        total = (np.asarray(inner, a.dtype.numpy) + np.asarray(outer, a.dtype.numpy)).item()
+    return r.add(a.inputs[0], total)
 
 
 def _exact_reciprocal(value: float) -> bool:
@@ -149,33 +170,43 @@ def small_powers(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     return None
 
 
-def compose_views(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    if not isinstance(p, (Reshape, Permute, Expand)):
+def compose_permutations(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """Two are one; one that moves nothing, or only axes of size 1, is none."""
+    if not isinstance(p, Permute):
         return None
     (x,) = inputs
-    shape, _ = p.infer(x)
-    if isinstance(p, (Reshape, Expand)) and shape == x.shape:
+    if p.axes == tuple(range(x.ndim)):
         return x
-    if isinstance(p, Permute):
-        if p.axes == tuple(range(x.ndim)):
-            return x
-        if isinstance(x.primitive, Permute):
-            return r.permute(x.inputs[0], tuple(x.primitive.axes[a] for a in p.axes))
-        moved = [a for a in p.axes if x.shape[a] != 1]
-        if moved == sorted(moved):  # only axes of size 1 move
-            return r.reshape(x, shape)
-    if isinstance(p, (Reshape, Expand)) and type(p) is type(x.primitive):
-        return r.make(p, x.inputs[0])
-    return None
+    if isinstance(x.primitive, Permute):
+        return r.permute(x.inputs[0], tuple(x.primitive.axes[a] for a in p.axes))
+    moved = [a for a in p.axes if x.shape[a] != 1]
+    return r.reshape(x, p.infer(x)[0]) if moved == sorted(moved) else None
+
+
+def compose_shapes(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """Of two reshapes, or two expansions, the last decides; one to the same shape is none."""
+    if not isinstance(p, (Reshape, Expand)):
+        return None
+    (x,) = inputs
+    if p.infer(x)[0] == x.shape:
+        return x
+    return r.make(p, x.inputs[0]) if type(p) is type(x.primitive) else None
 
 
 RULES = (
     look_through_aliases,
     empty_results,
+    cat_without_empties,
     fold_constants,
     reduce_constants,
     sum_of_repeats,
-    arithmetic_identities,
+    cast_to_its_own_dtype,
+    double_negation,
+    known_condition,
+    neutral_operands,
+    division_by_powers_of_two,
+    sum_of_counts,
     small_powers,
-    compose_views,
+    compose_permutations,
+    compose_shapes,
 )

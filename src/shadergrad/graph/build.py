@@ -1,20 +1,18 @@
 """The words in which graphs are built: gradients, tensors and rewrite rules all use these.
 
 A Builder needs to know two things, how a node is made and how a source of the device is; everything else follows. The
-recording builder of graph/node.py makes nodes as they stand; the compiler's rewriter shares equal nodes and applies
+recording builder makes nodes as they stand; the compiler's rewriter shares equal nodes and applies
 rules. Primitives are known by their names here, for they lie above the graph.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..dtypes import DType
 from .leaves import Constant
+from .node import Node, make
 from .primitive import Primitive, Shape, named
-
-if TYPE_CHECKING:
-    from .node import Node
 
 Number = bool | int | float
 
@@ -136,3 +134,23 @@ class Builder:
     def dot(self, a: Node, b: Node) -> Node:
         """a (batch, m, k) times b (batch, k, n): (batch, m, n)."""
         return self.make(named("Dot"), a, b)
+
+
+class _Recorded(Builder):
+    """Nodes as they are asked for: what tensors record and gradients add."""
+
+    def make(self, primitive: Primitive, *inputs: Node) -> Node:
+        return make(primitive, *inputs)
+
+    def source(self, primitive: Primitive, device: str) -> Node:
+        shape, dtype = primitive.infer()
+        return Node(primitive, (), shape, dtype, device)
+
+
+recorded = _Recorded()
+Node._builder = recorded
+constant, like, iota, iota_along = recorded.constant, recorded.like, recorded.iota, recorded.iota_along
+reshape, permute, transpose, broadcast = recorded.reshape, recorded.permute, recorded.transpose, recorded.broadcast
+elementwise, where, cast = recorded.elementwise, recorded.where, recorded.cast
+equal, less, greater = recorded.equal, recorded.less, recorded.greater
+sum_over, dot = recorded.sum, recorded.dot

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..dtypes import DType, int32
 from .primitive import Primitive, Shape
-
-if TYPE_CHECKING:
-    from .node import Node
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +27,7 @@ class Placeholder(Primitive):
     shape: Shape
     dtype: DType
 
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+    def infer(self, *inputs: Any) -> tuple[Shape, DType]:
         return self.shape, self.dtype
 
 
@@ -42,7 +39,7 @@ class Constant(Primitive):
     value: bool | int | float
     dtype: DType
 
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+    def infer(self, *inputs: Any) -> tuple[Shape, DType]:
         return (), self.dtype
 
     def numpy(self, *arrays: np.ndarray) -> np.ndarray:
@@ -56,7 +53,7 @@ class Iota(Primitive):
     kind: ClassVar[str] = "source"
     size: int
 
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+    def infer(self, *inputs: Any) -> tuple[Shape, DType]:
         return (self.size,), int32
 
     def numpy(self, *arrays: np.ndarray) -> np.ndarray:
@@ -69,7 +66,7 @@ class Alias(Primitive):
 
     kind: ClassVar[str] = "alias"
 
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+    def infer(self, *inputs: Any) -> tuple[Shape, DType]:
         return inputs[0].shape, inputs[0].dtype
 
     def numpy(self, *arrays: np.ndarray) -> np.ndarray:

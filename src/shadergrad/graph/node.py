@@ -10,11 +10,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from ..dtypes import DType
 from ..errors import DeviceError
-from .build import Builder
 from .leaves import Buffer, Variable
 from .primitive import Primitive, Shape
 
@@ -103,34 +102,36 @@ class Node:
                 self.primitive = Buffer()
             self.inputs = ()
 
+    _builder: ClassVar[Any]  # graph/build.py puts itself here: what makes nodes of operators
+
     # Arithmetic between nodes of one shape, or with Python numbers: what gradient rules are written in.
 
     def __add__(self, other: Node | float) -> Node:
-        return recorded.add(self, other)
+        return Node._builder.add(self, other)
 
     def __sub__(self, other: Node | float) -> Node:
-        return recorded.sub(self, other)
+        return Node._builder.sub(self, other)
 
     def __mul__(self, other: Node | float) -> Node:
-        return recorded.mul(self, other)
+        return Node._builder.mul(self, other)
 
     def __truediv__(self, other: Node | float) -> Node:
-        return recorded.div(self, other)
+        return Node._builder.div(self, other)
 
     def __radd__(self, other: float) -> Node:
-        return recorded.add(other, self)
+        return Node._builder.add(other, self)
 
     def __rsub__(self, other: float) -> Node:
-        return recorded.sub(other, self)
+        return Node._builder.sub(other, self)
 
     def __rmul__(self, other: float) -> Node:
-        return recorded.mul(other, self)
+        return Node._builder.mul(other, self)
 
     def __rtruediv__(self, other: float) -> Node:
-        return recorded.div(other, self)
+        return Node._builder.div(other, self)
 
     def __neg__(self) -> Node:
-        return recorded.neg(self)
+        return Node._builder.neg(self)
 
 
 nodes_made = 0  # counts up; lets the runtime see cheaply that nothing was recorded since it last looked
@@ -152,31 +153,6 @@ def make(primitive: Primitive, *inputs: Node) -> Node:
         mode.grad and primitive.differentiable and dtype.category == 2 and any(i.requires_grad for i in inputs)
     )
     return Node(primitive, inputs, shape, dtype, device, requires_grad)
-
-
-class _Recorded(Builder):
-    """Nodes as they are asked for: what tensors record and gradients add."""
-
-    def make(self, primitive: Primitive, *inputs: Node) -> Node:
-        return make(primitive, *inputs)
-
-    def source(self, primitive: Primitive, device: str) -> Node:
-        shape, dtype = primitive.infer()
-        return Node(primitive, (), shape, dtype, device)
-
-
-recorded = _Recorded()
-constant, like, iota, iota_along = recorded.constant, recorded.like, recorded.iota, recorded.iota_along
-reshape, permute, transpose, broadcast = recorded.reshape, recorded.permute, recorded.transpose, recorded.broadcast
-elementwise, where, cast, equal, less, greater = (
-    recorded.elementwise,
-    recorded.where,
-    recorded.cast,
-    recorded.equal,
-    recorded.less,
-    recorded.greater,
-)
-sum_over, dot = recorded.sum, recorded.dot
 
 
 def leaf(storage: Any, shape: Shape, dtype: DType, device: str) -> Node:

@@ -11,15 +11,12 @@ from __future__ import annotations
 import hashlib
 import weakref
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..dtypes import DType, parse_dtype
 from ..errors import CompileError
-
-if TYPE_CHECKING:
-    from .node import Node
 
 Shape = tuple[int, ...]
 
@@ -57,15 +54,15 @@ class Primitive(metaclass=_Interned):
     def name(self) -> str:
         return type(self).__name__.lower()
 
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+    def infer(self, *inputs: Any) -> tuple[Shape, DType]:
         """Shape and dtype of the result; raises ShapeError or DTypeError."""
         raise NotImplementedError
 
-    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
-        """The value; `arrays` as the inputs."""
+    def numpy(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        """The value, from the arrays of the inputs."""
         raise NotImplementedError
 
-    def vjp(self, g: Node, node: Node) -> tuple[Node | None, ...]:
+    def vjp(self, g: Any, node: Any) -> tuple[Any, ...]:
         """The cotangents of the inputs of `node`, given g, the cotangent of its value."""
         raise NotImplementedError
 

@@ -13,7 +13,7 @@ from .module import Module
 L = TypeVar("L", bound="_Listed")
 
 
-def _position(index: Any, length: int) -> int:
+def position(index: Any, length: int) -> int:
     at = operator.index(index)
     if not -length <= at < length:
         raise IndexRangeError(f"index {at} is out of range")
@@ -30,14 +30,14 @@ class _Listed(Module):
     def __getitem__(self, index: int | slice) -> Any:
         self._guard()
         modules = list(self._modules.values())
-        return self._make(modules[index]) if isinstance(index, slice) else modules[_position(index, len(modules))]
+        return self._make(modules[index]) if isinstance(index, slice) else modules[position(index, len(modules))]
 
     def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, list(self._modules)[_position(index, len(self))], module)
+        setattr(self, list(self._modules)[position(index, len(self))], module)
 
     def __delitem__(self, index: int | slice) -> None:
         names = list(self._modules)
-        for name in names[index] if isinstance(index, slice) else [names[_position(index, len(names))]]:
+        for name in names[index] if isinstance(index, slice) else [names[position(index, len(names))]]:
             delattr(self, name)
         self._renumber(list(self._modules.values()))
 

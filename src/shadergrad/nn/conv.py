@@ -61,6 +61,7 @@ class _Conv(Module):
         else:
             self.padding = padding
         self.padding_mode = padding_mode
+        self.output_padding = (0,) * self.rank
         first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (first, second // groups, *self.kernel_size)
         fan_in = math.prod(shape[1:])
@@ -77,6 +78,8 @@ class _Conv(Module):
             parts.append(f"padding={self.padding}")
         if any(d != 1 for d in self.dilation):
             parts.append(f"dilation={self.dilation}")
+        if any(self.output_padding):
+            parts.append(f"output_padding={self.output_padding}")
         if self.groups != 1:
             parts.append(f"groups={self.groups}")
         if self.bias is None:

@@ -72,7 +72,7 @@ class Module(ModuleTree["Module"], HookMethods):
                 raise ModuleTypeError(
                     f"cannot assign '{type(value).__name__}' as child module '{name}' (nn.Module or None expected)"
                 )
-            self._modules[name] = value  # type: ignore[assignment]
+            self._modules[name] = value  # type: ignore[assignment]  # None: a module left out, as in PyTorch
         elif name in self._buffers:
             self._set_buffer(name, value)
         else:
@@ -168,7 +168,7 @@ class Module(ModuleTree["Module"], HookMethods):
         if not isinstance(module, Module) and module is not None:
             raise ModuleTypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name("module", name, self._modules)
-        self._modules[name] = module  # type: ignore[assignment]
+        self._modules[name] = module  # type: ignore[assignment]  # None: a module left out, as in PyTorch
         _changed()
 
     register_module = add_module

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..tensor import Tensor
-from .containers import _position
+from .containers import position
 from .errors import ModuleError, ModuleTypeError
 from .module import Module
 from .parameter import Parameter
@@ -36,10 +36,10 @@ class ParameterList(Module):
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(getattr(self, str(k)) for k in range(self._size)[index])
-        return getattr(self, str(_position(index, self._size)))
+        return getattr(self, str(position(index, self._size)))
 
     def __setitem__(self, index: int, value: Any) -> None:
-        setattr(self, str(_position(index, self._size)), _as_parameter(value))
+        setattr(self, str(position(index, self._size)), _as_parameter(value))
 
     def __len__(self) -> int:
         self._guard()

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from . import functional as F
+from .arguments import per_axis
 from .functional.pooling import Sizes
 from .functional.windows import Ints
 from .module import Module
@@ -92,6 +93,18 @@ class AvgPool1d(_AvgPool):
     """The mean of windows along the last axis."""
 
     function = F.avg_pool1d
+
+    def __init__(
+        self,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
+        for name in ("kernel_size", "stride", "padding"):  # PyTorch keeps tuples, of this one alone
+            setattr(self, name, per_axis("AvgPool1d", name, getattr(self, name), 1))
 
 
 class _Divided(_AvgPool):
@@ -196,7 +209,11 @@ class Upsample(Module):
         align_corners: bool | None = None,
     ) -> None:
         super().__init__()
-        self.size, self.scale_factor, self.mode, self.align_corners = size, scale_factor, mode, align_corners
+        self.size, self.mode, self.align_corners = size, mode, align_corners
+        if isinstance(scale_factor, Sequence):
+            self.scale_factor: Any = tuple(map(float, scale_factor))
+        else:
+            self.scale_factor = None if scale_factor is None else float(scale_factor)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners)

@@ -51,7 +51,7 @@ STEPS: dict[str, tuple[int, Step]] = {  # by PyTorch's mode: the number of gates
 }
 
 
-def _uniform(module: Module, hidden_size: int) -> None:
+def initialise(module: Module, hidden_size: int) -> None:
     bound = 1.0 / math.sqrt(hidden_size) if hidden_size else 0.0
     for p in module.parameters():
         init.uniform_(p, -bound, bound)
@@ -135,7 +135,7 @@ class RNNBase(Module):
         return [f"_l{layer}", f"_l{layer}_reverse"][: self._directions]
 
     def reset_parameters(self) -> None:
-        _uniform(self, self.hidden_size)
+        initialise(self, self.hidden_size)
 
     def flatten_parameters(self) -> None:
         """Nothing: for programs that call it."""

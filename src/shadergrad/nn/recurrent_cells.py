@@ -11,7 +11,7 @@ from .arguments import check_tensor, takes_tensors, whole
 from .errors import ArgumentError
 from .module import Module
 from .parameter import Parameter
-from .recurrent import STEPS, State, _uniform
+from .recurrent import STEPS, State, initialise
 
 
 class RNNCellBase(Module):
@@ -35,7 +35,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        _uniform(self, self.hidden_size)
+        initialise(self, self.hidden_size)
 
     def _step(self, mode: str, input: Tensor, state: State | None, n_states: int) -> State:
         name = type(self).__name__

@@ -85,7 +85,8 @@ def _gradients(what: str, parameters: Tensor | Iterable[Tensor]) -> list[Tensor]
     if not isinstance(parameters, Iterable):
         refuse(what, "parameters", parameters, "an iterable of Tensors")
     found = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    return [p.grad for p in found if check_tensor(what, "parameters", p).grad is not None]
+    gradients = [check_tensor(what, "parameters", p).grad for p in found]
+    return [g for g in gradients if g is not None]
 
 
 def _norm(tensors: list[Tensor], p: float) -> Tensor:

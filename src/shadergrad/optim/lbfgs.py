@@ -104,7 +104,7 @@ class LBFGS(Optimizer):
 
     def _minimise(self, closure: Callable[[], Any]) -> Any:
         group = self.param_groups[0]
-        state = self.state[id(group["params"][0])]
+        state = self.state[group["params"][0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         first = self._loss(closure)
@@ -221,7 +221,7 @@ class LBFGS(Optimizer):
                 state[name] = tensor(value)
             elif name in NUMBERS:
                 state[name] = float(value) if name in ("t", "prev_loss") else int(value)
-        self.state[id(p)] = state
+        self.state[p] = state
 
 
 def numbers(*values: Tensor) -> list[float]:

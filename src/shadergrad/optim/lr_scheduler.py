@@ -626,6 +626,8 @@ class OneCycleLR(LRScheduler):
             self._schedule_phases.append(_phase(last, "max_lr", "min_lr", "base_momentum", "max_momentum"))
         peaks = _a_group("max_lr", optimizer, max_lr)
         self.cycle_momentum = cycle_momentum
+        highest: list[float] = []
+        lowest: list[float] = []
         if cycle_momentum:
             if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
                 raise SchedulerError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
@@ -650,13 +652,11 @@ class OneCycleLR(LRScheduler):
             raise SchedulerError(
                 f"Tried to step {self.last_epoch} times. The specified number of total steps is {self.total_steps}"
             )
-        began = 0.0
-        for phase in self._schedule_phases:
-            ends = phase["end_step"]
-            if self.last_epoch <= ends or phase is self._schedule_phases[-1]:
-                break
-            began = ends
-        part = (self.last_epoch - began) / (ends - began)
+        later = [k for k, phase in enumerate(self._schedule_phases) if self.last_epoch <= phase["end_step"]]
+        k = later[0] if later else len(self._schedule_phases) - 1
+        phase = self._schedule_phases[k]
+        began, ends = self._schedule_phases[k - 1]["end_step"] if k else 0.0, phase["end_step"]
+        part = (self.last_epoch - began) / (ends - began) if ends != began else 1.0  # a phase of no length is over
         rates = []
         for group in self.optimizer.param_groups:
             rates.append(self._between(group[phase["start_lr"]], group[phase["end_lr"]], part))
@@ -765,7 +765,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Whether epochs do not count yet, since the rate was reduced less than `cooldown` epochs ago."""
         return self.cooldown_counter > 0
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]  # PyTorch's: the metric first
         """Look at the metric of an epoch: a number, or a tensor of one element."""
         _refuse_capture()
         try:
@@ -898,7 +898,7 @@ class SequentialLR(_OfSchedulers):
         begins._initial_step()
         self._last_lr = begins.get_last_lr()
 
-    def step(self) -> None:  # type: ignore[override]
+    def step(self) -> None:  # type: ignore[override]  # as in PyTorch, which epoch it is decides who steps
         """Set the rates of the next epoch."""
         _refuse_capture()
         self.last_epoch += 1
@@ -942,7 +942,7 @@ class ChainedScheduler(_OfSchedulers):
         self.optimizer = schedulers[0].optimizer
         self._last_lr = self._present()
 
-    def step(self) -> None:  # type: ignore[override]
+    def step(self) -> None:  # type: ignore[override]  # as in PyTorch: no epoch fits all that are chained
         """Set the rates of the next epoch."""
         for scheduler in self._schedulers:
             scheduler.step()

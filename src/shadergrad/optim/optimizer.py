@@ -7,6 +7,7 @@ step, and changing one compiles the step anew. Reference for names, texts and la
 
 from __future__ import annotations
 
+import copy
 import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -100,6 +101,15 @@ class ParamGroup(dict):
                 constant = key == "betas" and tuple(before or ())[1:] != tuple(value)[1:]
             if constant:
                 self._changed()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ParamGroup:
+        """A group of a copied optimizer, with all that is on the device copied too."""
+        result = memo[id(self)] = ParamGroup.__new__(ParamGroup)
+        owner = None if self._owner is None else copy.deepcopy(self._owner(), memo)
+        result.__dict__.update({k: copy.deepcopy(v, memo) for k, v in self.__dict__.items() if k != "_owner"})
+        result._owner = None if owner is None else weakref.ref(owner)
+        dict.update(result, {k: copy.deepcopy(v, memo) for k, v in self.items()})  # sets, and tells nobody
+        return result
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         for key, value in dict(*args, **kwargs).items():
@@ -225,7 +235,7 @@ class Optimizer:
             )
         self.defaults = defaults
         self.param_groups: list[ParamGroup] = []
-        self.state: dict[int, dict[str, Any]] = {}
+        self.state: dict[Tensor, dict[str, Any]] = {}  # by parameter, as PyTorch's
         self.version = 0
         self._opt_called = False  # schedulers warn when they are stepped first
         groups = list(params)
@@ -279,7 +289,7 @@ class Optimizer:
         """The state that the parameters of a group need and do not have."""
         shared: dict[tuple[str, str], dict[str, Tensor]] = {}
         for p in group["params"]:
-            have = self.state.get(id(p), {})
+            have = self.state.get(p, {})
             common = shared.setdefault((str(p.device), p.dtype.name), {})
             made: dict[str, Any] = {}
             for name in self.scalars_of(group):
@@ -288,7 +298,7 @@ class Optimizer:
                 made[name] = have.get(name, common[name])
             for name in self.slots_of(group):
                 made[name] = have[name] if name in have else self._start(name, group, p.shape, p)
-            self.state[id(p)] = {**made, **{k: v for k, v in have.items() if k not in made}}
+            self.state[p] = {**made, **{k: v for k, v in have.items() if k not in made}}
         flush()
 
     def _start(self, name: str, group: ParamGroup, shape: tuple[int, ...], like: Tensor) -> Tensor:
@@ -345,7 +355,7 @@ class Optimizer:
                 active = [(p, p.grad) for p in group["params"] if p.grad is not None]
                 self._advance(active, group)
                 for p, gradient in active:
-                    self.update(p, -gradient if group.get("maximize") else gradient, self.state[id(p)], group)
+                    self.update(p, -gradient if group.get("maximize") else gradient, self.state[p], group)
         flush()
         return loss
 
@@ -353,7 +363,7 @@ class Optimizer:
         """Advance the scalars of a group once, however many parameters share them."""
         names = self.scalars_of(group)
         if names:
-            states = [self.state[id(p)] for p, _ in active]
+            states = [self.state[p] for p, _ in active]
             for state in {id(s[names[0]]): s for s in states}.values():
                 self.advance(state, group)
 
@@ -385,21 +395,21 @@ class Optimizer:
                 yield name + end, value
             shared = self.scalars_of(group)
             for p in group["params"]:
-                for name, value in self.state[id(p)].items():
+                for name, value in self.state[p].items():
                     if isinstance(value, Tensor):
                         yield name + (end if name in shared else f".{names[id(p)]}"), value
 
     def state_dict(self) -> dict[str, Any]:
         """PyTorch's layout: state by number of the parameter, groups with numbers for parameters."""
-        numbers: dict[int, int] = {}
+        numbers: dict[Tensor, int] = {}
         groups = []
         for group in self.param_groups:
             for p in group["params"]:
-                numbers[id(p)] = len(numbers)
+                numbers[p] = len(numbers)
             groups.append(
                 {
                     **{k: v for k, v in group.items() if k != "params"},
-                    "params": [numbers[id(p)] for p in group["params"]],
+                    "params": [numbers[p] for p in group["params"]],
                 }
             )
         state = {numbers[key]: _copied(values) for key, values in self.state.items() if values}
@@ -428,7 +438,7 @@ class Optimizer:
 
     def load_state(self, p: Tensor, number: int, saved: dict[str, Any] | None, group: ParamGroup) -> None:
         """Take over the state of one parameter; None: none was saved."""
-        for name, tensor in self.state[id(p)].items():
+        for name, tensor in self.state[p].items():
             if saved is None:
                 tensor.write_(np.full(tuple(tensor.shape), self.start_of(name, group)))
                 continue

@@ -8,14 +8,12 @@ A subclass names its `arguments`, gives shape and dtype (`infer`), value (`numpy
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from ..graph.build import Builder
+from ..graph.node import Node
 from ..graph.primitive import Primitive
-
-if TYPE_CHECKING:
-    from ..compile.rewrite import Rewriter
-    from ..graph.node import Node
-    from ..plan import Target
+from ..plan import Target
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,6 @@ class Call(Primitive):
         """The shader for inputs of these shapes within the limits of `target`."""
         raise NotImplementedError
 
-    def expand(self, r: Rewriter, *inputs: Node) -> Node | None:
+    def expand(self, r: Builder, *inputs: Node) -> Node | None:
         """The nodes that compute the same on a GPU, for a call that is more than one kernel; None for one that is one."""
         return None

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..dtypes import DType
 from ..errors import DTypeError, ShapeError
-from ..graph import node as nodes
+from ..graph import build
+from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
-
-if TYPE_CHECKING:
-    from ..graph.node import Node
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +32,6 @@ class Dot(Primitive):
 
     def vjp(self, g, node):
         a, b = node.inputs
-        da = nodes.dot(g, nodes.transpose(b)) if a.requires_grad else None
-        db = nodes.dot(nodes.transpose(a), g) if b.requires_grad else None
+        da = build.dot(g, build.transpose(b)) if a.requires_grad else None
+        db = build.dot(build.transpose(a), g) if b.requires_grad else None
         return da, db

@@ -18,8 +18,10 @@ from scipy import special
 
 from ..dtypes import DType, bool_, float32, uint32
 from ..errors import DTypeError, ShapeError
+from ..graph import build
 from ..graph import node as nodes
-from ..graph.node import Node, elementwise, equal, greater, less, where
+from ..graph.build import elementwise, equal, greater, less, where
+from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
 
 Cotangents = tuple[Node | None, ...]
@@ -57,8 +59,8 @@ class Elementwise(Primitive):
     def result(self, dtype: DType) -> DType:
         return self.gives or dtype
 
-    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
-        return type(self).value(*arrays)
+    def numpy(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        return type(self).value(*args)
 
     def vjp(self, g: Node, node: Node) -> Cotangents:
         rule = type(self).gradient
@@ -70,6 +72,10 @@ class Elementwise(Primitive):
             return self.wgsl_bool
         template = type(self).wgsl
         return template if isinstance(template, str) else template(dtype)
+
+
+def _from_derivative(derivative: Callable[[Node, Node], Node | float]) -> Callable[..., Cotangents]:
+    return lambda g, x, y: (g * derivative(x, y),)
 
 
 def record(
@@ -87,9 +93,7 @@ def record(
     fields: arity, wgsl_bool, categories, cost, domain, gives, public.
     """
     if derivative is not None:
-
-        def gradient(g: Node, x: Node, y: Node) -> Cotangents:
-            return (g * derivative(x, y),)
+        gradient = _from_derivative(derivative)
 
     members: dict[str, Any] = {
         "kind": "elementwise",
@@ -114,7 +118,7 @@ def kept(function: Callable[..., Any]) -> Callable[[np.ndarray], np.ndarray]:
 
 def flat(x: Node, y: Node) -> Node:
     """The derivative of a step function."""
-    return nodes.like(x, 0.0)
+    return build.like(x, 0.0)
 
 
 def floating(template: str, otherwise: str) -> Callable[[DType], str]:
@@ -160,7 +164,7 @@ def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _power_gradient(g: Node, a: Node, b: Node, y: Node) -> Cotangents:
     da = where(equal(b, 0), 0.0, g * b * elementwise("Pow", a, b - 1))
-    at_origin = nodes.recorded.mul(equal(a, 0), elementwise("GreaterEqual", b, 0))
+    at_origin = build.recorded.mul(equal(a, 0), elementwise("GreaterEqual", b, 0))
     return da, where(at_origin, 0.0, g * y * elementwise("Log", a))
 
 

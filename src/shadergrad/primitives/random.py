@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..dtypes import DType, uint32
 from ..errors import DTypeError, ShapeError
+from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
-
-if TYPE_CHECKING:
-    from ..graph.node import Node
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 

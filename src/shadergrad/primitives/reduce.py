@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from ..dtypes import DType
+from ..dtypes import DType, parse_dtype
 from ..errors import DTypeError, ShapeError
+from ..graph import build
 from ..graph import node as nodes
+from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
-
-if TYPE_CHECKING:
-    from ..graph.node import Node
-
 
 ONE_BY_ONE = 256  # terms that NumPy may add one after the other in float32
 
@@ -69,7 +67,7 @@ class ReduceSum(Reduce):
         return np.sum(x, axis=self.axes, keepdims=True, dtype=exact).astype(x.dtype, copy=False)
 
     def vjp(self, g, node):
-        return (nodes.broadcast(g, node.inputs[0].shape),)
+        return (build.broadcast(g, node.inputs[0].shape),)
 
 
 class _Extremum(Reduce):
@@ -77,10 +75,10 @@ class _Extremum(Reduce):
 
     def vjp(self, g, node):
         (x,) = node.inputs
-        chosen = nodes.equal(x, nodes.broadcast(node, x.shape))
-        ones = nodes.where(chosen, nodes.like(x, 1.0), 0.0)
-        share = g / nodes.sum_over(ones, self.axes)
-        return (nodes.broadcast(share, x.shape) * ones,)
+        chosen = build.equal(x, build.broadcast(node, x.shape))
+        ones = build.where(chosen, build.like(x, 1.0), 0.0)
+        share = g / build.sum_over(ones, self.axes)
+        return (build.broadcast(share, x.shape) * ones,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,17 +130,15 @@ class ReduceProd(Reduce):
 
     def vjp(self, g, node):
         (x,) = node.inputs
-        zero = nodes.equal(x, 0.0)
-        safe = nodes.where(zero, 1.0, x)
+        zero = build.equal(x, 0.0)
+        safe = build.where(zero, 1.0, x)
         others = nodes.make(ReduceProd(self.axes), safe)  # the product without zeros
-        zeros = nodes.sum_over(nodes.where(zero, nodes.like(x, 1.0), 0.0), self.axes)
-        without_zeros = nodes.where(nodes.equal(zeros, 0.0), g * others, 0.0)
-        with_one = nodes.where(nodes.equal(zeros, 1.0), g * others, 0.0)
-        spread = nodes.broadcast(without_zeros, x.shape)
-        return (nodes.where(zero, nodes.broadcast(with_one, x.shape), spread / safe),)
+        zeros = build.sum_over(build.where(zero, build.like(x, 1.0), 0.0), self.axes)
+        without_zeros = build.where(build.equal(zeros, 0.0), g * others, 0.0)
+        with_one = build.where(build.equal(zeros, 1.0), g * others, 0.0)
+        spread = build.broadcast(without_zeros, x.shape)
+        return (build.where(zero, build.broadcast(with_one, x.shape), spread / safe),)
 
 
 def _dtype(x: np.ndarray) -> DType:
-    from ..dtypes import parse_dtype
-
     return parse_dtype(x.dtype)

@@ -7,17 +7,14 @@ as unsigned numbers whatever the values were. The sort is stable, so everything 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..dtypes import DType, uint32
+from ..graph.node import Node
 from ..graph.primitive import Shape
+from ..plan import Target
 from .call import Call, CallKernel
-
-if TYPE_CHECKING:
-    from ..graph.node import Node
-    from ..plan import Target
 
 BLOCK = 256  # elements that one workgroup sorts by comparing all pairs
 LONGEST_LOOP = 32768  # a thread's iterations: llvmpipe stops an invocation after 65,535

@@ -4,18 +4,17 @@ the index. `source_index` maps an index of the result to an index of the input (
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import DType
 from ..errors import DTypeError, ShapeError
+from ..graph import build
 from ..graph import node as nodes
 from ..graph.index import ZERO, Index, reshape_index
+from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
-
-if TYPE_CHECKING:
-    from ..graph.node import Node
 
 Indices = tuple[Index, ...]
 
@@ -47,7 +46,7 @@ class Reshape(View):
         return np.reshape(x, self.shape)
 
     def vjp(self, g, node):
-        return (nodes.reshape(g, node.inputs[0].shape),)
+        return (build.reshape(g, node.inputs[0].shape),)
 
     def source_index(self, index, shape):
         return reshape_index(index, self.shape, shape)
@@ -70,7 +69,7 @@ class Permute(View):
         return np.transpose(x, self.axes)
 
     def vjp(self, g, node):
-        return (nodes.permute(g, tuple(int(a) for a in np.argsort(self.axes))),)
+        return (build.permute(g, tuple(int(a) for a in np.argsort(self.axes))),)
 
     def source_index(self, index, shape):
         result = [index[0]] * len(index) if index else []
@@ -98,7 +97,7 @@ class Expand(View):
     def vjp(self, g, node):
         shape = node.inputs[0].shape
         axes = tuple(a for a, (n, m) in enumerate(zip(shape, self.shape, strict=True)) if n != m)
-        return (nodes.sum_over(g, axes),)
+        return (build.sum_over(g, axes),)
 
     def source_index(self, index, shape):
         return tuple(ZERO if n == 1 else i for i, n in zip(index, shape, strict=True))
@@ -134,7 +133,7 @@ class Slice(View):
     def vjp(self, g, node):
         shape = node.inputs[0].shape
         if g.size == 0:
-            return (nodes.constant(0, g.dtype, g.device, shape),)
+            return (build.constant(0, g.dtype, g.device, shape),)
         highs = tuple(
             n - a - (k - 1) * s - 1 for n, a, k, s in zip(shape, self.starts, self.sizes, self.steps, strict=True)
         )

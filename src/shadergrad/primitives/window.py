@@ -10,18 +10,17 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..dtypes import DType
 from ..errors import DTypeError, ShapeError
+from ..graph import build
 from ..graph import node as nodes
+from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
 from .views import Flip, Indices, Pad, Slice, View
-
-if TYPE_CHECKING:
-    from ..graph.node import Node
 
 
 def window_count(size: int, window: int, step: int, dilation: int) -> int:
@@ -197,15 +196,15 @@ class Conv(Primitive):
         low = (0, 0, 0, *reach)
         padded = nodes.make(Pad(low, (0, 0, 0, *high), (0, 0, 0, *(s - 1 for s in self.steps)), 0), g)
         reversed_w = nodes.make(Flip(tuple(range(3, w.ndim))), w)
-        swapped = nodes.permute(reversed_w, (0, 2, 1, *range(3, w.ndim)))
+        swapped = build.permute(reversed_w, (0, 2, 1, *range(3, w.ndim)))
         return nodes.make(Conv((1,) * len(self.steps), self.dilations), padded, swapped)
 
     def _weight_gradient(self, g: Node, x: Node, w: Node) -> Node:
         """A convolution of the input with the cotangent, in which steps and dilations change places, as do batch and
         channels."""
         swap = (0, 2, 1, *range(3, x.ndim))
-        wide = nodes.make(Conv(self.dilations, self.steps), nodes.permute(x, swap), nodes.permute(g, swap))
-        result = nodes.permute(wide, swap)
+        wide = nodes.make(Conv(self.dilations, self.steps), build.permute(x, swap), build.permute(g, swap))
+        result = build.permute(wide, swap)
         if result.shape != w.shape:  # what no window reaches
             result = nodes.make(Slice((0,) * w.ndim, w.shape, (1,) * w.ndim), result)
         return result

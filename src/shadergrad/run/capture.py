@@ -12,6 +12,7 @@ from typing import Any
 
 from ..dtypes import int32
 from ..errors import CompileError
+from ..graph import build
 from ..graph import node as nodes
 from ..graph.capture import Capture
 from ..graph.node import resolve
@@ -37,7 +38,7 @@ def capture(function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[
     stand_ins = [_stand_in(t) for t in tensors]
     replaced = iter(stand_ins)
     args, kwargs = exchange((args, kwargs), Tensor, lambda _: next(replaced))
-    watch.began = Tensor._of(nodes.constant(0, int32, "cpu"))._serial
+    watch.began = Tensor._of(build.constant(0, int32, "cpu"))._serial
     current.trace = watch
     try:
         captured = Captured(watch, stand_ins, Observed(watch, function(*args, **kwargs)))

@@ -28,12 +28,16 @@ def name_arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> dict
 
 
 def variables_of(function: Callable[..., Any]) -> dict[int, str]:
-    """What the names in a function's text stand for, by id."""
+    """What the names in a function's text stand for, and the attributes of the object whose method it is, by id."""
+    found = {id(value): name for name, value in getattr(getattr(function, "__self__", None), "__dict__", {}).items()}
     function = inspect.unwrap(getattr(function, "__func__", function))
     if not inspect.isfunction(function):
-        return {}
-    free = inspect.getclosurevars(function)
-    return {id(value): name for name, value in {**free.globals, **free.nonlocals}.items()}
+        return found
+    try:
+        free = inspect.getclosurevars(function)
+    except ValueError:  # a variable that has no value yet
+        return found
+    return found | {id(value): name for name, value in {**free.globals, **free.nonlocals}.items()}
 
 
 class Names:
@@ -51,7 +55,7 @@ class Names:
                 self._know(buffer, "constant", name)
         for prefix, optimizer in self._prefixed(list(watch.optimizers.values())):
             for name, p in optimizer.named_parameters():
-                parameters.setdefault(id(p), self._variables.get(id(p), name))
+                parameters.setdefault(id(p), self._variables.get(id(p)) or name)
                 self._know(p, "parameter", parameters[id(p)])
             for name, t in optimizer.named_state(parameters):
                 self._know(t, "state", f"{prefix}.{name}" if prefix else name)

@@ -7,14 +7,10 @@ active.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import CompileError
-
-if TYPE_CHECKING:
-    from ..graph.node import Node
-    from ..tensor import Tensor
-
+from ..graph.node import Node
 
 changes = 0  # counts up when a flag that a capture may depend on is set: requires_grad, training, hyperparameters
 
@@ -31,22 +27,22 @@ class Trace:
 
     def __init__(self) -> None:
         self.began = 0
-        self.nodes: dict[int, tuple[Tensor, Node]] = {}
-        self.grads: dict[int, tuple[Tensor, Tensor | None]] = {}
-        self.grad_reads: dict[int, tuple[Tensor, bool]] = {}
+        self.nodes: dict[int, tuple[Any, Node]] = {}
+        self.grads: dict[int, tuple[Any, Any | None]] = {}
+        self.grad_reads: dict[int, tuple[Any, bool]] = {}
         self.attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
         self.modules: dict[int, Any] = {}
         self.optimizers: dict[int, Any] = {}
         self.generators: dict[int, Any] = {}
 
-    def on_assign(self, tensor: Tensor) -> None:
+    def on_assign(self, tensor: Any) -> None:
         self.nodes.setdefault(id(tensor), (tensor, tensor._node))
 
-    def on_grad_read(self, tensor: Tensor) -> None:
+    def on_grad_read(self, tensor: Any) -> None:
         if id(tensor) not in self.grads:
             self.grad_reads.setdefault(id(tensor), (tensor, tensor._grad is None))
 
-    def on_grad_write(self, tensor: Tensor) -> None:
+    def on_grad_write(self, tensor: Any) -> None:
         self.grads.setdefault(id(tensor), (tensor, tensor._grad))
 
     def on_attribute(self, owner: Any, name: str, value: Any) -> None:
@@ -71,7 +67,7 @@ class Trace:
             "Hint: return the tensor and read it after the step, or choose with sg.where instead of if."
         )
 
-    def changed(self) -> list[tuple[Tensor, Node]]:
+    def changed(self) -> list[tuple[Any, Node]]:
         """The tensors of the outside that have another value now, with the node they had before."""
         return [(t, old) for t, old in self.nodes.values() if t._node is not old and t._serial <= self.began]
 

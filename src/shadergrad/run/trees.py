@@ -32,7 +32,7 @@ def tensors_in(value: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
     if isinstance(value, Tensor):
         yield path, value
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        for name, v in zip(value._fields, value, strict=True):
+        for name, v in zip(value._fields, value, strict=True):  # pyright: ignore[reportAttributeAccessIssue]  # a named tuple
             yield from tensors_in(v, f"{path}.{name}")
     elif isinstance(value, tuple | list):
         for k, v in enumerate(value):

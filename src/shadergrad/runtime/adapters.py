@@ -7,7 +7,6 @@ can open, the best first, so that `webgpu:N` is the N-th. Nothing here opens a d
 from __future__ import annotations
 
 import logging
-import os
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..config import Config, ConfigError, config
+from ..config import Config, ConfigError, config, provisional
 from ..errors import DeviceError
 from ..plan import Target
 
@@ -141,7 +140,7 @@ def portable_overrides(settings: Config) -> Mapping[str, int]:
 def load_native() -> Any:
     """The module that calls wgpu-native, imported on first use. DeviceError says why it cannot be."""
     try:
-        from . import native
+        from . import native  # not before a GPU is asked for: importing wgpu takes 0.2 s, and may fail
     except Exception as error:  # the library's own failures are of many types: ImportError, OSError, RuntimeError
         raise DeviceError(
             f"[webgpu] wgpu cannot be loaded: {type(error).__name__}: {error}\n"
@@ -158,18 +157,14 @@ def open_quietly() -> Iterator[None]:
     EGL complains where XDG_RUNTIME_DIR is unset; wgpu warns of missing window systems. Errors still show. Not before
     wgpu is imported: it makes the logger itself, of its own class, and refuses one that is already there.
     """
-    unset = "XDG_RUNTIME_DIR" not in os.environ
     logger = logging.getLogger("wgpu")
     level = logger.level
-    if unset:
-        os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
     logger.setLevel(max(level, logging.ERROR))
     try:
-        yield
+        with provisional("XDG_RUNTIME_DIR", tempfile.gettempdir()):
+            yield
     finally:
         logger.setLevel(level)
-        if unset:
-            os.environ.pop("XDG_RUNTIME_DIR", None)
 
 
 _lock = threading.Lock()

@@ -41,16 +41,17 @@ class CpuProgram(Program):
         arrays: list[Any] = [None] * len(plan.buffers)
         for row, storage in zip(plan.inputs, inputs, strict=True):
             arrays[row] = storage.handle.reshape(plan.buffers[row].shape)
-        try:
-            with np.errstate(all="ignore"):
-                for primitive, operands, result, gone in self._steps:
+        with np.errstate(all="ignore"):
+            for primitive, operands, result, gone in self._steps:
+                try:
                     arrays[result] = primitive.numpy(*[arrays[k] for k in operands])
-                    for row in gone:
-                        arrays[row] = None
-        except MemoryError as error:
-            raise OutOfMemoryError(
-                f"the host has no memory for {primitive.name} of {plan.buffers[result].shape}: {error}."
-            ) from error
+                except MemoryError as error:
+                    shape = plan.buffers[result].shape
+                    raise OutOfMemoryError(
+                        f"the host has no memory for {primitive.name} of {shape}: {error}."
+                    ) from error
+                for row in gone:
+                    arrays[row] = None
         by_row = dict(zip(plan.inputs, inputs, strict=True))
         targets = into or [None] * len(plan.outputs)
         return [self._give(row, arrays, by_row, target) for row, target in zip(plan.outputs, targets, strict=True)]

@@ -18,7 +18,7 @@ from .creation import (
 from .elementwise import where
 from .gradients import RemovableHandle, backward, cotangent, together
 from .handle import Tensor, as_tensor
-from .index import one_hot, select_positions
+from .index import in_range, one_hot, select_positions
 from .pending import flush, sync
 from .placement import check_storable, device, get_default_device, resolve_device, set_default_device
 from .products import einsum, tensordot
@@ -66,6 +66,7 @@ __all__ = [
     "full_like",
     "get_default_device",
     "host_tensor",
+    "in_range",
     "is_dtype_name",
     "joint",
     "linspace",

@@ -18,9 +18,11 @@ import numpy as np
 
 from ..dtypes import DType, bool_, float32, int32, int64, of_scalar, parse_dtype, promote_operands
 from ..errors import AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
+from ..graph import build
 from ..graph import node as nodes
+from ..graph.build import cast
 from ..graph.leaves import Detach, Variable
-from ..graph.node import Node, cast, grad_mode, make, mode
+from ..graph.node import Node, grad_mode, make, mode
 from ..graph.primitive import Primitive
 from ..run import execute, tracing
 from ..run.tracing import current
@@ -54,7 +56,7 @@ class TensorBase:
     _node: Node
     _grad: Any  # the gradient, a tensor or None
     _serial: int
-    _siblings: list[weakref.ref[TensorBase]] | None  # what came from the same backward pass
+    _siblings: list[weakref.ref[Any]] | None  # what came from the same backward pass
 
     def _adopt(self, node: Node) -> None:
         self._serial = pending.next_serial()
@@ -305,7 +307,7 @@ class TensorBase:
     def clone(self) -> Self:
         """A copy that the tape runs through."""
         word, neutral = ("Or", False) if self.dtype is bool_ else ("Mul", 1)
-        return wrap(nodes.elementwise(word, self._node, neutral))
+        return wrap(build.elementwise(word, self._node, neutral))
 
     def contiguous(self) -> Self:
         return self
@@ -319,7 +321,7 @@ def wrap(node: Node) -> Any:
     return result
 
 
-def binary(primitive: Primitive, a: TensorBase | Number, b: TensorBase | Number) -> Self:
+def binary(primitive: Primitive, a: TensorBase | Number, b: TensorBase | Number) -> Any:
     return wrap(make(primitive, *operands(a, b)))
 
 
@@ -372,7 +374,7 @@ def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
                 v = v.to(lead.device)
             node = v._node
         else:
-            node = nodes.constant(
+            node = build.constant(
                 v, dtype if dtype is not None and dtype.category >= own.category else own, lead._node.device
             )
         if dtype is not None and node.dtype is not dtype:
@@ -384,7 +386,7 @@ def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
         raise ShapeError(
             f"The shapes of the operands do not broadcast: {', '.join(str(n.shape) for n in result)}."
         ) from None
-    return [nodes.broadcast(n, shape) for n in result]
+    return [build.broadcast(n, shape) for n in result]
 
 
 def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:

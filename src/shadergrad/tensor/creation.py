@@ -9,7 +9,7 @@ import numpy as np
 
 from ..dtypes import float32, of_scalar, parse_dtype
 from ..errors import ShapeError
-from ..graph import node as nodes
+from ..graph import build
 from ..graph.node import Node
 from .base import TensorBase, host_tensor, node_of, sizes_of, wrap
 from .placement import check_storable, resolve_device
@@ -39,7 +39,7 @@ def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None,
     kind = of_scalar(fill_value) if dtype is None else parse_dtype(dtype)
     name = resolve_device(device)
     check_storable(kind, name)
-    return finish(nodes.constant(fill_value, kind, name, shape), requires_grad)
+    return finish(build.constant(fill_value, kind, name, shape), requires_grad)
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
@@ -83,8 +83,8 @@ def arange(start: float, end: float | None = None, step: float = 1, *, dtype: An
     kind = of_scalar(start + step + end) if dtype is None else parse_dtype(dtype)
     name = resolve_device(device)
     check_storable(kind, name)
-    node = nodes.iota(count, name)
-    node = nodes.cast(node, kind)
+    node = build.iota(count, name)
+    node = build.cast(node, kind)
     if step != 1:
         node = node * step
     return wrap(node + start if start else node)

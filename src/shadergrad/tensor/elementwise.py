@@ -9,8 +9,9 @@ import numpy as np
 
 from ..dtypes import DType, bool_, float32, int32, of_scalar, promote
 from ..errors import DTypeError, ShapeError
-from ..graph import node as nodes
-from ..graph.node import Node, cast, make
+from ..graph import build
+from ..graph.build import cast
+from ..graph.node import Node, make
 from ..primitives import elementwise as e
 from .base import Number, TensorBase, binary, floating, operands, wrap
 from .records import RecordTensor
@@ -447,7 +448,7 @@ def _detached(x: Any) -> Any:
 
 
 def _truth(x: T) -> Node:
-    return x._node if x.dtype is bool_ else make(e.NotEqual(), x._node, nodes.like(x._node, 0))
+    return x._node if x.dtype is bool_ else make(e.NotEqual(), x._node, build.like(x._node, 0))
 
 
 def _divide(a: T | Number, b: ElementwiseTensor | Number) -> T:
@@ -478,21 +479,21 @@ def _remainder(a: T | Number, b: ElementwiseTensor | Number) -> T:
     return result
 
 
-def where(condition: T, a: ElementwiseTensor | Number, b: ElementwiseTensor | Number) -> T:
+def where(condition: ElementwiseTensor, a: Any, b: Any) -> Any:
     """a where the condition holds, else b; broadcasts."""
     if condition.dtype is not bool_:
         raise DTypeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.name}"
         )
     if not isinstance(a, TensorBase) and not isinstance(b, TensorBase):
-        a = wrap(nodes.constant(a, promote_numbers(a, b), condition._node.device))
+        a = wrap(build.constant(a, promote_numbers(a, b), condition._node.device))
     x, y = operands(a, b)
     try:
         shape = np.broadcast_shapes(condition._node.shape, x.shape)
     except ValueError:
         raise ShapeError(f"[where] the condition {tuple(condition.shape)} does not broadcast with {x.shape}.") from None
     return wrap(
-        make(e.Where(), nodes.broadcast(condition._node, shape), nodes.broadcast(x, shape), nodes.broadcast(y, shape))
+        make(e.Where(), build.broadcast(condition._node, shape), build.broadcast(x, shape), build.broadcast(y, shape))
     )
 
 
@@ -500,9 +501,9 @@ def promote_numbers(a: Number, b: Number) -> DType:
     return promote(of_scalar(a), of_scalar(b))
 
 
-def _as_tensor(value: Any, like: T) -> T:
+def _as_tensor(value: Any, like: TensorBase) -> Any:
     """A number as a tensor of the dtype and device of `like`, float32 where that is of integers."""
     if isinstance(value, TensorBase):
         return value
     dtype = like.dtype if like.dtype.category == 2 else float32
-    return wrap(nodes.constant(float(value), dtype, like._node.device))
+    return wrap(build.constant(float(value), dtype, like._node.device))

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from ..errors import AutogradError, DeviceError, DTypeError, ShapeError
-from ..graph import autodiff
-from ..graph import node as nodes
+from ..graph import autodiff, build
 from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode
 from ..run import tracing
@@ -220,7 +219,7 @@ def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
     if gradient is None:
         if output._node.size != 1:
             raise AutogradError("grad can be implicitly created only for scalar outputs")
-        return nodes.like(output._node, 1)
+        return build.like(output._node, 1)
     if gradient.shape != output.shape:
         raise ShapeError(
             f"Mismatch in shape: grad_output[0] has a shape of {list(gradient.shape)} and output[0] has a shape of {list(output.shape)}."
@@ -267,16 +266,16 @@ def backward(
     together([t._grad for t in owners.values()])
 
 
-def together(tensors: Iterable[GradientTensor | None]) -> None:
+def together(tensors: Iterable[Any]) -> None:
     """Tensors that came from one backward pass: reading one computes all that are alive, in one plan, rather than the
     whole pass again for each."""
     group = [t for t in tensors if t is not None]
-    references = [weakref.ref(t) for t in group]
+    references: list[weakref.ref[Any]] = [weakref.ref(t) for t in group]
     for t in group:
         t._siblings = references
 
 
-def _accumulate(owner: GradientTensor, grad: GradientTensor) -> None:
+def _accumulate(owner: Any, grad: TensorBase) -> None:
     if current.trace is not None and owner._serial <= current.trace.began:
         current.trace.on_attribute(owner, "_hook_ids", owner._hook_ids)
     if not owner.retains_grad:  # then .grad has it already

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..dtypes import bool_, float32, int32, int64, parse_dtype
 from ..errors import AutogradError
-from ..graph import node as nodes
+from ..graph import build
 from ..runtime.device import get_device
 from .base import Number, TensorBase, node_of, wrap
 from .creation import empty, full, ones, tensor, zeros
@@ -49,7 +49,7 @@ class Tensor(NamedTensor):
         return self._update_in_place(source.to(self.device, self.dtype).expand(self.shape), "copy_")
 
     def fill_(self, value: Number) -> Tensor:
-        return self._update_in_place(wrap(nodes.like(self._node, value)), "fill_")
+        return self._update_in_place(wrap(build.like(self._node, value)), "fill_")
 
     def zero_(self) -> Tensor:
         return self.fill_(0)

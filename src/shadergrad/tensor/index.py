@@ -11,10 +11,11 @@ import numpy as np
 
 from ..dtypes import bool_, int32
 from ..errors import DTypeError, IndexRangeError, ShapeError
-from ..graph import node as nodes
-from ..graph.node import cast, make, mode
+from ..graph import build
+from ..graph.build import cast
+from ..graph.node import make, mode
 from ..primitives import views as v
-from ..primitives.indexing import Gather, ScatterAdd
+from ..primitives.indexing import Gather, InRange, ScatterAdd
 from .base import Number, TensorBase, check_axis, host_tensor, wrap
 from .creation import arange
 from .elementwise import where
@@ -59,7 +60,7 @@ class IndexTensor(ReduceTensor):
             return tuple(slices)
 
         def backward(grads: Sequence[Any]) -> Sequence[Any]:
-            zero = wrap(nodes.like(slices[0]._node, 0))
+            zero = wrap(build.like(slices[0]._node, 0))
             return [stack([zero if g is None else g for g in grads], axis)]
 
         return tuple(joint([self], slices, backward))
@@ -148,19 +149,19 @@ class IndexTensor(ReduceTensor):
             padding += [0, self.shape[a] - added.shape[a]]
         return self + (added.pad(padding) if any(padding) else added)
 
-    def scatter(self, dim: int, index: IndexTensor, src: IndexTensor | Number) -> Self:
+    def scatter(self, dim: int, index: IndexTensor, src: Any) -> Self:
         """self with src[..., j, ...] at position index[..., j, ...] along `dim`. src: of at least the index's shape, or
         a number. Of several values for one place, the mean is taken."""
         if not isinstance(src, TensorBase):
-            src = wrap(nodes.constant(src, self.dtype, index._node.device, tuple(index.shape)))
+            src = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
         elif src.dtype is not self.dtype:
             raise DTypeError(
                 f"scatter(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
             )
         if self.dtype is bool_:
             return self.to(dtype=int32).scatter(dim, index, src.to(dtype=int32)).to(dtype=bool_)
-        nothing = wrap(nodes.like(self._node, 0))
-        ones = wrap(nodes.like(src._node, 1))
+        nothing = wrap(build.like(self._node, 0))
+        ones = wrap(build.like(src._node, 1))
         count, total = nothing.scatter_add(dim, index, ones), nothing.scatter_add(dim, index, src)
         divisor = count.clamp(min=1)
         return where(count > 0, total / divisor if self.dtype.category == 2 else total.floor_divide(divisor), self)
@@ -176,8 +177,8 @@ class IndexTensor(ReduceTensor):
     def index_fill(self, dim: int, index: IndexTensor, value: Number) -> Self:
         """self with `value` in the slices at positions `index` along `dim`."""
         axis = check_axis(dim, self.ndim, "index_fill")
-        places = wrap(nodes.constant(0, int32, self._node.device, (self.shape[axis],)))
-        chosen = places.index_add(0, index, wrap(nodes.like(index._node, 1)).to(dtype=int32)) > 0
+        places = wrap(build.constant(0, int32, self._node.device, (self.shape[axis],)))
+        chosen = places.index_add(0, index, wrap(build.like(index._node, 1)).to(dtype=int32)) > 0
         return self.masked_fill(chosen.reshape(-1, *(1,) * (self.ndim - axis - 1)), value)
 
     def take_along_dim(self, indices: IndexTensor, dim: int | None = None) -> Self:
@@ -256,7 +257,7 @@ class IndexTensor(ReduceTensor):
         if self.ndim == 0:
             raise ShapeError("diff expects input to be at least one-dimensional")
         axis = check_axis(dim, self.ndim, "diff")
-        x = cat([t for t in (prepend, self, append) if t is not None], axis)
+        x: Any = cat([t for t in (prepend, self, append) if t is not None], axis)
         for _ in range(min(n, x.shape[axis])):
             count = x.shape[axis] - 1
             after, before = x.narrow(axis, 1, count), x.narrow(axis, 0, count)
@@ -270,9 +271,17 @@ def select_positions(x: T, axis: int, index: IndexTensor) -> T:
         raise DTypeError(f"[index] positions are {index.dtype.name}, not integers.")
     count = index._node.size
     shape = tuple(count if a == axis else n for a, n in enumerate(x.shape))
-    flat = nodes.reshape(index._node, tuple(count if a == axis else 1 for a in range(x.ndim)))
-    picked = make(Gather(axis), x._node, nodes.broadcast(flat, shape))
-    return wrap(nodes.reshape(picked, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])))
+    flat = build.reshape(index._node, tuple(count if a == axis else 1 for a in range(x.ndim)))
+    picked = make(Gather(axis), x._node, build.broadcast(flat, shape))
+    return wrap(build.reshape(picked, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])))
+
+
+def in_range(index: T, size: int, fault: int) -> T:
+    """The same positions; one outside [0, size) raises IndexRangeError: at once on cpu, at the next read on webgpu.
+
+    fault: what is told, a number of plan.FAULTS.
+    """
+    return wrap(make(InRange(size, fault), index._node))
 
 
 def _index(x: T, key: tuple[Any, ...]) -> T:
@@ -318,7 +327,7 @@ def _index(x: T, key: tuple[Any, ...]) -> T:
     node = x._node
     if tuple(sizes) != node.shape:
         node = make(v.Slice(tuple(starts), tuple(sizes), tuple(steps)), node)
-    result = wrap(nodes.reshape(node, tuple(shape)))
+    result = wrap(build.reshape(node, tuple(shape)))
     if not selected:
         return result
     if len(selected) == 1:
@@ -326,14 +335,14 @@ def _index(x: T, key: tuple[Any, ...]) -> T:
     return _select_several(result, selected)
 
 
-def _positions_of(mask: T) -> tuple[T, ...]:
+def _positions_of(mask: TensorBase) -> tuple[Any, ...]:
     """A bool index as positions along each of its axes. Reads the mask: how many there are is the result's shape."""
     return tuple(
         host_tensor(p.astype(np.int32), device=mask.device) for p in np.nonzero(mask._read("indexing by a bool tensor"))
     )
 
 
-def _select_several(x: T, selected: list[tuple[int, IndexTensor]]) -> T:
+def _select_several(x: T, selected: list[tuple[int, Any]]) -> T:
     """Positions along several axes at once, broadcast together: one gather over the axes joined."""
     axes = [axis for axis, _ in selected]
     try:
@@ -355,13 +364,13 @@ def _select_several(x: T, selected: list[tuple[int, IndexTensor]]) -> T:
     return picked.permute(*range(k, k + before), *range(k), *range(k + before, picked.ndim))
 
 
-def _wrapped(index: T, size: int) -> T:
+def _wrapped(index: Any, size: int) -> Any:
     """Negative positions count from the end."""
     return where(index < 0, index + size, index)
 
 
 def _zero(x: T) -> T:
-    return wrap(nodes.constant(0, x.dtype, x._node.device))
+    return wrap(build.constant(0, x.dtype, x._node.device))
 
 
 def _offsets(x: T) -> T:
@@ -372,13 +381,14 @@ def _offsets(x: T) -> T:
     return arange(columns, device=x.device) - arange(rows, device=x.device).reshape(rows, 1)
 
 
-def _assign(x: T, key: Any, value: Any) -> None:
+def _assign(x: Any, key: Any, value: Any) -> None:
     if not isinstance(value, TensorBase):
         value = host_tensor(value, dtype=x.dtype, device=x.device)
     value = wrap(cast(value.to(x.device)._node, x.dtype))
     keys = key if isinstance(key, tuple) else (key,)
     if len(keys) == 1 and isinstance(keys[0], TensorBase) and keys[0].dtype is bool_ and value.numel() == 1:
-        mask = keys[0].reshape(*keys[0].shape, *(1,) * (x.ndim - keys[0].ndim))
+        chosen: Any = keys[0]
+        mask = chosen.reshape(*chosen.shape, *(1,) * (x.ndim - chosen.ndim))
         x._update_in_place(where(mask, value.reshape(()), x), "setitem")
         return
     numbers = arange(x.numel(), device=x.device).reshape(x.shape)
@@ -388,7 +398,7 @@ def _assign(x: T, key: Any, value: Any) -> None:
         x._update_in_place(_with_block(x, keys, value), "setitem")
         return
     flat = places.reshape(-1)
-    total = wrap(nodes.constant(0, x.dtype, x._node.device, (x.numel(),)))
+    total = wrap(build.constant(0, x.dtype, x._node.device, (x.numel(),)))
     count = total.scatter_add(0, flat, value * 0 + 1)
     total = total.scatter_add(0, flat, value)
     mean = total / count if x.dtype.category == 2 else total.floor_divide(count.maximum(count * 0 + 1))
@@ -424,7 +434,7 @@ def _with_block(x: T, keys: tuple[Any, ...], value: IndexTensor) -> T:
         number = bool(fill) if block.dtype is bool_ else fill
         return wrap(make(v.Pad(tuple(starts), tuple(high), tuple(s - 1 for s in steps), number), block._node))
 
-    inside = wrap(nodes.constant(True, bool_, x._node.device, tuple(sizes)))
+    inside = wrap(build.constant(True, bool_, x._node.device, tuple(sizes)))
     return where(place(inside, False), place(value.reshape(sizes), 0), x)
 
 

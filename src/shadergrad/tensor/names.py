@@ -41,9 +41,9 @@ IN_PLACE = (
     "clamp_max", "clamp_min", "clip", "cos", "cosh", "cumprod", "cumsum", "deg2rad", "div", "divide", "eq", "erf",
     "erfinv", "exp", "exp2", "expm1", "fix", "floor", "floor_divide", "fmod", "frac", "ge", "gt", "heaviside",
     "hypot", "index_add", "index_fill", "le", "lerp", "log", "log10", "log1p", "log2", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "logit", "lt", "masked_fill", "masked_scatter", "maximum", "minimum", "mul",
+    "logical_or", "logical_xor", "logit", "lt", "masked_fill", "masked_scatter", "mul",
     "multiply", "nan_to_num", "ne", "neg", "negative", "pow", "rad2deg", "reciprocal", "relu", "remainder", "round",
-    "rsqrt", "scatter", "scatter_add", "sigmoid", "sign", "sin", "sinc", "sinh", "softmax", "sqrt", "square", "sub",
+    "rsqrt", "scatter", "scatter_add", "sigmoid", "sign", "sin", "sinc", "sinh", "sqrt", "square", "sub",
     "subtract", "tan", "tanh", "tril", "triu", "true_divide", "trunc", "xlogy",
 )  # fmt: skip
 
@@ -100,7 +100,7 @@ def _install() -> None:
         )
     for cls in NamedTensor.__mro__:  # errors name what the user called, not the room it lies in
         for name, member in vars(cls).items():
-            if isinstance(member, FunctionType) and (member.__module__ or "").startswith(__package__):
+            if isinstance(member, FunctionType) and (member.__module__ or "").startswith("shadergrad.tensor"):
                 member.__qualname__ = name
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from ..dtypes import bool_, int32
 from ..errors import DTypeError, IndexRangeError, ShapeError
-from ..graph import node as nodes
-from ..graph.node import cast, make
+from ..graph import build
+from ..graph.build import cast
+from ..graph.node import make
 from ..primitives.indexing import ArgSort, Gather
 from .base import Number, check_axis, wrap
 from .elementwise import _as_tensor, where
@@ -31,7 +32,7 @@ class OrderTensor(IndexTensor):
         axis = check_axis(dim, self.ndim, "argsort")
         node = cast(self.detach()._node, int32) if self.dtype is bool_ else self.detach()._node
         if not node.ndim:
-            return wrap(nodes.constant(0, int32, node.device))
+            return wrap(build.constant(0, int32, node.device))
         return wrap(make(ArgSort(axis, bool(descending)), node))
 
     def sort(self, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
@@ -104,7 +105,8 @@ class OrderTensor(IndexTensor):
         """
         if boundaries.ndim != 1:
             raise ShapeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-        return boundaries.searchsorted(self, right=right)
+        found: Any = boundaries.searchsorted(self, right=right)
+        return found
 
     def searchsorted(self, values: OrderTensor | Number, *, out_int32: bool = True, right: bool = False) -> Self:
         """Where `values` belong in the sorted last axis, int32; see bucketize. Shape: that of values.

@@ -15,7 +15,7 @@ class device(str):
         return self.partition(":")[0]
 
     @property
-    def index(self) -> int:
+    def index(self) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]  # PyTorch's attribute hides str.index
         return int(self.partition(":")[2] or 0)
 
 

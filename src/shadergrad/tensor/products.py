@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from ..errors import DeviceError, DTypeError, ShapeError
-from ..graph import node as nodes
+from ..graph import build
 from ..graph.node import make
 from ..primitives.dot import Dot
 from .base import check_axis, wrap
@@ -91,8 +91,8 @@ def _matmul(a: T, b: ProductTensor) -> T:
             f"[matmul] cannot contract: a is {tuple(a.shape)}, b is {tuple(b.shape)}; a's last axis ({a.shape[-1]}) != "
             f"b's {'second-last' if b.ndim > 1 else 'only'} ({contracted})."
         )
-    left = a._node if a.ndim > 1 else nodes.reshape(a._node, (1, a.shape[0]))
-    right = b._node if b.ndim > 1 else nodes.reshape(b._node, (b.shape[0], 1))
+    left = a._node if a.ndim > 1 else build.reshape(a._node, (1, a.shape[0]))
+    right = b._node if b.ndim > 1 else build.reshape(b._node, (b.shape[0], 1))
     k, m, n = a.shape[-1], left.shape[-2], right.shape[-1]
     try:
         batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
@@ -101,17 +101,17 @@ def _matmul(a: T, b: ProductTensor) -> T:
             f"[matmul] the batch axes do not broadcast: a is {tuple(a.shape)}, b is {tuple(b.shape)}."
         ) from None
     if right.ndim == 2 or math.prod(right.shape[:-2]) == 1:  # one matrix for all: rows of all batches are one product
-        product = make(Dot(), nodes.reshape(left, (1, math.prod(left.shape[:-1]), k)), nodes.reshape(right, (1, k, n)))
+        product = make(Dot(), build.reshape(left, (1, math.prod(left.shape[:-1]), k)), build.reshape(right, (1, k, n)))
     else:
         size = math.prod(batch)
-        left = nodes.reshape(nodes.broadcast(left, (*batch, m, k)), (size, m, k))
-        right = nodes.reshape(nodes.broadcast(right, (*batch, k, n)), (size, k, n))
+        left = build.reshape(build.broadcast(left, (*batch, m, k)), (size, m, k))
+        right = build.reshape(build.broadcast(right, (*batch, k, n)), (size, k, n))
         product = make(Dot(), left, right)
     shape = (*batch, *((m,) if a.ndim > 1 else ()), *((n,) if b.ndim > 1 else ()))
-    return wrap(nodes.reshape(product, shape))
+    return wrap(build.reshape(product, shape))
 
 
-def _added(x: T, product: ProductTensor, beta: float, alpha: float) -> T:
+def _added(x: T, product: Any, beta: float, alpha: float) -> T:
     scaled = product if alpha == 1 else product * alpha
     return scaled if beta == 0 else (x if beta == 1 else x * beta) + scaled
 

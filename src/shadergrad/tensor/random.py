@@ -9,8 +9,9 @@ import numpy as np
 
 from ..dtypes import DType, float32, parse_dtype, uint32
 from ..errors import DTypeError, ShapeError
-from ..graph import node as nodes
-from ..graph.node import Node, cast, make
+from ..graph import build
+from ..graph.build import cast
+from ..graph.node import Node, make
 from ..primitives import elementwise as e
 from ..primitives.random import Threefry, threefry2x32
 from ..primitives.views import Slice
@@ -66,24 +67,24 @@ class Generator:
             execute.realize([one])  # else every draw would be a longer graph than the one before, and compiled anew
             self._chained = 0
         self._chained += 1
-        zero = nodes.like(one, 0)
-        key = nodes.reshape(make(Threefry(), self.key._node, zero, one), (2,))
-        self.counter._assign(make(e.Add(), one, nodes.like(one, 1)))
+        zero = build.like(one, 0)
+        key = build.reshape(make(Threefry(), self.key._node, zero, one), (2,))
+        self.counter._assign(make(e.Add(), one, build.like(one, 1)))
         return random_bits(key, shape)
 
 
 def random_bits(key: Node, shape: tuple[int, ...]) -> Node:
     """As jax.random.bits(key, shape) with jax_threefry_partitionable: the words of the 64-bit position, xored."""
     size = math.prod(shape)
-    low = make(e.Cast(uint32), nodes.iota(size, key.device))
-    block = make(Threefry(), key, nodes.like(low, 0), low)
-    words = [nodes.reshape(make(Slice((k, 0), (1, size), (1, 1)), block), shape) for k in (0, 1)]
+    low = make(e.Cast(uint32), build.iota(size, key.device))
+    block = make(Threefry(), key, build.like(low, 0), low)
+    words = [build.reshape(make(Slice((k, 0), (1, size), (1, 1)), block), shape) for k in (0, 1)]
     return make(e.Xor(), *words)
 
 
 def uniform_bits(bits: Node) -> Node:
     """Uniform float32 on [0, 1) from words: 23 bits as the mantissa of a number on [1, 2), less 1."""
-    mantissa = make(e.Or(), make(e.ShiftRight(), bits, nodes.like(bits, 9)), nodes.like(bits, 0x3F800000))
+    mantissa = make(e.Or(), make(e.ShiftRight(), bits, build.like(bits, 9)), build.like(bits, 0x3F800000))
     unit = make(e.Bitcast(float32), mantissa)
     return unit - 1.0
 
@@ -141,7 +142,7 @@ def randn(
     kind = _floating(dtype, name)
     unit = uniform_bits((generator or default_generator(name)).bits(sizes_of(size)))
     low = float(np.nextafter(np.float32(-1), np.float32(0)))
-    spread = make(e.Maximum(), unit * (1.0 - low) + low, nodes.like(unit, low))
+    spread = make(e.Maximum(), unit * (1.0 - low) + low, build.like(unit, low))
     node = make(e.Erfinv(), spread) * math.sqrt(2.0)
     return finish(cast(node, kind), requires_grad)
 
@@ -170,8 +171,8 @@ def randint(
         raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     name = resolve_device(device)
     bits = (generator or default_generator(name)).bits(sizes_of((size,)))
-    quotient = make(e.FloorDiv(), bits, nodes.like(bits, high - low))
-    remainder = make(e.Sub(), bits, make(e.Mul(), quotient, nodes.like(bits, high - low)))
+    quotient = make(e.FloorDiv(), bits, build.like(bits, high - low))
+    remainder = make(e.Sub(), bits, make(e.Mul(), quotient, build.like(bits, high - low)))
     result = wrap(make(e.Cast(parse_dtype("int32")), remainder)) + low
     return result if dtype is None else result.to(dtype=dtype)
 

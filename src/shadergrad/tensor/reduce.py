@@ -10,8 +10,9 @@ import numpy as np
 
 from ..dtypes import bool_, int32, parse_dtype
 from ..errors import DTypeError, ShapeError
-from ..graph import node as nodes
-from ..graph.node import Node, cast, make
+from ..graph import build
+from ..graph.build import cast
+from ..graph.node import Node, make
 from ..graph.primitive import Primitive
 from ..primitives import elementwise as e
 from ..primitives import views as v
@@ -224,10 +225,10 @@ def _arg(kind: type[Reduce], x: T, dim: int | None, keepdim: bool, what: str) ->
     node = x.detach()._node
     if dim is None:
         axis, shape = 0, (1,) * x.ndim if keepdim else ()
-        node = nodes.reshape(node, (node.size,))
+        node = build.reshape(node, (node.size,))
     else:
         axis = check_axis(dim, x.ndim, what)
-        node = node if node.ndim else nodes.reshape(node, (1,))
+        node = node if node.ndim else build.reshape(node, (1,))
         shape = (
             tuple(1 if a == axis else n for a, n in enumerate(x.shape))
             if keepdim
@@ -237,13 +238,13 @@ def _arg(kind: type[Reduce], x: T, dim: int | None, keepdim: bool, what: str) ->
         raise ShapeError(f"[{what}] expected a non-empty axis to reduce, but the shape is {tuple(x.shape)}.")
     if node.dtype is bool_:
         node = cast(node, int32)
-    best = nodes.broadcast(make(kind((axis,)), node), node.shape)
+    best = build.broadcast(make(kind((axis,)), node), node.shape)
     chosen = make(e.Equal(), node, best)
     if node.dtype.category == 2:
         chosen = make(e.Or(), chosen, make(e.IsNan(), node))
-    counter = nodes.iota_along(node, axis, int32)
-    positions = make(e.Where(), chosen, counter, nodes.like(counter, node.shape[axis]))
-    return wrap(nodes.reshape(make(ReduceMin((axis,)), positions), shape))
+    counter = build.iota_along(node, axis, int32)
+    positions = make(e.Where(), chosen, counter, build.like(counter, node.shape[axis]))
+    return wrap(build.reshape(make(ReduceMin((axis,)), positions), shape))
 
 
 def _max_or_min(x: T, dim: Any, keepdim: bool, kind: type[Reduce], elementwise: Primitive) -> Any:
@@ -273,13 +274,13 @@ def _finite_top(x: T, dim: Any) -> T:
 def _empty_logic(x: T, dim: int | None, keepdim: bool, value: bool) -> T:
     axes = check_axes(dim, x.ndim, "any")
     shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
-    result = wrap(nodes.constant(value, bool_, x._node.device, shape))
+    result = wrap(build.constant(value, bool_, x._node.device, shape))
     return result if keepdim else _without(result, axes)
 
 
 def _without(x: T, axes: Sequence[int]) -> T:
     """Axes of size 1 removed."""
-    return wrap(nodes.reshape(x._node, tuple(n for a, n in enumerate(x._node.shape) if a not in axes)))
+    return wrap(build.reshape(x._node, tuple(n for a, n in enumerate(x._node.shape) if a not in axes)))
 
 
 def _summable(x: T, dtype: Any) -> Node:
@@ -294,10 +295,10 @@ def _along_last(node: Node, dim: int, what: str, scan: Any) -> Any:
     if node.ndim == 0 or node.size == 0:
         return wrap(node)
     order = (*(a for a in range(node.ndim) if a != axis), axis)
-    moved = nodes.permute(node, order)
-    rows = nodes.reshape(moved, (node.size // node.shape[axis], node.shape[axis]))
+    moved = build.permute(node, order)
+    rows = build.reshape(moved, (node.size // node.shape[axis], node.shape[axis]))
     back = tuple(int(a) for a in np.argsort(order))
-    return wrap(nodes.permute(nodes.reshape(scan(rows), moved.shape), back))
+    return wrap(build.permute(build.reshape(scan(rows), moved.shape), back))
 
 
 def _running_sum(rows: Node) -> Node:
@@ -309,26 +310,26 @@ def _running_sum(rows: Node) -> Node:
     extra = blocks * SCAN_BLOCK - n
     if extra:
         rows = make(v.Pad((0, 0), (0, extra), (0, 0), 0), rows)
-    inside = _triangle_product(nodes.reshape(rows, (count * blocks, SCAN_BLOCK)))
-    inside = nodes.reshape(inside, (count, blocks, SCAN_BLOCK))
-    totals = nodes.reshape(
+    inside = _triangle_product(build.reshape(rows, (count * blocks, SCAN_BLOCK)))
+    inside = build.reshape(inside, (count, blocks, SCAN_BLOCK))
+    totals = build.reshape(
         make(v.Slice((0, 0, SCAN_BLOCK - 1), (count, blocks, 1), (1, 1, 1)), inside), (count, blocks)
     )
     running = _running_sum(totals)
     before = make(v.Slice((0, 0), (count, blocks), (1, 1)), make(v.Pad((0, 1), (0, 0), (0, 0), 0), running))
-    result = inside + nodes.broadcast(nodes.reshape(before, (count, blocks, 1)), inside.shape)
-    flat = nodes.reshape(result, (count, blocks * SCAN_BLOCK))
+    result = inside + build.broadcast(build.reshape(before, (count, blocks, 1)), inside.shape)
+    flat = build.reshape(result, (count, blocks * SCAN_BLOCK))
     return make(v.Slice((0, 0), (count, n), (1, 1)), flat) if extra else flat
 
 
 def _triangle_product(rows: Node) -> Node:
     """Running sums of short rows: entry (j, i) of the triangle is 1 where j <= i."""
     count, n = rows.shape
-    place = nodes.iota(n, rows.device)
-    j, i = (nodes.broadcast(nodes.reshape(place, s), (n, n)) for s in ((n, 1), (1, n)))
+    place = build.iota(n, rows.device)
+    j, i = (build.broadcast(build.reshape(place, s), (n, n)) for s in ((n, 1), (1, n)))
     triangle = make(e.Cast(rows.dtype), make(e.LessEqual(), j, i))
-    product = make(Dot(), nodes.reshape(rows, (1, count, n)), nodes.reshape(triangle, (1, n, n)))
-    return nodes.reshape(product, (count, n))
+    product = make(Dot(), build.reshape(rows, (1, count, n)), build.reshape(triangle, (1, n, n)))
+    return build.reshape(product, (count, n))
 
 
 def _running_product(rows: Node) -> Node:

@@ -94,7 +94,7 @@ def result(value: TensorBase, meeting: Node, position: int) -> Node:
 
 def joint(
     inputs: Sequence[TensorBase], values: Sequence[TensorBase], backward: Callable[[Gradients], Gradients]
-) -> list[TensorBase]:
+) -> list[Any]:
     """`values` as the results of an operation on `inputs` whose gradients are `backward`.
 
     inputs: tensors that require grad, at least one; values: tensors without history.

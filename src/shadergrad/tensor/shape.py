@@ -8,8 +8,9 @@ from typing import Any, Self, TypeVar
 
 from ..dtypes import bool_, promote_operands
 from ..errors import IndexRangeError, ShapeError
-from ..graph import node as nodes
-from ..graph.node import cast, make
+from ..graph import build
+from ..graph.build import cast
+from ..graph.node import make
 from ..primitives import views as v
 from ..primitives.window import Window
 from .base import check_axes, check_axis, sizes_of, wrap
@@ -36,7 +37,7 @@ class ShapeTensor(ElementwiseTensor):
             sizes[unknown[0]] = self._node.size // rest
         if min(sizes, default=0) < 0:
             raise ShapeError(f"[reshape] invalid shape dimension {min(sizes)}")
-        return wrap(nodes.reshape(self._node, tuple(sizes)))
+        return wrap(build.reshape(self._node, tuple(sizes)))
 
     def view(self, *shape: Any) -> Self:
         return self.reshape(*shape)
@@ -89,7 +90,7 @@ class ShapeTensor(ElementwiseTensor):
         axes = sizes_of(dims)
         if len(axes) != self.ndim:
             raise ShapeError(f"[permute] {len(axes)} dims for a tensor of {self.ndim}.")
-        return wrap(nodes.permute(self._node, tuple(check_axis(a, self.ndim, "permute") for a in axes)))
+        return wrap(build.permute(self._node, tuple(check_axis(a, self.ndim, "permute") for a in axes)))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
         if self.ndim == 0:
@@ -97,7 +98,7 @@ class ShapeTensor(ElementwiseTensor):
         axes = list(range(self.ndim))
         a, b = check_axis(dim0, self.ndim, "transpose"), check_axis(dim1, self.ndim, "transpose")
         axes[a], axes[b] = axes[b], axes[a]
-        return wrap(nodes.permute(self._node, tuple(axes)))
+        return wrap(build.permute(self._node, tuple(axes)))
 
     def t(self) -> Self:
         if self.ndim > 2:
@@ -140,7 +141,7 @@ class ShapeTensor(ElementwiseTensor):
                 raise ShapeError(
                     f"[expand] the expanded size ({n}) must match the existing size ({self.shape[k - extra]}) at dimension {k}."
                 )
-        return wrap(nodes.broadcast(self._node, tuple(wanted)))
+        return wrap(build.broadcast(self._node, tuple(wanted)))
 
     def expand_as(self, other: ShapeTensor) -> Self:
         return self.expand(other.shape)
@@ -229,7 +230,7 @@ class ShapeTensor(ElementwiseTensor):
         return True
 
 
-def cat(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
+def cat(tensors: Sequence[T], dim: int = 0) -> T:
     """One after another along `dim`; dtypes are promoted."""
     tensors = list(tensors)
     if not tensors:
@@ -248,7 +249,7 @@ def cat(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
     return wrap(parts[0])
 
 
-def stack(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
+def stack(tensors: Sequence[T], dim: int = 0) -> T:
     """Along a new axis."""
     tensors = list(tensors)
     if not tensors:
@@ -261,7 +262,7 @@ def stack(tensors: Sequence[ShapeTensor], dim: int = 0) -> ShapeTensor:
     return cat([t.unsqueeze(dim) for t in tensors], dim if dim >= 0 else dim + tensors[0].ndim + 1)
 
 
-def meshgrid(*tensors: T | Sequence[ShapeTensor], indexing: str = "ij") -> tuple[T, ...]:
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """Grids of coordinates; indexing 'ij' or 'xy'."""
     axes: list[Any] = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else list(tensors)  # type: ignore[arg-type]
     if indexing not in ("ij", "xy"):

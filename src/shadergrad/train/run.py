@@ -54,7 +54,7 @@ def train(recipe: str, build: Build, settings: Settings, console: Console, comma
     run.report(console)
     if not finished:
         words = f"{command} --resume {settings.options()}"
-        console.out(f"stopped by Ctrl-C after {run.where}. To go on: {words}", highlight=False)
+        console.out(f"stopped after {run.where}. To go on: {words}", highlight=False)
     return finished
 
 

@@ -39,6 +39,13 @@ class Tile:
         """Bytes of workgroup memory."""
         return 4 * self.bk * (self.bm + self.bn)
 
+    def fits(self, target: Target) -> bool:
+        return self.threads <= target.max_workgroup_invocations and self.storage <= target.max_workgroup_storage
+
+    def is_filled(self, m: int, n: int, part: int) -> bool:
+        """Whether m x n results reach beyond 1 / part of the tile along both axes."""
+        return m > self.bm // part and n > self.bn // part
+
 
 TILES = (
     Tile(128, 128, 16, 8, 8),
@@ -52,15 +59,12 @@ ENOUGH_WORKGROUPS = 96  # with fewer, a large GPU idles: a smaller tile is bette
 
 def choose_tile(batch: int, m: int, n: int, k: int, target: Target) -> Tile:
     """The largest tile that still gives enough workgroups and is not mostly padding."""
-    fitting = [
-        t for t in TILES if t.threads <= target.max_workgroup_invocations and t.storage <= target.max_workgroup_storage
-    ]
+    fitting = [t for t in TILES if t.fits(target)]
     for tile in fitting:
         workgroups = batch * -(-m // tile.bm) * -(-n // tile.bn)
-        if workgroups >= ENOUGH_WORKGROUPS and m > tile.bm // 2 and n > tile.bn // 2:
+        if workgroups >= ENOUGH_WORKGROUPS and tile.is_filled(m, n, 2):
             return tile
-    small = [t for t in fitting if m > t.bm // 4 and n > t.bn // 4]
-    tile = small[-1] if small else fitting[-1]
+    tile = next((t for t in reversed(fitting) if t.is_filled(m, n, 4)), fitting[-1])
     return next((t for t in SHORT if k <= t.bk), tile) if tile is TILES[-1] else tile
 
 

@@ -118,8 +118,7 @@ def _reduce_level(
 ) -> None:
     """One loop over the row for all reductions of the level, then a tree for each."""
     accumulators = [f"acc{group.reduces.index(n)}" for n in level]
-    for node, acc in zip(level, accumulators, strict=True):
-        r.line(f"var {acc} = {r.literal(node.primitive.identity(node.dtype), node.dtype)};")  # type: ignore[attr-defined]
+    _start(level, accumulators, r)
     blocks = group.inner > 2 * BLOCK * width
     sums = [f"block_{acc}" if blocks else acc for acc in accumulators]
     r.open("r")
@@ -129,25 +128,25 @@ def _reduce_level(
     lines = r.close()
     if blocks:
         r.line(f"for (var block = place; block < {group.inner}; block += {BLOCK * width}) {{")
-        for node, acc in zip(level, sums, strict=True):
-            r.line(f"  var {acc} = {r.literal(node.primitive.identity(node.dtype), node.dtype)};")  # type: ignore[attr-defined]
+        _start(level, sums, r, "  ")
         r.line(f"  for (var r = block; r < min(block + {BLOCK * width}, {group.inner}); r += {width}) {{")
-        for line in indent(lines, 2):
-            r.line(line)
-        r.line("  }")
+        _append(r, [*indent(lines, 2), "  }"])
         for node, acc, part in zip(level, accumulators, sums, strict=True):
             r.line(f"  {acc} = {_combine(node, r, acc, part)};")
         r.line("}")
     elif group.inner > 1:
-        r.line(f"for (var r = place; r < {group.inner}; r += {width}) {{")
-        for line in indent(lines):
-            r.line(line)
-        r.line("}")
+        _append(r, [f"for (var r = place; r < {group.inner}; r += {width}) {{", *indent(lines), "}"])
     else:
-        for line in lines:
-            r.line(line)
+        _append(r, lines)
     for node, acc in zip(level, accumulators, strict=True):
         results[id(node)] = acc if width == 1 else _tree(node, r, group, acc, rows, width, partials)
+
+
+def _start(level: list[Node], names: list[str], r: Renderer, space: str = "") -> None:
+    """A variable for each reduction, with its identity."""
+    for node, name in zip(level, names, strict=True):
+        identity = node.primitive.identity(node.dtype)  # type: ignore[attr-defined]
+        r.line(f"{space}var {name} = {r.literal(identity, node.dtype)};")
 
 
 def _combine(node: Node, r: Renderer, a: str, b: str) -> str:
@@ -188,21 +187,19 @@ def _write(group: Group, r: Renderer, width: int) -> None:
             store_root(r, group, root)
         lines = r.close()
         condition = f"row < {group.outer}" + (" && place == 0" if width > 1 else "")
-        r.line(f"if ({condition}) {{")
-        for line in indent(lines):
-            r.line(line)
-        r.line("}")
+        _append(r, [f"if ({condition}) {{", *indent(lines), "}"])
     if vectors:
         r.open("r")
         for root in vectors:
             store_root(r, group, root)
         lines = r.close()
-        r.line(f"if (row < {group.outer}) {{")
-        r.line(f"  for (var r = place; r < {group.inner}; r += {width}) {{")
-        for line in indent(lines, 2):
-            r.line(line)
-        r.line("  }")
-        r.line("}")
+        loop = f"for (var r = place; r < {group.inner}; r += {width}) {{"
+        _append(r, [f"if (row < {group.outer}) {{", f"  {loop}", *indent(lines, 2), "  }", "}"])
+
+
+def _append(r: Renderer, lines: list[str]) -> None:
+    for line in lines:
+        r.line(line)
 
 
 def _flops(group: Group, r: Renderer) -> int:

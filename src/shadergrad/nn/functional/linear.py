@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from ...dtypes import int32
 from ...errors import DTypeError, IndexRangeError, ShapeError
 from ...graph.node import grad_mode
-from ...tensor import Tensor, arange, check_axis, select_positions, where
+from ...plan import IN_EMBEDDING
+from ...tensor import Tensor, arange, check_axis, in_range, select_positions, where
 from ..arguments import whole
 from ..errors import ArgumentError
 from .distance import vector_norm
@@ -71,8 +72,8 @@ def embedding(
     padding_idx: this row gets no gradient. max_norm: rows that are looked up and longer are shortened, in place.
     scale_grad_by_freq: gradients are divided by how often a row is looked up. The gradient is dense: sparse is ignored.
 
-    DTypeError for positions that are no integers, IndexRangeError for a padding_idx that is no row and, on the cpu, for
-    such positions.
+    DTypeError for positions that are no integers, IndexRangeError for a padding_idx that is no row.
+    A position outside [0, n) raises IndexRangeError: at once on cpu, at the next read on webgpu.
 
     >>> F.embedding(sg.tensor([2, 0]), sg.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]))
     tensor([[4., 5.],
@@ -92,6 +93,7 @@ def embedding(
             length = vector_norm(weight, norm_type, 1, keepdim=True)
             too_long = (length > max_norm) & (_counts(input, rows).unsqueeze(1) > 0)
             weight.copy_(where(too_long, weight * (max_norm / (length + 1e-7)), weight))
+    input = in_range(input, rows, IN_EMBEDDING)
     result = select_positions(weight, 0, input)
     if scale_grad_by_freq:
         often = select_positions(_counts(input, rows), 0, input).unsqueeze(-1).to(dtype=result.dtype)

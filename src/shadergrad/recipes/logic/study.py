@@ -109,7 +109,7 @@ def study(settings: StudySettings, console: Console, command: str) -> bool:
         outcome = _train_seed(settings, seed, console)
         if outcome is None:
             words = f"{command} {settings.options()}"
-            console.out(f"stopped by Ctrl-C in seed {seed}. To go on: {words}", highlight=False)
+            console.out(f"stopped in seed {seed}. To go on: {words}", highlight=False)
             return False
         outcomes = sorted([*outcomes, outcome], key=lambda o: o.seed)
         write(settings.out / FILE, settings.shared(), outcomes)

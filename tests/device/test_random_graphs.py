@@ -1,8 +1,8 @@
-"""Random programs of views, maps, reductions, products and reads by index: the devices agree, and fusing changes nothing.
+"""Random graphs of views, maps, reductions, products and reads by index: the devices agree, and fusing changes nothing.
 
-Hypothesis writes a program: leaves, then instructions on values made before. It is run as one graph on each device, and on
+Hypothesis writes a graph: leaves, then instructions on values made before. It is run as one graph on each device, and on
 webgpu once more with everything computed after each instruction. Functions with kinks are moved off the values that
-programs meet exactly (zeros of padding, equal elements), where rounding would decide the gradient.
+graphs meet exactly (zeros of padding, equal elements), where rounding would decide the gradient.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Program:
+class RandomGraph:
     leaves: tuple[Shape, ...]
     steps: tuple[Step, ...]
 
     def __repr__(self) -> str:
         lines = [f"v{k} = leaf{s}" for k, s in enumerate(self.leaves)]
         lines += [f"v{len(self.leaves) + k} = {s.text}" for k, s in enumerate(self.steps)]
-        return "\n".join(["Program:", *lines])
+        return "\n".join(["RandomGraph:", *lines])
 
     def run(self, device: str, *, unfused: bool = False) -> list[np.ndarray]:
         """The values nobody else reads, and the gradients of a weighted sum of them by the leaves."""
@@ -101,7 +101,7 @@ class Program:
 
 
 @st.composite
-def programs(draw: Any) -> Program:
+def random_graphs(draw: Any) -> RandomGraph:
     leaves = tuple(draw(st.lists(st.lists(st.sampled_from(SIZES), max_size=3).map(tuple), min_size=1, max_size=3)))
     shapes: list[Shape] = list(leaves)
     steps: list[Step] = []
@@ -207,7 +207,7 @@ def programs(draw: Any) -> Program:
             )
         elif len(shape) >= 2:
             add(f"{v} @ {v}.mT", (k,), (*shape[:-1], shape[-2]), lambda x: x.tanh() @ (x * 0.3).mT)
-    return Program(leaves, tuple(steps))
+    return RandomGraph(leaves, tuple(steps))
 
 
 def _broadcast(a: Shape, b: Shape) -> Shape | None:
@@ -232,33 +232,31 @@ def assert_agree(actual: list[np.ndarray], expected: list[np.ndarray], what: str
         assert_close(a, b, 1e-4, 1e-5 * scale, f"{what}, result {k}")
 
 
-def for_random_programs(part: int, check: Callable[[Program], None]) -> None:
-    """The same programs in every run; each part has its own."""
-    given_programs = given(programs())(check)
+def for_random_graphs(part: int, check: Callable[[RandomGraph], None]) -> None:
+    """The same graphs in every run; each part has its own."""
+    given_graphs = given(random_graphs())(check)
     options = settings(
         max_examples=EXAMPLES,
         derandomize=False,  # by its own seed instead
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
     )
-    seed(part)(options(given_programs))()
+    seed(part)(options(given_graphs))()
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_random_programs_agree_between_devices(part: int, webgpu: str) -> None:
+def test_random_graphs_agree_between_devices(part: int, webgpu: str) -> None:
     """Forward and backward, from float32 leaves."""
 
-    def check(program: Program) -> None:
-        assert_agree(program.run(webgpu), program.run("cpu"), "webgpu against cpu")
+    def check(graph: RandomGraph) -> None:
+        assert_agree(graph.run(webgpu), graph.run("cpu"), "webgpu against cpu")
 
-    for_random_programs(part, check)
+    for_random_graphs(part, check)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_random_programs_are_the_same_fused_and_unfused(part: int, webgpu: str) -> None:
-    def check(program: Program) -> None:
-        assert_agree(
-            program.run(webgpu), program.run(webgpu, unfused=True), "one graph against one operation at a time"
-        )
+def test_random_graphs_are_the_same_fused_and_unfused(part: int, webgpu: str) -> None:
+    def check(graph: RandomGraph) -> None:
+        assert_agree(graph.run(webgpu), graph.run(webgpu, unfused=True), "one graph against one operation at a time")
 
-    for_random_programs(part, check)
+    for_random_graphs(part, check)

@@ -1,0 +1,164 @@
+"""Writes the types of what is made from tables: records.pyi, names.pyi and functions.pyi (`make stubs`).
+
+    python scripts/stubs.py            write them
+    python scripts/stubs.py --check    exit 1 where one is not what it would write
+
+Methods made from records of elementwise operations, aliases, in-place forms and function forms exist at run time only;
+a type checker and an editor see them through these files.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import shadergrad as sg
+from shadergrad import functions
+from shadergrad.tensor import names, records
+
+PACKAGE = Path(sg.__file__).parent
+HEAD = "# Written by scripts/stubs.py (`make stubs`) from the tables; not by hand.\n"
+ROOMS = ("base", "gradients", "elementwise", "shape", "reduce", "index", "order", "products", "random")
+
+
+class _Verbatim:
+    """An annotation that prints as it was written."""
+
+    def __init__(self, text: Any) -> None:
+        self.text = "Any" if text is inspect.Parameter.empty else str(text)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def signature_of(method: Any) -> inspect.Signature:
+    return inspect.signature(inspect.unwrap(method))
+
+
+def declaration(name: str, method: Any, returns: str, first: str = "self", indent: str = "    ") -> str:
+    """A method or function of the signature of `method`, by another name, with another first argument and result."""
+    signature = signature_of(method)
+    parameters = list(signature.parameters.values())[1:]
+    bare = [p.replace(annotation=_Verbatim(p.annotation)) for p in parameters]
+    plain = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    arguments = plain[1:-1]
+    inside = ", ".join(part for part in (first, arguments) if part)
+    return f"{indent}def {name}({inside}) -> {returns}: ..."
+
+
+def result_of(method: Any, own: str) -> str:
+    """The annotated result, with `own` for the tensor's type."""
+    if method.__name__ in records.public_records():
+        return own
+    annotation = signature_of(method).return_annotation
+    text = "Any" if annotation is inspect.Signature.empty else str(annotation).replace("'", "")
+    return re.sub(r"\bSelf\b", own, text)
+
+
+def classes_named(text: str) -> Iterator[str]:
+    """Import lines for the classes that a stub's annotations name."""
+    for room in ROOMS:
+        found = sorted(
+            set(
+                re.findall(r"\b(\w+Tensor|TensorBase|Number|GradFn|RemovableHandle|MinAndMax|ValuesAndIndices)\b", text)
+            )
+        )
+        defined = (PACKAGE / "tensor" / f"{room}.py").read_text()
+        here = [c for c in found if re.search(rf"^(class {c}\b|{c} = )", defined, flags=re.M)]
+        if here:
+            yield f"from .tensor.{room} import {', '.join(here)}"
+
+
+def records_stub() -> str:
+    methods = "\n".join(f"    def {name}(self) -> Self: ..." for name in records.public_records())
+    return (
+        f"{HEAD}from typing import Self\n\nfrom ..primitives.elementwise import Elementwise\n"
+        "from .gradients import GradientTensor\n\n"
+        "def public_records() -> dict[str, type[Elementwise]]: ...\n\n"
+        f"class RecordTensor(GradientTensor):\n{methods}\n"
+    )
+
+
+def names_stub() -> str:
+    own = names.NamedTensor
+    lines = [declaration(a, getattr(own, n), result_of(getattr(own, n), "Self")) for a, n in names.ALIASES.items()]
+    lines += [declaration(f"{n}_", getattr(own, n), "Self") for n in names.IN_PLACE]
+    for operator in ("add", "sub", "mul", "truediv"):
+        lines.append(f"    def __i{operator}__(self, other: ElementwiseTensor | Number) -> Self: ...")
+    body = "\n".join(lines)
+    imports = "\n".join(line.replace("from .tensor.", "from .") for line in classes_named(body + " RandomTensor"))
+    return (
+        f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Self\n\n{imports}\n\n"
+        "ALIASES: dict[str, str]\nIN_PLACE: tuple[str, ...]\nFUNCTIONS: tuple[str, ...]\n\n"
+        f"class NamedTensor(RandomTensor):\n{body}\n"
+    )
+
+
+def functions_stub() -> str:
+    made = [*names.FUNCTIONS, *functions.INPLACE_ACTIVATIONS]
+    lines = [
+        declaration(n, getattr(sg.Tensor, n), result_of(getattr(sg.Tensor, n), "Tensor"), "input: Tensor", "")
+        for n in made
+    ]
+    source = Path(functions.__file__).read_text()
+    own = [
+        str(m[0]).rstrip() + " ..."
+        for m in re.finditer(r"^def ([a-z]\w*)\(.*?\) -> [^\n]*:\n", source, flags=re.M | re.S)
+        if m[1] in functions.__all__
+    ]
+    imported = [n for n in functions.__all__ if n not in made and not any(f"def {n}(" in o for o in own)]
+    lines += own
+    from_rooms: dict[str, list[str]] = {}
+    for name in imported:
+        value = getattr(functions, name)
+        if callable(value) and name not in ("concat", "concatenate"):
+            module = value.__module__.removeprefix("shadergrad")
+            module = ".nn.functional" if module.startswith(".nn.functional") else module
+            from_rooms.setdefault(module, []).append(name)
+    imports = [
+        f"from {m} import {', '.join(f'{n} as {n}' for n in sorted(ns))}" for m, ns in sorted(from_rooms.items())
+    ]
+    body = "\n".join(lines)
+    listed = "".join(f'    "{n}",\n' for n in functions.__all__)
+    return (
+        f"{HEAD}from collections.abc import Sequence\nfrom typing import Any\n\nimport numpy as np\n\n"
+        + "\n".join([*imports, *classes_named(body), "from .tensor.handle import Tensor"])
+        + "\n\ne: float\ninf: float\nnan: float\npi: float\nINPLACE_ACTIVATIONS: tuple[str, ...]\n"
+        + f"concat = cat\nconcatenate = cat\n\n{body}\n\n__all__ = [\n{listed}]\n"
+    )
+
+
+def formatted(text: str) -> str:
+    """As `make format` would leave it."""
+    settings = str(PACKAGE.parents[1] / "pyproject.toml")
+    command = [sys.executable, "-m", "ruff", "format", "--config", settings, "--stdin-filename", "stub.pyi", "-"]
+    done = subprocess.run(command, input=text, text=True, capture_output=True, check=True, cwd=PACKAGE)
+    return done.stdout
+
+
+def stubs() -> dict[Path, str]:
+    return {
+        PACKAGE / "tensor" / "records.pyi": formatted(records_stub()),
+        PACKAGE / "tensor" / "names.pyi": formatted(names_stub()),
+        PACKAGE / "functions.pyi": formatted(functions_stub()),
+    }
+
+
+def main() -> int:
+    stale = {path: text for path, text in stubs().items() if not path.exists() or path.read_text() != text}
+    for path, text in stale.items():
+        if "--check" in sys.argv:
+            print(f"{path.name} is stale: run `make stubs`")
+        else:
+            path.write_text(text)
+            print(f"wrote {path.name}")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

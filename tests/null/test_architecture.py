@@ -1,0 +1,217 @@
+"""The house keeps its layout: rooms in order, no circles, one place for each outside thing. Read from the imports."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import io
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import shadergrad
+
+ROOT = Path(shadergrad.__file__).parent
+
+# From the ground up. A file imports from its own room and from those before it.
+ROOMS = [
+    "version",
+    "errors",
+    "dtypes",
+    "config",
+    "extras",
+    "whole_files",
+    "plan",
+    "graph",
+    "primitives",
+    "compile",
+    "runtime",
+    "run.tracing",
+    "run.execute",
+    "tensor",
+    "run",
+    "devices",
+    "autograd",
+    "checkpoint",
+    "serialization",
+    "data",
+    "nn",
+    "optim",
+    "interop",
+    "functions",
+    "shadergrad",
+    "extend",
+    "logic",
+    "train",
+    "recipes",
+    "cli",
+    "__main__",
+]
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import: of `names` from module `target`, in `source`."""
+
+    source: str
+    target: str
+    names: tuple[str, ...]
+    line: int
+    late: bool  # within a function
+    typing: bool  # for type checkers only
+
+
+def files() -> dict[str, Path]:
+    """Every module by its name within the package: "graph.node"."""
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        found[name.removesuffix(".__init__") if name != "__init__" else "shadergrad"] = path
+    return found
+
+
+FILES = files()
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(FILES[module].read_text())
+
+
+def marked(module: str) -> tuple[set[int], set[int]]:
+    """The nodes within functions, and those under `if TYPE_CHECKING`."""
+    late: set[int] = set()
+    typing: set[int] = set()
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            late.update(map(id, ast.walk(node)))
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            typing.update(map(id, ast.walk(node)))
+    return late, typing
+
+
+def imports(module: str) -> Iterator[Import]:
+    """What a module imports of this package."""
+    late, typing = marked(module)
+    is_package = FILES[module].name == "__init__.py"
+    package = "shadergrad" if module == "shadergrad" else f"shadergrad.{module}"
+    package = package if is_package else package.rpartition(".")[0]
+    for node in ast.walk(tree(module)):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        base = (
+            importlib.util.resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module
+        )
+        assert base is not None
+        if base.split(".")[0] != "shadergrad":
+            continue
+        base = base.removeprefix("shadergrad").removeprefix(".")
+        for alias in node.names:
+            inner = f"{base}.{alias.name}" if base else alias.name
+            target = inner if inner in FILES else (base or "shadergrad")
+            names = () if inner in FILES else (alias.name,)
+            yield Import(module, target, names, node.lineno, id(node) in late, id(node) in typing)
+
+
+ALL = [found for module in FILES for found in imports(module)]
+
+
+def room(module: str) -> str:
+    """The room of a module: the longest name in ROOMS that it begins with."""
+    parts = module.split(".")
+    for length in range(len(parts), 0, -1):
+        if ".".join(parts[:length]) in ROOMS:
+            return ".".join(parts[:length])
+    pytest.fail(f"{module} is in no room: name its room in ROOMS, after those that it imports from")
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_a_file_imports_only_from_its_room_and_those_below(module: str) -> None:
+    own = ROOMS.index(room(module))
+    for found in imports(module):
+        if module == "shadergrad" and found.typing:
+            continue  # what is imported when it is first asked for, declared for type checkers
+        level = ROOMS.index(room(found.target))
+        assert level <= own, f"{module}:{found.line} imports {found.target}, which lies above it"
+
+
+def test_there_is_no_circle_of_imports() -> None:
+    after = {module: {i.target for i in ALL if i.source == module and i.target != module} for module in FILES}
+    after["shadergrad"] = {i.target for i in ALL if i.source == "shadergrad" and not i.typing}
+    for module, targets in after.items():
+        targets.discard(module.rpartition(".")[0])  # a file of a package may name the package's own door
+    state: dict[str, int] = {}
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        state[module] = 1
+        for target in after[module]:
+            circle = [*path[path.index(target) :], target] if target in path else []
+            assert not circle, f"a circle of imports: {' -> '.join(circle)}"
+            if target not in state:
+                visit(target, (*path, target))
+        state[module] = 2
+
+    for module in FILES:
+        if module not in state:
+            visit(module, (module,))
+
+
+def comments(module: str) -> set[int]:
+    """The lines that hold a comment."""
+    tokens = tokenize.generate_tokens(io.StringIO(FILES[module].read_text()).readline)
+    return {t.start[0] for t in tokens if t.type == tokenize.COMMENT}
+
+
+def test_an_import_within_a_function_has_its_reason_beside_it() -> None:
+    for module in FILES:
+        late, _ = marked(module)
+        explained = comments(module)
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.Import | ast.ImportFrom) and id(node) in late:
+                assert {node.lineno, node.lineno - 1} & explained, (
+                    f"{module}:{node.lineno} imports late, and does not say why"
+                )
+
+
+def modules_that(test: str) -> set[str]:
+    """The modules in whose syntax `test` occurs as an import or a dotted name."""
+    found = set()
+    for module in FILES:
+        for node in ast.walk(tree(module)):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name.split(".")[0] for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [(node.module or "").split(".")[0]]
+            elif isinstance(node, ast.Attribute):
+                names = [ast.unparse(node)]
+            if test in names:
+                found.add(module)
+    return found
+
+
+def test_one_file_imports_wgpu() -> None:
+    assert modules_that("wgpu") == {"runtime.native"}
+
+
+def test_one_file_reads_the_environment() -> None:
+    assert modules_that("os.environ") | modules_that("os.getenv") == {"config"}
+
+
+def test_no_private_name_is_taken_across_rooms() -> None:
+    for found in ALL:
+        if room(found.source) != room(found.target):
+            private = [n for n in found.names if n.startswith("_") and not n.startswith("__")]
+            assert not private, f"{found.source}:{found.line} takes {private} from {found.target}"
+
+
+def test_the_test_itself_sees_circles_late_imports_and_rooms() -> None:
+    """What the tests above rest on finds something where there is something."""
+    assert any(i.target == "graph.node" and i.source == "graph.build" for i in ALL)
+    assert room("compile.wgsl.dot") == "compile"
+    assert len(ALL) > 500
+    assert "graph" in ROOMS[: ROOMS.index("primitives")]

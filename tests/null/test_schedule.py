@@ -1,0 +1,141 @@
+"""Kernels in order: how many dispatches, how wide their grids, and what cannot be ordered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+import shadergrad as sg
+from shadergrad.compile.kernel import grid
+from shadergrad.compile.pipeline import compile_graph
+from shadergrad.compile.schedule import Schedule
+from shadergrad.graph.capture import Capture
+from shadergrad.plan import PORTABLE, Plan, Target
+
+WIDE = Target("wgsl", max_storage_buffers=16)
+
+
+def plan_of(outputs: Sequence[sg.Tensor], over: Sequence[sg.Tensor] = (), target: Target = PORTABLE) -> Plan:
+    """What the outputs compile to. over: tensors whose memory the first outputs may take."""
+    capture = Capture([t._node for t in outputs], first=[t._node for t in over])
+    in_place = {k: capture.position_of_source(t._node) for k, t in enumerate(over)}
+    return compile_graph(capture.graph(in_place), target)[0]
+
+
+def full(value: float, *shape: int) -> sg.Tensor:
+    """A tensor with memory; sg.full has none."""
+    return sg.tensor(np.full(shape, value, np.float32))
+
+
+def updates(count: int) -> tuple[list[sg.Tensor], list[sg.Tensor]]:
+    """Values of an optimizer's kind, with the tensors that they replace. Each kernel would bind two buffers."""
+    parameters = [full(1, 10 + k) for k in range(count)]
+    gradients = [full(2, 10 + k) for k in range(count)]
+    return [p - g * 0.1 for p, g in zip(parameters, gradients, strict=True)], parameters
+
+
+@pytest.mark.parametrize(
+    ("count", "target", "dispatches"),
+    [
+        (1, PORTABLE, 1),
+        (4, PORTABLE, 1),
+        (5, PORTABLE, 2),
+        (8, PORTABLE, 2),
+        (9, PORTABLE, 3),
+        (8, WIDE, 1),
+        (9, WIDE, 2),
+    ],
+)
+def test_updates_share_as_few_dispatches_as_the_limit_allows(count: int, target: Target, dispatches: int) -> None:
+    new, old = updates(count)
+    plan = plan_of(new, old, target)
+    assert len(plan.dispatches) == dispatches
+    assert all(len(d.buffers) <= target.max_storage_buffers for d in plan.dispatches)
+    assert [plan.buffers[row].aliases for row in plan.outputs] == list(plan.inputs[:count])
+
+
+@pytest.mark.parametrize(("count", "dispatches"), [(7, 1), (8, 2)])
+def test_a_tensor_that_all_read_is_bound_once(count: int, dispatches: int) -> None:
+    scale = full(3)
+    parameters = [full(1, 10 + k) for k in range(count)]
+    plan = plan_of([p * scale for p in parameters], parameters)
+    assert len(plan.dispatches) == dispatches
+    assert max(len(d.buffers) for d in plan.dispatches) == 8
+
+
+def test_a_map_that_another_kernel_reads_runs_before_it_and_the_others_share() -> None:
+    """The second output reads the first at other places."""
+    x, a, b = full(1, 1000), full(2, 100), full(3, 100)
+    y = (x * 2).exp().sin()
+    plan = plan_of([y, y.flip(0) + 1, a * 2, b * 3])
+    assert len(plan.dispatches) == 2
+    assert plan.outputs[0] in plan.dispatches[0].buffers
+    assert set(plan.outputs) <= set(plan.dispatches[1].buffers)
+
+
+def test_maps_of_which_one_reads_what_the_other_overwrites_do_not_share() -> None:
+    """The others still do: an add and a multiplication of their own, and one of the two beside them."""
+    a, b, c, d = (full(k, 1000) for k in range(4))
+    plan = plan_of([a * 2, b + a.flip(0), c * 3, d * 4], [a, b, c, d])
+    assert len(plan.dispatches) == 2
+    reader = next(k for k, d in enumerate(plan.dispatches) if plan.outputs[1] in d.buffers)
+    overwriter = next(k for k, d in enumerate(plan.dispatches) if plan.outputs[0] in d.buffers)
+    assert reader < overwriter
+
+
+@pytest.mark.parametrize("count", range(5, 10))
+def test_a_checked_kernel_has_a_binding_left_to_report_in(count: int) -> None:
+    """Reads by index among so many others that a kernel binds all it may."""
+    table, index = full(1, 10, 4), sg.tensor([1, 2, 3])
+    total = table[index]
+    for k in range(count):
+        total = total + full(k, 3, 4)
+    plan = plan_of([total], target=Target("wgsl", checked=True))
+    assert "fault" in {b.role for b in plan.buffers}
+    assert all(len(d.buffers) <= 8 for d in plan.dispatches)
+    assert all(len(k.access) <= 8 for k in plan.kernels)
+
+
+@pytest.mark.parametrize(
+    ("workgroups", "shape"),
+    [
+        (1, (1, 1, 1)),
+        (65_535, (65_535, 1, 1)),
+        (65_536, (32_768, 2, 1)),
+        (65_537, (32_769, 2, 1)),
+        (131_070, (65_535, 2, 1)),
+        (131_071, (43_691, 3, 1)),
+    ],
+)
+def test_a_grid_keeps_to_the_limit_and_has_few_workgroups_too_many(
+    workgroups: int, shape: tuple[int, int, int]
+) -> None:
+    x, y, z = grid(workgroups, PORTABLE)
+    assert (x, y, z) == shape
+    assert 0 <= x * y * z - workgroups < y
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: sg.zeros(0) * 2, lambda: sg.zeros(0, 4).sum(1), lambda: sg.zeros(3, 0) @ sg.zeros(0, 2)]
+)
+def test_nothing_is_dispatched_for_no_elements(make: Callable[[], sg.Tensor]) -> None:
+    result = make()
+    plan = compile_graph(Capture([result._node]).graph(), PORTABLE)[0]
+    assert all(min(d.grid) > 0 for d in plan.dispatches)
+    assert len(plan.dispatches) == (1 if result.numel() else 0)
+
+
+def test_kernels_that_wait_for_each_other_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = Schedule._link
+
+    def linked_in_a_circle(self: Schedule) -> None:
+        link(self)
+        first, *_, last = self.fuser.groups
+        self.after[id(first)].add(id(last))
+
+    monkeypatch.setattr(Schedule, "_link", linked_in_a_circle)
+    x = full(1, 1000, 3)
+    with pytest.raises(sg.CompileError, match=r"in a circle: (\w+) → (\w+) → \1\."):
+        plan_of([(x.t() @ x.sum(1, keepdim=True).expand(1000, 2).exp())])
