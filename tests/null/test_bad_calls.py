@@ -244,6 +244,7 @@ BAD: dict[str, tuple[Call, str]] = {
     "RNN size 0": (lambda lib: lib.nn.RNN(0, 3), "input_size=0"),
     "LSTM hidden float": (lambda lib: lib.nn.LSTM(2, 3.0), "hidden_size should be of type int, got: float"),
     "GRU layers 0": (lambda lib: lib.nn.GRU(2, 3, 0), "num_layers=0"),
+    "RNNBase mode": (lambda lib: lib.nn.RNNBase("x", 2, 3), "x"),
     "RNN nonlinearity": (lambda lib: lib.nn.RNN(2, 3, nonlinearity="x"), "'x'"),
     "RNN dropout": (lambda lib: lib.nn.RNN(2, 3, 2, dropout=2.0), "dropout=2.0"),
     "LSTM proj_size": (lambda lib: lib.nn.LSTM(2, 3, proj_size=3), "proj_size=3"),
@@ -262,6 +263,19 @@ BAD: dict[str, tuple[Call, str]] = {
     "MultiheadAttention of 1D": (lambda lib: lib.nn.MultiheadAttention(4, 2)(*[lib.ones(4)] * 3), "1-D"),
     "MultiheadAttention of ndarray": (lambda lib: lib.nn.MultiheadAttention(4, 2)(*[np.ones((3, 4))] * 3), "MultiheadAttention(): argument 'query' must be Tensor, not numpy.ndarray"),
     "MultiheadAttention mask": (lambda lib: lib.nn.MultiheadAttention(4, 2)(*[lib.ones(3, 2, 4)] * 3, attn_mask=lib.ones(2, 2)), "[2, 2]"),
+    "MultiheadAttention batches": (lambda lib: lib.nn.MultiheadAttention(4, 2)(lib.ones(3, 2, 4), *[lib.ones(3, 1, 4)] * 2), "batch of 2"),
+    "MultiheadAttention causal and padded": (
+        lambda lib: lib.nn.MultiheadAttention(4, 2)(*[lib.ones(2, 4)] * 3, lib.zeros(2), need_weights=False, is_causal=True),
+        "Need attn_mask",
+    ),
+    "MultiheadAttention causal with a row of zeros": (
+        lambda lib: lib.nn.MultiheadAttention(4, 2, add_zero_attn=True)(*[lib.ones(2, 4)] * 3, need_weights=False, is_causal=True),
+        "Need attn_mask",
+    ),
+    "TransformerEncoderLayer causal and padded": (
+        lambda lib: lib.nn.TransformerEncoderLayer(4, 2, 8)(lib.ones(2, 4), None, lib.zeros(2), True),
+        "Need attn_mask",
+    ),
     "TransformerEncoderLayer activation": (lambda lib: lib.nn.TransformerEncoderLayer(4, 2, activation="x"), "not x"),
     "Transformer features": (lambda lib: lib.nn.Transformer(4, 2, 1, 1, 5)(lib.ones(2, 1, 3), lib.ones(2, 1, 4)), "4"),
     "Transformer of ndarray": (lambda lib: lib.nn.Transformer(4, 2, 1, 1, 5)(np.ones((2, 1, 4)), np.ones((2, 1, 4))), "numpy.ndarray"),
@@ -277,6 +291,10 @@ BAD: dict[str, tuple[Call, str]] = {
     "init.kaiming_uniform_ mode": (lambda lib: lib.nn.init.kaiming_uniform_(lib.ones(2, 2), mode="x"), "x"),
     "init.orthogonal_": (lambda lib: lib.nn.init.orthogonal_(lib.ones(2)), "[2]"),
     "init.calculate_gain": (lambda lib: lib.nn.init.calculate_gain("x"), "x"),
+    "init.uniform_ bounds": (lambda lib: lib.nn.init.uniform_(lib.ones(2), 2.0, 1.0), "from=2.0"),
+    "init.normal_ std": (lambda lib: lib.nn.init.normal_(lib.ones(2), std=-1.0), "std=-1.0"),
+    "init.trunc_normal_ bounds": (lambda lib: lib.nn.init.trunc_normal_(lib.ones(2), a=2.0, b=1.0), "a=2.0"),
+    "init.trunc_normal_ std": (lambda lib: lib.nn.init.trunc_normal_(lib.ones(2), std=0.0), "std=0.0"),
     "init.uniform_ of ndarray": (lambda lib: lib.nn.init.uniform_(np.ones(3)), "numpy.ndarray"),
     "clip_grad_norm_ of None": (lambda lib: lib.nn.utils.clip_grad_norm_(None, 1.0), "None"),
     # losses

@@ -117,10 +117,10 @@ def margin_ranking_loss(
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
     """The input, a distance, where target is 1, max(0, margin - input) where it is -1, then `reduction`.
 
-    Other targets count 0; PyTorch adds both parts there.
+    Other targets add both parts.
 
     >>> F.hinge_embedding_loss(sg.tensor([0.5, 0.25]), sg.tensor([1, -1]), reduction="none")
     tensor([0.5 , 0.75])
     """
-    loss = where(target == 1, input, 0.0) + where(target == -1, (margin - input).clamp(min=0.0), 0.0)
+    loss = where(target != -1, input, 0.0) + where(target != 1, (margin - input).clamp(min=0.0), 0.0)
     return reduced(loss, reduction)
