@@ -114,6 +114,12 @@ BAD: dict[str, tuple[Call, str]] = {
     "a gradient that is a number": (lambda t: setattr(leaf(t), "grad", 5), "'value' must be Tensor, not int"),
     "a gradient of another dtype": (lambda t: setattr(leaf(t), "grad", t.zeros(2, dtype=t.int32)), "a gradient of int32 to a tensor of float32"),
     "data that is a number": (lambda t: setattr(leaf(t), "data", 5), "'value' must be Tensor, not int"),
+    "backward of a number": (lambda t: t.autograd.backward(5), "'tensors' must be Tensor or a sequence of them, not int"),
+    "grad of a number": (lambda t: t.autograd.grad(5, leaf(t)), "'outputs' must be Tensor or a sequence of them, not int"),
+    "grad by a number": (lambda t: t.autograd.grad(leaf(t).sum(), 5), "'inputs' must be Tensor or a sequence of them, not int"),
+    "grad with a number": (lambda t: t.autograd.grad(leaf(t) * 2, leaf(t), 1.0), "must be Tensor, not float"),
+    "jacobian at a number": (lambda t: t.autograd.functional.jacobian(lambda x: x, 5.0), "jacobian(): argument 'inputs' must be Tensor"),
+    "jacobian of a function to numbers": (lambda t: t.autograd.functional.jacobian(lambda x: 5.0, t.ones(2)), "must give a Tensor or a tuple of Tensors, not 5.0"),
     "set_grad_enabled with a text": (lambda t: t.set_grad_enabled("a"), "'enabled' must be bool, not str"),
 }  # fmt: skip
 
@@ -171,6 +177,9 @@ GOOD: dict[str, Call] = {
     "nonzero of a number": lambda t: t.tensor(3).nonzero(),
     "nonzero of zero": lambda t: t.tensor(0).nonzero(),
     "nonzero of a number as a tuple": lambda t: t.tensor(3).nonzero(as_tuple=True),
+    "gather of a number": lambda t: t.tensor(3).gather(0, t.tensor(0)),
+    "gather at one position of a number": lambda t: t.tensor(3).gather(0, t.tensor([0])),
+    "gather of nothing": lambda t: t.zeros(0, 3).gather(1, t.zeros(0, 1, dtype=t.int64)),
     "max over an axis of nothing": lambda t: t.zeros(0, 3).max(1),
     "kthvalue of a number": lambda t: t.tensor(3).kthvalue(1),
     "median of a number along an axis": lambda t: t.tensor(3.0).median(0),
