@@ -4,40 +4,41 @@ from typing import Any
 
 import numpy as np
 
-from .nn.functional import (
-    adaptive_avg_pool1d as adaptive_avg_pool1d,
-    adaptive_max_pool1d as adaptive_max_pool1d,
-    avg_pool1d as avg_pool1d,
-    bilinear as bilinear,
-    celu as celu,
-    conv1d as conv1d,
-    conv2d as conv2d,
-    conv3d as conv3d,
-    conv_transpose1d as conv_transpose1d,
-    conv_transpose2d as conv_transpose2d,
-    conv_transpose3d as conv_transpose3d,
-    cosine_similarity as cosine_similarity,
-    max_pool1d as max_pool1d,
-    max_pool2d as max_pool2d,
-    max_pool3d as max_pool3d,
-    pairwise_distance as pairwise_distance,
-    pixel_shuffle as pixel_shuffle,
-    pixel_unshuffle as pixel_unshuffle,
-    rms_norm as rms_norm,
-    rrelu as rrelu,
-    selu as selu,
-)
-from .tensor.elementwise import where as where
-from .tensor.products import einsum as einsum, tensordot as tensordot
-from .tensor.shape import cat as cat, meshgrid as meshgrid, stack as stack
+from .nn.functional import adaptive_avg_pool1d as adaptive_avg_pool1d
+from .nn.functional import adaptive_max_pool1d as adaptive_max_pool1d
+from .nn.functional import avg_pool1d as avg_pool1d
+from .nn.functional import bilinear as bilinear
+from .nn.functional import celu as celu
+from .nn.functional import conv1d as conv1d
+from .nn.functional import conv2d as conv2d
+from .nn.functional import conv3d as conv3d
+from .nn.functional import conv_transpose1d as conv_transpose1d
+from .nn.functional import conv_transpose2d as conv_transpose2d
+from .nn.functional import conv_transpose3d as conv_transpose3d
+from .nn.functional import cosine_similarity as cosine_similarity
+from .nn.functional import max_pool1d as max_pool1d
+from .nn.functional import max_pool2d as max_pool2d
+from .nn.functional import max_pool3d as max_pool3d
+from .nn.functional import pairwise_distance as pairwise_distance
+from .nn.functional import pixel_shuffle as pixel_shuffle
+from .nn.functional import pixel_unshuffle as pixel_unshuffle
+from .nn.functional import rms_norm as rms_norm
+from .nn.functional import rrelu as rrelu
+from .nn.functional import selu as selu
 from .tensor.base import Number
 from .tensor.elementwise import ElementwiseTensor
-from .tensor.shape import ShapeTensor
-from .tensor.reduce import MinAndMax, ReduceTensor
+from .tensor.elementwise import where as where
+from .tensor.handle import Tensor
 from .tensor.index import IndexTensor
 from .tensor.order import OrderTensor
 from .tensor.products import ProductTensor
-from .tensor.handle import Tensor
+from .tensor.products import einsum as einsum
+from .tensor.products import tensordot as tensordot
+from .tensor.reduce import MinAndMax, ReduceTensor
+from .tensor.shape import ShapeTensor
+from .tensor.shape import cat as cat
+from .tensor.shape import meshgrid as meshgrid
+from .tensor.shape import stack as stack
 
 e: float
 inf: float
@@ -283,13 +284,13 @@ def var_mean(
 def xlogy(input: Tensor, other: ElementwiseTensor | Number) -> Tensor: ...
 def zero_(input: Tensor) -> Tensor: ...
 def relu_(input: Tensor) -> Tensor: ...
-def sigmoid_(input: Tensor) -> Any: ...
-def tanh_(input: Tensor) -> Any: ...
+def sigmoid_(input: Tensor) -> Tensor: ...
+def tanh_(input: Tensor) -> Tensor: ...
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor: ...
 def selu_(input: Tensor) -> Tensor: ...
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor: ...
 def is_tensor(obj: object) -> bool: ...
-def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]: ...
+def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]: ...
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]: ...
 def empty_like(x: Tensor, **options: Any) -> Tensor: ...
 def hstack(tensors: Sequence[Tensor]) -> Tensor: ...
@@ -422,9 +423,9 @@ __all__ = [
     "less",
     "less_equal",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "log_softmax",
     "logaddexp",
     "logaddexp2",

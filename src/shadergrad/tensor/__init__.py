@@ -1,6 +1,18 @@
 """Tensors: what the rest of the library takes from here. base.py names the rooms, handle.py holds the class."""
 
-from .base import Number, Size, TensorBase, check_axes, check_axis, host_tensor, is_dtype_name, operands, sizes_of, wrap
+from .base import (
+    Number,
+    Size,
+    TensorBase,
+    check_axes,
+    check_axis,
+    check_tensor,
+    host_tensor,
+    is_dtype_name,
+    operands,
+    sizes_of,
+    wrap,
+)
 from .creation import (
     arange,
     empty,
@@ -36,7 +48,7 @@ from .random import (
 )
 from .reduce import MinAndMax, ValuesAndIndices, vector_norm
 from .results import joint, meet, result
-from .shape import cat, meshgrid, stack
+from .shape import cat, meshgrid, stack, tensor_list
 
 __all__ = [
     "Generator",
@@ -54,6 +66,7 @@ __all__ = [
     "check_axes",
     "check_axis",
     "check_storable",
+    "check_tensor",
     "cotangent",
     "default_generator",
     "device",
@@ -91,6 +104,7 @@ __all__ = [
     "stack",
     "sync",
     "tensor",
+    "tensor_list",
     "tensordot",
     "tensors_of",
     "together",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -521,23 +521,29 @@ def check_axis(dim: int, ndim: int, what: str) -> int:
 
 def check_axes(dim: int | Sequence[int] | None, ndim: int, what: str) -> tuple[int, ...]:
     """Sorted axes; None or () means all."""
-    if dim is None:
+    given = list(dim) if isinstance(dim, Iterable) else [] if dim is None else [dim]
+    if not given:
         return tuple(range(ndim))
-    axes = [check_axis(d, ndim, what) for d in (dim if isinstance(dim, list | tuple) else [dim])]
-    if not axes:
-        return tuple(range(ndim))
+    axes = [check_axis(d, ndim, what) for d in given]
     if len(set(axes)) != len(axes):
         raise ShapeError(f"[{what}] a dim appears twice in {dim}.")
     return tuple(sorted(axes)) if ndim else ()
 
 
 def sizes_of(args: tuple[Any, ...]) -> tuple[int, ...]:
-    """Sizes given as arguments or as one sequence."""
-    sizes = args[0] if len(args) == 1 and not isinstance(args[0], int | np.integer) else args
+    """Sizes given as arguments or as one sequence. Raises ArgumentTypeError for what is no integer."""
     try:
-        return tuple(map(operator.index, sizes))
+        if len(args) == 1 and not isinstance(args[0], int | np.integer):
+            args = tuple(args[0])
+        return tuple(operator.index(a) for a in args)
     except TypeError:
-        raise ArgumentTypeError(f"sizes must be ints, or one sequence of ints, not {sizes!r}") from None
+        raise ArgumentTypeError(f"sizes and axes must be integers, got {', '.join(map(repr, args))}.") from None
+
+
+def check_tensor(what: str, name: str, value: Any) -> None:
+    """Raises ArgumentTypeError for an argument that must be a tensor and is none."""
+    if not isinstance(value, TensorBase):
+        raise ArgumentTypeError(f"{what}(): argument '{name}' must be Tensor, not {type(value).__name__}.")
 
 
 def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
@@ -549,6 +555,8 @@ def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
     lead = next((t for t in tensors if t.ndim), tensors[0])
     described: list[tuple[DType, int]] = []
     for v in values:
+        if not isinstance(v, TensorBase) and (not hasattr(v, "__float__") or getattr(v, "ndim", 0)):
+            raise ArgumentTypeError(f"operands must be tensors and numbers, not {type(v).__name__}.")
         described.append((v.dtype, 2 if v.ndim else 1) if isinstance(v, TensorBase) else (of_scalar(v), 0))
     dtype = promote_operands(described) if common else None
     result: list[Node] = []
