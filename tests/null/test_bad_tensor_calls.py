@@ -28,11 +28,11 @@ def put(x: Any, key: Any, value: Any) -> Any:
 
 # name: the call, and what the message must say of it
 BAD: dict[str, tuple[Call, str]] = {
-    "zeros of a fraction": (lambda t: t.zeros(2.5), "sizes must be ints, or one sequence of ints, not 2.5"),
-    "zeros of a text": (lambda t: t.zeros("a"), "sizes must be ints, or one sequence of ints, not 'a'"),
-    "zeros of None": (lambda t: t.zeros(None), "not None"),
+    "zeros of a fraction": (lambda t: t.zeros(2.5), "sizes and axes must be integers, got 2.5"),
+    "zeros of a text": (lambda t: t.zeros("a"), "sizes and axes must be integers, got 'a'"),
+    "zeros of None": (lambda t: t.zeros(None), "got None"),
     "zeros beyond every memory": (lambda t: t.zeros(1 << 62, 8), "more than any device can count"),
-    "full of a fractional size": (lambda t: t.full((2.5,), 3), "(2.5,)"),
+    "full of a fractional size": (lambda t: t.full((2.5,), 3), "got 2.5"),
     "full of a text": (lambda t: t.full((2,), "a"), "'fill_value' (position 2) must be Number, not str"),
     "full of None": (lambda t: t.full((2,), None), "'fill_value' (position 2) must be Number, not NoneType"),
     "zeros_like of a list": (lambda t: t.zeros_like([1, 2]), "must be Tensor, not list"),

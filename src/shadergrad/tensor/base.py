@@ -503,12 +503,6 @@ def check_int(value: Any, what: str, argument: str) -> int:
     raise ArgumentTypeError(f"{what}(): argument '{argument}' must be int, not {type(value).__name__}")
 
 
-def check_tensor(value: Any, what: str, argument: str) -> None:
-    """Raises ArgumentTypeError for what is no tensor."""
-    if not isinstance(value, TensorBase):
-        raise ArgumentTypeError(f"{what}(): argument '{argument}' must be Tensor, not {type(value).__name__}")
-
-
 def check_axis(dim: int, ndim: int, what: str) -> int:
     """A non-negative axis; raises IndexRangeError outside [-ndim, ndim - 1]."""
     dim = check_int(dim, what, "dim")

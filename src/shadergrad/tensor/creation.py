@@ -118,7 +118,7 @@ def full_like(
     >>> sg.full_like(sg.zeros(2), 7)
     tensor([7., 7.])
     """
-    check_tensor(x, "full_like", "input")
+    check_tensor("full_like", "input", x)
     return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 

@@ -175,7 +175,7 @@ class IndexTensor(ReduceTensor):
                 [4, 4, 3]])
         """
         axis = check_axis(dim, self.ndim, "index_select")
-        check_tensor(index, "index_select", "index")
+        check_tensor("index_select", "index", index)
         if index.ndim > 1:
             raise ShapeError(f"index_select(): Index is supposed to be a vector, but has shape {tuple(index.shape)}.")
         return select_positions(self, axis, index.reshape(-1))
@@ -191,7 +191,7 @@ class IndexTensor(ReduceTensor):
                 [3]])
         """
         axis = check_axis(dim, self.ndim, "gather")
-        check_tensor(index, "gather", "index")
+        check_tensor("gather", "index", index)
         if not self.ndim:
             return self.reshape(1).gather(0, index.reshape(-1)).reshape(index.shape)
         x = self._node
@@ -219,8 +219,8 @@ class IndexTensor(ReduceTensor):
         tensor([1., 0., 5.])
         """
         axis = check_axis(dim, self.ndim, "scatter_add")
-        check_tensor(index, "scatter_add", "index")
-        check_tensor(src, "scatter_add", "src")
+        check_tensor("scatter_add", "index", index)
+        check_tensor("scatter_add", "src", src)
         if src.dtype is not self.dtype:
             raise DTypeError(
                 f"scatter_add(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
@@ -252,7 +252,7 @@ class IndexTensor(ReduceTensor):
         >>> sg.zeros(3).scatter(0, sg.tensor([2, 0]), sg.tensor([5.0, 6.0]))
         tensor([6., 0., 5.])
         """
-        check_tensor(index, "scatter", "index")
+        check_tensor("scatter", "index", index)
         if not isinstance(src, TensorBase):
             src = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
         elif src.dtype is not self.dtype:
@@ -278,8 +278,8 @@ class IndexTensor(ReduceTensor):
         tensor([3., 0., 3.])
         """
         axis = check_axis(dim, self.ndim, "index_add")
-        check_tensor(index, "index_add", "index")
-        check_tensor(source, "index_add", "source")
+        check_tensor("index_add", "index", index)
+        check_tensor("index_add", "source", source)
         wanted = tuple(index.numel() if a == axis else n for a, n in enumerate(self.shape))
         if index.ndim > 1:
             raise IndexRangeError(f"[index_add] the index is a vector, not of shape {tuple(index.shape)}.")
@@ -301,7 +301,7 @@ class IndexTensor(ReduceTensor):
                 [7., 0., 7.]])
         """
         axis = check_axis(dim, self.ndim, "index_fill")
-        check_tensor(index, "index_fill", "index")
+        check_tensor("index_fill", "index", index)
         index = _wrapped(index.reshape(-1), self.shape[axis])
         places = wrap(build.constant(0, int32, self._node.device, (self.shape[axis],)))
         chosen = places.index_add(0, index, wrap(build.like(index._node, 1)).to(dtype=int32)) > 0
@@ -315,7 +315,7 @@ class IndexTensor(ReduceTensor):
         >>> x.take_along_dim(x.argsort(1), 1)
         tensor([[1, 2, 3]])
         """
-        check_tensor(indices, "take_along_dim", "indices")
+        check_tensor("take_along_dim", "indices", indices)
         if dim is None:
             return self.reshape(-1).gather(0, indices.reshape(-1))
         axis = check_axis(dim, self.ndim, "take_along_dim")
@@ -335,8 +335,8 @@ class IndexTensor(ReduceTensor):
         >>> sg.zeros(4).masked_scatter(sg.tensor([True, False, True, False]), sg.tensor([5.0, 6.0]))
         tensor([5., 0., 6., 0.])
         """
-        check_tensor(mask, "masked_scatter", "mask")
-        check_tensor(source, "masked_scatter", "source")
+        check_tensor("masked_scatter", "mask", mask)
+        check_tensor("masked_scatter", "source", source)
         if mask.dtype is not bool_ or source.dtype is not self.dtype:
             raise DTypeError(
                 f"[masked_scatter] the mask must be of bools, not {mask.dtype.name}, and self and source of the same dtype, "
@@ -355,7 +355,7 @@ class IndexTensor(ReduceTensor):
         >>> x.masked_select(x > 1)
         tensor([3, 2])
         """
-        check_tensor(mask, "masked_select", "mask")
+        check_tensor("masked_select", "mask", mask)
         if mask.dtype is not bool_:
             raise DTypeError(f"masked_select: expected BoolTensor for mask, not {mask.dtype.name}.")
         shape = _broadcast(self.shape, mask.shape, "masked_select")

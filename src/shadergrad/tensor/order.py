@@ -116,7 +116,7 @@ class OrderTensor(IndexTensor):
         if self.dtype.category != 2:
             raise DTypeError("quantile() input tensor must be either float or double dtype")
         if not isinstance(q, int | float):
-            check_tensor(q, "quantile", "q")
+            check_tensor("quantile", "q", q)
         points = np.asarray(q if isinstance(q, int | float) else q.detach().numpy(), np.float64)
         if points.ndim > 1 or points.min(initial=0.0) < 0 or points.max(initial=0.0) > 1:
             raise ShapeError("quantile() q must be a scalar or a 1-d tensor with values in the range [0, 1]")
@@ -147,7 +147,7 @@ class OrderTensor(IndexTensor):
         >>> sg.bucketize(sg.tensor([1, 5, 9]), sg.tensor([1, 5]))
         tensor([0, 1, 2])
         """
-        check_tensor(boundaries, "bucketize", "boundaries")
+        check_tensor("bucketize", "boundaries", boundaries)
         if boundaries.ndim != 1:
             raise ShapeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
         found: Any = boundaries.searchsorted(self, right=right)

@@ -208,7 +208,7 @@ def rand_like(x: TensorBase, **options: Any) -> Any:
     >>> sg.rand_like(sg.zeros(2, 3)).shape
     shadergrad.Size([2, 3])
     """
-    check_tensor(x, "rand_like", "input")
+    check_tensor("rand_like", "input", x)
     return rand(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
 
 
@@ -220,7 +220,7 @@ def randn_like(x: TensorBase, **options: Any) -> Any:
     >>> sg.randn_like(sg.zeros(2, 3)).shape
     shadergrad.Size([2, 3])
     """
-    check_tensor(x, "randn_like", "input")
+    check_tensor("randn_like", "input", x)
     return randn(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
 
 
