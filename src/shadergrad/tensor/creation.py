@@ -158,9 +158,8 @@ def arange(
     >>> sg.arange(5, 0, -2)
     tensor([5, 3, 1])
     """
-    if end is None:
-        start, end = 0, start
-    start, end, step = (n.item() if isinstance(n, TensorBase) else n for n in (start, end, step))
+    bounds = (0, start, step) if end is None else (start, end, step)
+    start, end, step = (n.item() if isinstance(n, TensorBase) else n for n in bounds)
     for name, number in (("start", start), ("end", end), ("step", step)):
         if not isinstance(number, int | float | np.number):
             raise ArgumentTypeError(f"arange(): argument '{name}' must be Number, not {type(number).__name__}")
