@@ -110,6 +110,13 @@ def test_a_function_that_does_not_exist_is_named() -> None:
         functions_text({"sg_entr"})
 
 
+def test_an_operation_whose_wgsl_calls_no_function_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(REGISTRY["Exp"], "wgsl", "sg_entr({a})")
+    y = sg.arange(1.0, 4.0).exp()
+    with pytest.raises(sg.CompileError, match=r"\[exp\] there is no WGSL function sg_entr"):
+        compile_graph(Capture([y._node]).graph(), PORTABLE)
+
+
 def test_a_primitive_without_a_rule_is_named() -> None:
     with pytest.raises(sg.CompileError, match="ArgSort"):
         element_rule(RECORDS["ArgSort"])
