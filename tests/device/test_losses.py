@@ -116,6 +116,7 @@ case("triplet_margin_loss", "swap", floats(5, 4), floats(5, 4, seed=1), floats(5
 case("triplet_margin_loss", "p 1", floats(5, 4), floats(5, 4, seed=1), floats(5, 4, seed=2), p=1)
 reductions("margin_ranking_loss", "", floats(5), floats(5, seed=1), signs(5), margin=0.3)
 reductions("hinge_embedding_loss", "", floats(5), signs(5))
+case("hinge_embedding_loss", "of other targets", floats(3), np.array([0.0, 0.5, 2.0]))
 reductions("soft_margin_loss", "", floats(5) * 3, signs(5))
 case("poisson_nll_loss", "of logarithms", floats(5), np.array([0.0, 1.0, 2.0, 5.0, 3.0]), full=True)
 case("poisson_nll_loss", "of rates", np.exp(floats(5)), np.array([0.0, 1.0, 2.0, 5.0, 3.0]), log_input=False)

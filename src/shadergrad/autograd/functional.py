@@ -31,8 +31,12 @@ Tensors = Tensor | Sequence[Tensor]
 def jacobian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False) -> Any:
     """d(output) / d(input), of the output's shape followed by the input's.
 
-    A tensor for one output and one input, else tuples: [output][input]. strict: raise where an output does not depend on
-    an input, in place of zeros. create_graph: the result can be differentiated again.
+    A tensor for one output and one input, else tuples: [output][input]. strict: raise AutogradError where an output
+    does not depend on an input, in place of zeros. create_graph: the result can be differentiated again.
+
+    >>> sg.autograd.functional.jacobian(lambda x: x * x, sg.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
     """
     xs = _leaves(inputs, create_graph)
     ys, single = _outputs(func, xs, "jacobian")
@@ -50,7 +54,14 @@ def _jacobian_of(y: Tensor, x: Tensor, create_graph: bool, strict: bool) -> Tens
 
 
 def hessian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False) -> Any:
-    """Second derivatives of a function whose output has one element: input's shape twice; tuples [input][input]."""
+    """Second derivatives of a function whose output has one element: input's shape twice; tuples [input][input].
+
+    Raises ShapeError for an output with more elements. create_graph, strict: as jacobian.
+
+    >>> sg.autograd.functional.hessian(lambda x: (x * x * x).sum(), sg.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
 
     def gradients(*xs: Tensor) -> Any:
         with grad_mode(True):
@@ -64,7 +75,13 @@ def hessian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = Fals
 def vjp(
     func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> Any:
-    """(output, v . jacobian). v: of the output's shape, may be left out where it has one element."""
+    """(output, v . jacobian). v: of the output's shape, may be left out where it has one element.
+
+    The product has the inputs' shapes. Raises ShapeError for another v. create_graph, strict: as jacobian.
+
+    >>> sg.autograd.functional.vjp(lambda x: x * x, sg.tensor([1.0, 2.0]), sg.tensor([1.0, 1.0]))
+    (tensor([1., 4.]), tensor([2., 4.]))
+    """
     xs = _leaves(inputs, create_graph)
     ys, single = _outputs(func, xs, "vjp")
     vs = _vectors(v, ys, "v", "output")
@@ -77,7 +94,11 @@ def jvp(
 ) -> Any:
     """(output, jacobian . v). v: of the inputs' shapes, may be left out where there is one element.
 
-    The product from the left is linear in its vector; its derivative by that vector is the product from the right.
+    The product has the output's shape. It is linear in v: its derivative by a vector on the left is taken, by
+    differentiating backwards twice. Raises ShapeError for another v. create_graph, strict: as jacobian.
+
+    >>> sg.autograd.functional.jvp(lambda x: x * x, sg.tensor([1.0, 2.0]), sg.tensor([1.0, 0.0]))
+    (tensor([1., 4.]), tensor([2., 0.]))
     """
     xs = _leaves(inputs, create_graph)
     vs = _vectors(v, xs, "v", "input")
@@ -92,7 +113,13 @@ def jvp(
 def vhp(
     func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> Any:
-    """(output, v . hessian) of a function whose output has one element. v: of the inputs' shapes."""
+    """(output, v . hessian) of a function whose output has one element. v, and the product: of the inputs' shapes.
+
+    Raises ShapeError for another output or v. create_graph, strict: as jacobian.
+
+    >>> sg.autograd.functional.vhp(lambda x: (x * x * x).sum(), sg.tensor([1.0, 2.0]), sg.tensor([1.0, 1.0]))
+    (tensor(9.), tensor([ 6., 12.]))
+    """
     xs = _leaves(inputs, create_graph)
     vs = _vectors(v, xs, "v", "input")
     with grad_mode(True):
@@ -106,7 +133,11 @@ def vhp(
 def hvp(
     func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> Any:
-    """(output, hessian . v): the same as vhp, for a Hessian is symmetric."""
+    """(output, hessian . v): the same as vhp, for a Hessian is symmetric.
+
+    >>> sg.autograd.functional.hvp(lambda x: (x * x * x).sum(), sg.tensor([1.0, 2.0]), sg.tensor([1.0, 1.0]))
+    (tensor(9.), tensor([ 6., 12.]))
+    """
     return vhp(func, inputs, v, create_graph, strict)
 
 

@@ -1,6 +1,18 @@
 """Tensors: what the rest of the library takes from here. base.py names the rooms, handle.py holds the class."""
 
-from .base import Number, Size, TensorBase, check_axes, check_axis, host_tensor, is_dtype_name, operands, sizes_of, wrap
+from .base import (
+    Number,
+    Size,
+    TensorBase,
+    check_axes,
+    check_axis,
+    check_tensor,
+    host_tensor,
+    is_dtype_name,
+    operands,
+    sizes_of,
+    wrap,
+)
 from .creation import (
     arange,
     empty,
@@ -18,7 +30,7 @@ from .creation import (
 from .elementwise import where
 from .gradients import RemovableHandle, backward, cotangent, together
 from .handle import Tensor, as_tensor
-from .index import in_range, one_hot, select_positions
+from .index import in_range, select_positions
 from .pending import flush, sync
 from .placement import check_storable, device, get_default_device, resolve_device, set_default_device
 from .products import einsum, tensordot
@@ -36,7 +48,7 @@ from .random import (
 )
 from .reduce import MinAndMax, ValuesAndIndices, vector_norm
 from .results import joint, meet, result
-from .shape import cat, meshgrid, stack
+from .shape import cat, meshgrid, stack, tensor_list
 
 __all__ = [
     "Generator",
@@ -54,6 +66,7 @@ __all__ = [
     "check_axes",
     "check_axis",
     "check_storable",
+    "check_tensor",
     "cotangent",
     "default_generator",
     "device",
@@ -73,7 +86,6 @@ __all__ = [
     "manual_seed",
     "meet",
     "meshgrid",
-    "one_hot",
     "ones",
     "ones_like",
     "operands",
@@ -92,6 +104,7 @@ __all__ = [
     "stack",
     "sync",
     "tensor",
+    "tensor_list",
     "tensordot",
     "together",
     "vector_norm",

@@ -21,11 +21,16 @@ def cross_entropy(
 ) -> Tensor:
     """The negative log-probability of the target class, from logits of any size.
 
-    input: (N, C), (C,) or (N, C, d1, ...). target: class indices, integers, shape of input without C; or probabilities
-    of the classes, floating, shape of input. weight (C,): of each class; the mean is divided by the weights of the
-    targets. Positions where the target is ignore_index do not count. label_smoothing: the share of every target that
-    is spread evenly over the classes (Szegedy et al., 2015).
-    A class outside [0, C) raises IndexRangeError: at once on cpu, at the next read on webgpu.
+    reduction: 'mean', 'sum' or 'none'. input: (N, C), (C,) or (N, C, d1, ...). target: class indices, integers, shape
+    of input without C; or probabilities of the classes, floating, shape of input. weight (C,): of each class; the mean
+    is divided by the weights of the targets. Positions where the target is ignore_index do not count. label_smoothing:
+    the share of every target that is spread evenly over the classes (Szegedy et al., 2015).
+
+    ShapeError where shapes do not fit, DTypeError for indices that are no integers, ArgumentError for a label_smoothing
+    outside [0, 1]. A class outside [0, C) raises IndexRangeError: at once on cpu, at the next read on webgpu.
+
+    >>> F.cross_entropy(sg.tensor([[0.0, 0.0], [0.0, 200.0]]), sg.tensor([0, 0]), reduction="none")
+    tensor([  0.6931, 200.    ])
     """
     check_reduction(reduction)
     if input.ndim == 0:
@@ -51,7 +56,13 @@ def nll_loss(
     ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
-    """As cross_entropy, from log-probabilities and class indices."""
+    """Minus the target class's entry of log-probabilities (N, C), (C,) or (N, C, d1, ...), then `reduction`.
+
+    As cross_entropy, without its softmax, its probabilities as targets and its label_smoothing.
+
+    >>> F.nll_loss(sg.tensor([[-1.0, -2.0], [-3.0, -4.0]]), sg.tensor([0, 1]))
+    tensor(2.5)
+    """
     check_reduction(reduction)
     if input.ndim == 0:
         raise ShapeError("[nll_loss] input must have at least one dimension, the classes.")
