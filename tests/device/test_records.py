@@ -34,7 +34,7 @@ RECORDS = {
 }
 # Values that exist, and other names for a node: nothing is computed or differentiated.
 LEAVES = {name for name, p in RECORDS.items() if p.kind in ("source", "alias")}
-VALUELESS = {"Buffer", "Placeholder"}  # a value from outside
+VALUELESS = {"Stored", "Placeholder"}  # a value from outside
 LOWERED = {
     "ScatterAdd": order.scatter_to_sum,
     "Fold": lower.fold_to_sum,
@@ -67,7 +67,7 @@ def test_a_record_has_a_numpy_value(name: str) -> None:
 
 @every_record
 def test_a_record_has_a_shape_rule(name: str) -> None:
-    assert own(RECORDS[name], "infer") or name == "Buffer"
+    assert own(RECORDS[name], "infer") or name == "Stored"
 
 
 @every_record
@@ -145,7 +145,7 @@ def primitives_in(case: Case) -> set[str]:
 
 def test_every_primitive_has_a_case_in_the_table() -> None:
     met = set().union(*(primitives_in(c) for c in CASES))
-    missing = set(RECORDS) - met - MADE_BY_RULES - {"Placeholder", "Detach", "Alias", "Variable", "Buffer", "Unwindow"}
+    missing = set(RECORDS) - met - MADE_BY_RULES - {"Placeholder", "Detach", "Alias", "Variable", "Stored", "Unwindow"}
     assert not missing, f"no case in tests/cases.py reaches {sorted(missing)}"
 
 
