@@ -493,25 +493,19 @@ def floating(x: TensorBase) -> Node:
     return x._node if x.dtype.category == 2 else cast(x._node, float32)
 
 
-def check_int(value: Any, what: str, argument: str) -> int:
+def check_int(what: str, name: str, value: Any) -> int:
     """A whole number, but no bool; raises ArgumentTypeError for anything else."""
     if not isinstance(value, bool):
         try:
             return operator.index(value)
         except TypeError:
             pass
-    raise ArgumentTypeError(f"{what}(): argument '{argument}' must be int, not {type(value).__name__}")
-
-
-def check_tensor(value: Any, what: str, argument: str) -> None:
-    """Raises ArgumentTypeError for what is no tensor."""
-    if not isinstance(value, TensorBase):
-        raise ArgumentTypeError(f"{what}(): argument '{argument}' must be Tensor, not {type(value).__name__}")
+    raise ArgumentTypeError(f"{what}(): argument '{name}' must be int, not {type(value).__name__}")
 
 
 def check_axis(dim: int, ndim: int, what: str) -> int:
     """A non-negative axis; raises IndexRangeError outside [-ndim, ndim - 1]."""
-    dim = check_int(dim, what, "dim")
+    dim = check_int(what, "dim", dim)
     if not -max(ndim, 1) <= dim < max(ndim, 1):
         raise IndexRangeError(
             f"[{what}] Dimension out of range (expected to be in range of [{-max(ndim, 1)}, {max(ndim, 1) - 1}], but got {dim})"

@@ -118,7 +118,7 @@ def full_like(
     >>> sg.full_like(sg.zeros(2), 7)
     tensor([7., 7.])
     """
-    check_tensor(x, "full_like", "input")
+    check_tensor("full_like", "input", x)
     return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
@@ -191,7 +191,7 @@ def linspace(
     >>> sg.linspace(0, 1, 5)
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    if check_int(steps, "linspace", "steps") < 0:
+    if check_int("linspace", "steps", steps) < 0:
         raise ShapeError(f"[linspace] number of steps must be non-negative, but it is {steps}")
     return tensor(np.linspace(start, end, steps), dtype=dtype or float32, device=device, requires_grad=requires_grad)
 
@@ -205,7 +205,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     tensor([[1., 0., 0.],
             [0., 1., 0.]])
     """
-    rows, columns = check_int(n, "eye", "n"), check_int(n if m is None else m, "eye", "m")
+    rows, columns = check_int("eye", "n", n), check_int("eye", "m", n if m is None else m)
     if min(rows, columns) < 0:
         raise ShapeError(f"[eye] sizes must be greater or equal to 0, got {rows} and {columns}")
     ones = arange(rows, device=device).reshape(rows, 1) == arange(columns, device=device)

@@ -140,7 +140,7 @@ class GradientTensor(TensorBase):
     @grad.setter
     def grad(self, value: TensorBase | None) -> None:
         if value is not None:
-            check_tensor(value, "grad", "value")
+            check_tensor("grad", "value", value)
             if value.dtype is not self.dtype:
                 raise DTypeError(f"[grad] assigned a gradient of {value.dtype.name} to a tensor of {self.dtype.name}.")
             if value.shape != self.shape:
@@ -166,7 +166,7 @@ class GradientTensor(TensorBase):
 
     @data.setter
     def data(self, value: TensorBase) -> None:
-        check_tensor(value, "data", "value")
+        check_tensor("data", "value", value)
         self._assign(value.detach()._node)
 
     def backward(
@@ -287,7 +287,7 @@ def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
         if output._node.size != 1:
             raise AutogradError("grad can be implicitly created only for scalar outputs")
         return build.like(output._node, 1)
-    check_tensor(gradient, "backward", "gradient")
+    check_tensor("backward", "gradient", gradient)
     if gradient.shape != output.shape:
         raise ShapeError(
             f"Mismatch in shape: grad_output[0] has a shape of {list(gradient.shape)} and output[0] has a shape of {list(output.shape)}."

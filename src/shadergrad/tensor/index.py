@@ -55,7 +55,7 @@ class IndexTensor(ReduceTensor):
         tensor([1, 2, 3])
         """
         axis, n = _axis_of(self, dim, "narrow")
-        start, length = check_int(start, "narrow", "start"), check_int(length, "narrow", "length")
+        start, length = check_int("narrow", "start", start), check_int("narrow", "length", length)
         if not -n <= start <= n:
             raise IndexRangeError(
                 f"[narrow] start out of range (expected to be in range of [{-n}, {n}], but got {start})"
@@ -73,7 +73,7 @@ class IndexTensor(ReduceTensor):
         >>> sg.tensor([[1, 2], [3, 4]]).select(1, 0)
         tensor([1, 3])
         """
-        return self[(slice(None),) * _axis_of(self, dim, "select")[0] + (check_int(index, "select", "index"),)]
+        return self[(slice(None),) * _axis_of(self, dim, "select")[0] + (check_int("select", "index", index),)]
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
         """The slices along `dim`, without that axis. Their gradients are stacked once, not padded and added slice by
@@ -134,7 +134,7 @@ class IndexTensor(ReduceTensor):
         (tensor([0, 1, 2]), tensor([3, 4]))
         """
         _, n = _axis_of(self, dim, "chunk")
-        if check_int(chunks, "chunk", "chunks") < 1:
+        if check_int("chunk", "chunks", chunks) < 1:
             raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
         return self.split(max(1, -(-n // chunks)), dim)
 
@@ -175,7 +175,7 @@ class IndexTensor(ReduceTensor):
                 [4, 4, 3]])
         """
         axis = check_axis(dim, self.ndim, "index_select")
-        check_tensor(index, "index_select", "index")
+        check_tensor("index_select", "index", index)
         if index.ndim > 1:
             raise ShapeError(f"index_select(): Index is supposed to be a vector, but has shape {tuple(index.shape)}.")
         return select_positions(self, axis, index.reshape(-1))
@@ -191,7 +191,7 @@ class IndexTensor(ReduceTensor):
                 [3]])
         """
         axis = check_axis(dim, self.ndim, "gather")
-        check_tensor(index, "gather", "index")
+        check_tensor("gather", "index", index)
         x = self._node
         if index.ndim != self.ndim:
             raise ShapeError("Index tensor must have the same number of dimensions as input tensor")
@@ -217,8 +217,8 @@ class IndexTensor(ReduceTensor):
         tensor([1., 0., 5.])
         """
         axis = check_axis(dim, self.ndim, "scatter_add")
-        check_tensor(index, "scatter_add", "index")
-        check_tensor(src, "scatter_add", "src")
+        check_tensor("scatter_add", "index", index)
+        check_tensor("scatter_add", "src", src)
         if src.dtype is not self.dtype:
             raise DTypeError(
                 f"scatter_add(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
@@ -250,7 +250,7 @@ class IndexTensor(ReduceTensor):
         >>> sg.zeros(3).scatter(0, sg.tensor([2, 0]), sg.tensor([5.0, 6.0]))
         tensor([6., 0., 5.])
         """
-        check_tensor(index, "scatter", "index")
+        check_tensor("scatter", "index", index)
         if not isinstance(src, TensorBase):
             src = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
         elif src.dtype is not self.dtype:
@@ -276,8 +276,8 @@ class IndexTensor(ReduceTensor):
         tensor([3., 0., 3.])
         """
         axis = check_axis(dim, self.ndim, "index_add")
-        check_tensor(index, "index_add", "index")
-        check_tensor(source, "index_add", "source")
+        check_tensor("index_add", "index", index)
+        check_tensor("index_add", "source", source)
         wanted = tuple(index.numel() if a == axis else n for a, n in enumerate(self.shape))
         if index.ndim > 1:
             raise IndexRangeError(f"[index_add] the index is a vector, not of shape {tuple(index.shape)}.")
@@ -299,7 +299,7 @@ class IndexTensor(ReduceTensor):
                 [7., 0., 7.]])
         """
         axis = check_axis(dim, self.ndim, "index_fill")
-        check_tensor(index, "index_fill", "index")
+        check_tensor("index_fill", "index", index)
         index = _wrapped(index.reshape(-1), self.shape[axis])
         places = wrap(build.constant(0, int32, self._node.device, (self.shape[axis],)))
         chosen = places.index_add(0, index, wrap(build.like(index._node, 1)).to(dtype=int32)) > 0
@@ -313,7 +313,7 @@ class IndexTensor(ReduceTensor):
         >>> x.take_along_dim(x.argsort(1), 1)
         tensor([[1, 2, 3]])
         """
-        check_tensor(indices, "take_along_dim", "indices")
+        check_tensor("take_along_dim", "indices", indices)
         if dim is None:
             return self.reshape(-1).gather(0, indices.reshape(-1))
         axis = check_axis(dim, self.ndim, "take_along_dim")
@@ -333,8 +333,8 @@ class IndexTensor(ReduceTensor):
         >>> sg.zeros(4).masked_scatter(sg.tensor([True, False, True, False]), sg.tensor([5.0, 6.0]))
         tensor([5., 0., 6., 0.])
         """
-        check_tensor(mask, "masked_scatter", "mask")
-        check_tensor(source, "masked_scatter", "source")
+        check_tensor("masked_scatter", "mask", mask)
+        check_tensor("masked_scatter", "source", source)
         if mask.dtype is not bool_ or source.dtype is not self.dtype:
             raise DTypeError(
                 f"[masked_scatter] the mask must be of bools, not {mask.dtype.name}, and self and source of the same dtype, "
@@ -353,7 +353,7 @@ class IndexTensor(ReduceTensor):
         >>> x.masked_select(x > 1)
         tensor([3, 2])
         """
-        check_tensor(mask, "masked_select", "mask")
+        check_tensor("masked_select", "mask", mask)
         if mask.dtype is not bool_:
             raise DTypeError(f"masked_select: expected BoolTensor for mask, not {mask.dtype.name}.")
         shape = _broadcast(self.shape, mask.shape, "masked_select")
@@ -462,7 +462,7 @@ class IndexTensor(ReduceTensor):
         if self.ndim == 0:
             raise ShapeError("diff expects input to be at least one-dimensional")
         axis = check_axis(dim, self.ndim, "diff")
-        if check_int(n, "diff", "n") < 0:
+        if check_int("diff", "n", n) < 0:
             raise ShapeError(f"[diff] order must be non-negative but got {n}")
         x: Any = cat([t for t in (prepend, self, append) if t is not None], axis)
         for _ in range(min(n, x.shape[axis])):

@@ -208,7 +208,7 @@ def rand_like(x: TensorBase, **options: Any) -> Any:
     >>> sg.rand_like(sg.zeros(2, 3)).shape
     shadergrad.Size([2, 3])
     """
-    check_tensor(x, "rand_like", "input")
+    check_tensor("rand_like", "input", x)
     return rand(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
 
 
@@ -220,7 +220,7 @@ def randn_like(x: TensorBase, **options: Any) -> Any:
     >>> sg.randn_like(sg.zeros(2, 3)).shape
     shadergrad.Size([2, 3])
     """
-    check_tensor(x, "randn_like", "input")
+    check_tensor("randn_like", "input", x)
     return randn(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
 
 
@@ -246,7 +246,7 @@ def randint(
         high, size = None, high
     if high is None:
         low, high = 0, low
-    low, high = check_int(low, "randint", "low"), check_int(high, "randint", "high")
+    low, high = check_int("randint", "low", low), check_int("randint", "high", high)
     if low < -(2**31) or high > 2**31 or high - low >= 2**32:
         raise DTypeError(f"[randint] the numbers from {low} to {high} do not fit int32, or are all of them.")
     if high <= low:
@@ -264,7 +264,7 @@ def randperm(n: int, *, device: Any = None, generator: Generator | None = None) 
     >>> sg.randperm(5).sort().values
     tensor([0, 1, 2, 3, 4])
     """
-    if check_int(n, "randperm", "n") < 0:
+    if check_int("randperm", "n", n) < 0:
         raise ShapeError(f"[randperm] n must be non-negative, but it is {n}")
     name = resolve_device(device)
     host = _source(generator, device)
@@ -336,7 +336,7 @@ class RandomTensor(ProductTensor):
         if self.ndim not in (1, 2):
             raise ShapeError(f"[multinomial] prob_dist must be 1 or 2 dim, but its shape is {tuple(self.shape)}")
         n = self.shape[-1]
-        if check_int(num_samples, "multinomial", "num_samples") <= 0:
+        if check_int("multinomial", "num_samples", num_samples) <= 0:
             raise ShapeError(f"[multinomial] cannot sample n_sample <= 0 samples, but it is {num_samples}")
         if not replacement and num_samples > n:
             raise ShapeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")

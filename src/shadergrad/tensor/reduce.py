@@ -355,7 +355,7 @@ class ReduceTensor(ShapeTensor):
         >>> sg.tensor([1.0, 1.0]).dist(sg.tensor([4.0, 5.0]))
         tensor(5.)
         """
-        check_tensor(other, "dist", "other")
+        check_tensor("dist", "other", other)
         return (self - other).norm(p)
 
     def allclose(self, other: ReduceTensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
@@ -364,7 +364,7 @@ class ReduceTensor(ShapeTensor):
         >>> sg.tensor([1.0, 2.0]).allclose(sg.tensor([1.0, 2.000001]))
         True
         """
-        check_tensor(other, "allclose", "other")
+        check_tensor("allclose", "other", other)
         return bool(self.isclose(other, rtol, atol, equal_nan).all().item())
 
     def equal(self, other: ReduceTensor) -> bool:
@@ -373,7 +373,7 @@ class ReduceTensor(ShapeTensor):
         >>> sg.tensor([1, 2]).equal(sg.tensor([1, 2]))
         True
         """
-        check_tensor(other, "equal", "other")
+        check_tensor("equal", "other", other)
         return self.shape == other.shape and bool((self.detach() == other.detach()).all().item())
 
 
