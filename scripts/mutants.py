@@ -58,6 +58,16 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
         items[:] = [item for item in items if any(begins_with(item.nodeid, b) for b in beginnings)]
 
 
+def pytest_collectstart(collector: Any) -> None:
+    """A failure is all that is asked for: hypothesis need not look for a smaller one. (conftest.py has chosen by now.)"""
+    from hypothesis import Phase, settings  # as a script this file needs none
+
+    if collector.config.getoption("--begins-with") and Phase.shrink in settings().phases:
+        phases = [p for p in settings().phases if p not in (Phase.shrink, Phase.explain)]
+        settings.register_profile("first failure", settings(), phases=phases)
+        settings.load_profile("first failure")
+
+
 def begins_with(test: str, beginning: str) -> bool:
     """Whether a test is, or belongs to, the function or class of that name, or has an id that begins so."""
     whole = test == beginning or test.startswith((f"{beginning}[", f"{beginning}::"))
