@@ -167,9 +167,7 @@ def arange(
     if by == 0 or not all(math.isfinite(n) for n in (low, high, by)):
         raise ShapeError(f"[arange] step must be nonzero and all finite, but it is {low} to {high} by {by}")
     if (high - low) * by < 0:
-        raise ShapeError(
-            f"[arange] upper bound and lower bound inconsistent with step sign: {low} to {high} by {by}"
-        )
+        raise ShapeError(f"[arange] upper bound and lower bound inconsistent with step sign: {low} to {high} by {by}")
     count = math.ceil((high - low) / by)
     kind = of_scalar(low + by + high) if dtype is None else parse_dtype(dtype)
     name = resolve_device(device)
