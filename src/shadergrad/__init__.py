@@ -144,12 +144,14 @@ __all__ += functions.__all__
 _LATER = ("extend", "logic", "recipes")  # imported when they are first asked for
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        import importlib  # here, as few programs come this way
+if not TYPE_CHECKING:  # else every name would be one to type checkers
 
-        return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module 'shadergrad' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in _LATER:
+            import importlib  # here, as few programs come this way
+
+            return importlib.import_module(f".{name}", __name__)
+        raise AttributeError(f"module 'shadergrad' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from .placement import check_storable, device, resolve_device
 Number = bool | int | float
 
 
-class Size(tuple):
+class Size(tuple[int, ...]):
     """A shape: a tuple of sizes. numel() gives the number of elements.
 
     >>> sg.zeros(2, 3).shape
@@ -150,7 +150,11 @@ class TensorBase:
         """
         return not self._node.requires_grad or isinstance(self._node.primitive, Variable)
 
-    def size(self, dim: int | None = None) -> Any:
+    @overload
+    def size(self, dim: None = None) -> Size: ...
+    @overload
+    def size(self, dim: int) -> int: ...
+    def size(self, dim: int | None = None) -> Size | int:
         """The shape, or the size of axis `dim`. Raises IndexRangeError for an axis that there is not.
 
         >>> sg.zeros(2, 3).size()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,13 @@ from ..graph.node import Node
 from .base import TensorBase, check_int, check_tensor, host_tensor, node_of, sizes_of, wrap
 from .placement import check_storable, resolve_device
 
+if TYPE_CHECKING:
+    from .handle import Tensor  # what is made is of the class that stands above
+
 MOST_ELEMENTS = 2**60  # so that their bytes are a 64-bit number
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor with the values of a number, nested lists or a NumPy array.
 
     dtype: without it, Python floats give float32, ints int32, bools bool; NumPy arrays keep theirs, but int64 becomes
@@ -32,7 +35,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     return result.requires_grad_() if requires_grad else result
 
 
-def from_numpy(array: np.ndarray) -> Any:
+def from_numpy(array: np.ndarray) -> Tensor:
     """A cpu tensor with a copy of the array's values (PyTorch: shared memory) and its dtype, int64 too.
 
     Raises DTypeError for a dtype that no tensor has, such as int16 or complex numbers.
@@ -45,12 +48,12 @@ def from_numpy(array: np.ndarray) -> Any:
     return host_tensor(array, dtype=array.dtype, device="cpu")
 
 
-def finish(node: Node, requires_grad: bool) -> Any:
+def finish(node: Node, requires_grad: bool) -> Tensor:
     result = wrap(node)
     return result.requires_grad_() if requires_grad else result
 
 
-def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of shape `size` with one number in every element.
 
     dtype: without it, that of the number: bool, int32 or float32. Raises ShapeError for a negative size.
@@ -74,7 +77,7 @@ def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None,
     return finish(build.constant(fill_value, kind, name, shape), requires_grad)
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of shape `size`, given as numbers or as one sequence; float32 unless `dtype` says another.
 
     Raises ShapeError for a negative size.
@@ -88,7 +91,7 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     )
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of shape `size`, given as numbers or as one sequence; float32 unless `dtype` says another.
 
     Raises ShapeError for a negative size.
@@ -101,7 +104,7 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     )
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros, as `zeros`: there is no uninitialised memory here.
 
     >>> sg.empty(2, 3).shape
@@ -112,7 +115,7 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
 
 def full_like(
     x: TensorBase, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Any:
+) -> Tensor:
     """A tensor with one number in every element, with the shape, dtype and device of x, where options name no others.
 
     >>> sg.full_like(sg.zeros(2), 7)
@@ -122,7 +125,7 @@ def full_like(
     return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
-def zeros_like(x: TensorBase, **options: Any) -> Any:
+def zeros_like(x: TensorBase, **options: Any) -> Tensor:
     """Zeros with the shape, dtype and device of x, where options name no others.
 
     >>> sg.zeros_like(sg.tensor([[1, 2]]))
@@ -131,7 +134,7 @@ def zeros_like(x: TensorBase, **options: Any) -> Any:
     return full_like(x, 0, **options)
 
 
-def ones_like(x: TensorBase, **options: Any) -> Any:
+def ones_like(x: TensorBase, **options: Any) -> Tensor:
     """Ones with the shape, dtype and device of x, where options name no others.
 
     >>> sg.ones_like(sg.tensor([[1, 2]]))
@@ -148,7 +151,7 @@ def arange(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
-) -> Any:
+) -> Tensor:
     """start, start + step, ... below end (above it, for a negative step); arange(end) starts at 0.
 
     int32 where all are ints, else float32. Raises ShapeError for step = 0, and where steps do not lead from start to end.
@@ -181,7 +184,7 @@ def arange(
 
 def linspace(
     start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Any:
+) -> Tensor:
     """`steps` numbers at equal distances from start to end, both included; float32 unless `dtype` says another.
 
     Raises ShapeError for a negative number of them.
@@ -194,7 +197,7 @@ def linspace(
     return tensor(np.linspace(start, end, steps), dtype=dtype or float32, device=device, requires_grad=requires_grad)
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones on the diagonal of an (n, m) matrix of zeros; m is n if left out. float32 unless `dtype` says another.
 
     Raises ShapeError for negative sizes.

@@ -675,10 +675,11 @@ class ElementwiseTensor(RecordTensor):
         """
         return binary(e.GreaterEqual(), self, other)
 
-    def __eq__(self, other: object) -> Any:
+    # elementwise, as PyTorch's: not the bool that object says
+    def __eq__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
         return _operator("eq", self, other)
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
         return _operator("ne", self, other)
 
     def __lt__(self, other: ElementwiseTensor | Number) -> Self:
@@ -886,7 +887,8 @@ class ElementwiseTensor(RecordTensor):
         >>> x.where(x > 0, 0.0)
         tensor([1., 0.])
         """
-        return where(condition, self, other)
+        result: Any = where(condition, self, other)
+        return result
 
     def masked_fill(self, mask: ElementwiseTensor, value: ElementwiseTensor | Number) -> Self:
         """`value`, a number or a tensor of shape (), where the mask is true, else self, in the dtype of self. mask:
@@ -898,7 +900,8 @@ class ElementwiseTensor(RecordTensor):
         """
         if isinstance(value, TensorBase) and value.ndim:
             raise ShapeError(f"[masked_fill] value must be a number or a tensor of shape (), got {tuple(value.shape)}.")
-        return where(mask, value, self).to(dtype=self.dtype)
+        result: Any = where(mask, value, self)
+        return result.to(dtype=self.dtype)
 
 
 def _operator(method: str, a: Any, b: Any) -> Any:
@@ -918,7 +921,7 @@ def _detached(x: Any) -> Any:
     return x.detach() if hasattr(x, "detach") else x
 
 
-def _truth(x: T) -> Node:
+def _truth(x: ElementwiseTensor) -> Node:
     return x._node if x.dtype is bool_ else make(e.NotEqual(), x._node, build.like(x._node, 0))
 
 
@@ -950,7 +953,7 @@ def _remainder(a: T | Number, b: ElementwiseTensor | Number) -> T:
     return result
 
 
-def where(condition: ElementwiseTensor, a: Any, b: Any) -> Any:
+def where(condition: T, a: Any, b: Any) -> T:
     """a where the condition holds, else b; the three broadcast, dtypes of a and b are promoted.
 
     Raises DTypeError for a condition that is not bool, ShapeError where the shapes do not broadcast. There is no form

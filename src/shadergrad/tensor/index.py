@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 
@@ -344,7 +344,8 @@ class IndexTensor(ReduceTensor):
             )
         mask = mask.expand(*self.shape)
         order = (mask.reshape(-1).to(dtype=int32).cumsum(0) - 1).clamp(min=0)
-        return where(mask, source.reshape(-1).index_select(0, order).reshape(self.shape), self)
+        result: Any = where(mask, source.reshape(-1).index_select(0, order).reshape(self.shape), self)
+        return result
 
     def masked_select(self, mask: IndexTensor) -> Self:
         """The elements where the bool `mask` holds, in one axis; the two are broadcast. Reads the mask.
@@ -361,7 +362,11 @@ class IndexTensor(ReduceTensor):
         shape = _broadcast(self.shape, mask.shape, "masked_select")
         return self.expand(*shape)[mask.expand(*shape)]
 
-    def nonzero(self, *, as_tuple: bool = False) -> Any:
+    @overload
+    def nonzero(self, *, as_tuple: Literal[False] = False) -> Self: ...
+    @overload
+    def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Self, ...]: ...
+    def nonzero(self, *, as_tuple: bool = False) -> Self | tuple[Self, ...]:
         """The positions of elements that are not 0, int32 (count, ndim), or a tuple of one (count,) tensor an axis.
         Reads self.
 
@@ -632,7 +637,8 @@ def _offsets(x: T) -> T:
     if x.ndim < 2:
         raise ShapeError(f"input must have at least 2 dimensions, not shape {tuple(x.shape)}")
     rows, columns = x.shape[-2:]
-    return arange(columns, device=x.device) - arange(rows, device=x.device).reshape(rows, 1)
+    result: Any = arange(columns, device=x.device) - arange(rows, device=x.device).reshape(rows, 1)
+    return result
 
 
 def _assign(x: Any, key: Any, value: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from .base import TensorBase, check_int, check_tensor, host_tensor, sizes_of, wr
 from .creation import finish
 from .placement import check_storable, resolve_device
 from .products import ProductTensor
+
+if TYPE_CHECKING:
+    from .handle import Tensor  # what is made is of the class that stands above
 
 LONGEST_CHAIN = 8  # draws recorded before the counter is computed
 
@@ -164,7 +167,7 @@ def _floating(dtype: Any, device: str) -> DType:
 
 def rand(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
-) -> Any:
+) -> Tensor:
     """Uniform on [0, 1), with 23 random bits, of shape `size`, given as numbers or as one sequence.
 
     generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype that is not floating,
@@ -182,7 +185,7 @@ def rand(
 
 def randn(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
-) -> Any:
+) -> Tensor:
     """Standard normal, of shape `size`: sqrt(2) erfinv(u), u uniform on (-1, 1), as JAX.
 
     generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype that is not floating,
@@ -200,7 +203,7 @@ def randn(
     return finish(cast(node, kind), requires_grad)
 
 
-def rand_like(x: TensorBase, **options: Any) -> Any:
+def rand_like(x: TensorBase, **options: Any) -> Tensor:
     """rand with the shape, dtype and device of x, where options name no others.
 
     Raises DTypeError for an x of integers, unless a dtype is given.
@@ -212,7 +215,7 @@ def rand_like(x: TensorBase, **options: Any) -> Any:
     return rand(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
 
 
-def randn_like(x: TensorBase, **options: Any) -> Any:
+def randn_like(x: TensorBase, **options: Any) -> Tensor:
     """randn with the shape, dtype and device of x, where options name no others.
 
     Raises DTypeError for an x of integers, unless a dtype is given.
@@ -232,7 +235,7 @@ def randint(
     dtype: Any = None,
     device: Any = None,
     generator: Generator | None = None,
-) -> Any:
+) -> Tensor:
     """Integers on [low, high), int32, of shape `size`; with one bound, randint(high, size), they start at 0.
 
     Raises ShapeError where high is not above low, DTypeError where they are no int32. Drawn as 32 random bits modulo high - low, so for wide ranges the
@@ -258,7 +261,7 @@ def randint(
     return result if dtype is None else result.to(dtype=dtype)
 
 
-def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Any:
+def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Tensor:
     """A random order of 0 ... n - 1, int32 (n,). Drawn on the host, which reads the generator's state.
 
     >>> sg.randperm(5).sort().values
@@ -309,8 +312,8 @@ class RandomTensor(ProductTensor):
         """
         if not isinstance(p, TensorBase) and not 0 <= p <= 1:
             raise ShapeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-        drawn = rand(*self.shape, device=self.device, generator=generator) < p
-        return self._update_in_place(drawn.to(dtype=self.dtype), "bernoulli_")
+        drawn: Any = rand(*self.shape, device=self.device, generator=generator)
+        return self._update_in_place((drawn < p).to(dtype=self.dtype), "bernoulli_")
 
     def bernoulli(self, *, generator: Any = None) -> Self:
         """1 with the probability that is the element, else 0; of the shape and dtype of self.
@@ -320,7 +323,8 @@ class RandomTensor(ProductTensor):
         >>> sg.tensor([0.0, 1.0]).bernoulli()
         tensor([0., 1.])
         """
-        return (rand_like(self, generator=generator) < self.detach()).to(dtype=self.dtype)
+        drawn: Any = rand_like(self, generator=generator)
+        return (drawn < self.detach()).to(dtype=self.dtype)
 
     def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Self:
         """Positions along the last axis drawn with probabilities proportional to the elements, int32.
