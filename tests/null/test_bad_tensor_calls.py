@@ -28,11 +28,11 @@ def put(x: Any, key: Any, value: Any) -> Any:
 
 # name: the call, and what the message must say of it
 BAD: dict[str, tuple[Call, str]] = {
-    "zeros of a fraction": (lambda t: t.zeros(2.5), "sizes must be ints, or one sequence of ints, not 2.5"),
-    "zeros of a text": (lambda t: t.zeros("a"), "sizes must be ints, or one sequence of ints, not 'a'"),
-    "zeros of None": (lambda t: t.zeros(None), "not None"),
+    "zeros of a fraction": (lambda t: t.zeros(2.5), "sizes and axes must be integers, got 2.5"),
+    "zeros of a text": (lambda t: t.zeros("a"), "sizes and axes must be integers, got 'a'"),
+    "zeros of None": (lambda t: t.zeros(None), "got None"),
     "zeros beyond every memory": (lambda t: t.zeros(1 << 62, 8), "more than any device can count"),
-    "full of a fractional size": (lambda t: t.full((2.5,), 3), "(2.5,)"),
+    "full of a fractional size": (lambda t: t.full((2.5,), 3), "got 2.5"),
     "full of a text": (lambda t: t.full((2,), "a"), "'fill_value' (position 2) must be Number, not str"),
     "full of None": (lambda t: t.full((2,), None), "'fill_value' (position 2) must be Number, not NoneType"),
     "zeros_like of a list": (lambda t: t.zeros_like([1, 2]), "must be Tensor, not list"),
@@ -114,6 +114,12 @@ BAD: dict[str, tuple[Call, str]] = {
     "a gradient that is a number": (lambda t: setattr(leaf(t), "grad", 5), "'value' must be Tensor, not int"),
     "a gradient of another dtype": (lambda t: setattr(leaf(t), "grad", t.zeros(2, dtype=t.int32)), "a gradient of int32 to a tensor of float32"),
     "data that is a number": (lambda t: setattr(leaf(t), "data", 5), "'value' must be Tensor, not int"),
+    "backward of a number": (lambda t: t.autograd.backward(5), "'tensors' must be Tensor or a sequence of them, not int"),
+    "grad of a number": (lambda t: t.autograd.grad(5, leaf(t)), "'outputs' must be Tensor or a sequence of them, not int"),
+    "grad by a number": (lambda t: t.autograd.grad(leaf(t).sum(), 5), "'inputs' must be Tensor or a sequence of them, not int"),
+    "grad with a number": (lambda t: t.autograd.grad(leaf(t) * 2, leaf(t), 1.0), "must be Tensor, not float"),
+    "jacobian at a number": (lambda t: t.autograd.functional.jacobian(lambda x: x, 5.0), "jacobian(): argument 'inputs' must be Tensor"),
+    "jacobian of a function to numbers": (lambda t: t.autograd.functional.jacobian(lambda x: 5.0, t.ones(2)), "must give a Tensor or a tuple of Tensors, not 5.0"),
     "set_grad_enabled with a text": (lambda t: t.set_grad_enabled("a"), "'enabled' must be bool, not str"),
 }  # fmt: skip
 
@@ -171,6 +177,9 @@ GOOD: dict[str, Call] = {
     "nonzero of a number": lambda t: t.tensor(3).nonzero(),
     "nonzero of zero": lambda t: t.tensor(0).nonzero(),
     "nonzero of a number as a tuple": lambda t: t.tensor(3).nonzero(as_tuple=True),
+    "gather of a number": lambda t: t.tensor(3).gather(0, t.tensor(0)),
+    "gather at one position of a number": lambda t: t.tensor(3).gather(0, t.tensor([0])),
+    "gather of nothing": lambda t: t.zeros(0, 3).gather(1, t.zeros(0, 1, dtype=t.int64)),
     "max over an axis of nothing": lambda t: t.zeros(0, 3).max(1),
     "kthvalue of a number": lambda t: t.tensor(3).kthvalue(1),
     "median of a number along an axis": lambda t: t.tensor(3.0).median(0),

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import AutogradError
 from ..graph import autodiff, build
-from ..tensor import Tensor, cotangent, together
+from ..tensor import Tensor, cotangent, tensors_of, together
 
 
 class GradArgumentError(AutogradError, ValueError):
@@ -35,8 +35,7 @@ def grad(
     >>> sg.autograd.grad((x * x).sum(), x)
     (tensor([2., 4.]),)
     """
-    outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    ins = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    outs, ins = tensors_of(outputs, "grad", "outputs"), tensors_of(inputs, "grad", "inputs")
     given = list(grad_outputs) if isinstance(grad_outputs, tuple | list) else [grad_outputs] * len(outs)
     if len(given) != len(outs):
         raise AutogradError(f"[grad] got {len(outs)} outputs and {len(given)} grad_outputs.")

@@ -28,7 +28,7 @@ from .creation import (
     zeros_like,
 )
 from .elementwise import where
-from .gradients import RemovableHandle, backward, cotangent, together
+from .gradients import RemovableHandle, backward, cotangent, tensors_of, together
 from .handle import Tensor, as_tensor
 from .index import in_range, select_positions
 from .pending import flush, sync
@@ -106,6 +106,7 @@ __all__ = [
     "tensor",
     "tensor_list",
     "tensordot",
+    "tensors_of",
     "together",
     "vector_norm",
     "where",

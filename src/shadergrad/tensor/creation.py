@@ -158,27 +158,25 @@ def arange(
     >>> sg.arange(5, 0, -2)
     tensor([5, 3, 1])
     """
-    if end is None:
-        start, end = 0, start
-    start, end, step = (n.item() if isinstance(n, TensorBase) else n for n in (start, end, step))
-    for name, number in (("start", start), ("end", end), ("step", step)):
+    bounds = (0, start, step) if end is None else (start, end, step)
+    numbers: list[Any] = [n.item() if isinstance(n, TensorBase) else n for n in bounds]
+    low, high, by = numbers
+    for name, number in (("start", low), ("end", high), ("step", by)):
         if not isinstance(number, int | float | np.number):
             raise ArgumentTypeError(f"arange(): argument '{name}' must be Number, not {type(number).__name__}")
-    if step == 0 or not all(math.isfinite(n) for n in (start, end, step)):
-        raise ShapeError(f"[arange] step must be nonzero and all finite, but it is {start} to {end} by {step}")
-    if (end - start) * step < 0:
-        raise ShapeError(
-            f"[arange] upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}"
-        )
-    count = math.ceil((end - start) / step)
-    kind = of_scalar(start + step + end) if dtype is None else parse_dtype(dtype)
+    if by == 0 or not all(math.isfinite(n) for n in (low, high, by)):
+        raise ShapeError(f"[arange] step must be nonzero and all finite, but it is {low} to {high} by {by}")
+    if (high - low) * by < 0:
+        raise ShapeError(f"[arange] upper bound and lower bound inconsistent with step sign: {low} to {high} by {by}")
+    count = math.ceil((high - low) / by)
+    kind = of_scalar(low + by + high) if dtype is None else parse_dtype(dtype)
     name = resolve_device(device)
     check_storable(kind, name)
     node = build.iota(count, name)
     node = build.cast(node, kind)
-    if step != 1:
-        node = node * step
-    return finish(node + start if start else node, requires_grad)
+    if by != 1:
+        node = node * by
+    return finish(node + low if low else node, requires_grad)
 
 
 def linspace(

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from ..errors import AutogradError, DeviceError, DTypeError, ShapeError
+from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, ShapeError
 from ..graph import autodiff, build
 from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode
@@ -280,6 +280,19 @@ def _hooks_of(node: Node) -> GradientHooks:
     return node.hooks
 
 
+def tensors_of(given: Any, what: str, argument: str) -> list[Any]:
+    """A tensor, or several, as a list; raises ArgumentTypeError for anything else."""
+    try:
+        found = [given] if isinstance(given, TensorBase) else list(given)
+    except TypeError:
+        raise ArgumentTypeError(
+            f"{what}(): argument '{argument}' must be Tensor or a sequence of them, not {type(given).__name__}"
+        ) from None
+    for x in found:
+        check_tensor(what, argument, x)
+    return found
+
+
 def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
     if not output.requires_grad:
         raise AutogradError("element 0 of tensors does not require grad and does not have a grad_fn")
@@ -314,11 +327,11 @@ def backward(
     >>> w.grad
     tensor([2., 1.])
     """
-    roots = [tensors] if isinstance(tensors, TensorBase) else list(tensors)
+    roots = tensors_of(tensors, "backward", "tensors")
     given = [grad_tensors] * len(roots) if not isinstance(grad_tensors, list | tuple) else list(grad_tensors)
     if len(given) != len(roots):
         raise AutogradError(f"[backward] got {len(roots)} tensors and {len(given)} gradients.")
-    targets = None if inputs is None else [inputs] if isinstance(inputs, TensorBase) else list(inputs)
+    targets = None if inputs is None else tensors_of(inputs, "backward", "inputs")
     if targets is not None:
         if not targets:
             raise AutogradError("`inputs` argument to `backward()` cannot be empty.")

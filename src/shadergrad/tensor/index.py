@@ -192,6 +192,8 @@ class IndexTensor(ReduceTensor):
         """
         axis = check_axis(dim, self.ndim, "gather")
         check_tensor("gather", "index", index)
+        if not self.ndim:
+            return self.reshape(1).gather(0, index.reshape(-1)).reshape(index.shape)
         x = self._node
         if index.ndim != self.ndim:
             raise ShapeError("Index tensor must have the same number of dimensions as input tensor")

@@ -284,8 +284,8 @@ class ReduceTensor(ShapeTensor):
     def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
         """The sums of the first 1, 2, … elements along `dim`, of the shape of x; bools give int32.
 
-        A sum is a product with a triangle of ones, so an infinity or NaN makes elements before it NaN too (PyTorch:
-        only those from there on).
+        A sum is a product with triangles of ones, so an infinity or NaN makes elements before it NaN too, and an infinity
+        those behind it beyond 64 elements (PyTorch: none before; infinity behind).
 
         >>> sg.tensor([1, 2, 3]).cumsum(0)
         tensor([1, 3, 6])
@@ -428,7 +428,7 @@ def _max_or_min(x: T, dim: Any, keepdim: bool, kind: type[Reduce], elementwise: 
     indices = _arg(kind, x, dim, True, what)
     if x.ndim == 0:
         return ValuesAndIndices(x.clone(), indices.reshape(()))
-    values = wrap(make(Gather(axis), x._node, indices._node)) if x.numel() else x.amax(axis, keepdim=True)
+    values = wrap(make(Gather(axis), x._node, indices._node))
     return (
         ValuesAndIndices(values, indices)
         if keepdim
