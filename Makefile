@@ -14,7 +14,7 @@ ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott
 	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
 	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
 
-.PHONY: train test test-slow test-elsewhere experiments check lint format stubs conformance setup adapter print-python clean help
+.PHONY: train test test-slow test-elsewhere experiments mutants check lint format stubs conformance setup adapter print-python clean help
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -35,6 +35,9 @@ test-elsewhere: setup  ## the tests that need no adapter as on another processor
 
 experiments: setup  ## train the published logic experiments to their end, on the CPU: hours
 	$(PYTEST) -m experiment
+
+mutants: adapter  ## plant faults one by one, and ask whether a test sees each: before a release
+	$(BIN)/python scripts/mutants.py --jobs $(JOBS)
 
 check: lint $(VENV)/.stamp-dev  ## lint, types, and the tests that need no device: changes nothing, needs no adapter, a minute
 	$(PYTEST) tests/null tests/golden
