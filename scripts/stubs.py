@@ -53,7 +53,7 @@ def declaration(name: str, method: Any, returns: str, first: str = "self", inden
 
 def result_of(method: Any, own: str) -> str:
     """The annotated result, with `own` for the tensor's type."""
-    if method.__name__ in records.public_records():
+    if inspect.unwrap(method).__name__ in records.public_records():
         return own
     annotation = signature_of(method).return_annotation
     text = "Any" if annotation is inspect.Signature.empty else str(annotation).replace("'", "")
@@ -134,11 +134,12 @@ def functions_stub() -> str:
 
 
 def formatted(text: str) -> str:
-    """As `make format` would leave it."""
+    """As the linter and `make format` would leave it."""
     settings = str(PACKAGE.parents[1] / "pyproject.toml")
-    command = [sys.executable, "-m", "ruff", "format", "--config", settings, "--stdin-filename", "stub.pyi", "-"]
-    done = subprocess.run(command, input=text, text=True, capture_output=True, check=True, cwd=PACKAGE)
-    return done.stdout
+    for command in (["check", "--fix-only", "--quiet"], ["format"]):
+        whole = [sys.executable, "-m", "ruff", *command, "--config", settings, "--stdin-filename", "stub.pyi", "-"]
+        text = subprocess.run(whole, input=text, text=True, capture_output=True, check=True, cwd=PACKAGE).stdout
+    return text
 
 
 def stubs() -> dict[Path, str]:

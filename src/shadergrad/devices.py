@@ -23,6 +23,9 @@ def adapters(all_backends: bool = False) -> list[AdapterInfo]:
 
     all_backends: also those that show the same GPU once more, through a worse backend; their `index` is -1.
     Raises DeviceError where wgpu cannot be loaded, ConfigError where SHADERGRAD_ADAPTER names none of them.
+
+    >>> all(isinstance(adapter, sg.devices.AdapterInfo) for adapter in sg.devices.adapters())
+    True
     """
     return runtime_adapters.adapters(all_backends)
 
@@ -36,7 +39,11 @@ def reset(name: object | None = None) -> list[str]:
     4 KiB of host data and not changed in a compiled step since. All others are gone; using one raises DeviceLostError,
     until it is given another value.
 
-    Raises DeviceError where the device cannot be opened, or another adapter is in its place.
+    Raises DeviceError where the device cannot be opened, or another adapter is in its place; CompileError within a
+    compiled step.
+
+    >>> sg.devices.reset()
+    []
     """
     if current.trace is not None:
         raise CompileError("devices.reset() cannot be part of a compiled step. Hint: call it outside.")

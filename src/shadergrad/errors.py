@@ -6,52 +6,56 @@ or `except ValueError` around ported code keeps working. Messages say what was a
 
 
 class ShadergradError(Exception):
-    """Base of all errors of this library."""
+    """Base of all errors of this library: `except sg.ShadergradError` catches what it raises on purpose."""
 
 
 class ShapeError(ShadergradError, ValueError, RuntimeError):
-    """Shapes that do not fit the operation."""
+    """Shapes, sizes or other numbers that do not fit the operation. Raised at the call, before anything is computed."""
 
 
 class DTypeError(ShadergradError, TypeError, RuntimeError):
-    """Element types that the operation, or the device, does not take."""
+    """Element types that the operation, or the device, does not take. Raised at the call, before anything is computed."""
 
 
 class ArgumentTypeError(ShadergradError, TypeError):
-    """An argument of a kind that the function does not take, a missing or an unknown one."""
+    """An argument of a kind that the function does not take, a missing or an unknown one. Raised at the call."""
 
 
 class DeviceError(ShadergradError, RuntimeError):
-    """An unknown or missing device, or operands on different ones."""
+    """An unknown or missing device, or operands on different ones. Raised at the call, or where a device is first used."""
 
 
 class OutOfMemoryError(DeviceError, MemoryError):
-    """The device cannot hold what was asked for."""
+    """The device cannot hold what was asked for. Raised where the value is computed, not where the operation is called."""
 
 
 class LimitError(DeviceError):
-    """A kernel or buffer is larger than a limit of the device."""
+    """A kernel or buffer is larger than a limit of the device. Raised where the value is computed."""
 
 
 class DeviceLostError(DeviceError):
-    """The adapter vanished; device memory is gone."""
+    """The adapter vanished; device memory is gone. Raised by every use of the device until `sg.devices.reset()`."""
 
 
 class AutogradError(ShadergradError, RuntimeError):
-    """A backward pass that cannot be done."""
+    """A backward pass that cannot be done, and what would make one wrong: a leaf changed in place, values read from the
+    tape.
+    """
 
 
 class IndexRangeError(ShadergradError, IndexError):
-    """An index outside its axis."""
+    """An index or axis outside its range. Raised at the call; for indices in a tensor, where the value is computed."""
 
 
 class CompileError(ShadergradError, RuntimeError):
-    """A function that cannot be captured, or a kernel that does not compile."""
+    """A function that cannot be captured, or a kernel that does not compile. Raised in the first call of a compiled
+    step.
+    """
 
 
 class CheckpointError(ShadergradError, RuntimeError):
-    """A file that is no checkpoint, is damaged, or belongs to another run."""
+    """A file that is no checkpoint, is damaged, or belongs to another run. Raised by saving and loading."""
 
 
 class PlanError(ShadergradError, ValueError):
-    """Text that is no plan, or one of another format."""
+    """Text that is no plan, or one of another format. Raised where a plan is read."""

@@ -49,7 +49,7 @@ __all__ = [
 
 
 class CheckError(ShadergradError, AssertionError):
-    """An operation whose parts do not agree; see `check`."""
+    """An operation whose parts do not agree. Raised by `check`."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Spec:
 
     Raises ShapeError for a negative or fractional size, DTypeError for an unknown dtype.
 
-    >>> Spec((2, 3), "float32").size
+    >>> sg.extend.Spec((2, 3), "float32").size
     6
     """
 
@@ -90,7 +90,7 @@ class Limits:
     max_workgroup_invocations: threads of a workgroup. max_workgroup_storage: bytes of its variables.
     max_binding_bytes: of one array that a shader sees.
 
-    >>> PORTABLE.max_workgroup_invocations, PORTABLE.max_workgroup_storage
+    >>> sg.extend.PORTABLE.max_workgroup_invocations, sg.extend.PORTABLE.max_workgroup_storage
     (256, 16384)
     """
 
@@ -119,7 +119,8 @@ class Shader:
     flops: what all workgroups compute together, for `explain()`.
     Raises CompileError for fewer than one thread or workgroup, and for an empty body.
 
-    >>> Shader("let t = wg * 64 + i32(lid);\\nif (t < 100) { result[t] = 2.0 * x[t]; }", threads=64, workgroups=2).threads
+    >>> body = "let t = wg * 64 + i32(lid);\\nif (t < 100) { result[t] = 2.0 * x[t]; }"
+    >>> sg.extend.Shader(body, threads=64, workgroups=2).threads
     64
     """
 
@@ -151,8 +152,9 @@ class Operation:
     where a gradient would be lost because there is no `gradient`, CompileError for a class that is no frozen dataclass and
     for parameters that cannot be hashed.
 
+    >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
-    ... class Scaled(Operation):
+    ... class Scaled(sg.extend.Operation):
     ...     factor: float
     ...     arguments = ("x",)
     ...
@@ -164,11 +166,11 @@ class Operation:
     ...
     ...     def shader(self, limits, x):
     ...         body = f"let t = wg * 64 + i32(lid);\\nif (t < {x.size}) {{ result[t] = {self.factor} * x[t]; }}"
-    ...         return Shader(body, threads=64, workgroups=-(-x.size // 64))
+    ...         return sg.extend.Shader(body, threads=64, workgroups=-(-x.size // 64))
     ...
     ...     def gradient(self, g, result, x):
     ...         return (g * self.factor,)
-    >>> Scaled(3.0)(Tensor([1.0, 2.0])).tolist()
+    >>> Scaled(3.0)(sg.tensor([1.0, 2.0])).tolist()
     [3.0, 6.0]
     """
 
@@ -414,7 +416,7 @@ def wgsl_functions(*names: str) -> str:
 
     Raises CompileError for a name that there is not; the message lists all.
 
-    >>> "fn sg_threefry(" in wgsl_functions("sg_threefry")
+    >>> "fn sg_threefry(" in sg.extend.wgsl_functions("sg_threefry")
     True
     """
     known = math_functions()
@@ -430,7 +432,7 @@ def random_key(device: Any = None, generator: Generator | None = None) -> Tensor
     They come from the generator, by default the device's, so that sg.manual_seed governs them and a compiled step draws
     anew at each run. threefry2x32(key, x0, x1) is the same in NumPy. Raises DeviceError for a generator of another device.
 
-    >>> random_key("cpu").shape
+    >>> sg.extend.random_key("cpu").shape
     shadergrad.Size([2])
     """
     name = resolve_device(device)
@@ -453,8 +455,9 @@ def check(
     - `gradient` with central differences of `numpy`, both in float64; keep inputs small, for each element is moved.
     The last two where it has a gradient. With device="cpu" nothing is asked of a GPU. Raises DeviceError where there is none.
 
+    >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
-    ... class Doubled(Operation):
+    ... class Doubled(sg.extend.Operation):
     ...     arguments = ("x",)
     ...
     ...     def infer(self, x):
@@ -466,8 +469,8 @@ def check(
     ...     def gradient(self, g, result, x):
     ...         return (3 * g,)
     >>> try:
-    ...     check(Doubled(), np.ones(2, np.float32), device="cpu")
-    ... except CheckError as error:
+    ...     sg.extend.check(Doubled(), np.ones(2, np.float32), device="cpu")
+    ... except sg.extend.CheckError as error:
     ...     print(str(error).partition(":")[0])
     [doubled] gradient() is not the derivative of numpy()
     """

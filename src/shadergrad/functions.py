@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .dtypes import parse_dtype
-from .errors import ArgumentTypeError
+from .errors import ArgumentTypeError, DTypeError, ShapeError
 from .nn.functional import (  # noqa: F401
     adaptive_avg_pool1d,
     adaptive_max_pool1d,
@@ -41,7 +41,7 @@ from .nn.functional import (  # noqa: F401
     rrelu,
     selu,
 )
-from .tensor import Tensor, cat, einsum, meshgrid, stack, tensordot, where  # noqa: F401
+from .tensor import Tensor, cat, check_tensor, einsum, meshgrid, sizes_of, stack, tensor_list, tensordot, where  # noqa: F401
 from .tensor.names import FUNCTIONS
 
 INPLACE_ACTIVATIONS = ("relu_", "sigmoid_", "tanh_")
@@ -84,59 +84,135 @@ globals().update({name: _function_form(name) for name in (*FUNCTIONS, *INPLACE_A
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """celu, in place."""
+    """`celu`, in place: the tensor takes the result and is returned. Raises AutogradError for a leaf that requires
+    grad.
+
+    >>> x = sg.tensor([-1.0, 1.0])
+    >>> sg.celu_(x)
+    tensor([-0.6321,  1.    ])
+    >>> x
+    tensor([-0.6321,  1.    ])
+    """
     return celu(input, alpha, inplace=True)
 
 
 def selu_(input: Tensor) -> Tensor:
-    """selu, in place."""
+    """`selu`, in place: the tensor takes the result and is returned. Raises AutogradError for a leaf that requires
+    grad.
+
+    >>> x = sg.tensor([0.0, 1.0])
+    >>> sg.selu_(x)
+    tensor([0.    , 1.0507])
+    >>> x
+    tensor([0.    , 1.0507])
+    """
     return selu(input, inplace=True)
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
-    """rrelu, in place."""
+    """`rrelu`, in place: the tensor takes the result and is returned. Raises AutogradError for a leaf that requires
+    grad.
+
+    >>> x = sg.tensor([-1.0, 1.0])
+    >>> sg.rrelu_(x, lower=0.25, upper=0.75)
+    tensor([-0.5,  1. ])
+    >>> x
+    tensor([-0.5,  1. ])
+    """
     return rrelu(input, lower, upper, training, inplace=True)
 
 
 def is_tensor(obj: object) -> bool:
-    """Whether it is a Tensor."""
+    """Whether it is a Tensor.
+
+    >>> sg.is_tensor(sg.zeros(2)), sg.is_tensor([0.0, 0.0])
+    (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
-def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape that tensors of these shapes broadcast to."""
-    return np.broadcast_shapes(*(tuple(s) for s in shapes))
+def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
+    """The shape that tensors of these shapes broadcast to. Raises ShapeError where they do not.
+
+    >>> sg.broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    try:
+        return np.broadcast_shapes(*(sizes_of((s,)) for s in shapes))
+    except ValueError:
+        raise ShapeError(f"shapes {', '.join(str(sizes_of((s,))) for s in shapes)} do not broadcast.") from None
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors expanded to one shape."""
-    shape = broadcast_shapes(*(t.shape for t in tensors))
-    return tuple(t.expand(*shape) for t in tensors)
+    """The tensors expanded to the one shape that they broadcast to; dtypes stay. Raises ShapeError where they do not.
+
+    >>> a, b = sg.broadcast_tensors(sg.tensor([1, 2]), sg.tensor([[3], [4]]))
+    >>> a
+    tensor([[1, 2],
+            [1, 2]])
+    >>> b
+    tensor([[3, 3],
+            [4, 4]])
+    """
+    given = tensor_list("broadcast_tensors", tensors)
+    shape = broadcast_shapes(*(t.shape for t in given))
+    return tuple(t.expand(*shape) for t in given)
 
 
 def empty_like(x: Tensor, **options: Any) -> Tensor:
-    """Zeros of the shape, dtype and device of x, where options name no other."""
+    """Zeros of the shape, dtype and device of x, where options name no other dtype or device.
+
+    >>> sg.empty_like(sg.tensor([1, 2]))
+    tensor([0, 0])
+    """
+    check_tensor("empty_like", "input", x)
     return x.new_empty(*x.shape, **options)
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """One beside the other: along axis 1, or axis 0 of vectors."""
-    parts = [x.reshape(1) if x.ndim == 0 else x for x in tensors]
+    """One beside the other: along axis 1, or axis 0 of vectors; tensors of shape () count as vectors of one element.
+
+    Raises ShapeError for no tensors, and where the other axes differ.
+
+    >>> sg.hstack([sg.tensor([[1], [2]]), sg.tensor([[3], [4]])])
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    parts = [x.reshape(1) if x.ndim == 0 else x for x in tensor_list("hstack", tensors)]
     return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """One below the other: along axis 0; vectors are rows."""
-    return cat([x.reshape(1, -1) if x.ndim < 2 else x for x in tensors], 0)
+    """One below the other: along axis 0; vectors are rows. Raises ShapeError for no tensors, and where the other axes
+    differ.
+
+    >>> sg.vstack([sg.tensor([1, 2]), sg.tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    return cat([x.reshape(1, -1) if x.ndim < 2 else x for x in tensor_list("vstack", tensors)], 0)
 
 
 def finfo(dtype: Any) -> np.finfo:
-    """The limits of a floating dtype: eps, max, min, tiny."""
+    """The limits of a floating dtype, as NumPy gives them: eps, max, min, tiny, bits. Raises DTypeError for another
+    dtype.
+
+    >>> float(sg.finfo(sg.float32).max)
+    3.4028234663852886e+38
+    """
+    if not parse_dtype(dtype).is_floating_point:
+        raise DTypeError(f"finfo() requires a floating point dtype, not {parse_dtype(dtype).name}. Hint: use iinfo.")
     return np.finfo(parse_dtype(dtype).numpy)
 
 
 def iinfo(dtype: Any) -> np.iinfo:
-    """The limits of an integer dtype: max, min."""
+    """The limits of an integer dtype, as NumPy gives them: max, min, bits. Raises DTypeError for another dtype.
+
+    >>> sg.iinfo(sg.int32).max
+    2147483647
+    """
+    if parse_dtype(dtype).category != 1:
+        raise DTypeError(f"iinfo() requires an integer dtype, not {parse_dtype(dtype).name}.")
     return np.iinfo(parse_dtype(dtype).numpy)
 
 

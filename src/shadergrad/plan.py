@@ -17,6 +17,21 @@ from .errors import PlanError
 
 Role = Literal["argument", "parameter", "state", "counter", "constant", "temporary", "result", "fault"]
 FORMAT = 3
+# what a kernel may report of an index that is data, by the number that it writes: {index}, {size}
+FAULTS = (
+    "[gather] index {index} is out of range for an axis of size {size}.",
+    "[cross_entropy] target {index} is out of bounds: there are {size} classes, 0 to {last}. Hint: ignore_index leaves out one value.",
+    "[embedding] index {index} is out of range: the table has {size} rows, 0 to {last}.",
+    "[scatter] position {index} is out of range for an axis of size {size}.",
+)
+IN_GATHER, IN_TARGET, IN_EMBEDDING, IN_SCATTER = range(len(FAULTS))
+
+
+def fault_text(fault: int, index: int, size: int) -> str:
+    """What an index out of range is told as."""
+    return FAULTS[fault].format(index=index, size=size, last=size - 1)
+
+
 BINDING = 4  # bytes: what the size of a binding is a multiple of
 VECTOR = 16  # bytes: the same, of a binding as array<vec4<...>>
 

@@ -87,11 +87,51 @@ def test_the_cpu_raises_at_once(position: int) -> None:
         table.gather(0, sg.tensor([0, position])).numpy()
 
 
+SCATTERS = """
+import shadergrad as sg
+
+def tensor(values):
+    return sg.tensor(values, device="webgpu")
+
+x, long = sg.zeros(3, device="webgpu"), sg.zeros(3000, device="webgpu")
+for scatter in (
+    lambda: x.scatter_add(0, tensor([0, 5]), tensor([1.0, 2.0])),
+    lambda: x.index_add(0, tensor([-1]), tensor([1.0])),
+    lambda: x.scatter(0, tensor([3]), tensor([1.0])),
+    lambda: long.scatter_add(0, sg.arange(4000, device="webgpu"), sg.ones(4000, device="webgpu")),
+):
+    try:
+        print(scatter().sum().item())
+    except sg.IndexRangeError as error:
+        print(error)
+print(x.index_add(0, tensor([2, 2]), tensor([1.0, 2.0])).tolist())
+"""
+
+
+@pytest.mark.webgpu
+def test_checked_mode_covers_what_scatters(webgpu: str) -> None:
+    environment = {**os.environ, "SHADERGRAD_CHECKED": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCATTERS], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    *reports, last = done.stdout.splitlines()
+    assert [r.split(" is out of range for an axis of size ") for r in reports[:3]] == [
+        ["[scatter] position 5", "3."],
+        ["[scatter] position -1", "3."],
+        ["[scatter] position 3", "3."],
+    ]
+    assert reports[3].startswith("[scatter] position 3"), "one of those from 3000 on"
+    assert last == "[0.0, 0.0, 3.0]"
+
+
 @pytest.mark.webgpu
 def test_cross_entropy_with_a_label_out_of_range_harms_nothing(webgpu: str) -> None:
     logits = sg.tensor(np.zeros((2, 3), np.float32), device=webgpu, requires_grad=True)
     loss = sg.nn.functional.cross_entropy(logits, sg.tensor([1, 5], device=webgpu))
     loss.backward()
-    assert np.isfinite(loss.item())
     assert logits.grad is not None
-    assert np.isfinite(logits.grad.numpy()).all()
+    for value in (loss, logits.grad):  # each is told when it is read first, and is a number
+        with pytest.raises(sg.IndexRangeError, match="target 5"):
+            value.numpy() if value is not loss else loss.item()
+        assert np.isfinite(value.detach().numpy()).all()

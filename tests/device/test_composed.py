@@ -5,6 +5,8 @@ Values and gradients of the functions themselves are in the table (cases.py).
 
 from __future__ import annotations
 
+import inspect
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -30,46 +32,47 @@ def tensors(lib: Any, device: str) -> tuple[Any, Any, Any, Any]:
 
 
 ARGUMENTS: dict[str, Callable[[Any, Any, Any, Any], tuple[Any, ...]]] = {
+    "addcdiv": lambda x, y, i, m: (y, y + 1),
+    "addcmul": lambda x, y, i, m: (y, y + 1),
+    "clamp": lambda x, y, i, m: (0.3, 0.6),
     "clamp_max": lambda x, y, i, m: (0.5,),
     "clamp_min": lambda x, y, i, m: (0.5,),
     "clip": lambda x, y, i, m: (0.3, 0.6),
-    "index_fill": lambda x, y, i, m: (1, i[0], 7.0),
-    "masked_scatter": lambda x, y, i, m: (m, y),
-    "scatter": lambda x, y, i, m: (1, i, y),
-    **{
-        name: lambda x, y, i, m: (y,)
-        for name in (
-            "add", "atan2", "div", "divide", "eq", "floor_divide", "fmod", "ge", "gt", "heaviside", "hypot", "le",
-            "logical_and", "logical_or", "logical_xor", "lt", "mul", "multiply", "ne", "pow", "remainder", "sub",
-            "subtract", "true_divide", "xlogy",
-        )
-    },
-    **{name: lambda x, y, i, m: (i[:, :1],) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
-    "addcdiv": lambda x, y, i, m: (x, y),
-    "addcmul": lambda x, y, i, m: (x, y),
-    "clamp": lambda x, y, i, m: (0.3, 0.6),
     "cumprod": lambda x, y, i, m: (1,),
     "cumsum": lambda x, y, i, m: (1,),
     "index_add": lambda x, y, i, m: (1, i[0], y[:, :2]),
+    "index_fill": lambda x, y, i, m: (1, i[0], 7.0),
     "lerp": lambda x, y, i, m: (y, 0.25),
     "masked_fill": lambda x, y, i, m: (m, 7.0),
+    "masked_scatter": lambda x, y, i, m: (m, y),
+    "scatter": lambda x, y, i, m: (1, i, y),
     "scatter_add": lambda x, y, i, m: (1, i, y),
+    "softmax": lambda x, y, i, m: (1,),
+    **{
+        name: lambda x, y, i, m: (y,)
+        for name in (
+            "add", "atan2", "bitwise_and", "bitwise_or", "bitwise_xor", "div", "divide", "eq", "floor_divide", "fmod",
+            "ge", "gt", "heaviside", "hypot", "le", "logical_and", "logical_or", "logical_xor", "lt", "maximum",
+            "minimum", "mul", "multiply", "ne", "pow", "remainder", "sub", "subtract", "true_divide", "xlogy",
+        )
+    },
 }  # fmt: skip
+OURS_ALONE = ("maximum", "minimum", "softmax")  # PyTorch has no such form in place
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_in_place_forms_are_pytorchs(name: str, device: str) -> None:
     x, y, index, mask = tensors(sg, device)
-    t, *others = tensors(torch, device)
+    t, u, *others = tensors(torch, device)
     if name == "acosh":
         x, t = x + 1, t + 1
     if name.startswith("bitwise"):
-        x, t = (x * 8).int(), (t * 8).int()
-    arguments = ARGUMENTS.get(name, lambda *_: ())
+        x, y, t, u = index, index + 1, others[0], others[0] + 1
+    dtype, arguments = x.dtype, ARGUMENTS.get(name, lambda *_: ())
     result = getattr(x, f"{name}_")(*arguments(x, y, index, mask))
-    expected = getattr(t, f"{name}_")(*arguments(t, *others))
+    expected = getattr(t, name if name in OURS_ALONE else f"{name}_")(*arguments(t, u, *others))
     assert result is x
-    assert str(expected.dtype) == f"torch.{x.dtype.name}"
+    assert x.dtype is dtype
     assert_close(x, expected, 1e-5, 1e-6)
 
 
@@ -110,6 +113,45 @@ def test_other_names_mean_the_same() -> None:
         True,
         False,
     )
+
+
+def test_an_alias_speaks_of_itself() -> None:
+    assert (inspect.getdoc(sg.Tensor.clip) or "").startswith("Another name of `clamp`")
+    assert "x.clip(" in (inspect.getdoc(sg.Tensor.clip) or "")
+    assert "x.clip_(" in (inspect.getdoc(sg.Tensor.clip_) or "")
+    with pytest.raises(TypeError, match=r"^clip\(\) takes"):
+        sg.ones(2).clip(0, 1, 2)  # type: ignore[call-arg]
+
+
+def test_inverse_hyperbolic_functions_of_large_numbers_are_finite(device: str) -> None:
+    values = [-1.5e38, -1e20, 1e20, 1.5e38]
+    assert_close(sg.tensor(values, device=device).asinh(), torch.tensor(values).asinh(), 1e-6, 0)
+    assert_close(sg.tensor(values[2:], device=device).acosh(), torch.tensor(values[2:]).acosh(), 1e-6, 0)
+
+
+@pytest.mark.parametrize("name", ["sinh", "cosh", "asinh", "acosh", "atanh"])
+def test_hyperbolic_functions_of_bools_are_pytorchs(name: str, device: str) -> None:
+    values = [True, True] if name == "acosh" else [True, False]
+    x = getattr(sg.tensor(values, device=device), name)()
+    assert x.dtype is sg.float32
+    assert_close(x, getattr(torch.tensor(values), name)(), 1e-6, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "apply", [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift], ids=lambda f: f.__name__
+)
+def test_python_numbers_may_come_first(apply: Callable[[Any, Any], Any], device: str) -> None:
+    found = apply(13, sg.tensor([1, 2, 3], device=device))
+    assert found.tolist() == apply(13, torch.tensor([1, 2, 3])).tolist()
+
+
+def test_squeezing_no_axis_keeps_all() -> None:
+    assert sg.ones(1, 3, 1).squeeze(()).shape == torch.ones(1, 3, 1).squeeze(()).shape
+
+
+def test_half_a_pair_of_padding_is_refused() -> None:
+    with pytest.raises(sg.ShapeError, match=r"pairs of numbers, got \(1,\)"):
+        sg.ones(2).pad((1,))
 
 
 def test_questions_about_equality(device: str) -> None:

@@ -301,16 +301,12 @@ def test_a_position_out_of_range_in_a_middle_axis_harms_nothing(webgpu: str) -> 
 
 
 @trusted
-def test_a_label_out_of_range_is_refused_on_the_cpu_and_harmless_on_webgpu(device: str) -> None:
+def test_a_label_out_of_range_is_refused_and_harms_nothing(device: str) -> None:
     logits = sg.zeros(3, 4, device=device).requires_grad_()
     loss = F.cross_entropy(logits, sg.tensor([0, 4, 1], device=device))
-    if device == "cpu":
-        with pytest.raises(sg.IndexRangeError, match="4"):
-            loss.item()
-        return
-    assert np.isfinite(loss.item())
-    loss.backward()
-    assert np.isfinite(logits.grad.numpy()).all()
+    with pytest.raises(sg.IndexRangeError, match="target 4"):
+        loss.item()
+    assert sg.ones(2, device=device).sum().item() == 2, "told once, and to who reads what has to do with it first"
 
 
 @trusted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -547,10 +546,6 @@ def test_keys_follow_the_seed_and_are_new_in_every_run_of_a_step(device: str) ->
 
 
 # -- the documents
-
-
-def test_the_examples_of_the_docstrings_run() -> None:
-    assert doctest.testmod(extend) == (0, 9)
 
 
 def test_every_public_name_of_the_door_says_what_it_is() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -115,6 +116,7 @@ case("triplet_margin_loss", "swap", floats(5, 4), floats(5, 4, seed=1), floats(5
 case("triplet_margin_loss", "p 1", floats(5, 4), floats(5, 4, seed=1), floats(5, 4, seed=2), p=1)
 reductions("margin_ranking_loss", "", floats(5), floats(5, seed=1), signs(5), margin=0.3)
 reductions("hinge_embedding_loss", "", floats(5), signs(5))
+case("hinge_embedding_loss", "of other targets", floats(3), np.array([0.0, 0.5, 2.0]))
 reductions("soft_margin_loss", "", floats(5) * 3, signs(5))
 case("poisson_nll_loss", "of logarithms", floats(5), np.array([0.0, 1.0, 2.0, 5.0, 3.0]), full=True)
 case("poisson_nll_loss", "of rates", np.exp(floats(5)), np.array([0.0, 1.0, 2.0, 5.0, 3.0]), log_input=False)
@@ -258,3 +260,44 @@ def test_cross_entropy_and_its_gradient_are_few_dispatches(webgpu: str) -> None:
 
     step(x)
     assert len(step.plan.dispatches) <= 2, step.explain()
+
+
+LABELLED: dict[str, Callable[[Any, Any], Any]] = {
+    "cross_entropy": lambda x, y: F.cross_entropy(x, y),
+    "cross_entropy weighted": lambda x, y: F.cross_entropy(x, y, sg.ones(5, device=x.device)),
+    "nll_loss": lambda x, y: F.nll_loss(x, y),
+    "a compiled cross_entropy": lambda x, y: sg.compile(F.cross_entropy)(x, y),
+}
+
+
+@pytest.mark.parametrize("wrong", [5, -1, 2**31 - 1])
+@pytest.mark.parametrize("loss", LABELLED)
+def test_a_label_out_of_range_raises_at_the_next_read(loss: str, wrong: int, device: str) -> None:
+    x = sg.randn(4, 5, device=device)
+    good, bad = (sg.tensor([1, 2, third, 0], device=device) for third in (-100, wrong))
+    with pytest.raises(sg.IndexRangeError, match=rf"target {wrong} is out of bounds: there are 5 classes"):
+        LABELLED[loss](x, bad).item()
+    assert math.isfinite(LABELLED[loss](x, good).item()), "reported once; ignore_index is no label"
+
+
+def test_a_label_out_of_range_raises_in_a_training_step(device: str) -> None:
+    model = nn.Linear(3, 5).to(device)
+    optimizer = sg.optim.SGD(model.parameters(), lr=0.1)
+
+    @sg.compile
+    def step(x: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = sg.randn(2, 3, device=device)
+    assert math.isfinite(step(x, sg.tensor([0, 4], device=device)).item())
+    with pytest.raises(sg.IndexRangeError, match="target 9 is out of bounds"):
+        step(x, sg.tensor([0, 9], device=device)).item()
+
+
+def test_an_embedding_refuses_a_row_that_it_has_not(device: str) -> None:
+    with pytest.raises(sg.IndexRangeError, match="index 4 is out of range: the table has 4 rows"):
+        F.embedding(sg.tensor([3, 4], device=device), sg.ones(4, 2, device=device)).tolist()

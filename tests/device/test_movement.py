@@ -133,11 +133,9 @@ def test_in_place_forms_replace_the_value_and_give_the_tensor(device: str) -> No
 
 
 def test_one_hot(device: str) -> None:
-    from shadergrad.tensor import one_hot
-
     classes = sg.tensor([[0, 2], [1, 0]], device=device)
     expected = torch.nn.functional.one_hot(torch.tensor([[0, 2], [1, 0]]))
-    np.testing.assert_array_equal(one_hot(classes).numpy(), expected.numpy())
+    np.testing.assert_array_equal(sg.nn.functional.one_hot(classes).numpy(), expected.numpy())
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,7 @@ def test_a_step_to_an_epoch_sets_pytorchs_rates(schedule: str) -> None:
         assert mine.last_epoch == epoch
 
 
+@quiet
 def test_every_public_scheduler_has_a_case() -> None:
     public = {n for n, k in vars(schedulers).items() if inspect.isclass(k) and issubclass(k, schedulers.LRScheduler)}
     used = {type(SCHEDULES[s](schedulers, made()[1])).__name__ for s in SCHEDULES}

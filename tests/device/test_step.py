@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -708,6 +709,45 @@ def test_an_argument_that_is_state_at_first_may_be_another_later(device: str) ->
     assert step(state).tolist() == [2, 2, 2]
     assert step(sg.ones(3, device=device) * 5).tolist() == [10, 10, 10]
     assert state.tolist() == [6, 6, 6]
+
+
+@dataclass
+class Batch:
+    """Tensors in a dataclass."""
+
+    x: sg.Tensor
+    scales: list[sg.Tensor]
+    power: int = 1
+
+
+class Holder:
+    """An object of which the library knows nothing."""
+
+    def __init__(self, x: sg.Tensor) -> None:
+        self.x = x
+
+
+def test_dataclasses_are_taken_and_given(device: str) -> None:
+    step = sg.compile(lambda b: Batch(b.x**b.power * b.scales[0], [b.x.sum()], b.power))
+    for value in (1.0, 2.0, 3.0):
+        x, scale = sg.full((2,), value, device=device), sg.full((), 5.0, device=device)
+        result = step(Batch(x, [scale], 2))
+        assert isinstance(result, Batch)
+        assert (result.x.tolist(), result.scales[0].item(), result.power) == ([5 * value**2] * 2, 2 * value, 2)
+    assert step.captures == 1
+    assert {step.plan.buffers[r].name for r in step.plan.outputs} == {"result.x", "result.scales[0]"}
+    step(Batch(x, [scale], 3))
+    assert step.captures == 2
+
+
+@pytest.mark.parametrize("hide", [Holder, lambda t: {t}, lambda t: [1, Holder(t)]], ids=["object", "set", "in a list"])
+def test_a_result_that_hides_a_tensor_is_refused(hide: Callable[[sg.Tensor], Any], device: str) -> None:
+    """The next call could not put its own tensor there."""
+    step = sg.compile(lambda x: (x * 2, hide(x * 3)))
+    with pytest.raises(
+        sg.CompileError, match=r"result\[1\].* holds a tensor of this call.*Hint: return tensors in tuples"
+    ):
+        step(sg.ones(2, device=device))
 
 
 def test_a_tensor_that_outlives_the_capture_has_the_value_of_the_first_call(device: str) -> None:

@@ -31,7 +31,7 @@ from shadergrad.errors import (
 from shadergrad.plan import BufferSpec, Dispatch, Kernel, Plan, Target
 from shadergrad.runtime import adapters
 from shadergrad.runtime.device import Storage, get_device
-from shadergrad.runtime.memory import Buffer, Group, MemoryPool, size_class
+from shadergrad.runtime.memory import Buffer, Bundle, MemoryPool, size_class
 from shadergrad.runtime.webgpu import WebGPUDevice
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -682,7 +682,9 @@ class TestDeviceLoss:
         with pytest.raises(DeviceLostError, match=r"this tensor, float32 of shape \(1025,\), was in the memory of"):
             get(storage, n)
         plan = plan_of([spec("argument", (n,)), spec("result")], [INCREMENT_KERNEL], [Dispatch(0, (0, 1))], (1,))
-        with pytest.raises(DeviceLostError, match=r"the argument of shape \(1025,\), float32, was(.|\n)*load_state_dict"):
+        with pytest.raises(
+            DeviceLostError, match=r"the argument of shape \(1025,\), float32, was(.|\n)*load_state_dict"
+        ):
             device.load(plan).run([storage])
 
     def test_what_a_program_changed_in_place_is_not_mistaken_for_what_was_uploaded(self, make_device: Any) -> None:
@@ -965,21 +967,21 @@ class TestPool:
         assert pool.acquire(1000, [first]) is first
         assert pool.acquire(1000, [first]) is second
 
-    def test_an_idle_group_is_taken_whole_or_broken_up(self, pool: MemoryPool) -> None:
-        group = Group((pool.acquire(1000), pool.acquire(5000)))
-        pool.give_back_group(group)
+    def test_an_idle_bundle_is_taken_whole_or_broken_up(self, pool: MemoryPool) -> None:
+        bundle = Bundle((pool.acquire(1000), pool.acquire(5000)))
+        pool.give_back_bundle(bundle)
         assert (pool.bytes_in_use, pool.live_buffers) == (0, 0)
-        assert pool.take_group(group)
-        pool.give_back_group(group)
-        assert pool.acquire(5000) is group.buffers[1]
-        assert not pool.take_group(group)
-        assert pool.acquire(1000) is group.buffers[0]
+        assert pool.take_bundle(bundle)
+        pool.give_back_bundle(bundle)
+        assert pool.acquire(5000) is bundle.buffers[1]
+        assert not pool.take_bundle(bundle)
+        assert pool.acquire(1000) is bundle.buffers[0]
         assert pool.allocated == 2
 
     def test_trim_destroys_free_buffers_only(self, pool: MemoryPool) -> None:
         kept, freed, grouped = pool.acquire(1000), pool.acquire(1000), pool.acquire(9000)
         pool.give_back(freed)
-        pool.give_back_group(Group((grouped,)))
+        pool.give_back_bundle(Bundle((grouped,)))
         pool.trim()
         assert set(self.destroyed) == {freed, grouped}
         assert (pool.live_buffers, pool.bytes_pooled) == (1, 0)

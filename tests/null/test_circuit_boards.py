@@ -217,3 +217,5 @@ def test_a_missing_or_failing_compiler_is_an_error(monkeypatch):
         NativeBoard(life(), 4, 4)
     with pytest.raises(CircuitError, match="false failed"):
         NativeBoard(life(), 4, 4, compiler="false")
+    with pytest.raises(CircuitError, match="cannot run no-such-compiler"):
+        NativeBoard(life(), 4, 4, compiler="no-such-compiler")

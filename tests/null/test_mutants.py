@@ -36,7 +36,20 @@ def test_there_are_many_faults_each_with_a_name_of_its_own() -> None:
     assert len(names) == len(set(names)) >= 60
     assert len({(f.file, f.before, f.after) for f in FAULTS}) == len(FAULTS)
     parts = {Path(f.file).parts[0].removesuffix(".py") for f in FAULTS}
-    assert parts >= {"graph", "primitives", "compile", "run", "runtime", "tensor", "nn", "optim", "data", "train", "cli", "logic"}
+    assert parts >= {
+        "graph",
+        "primitives",
+        "compile",
+        "run",
+        "runtime",
+        "tensor",
+        "nn",
+        "optim",
+        "data",
+        "train",
+        "cli",
+        "logic",
+    }
 
 
 def test_a_fault_is_in_one_place_and_changes_it() -> None:
@@ -134,7 +147,9 @@ def test_faults_are_caught_or_survive_and_the_tree_is_as_it_was(
 )
 def test_tests_that_fail_anyway_or_are_not_there_end_it(test: str, words: str, triples: Fault) -> None:
     with pytest.raises(SystemExit, match=words):
-        mutants.run([Fault(triples.name, triples.file, triples.before, triples.after, (f"test_double.py::{test}",))], 1, 60)
+        mutants.run(
+            [Fault(triples.name, triples.file, triples.before, triples.after, (f"test_double.py::{test}",))], 1, 60
+        )
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,17 @@ def test_maps_of_which_one_reads_what_the_other_overwrites_do_not_share() -> Non
     assert reader < overwriter
 
 
+@pytest.mark.parametrize(("axis", "dispatches"), [(1, 1), (0, 2)], ids=["rows", "columns"])
+def test_what_each_row_needs_is_computed_in_its_kernel_and_what_each_column_needs_before(
+    axis: int, dispatches: int
+) -> None:
+    """A thread of a column's kernel would compute it again for every element."""
+    x, s = full(2, 50, 50), full(1, 50)
+    scale = s.exp().sin().cos()
+    total = (x * scale.unsqueeze(axis)).sum(axis)
+    assert len(plan_of([scale, total]).dispatches) == dispatches
+
+
 def test_maps_between_which_another_kernel_must_run_do_not_share() -> None:
     """q is read, then overwritten by sums of rows that read p, then p is overwritten."""
     p, q, rows = full(1, 1000), full(2, 1000), full(3, 1000, 40)

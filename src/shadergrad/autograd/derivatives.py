@@ -7,11 +7,11 @@ from typing import Any
 
 from ..errors import AutogradError
 from ..graph import autodiff, build
-from ..tensor import Tensor, cotangent, together
+from ..tensor import Tensor, cotangent, tensors_of, together
 
 
 class GradArgumentError(AutogradError, ValueError):
-    """Arguments that contradict each other."""
+    """Arguments of `grad` or `gradcheck` that contradict each other."""
 
 
 def grad(
@@ -23,14 +23,19 @@ def grad(
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """d(sum of outputs . grad_outputs) / d(inputs), without touching .grad. Shapes: those of the inputs.
+    """d(sum of outputs . grad_outputs) / d(inputs), without touching .grad: a tuple of the inputs' shapes.
 
     grad_outputs: a cotangent for each output, or None, which stands for 1 where the output has one element.
     allow_unused: None, and no error, for an input that the outputs do not depend on; materialize_grads: zeros for it.
-    create_graph: the result can be differentiated again. Raises AutogradError on an input that does not require grad.
+    create_graph: the result can be differentiated again; retain_graph: the outputs can. Raises AutogradError on an
+    input that does not require grad, or that the outputs do not depend on, ShapeError or DTypeError for a cotangent
+    that does not fit.
+
+    >>> x = sg.tensor([1.0, 2.0], requires_grad=True)
+    >>> sg.autograd.grad((x * x).sum(), x)
+    (tensor([2., 4.]),)
     """
-    outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    ins = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    outs, ins = tensors_of(outputs, "grad", "outputs"), tensors_of(inputs, "grad", "inputs")
     given = list(grad_outputs) if isinstance(grad_outputs, tuple | list) else [grad_outputs] * len(outs)
     if len(given) != len(outs):
         raise AutogradError(f"[grad] got {len(outs)} outputs and {len(given)} grad_outputs.")

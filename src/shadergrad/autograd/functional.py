@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import AutogradError, ShapeError
+from ..errors import ArgumentTypeError, AutogradError, ShapeError
 from ..graph import build
 from ..graph.node import grad_mode
-from ..tensor import Tensor, stack
+from ..tensor import Tensor, stack, tensors_of
 from .derivatives import grad
 
 __all__ = [
@@ -31,10 +31,14 @@ Tensors = Tensor | Sequence[Tensor]
 def jacobian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False) -> Any:
     """d(output) / d(input), of the output's shape followed by the input's.
 
-    A tensor for one output and one input, else tuples: [output][input]. strict: raise where an output does not depend on
-    an input, in place of zeros. create_graph: the result can be differentiated again.
+    A tensor for one output and one input, else tuples: [output][input]. strict: raise AutogradError where an output
+    does not depend on an input, in place of zeros. create_graph: the result can be differentiated again.
+
+    >>> sg.autograd.functional.jacobian(lambda x: x * x, sg.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
     """
-    xs = _leaves(inputs, create_graph)
+    xs = _leaves(inputs, create_graph, "jacobian")
     ys, single = _outputs(func, xs, "jacobian")
     rows = [tuple(_jacobian_of(y, x, create_graph, strict) for x in xs) for y in ys]
     found = [row[0] if isinstance(inputs, Tensor) else row for row in rows]
@@ -50,7 +54,14 @@ def _jacobian_of(y: Tensor, x: Tensor, create_graph: bool, strict: bool) -> Tens
 
 
 def hessian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False) -> Any:
-    """Second derivatives of a function whose output has one element: input's shape twice; tuples [input][input]."""
+    """Second derivatives of a function whose output has one element: input's shape twice; tuples [input][input].
+
+    Raises ShapeError for an output with more elements. create_graph, strict: as jacobian.
+
+    >>> sg.autograd.functional.hessian(lambda x: (x * x * x).sum(), sg.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
 
     def gradients(*xs: Tensor) -> Any:
         with grad_mode(True):
@@ -64,8 +75,14 @@ def hessian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = Fals
 def vjp(
     func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> Any:
-    """(output, v . jacobian). v: of the output's shape, may be left out where it has one element."""
-    xs = _leaves(inputs, create_graph)
+    """(output, v . jacobian). v: of the output's shape, may be left out where it has one element.
+
+    The product has the inputs' shapes. Raises ShapeError for another v. create_graph, strict: as jacobian.
+
+    >>> sg.autograd.functional.vjp(lambda x: x * x, sg.tensor([1.0, 2.0]), sg.tensor([1.0, 1.0]))
+    (tensor([1., 4.]), tensor([2., 4.]))
+    """
+    xs = _leaves(inputs, create_graph, "vjp")
     ys, single = _outputs(func, xs, "vjp")
     vs = _vectors(v, ys, "v", "output")
     found = _derivatives(ys, xs, vs, create_graph, strict)
@@ -77,9 +94,13 @@ def jvp(
 ) -> Any:
     """(output, jacobian . v). v: of the inputs' shapes, may be left out where there is one element.
 
-    The product from the left is linear in its vector; its derivative by that vector is the product from the right.
+    The product has the output's shape. It is linear in v: its derivative by a vector on the left is taken, by
+    differentiating backwards twice. Raises ShapeError for another v. create_graph, strict: as jacobian.
+
+    >>> sg.autograd.functional.jvp(lambda x: x * x, sg.tensor([1.0, 2.0]), sg.tensor([1.0, 0.0]))
+    (tensor([1., 4.]), tensor([2., 0.]))
     """
-    xs = _leaves(inputs, create_graph)
+    xs = _leaves(inputs, create_graph, "jvp")
     vs = _vectors(v, xs, "v", "input")
     ys, single = _outputs(func, xs, "jvp")
     us = [Tensor._of(build.like(y._node, 0)).requires_grad_() for y in ys]
@@ -92,8 +113,14 @@ def jvp(
 def vhp(
     func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> Any:
-    """(output, v . hessian) of a function whose output has one element. v: of the inputs' shapes."""
-    xs = _leaves(inputs, create_graph)
+    """(output, v . hessian) of a function whose output has one element. v, and the product: of the inputs' shapes.
+
+    Raises ShapeError for another output or v. create_graph, strict: as jacobian.
+
+    >>> sg.autograd.functional.vhp(lambda x: (x * x * x).sum(), sg.tensor([1.0, 2.0]), sg.tensor([1.0, 1.0]))
+    (tensor(9.), tensor([ 6., 12.]))
+    """
+    xs = _leaves(inputs, create_graph, "vhp")
     vs = _vectors(v, xs, "v", "input")
     with grad_mode(True):
         y = _scalar(func(*xs), "vhp")
@@ -106,13 +133,17 @@ def vhp(
 def hvp(
     func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> Any:
-    """(output, hessian . v): the same as vhp, for a Hessian is symmetric."""
+    """(output, hessian . v): the same as vhp, for a Hessian is symmetric.
+
+    >>> sg.autograd.functional.hvp(lambda x: (x * x * x).sum(), sg.tensor([1.0, 2.0]), sg.tensor([1.0, 1.0]))
+    (tensor(9.), tensor([ 6., 12.]))
+    """
     return vhp(func, inputs, v, create_graph, strict)
 
 
-def _leaves(inputs: Tensors, create_graph: bool) -> list[Tensor]:
+def _leaves(inputs: Tensors, create_graph: bool, what: str) -> list[Tensor]:
     """Where derivatives are taken: leaves of their own, or, with create_graph, aliases that history runs through."""
-    given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    given = tensors_of(inputs, what, "inputs")
     with grad_mode(True):
         return [x.clone() if create_graph and x.requires_grad else x.detach().requires_grad_() for x in given]
 
@@ -121,10 +152,10 @@ def _outputs(func: Callable[..., Any], xs: Sequence[Tensor], what: str) -> tuple
     with grad_mode(True):
         output = func(*xs)
     single = isinstance(output, Tensor)
-    ys = [output] if single else list(output)
-    if not all(isinstance(y, Tensor) for y in ys):
-        raise AutogradError(f"[{what}] the function must give a Tensor or a tuple of Tensors.")
-    return ys, single
+    ys = [output] if single else output
+    if not isinstance(ys, tuple | list) or not all(isinstance(y, Tensor) for y in ys):
+        raise ArgumentTypeError(f"{what}(): the function must give a Tensor or a tuple of Tensors, not {output!r}")
+    return list(ys), single
 
 
 def _scalar(output: Any, what: str) -> Tensor:

@@ -21,7 +21,7 @@ from .derivatives import GradArgumentError, grad
 
 
 class GradcheckError(AutogradError):
-    """A gradient that is not the derivative."""
+    """Raised by gradcheck and gradgradcheck: a gradient that is not the derivative. The message shows both Jacobians."""
 
 
 def gradcheck(
@@ -39,7 +39,12 @@ def gradcheck(
     func: of `inputs`, gives a tensor or several. For every floating output and every input that requires grad:
     |analytical - numerical| <= atol + rtol * |numerical|, where the Jacobians have a row for each element of the input
     and a column for each of the output. eps: how far elements are moved. nondet_tol: how far two backward passes may be
-    apart. raise_exception: raise GradcheckError, or else give False.
+    apart. raise_exception: raise GradcheckError, or else give False. Raises GradArgumentError (a ValueError) where no
+    input requires grad.
+
+    >>> x = sg.tensor([1.0, 2.0], dtype=sg.float64, requires_grad=True)
+    >>> sg.autograd.gradcheck(lambda x: x * x, x)
+    True
     """
     try:
         _check(func, [inputs] if isinstance(inputs, Tensor) else list(inputs), eps, atol, rtol, nondet_tol)
@@ -64,6 +69,10 @@ def gradgradcheck(
     """gradcheck of the gradients of `func`, as a function of `inputs` and `grad_outputs`.
 
     grad_outputs: a cotangent for each output that requires grad; random numbers if left out.
+
+    >>> x = sg.tensor([1.0, 2.0], dtype=sg.float64, requires_grad=True)
+    >>> sg.autograd.gradgradcheck(lambda x: x * x * x, x)
+    True
     """
     given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     if grad_outputs is None:

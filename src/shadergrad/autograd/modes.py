@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import ArgumentTypeError
 from ..graph.node import mode
 
 
@@ -34,13 +35,29 @@ class _GradContext:
 
 
 class no_grad(_GradContext):
-    """Nothing inside needs gradients: `with sg.no_grad():` or `@sg.no_grad()`."""
+    """Nothing inside is recorded for backward: `with sg.no_grad():` or `@sg.no_grad()`.
+
+    >>> w = sg.ones(2, requires_grad=True)
+    >>> with sg.no_grad():
+    ...     y = w * 2
+    >>> y.requires_grad
+    False
+    """
 
     enabled = False
 
 
 class inference_mode(_GradContext):
-    """As no_grad. What PyTorch gains by it beyond that, less bookkeeping, there is nothing to gain of here."""
+    """As no_grad. What PyTorch gains by it beyond that, less bookkeeping, there is nothing to gain of here.
+
+    mode: False records, as enable_grad.
+
+    >>> w = sg.ones(2, requires_grad=True)
+    >>> with sg.inference_mode():
+    ...     y = w * 2
+    >>> y.requires_grad
+    False
+    """
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__()
@@ -48,16 +65,32 @@ class inference_mode(_GradContext):
 
 
 class enable_grad(_GradContext):
-    """Recording on again, inside no_grad."""
+    """Recording on again, inside no_grad; a context or a decorator.
+
+    >>> w = sg.ones(2, requires_grad=True)
+    >>> with sg.no_grad(), sg.enable_grad():
+    ...     y = w * 2
+    >>> y.requires_grad
+    True
+    """
 
     enabled = True
 
 
 class set_grad_enabled(_GradContext):
-    """Recording on or off, by a flag: from the call on, or within `with`, or within a decorated function."""
+    """Recording on or off, by a flag: from the call on, or within `with`, or within a decorated function.
+
+    >>> with sg.set_grad_enabled(False):
+    ...     sg.is_grad_enabled()
+    False
+    """
 
     def __init__(self, enabled: bool) -> None:
         super().__init__()
+        if not isinstance(enabled, bool):
+            raise ArgumentTypeError(
+                f"set_grad_enabled(): argument 'enabled' must be bool, not {type(enabled).__name__}"
+            )
         self.enabled = enabled
         self._made_under: bool | None = mode.grad
         mode.grad = enabled
@@ -75,5 +108,9 @@ class set_grad_enabled(_GradContext):
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations are recorded for backward."""
+    """Whether operations are recorded for backward.
+
+    >>> sg.is_grad_enabled()
+    True
+    """
     return mode.grad

@@ -17,6 +17,7 @@ from ..graph.leaves import Placeholder
 from ..graph.node import Node, topological
 from ..plan import Target
 from ..primitives.elementwise import Elementwise
+from ..primitives.indexing import InRange
 from ..primitives.views import Cat, Reshape, View
 from .render import Recorder
 
@@ -125,7 +126,10 @@ class Fuser:
     def __init__(self, outputs: list[Node], target: Target, kept: Iterable[Node] = ()) -> None:
         self.target = target
         self.kept = {id(n) for n in kept}  # products that someone may ask for later, whatever is fused with them
-        self.limit = target.max_storage_buffers - (1 if target.checked else 0)
+        reports = target.checked or any(
+            isinstance(n.primitive, InRange) for n in topological(outputs, lambda n: n.inputs)
+        )
+        self.limit = target.max_storage_buffers - (1 if reports else 0)  # a binding for the fault buffer
         self.outputs = outputs
         self.output_ids = {id(n) for n in outputs}
         self.order = topological(outputs, lambda n: n.inputs)

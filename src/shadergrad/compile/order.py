@@ -7,7 +7,8 @@ import math
 from ..dtypes import int32, uint32
 from ..graph.node import Node
 from ..graph.primitive import Primitive
-from ..primitives.indexing import ArgSort, ScatterAdd
+from ..plan import IN_SCATTER
+from ..primitives.indexing import ArgSort, InRange, ScatterAdd
 from ..primitives.sorting import BLOCK, MergeRuns, SegmentSum, SortBlocks
 from ..primitives.views import Expand, Slice
 from .rewrite import Inputs, Rewriter
@@ -40,6 +41,14 @@ def argsort_to_merges(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     order = r.cast(r.make(Slice((1, 0, 0), (1, *rows.shape[1:]), (1, 1, 1)), rows), int32)
     back = tuple(last.index(a) for a in range(x.ndim))
     return r.permute(r.reshape(order, moved.shape), back)
+
+
+def report_scatters(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """In checked mode, positions that are out of range are told, and not left out in silence."""
+    if not isinstance(p, ScatterAdd) or isinstance(inputs[0].primitive, InRange):
+        return None
+    positions, source = inputs
+    return r.make(p, r.make(InRange(p.size, IN_SCATTER), positions), source)
 
 
 def scatter_to_index(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:

@@ -17,7 +17,7 @@ from ..graph.primitive import Primitive, to_data
 from ..graph.printer import print_graph
 from ..plan import BufferSpec, Dispatch, Kernel, Plan, Target
 from ..primitives.elementwise import Cast
-from . import lower, simplify
+from . import lower, order, simplify
 from .fuse import Fuser
 from .rewrite import Rewriter
 from .schedule import Schedule
@@ -32,7 +32,8 @@ def compile_graph(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
         return _numpy_plan(graph, target), list(range(len(graph.keep)))
     if "graph" in config.debug:
         print(print_graph(graph.outputs), file=sys.stderr)
-    new = Rewriter(simplify.RULES + lower.RULES, graph.device).rewrite([*graph.outputs, *graph.keep])
+    checks = (order.report_scatters,) if target.checked else ()
+    new = Rewriter(simplify.RULES + checks + lower.RULES, graph.device).rewrite([*graph.outputs, *graph.keep])
     outputs = _separate([new[id(o)] for o in graph.outputs])
     if verify.enabled or target.checked:
         verify.verify([*graph.outputs, *graph.keep], "captured")

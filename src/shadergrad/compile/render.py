@@ -25,8 +25,9 @@ from ..graph.index import Index, flatten, number, opaque, render, unflatten, var
 from ..graph.leaves import Constant, Iota
 from ..graph.node import Node
 from ..graph.primitive import Primitive
+from ..plan import IN_GATHER
 from ..primitives.elementwise import Elementwise
-from ..primitives.indexing import Gather
+from ..primitives.indexing import Gather, InRange
 from ..primitives.random import Threefry
 from ..primitives.views import Cat, Pad, View
 from ..primitives.window import Unwindow
@@ -81,6 +82,10 @@ class Puller:
 
     def position(self, value: str, dtype: DType, size: int) -> tuple[Index, str]:
         """An index that is data, and the condition that it lies within `size` elements."""
+        raise NotImplementedError
+
+    def report(self, fault: int, value: str, dtype: DType, size: int) -> None:
+        """Tell the device of a position that does not lie within `size` elements."""
         raise NotImplementedError
 
     def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
@@ -189,6 +194,14 @@ def _gather(w: Puller, p: Gather, node: Node, index: Indices) -> str:
     return w.choose([condition], value, w.literal(0, node.dtype), node.dtype)
 
 
+def _in_range(w: Puller, p: InRange, node: Node, index: Indices) -> str:
+    position = w.pull(node.inputs[0], index)
+    if w.is_vector(position):
+        return w.lane_by_lane(node, index)
+    w.report(p.fault, position, node.dtype, p.size)
+    return position
+
+
 def _threefry(w: Puller, p: Threefry, node: Node, index: Indices) -> str:
     if w.depends_on_lane(index):
         return w.lane_by_lane(node, index)
@@ -207,6 +220,7 @@ ELEMENT: dict[type[Primitive], Callable[[Any, Any, Node, Indices], str]] = {
     Unwindow: _unwindow,
     Cat: _cat,
     Gather: _gather,
+    InRange: _in_range,
     Threefry: _threefry,
 }
 
@@ -264,6 +278,9 @@ class Recorder(Puller):
 
     def position(self, value: str, dtype: DType, size: int) -> tuple[Index, str]:
         return self._unknown(size), ""
+
+    def report(self, fault: int, value: str, dtype: DType, size: int) -> None:
+        pass
 
     def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
         return ""
@@ -358,7 +375,7 @@ class Renderer(Puller):
         return max((self.depth.get(v, 0) for i in parts for v in i.variables()), default=0)
 
     def depth_of_values(self, *values: str) -> int:
-        return max((self.depth.get(v, 0) for v in values), default=0)
+        return max((self.depth[v] if v in self.depth else self._depth_in(v) for v in values), default=0)
 
     # -- values
 
@@ -407,16 +424,23 @@ class Renderer(Puller):
             utype="vec4<u32>" if vector else "u32",
         )
         return self.define(
-            self.use_functions(text, vector), max(self.depth_of_values(*values), self._depth_in(text)), vector
+            self.use_functions(text, vector, primitive.name),
+            max(self.depth_of_values(*values), self._depth_in(text)),
+            vector,
         )
 
     def _depth_in(self, text: str) -> int:
         return max((self.depth[w] for w in re.findall(r"[A-Za-z_]\w*", text) if w in self.depth), default=0)
 
-    def use_functions(self, text: str, vector: bool) -> str:
-        """Note the sg_ functions that `text` calls; in vec4 code, call their vec4 forms."""
+    def use_functions(self, text: str, vector: bool, operation: str) -> str:
+        """Note the sg_ functions that `text` calls for an operation; in vec4 code, call their vec4 forms.
+
+        Raises CompileError, which names the operation, where there is no such function.
+        """
 
         def note(match: re.Match[str]) -> str:
+            if match[0] not in math_functions():
+                raise CompileError(f"[{operation}] {_missing(match[0])}")
             name = match[0] + ("_v4" if vector and match[0] != "sg_bits" else "")
             self.functions.add(name)
             return name
@@ -551,17 +575,30 @@ class Renderer(Puller):
         return self.define(f"{render(i)} < {end}", self.depth_of(i), prefix="ok")
 
     def position(self, value: str, dtype: DType, size: int) -> tuple[Index, str]:
-        depth = self.depth_of_values(value)
-        if dtype is uint32:
-            value = self.define(f"i32(min({value}, 2147483647u))", depth)
-        condition = self.define(f"{value} >= 0 && {value} < {size}", depth, prefix="ok")
+        value, condition = self._within(value, dtype, size)
+        depth = self._depth_in(value)
         if self.checked:
-            self.faults = True
-            self.line(f"if (!{condition}) {{ fault[1] = {value}; fault[2] = {size}; fault[0] = 1; }}", depth)
+            self._report(IN_GATHER, value, condition, size)
         chosen = self.define(f"select(0, {value}, {condition})", depth, prefix="j")
         return opaque(chosen, 0, max(size - 1, 0)), condition
 
+    def _within(self, value: str, dtype: DType, size: int) -> tuple[str, str]:
+        """A position as i32, and the condition that it lies within `size` elements."""
+        depth = self._depth_in(value)
+        if dtype is uint32:
+            value = self.define(f"i32(min({value}, 2147483647u))", depth)
+        return value, self.define(f"{value} >= 0 && {value} < {size}", depth, prefix="ok")
+
+    def report(self, fault: int, value: str, dtype: DType, size: int) -> None:
+        self._report(fault, *self._within(value, dtype, size), size)
+
+    def _report(self, fault: int, value: str, condition: str, size: int) -> None:
+        self.faults = True
+        told = f"fault[1] = {value}; fault[2] = {size}; fault[3] = {fault}; fault[0] = 1;"
+        self.line(f"if (!{condition}) {{ {told} }}", self._depth_in(value))
+
     def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
+        vector = value in self.vectors or otherwise in self.vectors
         value, otherwise = self._same_width(value, otherwise, dtype), self._same_width(otherwise, value, dtype)
         condition = (
             conditions[0]
@@ -571,7 +608,7 @@ class Renderer(Puller):
         return self.define(
             f"select({otherwise}, {value}, {condition})",
             self.depth_of_values(value, condition, otherwise),
-            value in self.vectors,
+            vector,
         )
 
     def _same_width(self, value: str, other: str, dtype: DType) -> str:
@@ -582,7 +619,7 @@ class Renderer(Puller):
         return self.define(wide, self.depth_of_values(value), vector=True) if value in self.depth else wide
 
     def random_word(self, values: list[str], index: Index) -> str:
-        call = self.use_functions(f"sg_threefry({', '.join(values)})", False)
+        call = self.use_functions(f"sg_threefry({', '.join(values)})", False, "threefry")
         block = self.define(call, self.depth_of_values(*values))
         return self.define(f"{block}[{render(index)}]", max(self.depth_of_values(block), self.depth_of(index)))
 
@@ -626,9 +663,7 @@ def functions_text(names: set[str]) -> str:
 
     def add(name: str) -> None:
         if name not in library:
-            raise CompileError(
-                f"a kernel calls {name}(), which is no function of compile/wgsl/math.wgsl: write it there."
-            )
+            raise CompileError(_missing(name))
         if name not in needed:
             needed.add(name)
             for called in re.findall(r"sg_\w+", library[name]):
@@ -640,6 +675,10 @@ def functions_text(names: set[str]) -> str:
     for name in sorted(n for n in names if n.endswith("_v4")):
         text += _vector_form(library[name.removesuffix("_v4")], name)
     return text
+
+
+def _missing(function: str) -> str:
+    return f"there is no WGSL function {function}(). Hint: write it in compile/wgsl/math.wgsl."
 
 
 def _vector_form(body: str, name: str) -> str:

@@ -16,8 +16,12 @@ def default_collate(samples: Sequence[Any]) -> Any:
     """Stack samples along a new first axis, within tuples, lists, named tuples and dicts.
 
     Arrays and numbers give NumPy arrays (Python floats float32, ints int32, or int64 where they need it), which the
-    loader uploads; tensors give tensors; strings, bytes and None stay lists. Raises ShapeError where shapes differ,
+    loader uploads; tensors give tensors; strings, bytes and None stay lists. ShapeError where shapes differ,
     DataError where samples are built differently or hold something else.
+
+    >>> numbers, names = sg.data.default_collate([(1.0, "a"), (2.0, "b")])
+    >>> numbers.tolist(), names
+    ([1.0, 2.0], ['a', 'b'])
     """
     if not samples:
         raise DataError("[collate] there is no sample to make a batch of.")

@@ -23,9 +23,17 @@ Array = np.ndarray | Tensor
 
 
 class Dataset(Generic[T_co]):
-    """Samples by index. Write `__getitem__` and, if it is finite, `__len__`.
+    """Samples by index. Write `__getitem__` and, if it is finite, `__len__`; `+` gives a ConcatDataset.
 
     holds_tensors: whether samples are parts of tensors; a loader then leaves its worker threads out of it.
+
+    >>> class Squares(sg.data.Dataset):
+    ...     def __getitem__(self, index):
+    ...         return index**2
+    ...     def __len__(self):
+    ...         return 4
+    >>> [batch.tolist() for batch in sg.data.DataLoader(Squares(), batch_size=2)]
+    [[0, 1], [4, 9]]
     """
 
     holds_tensors: bool = False
@@ -44,7 +52,14 @@ class Dataset(Generic[T_co]):
 
 
 class IterableDataset(Dataset[T_co]):
-    """Samples as a stream. Write `__iter__`. A loader reads one iterator, however many workers it has."""
+    """Samples as a stream. Write `__iter__`. A loader reads one iterator, however many workers it has.
+
+    >>> class Countdown(sg.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter([3, 2, 1])
+    >>> [batch.tolist() for batch in sg.data.DataLoader(Countdown(), batch_size=2)]
+    [[3, 2], [1]]
+    """
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__. Hint: write one that yields samples.")
@@ -54,7 +69,11 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
     """Rows of arrays that have equal first axes: sample i is (a[i], b[i], ...).
 
     arrays: NumPy arrays, which stay on the host until a loader uploads a batch, or tensors, which are already where
-    they are needed. Raises ShapeError where the first axes differ.
+    they are needed. ShapeError where the first axes differ, DataError without an array.
+
+    >>> dataset = sg.data.TensorDataset(sg.tensor([[1.0, 2.0], [3.0, 4.0]]), sg.tensor([0, 1]))
+    >>> dataset[1]
+    (tensor([3., 4.]), tensor(1))
     """
 
     def __init__(self, *arrays: Array) -> None:
@@ -86,7 +105,11 @@ def _rows_of(array: Array, rows: np.ndarray) -> Array:
 
 
 class Subset(Dataset[T_co]):
-    """The samples of another data set at `indices`, in that order."""
+    """The samples of another data set at `indices`, in that order.
+
+    >>> list(sg.data.Subset("abcd", [3, 0]))
+    ['d', 'a']
+    """
 
     def __init__(self, dataset: Dataset[T_co], indices: Sequence[int] | np.ndarray) -> None:
         self.dataset = dataset
@@ -106,7 +129,12 @@ class Subset(Dataset[T_co]):
 
 
 class ConcatDataset(Dataset[Any]):
-    """Data sets one after the other. Each needs a length."""
+    """Data sets one after the other. DataError for none, a stream, or one without a length.
+
+    >>> dataset = sg.data.ConcatDataset(["ab", "cd"])
+    >>> len(dataset), dataset[2]
+    (4, 'c')
+    """
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
         self.datasets = list(datasets)
@@ -132,10 +160,15 @@ class ConcatDataset(Dataset[Any]):
 def random_split(
     dataset: Dataset[T_co], lengths: Sequence[int | float], generator: Generator | None = None
 ) -> list[Subset[T_co]]:
-    """Parts of a data set, without overlap, in random order.
+    """Parts of a data set, without overlap, in random order: a list of Subsets.
 
     lengths: numbers of samples that add up to all of them, or fractions that add up to 1 (what rounding leaves goes to
-    the first parts, one each). generator: decides the order; default: that of sg.manual_seed. Raises DataError.
+    the first parts, one each). generator: decides the order; default: that of sg.manual_seed. DataError for other
+    lengths.
+
+    >>> train, test = sg.data.random_split("abcde", [0.6, 0.4])
+    >>> list(train), list(test)
+    (['d', 'b', 'e'], ['c', 'a'])
     """
     size = length_of(dataset)
     if math.isclose(sum(lengths), 1) and all(0 <= n <= 1 for n in lengths):

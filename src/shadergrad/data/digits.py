@@ -15,7 +15,10 @@ def load_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Train images, train labels, test images, test labels: a stratified 80/20 split that is always the same.
 
     images: float32 [1437, 64] and [360, 64], pixels from 0 to 1. labels: int32 [1437] and [360], 0 to 9.
-    Raises MissingPackageError, with the pip command, where scikit-learn is not installed.
+    MissingPackageError, with the pip command, where scikit-learn is not installed.
+
+    >>> [array.shape for array in sg.data.load_digits()]
+    [(1437, 64), (1437,), (360, 64), (360,)]
     """
     datasets = require("sklearn.datasets", "datasets", "the digits data set")
     selection = require("sklearn.model_selection", "datasets", "the digits data set")

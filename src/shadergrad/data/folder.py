@@ -16,12 +16,23 @@ EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", "
 
 
 class ImageFolder(Dataset[tuple[Any, Any]]):
-    """Pictures in the folders of their classes. Sample i is (float32 [channels, height, width] from 0 to 1, class number).
+    """Pictures in the folders of their classes.
 
+    Sample i is (float32 [channels, height, width] from 0 to 1, class number), or what the transforms make of them.
     size: (height, width) to scale each picture to; None leaves them as they are. mode: "RGB" (3 channels) or "L" (1).
     classes: the names of the folders in alphabetical order; samples: (path, class number) of each picture.
-    Raises DataError where there are no classes, a class has no picture, or a file is no picture;
+    DataError where there are no classes, a class has no picture, or a file is no picture;
     MissingPackageError where pillow is not installed.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     for name in ("cat", "dog"):
+    ...         pathlib.Path(root, name).mkdir()
+    ...         _ = pathlib.Path(root, name, "1.pgm").write_text("P2 3 1 255 0 255 255")
+    ...     pictures = sg.data.ImageFolder(root, mode="L")
+    ...     image, label = pictures[1]
+    >>> image.tolist(), label, pictures.classes
+    ([[[0.0, 1.0, 1.0]]], 1, ['cat', 'dog'])
     """
 
     def __init__(

@@ -65,11 +65,17 @@ def _scaled(pixels: np.ndarray) -> np.ndarray:
 
 
 class MNIST(ImageArrays):
-    """Handwritten digits: 60,000 and 10,000 images of 1 x 28 x 28.
+    """Handwritten digits: 60,000 and 10,000 images of 1 x 28 x 28 (LeCun et al., 1998).
 
+    Sample i is (float32 [1, 28, 28] from 0 to 1, label), or what transform and target_transform make of them.
     root: the folder that holds mnist/ with the four files, plain or .gz; default SHADERGRAD_DATA_DIR.
     download: fetch missing files from `mirror`, default SHADERGRAD_DATA_MIRROR.
-    Raises DownloadError where files are missing, DataError where one is damaged.
+    DownloadError where files are missing, DataError where one is damaged.
+
+    >>> sg.data.MNIST("no/such/folder")
+    Traceback (most recent call last):
+        ...
+    shadergrad.data.errors.DownloadError: there is no ...train-images-idx3-ubyte.gz. Remedy: download=True ...
     """
 
     folder: ClassVar[str] = "mnist"
@@ -107,7 +113,13 @@ class MNIST(ImageArrays):
 
 
 class FashionMNIST(MNIST):
-    """Pictures of clothes in the form of MNIST; in the folder fashion-mnist/. Arguments and errors as for MNIST."""
+    """Pictures of clothes in the form of MNIST, in the folder fashion-mnist/ (Xiao et al., 2017).
+
+    Arguments, samples and errors as for MNIST.
+
+    >>> sg.data.FashionMNIST.classes[9]
+    'Ankle boot'
+    """
 
     folder: ClassVar[str] = "fashion-mnist"
     classes: ClassVar[tuple[str, ...]] = (
@@ -123,10 +135,14 @@ class FashionMNIST(MNIST):
 
 
 class CIFAR10(ImageArrays):
-    """Photographs: 50,000 and 10,000 images of 3 x 32 x 32.
+    """Photographs: 50,000 and 10,000 images of 3 x 32 x 32 (Krizhevsky, 2009).
 
+    Sample i is (float32 [3, 32, 32] from 0 to 1, label), or what transform and target_transform make of them.
     root: the folder that holds cifar-10/ with cifar-10-binary.tar.gz, or with its cifar-10-batches-bin/ unpacked.
     Other arguments, and errors, as for MNIST.
+
+    >>> sg.data.CIFAR10.classes[6]
+    'frog'
     """
 
     classes: ClassVar[tuple[str, ...]] = (

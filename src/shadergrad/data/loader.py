@@ -28,13 +28,22 @@ class DataLoader:
     dataset: by index (`__getitem__`, `__len__`) or a stream (IterableDataset).
     batch_size: samples a batch; None: single samples as the data set gives them, not collated.
     shuffle, sampler, batch_sampler, drop_last: PyTorch's; of shuffle, sampler and batch_sampler only one.
-    collate_fn: from a list of samples to a batch; default: `default_collate`. NumPy arrays in what it gives are uploaded.
+    collate_fn: from a list of samples to a batch; default: `default_collate`. NumPy arrays in what it gives are
+    uploaded.
     num_workers: threads that make batches ahead; 0: each is made when it is asked for. A data set of tensors uses none.
     device: where batches go; None: NumPy arrays to the default device, tensors stay where they are.
     generator or seed: decides random orders; default: the generator of sg.manual_seed.
     prefetch_factor: how many batches are made, and uploaded, ahead for each worker.
     timeout: seconds to wait for a batch of a worker, 0 for ever; then LoaderTimeoutError.
-    worker_init_fn: called in each worker with its number. pin_memory and persistent_workers are taken and change nothing.
+    worker_init_fn: called in each worker with its number. pin_memory and persistent_workers are taken and change
+    nothing.
+    DataError for arguments that exclude each other or are out of range. What a worker raises is raised in the loop.
+
+    >>> dataset = sg.data.TensorDataset(np.arange(3, dtype=np.float32), np.array([0, 1, 0]))
+    >>> for x, y in sg.data.DataLoader(dataset, batch_size=2):
+    ...     print(x, y)
+    tensor([0., 1.]) tensor([0, 1])
+    tensor([2.]) tensor([0])
     """
 
     def __init__(
@@ -182,5 +191,9 @@ def _in_this_thread(stages: Stages, jobs: Iterator[Any]) -> Iterator[Any]:
 
 
 def get_worker_info() -> None:
-    """None: workers share one iterator of an IterableDataset, so that there is nothing to divide among them."""
+    """None: workers share one iterator of an IterableDataset, so that there is nothing to divide among them.
+
+    >>> sg.data.get_worker_info() is None
+    True
+    """
     return

@@ -17,7 +17,14 @@ from .errors import DataError
 
 
 class Sampler:
-    """Base: an iterable of indices with a length."""
+    """Base: an iterable of indices with a length. Write `__iter__` and `__len__`.
+
+    >>> class Backwards(sg.data.Sampler):
+    ...     def __iter__(self):
+    ...         return iter([2, 1, 0])
+    >>> list(sg.data.BatchSampler(Backwards(), batch_size=2))
+    [[2, 1], [0]]
+    """
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__. Hint: write one that yields indices.")
@@ -27,7 +34,11 @@ class Sampler:
 
 
 class SequentialSampler(Sampler):
-    """0, 1, 2, ..."""
+    """0, 1, 2, ... up to the length of a data set.
+
+    >>> list(sg.data.SequentialSampler("abc"))
+    [0, 1, 2]
+    """
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -43,7 +54,10 @@ class RandomSampler(Sampler):
     """Every sample once, in a new random order each time; with replacement: independent draws.
 
     num_samples: how many to give, by default as many as there are. Without replacement and beyond that number, one
-    order follows another.
+    order follows another. generator: default: that of sg.manual_seed. DataError for a negative num_samples.
+
+    >>> list(sg.data.RandomSampler("abcd"))
+    [3, 1, 2, 0]
     """
 
     def __init__(
@@ -62,6 +76,7 @@ class RandomSampler(Sampler):
 
     @property
     def num_samples(self) -> int:
+        """How many indices an iteration gives."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -78,7 +93,11 @@ class RandomSampler(Sampler):
 
 
 class SubsetRandomSampler(Sampler):
-    """The given indices, in a new random order each time."""
+    """The given indices, in a new random order each time. generator: default: that of sg.manual_seed.
+
+    >>> list(sg.data.SubsetRandomSampler([10, 20, 30]))
+    [20, 30, 10]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
@@ -96,8 +115,11 @@ class WeightedRandomSampler(Sampler):
     """Index i with a probability proportional to weights[i].
 
     Without replacement, each index at most once: the ones drawn first are as if drawn one after the other
-    (Efraimidis and Spirakis, 2006: the largest of u ** (1 / weight)). Raises DataError on weights that are negative,
-    not finite, or too few above zero.
+    (Efraimidis and Spirakis, 2006: the largest of u ** (1 / weight)). generator: default: that of sg.manual_seed.
+    DataError for weights that are negative, not finite, or too few above zero.
+
+    >>> list(sg.data.WeightedRandomSampler([0.0, 1.0, 1.0], num_samples=8))
+    [2, 1, 2, 2, 1, 1, 2, 1]
     """
 
     def __init__(
@@ -136,7 +158,13 @@ class WeightedRandomSampler(Sampler):
 
 
 class BatchSampler(Sampler):
-    """Lists of `batch_size` indices; the last one may be shorter, and is left out with drop_last."""
+    """Lists of `batch_size` indices; the last one may be shorter, and is left out with drop_last.
+
+    DataError for a batch_size that is no positive int.
+
+    >>> list(sg.data.BatchSampler(range(5), batch_size=2))
+    [[0, 1], [2, 3], [4]]
+    """
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool = False) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:

@@ -12,7 +12,12 @@ from .errors import DataError
 
 
 class Vocabulary:
-    """The characters of a text, numbered in the order of their code points."""
+    """The characters of a text, numbered in the order of their code points. DataError for an empty text.
+
+    >>> vocabulary = sg.data.Vocabulary("banana")
+    >>> vocabulary.characters, vocabulary.encode("ban").tolist(), vocabulary.decode([1, 0])
+    ('abn', [1, 0, 2], 'ba')
+    """
 
     def __init__(self, characters: Iterable[str]) -> None:
         self.characters = "".join(sorted(set(characters)))
@@ -49,7 +54,11 @@ class CharDataset(Dataset[tuple[np.ndarray, np.ndarray]]):
 
     So the last number of the second is the character that follows the window.
     vocabulary: of another text, say the one that was trained on; default: that of `text`.
-    Raises DataError where the text is not longer than the context, or has characters outside the vocabulary.
+    DataError where the text is not longer than the context, or has characters outside the vocabulary.
+
+    >>> dataset = sg.data.CharDataset("abcab", context=3)
+    >>> len(dataset), dataset[1][0].tolist(), dataset[1][1].tolist()
+    (2, [1, 2, 0], [2, 0, 1])
     """
 
     def __init__(self, text: str, context: int, vocabulary: Vocabulary | None = None) -> None:

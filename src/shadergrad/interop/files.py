@@ -30,7 +30,14 @@ def read_arrays(path: str | Path, key: str | None = None) -> Arrays:
     """The arrays in a .safetensors, .npz, .pt or .pth file, by name. bfloat16 becomes float32.
 
     key: for .pt files that hold more than a state dict, the entry that it is under ("a.b" for one within another).
-    Raises InteropError where the file is missing, damaged or something else; MissingPackageError for .pt without PyTorch.
+    InteropError where the file is missing, damaged or something else; MissingPackageError for .pt without PyTorch.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sg.save({"w": sg.tensor([1.0, 2.0])}, f"{folder}/weights.safetensors")
+    ...     arrays = sg.interop.read_arrays(f"{folder}/weights.safetensors")
+    >>> arrays["w"].tolist()
+    [1.0, 2.0]
     """
     path = Path(path)
     if not path.is_file():
@@ -48,10 +55,17 @@ def read_arrays(path: str | Path, key: str | None = None) -> Arrays:
 
 
 def save_npz(path: str | Path, source: Module | Mapping[str, Any]) -> None:
-    """Write a module's state dict, or named tensors and arrays, as an uncompressed .npz file. Atomic; equal values give
-    equal bytes.
+    """Write a module's state dict, or named tensors and arrays, as an uncompressed .npz file.
 
-    Raises InteropError for values that are neither, names that are not strings, or a disk that does not take it.
+    Atomic, and equal values give equal bytes. InteropError for values that are neither, names that are not strings, or
+    a disk that does not take it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sg.interop.save_npz(f"{folder}/weights.npz", {"w": sg.tensor([1.0, 2.0])})
+    ...     arrays = dict(np.load(f"{folder}/weights.npz"))
+    >>> arrays["w"].tolist()
+    [1.0, 2.0]
     """
     named = source.state_dict() if isinstance(source, Module) else source
     arrays: Arrays = {}
@@ -71,7 +85,14 @@ def save_npz(path: str | Path, source: Module | Mapping[str, Any]) -> None:
 def load_npz(path: str | Path, device: Any = None) -> dict[str, Tensor]:
     """The tensors in a .npz file, by name, in their own dtypes (int64 as int32), on `device`.
 
-    Raises InteropError where the file is missing, damaged, or holds what is no tensor.
+    InteropError where the file is missing, damaged, or holds what is no tensor.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/weights.npz", w=np.array([1, 2]))
+    ...     tensors = sg.interop.load_npz(f"{folder}/weights.npz")
+    >>> tensors
+    {'w': tensor([1, 2])}
     """
     tensors = {}
     for name, array in _read_npz(Path(path)).items():

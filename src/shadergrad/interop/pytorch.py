@@ -12,16 +12,27 @@ from .errors import InteropError
 
 
 def to_torch(tensor: Tensor) -> Any:
-    """A torch.Tensor on the cpu with the same values and dtype; no memory or history is shared."""
+    """A torch.Tensor on the cpu with the same values and dtype; no memory or history is shared.
+
+    MissingPackageError where PyTorch is not installed.
+
+    >>> sg.interop.to_torch(sg.tensor([1, 2])).tolist()
+    [1, 2]
+    """
     torch = require("torch", "torch", "to_torch")
     return torch.from_numpy(tensor.detach().numpy())
 
 
 def from_torch(tensor: Any, device: Any = None, dtype: Any = None) -> Tensor:
-    """A Tensor with the values of a torch.Tensor, from whatever device it is on.
+    """A Tensor with the values of a torch.Tensor, from whatever device it is on; no memory or history is shared.
 
     device: default: the default device. dtype: default: the same, but int64 as int32 and bfloat16 as float32.
-    Raises InteropError for something else, or for a dtype that NumPy has not.
+    InteropError for something else, or for a dtype that NumPy has not; MissingPackageError where PyTorch is not
+    installed.
+
+    >>> import torch
+    >>> sg.interop.from_torch(torch.tensor([1.0, 2.0], requires_grad=True))
+    tensor([1., 2.])
     """
     return Tensor(array_from_torch(tensor), dtype=dtype, device=device)
 

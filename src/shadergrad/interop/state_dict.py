@@ -27,7 +27,11 @@ MOST_NAMES = 12  # to print as those that there are
 
 
 class LoadResult(NamedTuple):
-    """Names that differed: in the model only, and in the file only (after renaming)."""
+    """Names that differed: in the model only, and in the file only (after renaming).
+
+    >>> sg.interop.load_state_dict(nn.Linear(1, 1), {"weight": np.ones((1, 1)), "scale": 2.0}, strict=False)
+    LoadResult(missing_keys=['bias'], unexpected_keys=['scale'])
+    """
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -49,7 +53,13 @@ def load_state_dict(
     wins), or a function of a name; None as the new name leaves the entry out.
     transpose: patterns of our names ("*.weight") whose matrices are stored the other way round; or {pattern: axes} as
     for numpy.transpose. strict: names must match exactly; shapes always must.
-    Raises InteropError naming every key that is missing, unexpected or of another shape; the model is then unchanged.
+    InteropError naming every key that is missing, unexpected or of another shape; the model is then unchanged.
+
+    >>> model = nn.Linear(2, 1, bias=False)
+    >>> theirs = {"fc.kernel": np.array([[1.0], [2.0]])}
+    >>> _ = sg.interop.load_state_dict(model, theirs, rename={"fc.kernel": "weight"}, transpose=["weight"])
+    >>> model.weight.tolist()
+    [[1.0, 2.0]]
     """
     arrays = _transposed(_renamed(_arrays_of(source, key), rename), transpose)
     own = {name: tuple(value.shape) for name, value in model.state_dict().items()}

@@ -59,6 +59,7 @@ class GateStack(Module):
 
     @property
     def n_gates(self) -> int:
+        """How many gates have logits, of all layers."""
         return sum(layer.n_gates for layer in self.layers)
 
     def logits(self) -> list[sg.Tensor]:
@@ -85,8 +86,13 @@ class GateStack(Module):
 class Perception(GateStack):
     """`kernels` small gate networks 9 -> ... that share their wires, each applied to every channel.
 
-    patches (..., channels, 9) give (..., channels * sizes[-1] * kernels), the kernel fastest, then the network's output.
+    patches (..., channels, 9) give (..., channels * sizes[-1] * kernels), the kernel fastest, then the network's
+    output.
     Parameters: logits (kernels, n_out, 16) a layer. wires: a pair a layer; by default drawn with key or seed.
+    ArgumentError for sizes that do not begin with 9 and go on, ShapeError for wires or patches that do not fit.
+
+    >>> sg.logic.Perception(channels=2, kernels=3)(sg.zeros(5, 2, 9)).shape
+    shadergrad.Size([5, 12])
     """
 
     def __init__(
@@ -108,9 +114,14 @@ class Perception(GateStack):
 
     @property
     def n_out(self) -> int:
+        """How many features a cell gets: channels * sizes[-1] * kernels."""
         return self.channels * self.sizes[-1] * self.kernels
 
     def forward(self, patches: sg.Tensor, coefficients: sg.Tensor | None = None) -> sg.Tensor:
+        """The features (..., n_out) of patches (..., channels, 9).
+
+        coefficients (n_gates, 4): by default those of the logits.
+        """
         if patches.ndim < 2 or tuple(patches.shape[-2:]) != (self.channels, PATCH):
             raise ShapeError(
                 f"[Perception] patches are {tuple(patches.shape)}; they must end in ({self.channels}, {PATCH})."
@@ -120,7 +131,13 @@ class Perception(GateStack):
 
 
 class Update(GateStack):
-    """A gate network: features (..., sizes[0]) give (..., sizes[-1])."""
+    """A gate network: features (..., sizes[0]) give (..., sizes[-1]).
+
+    wires: a pair a layer; by default drawn with key or seed. init: see GateLayer. ShapeError for wires that do not fit.
+
+    >>> sg.logic.Update((6, 4, 2))(sg.zeros(5, 6)).shape
+    shadergrad.Size([5, 2])
+    """
 
     def __init__(
         self,
@@ -136,20 +153,31 @@ class Update(GateStack):
         super().__init__(sizes, wires, init, device=device)
 
     def forward(self, features: sg.Tensor, coefficients: sg.Tensor | None = None) -> sg.Tensor:
+        """The outputs (..., sizes[-1]) of features (..., sizes[0]).
+
+        coefficients (n_gates, 4): by default those of the logits.
+        """
         return self.evaluate(features, self.coefficients() if coefficients is None else coefficients)
 
 
 class LogicCA(Module):
     """A cellular automaton of gates.
 
-    channels: bits of a cell. kernels, perception: see Perception. update: sizes of the update network without its input,
-    which is channels + channels * perception[-1] * kernels; the last must be channels.
+    channels: bits of a cell. kernels, perception: see Perception. update: sizes of the update network without its
+    input, which is channels + channels * perception[-1] * kernels; the last must be channels.
     border: what cells beyond the grid are, "zeros" or "periodic" (the opposite edge).
-    fire_rate: None: all cells change at every step. Else a cell takes its new state where a uniform draw is at most this,
-    all its channels together, and keeps the old one elsewhere: (height, width) draws a step, shared by the batch.
+    fire_rate: None: all cells change at every step. Else a cell takes its new state where a uniform draw is at most
+    this, all its channels together, and keeps the old one elsewhere: (height, width) draws a step, shared by the batch.
     key, seed: of the wires (see wiring.automaton). wires: (perception, update), to give them instead.
-    fused: whether a step is one kernel; by default where it can be. Layer by layer it takes more time and memory, and has
-    second derivatives. Changing wires by hand calls for `prepare()`; load_state_dict does it.
+    fused: whether a step is one kernel; by default where it can be. Layer by layer it takes more time and memory, and
+    has second derivatives. Changing wires by hand calls for `prepare()`; load_state_dict does it.
+    ArgumentError for arguments out of range, or fused=True that cannot be.
+
+    >>> model = sg.logic.LogicCA(2, 1, (9, 8, 4, 2), (4, 2), border="periodic")
+    >>> model.rollout(sg.zeros(1, 4, 4, 2), steps=3).shape
+    shadergrad.Size([1, 4, 4, 2])
+    >>> model.harden().circuit
+    Circuit(18 inputs, 34 gates, 2 outputs)
     """
 
     def __init__(
@@ -207,6 +235,7 @@ class LogicCA(Module):
 
     @property
     def n_gates(self) -> int:
+        """How many gates have logits: the perception's and the update network's."""
         return self.perception.n_gates + self.update.n_gates
 
     def active_gates(self) -> int:
@@ -356,6 +385,7 @@ class LogicCA(Module):
         return masks
 
     def extra_repr(self) -> str:
+        """What the module's printed form says in brackets."""
         return f"channels={self.channels}, border={self.border!r}, fire_rate={self.fire_rate}"
 
 
@@ -380,7 +410,13 @@ def _check_perception(channels: int, kernels: int, sizes: Sequence[int]) -> None
 
 
 def squared_error(state: sg.Tensor, target: sg.Tensor, channels: int | None = None) -> sg.Tensor:
-    """The sum over batch, cells and the first `channels` channels (all, by default) of the squared difference."""
+    """The sum over batch, cells and the first `channels` channels (all, by default) of the squared difference.
+
+    state and target (..., channels or more). ShapeError where the other axes differ, or there are fewer channels.
+
+    >>> sg.logic.squared_error(sg.tensor([[1.0, 5.0], [3.0, 5.0]]), sg.zeros(2, 1), channels=1)
+    tensor(10.)
+    """
     if state.shape[:-1] != target.shape[:-1]:
         raise ShapeError(f"[squared_error] the state is {tuple(state.shape)}, the target {tuple(target.shape)}.")
     count = state.shape[-1] if channels is None else channels

@@ -18,10 +18,15 @@ MODES = ("soft", "hard", "straight-through")
 class Thermometer(Module):
     """`bits` thresholds for each of n numbers: bit k says whether the number is above threshold k.
 
-    x (..., n) gives (..., n * bits), the bits of a number side by side. The parameter `thresholds` (n, bits) starts evenly
-    spaced inside low..high, without the ends; fit() sets it to quantiles. One bit is a plain threshold.
+    x (..., n) gives (..., n * bits), the bits of a number side by side. The parameter `thresholds` (n, bits) starts
+    evenly spaced inside low..high, without the ends; fit() sets it to quantiles. One bit is a plain threshold.
     mode: "soft": sigmoid((x - threshold) / temperature). "hard": 0 or 1, without gradient for the thresholds.
     "straight-through": 0 or 1, with the gradient of "soft". learned=False keeps the thresholds as they are.
+    ArgumentError for arguments out of range, ShapeError for another last axis.
+
+    >>> encode = sg.logic.Thermometer(2, 3, mode="hard")  # thresholds at 0.25, 0.5 and 0.75
+    >>> encode(sg.tensor([0.6, 0.1]))
+    tensor([1., 1., 0., 0., 0., 0.])
     """
 
     thresholds: sg.Tensor
@@ -62,6 +67,7 @@ class Thermometer(Module):
         return self
 
     def forward(self, input: sg.Tensor) -> sg.Tensor:
+        """The bits (..., n * bits) of numbers (..., n)."""
         x = sg.as_tensor(input)
         if not x.ndim or x.shape[-1] != self.n:
             raise ShapeError(f"[Thermometer] x is {tuple(x.shape)}; its last axis must have the {self.n} numbers.")
@@ -73,4 +79,5 @@ class Thermometer(Module):
         return result.reshape(*x.shape[:-1], self.n * self.bits)
 
     def extra_repr(self) -> str:
+        """What the module's printed form says in brackets."""
         return f"n={self.n}, bits={self.bits}, mode={self.mode!r}, temperature={self.temperature}"

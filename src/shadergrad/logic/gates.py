@@ -34,25 +34,51 @@ COEFFICIENTS = TABLES @ _EXPANSION
 
 
 def coefficients(logits: sg.Tensor) -> sg.Tensor:
-    """The coefficients (..., 4) of the mixture softmax(logits), logits (..., 16)."""
+    """The coefficients (..., 4) of the mixture softmax(logits), logits (..., 16). ShapeError for another last axis.
+
+    >>> sg.logic.gates.coefficients(sg.zeros(16))  # all gates alike: half of them are 1, whatever a and b
+    tensor([0.5, 0. , 0. , 0. ])
+    """
     _check_logits("coefficients", logits)
     return logits.softmax(-1) @ _table_like(logits)
 
 
 def hard_coefficients(logits: sg.Tensor) -> sg.Tensor:
-    """The coefficients (..., 4) of the likeliest gate, the first where several are; logits (..., 16). No gradient."""
+    """The coefficients (..., 4) of the likeliest gate, the first where several are; logits (..., 16). No gradient.
+
+    ShapeError for another last axis.
+
+    >>> sg.logic.gates.hard_coefficients(sg.arange(16.0))  # gate 15 is TRUE
+    tensor([1., 0., 0., 0.])
+    """
     _check_logits("hard_coefficients", logits)
     return _table_like(logits)[logits.detach().argmax(-1)]
 
 
 def straight_through(logits: sg.Tensor) -> sg.Tensor:
-    """The coefficients (..., 4) of the likeliest gate, with the gradient of the mixture (Bengio and others, 2013)."""
+    """The coefficients (..., 4) of the likeliest gate, with the gradient of the mixture (Bengio and others, 2013).
+
+    logits (..., 16); ShapeError for another last axis.
+
+    >>> logits = sg.zeros(16, requires_grad=True)
+    >>> coefficients = sg.logic.gates.straight_through(logits)
+    >>> coefficients[0].backward()
+    >>> coefficients.tolist(), logits.grad[0].item()  # gate 0 is FALSE; 1/16 of a softmax, times (0 - 1/2)
+    ([0.0, 0.0, 0.0, 0.0], -0.03125)
+    """
     soft = coefficients(logits)
     return hard_coefficients(logits) + (soft - soft.detach())
 
 
 def evaluate(coefficients: sg.Tensor, a: sg.Tensor, b: sg.Tensor) -> sg.Tensor:
-    """c0 + c1 a + c2 b + c3 ab; coefficients (*gates, 4), a and b broadcast with (*gates)."""
+    """c0 + c1 a + c2 b + c3 ab; coefficients (*gates, 4), a and b broadcast with (*gates).
+
+    ShapeError where the last axis is not 4.
+
+    >>> xor = sg.tensor([0.0, 1.0, 1.0, -2.0])
+    >>> sg.logic.gates.evaluate(xor, sg.tensor([0.0, 1.0, 0.5]), sg.tensor([1.0, 1.0, 0.0]))
+    tensor([1. , 0. , 0.5])
+    """
     if not coefficients.ndim or coefficients.shape[-1] != 4:
         raise ShapeError(f"[gates] coefficients are {tuple(coefficients.shape)}; the last axis must have 4.")
     c0, c1, c2, c3 = (coefficients[..., k] for k in range(4))

@@ -36,6 +36,13 @@ class GateLayer(Module):
 
     wires: the pair (a, b) of positions below n_in, each (n_out,); the buffer `wires` (2, n_out) int32 holds them.
     init: "pass-through" (also called "residual"): logit 10 for the gate A, else 0. "gaussian": standard normal.
+    ArgumentError for another init or no kernels, ShapeError and IndexRangeError for wires that do not fit.
+
+    >>> layer = sg.logic.GateLayer(3, 2, wires=([0, 1], [1, 2]))
+    >>> layer.kinds().tolist()  # gate 3 is A
+    [3, 3]
+    >>> layer.evaluate(sg.tensor([1.0, 0.0, 1.0]), sg.logic.gates.hard_coefficients(layer.logits))
+    tensor([1., 0.])
     """
 
     logits: Parameter
@@ -76,6 +83,7 @@ class GateLayer(Module):
 
     @property
     def n_gates(self) -> int:
+        """How many gates have logits: n_out times the kernels."""
         return self.n_out * (self.kernels or 1)
 
     def evaluate(self, x: sg.Tensor, coefficients: sg.Tensor) -> sg.Tensor:
@@ -109,6 +117,7 @@ class GateLayer(Module):
         return a, b
 
     def extra_repr(self) -> str:
+        """What the module's printed form says in brackets."""
         kernels = "" if self.kernels is None else f", kernels={self.kernels}"
         return f"n_in={self.n_in}, n_out={self.n_out}{kernels}, init={self.init!r}"
 
@@ -138,7 +147,7 @@ class ReadWires(Function):
 class LogicLayer(GateLayer):
     """n_out learned gates on n_in wires: x (..., n_in) gives (..., n_out).
 
-    wiring: "unique", "random", "moore" (see wiring.py), drawn with `key` (two uint32 words) or `seed`; or the pair (a, b).
+    wiring: "unique", "random", "moore", drawn with `key` (two uint32 words) or `seed`; or the pair (a, b).
     init: see GateLayer. mode:
     - "soft": the mixture of all gates by softmax(logits).
     - "hard": the likeliest gate; the gradient reaches x but not the logits.
@@ -146,6 +155,12 @@ class LogicLayer(GateLayer):
     - "gumbel": the mixture by softmax((logits + Gumbel noise) / temperature), new noise at every call (Jang and others,
       2017); in eval(), as "hard".
     Raises ArgumentError, IndexRangeError or ShapeError for wires that do not fit.
+
+    >>> layer = sg.logic.LogicLayer(2, 1, wiring=([0], [1]), mode="hard")
+    >>> with sg.no_grad():
+    ...     layer.logits[0, 6] = 20.0  # XOR
+    >>> layer(sg.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])).flatten()
+    tensor([0., 1., 1., 0.])
     """
 
     def __init__(
@@ -179,14 +194,22 @@ class LogicLayer(GateLayer):
         return gates.hard_coefficients(self.logits)
 
     def forward(self, input: sg.Tensor) -> sg.Tensor:
+        """The outputs (..., n_out) of x (..., n_in), by the mode. ShapeError for another last axis."""
         return self.evaluate(input, self.coefficients())
 
     def extra_repr(self) -> str:
+        """What the module's printed form says in brackets."""
         return f"{super().extra_repr()}, mode={self.mode!r}"
 
 
 class GroupSum(Module):
-    """Sums of k equal groups of the last axis, divided by tau: (..., n) gives (..., k), scores for k classes."""
+    """Sums of k equal groups of the last axis, divided by tau: (..., n) gives (..., k), scores for k classes.
+
+    ArgumentError for a k below 1 or a tau that is not positive, ShapeError for an axis that k does not divide.
+
+    >>> sg.logic.GroupSum(2, tau=2.0)(sg.tensor([1.0, 1.0, 0.0, 1.0]))
+    tensor([1. , 0.5])
+    """
 
     def __init__(self, k: int, tau: float = 1.0) -> None:
         super().__init__()
@@ -195,6 +218,7 @@ class GroupSum(Module):
         self.k, self.tau = k, float(tau)
 
     def forward(self, input: sg.Tensor) -> sg.Tensor:
+        """The scores (..., k) of (..., n)."""
         if not input.ndim or input.shape[-1] % self.k:
             raise ShapeError(
                 f"[GroupSum] x is {tuple(input.shape)}: its last axis does not part into {self.k} equal groups."
@@ -202,16 +226,24 @@ class GroupSum(Module):
         return input.reshape(*input.shape[:-1], self.k, input.shape[-1] // self.k).sum(-1) / self.tau
 
     def extra_repr(self) -> str:
+        """What the module's printed form says in brackets."""
         return f"k={self.k}, tau={self.tau}"
 
 
 class LogicNetwork(Module):
     """Logic layers, one on the other: x (..., sizes[0]) gives (..., sizes[-1]).
 
-    sizes: the number of inputs, then of the gates of each layer. Every layer has wires of its own, from `key` or `seed`;
-    wiring, init, mode and temperature are as for LogicLayer, for all. fused: whether all layers are one kernel; by default
-    where their values fit into a GPU's workgroup memory (layers of up to about 1,000 gates). Layer by layer there are
-    second derivatives, and hooks on the layers.
+    sizes: the number of inputs, then of the gates of each layer. Every layer has wires of its own, from `key` or
+    `seed`; wiring, init, mode and temperature are as for LogicLayer, for all. fused: whether all layers are one kernel;
+    by default where their values fit into a GPU's workgroup memory (layers of up to about 1,000 gates). Layer by layer
+    there are second derivatives, and hooks on the layers. ArgumentError for sizes without a layer, and fused=True that
+    cannot be.
+
+    >>> network = sg.logic.LogicNetwork((4, 3, 2), seed=1)
+    >>> network(sg.zeros(5, 4)).shape
+    shadergrad.Size([5, 2])
+    >>> network.harden()
+    Circuit(4 inputs, 5 gates, 2 outputs)
     """
 
     def __init__(
@@ -255,6 +287,7 @@ class LogicNetwork(Module):
         register_packed(self, pairs, self.sizes, self.layers[0].wires.device)
 
     def forward(self, input: sg.Tensor) -> sg.Tensor:
+        """The outputs (..., sizes[-1]) of x (..., sizes[0]). ShapeError for another last axis."""
         if self.fused and input.ndim and input.shape[-1] == self.sizes[0] and input.numel():
             coefficients = sg.cat([layer.coefficients() for layer in self.layers], 0)
             if input.dtype is coefficients.dtype:

@@ -28,12 +28,20 @@ CENTRE, NEIGHBOURS = 4, (0, 1, 2, 3, 5, 6, 7, 8)  # of a 3x3 patch, row by row
 
 
 def prng_key(seed: int) -> np.ndarray:
-    """The key of a 64-bit seed: two uint32 words, the high one first."""
+    """The key of a 64-bit seed: two uint32 words, the high one first.
+
+    >>> sg.logic.wiring.prng_key(2**32 + 7).tolist()
+    [1, 7]
+    """
     return np.array([(seed >> 32) & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32)
 
 
 def bits(key: np.ndarray, count: int) -> np.ndarray:
-    """`count` random uint32 words: the counters 0, 1, ... in two halves are the two inputs of threefry2x32."""
+    """`count` random uint32 words: the counters 0, 1, ... in two halves are the two inputs of threefry2x32.
+
+    >>> sg.logic.wiring.bits(sg.logic.wiring.prng_key(0), 2).tolist()
+    [928981903, 3453687069]
+    """
     keys = np.asarray(key, np.uint32)
     counters = np.arange(count + count % 2, dtype=np.uint32)
     counters[count:] = 0
@@ -42,18 +50,33 @@ def bits(key: np.ndarray, count: int) -> np.ndarray:
 
 
 def split(key: np.ndarray, count: int = 2) -> np.ndarray:
-    """`count` new keys (count, 2)."""
+    """`count` new keys (count, 2).
+
+    >>> sg.logic.wiring.split(sg.logic.wiring.prng_key(0)).tolist()
+    [[4146024105, 967050713], [2718843009, 1272950319]]
+    """
     return _shaped(bits(key, 2 * count), (count, 2))
 
 
 def uniform(key: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    """float32 on [0, 1): 23 bits as the mantissa of a number on [1, 2), less 1."""
+    """float32 on [0, 1): 23 bits as the mantissa of a number on [1, 2), less 1.
+
+    >>> sg.tensor(sg.logic.wiring.uniform(sg.logic.wiring.prng_key(0), (2, 2)))
+    tensor([[0.9653, 0.2252],
+            [0.633 , 0.2964]])
+    """
     words = bits(key, math.prod(shape)) >> np.uint32(9) | np.uint32(0x3F800000)
     return _shaped(words.view(np.float32), shape) - np.float32(1)
 
 
 def randint(key: np.ndarray, shape: Sequence[int], low: int, high: int) -> np.ndarray:
-    """int32 on [low, high): 64 random bits modulo the range, the high 32 from one key and the low 32 from another."""
+    """int32 on [low, high): 64 random bits modulo the range, the high 32 from one key and the low 32 from another.
+
+    ArgumentError for an empty range, or one wider than 2**31.
+
+    >>> sg.logic.wiring.randint(sg.logic.wiring.prng_key(0), (6,), 0, 10).tolist()
+    [8, 1, 5, 8, 8, 0]
+    """
     if not low < high <= low + (1 << 31):
         raise ArgumentError(f"[randint] the range {low} to {high} is empty or too wide for int32.")
     span = high - low
@@ -70,7 +93,11 @@ def _shaped(drawn: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 
 def permutation(key: np.ndarray, count: int) -> np.ndarray:
-    """A random order of 0 ... count - 1, int32: sorted by random words, anew as often as ties of words call for."""
+    """A random order of 0 ... count - 1, int32: sorted by random words, anew as often as ties of words call for.
+
+    >>> sg.logic.wiring.permutation(sg.logic.wiring.prng_key(0), 5).tolist()
+    [1, 0, 4, 3, 2]
+    """
     order = np.arange(count, dtype=np.int32)
     for _ in range(math.ceil(3 * math.log(max(1, count)) / math.log((1 << 32) - 1))):
         key, drawn = split(key)
@@ -82,11 +109,17 @@ def permutation(key: np.ndarray, count: int) -> np.ndarray:
 
 
 def unique(n_in: int, n_out: int, key: np.ndarray) -> Wires:
-    """Pairs that are all different: neighbours (0, 1), (2, 3), ... first, then (1, 2), (3, 4), ..., then pairs 2, 3, ...
-    apart, until there are n_out; in random order. Every input is read, but for the last of an odd number where n_out is
-    below n_in - 1.
+    """Pairs that are all different, in random order.
 
-    Raises ArgumentError where 2 * n_out < n_in (inputs would be unread) or there are not so many pairs.
+    Neighbours (0, 1), (2, 3), ... come first, then (1, 2), (3, 4), ..., then pairs 2, 3, ... apart, until there are
+    n_out.
+    Every input is read, but for the last of an odd number where n_out is below n_in - 1.
+
+    ArgumentError where 2 * n_out < n_in (inputs would be unread) or there are not so many pairs.
+
+    >>> a, b = sg.logic.wiring.unique(4, 3, sg.logic.wiring.prng_key(0))
+    >>> sorted(zip(a.tolist(), b.tolist()))
+    [(0, 1), (1, 2), (2, 3)]
     """
     _check_sizes("unique", n_in, n_out)
     if 2 * n_out < n_in:
@@ -112,7 +145,14 @@ def unique(n_in: int, n_out: int, key: np.ndarray) -> Wires:
 
 
 def random(n_in: int, n_out: int, key: np.ndarray) -> Wires:
-    """Inputs at random, each read equally often, as nearly as n_out allows; a pair may come twice."""
+    """Inputs at random, each read equally often, as nearly as n_out allows; a pair may come twice.
+
+    ArgumentError for no inputs or no gates.
+
+    >>> a, b = sg.logic.wiring.random(4, 2, sg.logic.wiring.prng_key(0))
+    >>> sorted([*a.tolist(), *b.tolist()])
+    [0, 1, 2, 3]
+    """
     _check_sizes("random", n_in, n_out)
     first, second = split(key)
     drawn = permutation(first, n_in)[permutation(second, 2 * n_out) % n_in]
@@ -120,13 +160,23 @@ def random(n_in: int, n_out: int, key: np.ndarray) -> Wires:
 
 
 def first_kernel(key: np.ndarray) -> Wires:
-    """The eight neighbours of a 3x3 patch (9 inputs), each with the centre, in random order."""
+    """The eight neighbours of a 3x3 patch (9 inputs), each with the centre, in random order.
+
+    >>> a, b = sg.logic.wiring.first_kernel(sg.logic.wiring.prng_key(0))
+    >>> sorted(a.tolist()), b.tolist()
+    ([0, 1, 2, 3, 5, 6, 7, 8], [4, 4, 4, 4, 4, 4, 4, 4])
+    """
     order = permutation(key, len(NEIGHBOURS))
     return np.array(NEIGHBOURS, np.int32)[order], np.full(len(NEIGHBOURS), CENTRE, np.int32)
 
 
 def moore(n_in: int, n_out: int, key: np.ndarray) -> Wires:
-    """first_kernel, where the sizes are 9 and 8; else raises ArgumentError."""
+    """first_kernel, where the sizes are 9 and 8; else raises ArgumentError.
+
+    >>> a, b = sg.logic.wiring.moore(9, 8, sg.logic.wiring.prng_key(0))
+    >>> len(a), set(b.tolist())
+    (8, {4})
+    """
     if (n_in, n_out) != (9, 8):
         raise ArgumentError(
             f"[moore] joins the 8 neighbours of a 3x3 patch with its centre: 9 to 8, not {n_in} to {n_out}."
@@ -138,14 +188,27 @@ KINDS: dict[str, Callable[[int, int, np.ndarray], Wires]] = {"unique": unique, "
 
 
 def draw(kind: str, n_in: int, n_out: int, key: np.ndarray) -> Wires:
-    """The wires of a layer, by the name of the wiring."""
+    """The wires of a layer, by the name of the wiring: "unique", "random" or "moore". ArgumentError for another one.
+
+    >>> a, b = sg.logic.wiring.draw("unique", 4, 2, sg.logic.wiring.prng_key(0))
+    >>> sorted(zip(a.tolist(), b.tolist()))
+    [(0, 1), (2, 3)]
+    """
     if kind not in KINDS:
         raise ArgumentError(f"[wiring] there is no wiring {kind!r}; choose of {', '.join(KINDS)}, or give (a, b).")
     return KINDS[kind](n_in, n_out, key)
 
 
 def check(n_in: int, n_out: int, pair: Any) -> Wires:
-    """A given pair (a, b) as int32 arrays; raises where it is no pair of n_out positions below n_in."""
+    """A given pair (a, b) as int32 arrays.
+
+    ShapeError unless both are (n_out,), ArgumentError for what is no integer, IndexRangeError for a position that is
+    not below n_in.
+
+    >>> a, b = sg.logic.wiring.check(3, 2, ([0, 1], [1, 2]))
+    >>> a.dtype, b.tolist()
+    (dtype('int32'), [1, 2])
+    """
     _check_sizes("wiring", n_in, n_out)
     arrays = [np.asarray(x) for x in pair]
     if [x.shape for x in arrays] != [(n_out,), (n_out,)]:
@@ -173,7 +236,14 @@ def _check_sizes(name: str, n_in: int, n_out: int) -> None:
 
 
 def network(sizes: Sequence[int], key: np.ndarray, first: str = "unique") -> list[Wires]:
-    """The wires of layers sizes[0] -> sizes[1] -> ..., each with a key of its own; `first`: the wiring of the first."""
+    """The wires of layers sizes[0] -> sizes[1] -> ..., each with a key of its own; `first`: the wiring of the first.
+
+    ArgumentError for fewer than two sizes, or sizes that a wiring does not take.
+
+    >>> layers = sg.logic.wiring.network((9, 8, 4, 2), sg.logic.wiring.prng_key(0), first="moore")
+    >>> [len(a) for a, b in layers]
+    [8, 4, 2]
+    """
     if len(sizes) < 2:
         raise ArgumentError(f"[wiring] a network has at least one layer, so two sizes; these are {tuple(sizes)}.")
     layers = []
@@ -184,12 +254,21 @@ def network(sizes: Sequence[int], key: np.ndarray, first: str = "unique") -> lis
 
 
 def automaton(perception: Sequence[int], update: Sequence[int], key: np.ndarray) -> tuple[list[Wires], list[Wires]]:
-    """The wires of an automaton's perception (shared by all kernels) and of its update network, from one key."""
+    """The wires of an automaton's perception (shared by all kernels) and of its update network, from one key.
+
+    >>> perception, update = sg.logic.wiring.automaton((9, 8, 4, 2), (6, 4, 2), sg.logic.wiring.prng_key(0))
+    >>> len(perception), len(update)
+    (3, 2)
+    """
     key, of_update = split(key)
     key, of_perception = split(key)
     return network(perception, of_perception, "moore"), network(update, of_update)
 
 
 def digest(layers: Iterable[Wires]) -> str:
-    """SHA-256 of all wires, int32 little-endian: a and then b of each layer."""
+    """SHA-256 of all wires, int32 little-endian: a and then b of each layer.
+
+    >>> sg.logic.wiring.digest([sg.logic.wiring.check(2, 1, ([0], [1]))])[:8]
+    '01acecb5'
+    """
     return hashlib.sha256(b"".join(x.astype("<i4").tobytes() for pair in layers for x in pair)).hexdigest()

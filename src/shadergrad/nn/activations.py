@@ -29,43 +29,73 @@ class _InPlace(Module):
 
 
 class ReLU(_InPlace):
-    """max(x, 0)."""
+    """max(x, 0), elementwise (Nair and Hinton, 2010). inplace: the input is overwritten.
+
+    >>> nn.ReLU()(sg.tensor([-1.0, 0.0, 2.0]))
+    tensor([0., 0., 2.])
+    """
 
     function = F.relu
 
 
 class ReLU6(_InPlace):
-    """x limited to [0, 6]."""
+    """min(max(x, 0), 6), elementwise. inplace: the input is overwritten.
+
+    >>> nn.ReLU6()(sg.tensor([-1.0, 3.0, 8.0]))
+    tensor([0., 3., 6.])
+    """
 
     function = F.relu6
 
 
 class SELU(_InPlace):
-    """The self-normalising elu (Klambauer et al., 2017)."""
+    """1.0507 x, and 1.7581 (exp(x) - 1) where negative, elementwise (Klambauer et al., 2017).
+
+    It keeps mean 0 and variance 1. inplace: the input is overwritten.
+
+    >>> nn.SELU()(sg.tensor([-1.0, 0.0, 1.0]))
+    tensor([-1.1113,  0.    ,  1.0507])
+    """
 
     function = F.selu
 
 
 class SiLU(_InPlace):
-    """x * sigmoid(x)."""
+    """x sigmoid(x), elementwise; also known as swish (Hendrycks and Gimpel, 2016). inplace: the input is overwritten.
+
+    >>> nn.SiLU()(sg.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.2689,  0.    ,  0.7311])
+    """
 
     function = F.silu
 
 
 class Mish(_InPlace):
-    """x * tanh(softplus(x))."""
+    """x tanh(softplus(x)), elementwise (Misra, 2019). inplace: the input is overwritten.
+
+    >>> nn.Mish()(sg.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.3034,  0.    ,  0.8651])
+    """
 
     function = F.mish
 
 
 class Hardswish(_InPlace):
-    """x * hardsigmoid(x)."""
+    """x hardsigmoid(x), elementwise: 0 below -3, x above 3 (Howard et al., 2019). inplace: the input is overwritten.
+
+    >>> nn.Hardswish()(sg.tensor([0.0, 1.5, 4.0]))
+    tensor([0.   , 1.125, 4.   ])
+    """
 
     function = F.hardswish
 
 
 class Hardsigmoid(_InPlace):
-    """(x + 3) / 6 limited to [0, 1]."""
+    """(x + 3) / 6 limited to [0, 1], elementwise. inplace: the input is overwritten.
+
+    >>> nn.Hardsigmoid()(sg.tensor([-4.0, 0.0, 1.5, 4.0]))
+    tensor([0.  , 0.5 , 0.75, 1.  ])
+    """
 
     function = F.hardsigmoid
 
@@ -80,37 +110,63 @@ class _Plain(Module):
 
 
 class Tanh(_Plain):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent, elementwise.
+
+    >>> nn.Tanh()(sg.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.7616,  0.    ,  0.7616])
+    """
 
     function = F.tanh
 
 
 class Sigmoid(_Plain):
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)), elementwise.
+
+    >>> nn.Sigmoid()(sg.tensor([-1.0, 0.0, 1.0]))
+    tensor([0.2689, 0.5   , 0.7311])
+    """
 
     function = F.sigmoid
 
 
 class LogSigmoid(_Plain):
-    """log(sigmoid(x))."""
+    """log(1 / (1 + exp(-x))), elementwise; finite for x of any size.
+
+    >>> nn.LogSigmoid()(sg.tensor([-100.0, 0.0, 1.0]))
+    tensor([-100.    ,   -0.6931,   -0.3133])
+    """
 
     function = F.logsigmoid
 
 
 class Softsign(_Plain):
-    """x / (1 + |x|)."""
+    """x / (1 + |x|), elementwise.
+
+    >>> nn.Softsign()(sg.tensor([-1.0, 0.0, 3.0]))
+    tensor([-0.5 ,  0.  ,  0.75])
+    """
 
     function = F.softsign
 
 
 class Tanhshrink(_Plain):
-    """x - tanh(x)."""
+    """x - tanh(x), elementwise.
+
+    >>> nn.Tanhshrink()(sg.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.2384,  0.    ,  0.2384])
+    """
 
     function = F.tanhshrink
 
 
 class GELU(Module):
-    """x * Phi(x) (Hendrycks and Gimpel, 2016); approximate='tanh' for the tanh form."""
+    """x Phi(x), elementwise; Phi is the normal distribution function (Hendrycks and Gimpel, 2016).
+
+    approximate: 'none', or 'tanh' for x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+
+    >>> nn.GELU()(sg.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.1587,  0.    ,  0.8413])
+    """
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -124,7 +180,11 @@ class GELU(Module):
 
 
 class LeakyReLU(Module):
-    """x, times negative_slope where negative."""
+    """x, and negative_slope x where negative, elementwise (Maas et al., 2013). inplace: the input is overwritten.
+
+    >>> nn.LeakyReLU(0.5)(sg.tensor([-2.0, 0.0, 2.0]))
+    tensor([-1.,  0.,  2.])
+    """
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
         super().__init__()
@@ -139,7 +199,14 @@ class LeakyReLU(Module):
 
 
 class RReLU(Module):
-    """LeakyReLU with slopes drawn from [lower, upper] while training."""
+    """LeakyReLU with slopes drawn anew from [lower, upper] for each element while training (Xu et al., 2015).
+
+    In eval() the slope is (lower + upper) / 2. inplace: the input is overwritten. Raises ArgumentError at the call
+    where lower is above upper.
+
+    >>> nn.RReLU(0.25, 0.75).eval()(sg.tensor([-2.0, 0.0, 2.0]))
+    tensor([-1.,  0.,  2.])
+    """
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__()
@@ -155,7 +222,14 @@ class RReLU(Module):
 
 
 class PReLU(Module):
-    """LeakyReLU with slopes that are learned, one or one a channel; weight (num_parameters,)."""
+    """x, and weight x where negative, with weights that are learned (He et al., 2015).
+
+    weight (num_parameters,) starts as init; one for all elements, or one for each channel of an input (N, C, ...) or
+    (C,). The shape stays. Raises ShapeError for another number of channels.
+
+    >>> nn.PReLU()(sg.tensor([-2.0, 0.0, 2.0])).detach()
+    tensor([-0.5,  0. ,  2. ])
+    """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
@@ -165,6 +239,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Set the weight to init again."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -192,19 +267,33 @@ class _Alpha(Module):
 
 
 class ELU(_Alpha):
-    """x, and alpha (exp(x) - 1) where negative."""
+    """x, and alpha (exp(x) - 1) where negative, elementwise (Clevert et al., 2015). inplace: the input is overwritten.
+
+    >>> nn.ELU()(sg.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.6321,  0.    ,  2.    ])
+    """
 
     function = F.elu
 
 
 class CELU(_Alpha):
-    """x, and alpha (exp(x / alpha) - 1) where negative."""
+    """x, and alpha (exp(x / alpha) - 1) where negative, elementwise: its slope has no jump (Barron, 2017).
+
+    inplace: the input is overwritten. Raises ArgumentError at the call for an alpha of 0.
+
+    >>> nn.CELU(2.0)(sg.tensor([-2.0, 0.0, 2.0]))
+    tensor([-1.2642,  0.    ,  2.    ])
+    """
 
     function = F.celu
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta; x itself where beta x > threshold."""
+    """log(1 + exp(beta x)) / beta, elementwise: a smooth ReLU; x itself where beta x is above threshold.
+
+    >>> nn.Softplus()(sg.tensor([-1.0, 0.0, 30.0]))
+    tensor([ 0.3133,  0.6931, 30.    ])
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -219,7 +308,13 @@ class Softplus(Module):
 
 
 class Hardtanh(Module):
-    """x limited to [min_val, max_val]."""
+    """x limited to [min_val, max_val], elementwise. inplace: the input is overwritten.
+
+    Raises ArgumentError where max_val is not above min_val.
+
+    >>> nn.Hardtanh(-2.0, 2.0)(sg.tensor([-3.0, 0.5, 3.0]))
+    tensor([-2. ,  0.5,  2. ])
+    """
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -253,19 +348,33 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """x, and 0 within [-lambd, lambd]."""
+    """x, and 0 within [-lambd, lambd], elementwise.
+
+    >>> nn.Hardshrink(1.0)(sg.tensor([-2.0, -1.0, 0.5, 2.0]))
+    tensor([-2.,  0.,  0.,  2.])
+    """
 
     function = F.hardshrink
 
 
 class Softshrink(_Shrink):
-    """x moved by lambd towards 0, and 0 within [-lambd, lambd]."""
+    """x moved by lambd towards 0, and 0 within [-lambd, lambd], elementwise.
+
+    Raises ArgumentError at the call for a negative lambd.
+
+    >>> nn.Softshrink(1.0)(sg.tensor([-3.0, 0.5, 2.0]))
+    tensor([-2.,  0.,  1.])
+    """
 
     function = F.softshrink
 
 
 class Threshold(Module):
-    """x where above the threshold, else value."""
+    """x where it is above threshold, else value, elementwise. inplace: the input is overwritten.
+
+    >>> nn.Threshold(1.0, -5.0)(sg.tensor([0.0, 1.0, 2.0]))
+    tensor([-5., -5.,  2.])
+    """
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()

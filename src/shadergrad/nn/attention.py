@@ -25,10 +25,24 @@ class NonDynamicallyQuantizableLinear(Linear):
 class MultiheadAttention(Module):
     """softmax(q k^T / sqrt(d)) v for num_heads parts of the embedding, with linear maps before and after.
 
-    Shapes: query (L, N, E), key (S, N, kdim), value (S, N, vdim) give (L, N, E); N first with batch_first, left out for
-    one sample. The second result, with need_weights, is the attention (N, L, S), averaged over heads, or (N, heads, L, S).
-    key_padding_mask (N, S) and attn_mask (L, S) or (N heads, L, S): bools, true where attention is NOT allowed, or
-    numbers that are added. A row that may see nothing gives NaN with need_weights and 0 without, as in PyTorch.
+    Vaswani et al., 2017, section 3.2.2. Shapes: query (L, N, E), key (S, N, kdim), value (S, N, vdim) give (L, N, E); N
+    first with batch_first, left out for one sample. The second result, with need_weights, is the attention (N, L, S),
+    averaged over heads, or (N, heads, L, S). key_padding_mask (N, S) and attn_mask (L, S) or (N heads, L, S): bools,
+    true where attention is NOT allowed, or numbers that are added. A row that may see nothing gives NaN with
+    need_weights and 0 without, as in PyTorch.
+
+    in_proj_weight (3 E, E), or q_proj_weight (E, E), k_proj_weight (E, kdim) and v_proj_weight (E, vdim) where the
+    sizes differ, start by xavier_uniform_; in_proj_bias (3 E,) and out_proj.bias (E,) as zeros, out_proj.weight (E, E)
+    as Linear's. add_bias_kv: one more key and value that are learned, bias_k and bias_v (1, 1, E). add_zero_attn: one
+    more of zeros. dropout: of the attention, while training.
+    Raises ArgumentError where num_heads does not divide embed_dim, ShapeError where inputs or masks do not fit,
+    DTypeError for masks of integers.
+
+    >>> attention = nn.MultiheadAttention(4, 2, batch_first=True)
+    >>> x = sg.ones(1, 3, 4)
+    >>> output, weights = attention(x, x, x)
+    >>> output.shape, weights.shape
+    (shadergrad.Size([1, 3, 4]), shadergrad.Size([1, 3, 3]))
     """
 
     in_proj_weight: Parameter | None
@@ -109,9 +123,15 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """is_causal promises that attn_mask is the causal one; it takes the place of a mask only without weights."""
+        """query, key and value to (output, weights or None); see the class for shapes and masks.
+
+        is_causal promises that attn_mask is the causal one. Where that is None, is_causal takes its place, but only
+        without need_weights, key_padding_mask, add_bias_kv and add_zero_attn: else ShapeError. PyTorch always wants the
+        mask.
+        """
         batched = self._check(query, key, value, key_padding_mask, attn_mask)
-        if is_causal and attn_mask is None and need_weights:
+        others = need_weights or key_padding_mask is not None or self.bias_k is not None or self.add_zero_attn
+        if is_causal and attn_mask is None and others:
             raise ShapeError("Need attn_mask if specifying the is_causal hint.")
         q, k, v = self._projected(query, key, value)
         q, k, v = (self._heads(x, batched) for x in (q, k, v))
@@ -161,6 +181,9 @@ class MultiheadAttention(Module):
             raise ShapeError(f"was expecting embedding dimension of {self.embed_dim}, but got {query.shape[-1]}")
         if key.shape[:-1] != value.shape[:-1]:
             raise ShapeError(f"key's sequence and batch dims {key.shape[:-1]} do not match value's {value.shape[:-1]}")
+        batch = 0 if self.batch_first else 1
+        if rank == 3 and query.shape[batch] != key.shape[batch]:
+            raise ShapeError(f"query's batch of {query.shape[batch]} does not match key's of {key.shape[batch]}")
         return rank == 3
 
     def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:

@@ -50,11 +50,13 @@ class _Tracking(_Affine):
         self.register_buffer("num_batches_tracked", zeros(device=device, dtype=int32) if tracked else None)
 
     def reset_running_stats(self) -> None:
+        """Set running_mean to 0, running_var to 1 and num_batches_tracked to 0."""
         for buffer, value in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
             if buffer is not None:
                 buffer.fill_(value)
 
     def reset_parameters(self) -> None:
+        """Set weight to ones, bias to zeros, and the running statistics to their start."""
         self.reset_running_stats()
         super().reset_parameters()
 
@@ -90,20 +92,47 @@ class _BatchNorm(_Tracking):
 class BatchNorm1d(_BatchNorm):
     """Every channel of (N, C) or (N, C, L) to mean 0 and variance 1 over the batch, then times weight plus bias.
 
-    momentum: how far the running statistics move; None for their mean over all batches. In eval() they are used.
+    (x - mean) / sqrt(var + eps) * weight + bias (Ioffe and Szegedy, 2015); the shape stays. weight and bias (C,) start
+    as ones and zeros.
+
+    In training the batch's statistics are used, and the buffers running_mean and running_var (C,) move to them by
+    `momentum`, or hold their mean over all batches where it is None; the unbiased variance is tracked. In eval() the
+    running ones are used, unless track_running_stats is False. num_batches_tracked is int32, not int64.
+    Raises ArgumentError for another number of axes and, in training, for a single value a channel; ShapeError for an
+    input of other channels.
+
+    >>> layer = nn.BatchNorm1d(1)
+    >>> layer(sg.tensor([[1.0], [3.0]])).detach()
+    tensor([[-1.],
+            [ 1.]])
+    >>> layer.running_mean, layer.running_var  # 0.9 * 0 + 0.1 * 2, 0.9 * 1 + 0.1 * 2
+    (tensor([0.2]), tensor([1.1]))
     """
 
     ranks = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """As BatchNorm1d, of (N, C, H, W)."""
+    """Every channel of (N, C, H, W) to mean 0 and variance 1 over the batch, then times weight plus bias.
+
+    All else as in BatchNorm1d.
+
+    >>> layer = nn.BatchNorm2d(3)
+    >>> layer(sg.ones(2, 3, 4, 4)).shape, layer.num_batches_tracked
+    (shadergrad.Size([2, 3, 4, 4]), tensor(1))
+    """
 
     ranks = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """As BatchNorm1d, of (N, C, D, H, W)."""
+    """Every channel of (N, C, D, H, W) to mean 0 and variance 1 over the batch, then times weight plus bias.
+
+    All else as in BatchNorm1d.
+
+    >>> nn.BatchNorm3d(3)(sg.ones(2, 3, 4, 4, 4)).shape
+    shadergrad.Size([2, 3, 4, 4, 4])
+    """
 
     ranks = (5,)
 
@@ -147,18 +176,35 @@ class _InstanceNorm(_Tracking):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Every channel of every sample, (N, C, L) or (C, L), to mean 0 and variance 1."""
+    """Every channel of every sample, (N, C, L) or (C, L), to mean 0 and variance 1 (Ulyanov et al., 2016).
+
+    The shape stays. affine: then times weight plus bias (C,), which start as ones and zeros. track_running_stats: as in
+    BatchNorm1d; both are off by default. Raises ArgumentError for another number of axes, for a single element a
+    channel, and, with affine, for other channels.
+
+    >>> nn.InstanceNorm1d(1)(sg.tensor([[1.0, 3.0]]))
+    tensor([[-1.,  1.]])
+    """
 
     ranks = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """As InstanceNorm1d, of (N, C, H, W) or (C, H, W)."""
+    """Every channel of every sample, (N, C, H, W) or (C, H, W), to mean 0 and variance 1; else as InstanceNorm1d.
+
+    >>> nn.InstanceNorm2d(1)(sg.tensor([[[1.0, 3.0], [3.0, 1.0]]]))
+    tensor([[[-1.,  1.],
+             [ 1., -1.]]])
+    """
 
     ranks = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """As InstanceNorm1d, of (N, C, D, H, W) or (C, D, H, W)."""
+    """Every channel of every sample, (N, C, D, H, W) or (C, D, H, W), to mean 0 and variance 1; else as InstanceNorm1d.
+
+    >>> nn.InstanceNorm3d(3, affine=True)(sg.ones(2, 3, 4, 4, 4)).shape
+    shadergrad.Size([2, 3, 4, 4, 4])
+    """
 
     ranks = (4, 5)

@@ -54,10 +54,15 @@ class _Listed(Module):
         return iter(list(self._modules.values()))
 
     def append(self: L, module: Module) -> L:
+        """Put a module at the end; gives the container back. Raises ModuleTypeError for what is no Module."""
         self.add_module(str(len(self._modules)), module)
         return self
 
     def insert(self: L, index: int, module: Module) -> L:
+        """Put a module before position index; those behind get new names.
+
+        Raises ModuleTypeError for what is no Module.
+        """
         if not isinstance(module, Module):
             raise ModuleTypeError(f"{type(module).__name__} is not a Module subclass")
         modules = list(self._modules.values())
@@ -66,6 +71,10 @@ class _Listed(Module):
         return self
 
     def extend(self: L, modules: Iterable[Module]) -> L:
+        """Put modules at the end; gives the container back.
+
+        Raises ModuleTypeError for what is no iterable of Modules.
+        """
         if not isinstance(modules, Iterable):
             raise ModuleTypeError(
                 f"{type(self).__name__}.extend should be called with an iterable, but got {modules!r}"
@@ -81,13 +90,30 @@ class _Listed(Module):
         return self._make([*self, *other])
 
     def pop(self, index: int | slice) -> Any:
+        """Take the module at a position out and give it; those behind get new names.
+
+        Raises IndexRangeError for a position out of range.
+        """
         found = self[index]
         del self[index]
         return found
 
 
 class Sequential(_Listed):
-    """Modules one after another: of arguments, or of one dict by names."""
+    """Modules one after another, each on the result of the one before: of arguments, or of one dict by names.
+
+    Positions and slices as of a list; a slice is a Sequential. Raises ModuleTypeError for what is no Module,
+    IndexRangeError for a position out of range.
+
+    >>> model = nn.Sequential(nn.Linear(4, 2), nn.ReLU())
+    >>> model
+    Sequential(
+      (0): Linear(in_features=4, out_features=2, bias=True)
+      (1): ReLU()
+    )
+    >>> model(sg.ones(3, 4)).shape
+    shadergrad.Size([3, 2])
+    """
 
     def __init__(self, *modules: Any) -> None:
         super().__init__()
@@ -99,13 +125,26 @@ class Sequential(_Listed):
         return Sequential(*modules)
 
     def forward(self, input: Any) -> Any:
+        """input through all modules."""
         for module in self._modules.values():
             input = module(input)
         return input
 
 
 class ModuleList(_Listed):
-    """A list of modules that are part of the tree."""
+    """A list of modules that are part of the tree: their parameters are found, moved and saved.
+
+    It has no forward. append, extend, insert, pop, positions, slices and + as of a list. Raises ModuleTypeError for
+    what is no Module, IndexRangeError for a position out of range.
+
+    >>> layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+    >>> layers
+    ModuleList(
+      (0-2): 3 x Linear(in_features=2, out_features=2, bias=True)
+    )
+    >>> len(list(layers.parameters()))
+    6
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -130,7 +169,16 @@ class ModuleList(_Listed):
 
 
 class ModuleDict(Module):
-    """Modules by name, in order."""
+    """Modules by name, in the order they came, that are part of the tree; of a dict, another ModuleDict, or pairs.
+
+    It has no forward. Raises ModuleTypeError for what is no Module, ModuleKeyError for a name that an attribute has.
+
+    >>> choices = nn.ModuleDict({"relu": nn.ReLU(), "tanh": nn.Tanh()})
+    >>> choices["relu"]
+    ReLU()
+    >>> list(choices)
+    ['relu', 'tanh']
+    """
 
     def __init__(self, modules: Any = None) -> None:
         super().__init__()
@@ -159,22 +207,27 @@ class ModuleDict(Module):
         return key in self._modules
 
     def keys(self) -> list[str]:
+        """The names, in order."""
         return list(self)
 
     def values(self) -> list[Module]:
+        """The modules, in order."""
         return [self[key] for key in self]
 
     def items(self) -> list[tuple[str, Module]]:
+        """(name, module), in order."""
         return [(key, self[key]) for key in self]
 
     def pop(self, key: str) -> Module:
+        """Take the module of a name out and give it. Raises KeyError where there is none."""
         return self._modules.pop(key)
 
     def clear(self) -> None:
+        """Take all modules out."""
         self._modules.clear()
 
     def update(self, modules: Any) -> None:
-        """From a dict, another ModuleDict, or pairs."""
+        """Add the modules of a dict, another ModuleDict, or (name, module) pairs, also for names that are there."""
         if not isinstance(modules, Iterable):
             raise ModuleTypeError(f"ModuleDict.update should be called with an iterable, but got {modules!r}")
         pairs: Any = modules.items() if isinstance(modules, Mapping | ModuleDict) else modules

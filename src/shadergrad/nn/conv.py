@@ -131,21 +131,50 @@ class _ForwardConv(_Conv):
 
 
 class Conv1d(_ForwardConv):
-    """(batch, c, length) to (batch, o, length')."""
+    """The convolution (cross-correlation) of (N, C, L) or (C, L): (N, O, L') or (O, L').
+
+    L' = floor((L + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1; C is in_channels, O out_channels. weight
+    (O, C / groups, kernel_size) and bias (O,) start uniform on +-1/sqrt(C / groups * kernel_size). padding: a number,
+    'valid' for none or 'same' for L' = L; padding_mode: 'zeros', 'reflect', 'replicate' or 'circular'.
+    Raises ArgumentError for sizes out of range, channels that groups does not divide, and 'same' with a stride;
+    ShapeError for an input of other channels, or smaller than the kernel.
+
+    >>> layer = nn.Conv1d(1, 1, 2, bias=False)
+    >>> _ = nn.init.ones_(layer.weight)
+    >>> layer(sg.tensor([[1.0, 2.0, 3.0, 4.0]])).detach()
+    tensor([[3., 5., 7.]])
+    """
 
     function = F.conv1d
     rank = 1
 
 
 class Conv2d(_ForwardConv):
-    """(batch, c, height, width) to (batch, o, height', width')."""
+    """The convolution (cross-correlation) of (N, C, H, W) or (C, H, W): (N, O, H', W') or (O, H', W').
+
+    kernel_size, stride, padding and dilation: a number for both axes or one for each. weight
+    (O, C / groups, *kernel_size) and bias (O,) start uniform on +-1/sqrt(C / groups * product of kernel_size). Sizes,
+    arguments and errors as in Conv1d.
+
+    >>> layer = nn.Conv2d(3, 8, 3, padding=1, stride=2)
+    >>> layer(sg.ones(4, 3, 32, 32)).shape
+    shadergrad.Size([4, 8, 16, 16])
+    >>> layer.weight.shape
+    shadergrad.Size([8, 3, 3, 3])
+    """
 
     function = F.conv2d
     rank = 2
 
 
 class Conv3d(_ForwardConv):
-    """(batch, c, depth, height, width) to (batch, o, depth', height', width')."""
+    """The convolution (cross-correlation) of (N, C, D, H, W) or (C, D, H, W): (N, O, D', H', W') or (O, D', H', W').
+
+    weight (O, C / groups, *kernel_size), bias (O,). Initial values, sizes, arguments and errors as in Conv2d.
+
+    >>> nn.Conv3d(2, 4, (1, 3, 3))(sg.ones(2, 5, 6, 6)).shape
+    shadergrad.Size([4, 5, 4, 4])
+    """
 
     function = F.conv3d
     rank = 3
@@ -210,21 +239,44 @@ class _TransposedConv(_Conv):
 
 
 class ConvTranspose1d(_TransposedConv):
-    """(batch, c, length) to (batch, o, length'), the adjoint of Conv1d."""
+    """The adjoint of Conv1d (Dumoulin and Visin, 2016): (N, C, L) or (C, L) to (N, O, L') or (O, L').
+
+    L' = (L - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1; C is in_channels, O out_channels.
+    weight (C, O / groups, kernel_size) and bias (O,) start uniform on +-1/sqrt(O / groups * kernel_size). output_size,
+    of the call, names L' instead of output_padding. Raises ArgumentError for sizes out of range, an output_size that no
+    output_padding gives, and a padding_mode other than 'zeros'; ShapeError for an input of other channels.
+
+    >>> layer = nn.ConvTranspose1d(1, 1, 2, stride=2, bias=False)
+    >>> _ = nn.init.ones_(layer.weight)
+    >>> layer(sg.tensor([[1.0, 2.0, 3.0]])).detach()
+    tensor([[1., 1., 2., 2., 3., 3.]])
+    """
 
     function = F.conv_transpose1d
     rank = 1
 
 
 class ConvTranspose2d(_TransposedConv):
-    """(batch, c, height, width) to (batch, o, height', width'), the adjoint of Conv2d."""
+    """The adjoint of Conv2d: (N, C, H, W) or (C, H, W) to (N, O, H', W') or (O, H', W').
+
+    weight (C, O / groups, *kernel_size), bias (O,). Initial values, sizes, arguments and errors as in ConvTranspose1d.
+
+    >>> nn.ConvTranspose2d(8, 3, 4, stride=2, padding=1)(sg.ones(2, 8, 16, 16)).shape
+    shadergrad.Size([2, 3, 32, 32])
+    """
 
     function = F.conv_transpose2d
     rank = 2
 
 
 class ConvTranspose3d(_TransposedConv):
-    """(batch, c, depth, height, width) to (batch, o, …), the adjoint of Conv3d."""
+    """The adjoint of Conv3d: (N, C, D, H, W) or (C, D, H, W) to (N, O, D', H', W') or (O, D', H', W').
+
+    weight (C, O / groups, *kernel_size), bias (O,). Initial values, sizes, arguments and errors as in ConvTranspose1d.
+
+    >>> nn.ConvTranspose3d(4, 2, 2, stride=2)(sg.ones(4, 3, 3, 3)).shape
+    shadergrad.Size([2, 6, 6, 6])
+    """
 
     function = F.conv_transpose3d
     rank = 3

@@ -29,30 +29,69 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """Each element 0 with probability p, else scaled by 1 / (1 - p)."""
+    """Each element 0 with probability p, else scaled by 1 / (1 - p), while training (Srivastava et al., 2014).
+
+    In eval() the identity. The same on every device for the same manual_seed. inplace: the input is overwritten.
+    Raises ArgumentError for p outside [0, 1].
+
+    >>> nn.Dropout(0.5).eval()(sg.ones(3))
+    tensor([1., 1., 1.])
+    >>> nn.Dropout(0.5)(sg.ones(6))
+    tensor([2., 0., 0., 0., 0., 2.])
+    """
 
     function = F.dropout
 
 
 class Dropout1d(_Dropout):
-    """Dropout of whole channels of (N, C, L) or (C, L)."""
+    """Dropout of whole channels of (N, C, L) or (C, L) (Tompson et al., 2015); else as Dropout.
+
+    Raises ShapeError for another number of axes.
+
+    >>> nn.Dropout1d(0.5)(sg.ones(3, 2))
+    tensor([[2., 2.],
+            [0., 0.],
+            [0., 0.]])
+    """
 
     function = F.dropout1d
 
 
 class Dropout2d(_Dropout):
-    """Dropout of whole channels of (N, C, H, W) or (C, H, W)."""
+    """Dropout of whole channels of (N, C, H, W) or (C, H, W) (Tompson et al., 2015); else as Dropout.
+
+    Raises ShapeError for another number of axes.
+
+    >>> nn.Dropout2d(0.5)(sg.ones(3, 1, 2)).squeeze(1)
+    tensor([[2., 2.],
+            [0., 0.],
+            [0., 0.]])
+    """
 
     function = F.dropout2d
 
 
 class Dropout3d(_Dropout):
-    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W) (Tompson et al., 2015); else as Dropout.
+
+    Raises ShapeError for another number of axes.
+
+    >>> nn.Dropout3d(0.5)(sg.ones(3, 1, 1, 2)).reshape(3, 2)
+    tensor([[2., 2.],
+            [0., 0.],
+            [0., 0.]])
+    """
 
     function = F.dropout3d
 
 
 class AlphaDropout(_Dropout):
-    """Dropout that keeps mean and variance of what comes from SELU."""
+    """Dropout to the lower limit of SELU, then scaled so that mean 0 and variance 1 stay (Klambauer et al., 2017).
+
+    In eval() the identity. Raises ArgumentError for p outside [0, 1].
+
+    >>> nn.AlphaDropout(0.5).eval()(sg.ones(3))
+    tensor([1., 1., 1.])
+    """
 
     function = F.alpha_dropout

@@ -18,8 +18,18 @@ from .parameter import Parameter
 class Embedding(Module):
     """Rows of weight (num_embeddings, embedding_dim) at integer positions (...): (..., embedding_dim).
 
-    The weight starts normal; the row padding_idx starts as zeros and gets no gradient. The gradient is dense, and the
-    same in every run.
+    The weight starts normal; the row padding_idx starts as zeros and gets no gradient. max_norm: rows that are looked
+    up and longer, in the norm norm_type, are shortened in place. scale_grad_by_freq: gradients are divided by how often
+    a row is looked up. The gradient is dense, and the same in every run; sparse is taken, and without effect.
+    Raises DTypeError for positions that are not integers, IndexRangeError for a padding_idx that is no row; positions
+    out of range raise on the cpu device when the result is computed (see docs/differences.md for webgpu).
+
+    >>> layer = nn.Embedding(3, 2, padding_idx=0)
+    >>> layer(sg.tensor([0, 0])).detach()
+    tensor([[0., 0.],
+            [0., 0.]])
+    >>> layer(sg.tensor([[0, 1, 2], [2, 1, 0]])).shape
+    shadergrad.Size([2, 3, 2])
     """
 
     def __init__(
@@ -56,6 +66,7 @@ class Embedding(Module):
             self.weight = Parameter(_weight, not _freeze)
 
     def reset_parameters(self) -> None:
+        """Draw the weight anew; the row padding_idx is zeros."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             is_padding = (arange(self.num_embeddings, device=self.weight.device) == self.padding_idx).unsqueeze(1)
@@ -73,7 +84,11 @@ class Embedding(Module):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """With the rows of a given matrix."""
+        """A module with the rows of a given matrix (num_embeddings, embedding_dim), by default not trained.
+
+        freeze: the weight does not require gradients. The other arguments are those of Embedding.
+        Raises ShapeError for what is no matrix.
+        """
         if check_tensor("Embedding.from_pretrained", "embeddings", embeddings).ndim != 2:
             raise ShapeError(f"Embeddings parameter is expected to be 2-dimensional, but is {list(embeddings.shape)}")
         rows, columns = embeddings.shape

@@ -98,7 +98,11 @@ class HookMethods:
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """hook(module, args) before forward; what it returns takes the place of args."""
+        """hook(module, args) before forward; what it returns, unless None, takes the place of args.
+
+        with_kwargs: hook(module, args, kwargs), which returns None or (args, kwargs), else ModuleError. prepend: before
+        the hooks that are there. In a compiled step hooks run once, while it is captured. handle.remove() ends it.
+        """
         return self._hooks.add(FORWARD_PRE, hook, prepend, with_kwargs)
 
     def register_forward_hook(
@@ -109,11 +113,19 @@ class HookMethods:
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        """hook(module, args, output) after forward; what it returns takes the place of the output."""
+        """hook(module, args, output) after forward; what it returns, unless None, takes the place of the output.
+
+        with_kwargs: hook(module, args, kwargs, output). always_call: also where forward raised, with output None.
+        prepend: before the hooks that are there. In a compiled step hooks run once, while it is captured.
+        handle.remove() ends it.
+        """
         return self._hooks.add(FORWARD, hook, prepend, with_kwargs, always_call)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """hook(module, incompatible_keys) after load_state_dict of the module, or of one that holds it."""
+        """hook(module, incompatible_keys) after load_state_dict of the module, or of one that holds it.
+
+        incompatible_keys: (missing_keys, unexpected_keys), lists that it may change. handle.remove() ends it.
+        """
         number = next(_ids)
         self._hooks.after_load[number] = hook
         return RemovableHandle(self._hooks.after_load, number, self._hooks._changed)
@@ -124,12 +136,15 @@ class HookMethods:
         Both are tuples: gradients of the positional arguments and of the output tensors, None where there is none.
         A tuple that it returns takes the place of grad_input. It runs while backward() records, so the gradients are
         pending; reading one (print, item()) computes it then. In a compiled step it runs once, when the step is
-        captured, and must not read.
+        captured, and must not read. prepend: before the hooks that are there. handle.remove() ends it.
         """
         return self._hooks.add(BACKWARD, hook, prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """hook(module, grad_output) before backward() goes through; what it returns takes the place of grad_output."""
+        """hook(module, grad_output) before backward() goes through; what it returns takes the place of grad_output.
+
+        grad_output is a tuple; pending as in register_full_backward_hook. handle.remove() ends it.
+        """
         return self._hooks.add(BACKWARD_PRE, hook, prepend)
 
 

@@ -46,12 +46,28 @@ def _options(tensor: Tensor, generator: Generator | None) -> dict[str, Any]:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Uniform on [a, b)."""
+    """Fill with numbers uniform on [a, b), in place; gives the tensor back. Raises ArgumentError where a is above b.
+
+    >>> w = nn.init.uniform_(sg.empty(1000), 2.0, 3.0)
+    >>> w.min() >= 2.0, w.max() < 3.0
+    (tensor(True), tensor(True))
+    """
+    if a > b:
+        raise ArgumentError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
     return _fill(tensor, rand(*tensor.shape, **_options(tensor, generator)) * (b - a) + a)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Normal."""
+    """Fill with normal numbers of this mean and standard deviation, in place; gives the tensor back.
+
+    Raises ArgumentError for a negative std.
+
+    >>> w = nn.init.normal_(sg.empty(10000), mean=5.0, std=0.1)
+    >>> round(w.mean().item(), 1), round(w.std().item(), 1)
+    (5.0, 0.1)
+    """
+    if std < 0:
+        raise ArgumentError(f"normal expects std >= 0.0, but found std={std}")
     return _fill(tensor, randn(*tensor.shape, **_options(tensor, generator)) * std + mean)
 
 
@@ -63,7 +79,18 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal, but within [a, b]: the inverse of the distribution function, of uniform numbers."""
+    """Fill with normal numbers within [a, b], in place; gives the tensor back.
+
+    Drawn as the inverse of the distribution function of uniform numbers. Warns where the mean is more than 2 std
+    outside.
+    Raises ArgumentError where a is above b, and for a std that is not positive.
+
+    >>> w = nn.init.trunc_normal_(sg.empty(1000), a=-1.0, b=1.0)
+    >>> w.abs().max() <= 1.0
+    tensor(True)
+    """
+    if a > b or std <= 0:
+        raise ArgumentError(f"trunc_normal_ expects a <= b and std > 0, but found {a=}, {b=}, {std=}")
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
@@ -75,28 +102,56 @@ def trunc_normal_(
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """One number everywhere."""
+    """Fill with one number, in place; gives the tensor back.
+
+    >>> nn.init.constant_(sg.empty(2), 0.5)
+    tensor([0.5, 0.5])
+    """
     with grad_mode(False):
         return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
+    """Fill with ones, in place; gives the tensor back.
+
+    >>> nn.init.ones_(sg.empty(2))
+    tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
+    """Fill with zeros, in place; gives the tensor back.
+
+    >>> nn.init.zeros_(sg.ones(2))
+    tensor([0., 0.])
+    """
     return constant_(tensor, 0.0)
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """The identity matrix."""
+    """Make a matrix (rows, columns) ones on the diagonal, else zeros, in place; gives it back.
+
+    Raises ArgumentError for what is no matrix.
+
+    >>> nn.init.eye_(sg.empty(2, 3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
     if tensor.ndim != 2:
         raise ArgumentError(f"Only tensors with 2 dimensions are supported, but got {list(tensor.shape)}")
     return _fill(tensor, Tensor(np.eye(*tensor.shape), dtype=tensor.dtype, device=tensor.device))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Weights (n_out, n_in, *kernel) of a convolution that passes its inputs through."""
+    """Weights (n_out, n_in, *kernel) of a convolution that passes its inputs through, in place; gives the tensor back.
+
+    1 in the kernel's centre, else 0. groups: the first n_in outputs of each group pass them. Raises ArgumentError for
+    other than 3, 4 or 5 axes, and where groups does not divide n_out.
+
+    >>> nn.init.dirac_(sg.empty(1, 1, 3))
+    tensor([[[0., 1., 0.]]])
+    """
     if tensor.ndim not in (3, 4, 5):
         raise ArgumentError(f"Only tensors with 3, 4, or 5 dimensions are supported, but got {list(tensor.shape)}")
     if tensor.shape[0] % groups:
@@ -111,7 +166,15 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """A (semi-)orthogonal matrix (Saxe et al., 2014), of the QR factors of normal numbers; computed on the host."""
+    """Make a matrix (semi-)orthogonal, times gain, in place; gives it back (Saxe et al., 2014).
+
+    (rows, ...) is taken as (rows, product of the others). From the QR factors of normal numbers; computed on the host,
+    so not within a compiled step. Raises ArgumentError for fewer than 2 axes.
+
+    >>> w = nn.init.orthogonal_(sg.empty(2, 3))
+    >>> (w @ w.t() - sg.eye(2)).abs().max() < 1e-5
+    tensor(True)
+    """
     if tensor.ndim < 2:
         raise ArgumentError(f"Only tensors with 2 or more dimensions are supported, but got {list(tensor.shape)}")
     if tensor.numel() == 0:
@@ -129,7 +192,14 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """What a nonlinearity's input should be scaled by to keep the variance."""
+    """What to scale a weight by so that a nonlinearity keeps the variance, a number.
+
+    nonlinearity: 'linear', 'sigmoid', 'conv1d' and its like: 1; 'tanh': 5/3; 'relu': sqrt(2); 'leaky_relu':
+    sqrt(2 / (1 + param^2)), 0.01 by default; 'selu': 3/4. Raises ArgumentError for another.
+
+    >>> nn.init.calculate_gain("leaky_relu", 1.0), nn.init.calculate_gain("selu")
+    (1.0, 0.75)
+    """
     if nonlinearity in ("linear", "sigmoid") or nonlinearity in {
         f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)
     }:
@@ -172,13 +242,29 @@ def _is_empty(tensor: Tensor) -> bool:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Glorot and Bengio, 2010: uniform on +-gain * sqrt(6 / (fan_in + fan_out))."""
+    """Fill with numbers uniform on +-gain sqrt(6 / (fan_in + fan_out)), in place (Glorot and Bengio, 2010).
+
+    Of weights (n_out, n_in, *kernel), fan_in is n_in and fan_out n_out times the size of the kernel. Gives the tensor
+    back.
+    Raises ArgumentError for fewer than 2 axes.
+
+    >>> w = nn.init.xavier_uniform_(sg.empty(3, 3))
+    >>> w.abs().max() <= 1.0
+    tensor(True)
+    """
     bound = gain * math.sqrt(6.0 / sum(_fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Normal with std gain * sqrt(2 / (fan_in + fan_out))."""
+    """Fill with normal numbers, std gain sqrt(2 / (fan_in + fan_out)), in place (Glorot and Bengio, 2010).
+
+    Weights, fans and errors as of xavier_uniform_.
+
+    >>> w = nn.init.xavier_normal_(sg.empty(100, 100))
+    >>> round(w.std().item(), 2)
+    0.1
+    """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator)
 
 
@@ -189,7 +275,16 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """He et al., 2015: uniform on +-gain * sqrt(3 / fan)."""
+    """Fill with numbers uniform on +-gain sqrt(3 / fan), in place (He et al., 2015).
+
+    mode: 'fan_in' keeps the variance forwards, 'fan_out' backwards; fans as in xavier_uniform_. gain: calculate_gain of
+    nonlinearity, with the slope a of leaky_relu. Gives the tensor back; one without elements with a warning.
+    Raises ArgumentError for another mode or nonlinearity, and for fewer than 2 axes.
+
+    >>> w = nn.init.kaiming_uniform_(sg.empty(5, 6), nonlinearity="relu")
+    >>> w.abs().max() <= 1.0
+    tensor(True)
+    """
     if _is_empty(tensor):
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
@@ -203,7 +298,14 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal with std gain / sqrt(fan)."""
+    """Fill with normal numbers, std gain / sqrt(fan), in place (He et al., 2015).
+
+    Arguments and errors as of kaiming_uniform_.
+
+    >>> w = nn.init.kaiming_normal_(sg.empty(100, 200), nonlinearity="relu")
+    >>> round(w.std().item(), 2)
+    0.1
+    """
     if _is_empty(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)

@@ -14,7 +14,11 @@ from .parameter import Parameter
 
 
 class Identity(Module):
-    """The input; takes and ignores any arguments."""
+    """The input, unchanged; any arguments of the constructor are taken and ignored.
+
+    >>> nn.Identity(54, anything=True)(sg.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -27,6 +31,13 @@ class Linear(Module):
     """x @ weight.T + bias; x (..., in_features) gives (..., out_features).
 
     weight (out_features, in_features) and bias (out_features,) start uniform on +-1/sqrt(in_features), as in PyTorch.
+    Raises ArgumentError for negative sizes, ShapeError for an input of other features.
+
+    >>> layer = nn.Linear(3, 2)
+    >>> layer(sg.ones(4, 3)).shape
+    shadergrad.Size([4, 2])
+    >>> layer.weight.shape, layer.bias.shape
+    (shadergrad.Size([2, 3]), shadergrad.Size([2]))
     """
 
     bias: Parameter | None
@@ -45,6 +56,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
         bound = 1.0 / math.sqrt(self.in_features) if self.in_features else 0.0
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -58,9 +70,14 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """x1 @ weight[k] @ x2 + bias[k] for every output k; (..., in1) and (..., in2) give (..., out).
+    """x1 @ weight[k] @ x2 + bias[k] for every output k.
 
-    weight (out, in1, in2) and bias (out,) start uniform on +-1/sqrt(in1).
+    x1 (..., in1_features) and x2 (..., in2_features) give (..., out_features).
+    weight (out_features, in1_features, in2_features) and bias (out_features,) start uniform on +-1/sqrt(in1_features).
+    Raises ShapeError for inputs of other features, or of different leading axes.
+
+    >>> nn.Bilinear(3, 4, 2)(sg.ones(5, 3), sg.ones(5, 4)).shape
+    shadergrad.Size([5, 2])
     """
 
     bias: Parameter | None
@@ -86,6 +103,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
         bound = 1.0 / math.sqrt(self.in1_features)
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:

@@ -27,21 +27,38 @@ class _Weighted(_Loss):
 
 
 class MSELoss(_Loss):
-    """(input - target) squared."""
+    """(input - target)^2, of two tensors of one shape.
+
+    reduction: 'mean' and 'sum' give (), 'none' the shape of input. Raises ShapeError where the shapes differ (PyTorch
+    broadcasts, with a warning), ReductionError for another reduction.
+
+    >>> nn.MSELoss()(sg.tensor([1.0, 2.0]), sg.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class L1Loss(_Loss):
-    """|input - target|."""
+    """|input - target|, of two tensors of one shape. reduction and errors as in MSELoss.
+
+    >>> nn.L1Loss()(sg.tensor([1.0, 2.0]), sg.tensor([1.0, 4.0]))
+    tensor(1.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    """Squared below beta, absolute above."""
+    """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2 (Girshick, 2015).
+
+    input and target of one shape. reduction and errors as in MSELoss; ArgumentError for a negative beta, at the call.
+
+    >>> nn.SmoothL1Loss(reduction="none")(sg.tensor([0.0, 0.0]), sg.tensor([1.0, 3.0]))
+    tensor([0.5, 2.5])
+    """
 
     def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(reduction)
@@ -52,7 +69,14 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Squared up to delta, absolute above, scaled by delta."""
+    """d^2 / 2 where d = |input - target| <= delta, else delta (d - delta / 2) (Huber, 1964).
+
+    input and target of one shape. reduction and errors as in MSELoss; ArgumentError for a delta that is not positive,
+    at the call.
+
+    >>> nn.HuberLoss(reduction="none", delta=2.0)(sg.tensor([0.0, 0.0]), sg.tensor([1.0, 3.0]))
+    tensor([0.5, 4. ])
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction)
@@ -63,7 +87,21 @@ class HuberLoss(_Loss):
 
 
 class CrossEntropyLoss(_Weighted):
-    """The negative log-probability of the target class, from logits."""
+    """The negative log-probability of the target class, from logits of any size.
+
+    input (N, C), (C,) or (N, C, d1, ...). target: class indices, integers, shape of input without C; or probabilities
+    of the classes, floating, shape of input. weight (C,), a buffer: of each class; the mean is divided by the weights
+    of the targets.
+
+    Positions where the target is ignore_index do not count. label_smoothing: the share of every target that is spread
+    evenly over the classes (Szegedy et al., 2015). reduction: 'mean' and 'sum' give (), 'none' the shape of the
+    indices.
+    Raises ShapeError and DTypeError where target or weight do not fit, ArgumentError for a label_smoothing outside
+    [0, 1]. An index out of range raises IndexRangeError on the cpu device; for webgpu see docs/differences.md.
+
+    >>> nn.CrossEntropyLoss()(sg.zeros(2, 4), sg.tensor([0, 3]))  # log(4)
+    tensor(1.3863)
+    """
 
     def __init__(
         self,
@@ -89,7 +127,13 @@ class CrossEntropyLoss(_Weighted):
 
 
 class NLLLoss(_Weighted):
-    """The negative log-probability of the target class, from log-probabilities."""
+    """The negative log-probability of the target class, from log-probabilities.
+
+    input (N, C), (C,) or (N, C, d1, ...); target: class indices. Arguments and errors as in CrossEntropyLoss.
+
+    >>> nn.NLLLoss()(sg.tensor([[-1.0, -2.0], [-3.0, -4.0]]), sg.tensor([0, 1]))
+    tensor(2.5)
+    """
 
     def __init__(self, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean") -> None:
         super().__init__(weight, reduction=reduction)
@@ -100,14 +144,29 @@ class NLLLoss(_Weighted):
 
 
 class BCELoss(_Weighted):
-    """Binary cross-entropy of probabilities."""
+    """-(t log(x) + (1 - t) log(1 - x)) of probabilities x and targets t of one shape, the logarithms not below -100.
+
+    weight, a buffer: of each element. reduction as in MSELoss. Where a logarithm is cut its gradient is 0; PyTorch's is
+    up to 1e12. BCEWithLogitsLoss has neither. Raises ShapeError where the shapes differ. Input outside [0, 1] does not
+    raise.
+
+    >>> nn.BCELoss()(sg.tensor([0.5, 1.0]), sg.tensor([1.0, 1.0]))  # log(2) / 2
+    tensor(0.3466)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Weighted):
-    """Binary cross-entropy of logits."""
+    """BCELoss of sigmoid(input), for logits of any size.
+
+    input and target of one shape. weight, a buffer: of each element. pos_weight, a buffer: scales the part of target 1.
+    reduction as in MSELoss. Raises ShapeError where the shapes differ.
+
+    >>> nn.BCEWithLogitsLoss()(sg.tensor([0.0, 100.0]), sg.tensor([1.0, 1.0]))  # log(2) / 2
+    tensor(0.3466)
+    """
 
     pos_weight: Tensor | None
 
@@ -124,7 +183,15 @@ class BCEWithLogitsLoss(_Weighted):
 
 
 class KLDivLoss(_Loss):
-    """target (log(target) - input), of log-probabilities; see F.kl_div."""
+    """target (log(target) - input): input holds log-probabilities, target probabilities, or with log_target logarithms.
+
+    reduction: 'batchmean' divides the sum by the size of axis 0, which is the divergence (Kullback and Leibler, 1951);
+    'mean' by all elements, with a warning; or 'sum', 'none'.
+
+    >>> loss = nn.KLDivLoss(reduction="batchmean")
+    >>> loss(sg.tensor([[0.5, 0.5]]).log(), sg.tensor([[1.0, 0.0]]))  # log(2)
+    tensor(0.6931)
+    """
 
     def __init__(self, *, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__(reduction)
@@ -135,7 +202,15 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """The loss of a Poisson rate, or of its logarithm."""
+    """exp(input) - target input, of the logarithm of a Poisson rate.
+
+    Without log_input, of the rate itself: input - target log(input + eps).
+    full: adds target log(target) - target + log(2 pi target) / 2 where target is above 1, Stirling's term.
+    reduction as in MSELoss.
+
+    >>> nn.PoissonNLLLoss()(sg.tensor([0.0, 0.0]), sg.tensor([1.0, 3.0]))
+    tensor(1.)
+    """
 
     def __init__(
         self, log_input: bool = True, full: bool = False, *, eps: float = 1e-8, reduction: str = "mean"
@@ -150,7 +225,15 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """The loss of a normal distribution's mean and variance."""
+    """(log(var) + (input - target)^2 / var) / 2 of a normal distribution's mean and variance (Nix and Weigend, 1994).
+
+    input, target and var of one shape, or var without the last axis, or with 1 there. var is taken as at least eps,
+    without a gradient through that limit; a negative one does not raise, as it does in PyTorch. full: adds log(2 pi) /
+    2. reduction as in MSELoss. Raises ShapeError where var does not fit.
+
+    >>> nn.GaussianNLLLoss()(sg.tensor([1.0, 2.0]), sg.tensor([1.0, 4.0]), sg.tensor([1.0, 1.0]))
+    tensor(1.)
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -162,7 +245,11 @@ class GaussianNLLLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target * input)), target 1 or -1."""
+    """log(1 + exp(-target input)), target 1 or -1, for input of any size. reduction as in MSELoss.
+
+    >>> nn.SoftMarginLoss()(sg.tensor([0.0, 0.0]), sg.tensor([1.0, -1.0]))  # log(2)
+    tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
@@ -177,21 +264,42 @@ class _Margin(_Loss):
 
 
 class CosineEmbeddingLoss(_Margin):
-    """1 - cos of pairs that belong together, max(0, cos - margin) of others."""
+    """1 - cos where target is 1, max(0, cos - margin) where it is -1; inputs (N, D) or (D,), target (N,) or ().
+
+    reduction as in MSELoss, 'none' gives (N,) or (). Raises ShapeError for other shapes.
+
+    >>> x = sg.tensor([[1.0, 0.0], [1.0, 0.0]])
+    >>> nn.CosineEmbeddingLoss(reduction="none")(x, sg.tensor([[0.0, 2.0], [3.0, 0.0]]), sg.tensor([1, -1]))
+    tensor([1., 1.])
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
 class MarginRankingLoss(_Margin):
-    """max(0, -target (input1 - input2) + margin)."""
+    """max(0, -target (input1 - input2) + margin): input1 should be larger where target is 1, smaller where it is -1.
+
+    Three tensors of as many axes, which broadcast. reduction as in MSELoss. Raises ShapeError for other numbers of
+    axes.
+
+    >>> loss = nn.MarginRankingLoss(margin=1.0, reduction="none")
+    >>> loss(sg.tensor([3.0, 3.0]), sg.tensor([1.0, 1.0]), sg.tensor([1, -1]))
+    tensor([0., 3.])
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
 class HingeEmbeddingLoss(_Margin):
-    """The input where target is 1, max(0, margin - input) where it is -1."""
+    """The input where target is 1, max(0, margin - input) where it is -1; two tensors of one shape.
+
+    reduction as in MSELoss.
+
+    >>> nn.HingeEmbeddingLoss(reduction="none")(sg.tensor([0.25, 0.25]), sg.tensor([1, -1]))
+    tensor([0.25, 0.75])
+    """
 
     def __init__(self, margin: float = 1.0, *, reduction: str = "mean") -> None:
         super().__init__(margin, reduction=reduction)
@@ -201,7 +309,14 @@ class HingeEmbeddingLoss(_Margin):
 
 
 class TripletMarginLoss(_Margin):
-    """max(0, |anchor - positive| - |anchor - negative| + margin)."""
+    """max(0, |anchor - positive| - |anchor - negative| + margin); three tensors (N, D) or (D,) (Balntas et al., 2016).
+
+    The distances are pairwise_distance with p and eps. swap: |positive - negative| instead of the last one where it is
+    less. reduction as in MSELoss, 'none' gives (N,) or (). Raises ArgumentError for a margin that is not positive.
+
+    >>> nn.TripletMarginLoss()(sg.tensor([[0.0]]), sg.tensor([[3.0]]), sg.tensor([[2.0]]))
+    tensor(2.)
+    """
 
     def __init__(
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, *, reduction: str = "mean"
@@ -219,7 +334,12 @@ class TripletMarginLoss(_Margin):
 
 
 class TripletMarginWithDistanceLoss(_Margin):
-    """TripletMarginLoss of any distance."""
+    """TripletMarginLoss of any distance: a function of two tensors (N, D), by default pairwise_distance.
+
+    >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().sum(-1))
+    >>> loss(sg.tensor([[0.0, 0.0]]), sg.tensor([[3.0, 1.0]]), sg.tensor([[2.0, 0.0]]))
+    tensor(3.)
+    """
 
     def __init__(
         self,
@@ -247,7 +367,13 @@ class TripletMarginWithDistanceLoss(_Margin):
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between x1 and x2 along an axis."""
+    """The cosine of the angle between x1 and x2 along axis dim: x1 . x2 / (max(|x1|, eps) max(|x2|, eps)).
+
+    The inputs broadcast; the result is without the axis. Raises ShapeError where they do not.
+
+    >>> nn.CosineSimilarity()(sg.tensor([[1.0, 0.0], [1.0, 0.0]]), sg.tensor([[0.0, 2.0], [3.0, 0.0]]))
+    tensor([0., 1.])
+    """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
@@ -259,7 +385,13 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """|x1 - x2 + eps|_p along the last axis."""
+    """The p-norm of x1 - x2 + eps along the last axis: (N, D) or (D,) to (N,) or (); with keepdim (N, 1) or (1,).
+
+    The inputs broadcast.
+
+    >>> nn.PairwiseDistance()(sg.tensor([[0.0, 0.0]]), sg.tensor([[3.0, 4.0]]))
+    tensor([5.])
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()

@@ -22,9 +22,23 @@ M = TypeVar("M", bound="Module")
 class Module(ModuleTree["Module"], HookMethods):
     """Assign parameters and modules as attributes; write `forward`; call the module.
 
-    A compiled step depends on what it saw of a module: its tensors, submodules, hooks, plain attributes (numbers,
-    strings, tuples) and the training flag. Changing one of these from outside captures the step anew; an attribute that
-    forward itself sets is set when the step is captured, and not again.
+    A compiled step depends on what it saw of a module: its tensors, submodules, hooks, plain attributes
+    (numbers, strings, tuples) and the training flag. Changing one of these from outside captures the step anew; an
+    attribute that forward itself sets is set when the step is captured, and not again.
+    Raises ModuleAttributeError for parameters and modules set before super().__init__(), ModuleTypeError for something
+    else in the place of a parameter, a buffer or a module.
+
+    >>> class Scale(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = nn.Parameter(sg.tensor(2.0))
+    ...
+    ...     def forward(self, x):
+    ...         return self.factor * x
+    >>> Scale()(sg.tensor([1.0, 2.0])).detach()
+    tensor([2., 4.])
+    >>> Scale().state_dict()
+    OrderedDict([('factor', tensor(2.))])
     """
 
     training: bool
@@ -139,6 +153,11 @@ class Module(ModuleTree["Module"], HookMethods):
         return (*plain, *((k, id(v)) for table in tables for k, v in table.items()), self._hooks.ids())
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Give the module a parameter by name, as assigning the attribute does.
+
+        None holds the place of one that is left out. Raises ModuleTypeError for what is no Parameter, ModuleError for
+        one that is not a leaf, ModuleKeyError for a name that is empty, has a dot, or is taken by another attribute.
+        """
         self._check_name("parameter", name, self._parameters)
         if param is not None:
             if not isinstance(param, Parameter):
@@ -154,7 +173,11 @@ class Module(ModuleTree["Module"], HookMethods):
         _changed()
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """A tensor that is state but not trained; in the state_dict if persistent. Change it in place."""
+        """Give the module a tensor that is state but not trained; in the state_dict if persistent. Change it in place.
+
+        It moves with `to`. Raises ModuleTypeError for what is no tensor, ModuleKeyError for a name as in
+        register_parameter.
+        """
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise ModuleTypeError(
@@ -165,6 +188,11 @@ class Module(ModuleTree["Module"], HookMethods):
         _changed()
 
     def add_module(self, name: str, module: Module | None) -> None:
+        """Give the module a child by name, as assigning the attribute does.
+
+        None holds the place of one that is left out. Raises ModuleTypeError for what is no Module, ModuleKeyError for a
+        name as in register_parameter.
+        """
         if not isinstance(module, Module) and module is not None:
             raise ModuleTypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name("module", name, self._modules)
@@ -190,6 +218,7 @@ class Module(ModuleTree["Module"], HookMethods):
     # -- the call
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes: subclasses write it, users call the module, which runs the hooks too."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -199,6 +228,10 @@ class Module(ModuleTree["Module"], HookMethods):
     # -- modes
 
     def train(self: M, mode: bool = True) -> M:
+        """Set `training` of this module and all below, and give it back: dropout and batch statistics are at work then.
+
+        Raises ModuleError for a mode that is no bool.
+        """
         if not isinstance(mode, bool):
             raise ModuleError("training mode is expected to be boolean")
         self.training = mode
@@ -207,36 +240,46 @@ class Module(ModuleTree["Module"], HookMethods):
         return self
 
     def eval(self: M) -> M:
+        """Set `training` to False, of this module and all below, and give it back: the same as train(False)."""
         return self.train(False)
 
     def requires_grad_(self: M, requires_grad: bool = True) -> M:
+        """Have all parameters require gradients or not, and give the module back."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or with set_to_none=False make them zeros, in place."""
         for p in self.parameters():
             if set_to_none:
                 p.grad = None
             elif p.grad is not None:
-                p.grad = p.grad.detach() * 0
+                p.grad.zero_()
 
     # -- devices and dtypes
 
     def to(self: M, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> M:
-        """Move all parameters and buffers, in place: to('webgpu'), to(sg.float64), to(tensor). A dtype is for the
-        floating ones."""
+        """Move all parameters and buffers, in place: to('webgpu'), to(sg.float64), to(tensor).
+
+        A dtype is for the floating ones. Gives the module back. Parameters stay the same objects, and their gradients
+        move with them.
+        Raises ModuleTypeError for a dtype that is not floating, DTypeError for one that the device does not have.
+        """
         placement.move(self, args, device, dtype)
         _changed()
         return self
 
     def cpu(self: M) -> M:
+        """Move to the cpu device, in place: the same as to('cpu')."""
         return self.to("cpu")
 
     def double(self: M) -> M:
+        """Make floating parameters and buffers float64, in place, which the cpu device alone has."""
         return self.to(dtype="float64")
 
     def float(self: M) -> M:
+        """Make floating parameters and buffers float32, in place."""
         return self.to(dtype="float32")
 
     # -- state
@@ -244,7 +287,12 @@ class Module(ModuleTree["Module"], HookMethods):
     def state_dict(
         self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Tensor]:
-        """Names to values of parameters and persistent buffers (sharing memory with them)."""
+        """Names to values of parameters and persistent buffers: an OrderedDict of tensors that require no gradients.
+
+        Dotted names, each after prefix. keep_vars: the parameters themselves. destination: a dict that gets them, and
+        is given back. Take copy.deepcopy of it to keep values: compiled steps write where these tensors look, others do
+        not.
+        """
         found = state.state_dict(self, prefix, keep_vars)
         if destination is None:
             return found
@@ -256,13 +304,15 @@ class Module(ModuleTree["Module"], HookMethods):
     ) -> state.IncompatibleKeys:
         """Copy values in: tensors, PyTorch's tensors or arrays. Shapes must match, with strict the names too.
 
-        assign: put the given tensors themselves in place. Raises StateDictError, and then nothing has changed.
+        assign: put the given tensors themselves in place. Gives (missing_keys, unexpected_keys), lists of names.
+        Raises StateDictError, and then nothing has changed; ModuleTypeError for what is no mapping.
         """
         return state.load_state_dict(self, state_dict, strict, assign)
 
     # -- printing
 
     def extra_repr(self) -> str:
+        """What print shows of the module besides its children; "" by default."""
         return ""
 
     def _get_name(self) -> str:

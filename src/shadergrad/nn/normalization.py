@@ -25,6 +25,7 @@ class _Affine(Module):
             self.register_parameter(name, Parameter(make(*shape, device=device, dtype=dtype)) if wanted else None)
 
     def reset_parameters(self) -> None:
+        """Set weight to ones and bias to zeros."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
@@ -32,7 +33,15 @@ class _Affine(Module):
 
 
 class LayerNorm(_Affine):
-    """The trailing axes, of normalized_shape, to mean 0 and variance 1, then times weight plus bias."""
+    """The trailing axes, of normalized_shape, to mean 0 and variance 1, then times weight plus bias (Ba et al., 2016).
+
+    (x - mean) / sqrt(var + eps) * weight + bias; the shape stays. weight and bias, of normalized_shape, start as ones
+    and zeros; there is none without elementwise_affine. Raises ShapeError where the trailing axes are others.
+
+    >>> nn.LayerNorm(2)(sg.tensor([[1.0, 3.0], [20.0, 10.0]])).detach()
+    tensor([[-1.,  1.],
+            [ 1., -1.]])
+    """
 
     def __init__(
         self,
@@ -60,7 +69,16 @@ class LayerNorm(_Affine):
 
 
 class RMSNorm(_Affine):
-    """The trailing axes, of normalized_shape, to mean square 1, then times weight. eps: the dtype's by default."""
+    """The trailing axes, of normalized_shape, to mean square 1, then times weight (Zhang and Sennrich, 2019).
+
+    x / sqrt(mean(x^2) + eps) * weight; the shape stays. weight, of normalized_shape, starts as ones; there is none
+    without elementwise_affine. eps: by default that of the input's dtype. Raises ShapeError where the trailing axes are
+    others.
+
+    >>> nn.RMSNorm(2)(sg.tensor([[3.0, 3.0], [0.0, 2.0]])).detach()
+    tensor([[1.    , 1.    ],
+            [0.    , 1.4142]])
+    """
 
     def __init__(
         self,
@@ -79,6 +97,7 @@ class RMSNorm(_Affine):
             self.weight = Parameter(ones(*self.normalized_shape, device=device, dtype=dtype))
 
     def reset_parameters(self) -> None:
+        """Set weight to ones."""
         if self.weight is not None:
             init.ones_(self.weight)
 
@@ -90,7 +109,16 @@ class RMSNorm(_Affine):
 
 
 class GroupNorm(_Affine):
-    """Groups of channels of every sample, (N, C, ...), to mean 0 and variance 1, then times weight plus bias (C,)."""
+    """Groups of channels of every sample, (N, C, ...), to mean 0 and variance 1 (Wu and He, 2018).
+
+    (x - mean) / sqrt(var + eps) * weight + bias; the shape stays. weight and bias (C,) start as ones and zeros; there
+    is none without affine. Raises ArgumentError where num_groups does not divide num_channels, ShapeError for an input
+    of other channels.
+
+    >>> nn.GroupNorm(1, 2)(sg.tensor([[1.0, 3.0], [20.0, 10.0]])).detach()
+    tensor([[-1.,  1.],
+            [ 1., -1.]])
+    """
 
     def __init__(
         self,

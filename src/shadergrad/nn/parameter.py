@@ -7,7 +7,14 @@ from .arguments import check_tensor
 
 
 class Parameter(Tensor):
-    """A tensor that modules register and optimizers train."""
+    """A tensor that modules register when it is set as an attribute, and that optimizers train.
+
+    data: a tensor; the parameter is a leaf of its own with this value. Raises ArgumentTypeError for what is no tensor.
+
+    >>> nn.Parameter(sg.tensor([1.0, 2.0]))
+    Parameter containing:
+    tensor([1., 2.], requires_grad=True)
+    """
 
     __slots__ = ()
 

@@ -25,7 +25,20 @@ def _described(key: Any, value: Any) -> str:
 
 
 class ParameterList(Module):
-    """A list of parameters; tensors put in become parameters."""
+    """A list of parameters that are part of the tree; tensors put in become parameters, other values stay as they are.
+
+    append, extend, positions and slices as of a list. Raises IndexRangeError for a position out of range, ModuleError
+    where it is called.
+
+    >>> weights = nn.ParameterList([sg.ones(2), sg.zeros(3)])
+    >>> weights
+    ParameterList(
+        (0): Parameter containing: [shadergrad.float32 of size 2]
+        (1): Parameter containing: [shadergrad.float32 of size 3]
+    )
+    >>> [name for name, _ in weights.named_parameters()]
+    ['0', '1']
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -49,11 +62,16 @@ class ParameterList(Module):
         return iter([self[k] for k in range(len(self))])
 
     def append(self, value: Any) -> ParameterList:
+        """Put a parameter, a tensor or any value at the end; gives the list back."""
         self._size += 1
         self[self._size - 1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
+        """Put values at the end; gives the list back.
+
+        Raises ModuleTypeError for what is no iterable, and for one tensor.
+        """
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise ModuleTypeError(
                 f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
@@ -73,7 +91,16 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """Parameters by name; tensors put in become parameters."""
+    """Parameters by name, in the order they came; tensors put in become parameters, other values stay as they are.
+
+    Of a dict, another ParameterDict, or pairs. Raises KeyError for a name that is not there, ModuleError where it is
+    called.
+
+    >>> weights = nn.ParameterDict({"scale": sg.ones(2)})
+    >>> weights["shift"] = sg.zeros(2)
+    >>> list(weights)
+    ['scale', 'shift']
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
@@ -105,34 +132,41 @@ class ParameterDict(Module):
         return key in self._keys
 
     def keys(self) -> tuple[str, ...]:
+        """The names, in order."""
         self._guard()
         return self._keys
 
     def values(self) -> list[Any]:
+        """The parameters and other values, in order."""
         return [self[key] for key in self.keys()]
 
     def items(self) -> list[tuple[str, Any]]:
+        """(name, value), in order."""
         return [(key, self[key]) for key in self.keys()]
 
     def get(self, key: str, default: Any = None) -> Any:
+        """The value of a name, else default."""
         return getattr(self, key) if key in self._keys else default
 
     def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value of a name; where there is none, it is set to default first."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def pop(self, key: str) -> Any:
+        """Take the value of a name out and give it. Raises KeyError where there is none."""
         found = self[key]
         del self[key]
         return found
 
     def clear(self) -> None:
+        """Take all values out."""
         for key in self._keys:
             del self[key]
 
     def update(self, parameters: Any) -> None:
-        """From a dict, another ParameterDict, or pairs."""
+        """Add the values of a dict, another ParameterDict, or (name, value) pairs, also for names that are there."""
         pairs: Any = parameters.items() if isinstance(parameters, Mapping | ParameterDict) else parameters
         for key, value in pairs:
             self[key] = value

@@ -45,19 +45,43 @@ class _MaxPool(Module):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest of windows along the last axis."""
+    """The largest of every window of the last axis: (N, C, L) or (C, L) to (N, C, L') or (C, L').
+
+    L' = floor((L + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1, with ceil_mode rounded up; stride is
+    kernel_size by default. return_indices: gives (values, positions in L, int32). The gradient goes to the first of
+    equals.
+    Raises at the call ArgumentError for sizes out of range and a padding above half of kernel_size, ShapeError for an
+    input smaller than the window.
+
+    >>> nn.MaxPool1d(2)(sg.tensor([[1.0, 5.0, 2.0, 3.0, 9.0]]))
+    tensor([[5., 3.]])
+    """
 
     function = F.max_pool1d
 
 
 class MaxPool2d(_MaxPool):
-    """The largest of windows over the last two axes."""
+    """The largest of every window: (N, C, H, W) or (C, H, W) to (N, C, H', W') or (C, H', W').
+
+    A number for both axes or one for each. return_indices: gives (values, positions in the plane, row by row, int32).
+    Sizes, arguments and errors as in MaxPool1d.
+
+    >>> nn.MaxPool2d(2)(sg.arange(16.0).reshape(1, 4, 4))
+    tensor([[[ 5.,  7.],
+             [13., 15.]]])
+    """
 
     function = F.max_pool2d
 
 
 class MaxPool3d(_MaxPool):
-    """The largest of windows over the last three axes."""
+    """The largest of every window: (N, C, D, H, W) or (C, D, H, W) to (N, C, D', H', W') or (C, D', H', W').
+
+    Sizes, arguments and errors as in MaxPool1d.
+
+    >>> nn.MaxPool3d((1, 2, 2))(sg.ones(3, 4, 6, 8)).shape
+    shadergrad.Size([3, 4, 3, 4])
+    """
 
     function = F.max_pool3d
 
@@ -90,7 +114,15 @@ class _AvgPool(Module):
 
 
 class AvgPool1d(_AvgPool):
-    """The mean of windows along the last axis."""
+    """The mean of every window of the last axis: (N, C, L) or (C, L) to (N, C, L') or (C, L').
+
+    L' = floor((L + 2 padding - kernel_size) / stride) + 1, with ceil_mode rounded up; stride is kernel_size by default.
+    count_include_pad: the zeros of the padding count in the mean. Raises at the call ArgumentError for sizes out of
+    range and a padding above half of kernel_size, ShapeError for an input smaller than the window.
+
+    >>> nn.AvgPool1d(2)(sg.tensor([[1.0, 5.0, 2.0, 3.0, 9.0]]))
+    tensor([[3. , 2.5]])
+    """
 
     function = F.avg_pool1d
 
@@ -135,13 +167,27 @@ class _Divided(_AvgPool):
 
 
 class AvgPool2d(_Divided):
-    """The mean of windows over the last two axes."""
+    """The mean of every window: (N, C, H, W) or (C, H, W) to (N, C, H', W') or (C, H', W').
+
+    A number for both axes or one for each. divisor_override: what the sums are divided by instead of the window's size.
+    Sizes, other arguments and errors as in AvgPool1d.
+
+    >>> nn.AvgPool2d(2)(sg.arange(16.0).reshape(1, 4, 4))
+    tensor([[[ 2.5,  4.5],
+             [10.5, 12.5]]])
+    """
 
     function = F.avg_pool2d
 
 
 class AvgPool3d(_Divided):
-    """The mean of windows over the last three axes."""
+    """The mean of every window: (N, C, D, H, W) or (C, D, H, W) to (N, C, D', H', W') or (C, D', H', W').
+
+    Sizes, arguments and errors as in AvgPool2d.
+
+    >>> nn.AvgPool3d(2)(sg.ones(3, 4, 6, 8)).shape
+    shadergrad.Size([3, 2, 3, 4])
+    """
 
     function = F.avg_pool3d
 
@@ -163,43 +209,96 @@ class _AdaptivePool(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptivePool):
-    """Means of windows that cover the last axis evenly."""
+    """Means of windows that cover the last axis evenly: (N, C, L) or (C, L) to (N, C, output_size) or alike.
+
+    Window i goes from floor(i L / output_size) to ceil((i + 1) L / output_size); neighbours may overlap. None keeps L.
+    Raises at the call ShapeError for another number of axes, ArgumentError for a negative size.
+
+    >>> nn.AdaptiveAvgPool1d(2)(sg.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]))
+    tensor([[2., 4.]])
+    """
 
     function = F.adaptive_avg_pool1d
 
 
 class AdaptiveAvgPool2d(_AdaptivePool):
-    """Means of windows that cover the last two axes evenly."""
+    """Means of windows that cover height and width evenly: (N, C, H, W) to (N, C, *output_size).
+
+    N may be left out. output_size: a number for both axes or one for each, None to keep an axis. Windows and errors as
+    in AdaptiveAvgPool1d.
+
+    >>> nn.AdaptiveAvgPool2d(1)(sg.arange(6.0).reshape(1, 2, 3))
+    tensor([[[2.5]]])
+    """
 
     function = F.adaptive_avg_pool2d
 
 
 class AdaptiveAvgPool3d(_AdaptivePool):
-    """Means of windows that cover the last three axes evenly."""
+    """Means of windows that cover the last three axes evenly: (N, C, D, H, W) to (N, C, *output_size).
+
+    N may be left out. output_size: a number for all axes or one for each, None to keep an axis. Windows and errors as
+    in AdaptiveAvgPool1d.
+
+    >>> nn.AdaptiveAvgPool3d((1, None, 2))(sg.ones(3, 4, 5, 6)).shape
+    shadergrad.Size([3, 1, 5, 2])
+    """
 
     function = F.adaptive_avg_pool3d
 
 
 class AdaptiveMaxPool1d(_AdaptivePool):
-    """The largest of windows that cover the last axis evenly."""
+    """The largest of windows that cover the last axis evenly: (N, C, L) or (C, L) to (N, C, output_size) or alike.
+
+    Windows and errors as in AdaptiveAvgPool1d. return_indices is not there.
+
+    >>> nn.AdaptiveMaxPool1d(2)(sg.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]))
+    tensor([[3., 5.]])
+    """
 
     function = F.adaptive_max_pool1d
 
 
 class AdaptiveMaxPool2d(_AdaptivePool):
-    """The largest of windows that cover the last two axes evenly."""
+    """The largest of windows that cover height and width evenly: (N, C, H, W) to (N, C, *output_size).
+
+    N may be left out. output_size: a number for both axes or one for each, None to keep an axis. Windows and errors as
+    in AdaptiveAvgPool1d.
+
+    >>> nn.AdaptiveMaxPool2d((1, 3))(sg.arange(6.0).reshape(1, 2, 3))
+    tensor([[[3., 4., 5.]]])
+    """
 
     function = F.adaptive_max_pool2d
 
 
 class AdaptiveMaxPool3d(_AdaptivePool):
-    """The largest of windows that cover the last three axes evenly."""
+    """The largest of windows that cover the last three axes evenly: (N, C, D, H, W) to (N, C, *output_size).
+
+    N may be left out. output_size: a number for all axes or one for each, None to keep an axis. Windows and errors as
+    in AdaptiveAvgPool1d.
+
+    >>> nn.AdaptiveMaxPool3d((1, None, 2))(sg.ones(3, 4, 5, 6)).shape
+    shadergrad.Size([3, 1, 5, 2])
+    """
 
     function = F.adaptive_max_pool3d
 
 
 class Upsample(Module):
-    """Another size by nearest, linear, bilinear or trilinear interpolation."""
+    """Another size by interpolation: (N, C, L), (N, C, H, W) or (N, C, D, H, W), every axis after C.
+
+    size: the new sizes, or scale_factor: their ratio to the old ones; a number or one for each axis. mode: 'nearest',
+    or 'linear', 'bilinear', 'trilinear' for one, two, three axes. align_corners: the outermost elements keep their
+    places.
+    Raises at the call ArgumentError for both or neither of size and scale_factor and for a mode that does not fit,
+    ShapeError for another number of axes. 'bicubic' and recompute_scale_factor are not there.
+
+    >>> nn.Upsample(scale_factor=2)(sg.tensor([[[1.0, 2.0]]]))
+    tensor([[[1., 1., 2., 2.]]])
+    >>> nn.Upsample(size=3, mode="linear", align_corners=True)(sg.tensor([[[1.0, 2.0]]]))
+    tensor([[[1. , 1.5, 2. ]]])
+    """
 
     def __init__(
         self,

@@ -58,7 +58,14 @@ def initialise(module: Module, hidden_size: int) -> None:
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share; see RNN for the shapes."""
+    """What RNN, LSTM and GRU share: the parameters of all layers and directions; see RNN for the shapes.
+
+    It has no forward. mode: 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'. Raises ArgumentError for another mode, for sizes
+    that are not positive and for a dropout outside [0, 1].
+
+    >>> [name for name, _ in nn.RNNBase("GRU", 2, 3).named_parameters()]
+    ['weight_ih_l0', 'weight_hh_l0', 'bias_ih_l0', 'bias_hh_l0']
+    """
 
     def __init__(
         self,
@@ -100,6 +107,8 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def _check_arguments(self) -> None:
+        if self.mode not in STEPS:
+            raise ArgumentError(f"Unrecognized RNN mode: {self.mode}. Known: {', '.join(STEPS)}.")
         if not isinstance(self.input_size, int):
             raise ModuleTypeError(f"input_size should be of type int, got: {type(self.input_size).__name__}")
         if not isinstance(self.hidden_size, int):
@@ -135,6 +144,7 @@ class RNNBase(Module):
         return [f"_l{layer}", f"_l{layer}_reverse"][: self._directions]
 
     def reset_parameters(self) -> None:
+        """Draw all parameters anew, uniform on +-1/sqrt(hidden_size)."""
         initialise(self, self.hidden_size)
 
     def flatten_parameters(self) -> None:
@@ -215,11 +225,22 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu, over a sequence.
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu, over a sequence (Elman, 1990).
 
     input (T, N, input_size), (N, T, input_size) with batch_first, or (T, input_size); h of the start
-    (num_layers * directions, N, hidden_size), zeros by default. Gives the outputs of the last layer at all times,
-    directions side by side, and h of all layers at the end. dropout: between layers.
+    (num_layers * directions, N, hidden_size), zeros by default. Gives the outputs of the last layer at all times
+    (T, N, directions * hidden_size), directions side by side, and h of all layers at the end, of the shape of the
+    start.
+
+    Of layer k: weight_ih_lk (hidden_size, width of its input), weight_hh_lk (hidden_size, hidden_size), bias_ih_lk and
+    bias_hh_lk (hidden_size,), with _reverse for the second direction; all start uniform on +-1/sqrt(hidden_size).
+    dropout: between layers, while training. PackedSequence is not there.
+    Raises ArgumentError for another nonlinearity or number of axes, ShapeError where input or h do not fit.
+
+    >>> rnn = nn.RNN(3, 4, num_layers=2)
+    >>> output, h = rnn(sg.ones(5, 1, 3))
+    >>> output.shape, h.shape
+    (shadergrad.Size([5, 1, 4]), shadergrad.Size([2, 1, 4]))
     """
 
     def __init__(
@@ -245,24 +266,47 @@ class RNN(RNNBase):
 
     @takes_tensors
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """input and h of the start to (outputs at all times, h at the end); see the class for the shapes."""
         output, finals = self._forward(input, None if hx is None else (hx,), 1)
         return output, finals[0]
 
 
 class LSTM(RNNBase):
-    """Long short-term memory; shapes as RNN, with a pair (h, c) of states. proj_size: h is projected to this size."""
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997), with forget gates; shapes as RNN, with states (h, c).
+
+    i, f, o = sigmoid, g = tanh of W_i x + b_i + W_h h + b_h, a part of each; c' = f c + i g, h' = o tanh(c').
+    Parameters as of RNN with 4 hidden_size rows, in the order i, f, g, o. proj_size: h is multiplied by weight_hr_lk
+    (proj_size, hidden_size) and of that size from then on (Sak et al., 2014). Arguments: input_size, hidden_size,
+    num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0, device=None, dtype=None.
+    Raises ArgumentError for a proj_size that is not below hidden_size; else as RNN.
+
+    >>> output, (h, c) = nn.LSTM(3, 4, bidirectional=True)(sg.ones(5, 1, 3))
+    >>> output.shape, h.shape, c.shape
+    (shadergrad.Size([5, 1, 8]), shadergrad.Size([2, 1, 4]), shadergrad.Size([2, 1, 4]))
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
 
     @takes_tensors
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """input and (h, c) of the start to (outputs at all times, (h, c) at the end); see RNN for the shapes."""
         output, (h, c) = self._forward(input, None if hx is None else tuple(hx), 2)
         return output, (h, c)
 
 
 class GRU(RNNBase):
-    """Gated recurrent units; shapes as RNN."""
+    """Gated recurrent units (Cho et al., 2014); shapes as RNN.
+
+    r, z = sigmoid of W_i x + b_i + W_h h + b_h, n = tanh(W_in x + b_in + r (W_hn h + b_hn)), h' = (1 - z) n + z h.
+    Parameters as of RNN with 3 hidden_size rows, in the order r, z, n.
+    Arguments: input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False,
+    device=None, dtype=None. Raises ArgumentError for a proj_size, which only LSTM has; else as RNN.
+
+    >>> output, h = nn.GRU(3, 4, batch_first=True)(sg.ones(1, 5, 3))
+    >>> output.shape, h.shape
+    (shadergrad.Size([1, 5, 4]), shadergrad.Size([1, 1, 4]))
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
@@ -271,5 +315,6 @@ class GRU(RNNBase):
 
     @takes_tensors
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """input and h of the start to (outputs at all times, h at the end); see RNN for the shapes."""
         output, finals = self._forward(input, None if hx is None else (hx,), 1)
         return output, finals[0]

@@ -35,6 +35,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draw all parameters anew, uniform on +-1/sqrt(hidden_size)."""
         initialise(self, self.hidden_size)
 
     def _step(self, mode: str, input: Tensor, state: State | None, n_states: int) -> State:
@@ -69,7 +70,18 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """input (N, input_size) and h (N, hidden_size) to the next h."""
+    """One step of an RNN: tanh(W_ih x + b_ih + W_hh h + b_hh), or relu.
+
+    input (N, input_size) and h (N, hidden_size), by default zeros, give the next h; N may be left out. weight_ih
+    (hidden_size, input_size), weight_hh (hidden_size, hidden_size), bias_ih and bias_hh (hidden_size,) start uniform on
+    +-1/sqrt(hidden_size).
+    Raises ArgumentError for another nonlinearity or number of axes, ShapeError where input or h do not fit.
+
+    >>> cell = nn.RNNCell(3, 4)
+    >>> h = cell(sg.ones(2, 3))
+    >>> cell(sg.ones(2, 3), h).shape
+    shadergrad.Size([2, 4])
+    """
 
     def __init__(
         self,
@@ -91,7 +103,16 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """input (N, input_size) and (h, c) to the next (h, c)."""
+    """One step of an LSTM: input (N, input_size) and states (h, c), each (N, hidden_size), give the next (h, c).
+
+    The states are zeros by default; N may be left out. Parameters as of RNNCell with 4 hidden_size rows, in the order
+    input, forget, cell, output. Errors as of RNNCell.
+
+    >>> cell = nn.LSTMCell(3, 4)
+    >>> h, c = cell(sg.ones(2, 3))
+    >>> h.shape, c.shape
+    (shadergrad.Size([2, 4]), shadergrad.Size([2, 4]))
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
@@ -105,7 +126,14 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """input (N, input_size) and h (N, hidden_size) to the next h."""
+    """One step of a GRU: input (N, input_size) and h (N, hidden_size), by default zeros, give the next h.
+
+    N may be left out. Parameters as of RNNCell with 3 hidden_size rows, in the order reset, update, new. Errors as of
+    RNNCell.
+
+    >>> nn.GRUCell(3, 4)(sg.ones(2, 3)).shape
+    shadergrad.Size([2, 4])
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None

@@ -12,7 +12,13 @@ from .module import Module
 
 
 class Flatten(Module):
-    """Axes start_dim to end_dim as one."""
+    """Axes start_dim to end_dim as one: by default (N, ...) to (N, product of the others).
+
+    Raises ShapeError where start_dim is behind end_dim.
+
+    >>> nn.Flatten()(sg.zeros(2, 3, 4)).shape
+    shadergrad.Size([2, 12])
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -28,7 +34,14 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """One axis as several; one size may be -1."""
+    """Axis dim as several: (..., n, ...) to (..., *unflattened_size, ...), whose product is n; one size may be -1.
+
+    Raises ModuleTypeError for sizes that are no tuple or list of ints, ShapeError at the call where they do not
+    multiply to n. Axes have no names here: dim is a number.
+
+    >>> nn.Unflatten(1, (2, -1))(sg.zeros(5, 6)).shape
+    shadergrad.Size([5, 2, 3])
+    """
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
@@ -52,7 +65,14 @@ class Unflatten(Module):
 
 
 class PixelShuffle(Module):
-    """(..., C r r, H, W) to (..., C, H r, W r): channels become pixels (Shi et al., 2016)."""
+    """Channels become pixels: (..., C r r, H, W) to (..., C, H r, W r), with r = upscale_factor (Shi et al., 2016).
+
+    Raises ShapeError for channels that r r does not divide.
+
+    >>> nn.PixelShuffle(2)(sg.arange(4.0).reshape(4, 1, 1))
+    tensor([[[0., 1.],
+             [2., 3.]]])
+    """
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -66,7 +86,13 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """The inverse of PixelShuffle."""
+    """The inverse of PixelShuffle: (..., C, H r, W r) to (..., C r r, H, W), with r = downscale_factor.
+
+    Raises ShapeError where r does not divide height and width.
+
+    >>> nn.PixelUnshuffle(2)(sg.tensor([[[0.0, 1.0], [2.0, 3.0]]])).reshape(-1)
+    tensor([0., 1., 2., 3.])
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -80,7 +106,13 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Channels of `groups` groups taken in turns (Zhang et al., 2018)."""
+    """The channels of (N, C, ...) from `groups` groups in turns, first of each, second of each (Zhang et al., 2018).
+
+    The shape stays. Raises ShapeError where groups does not divide C.
+
+    >>> nn.ChannelShuffle(2)(sg.arange(6.0).reshape(1, 6, 1)).reshape(-1)
+    tensor([0., 3., 1., 4., 2., 5.])
+    """
 
     def __init__(self, groups: int) -> None:
         super().__init__()

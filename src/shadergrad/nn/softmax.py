@@ -28,25 +28,46 @@ class _Along(Module):
 
 
 class Softmax(_Along):
-    """exp(x) / sum(exp(x)) along an axis."""
+    """exp(x) / sum(exp(x)) along the axis dim; the shape stays.
+
+    Name dim: without it, it is axis 0 for 0, 1 or 3 axes, else 1, with a warning.
+
+    >>> nn.Softmax(dim=1)(sg.tensor([[0.0, 0.0], [0.0, math.log(3)]]))
+    tensor([[0.5 , 0.5 ],
+            [0.25, 0.75]])
+    """
 
     function = F.softmax
 
 
 class LogSoftmax(_Along):
-    """x - log(sum(exp(x))) along an axis."""
+    """x - log(sum(exp(x))) along the axis dim, for x of any size; the shape stays. Without dim: see Softmax.
+
+    >>> nn.LogSoftmax(dim=0)(sg.tensor([0.0, 0.0]))
+    tensor([-0.6931, -0.6931])
+    """
 
     function = F.log_softmax
 
 
 class Softmin(_Along):
-    """softmax(-x)."""
+    """softmax(-x) along the axis dim; the shape stays. Without dim: see Softmax.
+
+    >>> nn.Softmin(dim=0)(sg.tensor([0.0, math.log(3)]))
+    tensor([0.75, 0.25])
+    """
 
     function = F.softmin
 
 
 class Softmax2d(Module):
-    """softmax over the channels of (N, C, H, W) or (C, H, W)."""
+    """Softmax over the channels of (N, C, H, W) or (C, H, W); the shape stays.
+
+    Raises ShapeError for another number of axes.
+
+    >>> nn.Softmax2d()(sg.zeros(4, 1, 2))[0]
+    tensor([[0.25, 0.25]])
+    """
 
     @takes_tensors
     def forward(self, input: Tensor) -> Tensor:
@@ -56,7 +77,13 @@ class Softmax2d(Module):
 
 
 class GLU(_Along):
-    """The first half times the sigmoid of the second."""
+    """The first half of axis dim times the sigmoid of the second (Dauphin et al., 2016).
+
+    (..., 2n, ...) to (..., n, ...). Raises ShapeError where the axis is of odd size.
+
+    >>> nn.GLU()(sg.tensor([2.0, 4.0, 0.0, 0.0]))
+    tensor([1., 2.])
+    """
 
     function = F.glu
 

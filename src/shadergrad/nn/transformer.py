@@ -26,8 +26,15 @@ class _Stack(Module):
 
 
 class TransformerEncoder(_Stack):
-    """num_layers copies of a layer, one after another, then norm. Nested tensors are not there: the last two arguments
-    are taken and do nothing."""
+    """num_layers copies of a layer, one after another, then norm; src keeps its shape (Vaswani et al., 2017).
+
+    The copies start equal to encoder_layer. Nested tensors are not there: the last two arguments are taken and do
+    nothing.
+
+    >>> layer = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+    >>> nn.TransformerEncoder(layer, num_layers=2)(sg.ones(5, 1, 8)).shape
+    shadergrad.Size([5, 1, 8])
+    """
 
     def __init__(
         self,
@@ -47,13 +54,24 @@ class TransformerEncoder(_Stack):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
+        """src through all layers; mask and src_key_padding_mask go to each. is_causal as in TransformerEncoderLayer.
+
+        None stands for False: it is not found out from the mask, as PyTorch does, which changes no value.
+        """
         for layer in self.layers:
             src = layer(src, mask, src_key_padding_mask, bool(is_causal))
         return src if self.norm is None else self.norm(src)
 
 
 class TransformerDecoder(_Stack):
-    """num_layers copies of a decoder layer, one after another, then norm."""
+    """num_layers copies of a decoder layer, one after another, then norm; tgt keeps its shape (Vaswani et al., 2017).
+
+    The copies start equal to decoder_layer; each attends to `memory`.
+
+    >>> layer = nn.TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+    >>> nn.TransformerDecoder(layer, num_layers=2)(sg.ones(3, 1, 8), sg.ones(5, 1, 8)).shape
+    shadergrad.Size([3, 1, 8])
+    """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__(decoder_layer, num_layers, norm)
@@ -70,6 +88,7 @@ class TransformerDecoder(_Stack):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
+        """tgt through all layers, each of which sees memory; the masks go to each."""
         for layer in self.layers:
             tgt = layer(
                 tgt,
@@ -85,7 +104,20 @@ class TransformerDecoder(_Stack):
 
 
 class Transformer(Module):
-    """An encoder of `src` and a decoder of `tgt` that attends to it."""
+    """An encoder of `src` and a decoder of `tgt` that attends to it (Vaswani et al., 2017).
+
+    src (S, N, d_model) and tgt (T, N, d_model) give (T, N, d_model); N first with batch_first, left out for one sample.
+    There is no embedding, no position and no last linear map. Matrices start by xavier_uniform_. custom_encoder and
+    custom_decoder take the place of the stacks. Other arguments as of TransformerEncoderLayer.
+    Raises ArgumentError at the call for other features than d_model; else as MultiheadAttention.
+
+    >>> model = nn.Transformer(d_model=8, nhead=2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=16)
+    >>> model(sg.ones(5, 1, 8), sg.ones(3, 1, 8)).shape
+    shadergrad.Size([3, 1, 8])
+    >>> nn.Transformer.generate_square_subsequent_mask(2)
+    tensor([[  0., -inf],
+            [  0.,   0.]])
+    """
 
     def __init__(
         self,
@@ -142,6 +174,11 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
+        """src and tgt to the decoder's result, of the shape of tgt.
+
+        src_mask (S, S), tgt_mask (T, T), memory_mask (T, S) and the key_padding_masks (N, S), (N, T), (N, S) are those
+        of MultiheadAttention, for the encoder, the decoder, and the decoder's look at the encoder's result.
+        """
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             raise ArgumentError(
                 f"the feature number of src and tgt must be equal to d_model, {self.d_model}, but got {list(src.shape)} and "
@@ -161,7 +198,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """(sz, sz): -inf above the diagonal, else 0."""
+        """The mask (sz, sz) that hides what comes later: -inf above the diagonal, else 0; float32 by default."""
         rows = arange(sz, device=device)
         mask = where(rows.unsqueeze(1) < rows, -math.inf, 0.0)
         return mask if dtype is None else mask.to(dtype=dtype)

@@ -73,7 +73,14 @@ class _Layer(Module):
 class TransformerEncoderLayer(_Layer):
     """Self-attention and a perceptron; (S, N, d_model), or (N, S, d_model) with batch_first, keeps its shape.
 
-    activation: 'relu', 'gelu' or a function. Masks as in MultiheadAttention.
+    x + attention(x), then x + linear2(activation(linear1(x))), each normalised after the sum, or with norm_first before
+    the part (Vaswani et al., 2017). dim_feedforward: features between linear1 and linear2. activation: 'relu', 'gelu'
+    or a function. dropout: after each part, of the attention and of the activation. Masks as in MultiheadAttention.
+    Raises ModuleError for another activation; else as MultiheadAttention.
+
+    >>> layer = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+    >>> layer(sg.ones(5, 1, 8)).shape
+    shadergrad.Size([5, 1, 8])
     """
 
     def __init__(
@@ -113,6 +120,12 @@ class TransformerEncoderLayer(_Layer):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
+        """src to a result of its shape.
+
+        is_causal promises that src_mask is the causal one, or takes its place where there is no src_key_padding_mask
+        either.
+        """
+
         def attend(x: Tensor) -> Tensor:
             return self.self_attn(x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal)[0]
 
@@ -120,7 +133,14 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to `memory`, and a perceptron; tgt (T, N, d_model), memory (S, N, d_model)."""
+    """Self-attention, attention to `memory`, and a perceptron; tgt (T, N, d_model), memory (S, N, d_model).
+
+    The result has the shape of tgt; N comes first with batch_first. Arguments and errors as of TransformerEncoderLayer.
+
+    >>> layer = nn.TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+    >>> layer(sg.ones(3, 1, 8), sg.ones(5, 1, 8)).shape
+    shadergrad.Size([3, 1, 8])
+    """
 
     def __init__(
         self,
@@ -163,6 +183,12 @@ class TransformerDecoderLayer(_Layer):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
+        """tgt and memory to a result of the shape of tgt.
+
+        tgt_is_causal and memory_is_causal promise that the mask is the causal one, or take its place where there is no
+        key_padding_mask either.
+        """
+
         def attend(x: Tensor) -> Tensor:
             return self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)[0]
 

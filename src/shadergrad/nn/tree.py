@@ -25,11 +25,12 @@ class ModuleTree(Generic[M]):
     _hooks: HookTables
 
     def children(self) -> Iterator[M]:
+        """Each direct child once, in the order of assignment."""
         for _, child in self.named_children():
             yield child
 
     def named_children(self) -> Iterator[tuple[str, M]]:
-        """Each direct child once."""
+        """Each direct child once, with its name."""
         seen: set[int] = set()
         for name, child in self._modules.items():
             if child is not None and id(child) not in seen:
@@ -39,7 +40,11 @@ class ModuleTree(Generic[M]):
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, M]]:
-        """This module and all below it, with dotted names."""
+        """This module and all below it, with dotted names; parents first.
+
+        memo: modules that are left out, to which those found are added. prefix: the name of this module.
+        remove_duplicate: each once, under the first of its names.
+        """
         seen = set() if memo is None else memo
         this: Any = self
         if remove_duplicate:
@@ -52,6 +57,7 @@ class ModuleTree(Generic[M]):
                 yield from child.named_modules(seen, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self) -> Iterator[M]:
+        """This module and all below it, each once; parents first."""
         for _, module in self.named_modules():
             yield module
 
@@ -66,25 +72,30 @@ class ModuleTree(Generic[M]):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Each parameter once, with its dotted name."""
+        """Each parameter once, with its dotted name after prefix; recurse=False: this module's own alone.
+
+        remove_duplicate=False: shared ones under each of their names.
+        """
         return self._named("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Each parameter once, for an optimizer; recurse=False: this module's own alone."""
         for _, p in self.named_parameters(recurse=recurse):
             yield p
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """Each buffer once, with its dotted name."""
+        """Each buffer once, with its dotted name; arguments as of named_parameters."""
         return self._named("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Each buffer once; recurse=False: this module's own alone."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
     def get_submodule(self, target: str) -> Any:
-        """The module of a dotted name."""
+        """The module of a dotted name; '' for this one. Raises ModuleAttributeError where there is none."""
         found: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(found, name):
@@ -95,11 +106,11 @@ class ModuleTree(Generic[M]):
         return found
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter of a dotted name."""
+        """The parameter of a dotted name. Raises ModuleAttributeError where there is none."""
         return self._get(target, "_parameters", "an nn.Parameter")
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer of a dotted name."""
+        """The buffer of a dotted name. Raises ModuleAttributeError where there is none."""
         return self._get(target, "_buffers", "a buffer")
 
     def _get(self, target: str, table: str, what: str) -> Any:
@@ -112,7 +123,7 @@ class ModuleTree(Generic[M]):
         return getattr(module, table)[name]
 
     def apply(self: Self, fn: Callable[[Any], Any]) -> Self:
-        """fn of every module, children first."""
+        """Call fn of every module, children first, then of this one, which is given back: for initial values, say."""
         for child in self.children():
             child.apply(fn)
         fn(self)

@@ -42,11 +42,17 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale all gradients, in place, so that together they have a norm of at most max_norm; returns the norm before.
+    """Scale all gradients, in place, so that together they have a norm of at most max_norm (Pascanu et al., 2013).
 
-    The norm is that of all gradients as one vector: 2, 1, any p, or math.inf for the largest entry. It stays on the
-    device, and nothing waits for it. error_if_nonfinite: raise NonFiniteError instead of scaling by inf or NaN; that
-    reads the norm, so it cannot be used inside a compiled step. foreach: taken, and without effect.
+    Gives the norm before, (). The norm is that of all gradients as one vector: 2, 1, any p, or math.inf for the largest
+    entry. It stays on the device, and nothing waits for it. error_if_nonfinite: raise NonFiniteError instead of scaling
+    by inf or NaN; that reads the norm, so it raises CompileError inside a compiled step. foreach: taken, and without
+    effect.
+
+    >>> p = nn.Parameter(sg.zeros(2))
+    >>> p.grad = sg.tensor([3.0, 4.0])
+    >>> nn.utils.clip_grad_norm_([p], max_norm=1.0), p.grad
+    (tensor(5.), tensor([0.6, 0.8]))
     """
     if isinstance(parameters, Iterator):
         parameters = list(parameters)
@@ -75,7 +81,14 @@ def clip_grad_norm_(
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
-    """Limit every entry of the gradients, in place, to [-clip_value, clip_value]. foreach: without effect."""
+    """Limit every entry of the gradients, in place, to [-clip_value, clip_value]. foreach: without effect.
+
+    >>> p = nn.Parameter(sg.zeros(2))
+    >>> p.grad = sg.tensor([3.0, -0.5])
+    >>> nn.utils.clip_grad_value_([p], 1.0)
+    >>> p.grad
+    tensor([ 1. , -0.5])
+    """
     with no_grad():
         for g in _gradients("clip_grad_value_", parameters):
             g.copy_(g.clamp(-float(clip_value), float(clip_value)))
@@ -114,12 +127,24 @@ def _part(x: Tensor, p: float) -> Tensor:
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All parameters, one behind the other, as a vector."""
+    """All parameters, one behind the other, as a vector. Raises VectorError where they are on different devices.
+
+    >>> nn.utils.parameters_to_vector([sg.ones(2, 1), sg.zeros(2)])
+    tensor([1., 1., 0., 0.])
+    """
     return cat([p.reshape(-1) for p in _on_one_device(parameters)])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Give the parameters the values in a vector, in the order of parameters_to_vector."""
+    """Give the parameters the values in a vector, in the order of parameters_to_vector, in place.
+
+    Raises VectorError for what is no tensor, and for parameters on different devices.
+
+    >>> p, q = nn.Parameter(sg.zeros(2)), nn.Parameter(sg.zeros(1))
+    >>> nn.utils.vector_to_parameters(sg.tensor([1.0, 2.0, 3.0]), [p, q])
+    >>> p.data, q.data
+    (tensor([1., 2.]), tensor([3.]))
+    """
     if not isinstance(vec, Tensor):
         raise VectorError(f"expected shadergrad.Tensor, but got: {type(vec).__name__}")
     offset = 0

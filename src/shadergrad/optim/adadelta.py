@@ -10,7 +10,23 @@ from .optimizer import Implementation, Optimizer, OptimizerError, ParamGroup, ch
 
 
 class Adadelta(Optimizer):
-    """Zeiler, 2012: steps as large as past steps, relative to past gradients."""
+    """Steps as large as past steps, relative to past gradients (Zeiler, 2012). As torch.optim.Adadelta.
+
+        g = gradient + weight_decay * p
+        v = rho * v + (1 - rho) * g ** 2
+        d = sqrt(u + eps) / sqrt(v + eps) * g
+        u = rho * u + (1 - rho) * d ** 2
+        p -= lr * d
+
+    OptimizerError for a rho outside [0, 1]; others: as for Optimizer.
+
+    >>> w = sg.tensor([1.0], requires_grad=True)
+    >>> optimizer = sg.optim.Adadelta([w])
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()  # sqrt(eps / (1 - rho)) long
+    >>> w
+    tensor([0.9968], requires_grad=True)
+    """
 
     slots = ("square_avg", "acc_delta")
     scalars = ("step",)

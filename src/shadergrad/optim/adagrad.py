@@ -10,7 +10,21 @@ from .optimizer import Implementation, Optimizer, ParamGroup
 
 
 class Adagrad(Optimizer):
-    """Duchi et al., 2011: every element's rate falls with the sum of its squared gradients."""
+    """Every element's rate falls with the sum of its squared gradients (Duchi et al., 2011). As torch.optim.Adagrad.
+
+        g = gradient + weight_decay * p
+        s += g ** 2                                         s begins at initial_accumulator_value
+        p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)
+
+    Errors: as for Optimizer.
+
+    >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = sg.optim.Adagrad([w], lr=0.25)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.75, 1.75], requires_grad=True)
+    """
 
     slots = ("sum",)
     scalars = ("step",)

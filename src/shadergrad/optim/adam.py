@@ -10,9 +10,22 @@ from .optimizer import Decay, Implementation, Optimizer, ParamGroup
 
 
 class Adam(Optimizer):
-    """Kingma and Ba, 2015, with PyTorch's order of operations; weight_decay is added to the gradient.
+    """Steps by running means of the gradient and of its square (Kingma and Ba, 2015). As torch.optim.Adam.
 
-    decoupled_weight_decay: as AdamW.
+        g = gradient + weight_decay * p
+        m = beta1 * m + (1 - beta1) * g                     m / (1 - beta1 ** t) is m without bias
+        v = beta2 * v + (1 - beta2) * g ** 2                v / (1 - beta2 ** t), the same
+        p -= lr * m / (sqrt(v) + eps)                       of those without bias
+
+    amsgrad: the largest v so far in place of v (Reddi et al., 2018). decoupled_weight_decay: as AdamW. maximize: climb
+    instead. Errors: as for Optimizer.
+
+    >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = sg.optim.Adam([w], lr=0.25)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()  # the first step is lr long, whatever the gradient
+    >>> w
+    tensor([0.75, 1.75], requires_grad=True)
     """
 
     slots = ("exp_avg", "exp_avg_sq")
@@ -62,7 +75,17 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Loshchilov and Hutter, 2019: weight decay acts on the parameter, not through the gradient."""
+    """Adam whose weight decay acts on the parameter, p -= lr * weight_decay * p, not through the gradient.
+
+    Loshchilov and Hutter, 2019. As torch.optim.AdamW; weight_decay is 0.01 by default. Other arguments: as for Adam.
+
+    >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = sg.optim.AdamW([w], lr=0.25, weight_decay=2.0)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.25, 0.75], requires_grad=True)
+    """
 
     def __init__(
         self,

@@ -29,9 +29,23 @@ class LineSearchError(OptimizerError, RuntimeError):
 
 
 class LBFGS(Optimizer):
-    """Nocedal, 1980: directions from the last `history_size` changes of parameters and gradients. One group only.
+    """Directions from the last `history_size` changes of parameters and gradients (Nocedal, 1980).
 
-    line_search_fn: None takes steps of length lr; 'strong_wolfe' searches along each direction.
+    As torch.optim.LBFGS. line_search_fn: None takes steps of length lr (the first: lr * min(1, 1 / sum of |gradient|));
+    'strong_wolfe' searches along each direction. A step() ends after max_iter iterations or max_eval losses (max_iter *
+    5 / 4 by default), at a gradient up to tolerance_grad, or at a change below tolerance_change.
+    OptimizerError for several groups, or a step() without closure; LineSearchError for another line_search_fn;
+    CompileError inside a compiled step, for it reads losses.
+
+    >>> w = sg.tensor([4.0], requires_grad=True)
+    >>> optimizer = sg.optim.LBFGS([w], line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = ((w - 1.0) ** 2).sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> optimizer.step(closure), w
+    (tensor(9.), tensor([1.], requires_grad=True))
     """
 
     def __init__(

@@ -10,10 +10,20 @@ from .optimizer import Decay, Implementation, Optimizer, ParamGroup
 
 
 class Lion(Optimizer):
-    """Chen et al., 2023 (Symbolic Discovery of Optimization Algorithms): steps of one length, by the sign of a mean.
+    """Steps of one length, by the sign of a mean (Chen et al., 2023: Symbolic Discovery of Optimization Algorithms).
+
+        p -= lr * (sign(beta1 * m + (1 - beta1) * gradient) + weight_decay * p)
+        m = beta2 * m + (1 - beta2) * gradient
 
     PyTorch has none; names and defaults are those of https://github.com/google/automl/tree/master/lion. A good rate is
-    3 to 10 times smaller than Adam's, and the decay as much larger.
+    3 to 10 times smaller than Adam's, and the decay as much larger. Errors: as for Optimizer.
+
+    >>> w = sg.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = sg.optim.Lion([w], lr=0.25)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([ 0.75, -1.75], requires_grad=True)
     """
 
     slots = ("exp_avg",)

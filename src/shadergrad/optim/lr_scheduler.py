@@ -34,9 +34,23 @@ class ResumeError(SchedulerError, KeyError):
 
 
 class LRScheduler:
-    """Base: a subclass writes `get_lr`, from `self.last_epoch`, `self.base_lrs` and the groups' present rates.
+    """Base of the schedulers: a subclass writes `get_lr`, the rates of the groups at `self.last_epoch`.
 
-    last_epoch: -1 to begin, else the number of the step to go on from (then the groups must have 'initial_lr').
+    It may read `self.base_lrs`, the rates of the beginning, and the groups' present ones. Call step() after the
+    optimizer's, outside of compiled steps (CompileError); before it, PyTorch's UserWarning.
+    last_epoch: -1 to begin, else the number of the step to go on from; ResumeError where a group has no 'initial_lr'
+    then.
+    SchedulerError for what is no optimizer.
+
+    >>> class Halving(sg.optim.lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [rate / 2**self.last_epoch for rate in self.base_lrs]
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> scheduler = Halving(optimizer)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [4.0]
     """
 
     _is_initial = False
@@ -192,14 +206,38 @@ class _ByFunction(LRScheduler):
 
 
 class LambdaLR(_ByFunction):
-    """The initial rate times lr_lambda(epoch)."""
+    """The initial rate times lr_lambda(epoch); lr_lambda: a function, or a list of one a group.
+
+    Functions are not saved by state_dict, but the attributes of callable objects are.
+    SchedulerError for what cannot be called, or another number of functions than groups.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> scheduler = sg.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+    >>> for _ in range(2):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [8.0]
+    [4.0]
+    """
 
     def get_lr(self) -> Rates:
         return [rate * f(self.last_epoch) for f, rate in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
 
 class MultiplicativeLR(_ByFunction):
-    """The present rate times lr_lambda(epoch)."""
+    """The present rate times lr_lambda(epoch), from epoch 1 on; lr_lambda, saving and errors: as for LambdaLR.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> scheduler = sg.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+    >>> for _ in range(3):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [8.0]
+    [4.0]
+    [2.0]
+    """
 
     def get_lr(self) -> Rates:
         if self._is_initial:
@@ -208,7 +246,20 @@ class MultiplicativeLR(_ByFunction):
 
 
 class StepLR(LRScheduler):
-    """Times gamma every step_size epochs."""
+    """Times gamma every step_size epochs: the initial rate * gamma ** (epoch // step_size).
+
+    SchedulerError for a step_size below 1, and for what is no number.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> scheduler = sg.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> for _ in range(3):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [8.0]
+    [8.0]
+    [4.0]
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size = _period("step_size", step_size)
@@ -224,7 +275,21 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times gamma at every milestone; at one that is given n times, times gamma ** n."""
+    """Times gamma at every milestone, epochs; at one that is given n times, times gamma ** n.
+
+    SchedulerError for milestones that are no list, and a gamma that is no number.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> scheduler = sg.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+    >>> for _ in range(4):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [8.0]
+    [4.0]
+    [4.0]
+    [2.0]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -249,7 +314,20 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times factor until epoch total_iters."""
+    """The initial rate times factor before epoch total_iters, then the initial rate.
+
+    SchedulerError for a factor outside [0, 1]; for 0, at epoch total_iters, since the rate cannot come back from it.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> scheduler = sg.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> for _ in range(3):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [4.0]
+    [4.0]
+    [8.0]
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -275,7 +353,22 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Times a factor that goes from start_factor to end_factor in total_iters epochs: a warm-up."""
+    """A warm-up: the initial rate times a factor that goes from start_factor to end_factor in total_iters epochs.
+
+        lr = initial * (start_factor + (end_factor - start_factor) * min(epoch / total_iters, 1))
+
+    SchedulerError for a start_factor outside (0, 1], an end_factor outside [0, 1], a negative total_iters.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> scheduler = sg.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> for _ in range(3):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [4.0]
+    [6.0]
+    [8.0]
+    """
 
     def __init__(
         self,
@@ -312,7 +405,18 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times gamma every epoch."""
+    """Times gamma every epoch: the initial rate * gamma ** epoch. SchedulerError for a gamma that is no number.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> scheduler = sg.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> for _ in range(3):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [8.0]
+    [4.0]
+    [2.0]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = _number("gamma", gamma)
@@ -326,7 +430,18 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The initial rate times (1 - epoch / total_iters) ** power, then 0."""
+    """The initial rate times (1 - epoch / total_iters) ** power, then 0. SchedulerError for a negative total_iters.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> scheduler = sg.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=2)
+    >>> for _ in range(3):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [8.0]
+    [4.0]
+    [0.0]
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters = _period("total_iters", total_iters, 0)
@@ -346,7 +461,22 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From the initial rate to eta_min in T_max epochs, along half a cosine; then up again (Loshchilov, Hutter, 2017)."""
+    """From the initial rate to eta_min in T_max epochs, along half a cosine; then up again (Loshchilov, Hutter, 2017).
+
+        lr = eta_min + (initial - eta_min) * (1 + cos(pi * epoch / T_max)) / 2
+
+    SchedulerError for a T_max below 1, and for what is no number.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> scheduler = sg.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
+    >>> for _ in range(3):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [8.0]
+    [4.0]
+    [0.0]
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max = _period("T_max", T_max)
@@ -372,7 +502,24 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine from the initial rate to eta_min in T_0 epochs, again and again, each T_mult times as long."""
+    """Half a cosine from the initial rate to eta_min in T_0 epochs, again and again, each T_mult times as long.
+
+        lr = eta_min + (initial - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2      T_cur of T_i epochs since the restart
+
+    Loshchilov and Hutter, 2017. SchedulerError for a T_0 or T_mult below 1, or no whole number; eta_min that is no
+    number.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> scheduler = sg.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> for _ in range(4):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [8.0]
+    [4.0]
+    [8.0]
+    [4.0]
+    """
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
@@ -422,9 +569,27 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 class OneCycleLR(LRScheduler):
     """Up from max_lr / div_factor to max_lr, and down to 1 / final_div_factor of where it began (Smith, Topin, 2018).
 
-    Step it after every batch. cycle_momentum: momentum, or the first of betas, goes the other way; it then lives on
-    the device, as the rate does, so the groups' programs are compiled once more when the scheduler is made, and never
-    again. three_phase: down to where it began first, then to the end.
+    total_steps, or epochs and steps_per_epoch: how many steps, of which the share pct_start goes up. Step it after
+    every batch.
+    anneal_strategy: 'cos' or 'linear'. three_phase: down to where it began first, as long as it went up, then to the
+    end.
+    cycle_momentum: momentum, or the first of betas, goes the other way, from max_momentum to base_momentum and back; it
+    then lives on the device, as the rate does, so the groups' programs are compiled once more when the scheduler is
+    made, and never again. max_lr and the two momenta: a number, or a list of one a group.
+    SchedulerError for arguments out of range, an optimizer without momentum where it is cycled, and more than
+    total_steps.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], momentum=0.9)
+    >>> shape = {"pct_start": 0.5, "div_factor": 4.0, "final_div_factor": 2.0, "anneal_strategy": "linear"}
+    >>> scheduler = sg.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=8.0, total_steps=4, **shape)
+    >>> for _ in range(4):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [2.0]
+    [8.0]
+    [4.5]
+    [1.0]
     """
 
     def __init__(
@@ -540,7 +705,19 @@ class ReduceLROnPlateau(LRScheduler):
     """Times factor when a metric has not become better for more than `patience` epochs. step(metric) reads the metric.
 
     mode: 'min' or 'max', what better means; threshold: by how much, relative to the best ('rel') or absolutely ('abs').
-    cooldown: epochs after a reduction that do not count. min_lr: the lowest rate, one for all groups or a list.
+    cooldown: epochs after a reduction that do not count. min_lr: the lowest rate, one for all groups or a list. eps: a
+    smaller reduction is left out.
+    SchedulerError for a factor of 1 or more, another mode, a list of another length, and a metric that is no number.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> scheduler = sg.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+    >>> for loss in (1.0, 0.5, 0.5, 0.5):
+    ...     scheduler.step(loss)
+    ...     print(scheduler.get_last_lr())
+    [8.0]
+    [8.0]
+    [8.0]
+    [4.0]
     """
 
     def __init__(
@@ -585,6 +762,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
+        """Whether epochs do not count yet, since the rate was reduced less than `cooldown` epochs ago."""
         return self.cooldown_counter > 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]  # PyTorch's: the metric first
@@ -680,7 +858,24 @@ class _OfSchedulers(LRScheduler):
 
 
 class SequentialLR(_OfSchedulers):
-    """One scheduler after the other: the next begins at each milestone."""
+    """One scheduler after the other, of one optimizer: the next begins, at its epoch 0, at each milestone.
+
+    SchedulerError unless there is one scheduler more than milestones, for another optimizer's, and for
+    ReduceLROnPlateau.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> first = sg.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> then = sg.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> scheduler = sg.optim.lr_scheduler.SequentialLR(optimizer, [first, then], milestones=[2])
+    >>> for _ in range(4):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [4.0]
+    [4.0]
+    [8.0]
+    [4.0]
+    """
 
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
@@ -724,7 +919,22 @@ def _undo(scheduler: LRScheduler) -> None:
 
 
 class ChainedScheduler(_OfSchedulers):
-    """Several schedulers at once: each changes the rate that the one before it left."""
+    """Several schedulers at once, of one optimizer: each changes the rate that the one before it left.
+
+    SchedulerError for no scheduler, another optimizer's, and ReduceLROnPlateau.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> warm = sg.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=1)
+    >>> decay = sg.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> scheduler = sg.optim.lr_scheduler.ChainedScheduler([warm, decay])
+    >>> for _ in range(3):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [4.0]
+    [4.0]
+    [2.0]
+    """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self._check(schedulers, optimizer, " to be chained")
@@ -742,8 +952,23 @@ class ChainedScheduler(_OfSchedulers):
 def warmup_cosine(
     optimizer: Optimizer, warmup_steps: int, total_steps: int, *, start_factor: float = 1e-3, eta_min: float = 0.0
 ) -> SequentialLR:
-    """A linear warm-up of `warmup_steps`, then half a cosine down to eta_min at `total_steps`. Not in PyTorch:
-    SequentialLR of LinearLR and CosineAnnealingLR."""
+    """A linear warm-up of `warmup_steps`, then half a cosine down to eta_min at `total_steps`. Not in PyTorch.
+
+    It is the SequentialLR of LinearLR, from start_factor to 1, and CosineAnnealingLR; step it after every batch.
+    SchedulerError unless 0 < warmup_steps < total_steps.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> scheduler = sg.optim.lr_scheduler.warmup_cosine(optimizer, 2, 4, start_factor=0.5)
+    >>> for _ in range(5):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [4.0]
+    [6.0]
+    [8.0]
+    [4.0]
+    [0.0]
+    """
     if not 0 < warmup_steps < total_steps:
         raise SchedulerError(f"Expected 0 < warmup_steps < total_steps, but got {warmup_steps} and {total_steps}")
     rise = LinearLR(optimizer, start_factor, total_iters=warmup_steps)

@@ -11,11 +11,27 @@ from .optimizer import Optimizer, OptimizerError, ParamGroup, check_number
 
 
 class Muon(Optimizer):
-    """Jordan et al., 2024: momentum, made orthogonal by Newton and Schulz's iteration. For matrices; train biases,
-    embeddings and heads with another optimizer.
+    """Momentum, made orthogonal by Newton and Schulz's iteration (Jordan et al., 2024).
 
+    For matrices; train biases, embeddings and heads with another optimizer.
+
+        m = momentum * m + (1 - momentum) * gradient
+        x = m / |m|                                         nesterov: of momentum * m + (1 - momentum) * gradient
+        x = a x + (b x x' + c (x x')^2) x                   ns_steps times; a, b, c: ns_coefficients
+        p -= lr * (scale * x + weight_decay * p)
+
+    scale: sqrt(max(1, rows / columns)); with adjust_lr_fn='match_rms_adamw', 0.2 sqrt(max(rows, columns)).
     As torch.optim.Muon, whose iteration is in bfloat16; here it is in the parameter's dtype.
+    OptimizerError for parameters that are no matrices, 100 or more ns_steps, not three coefficients, another
+    adjust_lr_fn.
     Source: https://kellerjordan.github.io/posts/muon/
+
+    >>> w = sg.zeros(1, 2, requires_grad=True)
+    >>> optimizer = sg.optim.Muon([w], lr=1.0, ns_steps=1)
+    >>> w.sum().backward()
+    >>> optimizer.step()  # 3.4445 - 4.7750 + 2.0315 = 0.7010 long
+    >>> w.norm()
+    tensor(0.701, requires_grad=True)
     """
 
     slots = ("momentum_buffer",)

@@ -12,7 +12,21 @@ from .optimizer import Implementation, Optimizer, ParamGroup
 
 
 class NAdam(Optimizer):
-    """Dozat, 2016, with momentum that grows over the steps: mu(t) = beta1 * (1 - 0.96 ** (t * momentum_decay) / 2)."""
+    """Adam with Nesterov's momentum, which grows over the steps (Dozat, 2016). As torch.optim.NAdam.
+
+        mu(t) = beta1 * (1 - 0.96 ** (t * momentum_decay) / 2)
+        p -= lr * (mu(t + 1) * m / (1 - mu(1) ... mu(t + 1)) + (1 - mu(t)) * g / (1 - mu(1) ... mu(t)))
+             / (sqrt(v / (1 - beta2 ** t)) + eps)           g, m and v: as for Adam
+
+    decoupled_weight_decay: as AdamW. Errors: as for Optimizer.
+
+    >>> w = sg.tensor([1.0], requires_grad=True)
+    >>> optimizer = sg.optim.NAdam([w], lr=0.25, betas=(0.0, 0.999))
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.75], requires_grad=True)
+    """
 
     slots = ("exp_avg", "exp_avg_sq")
     scalars = ("step", "mu_product")

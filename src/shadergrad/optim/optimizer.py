@@ -61,9 +61,16 @@ class Decay(NamedTuple):
 
 
 class ParamGroup(dict):
-    """Parameters with their hyperparameters. Setting `lr` writes it to the device.
+    """Parameters with their hyperparameters, a dict. Setting `lr` writes it to the device and compiles nothing.
 
-    constants: the keys that update rules read as numbers; setting one raises `version`, and compiled steps see it.
+    constants: the keys that update rules read as numbers; setting one raises `version`, and compiled steps are compiled
+    anew. CompileError for setting anything inside a compiled step.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(2)], lr=0.5, momentum=0.75)
+    >>> group = optimizer.param_groups[0]
+    >>> group["lr"] = 0.25
+    >>> group["lr"], group["momentum"]
+    (0.25, 0.75)
     """
 
     def __init__(self, items: dict[str, Any], constants: Iterable[str] = (), owner: Optimizer | None = None) -> None:
@@ -186,9 +193,24 @@ NOT_NEGATIVE = {  # PyTorch's words for what may not be negative, nor NaN
 
 
 class Optimizer:
-    """Base. A subclass names its state in `slots` (a tensor a parameter) and `scalars` (shared), and writes `update`.
+    """Base of the optimizers: a subclass names its state and writes `update`, the rule for one parameter.
 
-    params: tensors, (name, tensor) pairs, or dicts with 'params' and overriding hyperparameters.
+    slots: names of state that every parameter has, of its shape; scalars: of 0-d state that a group shares, 'step'
+    among it.
+    params: tensors, (name, tensor) pairs, or dicts with 'params' and hyperparameters that override `defaults`. As in
+    PyTorch; foreach, fused and capturable are taken and change nothing, since every step is one fused program.
+    OptimizerError for hyperparameters that are negative, NaN or no numbers, betas outside [0, 1), no parameters, one
+    that is no leaf tensor or comes twice, and differentiable=True.
+
+    >>> class SignDescent(sg.optim.Optimizer):
+    ...     def update(self, p, gradient, state, group):
+    ...         p.sub_(gradient.sign() * group.rate(p))
+    >>> w = sg.tensor([2.0, -3.0], requires_grad=True)
+    >>> optimizer = SignDescent([w], {"lr": 0.5})
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([ 1.5, -2.5], requires_grad=True)
     """
 
     slots: ClassVar[tuple[str, ...]] = ()

@@ -11,7 +11,21 @@ from .optimizer import Implementation, Optimizer, ParamGroup
 
 
 class RAdam(Optimizer):
-    """Liu et al., 2020. While the variance cannot be told (rho <= 5), a step of momentum without adaption."""
+    """Adam that rectifies the variance of its first steps (Liu et al., 2020). As torch.optim.RAdam.
+
+        rho = R - 2 t beta2 ** t / (1 - beta2 ** t)         R = 2 / (1 - beta2) - 1
+        r = sqrt((rho - 4) (rho - 2) R / ((R - 4) (R - 2) rho))
+        p -= lr * r * m / (sqrt(v) + eps)                   g, m and v: as for Adam; where rho <= 5: lr * m
+
+    decoupled_weight_decay: as AdamW. Errors: as for Optimizer.
+
+    >>> w = sg.tensor([1.0], requires_grad=True)
+    >>> optimizer = sg.optim.RAdam([w], lr=0.25)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()  # rho is 1: a plain step
+    >>> w
+    tensor([0.5], requires_grad=True)
+    """
 
     slots = ("exp_avg", "exp_avg_sq")
     scalars = ("step",)

@@ -10,7 +10,22 @@ from .optimizer import Decay, Implementation, Optimizer, ParamGroup
 
 
 class RMSprop(Optimizer):
-    """Hinton's lecture 6e, 2012; centered: by the variance of the gradient (Graves, 2013)."""
+    """Gradients relative to the root of their running mean square (Hinton's lecture 6e, 2012). As torch.optim.RMSprop.
+
+        g = gradient + weight_decay * p
+        v = alpha * v + (1 - alpha) * g ** 2
+        d = g / (sqrt(v) + eps)                             centered: v - (running mean of g) ** 2 (Graves, 2013)
+        p -= lr * d                                         with momentum: lr * b, where b = momentum * b + d
+
+    Errors: as for Optimizer.
+
+    >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = sg.optim.RMSprop([w], lr=0.25, alpha=0.75)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()  # v is g ** 2 / 4
+    >>> w
+    tensor([0.5, 1.5], requires_grad=True)
+    """
 
     slots = ("square_avg",)
     scalars = ("step",)

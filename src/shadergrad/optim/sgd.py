@@ -10,9 +10,20 @@ from .optimizer import Implementation, Optimizer, OptimizerError, ParamGroup, ch
 
 
 class SGD(Optimizer):
-    """p -= lr * b, where b = momentum * b + (1 - dampening) * (gradient + weight_decay * p).
+    """Gradient descent, with momentum (Sutskever et al., 2013). As torch.optim.SGD.
 
-    nesterov: use gradient + momentum * b instead (Sutskever et al., 2013). As torch.optim.SGD.
+        g = gradient + weight_decay * p
+        b = momentum * b + (1 - dampening) * g              the first b is g
+        p -= lr * b                                         nesterov: lr * (g + momentum * b); without momentum: lr * g
+
+    maximize: climb instead. OptimizerError for nesterov without momentum or with dampening; others: as for Optimizer.
+
+    >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = sg.optim.SGD([w], lr=0.25)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.5, 1. ], requires_grad=True)
     """
 
     def __init__(

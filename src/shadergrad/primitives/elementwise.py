@@ -2,8 +2,9 @@
 
 A record gives the name, a sentence, the NumPy value, the WGSL expression over {a}, {b}, {c}, and the gradient: for one
 operand dy/dx from x and y, else the cotangents of the operands from g, the operands and y. Further fields: the kinds of
-operands (0 bool, 1 integer, 2 floating), the cost in scalar operations, the domain that tests draw from. `sg_*` functions
-are in compile/wgsl/math.wgsl. Operands have one shape: broadcasting is a view.
+operands (0 bool, 1 integer, 2 floating), the cost in scalar operations, the domain that tests draw from; and for a public
+one an example: a tensor and its result as they are printed, which the method's docstring shows. `sg_*` functions are in
+compile/wgsl/math.wgsl. Operands have one shape: broadcasting is a view.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ Cotangents = tuple[Node | None, ...]
 class Elementwise(Primitive):
     """Base: operands of one shape and dtype; the result has that shape and, unless `gives` names another, that dtype.
 
-    public: whether the operation is a tensor's method under its own name in lower case.
+    public: whether the operation is a tensor's method under its own name in lower case; example: what that one's docstring
+    shows, a tensor and the result.
     """
 
     arity: ClassVar[int] = 1
@@ -42,6 +44,7 @@ class Elementwise(Primitive):
     domain: ClassVar[tuple[float, float]] = (-3.0, 3.0)
     gives: ClassVar[DType | None] = None
     public: ClassVar[bool] = False
+    example: ClassVar[tuple[str, str]] = ("", "")
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         first = inputs[0]
@@ -90,7 +93,7 @@ def record(
 ) -> type[Elementwise]:
     """An elementwise operation. derivative: dy/dx from x and y; or gradient: from g, the operands and y; else none.
 
-    fields: arity, wgsl_bool, categories, cost, domain, gives, public.
+    fields: arity, wgsl_bool, categories, cost, domain, gives, public, example.
     """
     if derivative is not None:
         gradient = _from_derivative(derivative)
@@ -210,59 +213,78 @@ Relu = record(
     "Relu", "max(x, 0); the derivative at 0 is 0.", lambda x: np.maximum(x, x.dtype.type(0)),
     floating("sg_relu({a})", "max({a}, {type}(0))"), gradient=lambda g, x, y: (where(greater(y, 0.0), g, 0.0),),
 )
-Exp = record("Exp", "e ** x.", np.exp, "exp({a})", lambda x, y: y, categories=FLOATS, cost=4, public=True)
+Exp = record(
+    "Exp", "e ** x.", np.exp, "exp({a})", lambda x, y: y, categories=FLOATS, cost=4, public=True,
+    example=("[0.0, 1.0]", "[1.    , 2.7183]"),
+)
 Expm1 = record(
     "Expm1", "e ** x - 1, exact near 0.", np.expm1, "sg_expm1({a})", lambda x, y: y + 1.0,
     categories=FLOATS, cost=8, public=True,
+    example=("[0.0, 1.0]", "[0.    , 1.7183]"),
 )
 Log = record(
-    "Log", "The natural logarithm.", np.log, "log({a})", lambda x, y: 1.0 / x,
+    "Log", "The natural logarithm; -inf at 0, NaN below.", np.log, "log({a})", lambda x, y: 1.0 / x,
     categories=FLOATS, cost=4, domain=(0.1, 5.0), public=True,
+    example=("[1.0, 10.0]", "[0.    , 2.3026]"),
 )
 Log1p = record(
-    "Log1p", "log(1 + x), exact near 0.", np.log1p, "sg_log1p({a})", lambda x, y: 1.0 / (x + 1.0),
+    "Log1p", "log(1 + x), exact near 0; -inf at -1, NaN below.", np.log1p, "sg_log1p({a})",
+    lambda x, y: 1.0 / (x + 1.0),
     categories=FLOATS, cost=8, domain=(-0.9, 5.0), public=True,
+    example=("[0.0, 1.0]", "[0.    , 0.6931]"),
 )
 Sqrt = record(
-    "Sqrt", "The square root.", np.sqrt, "sqrt({a})", lambda x, y: 0.5 / y,
+    "Sqrt", "The square root; NaN below 0.", np.sqrt, "sqrt({a})", lambda x, y: 0.5 / y,
     categories=FLOATS, cost=4, domain=(0.1, 5.0), public=True,
+    example=("[4.0, 9.0]", "[2., 3.]"),
 )
 Rsqrt = record(
-    "Rsqrt", "1 / sqrt(x).", lambda x: np.divide(x.dtype.type(1), np.sqrt(x)), "inverseSqrt({a})",
+    "Rsqrt", "1 / sqrt(x); inf at 0, NaN below.", lambda x: np.divide(x.dtype.type(1), np.sqrt(x)), "inverseSqrt({a})",
     lambda x, y: y * y * y * -0.5, categories=FLOATS, cost=4, domain=(0.1, 5.0), public=True,
+    example=("[4.0, 16.0]", "[0.5 , 0.25]"),
 )
 Sin = record(
     "Sin", "The sine of an angle in radians.", np.sin, "sg_sin({a})", lambda x, y: elementwise("Cos", x),
     categories=FLOATS, cost=12, public=True,
+    example=("[0.0, 1.0]", "[0.    , 0.8415]"),
 )
 Cos = record(
     "Cos", "The cosine of an angle in radians.", np.cos, "sg_cos({a})", lambda x, y: -elementwise("Sin", x),
     categories=FLOATS, cost=12, public=True,
+    example=("[0.0, 1.0]", "[1.    , 0.5403]"),
 )
 Asin = record(  # through atan2 the derivative at the ends of [-1, 1] would be NaN
-    "Asin", "The inverse sine, in radians.", np.arcsin, "sg_asin({a})",
+    "Asin", "The inverse sine, in radians from -pi / 2 to pi / 2; NaN outside [-1, 1].", np.arcsin, "sg_asin({a})",
     lambda x, y: elementwise("Rsqrt", 1.0 - x * x), categories=FLOATS, cost=16, domain=(-0.95, 0.95), public=True,
+    example=("[0.0, 0.5]", "[0.    , 0.5236]"),
 )
 Acos = record(
-    "Acos", "The inverse cosine, in radians.", np.arccos, "sg_acos({a})",
+    "Acos", "The inverse cosine, in radians from 0 to pi; NaN outside [-1, 1].", np.arccos, "sg_acos({a})",
     lambda x, y: -elementwise("Rsqrt", 1.0 - x * x), categories=FLOATS, cost=16, domain=(-0.95, 0.95), public=True,
+    example=("[1.0, 0.5]", "[0.    , 1.0472]"),
 )
 Tanh = record(
     "Tanh", "The hyperbolic tangent, saturating where the naive form overflows.", np.tanh, "sg_tanh({a})",
     lambda x, y: 1.0 - y * y, categories=FLOATS, cost=8, public=True,
+    example=("[0.0, 1.0]", "[0.    , 0.7616]"),
 )
 Sigmoid = record(
     "Sigmoid", "1 / (1 + e ** -x).", kept(special.expit), "1.0 / (1.0 + exp(-{a}))", lambda x, y: y * (1.0 - y),
     categories=FLOATS, cost=8, public=True,
+    example=("[0.0, 1.0]", "[0.5   , 0.7311]"),
 )
 Erf = record(
-    "Erf", "The error function.", kept(special.erf), "sg_erf({a})",
+    "Erf", "The error function, 2 / sqrt(pi) times the integral of e ** -t**2 from 0 to x.",
+    kept(special.erf), "sg_erf({a})",
     lambda x, y: elementwise("Exp", -(x * x)) * (2.0 / math.sqrt(math.pi)), categories=FLOATS, cost=12, public=True,
+    example=("[0.0, 1.0]", "[0.    , 0.8427]"),
 )
 Erfinv = record(
-    "Erfinv", "The inverse of the error function on (-1, 1).", kept(special.erfinv), "sg_erfinv({a})",
+    "Erfinv", "The inverse of the error function on (-1, 1); infinite at the ends, NaN outside.",
+    kept(special.erfinv), "sg_erfinv({a})",
     lambda x, y: elementwise("Exp", y * y) * (math.sqrt(math.pi) / 2.0),
     categories=FLOATS, cost=16, domain=(-0.9, 0.9), public=True,
+    example=("[0.0, 0.5]", "[0.    , 0.4769]"),
 )
 Floor = record("Floor", "The largest integer not above x.", np.floor, "floor({a})", flat, categories=FLOATS)
 Round = record("Round", "The nearest integer, halves to the even one.", np.round, "round({a})", flat, categories=FLOATS)

@@ -12,12 +12,13 @@ from ..graph import build
 from ..graph import node as nodes
 from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
+from ..plan import IN_GATHER, IN_SCATTER, fault_text
 
 
-def _check_range(name: str, positions: np.ndarray, size: int) -> None:
+def _check_range(fault: int, positions: np.ndarray, size: int) -> None:
     if positions.size and (positions.min() < 0 or positions.max() >= size):
         bad = positions[(positions < 0) | (positions >= size)].flat[0]
-        raise IndexRangeError(f"[{name}] index {int(bad)} is out of range for an axis of size {size}.")
+        raise IndexRangeError(fault_text(fault, int(bad), size))
 
 
 def _check_positions(name: str, positions: Node) -> None:
@@ -45,9 +46,9 @@ class Gather(Primitive):
         return positions.shape, x.dtype
 
     def numpy(self, x, positions):
-        _check_range("gather", positions, x.shape[self.axis])
+        _check_range(IN_GATHER, positions, x.shape[self.axis])
         others = [s for a, s in enumerate(positions.strides) if a != self.axis]
-        if not any(others):  # one list of positions for all: whole slices move
+        if positions.size and not any(others):  # one list of positions for all: whole slices move
             return np.take(
                 x, positions[tuple(slice(None) if a == self.axis else 0 for a in range(x.ndim))], axis=self.axis
             )
@@ -59,6 +60,31 @@ class Gather(Primitive):
             chosen = build.equal(build.broadcast(positions, x.shape), build.iota_along(x, self.axis, positions.dtype))
             return build.where(chosen, build.broadcast(g, x.shape), 0.0), None
         return nodes.make(ScatterAdd(self.axis, x.shape[self.axis]), positions, g), None
+
+
+@dataclass(frozen=True, eq=False)
+class InRange(Primitive):
+    """Positions as they are; one outside [0, size) is an error: at once on the cpu device, at the next read on a GPU.
+
+    fault: which error, a number of plan.FAULTS.
+    """
+
+    kind = "index"
+    differentiable = False
+    size: int
+    fault: int
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        (positions,) = inputs
+        _check_positions("in_range", positions)
+        return positions.shape, positions.dtype
+
+    def numpy(self, positions):
+        _check_range(self.fault, positions, self.size)
+        return positions
+
+    def vjp(self, g, node):
+        return (None,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +107,7 @@ class ScatterAdd(Primitive):
         return tuple(self.size if a == self.axis else n for a, n in enumerate(source.shape)), source.dtype
 
     def numpy(self, positions, source):
-        _check_range("scatter_add", positions, self.size)
+        _check_range(IN_SCATTER, positions, self.size)
         result = np.zeros(tuple(self.size if a == self.axis else n for a, n in enumerate(source.shape)), source.dtype)
         where_to = list(np.ogrid[tuple(slice(0, n) for n in source.shape)])
         where_to[self.axis] = positions

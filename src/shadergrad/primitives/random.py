@@ -15,7 +15,14 @@ ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
 def threefry2x32(key: np.ndarray, x0: np.ndarray, x1: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The two output words for counter words x0, x1 under a key of two words (all uint32)."""
+    """The two output words for counter words x0, x1 under a key of two words, all uint32; x0 and x1 are broadcast.
+
+    Threefry-2x32 with 20 rounds, as in JAX. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+
+    >>> zero = np.zeros(1, np.uint32)
+    >>> [hex(word[0]) for word in sg.extend.threefry2x32(np.zeros(2, np.uint32), zero, zero)]
+    ['0x6b200159', '0x99ba4efe']
+    """
     k0, k1 = np.uint32(key[0]), np.uint32(key[1])
     keys = (k0, k1, k0 ^ k1 ^ np.uint32(0x1BD11BDA))
     with np.errstate(over="ignore"):

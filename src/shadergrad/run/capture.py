@@ -23,7 +23,7 @@ from . import execute
 from .naming import Names, distinct, name_arguments
 from .replay import GradSlot, KeptGradient, Mark, Replay, empty
 from .tracing import Trace, current
-from .trees import exchange, tensors_in
+from .trees import exchange, leaves_of, tensors_in
 
 Holder = Tensor | GradSlot
 
@@ -87,6 +87,7 @@ class Observed:
         self.assigned = [t for t, _ in changed]
         self.before = {id(t): resolve(old) for t, old in changed}
         self.gradients = [(t, t._grad) for t, _ in watch.grads.values()]
+        _refuse_hidden_tensors(result)
         returned = list(tensors_in(result, "result"))
         wanted = [*(t for _, t in returned), *self.assigned, *(g for _, g in self.gradients if g is not None)]
         self.outputs = list({id(t): t for t in wanted}.values())
@@ -111,6 +112,17 @@ class Observed:
     def is_new(self, gradient: Tensor) -> bool:
         """Whether a gradient is a tensor that the function made, and not one that it changed."""
         return id(gradient) not in self.before
+
+
+def _refuse_hidden_tensors(result: Any) -> None:
+    """A tensor in an object of another kind would keep the value of the first call for ever."""
+    for path, leaf in leaves_of(result, "result"):
+        within = leaf if isinstance(leaf, set | frozenset) else getattr(leaf, "__dict__", {}).values()
+        if not isinstance(leaf, Tensor) and any(isinstance(v, Tensor) and v._node.storage is None for v in within):
+            raise CompileError(
+                f"{path} is a {type(leaf).__name__} that holds a tensor of this call, and a compiled step could not give it "
+                "another one in the next. Hint: return tensors in tuples, lists, dicts, named tuples or dataclasses."
+            )
 
 
 class Captured:

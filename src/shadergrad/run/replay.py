@@ -63,14 +63,13 @@ class KeptGradient:
         self.tensor = Tensor._of(_without_value(self.tensor._node))
 
 
-@dataclass(frozen=True)
 class Mark:
     """The place of a returned tensor within a result."""
 
-    output: int
-    shape: tuple[int, ...]
-    dtype: DType
-    device: str
+    __slots__ = ("device", "dtype", "output", "shape")
+
+    def __init__(self, output: int, shape: tuple[int, ...], dtype: DType, device: str) -> None:
+        self.output, self.shape, self.dtype, self.device = output, shape, dtype, device
 
 
 @dataclass

@@ -28,9 +28,13 @@ CAPTURE_BYTES = execute.PROGRAM_BYTES  # of host memory for the captures that on
 
 
 class CompiledStep:
-    """A function that runs as one submission. Call it as the function itself.
+    """A function that runs as one submission. Call it as the function itself; `sg.compile` makes it.
 
     captures: how often the function was captured, that is once a combination of shapes, dtypes and Python arguments.
+
+    >>> step = sg.compile(lambda x: (x * x).sum())
+    >>> step(sg.tensor([1.0, 2.0])), step(sg.tensor([3.0, 4.0])), step.captures
+    (tensor(5.), tensor(25.), 1)
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -119,7 +123,15 @@ def compile(function: Callable[..., Any]) -> CompiledStep:
     """Capture `function` on first use and replay it from then on, in one submission a call.
 
     The function may call backward() and optimizer steps, and change tensors in place; all of that happens on the
-    device. It may not read values (item(), print, if tensor). Arguments: tensors, numbers, strings, containers;
-    a new combination of shapes, dtypes and Python values captures anew.
+    device. It may not read values (item(), print, if tensor). Arguments: tensors that require no gradient, numbers,
+    strings, containers; a new combination of shapes, dtypes and Python values captures anew. Raises CompileError where
+    the function cannot be captured: there are no graph breaks.
+
+    >>> w = sg.ones(2)
+    >>> step = sg.compile(lambda x: w.add_(x))
+    >>> step(sg.tensor([1.0, 2.0]))
+    tensor([2., 3.])
+    >>> w
+    tensor([2., 3.])
     """
     return CompiledStep(function)

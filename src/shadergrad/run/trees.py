@@ -1,11 +1,14 @@
 """Tensors in nested arguments and results: finding, exchanging and naming them.
 
-In: a tensor, or tuples, named tuples, lists and dicts of tensors and anything else. The order is that of writing.
+In: a tensor, or tuples, named tuples, dataclasses, lists and dicts of tensors and anything else. The order is that of
+writing.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -24,22 +27,43 @@ def exchange(value: Any, kind: type, new: Callable[[Any], Any]) -> Any:
         return type(value)(exchange(v, kind, new) for v in value)
     if isinstance(value, dict):
         return {k: exchange(v, kind, new) for k, v in value.items()}
+    if _is_record(value) and any(isinstance(leaf, kind) for _, leaf in leaves_of(value)):
+        made = copy.copy(value)  # not made anew: its checks are for tensors, and have been made
+        for name, v in _fields(value):
+            object.__setattr__(made, name, exchange(v, kind, new))
+        return made
     return value
 
 
 def tensors_in(value: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
     """Each tensor within, with how one reaches it from `path`: `batch[0]`, `options['a']`, `pair.loss`."""
-    if isinstance(value, Tensor):
-        yield path, value
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+    return ((where, leaf) for where, leaf in leaves_of(value, path) if isinstance(leaf, Tensor))
+
+
+def leaves_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Tensors and whatever else is no container, with how one reaches it from `path`."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
         for name, v in zip(value._fields, value, strict=True):  # pyright: ignore[reportAttributeAccessIssue]  # a named tuple
-            yield from tensors_in(v, f"{path}.{name}")
+            yield from leaves_of(v, f"{path}.{name}")
     elif isinstance(value, tuple | list):
         for k, v in enumerate(value):
-            yield from tensors_in(v, f"{path}[{k}]")
+            yield from leaves_of(v, f"{path}[{k}]")
     elif isinstance(value, dict):
         for k, v in value.items():
-            yield from tensors_in(v, f"{path}[{k!r}]")
+            yield from leaves_of(v, f"{path}[{k!r}]")
+    elif _is_record(value):
+        for name, v in _fields(value):
+            yield from leaves_of(v, f"{path}.{name}")
+    else:
+        yield path, value
+
+
+def _is_record(value: Any) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+def _fields(record: Any) -> list[tuple[str, Any]]:
+    return [(f.name, getattr(record, f.name)) for f in fields(record)]
 
 
 def signature(value: Any, tensors: list[Tensor]) -> Any:
@@ -58,6 +82,8 @@ def signature(value: Any, tensors: list[Tensor]) -> Any:
         return (type(value).__name__, *(signature(v, tensors) for v in value))
     if isinstance(value, dict):
         return ("dict", *((k, signature(v, tensors)) for k, v in value.items()))
+    if _is_record(value) and any(True for _ in tensors_in(value)):
+        return (type(value), *((name, signature(v, tensors)) for name, v in _fields(value)))
     try:
         hash(value)
     except TypeError:

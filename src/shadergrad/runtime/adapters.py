@@ -51,7 +51,14 @@ NO_ADAPTER = (
 
 @dataclass(frozen=True)
 class AdapterInfo:
-    """One adapter, as plain data."""
+    """One adapter, as plain data.
+
+    index: N of "webgpu:N"; -1 for a duplicate that cannot be opened by number. type: "hardware" or "software". kind:
+    wgpu's word for it. profile: "portable" or "full". limits: wgpu's, by name.
+
+    >>> {adapter.type for adapter in sg.devices.adapters()} <= {"hardware", "software"}
+    True
+    """
 
     index: int  # N of "webgpu:N"; -1 for a duplicate that cannot be opened by number
     name: str
@@ -68,6 +75,7 @@ class AdapterInfo:
     features: tuple[str, ...] = field(repr=False)
 
     def describe(self) -> str:
+        """Name, backend and type in a line."""
         return f"{self.name} ({self.backend}, {self.type})"
 
 

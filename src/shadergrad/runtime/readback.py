@@ -7,6 +7,7 @@ goes in chunks through two staging buffers, so that copying to the host overlaps
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,10 @@ class Readback:
         self._ring = self._new_ring()
         self._spoilt: list[Any] = []
 
-    def read(self, raw: Any, out: np.ndarray) -> None:
-        """Fill `out` (bytes, not empty) from the start of the buffer; waits for the work that writes it."""
+    def read(self, wanted: Sequence[tuple[Any, np.ndarray]]) -> None:
+        """Fill arrays (bytes, not empty) from the starts of buffers; waits for the work that writes them."""
         try:
-            self._read(raw, out)
+            self._read(wanted)
         except BaseException:
             self._spoilt += self._raws()  # a staging buffer may be left half mapped
             self._ring = self._new_ring()
@@ -52,20 +53,20 @@ class Readback:
     def _new_ring(self) -> deque[_Staging]:
         return deque(_Staging(self._module.new_status()) for _ in range(2))
 
-    def _read(self, raw: Any, out: np.ndarray) -> None:
+    def _read(self, wanted: Sequence[tuple[Any, np.ndarray]]) -> None:
         pending: deque[tuple[_Staging, int, np.ndarray]] = deque()
-        for start in range(0, out.nbytes, CHUNK):
-            if len(pending) == len(self._ring):
-                self._finish(*pending.popleft())
-            pending.append(self._start(raw, start, out[start : start + CHUNK]))
+        for raw, out in wanted:
+            for start in range(0, out.nbytes, CHUNK):
+                if len(pending) == len(self._ring):
+                    self._finish(*pending.popleft())
+                if pending:
+                    self._ring.rotate(1)  # a small read alone always takes the same staging buffer
+                pending.append(self._start(raw, start, out[start : start + CHUNK]))
         while pending:
             self._finish(*pending.popleft())
 
     def _start(self, raw: Any, start: int, into: np.ndarray) -> tuple[_Staging, int, np.ndarray]:
         nbytes = round_up(into.nbytes, 4)
-        # A small read always takes the same staging buffer; a large one alternates.
-        if start:
-            self._ring.rotate(1)
         staging = self._ring[0]
         self._grow(staging, nbytes)
         index = self._native.copy(raw, start, staging.raw, nbytes)

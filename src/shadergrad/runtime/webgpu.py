@@ -28,7 +28,7 @@ import numpy as np
 from ..config import Config, config
 from ..dtypes import DType
 from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, IndexRangeError
-from ..plan import Kernel, Plan
+from ..plan import Kernel, Plan, fault_text
 from .adapters import AdapterInfo, choose_adapter, find_again, load_native, open_quietly, portable_overrides
 from .device import Storage, register_device
 from .memory import Buffer, MemoryPool, round_up
@@ -121,9 +121,7 @@ class WebGPUDevice(Gpu):
             self.guard()
             if storage.handle.raw is None:
                 raise self.lost_with(f"this tensor, {dtype.name} of shape {shape},")
-            if out.nbytes:
-                self._readback.read(storage.handle.raw, out.reshape(-1).view(np.uint8))
-            self._raise_faults()
+            self._read_and_raise_faults([(storage.handle.raw, out.reshape(-1).view(np.uint8))] if out.nbytes else [])
         return out.astype(np.bool_) if dtype.name == "bool" else out
 
     def load(self, plan: Plan) -> WebGPUProgram:
@@ -137,7 +135,7 @@ class WebGPUDevice(Gpu):
         with self.lock, self.translate_errors():
             self.guard()
             self.native.wait_all()
-            self._raise_faults()
+            self._read_and_raise_faults([])
 
     def fault_buffer(self) -> Any:
         if self._fault is None:
@@ -145,15 +143,16 @@ class WebGPUDevice(Gpu):
             self._write(self._fault, np.zeros(4, np.int32))
         return self._fault.handle
 
-    def _raise_faults(self) -> None:
-        """Raise what kernels have reported since the last look; reports are kept until then."""
-        if self._fault is None:
-            return
+    def _read_and_raise_faults(self, wanted: list[tuple[Any, np.ndarray]]) -> None:
+        """Read buffers, and raise what kernels have reported since the last look; reports are kept until then."""
         report = np.zeros(4, np.int32)
-        self._readback.read(self._fault.handle.raw, report.view(np.uint8))
-        if report[0]:
+        if self._fault is not None:
+            wanted.append((self._fault.handle.raw, report.view(np.uint8)))
+        self._readback.read(wanted)
+        if self._fault is not None and report[0]:
             self._write(self._fault, np.zeros(4, np.int32))
-            raise IndexRangeError(f"[gather] index {report[1]} is out of range for an axis of size {report[2]}.")
+            _, index, size, fault = map(int, report)
+            raise IndexRangeError(fault_text(fault, index, size))
 
     def release(self, handle: Any) -> None:
         self.memory.give_back(handle)

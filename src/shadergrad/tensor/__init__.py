@@ -1,6 +1,18 @@
 """Tensors: what the rest of the library takes from here. base.py names the rooms, handle.py holds the class."""
 
-from .base import Number, Size, TensorBase, check_axes, check_axis, host_tensor, is_dtype_name, operands, sizes_of, wrap
+from .base import (
+    Number,
+    Size,
+    TensorBase,
+    check_axes,
+    check_axis,
+    check_tensor,
+    host_tensor,
+    is_dtype_name,
+    operands,
+    sizes_of,
+    wrap,
+)
 from .creation import (
     arange,
     empty,
@@ -16,9 +28,9 @@ from .creation import (
     zeros_like,
 )
 from .elementwise import where
-from .gradients import RemovableHandle, backward, cotangent, together
+from .gradients import RemovableHandle, backward, cotangent, tensors_of, together
 from .handle import Tensor, as_tensor
-from .index import one_hot, select_positions
+from .index import in_range, select_positions
 from .pending import flush, sync
 from .placement import check_storable, device, get_default_device, resolve_device, set_default_device
 from .products import einsum, tensordot
@@ -36,7 +48,7 @@ from .random import (
 )
 from .reduce import MinAndMax, ValuesAndIndices, vector_norm
 from .results import joint, meet, result
-from .shape import cat, meshgrid, stack
+from .shape import cat, meshgrid, stack, tensor_list
 
 __all__ = [
     "Generator",
@@ -54,6 +66,7 @@ __all__ = [
     "check_axes",
     "check_axis",
     "check_storable",
+    "check_tensor",
     "cotangent",
     "default_generator",
     "device",
@@ -66,13 +79,13 @@ __all__ = [
     "full_like",
     "get_default_device",
     "host_tensor",
+    "in_range",
     "is_dtype_name",
     "joint",
     "linspace",
     "manual_seed",
     "meet",
     "meshgrid",
-    "one_hot",
     "ones",
     "ones_like",
     "operands",
@@ -91,7 +104,9 @@ __all__ = [
     "stack",
     "sync",
     "tensor",
+    "tensor_list",
     "tensordot",
+    "tensors_of",
     "together",
     "vector_norm",
     "where",

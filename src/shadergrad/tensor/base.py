@@ -10,14 +10,15 @@ Results are always of the class that handle.py defines, Tensor.
 
 from __future__ import annotations
 
+import operator
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..dtypes import DType, bool_, float32, int32, int64, of_scalar, parse_dtype, promote_operands
-from ..errors import AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
+from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.build import cast
@@ -34,11 +35,22 @@ Number = bool | int | float
 
 
 class Size(tuple):
-    """A shape; numel() gives the number of elements."""
+    """A shape: a tuple of sizes. numel() gives the number of elements.
+
+    >>> sg.zeros(2, 3).shape
+    shadergrad.Size([2, 3])
+    >>> sg.Size([2, 3]).numel()
+    6
+    """
 
     __slots__ = ()
 
     def numel(self) -> int:
+        """The number of elements of a tensor of this shape.
+
+        >>> sg.Size([2, 3]).numel()
+        6
+        """
         return int(np.prod(self, dtype=np.int64))
 
     def __repr__(self) -> str:
@@ -79,22 +91,48 @@ class TensorBase:
 
     @property
     def shape(self) -> Size:
+        """The sizes of the axes; () for a number.
+
+        >>> sg.zeros(2, 3).shape
+        shadergrad.Size([2, 3])
+        """
         return Size(self._node.shape)
 
     @property
     def dtype(self) -> DType:
+        """The type of the elements, such as sg.float32.
+
+        >>> sg.tensor([1, 2]).dtype
+        shadergrad.int32
+        """
         return self._node.dtype
 
     @property
     def device(self) -> device:
+        """Where the tensor lives: a name such as 'cpu' or 'webgpu'.
+
+        >>> sg.zeros(2).device
+        'cpu'
+        """
         return device(self._node.device)
 
     @property
     def ndim(self) -> int:
+        """The number of axes.
+
+        >>> sg.zeros(2, 3).ndim
+        2
+        """
         return len(self._node.shape)
 
     @property
     def requires_grad(self) -> bool:
+        """Whether operations on the tensor are recorded for backward(). May be set, as by requires_grad_.
+
+        >>> w = sg.ones(2, requires_grad=True)
+        >>> w.requires_grad, (w * 2).requires_grad, w.detach().requires_grad
+        (True, True, False)
+        """
         return self._node.requires_grad
 
     @requires_grad.setter
@@ -103,37 +141,92 @@ class TensorBase:
 
     @property
     def is_leaf(self) -> bool:
+        """Whether the tensor is no result of recorded operations: backward() puts gradients into leaves that require
+        one.
+
+        >>> w = sg.ones(2, requires_grad=True)
+        >>> w.is_leaf, (w * 2).is_leaf
+        (True, False)
+        """
         return not self._node.requires_grad or isinstance(self._node.primitive, Variable)
 
     def size(self, dim: int | None = None) -> Any:
-        return self.shape if dim is None else self._node.shape[dim]
+        """The shape, or the size of axis `dim`. Raises IndexRangeError for an axis that there is not.
+
+        >>> sg.zeros(2, 3).size()
+        shadergrad.Size([2, 3])
+        >>> sg.zeros(2, 3).size(-1)
+        3
+        """
+        if dim is None:
+            return self.shape
+        if not self.ndim:
+            raise IndexRangeError(f"[size] dim {dim} was asked for, but the tensor has no dimensions")
+        return self._node.shape[check_axis(dim, self.ndim, "size")]
 
     def dim(self) -> int:
+        """The number of axes, as ndim.
+
+        >>> sg.zeros(2, 3).dim()
+        2
+        """
         return self.ndim
 
     def ndimension(self) -> int:
+        """The number of axes, as ndim.
+
+        >>> sg.zeros(2, 3).ndimension()
+        2
+        """
         return self.ndim
 
     def numel(self) -> int:
+        """The number of elements.
+
+        >>> sg.zeros(2, 3).numel()
+        6
+        """
         return self._node.size
 
     def nelement(self) -> int:
+        """The number of elements, as numel.
+
+        >>> sg.zeros(2, 3).nelement()
+        6
+        """
         return self._node.size
 
     def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating one.
+
+        >>> sg.tensor([1.0]).is_floating_point(), sg.tensor([1]).is_floating_point()
+        (True, False)
+        """
         return self.dtype.is_floating_point
 
     def element_size(self) -> int:
+        """Bytes of an element on the host; on a GPU a bool takes 4.
+
+        >>> sg.zeros(2).element_size()
+        4
+        """
         return self.dtype.itemsize
 
     def __len__(self) -> int:
         if not self._node.shape:
-            raise TypeError("len() of a 0-d tensor")
+            raise ArgumentTypeError("len() of a 0-d tensor")
         return self._node.shape[0]
 
-    def numpy(self) -> np.ndarray:
-        """The values as a fresh NumPy array; waits for the device. A tensor that requires grad must be detached first."""
-        if self.requires_grad:
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The values as a fresh NumPy array (PyTorch: shared memory); waits for the device.
+
+        Raises AutogradError for a tensor that requires grad, unless force: detach() it first. CompileError within a
+        compiled step.
+
+        >>> sg.tensor([1.0, 2.0]).numpy()
+        array([1., 2.], dtype=float32)
+        """
+        if self.requires_grad and not force:
             raise AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return self._read("numpy()")
 
@@ -150,7 +243,13 @@ class TensorBase:
             raise
 
     def item(self) -> Any:
-        """The value of a tensor with one element, as a Python number."""
+        """The value of a tensor with one element, as a Python number; waits for the device.
+
+        Raises ShapeError for another number of elements, CompileError within a compiled step.
+
+        >>> sg.tensor([2.5]).item()
+        2.5
+        """
         if self._node.size != 1:
             raise ShapeError(
                 f"[item] a Tensor with {self._node.size} elements (shape {tuple(self.shape)}) cannot be converted to Scalar"
@@ -158,6 +257,11 @@ class TensorBase:
         return self._read("item()").reshape(()).item()
 
     def tolist(self) -> Any:
+        """The values as nested lists of Python numbers; waits for the device. A number, where there are no axes.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
         return self._read("tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -179,7 +283,7 @@ class TensorBase:
 
     def __index__(self) -> int:
         if self.dtype.category == 2:
-            raise TypeError("only integer tensors of a single element can be converted to an index")
+            raise ArgumentTypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
 
     def __repr__(self) -> str:
@@ -196,7 +300,13 @@ class TensorBase:
         return f"tensor({', '.join(parts)})"
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Whether backward() shall collect a gradient here. In place."""
+        """Whether backward() shall collect a gradient here. In place; gives the tensor.
+
+        Raises AutogradError for integers and bools, and for False on a computed tensor: detach() it.
+
+        >>> sg.tensor([1.0, 2.0]).requires_grad_()
+        tensor([1., 2.], requires_grad=True)
+        """
         if requires_grad == self._node.requires_grad:
             return self
         if not requires_grad:
@@ -212,7 +322,14 @@ class TensorBase:
         return self
 
     def detach(self) -> Self:
-        """The same value, outside the tape."""
+        """The same value, outside the tape: it requires no gradient.
+
+        A value of its own (PyTorch: shared memory): changing one in place leaves the other as it is.
+
+        >>> w = sg.ones(2, requires_grad=True)
+        >>> (w * 2).detach()
+        tensor([2., 2.])
+        """
         if not self._node.requires_grad:
             return wrap(self._node)
         if self._node.storage is not None:
@@ -221,6 +338,12 @@ class TensorBase:
             return wrap(make(Detach(), self._node))
 
     def detach_(self) -> Self:
+        """detach, in place: the tensor becomes a leaf without history.
+
+        >>> y = sg.ones(2, requires_grad=True) * 2
+        >>> y.detach_()
+        tensor([2., 2.])
+        """
         self._hold(self.detach()._node)
         return self
 
@@ -255,7 +378,14 @@ class TensorBase:
         return self
 
     def write_(self, array: np.ndarray) -> Self:
-        """Overwrite the value with a host array of the same shape, ordered after all work submitted so far."""
+        """Overwrite the value with a host array of the same shape, ordered after all work submitted so far.
+
+        The array is cast to the tensor's dtype. Not in PyTorch. Raises ShapeError for another shape.
+
+        >>> x = sg.zeros(2)
+        >>> x.write_(np.array([1.0, 2.0]))
+        tensor([1., 2.])
+        """
         array = np.asarray(array, self.dtype.numpy, order="C")
         if array.shape != self._node.shape:
             raise ShapeError(f"[write_] the array is {array.shape}, the tensor {tuple(self.shape)}.")
@@ -266,7 +396,16 @@ class TensorBase:
     def to(
         self, *args: Any, device: Any = None, dtype: Any = None, copy: bool = False, non_blocking: bool = False
     ) -> Self:
-        """On another device and/or with another dtype: to('webgpu'), to(sg.float64), to(other)."""
+        """On another device and/or with another dtype: to('webgpu'), to(sg.float64), to('cpu', sg.int32), to(other).
+
+        Gives the tensor itself where nothing changes and `copy` is not set. A leaf that requires grad gives another
+        leaf on the other device (PyTorch: a computed tensor). non_blocking changes nothing. Raises DeviceError for an
+        unknown device, DTypeError for an unknown dtype or one that the device has not, AutogradError for a computed
+        tensor that requires grad and goes to another device.
+
+        >>> sg.tensor([1.7, -1.7]).to(sg.int32)
+        tensor([ 1, -1])
+        """
         for arg in args:
             if isinstance(arg, TensorBase):
                 device, dtype = arg.device, arg.dtype
@@ -299,17 +438,41 @@ class TensorBase:
         return result.clone() if copy and result is self else result
 
     def cpu(self) -> Self:
+        """The tensor on the cpu device; itself if it is there.
+
+        >>> sg.ones(2).cpu()
+        tensor([1., 1.])
+        """
         return self.to("cpu")
 
     def type_as(self, other: TensorBase) -> Self:
+        """The tensor with the dtype of `other`.
+
+        >>> sg.tensor([1, 2]).type_as(sg.ones(1))
+        tensor([1., 2.])
+        """
         return self.to(dtype=other.dtype)
 
     def clone(self) -> Self:
-        """A copy that the tape runs through."""
+        """A copy that the tape runs through: its gradient goes on to self.
+
+        >>> x = sg.tensor([1.0, 2.0])
+        >>> y = x.clone()
+        >>> y.add_(1)
+        tensor([2., 3.])
+        >>> x
+        tensor([1., 2.])
+        """
         word, neutral = ("Or", False) if self.dtype is bool_ else ("Mul", 1)
         return wrap(build.elementwise(word, self._node, neutral))
 
     def contiguous(self) -> Self:
+        """The tensor itself: tensors have no strides.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).t().contiguous()
+        tensor([[1, 3],
+                [2, 4]])
+        """
         return self
 
 
@@ -330,8 +493,19 @@ def floating(x: TensorBase) -> Node:
     return x._node if x.dtype.category == 2 else cast(x._node, float32)
 
 
+def check_int(what: str, name: str, value: Any) -> int:
+    """A whole number, but no bool; raises ArgumentTypeError for anything else."""
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise ArgumentTypeError(f"{what}(): argument '{name}' must be int, not {type(value).__name__}")
+
+
 def check_axis(dim: int, ndim: int, what: str) -> int:
     """A non-negative axis; raises IndexRangeError outside [-ndim, ndim - 1]."""
+    dim = check_int(what, "dim", dim)
     if not -max(ndim, 1) <= dim < max(ndim, 1):
         raise IndexRangeError(
             f"[{what}] Dimension out of range (expected to be in range of [{-max(ndim, 1)}, {max(ndim, 1) - 1}], but got {dim})"
@@ -341,19 +515,29 @@ def check_axis(dim: int, ndim: int, what: str) -> int:
 
 def check_axes(dim: int | Sequence[int] | None, ndim: int, what: str) -> tuple[int, ...]:
     """Sorted axes; None or () means all."""
-    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+    given = list(dim) if isinstance(dim, Iterable) else [] if dim is None else [dim]
+    if not given:
         return tuple(range(ndim))
-    axes = [check_axis(d, ndim, what) for d in ([dim] if isinstance(dim, int) else dim)]
+    axes = [check_axis(d, ndim, what) for d in given]
     if len(set(axes)) != len(axes):
         raise ShapeError(f"[{what}] a dim appears twice in {dim}.")
     return tuple(sorted(axes)) if ndim else ()
 
 
 def sizes_of(args: tuple[Any, ...]) -> tuple[int, ...]:
-    """Sizes given as arguments or as one sequence."""
-    if len(args) == 1 and not isinstance(args[0], int | np.integer):
-        args = tuple(args[0])
-    return tuple(int(a) for a in args)
+    """Sizes given as arguments or as one sequence. Raises ArgumentTypeError for what is no integer."""
+    try:
+        if len(args) == 1 and not isinstance(args[0], int | np.integer):
+            args = tuple(args[0])
+        return tuple(operator.index(a) for a in args)
+    except TypeError:
+        raise ArgumentTypeError(f"sizes and axes must be integers, got {', '.join(map(repr, args))}.") from None
+
+
+def check_tensor(what: str, name: str, value: Any) -> None:
+    """Raises ArgumentTypeError for an argument that must be a tensor and is none."""
+    if not isinstance(value, TensorBase):
+        raise ArgumentTypeError(f"{what}(): argument '{name}' must be Tensor, not {type(value).__name__}.")
 
 
 def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
@@ -365,6 +549,8 @@ def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
     lead = next((t for t in tensors if t.ndim), tensors[0])
     described: list[tuple[DType, int]] = []
     for v in values:
+        if not isinstance(v, TensorBase) and (not hasattr(v, "__float__") or getattr(v, "ndim", 0)):
+            raise ArgumentTypeError(f"operands must be tensors and numbers, not {type(v).__name__}.")
         described.append((v.dtype, 2 if v.ndim else 1) if isinstance(v, TensorBase) else (of_scalar(v), 0))
     dtype = promote_operands(described) if common else None
     result: list[Node] = []
@@ -403,15 +589,17 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
             raise ShapeError(f"expected numbers or sequences of equal lengths: {error}") from None
         if array.dtype == object:
             raise ShapeError("expected numbers or sequences of equal lengths")
+        if array.dtype.kind not in "biuf":
+            raise DTypeError(f"there are no tensors of {array.dtype.name}: expected numbers, or sequences of them")
         if dtype is not None:
             found = parse_dtype(dtype)
         elif array.size == 0:
             found = float32
         else:
             found = of_scalar(array.reshape(-1)[0].item())
-    if found.category == 1 and array.size and array.dtype.kind in "iu":
+    if found.category == 1 and array.size and array.dtype.kind in "iuf":
         info = np.iinfo(found.numpy)
-        if array.min() < info.min or array.max() > info.max:
+        if not (array.min() >= info.min and array.max() <= info.max):  # nor is NaN an integer
             raise DTypeError(
                 f"a value does not fit {found.name}: the range is {array.min()} to {array.max()}. Hint: int64 lives on the cpu device."
             )

@@ -13,7 +13,7 @@ from ..graph import build
 from ..graph.build import cast
 from ..graph.node import Node, make
 from ..primitives import elementwise as e
-from .base import Number, TensorBase, binary, floating, operands, wrap
+from .base import Number, TensorBase, binary, check_tensor, floating, operands, wrap
 from .records import RecordTensor
 
 T = TypeVar("T", bound="ElementwiseTensor")
@@ -26,20 +26,52 @@ class ElementwiseTensor(RecordTensor):
     __hash__ = TensorBase.__hash__
 
     def add(self, other: ElementwiseTensor | Number, *, alpha: Number = 1) -> Self:
+        """self + alpha * other; for bools, or. Shapes broadcast, dtypes are promoted.
+
+        Raises ShapeError where the shapes do not broadcast, DeviceError for tensors on two devices.
+
+        >>> x = sg.tensor([1.0, 2.0])
+        >>> x.add(sg.tensor([10.0, 20.0]))
+        tensor([11., 22.])
+        >>> x.add(1, alpha=10)
+        tensor([11., 12.])
+        """
         return binary(e.Add(), self, other if alpha == 1 else other * alpha)
 
     def sub(self, other: ElementwiseTensor | Number, *, alpha: Number = 1) -> Self:
-        if self.dtype is bool_ or getattr(other, "dtype", None) is bool_:
-            raise DTypeError(
-                "Subtraction, the `-` operator, with a bool tensor is not supported. Hint: use ^ or logical_xor()."
-            )
+        """self - alpha * other. Raises DTypeError for bools, ShapeError where the shapes do not broadcast.
+
+        >>> x = sg.tensor([5.0, 6.0])
+        >>> x.sub(sg.tensor([1.0, 2.0]), alpha=2)
+        tensor([3., 2.])
+        """
+        _refuse_bools(self, other)
         return binary(e.Sub(), self, other if alpha == 1 else other * alpha)
 
     def mul(self, other: ElementwiseTensor | Number) -> Self:
+        """self * other; for bools, and. Raises ShapeError where the shapes do not broadcast.
+
+        >>> x = sg.tensor([[1.0], [2.0]])
+        >>> x.mul(3)
+        tensor([[3.],
+                [6.]])
+        >>> x.mul(sg.tensor([1.0, 10.0]))
+        tensor([[ 1., 10.],
+                [ 2., 20.]])
+        """
         return binary(e.Mul(), self, other)
 
     def div(self, other: ElementwiseTensor | Number, *, rounding_mode: str | None = None) -> Self:
-        """True division: integers give float32. rounding_mode: None, 'floor', or 'trunc' (towards zero)."""
+        """self / other: true division, integers give float32; rounded to 'floor' or 'trunc' (towards zero) by
+        rounding_mode, when integers stay integers. Integers divided by zero and rounded give 0. Raises ShapeError for
+        another rounding_mode.
+
+        >>> x = sg.tensor([7.0, -7.0])
+        >>> x.div(2)
+        tensor([ 3.5, -3.5])
+        >>> sg.tensor([7, -7]).div(2, rounding_mode="trunc")
+        tensor([ 3, -3])
+        """
         if rounding_mode is None:
             return _divide(self, other)
         if rounding_mode == "floor":
@@ -51,9 +83,22 @@ class ElementwiseTensor(RecordTensor):
         return _divide_towards_zero(self, other)
 
     def pow(self, exponent: ElementwiseTensor | Number) -> Self:
+        """self ** exponent. Integers stay integers: a negative exponent gives 0 unless the base is 1 or -1 (PyTorch
+        raises). Raises DTypeError for two bools.
+
+        >>> x = sg.tensor([2.0, 3.0])
+        >>> x.pow(2)
+        tensor([4., 9.])
+        """
         return binary(e.Pow(), self, exponent)
 
     def neg(self) -> Self:
+        """-self. Raises DTypeError for bools.
+
+        >>> x = sg.tensor([1.0, -2.0])
+        >>> x.neg()
+        tensor([-1.,  2.])
+        """
         if self.dtype is bool_:
             raise DTypeError(
                 "Negation, the `-` operator, on a bool tensor is not supported. Hint: use ~ or logical_not()."
@@ -61,7 +106,11 @@ class ElementwiseTensor(RecordTensor):
         return wrap(make(e.Neg(), self._node))
 
     def positive(self) -> Self:
-        """The tensor itself."""
+        """The tensor itself.
+
+        >>> sg.tensor([1.0, -2.0]).positive()
+        tensor([ 1., -2.])
+        """
         return self
 
     def __add__(self, other: ElementwiseTensor | Number) -> Self:
@@ -74,6 +123,7 @@ class ElementwiseTensor(RecordTensor):
         return _operator("sub", self, other)
 
     def __rsub__(self, other: Number) -> Self:
+        _refuse_bools(self, other)
         return binary(e.Sub(), other, self)
 
     def __mul__(self, other: ElementwiseTensor | Number) -> Self:
@@ -101,58 +151,164 @@ class ElementwiseTensor(RecordTensor):
         return self.abs()
 
     def exp2(self) -> Self:
+        """2 ** self; integers give float32.
+
+        >>> x = sg.tensor([0.0, 1.0, 3.0])
+        >>> x.exp2()
+        tensor([1., 2., 8.])
+        """
         return (self * math.log(2.0)).exp()
 
     def log2(self) -> Self:
+        """The logarithm to base 2; integers give float32.
+
+        >>> x = sg.tensor([1.0, 2.0, 8.0])
+        >>> x.log2()
+        tensor([0., 1., 3.])
+        """
         return self.log() * (1.0 / math.log(2.0))
 
     def log10(self) -> Self:
+        """The logarithm to base 10; integers give float32.
+
+        >>> x = sg.tensor([1.0, 10.0, 100.0])
+        >>> x.log10()
+        tensor([0., 1., 2.])
+        """
         return self.log() * (1.0 / math.log(10.0))
 
     def tan(self) -> Self:
+        """The tangent of an angle in radians; integers give float32.
+
+        >>> x = sg.tensor([0.0, 1.0])
+        >>> x.tan()
+        tensor([0.    , 1.5574])
+        """
         return self.sin() / self.cos()
 
     def atan(self) -> Self:
+        """The inverse tangent, in radians from -pi / 2 to pi / 2; integers give float32.
+
+        >>> x = sg.tensor([0.0, 1.0, math.inf])
+        >>> x.atan()
+        tensor([0.    , 0.7854, 1.5708])
+        """
         x = wrap(floating(self))
         return binary(e.Atan2(), x, 1.0)
 
     def atan2(self, other: ElementwiseTensor) -> Self:
-        """The angle of (other, self) from the positive first axis."""
+        """The angle of the point (other, self) from the positive first axis, in radians from -pi to pi; integers give
+        float32.
+
+        >>> x = sg.tensor([0.0, 1.0, 0.0])
+        >>> x.atan2(sg.tensor([1.0, 0.0, -1.0]))
+        tensor([0.    , 1.5708, 3.1416])
+        """
+        check_tensor("atan2", "other", other)
         return binary(e.Atan2(), wrap(floating(self)), wrap(floating(other)))
 
     def sinh(self) -> Self:
-        return (self.expm1() - (-self).expm1()) * 0.5
+        """The hyperbolic sine, exact near 0; integers give float32.
+
+        >>> x = sg.tensor([0.0, 1.0])
+        >>> x.sinh()
+        tensor([0.    , 1.1752])
+        """
+        x = wrap(floating(self))
+        return (x.expm1() - (-x).expm1()) * 0.5
 
     def cosh(self) -> Self:
-        return (self.exp() + (-self).exp()) * 0.5
+        """The hyperbolic cosine; integers give float32.
+
+        >>> x = sg.tensor([0.0, 1.0])
+        >>> x.cosh()
+        tensor([1.    , 1.5431])
+        """
+        x = wrap(floating(self))
+        return (x.exp() + (-x).exp()) * 0.5
 
     def acosh(self) -> Self:
-        return (self + (self * self - 1.0).sqrt()).log()
+        """The inverse hyperbolic cosine, NaN below 1; integers give float32.
+
+        >>> x = sg.tensor([1.0, 2.0])
+        >>> x.acosh()
+        tensor([0.   , 1.317])
+        """
+        x = wrap(floating(self))
+        return (x + (x - 1.0).sqrt() * (x + 1.0).sqrt()).log()  # the root of x * x - 1 would overflow
 
     def asinh(self) -> Self:
-        negative = self < 0
-        size = where(negative, -self, self)  # not abs(), whose derivative at 0 is 0
-        value = (size + size * size / ((size * size + 1.0).sqrt() + 1.0)).log1p()
+        """The inverse hyperbolic sine, exact near 0, NaN of infinities; integers give float32.
+
+        >>> x = sg.tensor([0.0, 1.0])
+        >>> x.asinh()
+        tensor([0.    , 0.8814])
+        """
+        x = wrap(floating(self))
+        negative = x < 0
+        size = where(negative, -x, x)  # not abs(), whose derivative at 0 is 0
+        value = (size + size * (size / (size.hypot(wrap(build.like(x._node, 1.0))) + 1.0))).log1p()
         return where(negative, -value, value)
 
     def atanh(self) -> Self:
-        return (self.log1p() - (-self).log1p()) * 0.5
+        """The inverse hyperbolic tangent, infinite at -1 and 1, NaN beyond; integers give float32.
+
+        >>> x = sg.tensor([0.0, 0.5])
+        >>> x.atanh()
+        tensor([0.    , 0.5493])
+        """
+        x = wrap(floating(self))
+        return (x.log1p() - (-x).log1p()) * 0.5
 
     def ceil(self) -> Self:
+        """The smallest integer not below, in the same dtype. The gradient is 0.
+
+        >>> x = sg.tensor([1.2, -1.2])
+        >>> x.ceil()
+        tensor([ 2., -1.])
+        """
         return self if self.dtype.category < 2 else -(-self).floor()
 
     def floor(self) -> Self:
+        """The largest integer not above, in the same dtype. The gradient is 0.
+
+        >>> x = sg.tensor([1.2, -1.2])
+        >>> x.floor()
+        tensor([ 1., -2.])
+        """
         return self if self.dtype.category < 2 else wrap(make(e.Floor(), self._node))
 
     def trunc(self) -> Self:
+        """The integer part, in the same dtype. The gradient is 0.
+
+        >>> x = sg.tensor([1.2, -1.2])
+        >>> x.trunc()
+        tensor([ 1., -1.])
+        """
         return self if self.dtype.category < 2 else wrap(make(e.Trunc(), self._node))
 
     def frac(self) -> Self:
+        """What follows the point: self - self.trunc().
+
+        >>> x = sg.tensor([1.5, -1.25])
+        >>> x.frac()
+        tensor([ 0.5 , -0.25])
+        """
         return self - self.trunc()
 
     def round(self, *, decimals: int = 0) -> Self:
-        """To the nearest, halves to even."""
+        """To the nearest integer, or to `decimals` digits after the point; halves to even. The gradient is 0. Integers
+        stay as they are.
+
+        >>> x = sg.tensor([0.5, 1.5, 2.75])
+        >>> x.round()
+        tensor([0., 2., 3.])
+        >>> x.round(decimals=1)
+        tensor([0.5, 1.5, 2.8])
+        """
         if self.dtype.category < 2:
+            if decimals != 0:
+                raise DTypeError(f"[round] decimals={decimals} is for floating tensors, not for {self.dtype.name}.")
             return self
         scale = 10.0**decimals
         return (
@@ -160,15 +316,33 @@ class ElementwiseTensor(RecordTensor):
         )
 
     def floor_divide(self, other: ElementwiseTensor | Number) -> Self:
-        """The largest integer not above the quotient."""
+        """The largest integer not above self / other, in the promoted dtype. Integers divided by zero give 0.
+
+        >>> x = sg.tensor([7.0, -7.0])
+        >>> x.floor_divide(2)
+        tensor([ 3., -4.])
+        """
         return _floor_divide(self, other)
 
     def remainder(self, other: ElementwiseTensor | Number) -> Self:
-        """What is left of the quotient rounded down; has the sign of the divisor, as % in Python."""
+        """What is left of the quotient rounded down; has the sign of the divisor, as % in Python. Of floats it is taken
+        from the rounded quotient: exact where that is below 2**24 (float32), NaN for an infinite divisor (PyTorch:
+        exact, and self).
+
+        >>> x = sg.tensor([7.0, -7.0])
+        >>> x.remainder(3)
+        tensor([1., 2.])
+        """
         return _remainder(self, other)
 
     def fmod(self, other: ElementwiseTensor | Number) -> Self:
-        """What is left of the quotient rounded towards zero; has the sign of the dividend."""
+        """What is left of the quotient rounded towards zero; has the sign of the dividend. Of floats it is taken from
+        the rounded quotient, as in `remainder`.
+
+        >>> x = sg.tensor([7.0, -7.0])
+        >>> x.fmod(3)
+        tensor([ 1., -1.])
+        """
         if self.dtype.category < 2 and getattr(other, "dtype", int32).category < 2 and not isinstance(other, float):
             size = _remainder(self.abs(), abs(other))
             return size * self.sign()
@@ -187,22 +361,50 @@ class ElementwiseTensor(RecordTensor):
         return _remainder(other, self)
 
     def lerp(self, end: ElementwiseTensor, weight: ElementwiseTensor | Number) -> Self:
-        """self + weight * (end - self)."""
+        """self + weight * (end - self).
+
+        >>> x = sg.tensor([0.0, 10.0])
+        >>> x.lerp(sg.tensor([4.0, 20.0]), 0.25)
+        tensor([ 1. , 12.5])
+        """
         return self + (end - self) * weight
 
     def addcmul(self, tensor1: ElementwiseTensor, tensor2: ElementwiseTensor, *, value: Number = 1) -> Self:
+        """self + value * tensor1 * tensor2.
+
+        >>> x = sg.tensor([1.0, 2.0])
+        >>> x.addcmul(sg.tensor([3.0, 4.0]), sg.tensor([5.0, 6.0]), value=10)
+        tensor([151., 242.])
+        """
         product = tensor1 * tensor2
         return self + (product if value == 1 else product * value)
 
     def addcdiv(self, tensor1: ElementwiseTensor, tensor2: ElementwiseTensor, *, value: Number = 1) -> Self:
+        """self + value * tensor1 / tensor2; the quotient is a true division.
+
+        >>> x = sg.tensor([1.0, 2.0])
+        >>> x.addcdiv(sg.tensor([6.0, 8.0]), sg.tensor([2.0, 4.0]), value=10)
+        tensor([31., 22.])
+        """
         quotient = tensor1 / tensor2
         return self + (quotient if value == 1 else quotient * value)
 
     def relu(self) -> Self:
+        """max(self, 0); the gradient at 0 is 0. Raises DTypeError for bools.
+
+        >>> x = sg.tensor([-1.0, 2.0])
+        >>> x.relu()
+        tensor([0., 2.])
+        """
         return wrap(make(e.Relu(), self._node))
 
     def gelu(self, approximate: str = "none") -> Self:
-        """x * Phi(x) (Hendrycks and Gimpel, 2016); approximate='tanh' for the tanh form."""
+        """self * Phi(self), Phi the distribution function of the standard normal distribution (Hendrycks and Gimpel,
+        2016); approximate='tanh' takes their approximation by tanh. Raises ShapeError for another `approximate`.
+
+        >>> sg.tensor([-1.0, 0.0, 1.0]).gelu()
+        tensor([-0.1587,  0.    ,  0.8413])
+        """
         if approximate == "tanh":
             inner = (self + self * self * self * 0.044715) * math.sqrt(2.0 / math.pi)
             return self * 0.5 * (inner.tanh() + 1.0)
@@ -211,76 +413,162 @@ class ElementwiseTensor(RecordTensor):
         return self * 0.5 * ((self * math.sqrt(0.5)).erf() + 1.0)
 
     def abs(self) -> Self:
+        """The absolute value; the gradient at 0 is 0. Raises DTypeError for bools.
+
+        >>> x = sg.tensor([-1.0, 2.0])
+        >>> x.abs()
+        tensor([1., 2.])
+        """
         return wrap(make(e.Abs(), self._node))
 
     def sign(self) -> Self:
+        """-1, 0 or 1, in the same dtype; NaN of NaN (PyTorch gives 0). The gradient is 0. Raises DTypeError for bools.
+
+        >>> x = sg.tensor([-3.0, 0.0, 2.0])
+        >>> x.sign()
+        tensor([-1.,  0.,  1.])
+        """
         return wrap(make(e.Sign(), self._node))
 
     def square(self) -> Self:
+        """self * self.
+
+        >>> x = sg.tensor([-1.0, 3.0])
+        >>> x.square()
+        tensor([1., 9.])
+        """
         return self * self
 
     def reciprocal(self) -> Self:
+        """1 / self; integers give float32.
+
+        >>> x = sg.tensor([2.0, 4.0])
+        >>> x.reciprocal()
+        tensor([0.5 , 0.25])
+        """
         return _divide(1.0, self)
 
     def maximum(self, other: ElementwiseTensor) -> Self:
+        """The larger of each two, NaN where either is. A tie halves the gradient.
+
+        >>> x = sg.tensor([1.0, 5.0])
+        >>> x.maximum(sg.tensor([3.0, 2.0]))
+        tensor([3., 5.])
+        """
         return binary(e.Maximum(), self, other)
 
     def minimum(self, other: ElementwiseTensor) -> Self:
+        """The smaller of each two, NaN where either is. A tie halves the gradient.
+
+        >>> x = sg.tensor([1.0, 5.0])
+        >>> x.minimum(sg.tensor([3.0, 2.0]))
+        tensor([1., 2.])
+        """
         return binary(e.Minimum(), self, other)
 
     def clamp(
         self, min: ElementwiseTensor | Number | None = None, max: ElementwiseTensor | Number | None = None
     ) -> Self:
-        """Limited to [min, max]. The gradient is 1 inside and at the limits, 0 outside."""
+        """Limited to [min, max], numbers or tensors of which one may be None; max where min is above it. The gradient
+        is 1 inside and at the limits, 0 outside; none reaches limits that are tensors. Raises ShapeError where both are
+        None.
+
+        >>> x = sg.tensor([-2.0, 0.5, 3.0])
+        >>> x.clamp(0, 1)
+        tensor([0. , 0.5, 1. ])
+        """
         if min is None and max is None:
             raise ShapeError("[clamp] At least one of 'min' or 'max' must not be None")
         inside: Any = None
         value = self
         if min is not None:
-            inside = self >= min
+            inside = self.ge(min)
             value = binary(e.Maximum(), value.detach(), _detached(min))
         if max is not None:
-            below = self <= max
+            below = self.le(max)
             inside = below if inside is None else inside & below
             value = binary(e.Minimum(), value.detach(), _detached(max))
         return where(inside, self, value)
 
     def clamp_min(self, min: ElementwiseTensor | Number) -> Self:
+        """Not below `min`.
+
+        >>> x = sg.tensor([-2.0, 0.5])
+        >>> x.clamp_min(0)
+        tensor([0. , 0.5])
+        """
         return self.clamp(min=min)
 
     def clamp_max(self, max: ElementwiseTensor | Number) -> Self:
+        """Not above `max`.
+
+        >>> x = sg.tensor([0.5, 3.0])
+        >>> x.clamp_max(1)
+        tensor([0.5, 1. ])
+        """
         return self.clamp(max=max)
 
     def logit(self, eps: float | None = None) -> Self:
-        """log(x / (1 - x)); x is limited to [eps, 1 - eps] first, if eps is given."""
+        """log(self / (1 - self)), the inverse of sigmoid; self is limited to [eps, 1 - eps] first, if eps is given.
+
+        >>> x = sg.tensor([0.5, 0.75])
+        >>> x.logit()
+        tensor([0.    , 1.0986])
+        """
         x = self if eps is None else self.clamp(eps, 1.0 - eps)
         return x.log() - (-x).log1p()
 
     def xlogy(self, other: ElementwiseTensor | Number) -> Self:
-        """self * log(other), and 0 where self is 0 (NaN where other is NaN)."""
+        """self * log(other), and 0 where self is 0 (NaN where other is NaN).
+
+        >>> x = sg.tensor([0.0, 2.0])
+        >>> x.xlogy(sg.tensor([0.0, 10.0]))
+        tensor([0.    , 4.6052])
+        """
         y = _as_tensor(other, self)
         vanishes = (self == 0) & ((y <= 0) | (y == math.inf))
         return self * where(vanishes, 1.0, y).log()
 
     def hypot(self, other: ElementwiseTensor) -> Self:
-        """sqrt(self ** 2 + other ** 2), without overflow on the way."""
+        """sqrt(self ** 2 + other ** 2), without overflow on the way; NaN where either is.
+
+        >>> x = sg.tensor([3.0, 5.0])
+        >>> x.hypot(sg.tensor([4.0, 12.0]))
+        tensor([ 5., 13.])
+        """
+        check_tensor("hypot", "other", other)
         scale = self.detach().abs().maximum(other.detach().abs())
         scale = where((scale == 0) | ~scale.isfinite(), 1.0, scale)
         a, b = self / scale, other / scale
         return (a * a + b * b).sqrt() * scale
 
     def logaddexp(self, other: ElementwiseTensor) -> Self:
-        """log(exp(self) + exp(other))."""
+        """log(exp(self) + exp(other)), without overflow on the way.
+
+        >>> sg.tensor([0.0, 200.0]).logaddexp(sg.tensor([0.0, 200.0]))
+        tensor([  0.6931, 200.6931])
+        """
+        check_tensor("logaddexp", "other", other)
         top = self.detach().maximum(other.detach())
         top = where(top.isfinite(), top, 0.0)
         return ((self - top).exp() + (other - top).exp()).log() + top
 
     def logaddexp2(self, other: ElementwiseTensor) -> Self:
-        """log2(2 ** self + 2 ** other)."""
+        """log2(2 ** self + 2 ** other), without overflow on the way.
+
+        >>> sg.tensor([0.0, 3.0]).logaddexp2(sg.tensor([0.0, 3.0]))
+        tensor([1., 4.])
+        """
         return (self * math.log(2.0)).logaddexp(other * math.log(2.0)) * (1.0 / math.log(2.0))
 
     def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Self:
-        """NaN and infinities replaced; those by the dtype's largest and smallest number, if not told."""
+        """NaN and infinities replaced: by the numbers given; infinities, if not told, by the dtype's largest and
+        smallest number. Integers and bools stay as they are.
+
+        >>> x = sg.tensor([1.0, math.nan, math.inf])
+        >>> x.nan_to_num(nan=0.0, posinf=9.0)
+        tensor([1., 0., 9.])
+        """
         if self.dtype.category < 2:
             return self
         limits = np.finfo(self.dtype.numpy)
@@ -290,7 +578,13 @@ class ElementwiseTensor(RecordTensor):
         return where(self.isfinite(), self, where(self.isnan(), float(nan), infinite))
 
     def heaviside(self, values: ElementwiseTensor) -> Self:
-        """0 below 0, 1 above, `values` at 0. No gradient."""
+        """0 below 0, 1 above, `values` at 0. No gradient. Raises DTypeError where the dtypes differ.
+
+        >>> x = sg.tensor([-2.0, 0.0, 3.0])
+        >>> x.heaviside(sg.tensor([0.5]))
+        tensor([0. , 0.5, 1. ])
+        """
+        check_tensor("heaviside", "values", values)
         if values.dtype is not self.dtype:
             raise DTypeError(
                 f"heaviside is not yet implemented for tensors with different dtypes: {self.dtype.name} and {values.dtype.name}."
@@ -299,33 +593,86 @@ class ElementwiseTensor(RecordTensor):
         return where(x == 0, values.detach(), (x > 0).to(dtype=x.dtype))
 
     def sinc(self) -> Self:
-        """sin(pi x) / (pi x), and 1 at 0."""
+        """sin(pi x) / (pi x), and 1 at 0.
+
+        >>> x = sg.tensor([0.0, 0.5])
+        >>> x.sinc()
+        tensor([1.    , 0.6366])
+        """
         is_zero = self == 0
         angle = where(is_zero, 1.0, self) * math.pi
         return where(is_zero, 1.0, angle.sin() / angle)
 
     def deg2rad(self) -> Self:
+        """Degrees as radians.
+
+        >>> x = sg.tensor([90.0, 180.0])
+        >>> x.deg2rad()
+        tensor([1.5708, 3.1416])
+        """
         return self * (math.pi / 180.0)
 
     def rad2deg(self) -> Self:
+        """Radians as degrees.
+
+        >>> x = sg.tensor([0.0, 1.0])
+        >>> x.rad2deg()
+        tensor([ 0.    , 57.2958])
+        """
         return self * (180.0 / math.pi)
 
     def eq(self, other: ElementwiseTensor | Number) -> Self:
+        """Where self == other, as bools; NaN equals nothing.
+
+        >>> x = sg.tensor([1, 2, 3])
+        >>> x.eq(2)
+        tensor([False,  True, False])
+        """
         return binary(e.Equal(), self, other)
 
     def ne(self, other: ElementwiseTensor | Number) -> Self:
+        """Where self != other, as bools; NaN differs from everything.
+
+        >>> x = sg.tensor([1, 2, 3])
+        >>> x.ne(2)
+        tensor([ True, False,  True])
+        """
         return binary(e.NotEqual(), self, other)
 
     def lt(self, other: ElementwiseTensor | Number) -> Self:
+        """Where self < other, as bools.
+
+        >>> x = sg.tensor([1, 2, 3])
+        >>> x.lt(2)
+        tensor([ True, False, False])
+        """
         return binary(e.Less(), self, other)
 
     def le(self, other: ElementwiseTensor | Number) -> Self:
+        """Where self <= other, as bools.
+
+        >>> x = sg.tensor([1, 2, 3])
+        >>> x.le(2)
+        tensor([ True,  True, False])
+        """
         return binary(e.LessEqual(), self, other)
 
     def gt(self, other: ElementwiseTensor | Number) -> Self:
+        """Where self > other, as bools.
+
+        >>> x = sg.tensor([1, 2, 3])
+        >>> x.gt(2)
+        tensor([False, False,  True])
+        """
         return binary(e.Greater(), self, other)
 
     def ge(self, other: ElementwiseTensor | Number) -> Self:
+        """Where self >= other, as bools.
+
+        >>> x = sg.tensor([1, 2, 3])
+        >>> x.ge(2)
+        tensor([False,  True,  True])
+        """
         return binary(e.GreaterEqual(), self, other)
 
     def __eq__(self, other: object) -> Any:
@@ -347,33 +694,95 @@ class ElementwiseTensor(RecordTensor):
         return _operator("ge", self, other)
 
     def logical_not(self) -> Self:
+        """True where self is 0 or False.
+
+        >>> x = sg.tensor([0, 1, 2])
+        >>> x.logical_not()
+        tensor([ True, False, False])
+        """
         return wrap(make(e.Not(), _truth(self)))
 
     def logical_and(self, other: ElementwiseTensor) -> Self:
+        """Where both are true; what is not 0 is true.
+
+        >>> x = sg.tensor([0, 1, 2])
+        >>> x.logical_and(sg.tensor([1, 1, 0]))
+        tensor([False,  True, False])
+        """
+        check_tensor("logical_and", "other", other)
         return binary(e.And(), wrap(_truth(self)), wrap(_truth(other)))
 
     def logical_or(self, other: ElementwiseTensor) -> Self:
+        """Where at least one is true; what is not 0 is true.
+
+        >>> x = sg.tensor([0, 1, 2])
+        >>> x.logical_or(sg.tensor([0, 1, 0]))
+        tensor([False,  True,  True])
+        """
+        check_tensor("logical_or", "other", other)
         return binary(e.Or(), wrap(_truth(self)), wrap(_truth(other)))
 
     def logical_xor(self, other: ElementwiseTensor) -> Self:
+        """Where exactly one is true; what is not 0 is true.
+
+        >>> x = sg.tensor([0, 1, 2])
+        >>> x.logical_xor(sg.tensor([0, 1, 0]))
+        tensor([False, False,  True])
+        """
+        check_tensor("logical_xor", "other", other)
         return binary(e.Xor(), wrap(_truth(self)), wrap(_truth(other)))
 
     def bitwise_and(self, other: ElementwiseTensor | Number) -> Self:
+        """self & other, of integers or bools. Raises DTypeError for floats.
+
+        >>> x = sg.tensor([5, 6])
+        >>> x.bitwise_and(3)
+        tensor([1, 2])
+        """
         return binary(e.And(), self, other)
 
     def bitwise_or(self, other: ElementwiseTensor | Number) -> Self:
+        """self | other, of integers or bools. Raises DTypeError for floats.
+
+        >>> x = sg.tensor([5, 6])
+        >>> x.bitwise_or(3)
+        tensor([7, 7])
+        """
         return binary(e.Or(), self, other)
 
     def bitwise_xor(self, other: ElementwiseTensor | Number) -> Self:
+        """self ^ other, of integers or bools. Raises DTypeError for floats.
+
+        >>> x = sg.tensor([5, 6])
+        >>> x.bitwise_xor(3)
+        tensor([6, 5])
+        """
         return binary(e.Xor(), self, other)
 
     def bitwise_not(self) -> Self:
+        """~self, of integers or bools. Raises DTypeError for floats.
+
+        >>> x = sg.tensor([0, 5])
+        >>> x.bitwise_not()
+        tensor([-1, -6])
+        """
         return wrap(make(e.Not(), self._node))
 
     def bitwise_left_shift(self, other: ElementwiseTensor | Number) -> Self:
+        """self << other, for shifts from 0 to 31. Raises DTypeError for bools and floats.
+
+        >>> sg.tensor([1, 3]).bitwise_left_shift(2)
+        tensor([ 4, 12])
+        """
         return binary(e.ShiftLeft(), self, other)
 
     def bitwise_right_shift(self, other: ElementwiseTensor | Number) -> Self:
+        """self >> other, for shifts from 0 to 31; negative numbers stay negative. Raises DTypeError for bools and
+        floats.
+
+        >>> sg.tensor([12, -8]).bitwise_right_shift(2)
+        tensor([ 3, -2])
+        """
         return binary(e.ShiftRight(), self, other)
 
     def __lshift__(self, other: ElementwiseTensor | Number) -> Self:
@@ -381,6 +790,12 @@ class ElementwiseTensor(RecordTensor):
 
     def __rshift__(self, other: ElementwiseTensor | Number) -> Self:
         return binary(e.ShiftRight(), self, other)
+
+    def __rlshift__(self, other: Number) -> Self:
+        return binary(e.ShiftLeft(), other, self)
+
+    def __rrshift__(self, other: Number) -> Self:
+        return binary(e.ShiftRight(), other, self)
 
     def __and__(self, other: ElementwiseTensor | Number) -> Self:
         return binary(e.And(), self, other)
@@ -391,30 +806,65 @@ class ElementwiseTensor(RecordTensor):
     def __xor__(self, other: ElementwiseTensor | Number) -> Self:
         return binary(e.Xor(), self, other)
 
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
     def __invert__(self) -> Self:
         return wrap(make(e.Not(), self._node))
 
     def isnan(self) -> Self:
+        """Where self is NaN, as bools.
+
+        >>> sg.tensor([1.0, math.nan]).isnan()
+        tensor([False,  True])
+        """
         return wrap(make(e.IsNan(), self._node)) if self.dtype.category == 2 else self != self
 
     def isfinite(self) -> Self:
+        """Where self is neither infinite nor NaN, as bools.
+
+        >>> sg.tensor([1.0, math.inf, math.nan]).isfinite()
+        tensor([ True, False, False])
+        """
         return wrap(make(e.IsFinite(), self._node)) if self.dtype.category == 2 else self == self
 
     def isinf(self) -> Self:
+        """Where self is infinite, of either sign, as bools.
+
+        >>> sg.tensor([1.0, -math.inf, math.nan]).isinf()
+        tensor([False,  True, False])
+        """
         if self.dtype.category < 2:
             return self != self
         return self.abs() == math.inf
 
     def isposinf(self) -> Self:
+        """Where self is +inf, as bools.
+
+        >>> sg.tensor([math.inf, -math.inf]).isposinf()
+        tensor([ True, False])
+        """
         return self.isinf() & (self > 0)
 
     def isneginf(self) -> Self:
+        """Where self is -inf, as bools.
+
+        >>> sg.tensor([math.inf, -math.inf]).isneginf()
+        tensor([False,  True])
+        """
         return self.isinf() & (self < 0)
 
     def isclose(
         self, other: ElementwiseTensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
     ) -> Self:
-        """Where |self - other| <= atol + rtol * |other|, or both are equal (infinities are)."""
+        """Where |self - other| <= atol + rtol * |other|, or both are equal (infinities are; NaN only with equal_nan).
+        Raises DTypeError where the dtypes differ.
+
+        >>> sg.tensor([1.0, 2.0]).isclose(sg.tensor([1.0 + 1e-6, 2.1]))
+        tensor([ True, False])
+        """
+        check_tensor("isclose", "other", other)
+        if rtol < 0 or atol < 0:
+            raise ShapeError(f"[isclose] rtol and atol must not be negative, but are {rtol} and {atol}.")
         if self.dtype is not other.dtype:
             raise DTypeError(f"[isclose] {self.dtype.name} did not match {other.dtype.name}.")
         a, b = self.detach(), other.detach()
@@ -429,9 +879,25 @@ class ElementwiseTensor(RecordTensor):
         return same | near
 
     def where(self, condition: ElementwiseTensor, other: ElementwiseTensor | Number) -> Self:
+        """self where the condition holds, else `other`; the three broadcast. Raises DTypeError for a condition that is
+        not bool.
+
+        >>> x = sg.tensor([1.0, -2.0])
+        >>> x.where(x > 0, 0.0)
+        tensor([1., 0.])
+        """
         return where(condition, self, other)
 
     def masked_fill(self, mask: ElementwiseTensor, value: ElementwiseTensor | Number) -> Self:
+        """`value`, a number or a tensor of shape (), where the mask is true, else self, in the dtype of self. mask:
+        bool, broadcasts.
+
+        >>> x = sg.tensor([1.0, 2.0, 3.0])
+        >>> x.masked_fill(x > 1.5, 0.0)
+        tensor([1., 0., 0.])
+        """
+        if isinstance(value, TensorBase) and value.ndim:
+            raise ShapeError(f"[masked_fill] value must be a number or a tensor of shape (), got {tuple(value.shape)}.")
         return where(mask, value, self).to(dtype=self.dtype)
 
 
@@ -441,6 +907,11 @@ def _operator(method: str, a: Any, b: Any) -> Any:
         if isinstance(b, TensorBase | bool | int | float) or hasattr(b, "__float__")
         else NotImplemented
     )
+
+
+def _refuse_bools(*values: Any) -> None:
+    if any(isinstance(v, bool) or getattr(v, "dtype", None) is bool_ for v in values):
+        raise DTypeError("Subtraction, the `-` operator, with bools is not supported. Hint: use ^ or logical_xor().")
 
 
 def _detached(x: Any) -> Any:
@@ -480,7 +951,15 @@ def _remainder(a: T | Number, b: ElementwiseTensor | Number) -> T:
 
 
 def where(condition: ElementwiseTensor, a: Any, b: Any) -> Any:
-    """a where the condition holds, else b; broadcasts."""
+    """a where the condition holds, else b; the three broadcast, dtypes of a and b are promoted.
+
+    Raises DTypeError for a condition that is not bool, ShapeError where the shapes do not broadcast. There is no form
+    with the condition alone: `condition.nonzero()`.
+
+    >>> sg.where(sg.tensor([True, False]), sg.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.])
+    """
+    check_tensor("where", "condition", condition)
     if condition.dtype is not bool_:
         raise DTypeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.name}"

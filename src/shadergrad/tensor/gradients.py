@@ -12,13 +12,13 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from ..errors import AutogradError, DeviceError, DTypeError, ShapeError
+from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, ShapeError
 from ..graph import autodiff, build
 from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode
 from ..run import tracing
 from ..run.tracing import current
-from .base import TensorBase, wrap
+from .base import TensorBase, check_tensor, wrap
 
 _ids = itertools.count()
 
@@ -32,6 +32,7 @@ class RemovableHandle:
         self._changed = changed
 
     def remove(self) -> None:
+        """Take the hook out; a second call does nothing."""
         if self._table.pop(self.id, None) is not None:
             self._changed()
 
@@ -92,6 +93,7 @@ class GradFn:
         self._node = node
 
     def name(self) -> str:
+        """The operation's name as PyTorch writes it, without the number: 'MulBackward', or 'AccumulateGrad' for a leaf."""
         if isinstance(self._node.primitive, Variable):
             return "AccumulateGrad"
         is_result = len(self._node.inputs) == 2 and self._node.primitive.name == "result"
@@ -122,7 +124,15 @@ class GradientTensor(TensorBase):
 
     @property
     def grad(self) -> Self | None:
-        """The gradient accumulated by backward(), for leaves, and for what retain_grad() was called on."""
+        """The gradient accumulated by backward(), for leaves, and for what retain_grad() was called on.
+
+        None before. May be set, which raises ShapeError, DTypeError or DeviceError for a gradient of another shape, dtype or device.
+
+        >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
+        >>> (w * w).sum().backward()
+        >>> w.grad
+        tensor([2., 4.])
+        """
         if current.trace is not None:
             current.trace.on_grad_read(self)
         return self._grad
@@ -130,6 +140,9 @@ class GradientTensor(TensorBase):
     @grad.setter
     def grad(self, value: TensorBase | None) -> None:
         if value is not None:
+            check_tensor("grad", "value", value)
+            if value.dtype is not self.dtype:
+                raise DTypeError(f"[grad] assigned a gradient of {value.dtype.name} to a tensor of {self.dtype.name}.")
             if value.shape != self.shape:
                 raise ShapeError(
                     f"[grad] assigned a gradient of shape {tuple(value.shape)} to a tensor of shape {tuple(self.shape)}."
@@ -142,11 +155,18 @@ class GradientTensor(TensorBase):
 
     @property
     def data(self) -> Self:
-        """The value without history."""
+        """The value without history, a value of its own (PyTorch: shared memory). Setting it changes the value only.
+
+        >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
+        >>> w.data = sg.zeros(2)
+        >>> w
+        tensor([0., 0.], requires_grad=True)
+        """
         return self.detach()
 
     @data.setter
     def data(self, value: TensorBase) -> None:
+        check_tensor("data", "value", value)
         self._assign(value.detach()._node)
 
     def backward(
@@ -158,24 +178,56 @@ class GradientTensor(TensorBase):
     ) -> None:
         """Add d(self)/d(leaf) to .grad of every leaf that requires it, or of `inputs` only, which may be computed ones.
 
-        gradient: the cotangent, of the shape of self; may be left out where self has one element.
+        gradient: the cotangent, of the shape of self; may be left out where self has one element. retain_graph: keep
+        what a second pass needs; create_graph: record the gradients, so that they can be differentiated again. Raises
+        AutogradError where self requires no gradient, has more than one element and no cotangent, or where the graph
+        was used before and not retained; ShapeError or DTypeError for a cotangent of another shape or dtype.
+
+        >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
+        >>> (w * w).sum().backward()
+        >>> w.grad
+        tensor([2., 4.])
         """
         backward([self], None if gradient is None else [gradient], retain_graph, create_graph, inputs)
 
     @property
     def grad_fn(self) -> GradFn | None:
-        """The operation that made the tensor; None for leaves."""
+        """The operation that made the tensor, with name() and next_functions; None for leaves. It runs nothing.
+
+        >>> w = sg.ones(2, requires_grad=True)
+        >>> (w * 2).grad_fn
+        <MulBackward>
+        """
         return None if self.is_leaf else GradFn(self._node)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
         """Call hook(gradient) when a backward pass has the whole gradient of this tensor; what it returns, if not None,
-        takes the gradient's place. Hooks run in the order in which they were registered."""
+        takes the gradient's place. Hooks run in the order in which they were registered.
+
+        Gives a handle whose remove() takes the hook out. Raises AutogradError for a tensor that requires no gradient;
+        in the backward pass ShapeError or DTypeError where the hook returns other than a tensor of the gradient's shape
+        and dtype.
+
+        >>> w = sg.ones(2, requires_grad=True)
+        >>> handle = w.register_hook(lambda gradient: 10 * gradient)
+        >>> w.sum().backward()
+        >>> w.grad
+        tensor([10., 10.])
+        """
         if not self.requires_grad:
             raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
         return self._register(_hooks_of(self._node).before, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
-        """Call hook(tensor) when backward() has brought the .grad of this leaf up to date."""
+        """Call hook(tensor) when backward() has brought the .grad of this leaf up to date.
+
+        Gives a handle with remove(). Raises AutogradError for a tensor that requires no gradient, or is no leaf.
+
+        >>> w = sg.ones(2, requires_grad=True)
+        >>> handle = w.register_post_accumulate_grad_hook(lambda tensor: print(tensor.grad))
+        >>> w.sum().backward()
+        tensor([1., 1.])
+        """
         if not self.requires_grad:
             raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
         if not self.is_leaf:
@@ -194,7 +246,16 @@ class GradientTensor(TensorBase):
         return () if self._node.hooks is None else self._node.hooks.ids()
 
     def retain_grad(self) -> None:
-        """Let backward() put the gradient of this computed tensor into .grad too. Nothing happens for a leaf."""
+        """Let backward() put the gradient of this computed tensor into .grad too. Nothing happens for a leaf.
+
+        Raises AutogradError for a tensor that requires no gradient.
+
+        >>> y = sg.ones(2, requires_grad=True) * 2
+        >>> y.retain_grad()
+        >>> y.sum().backward()
+        >>> y.grad
+        tensor([1., 1.])
+        """
         if not self.requires_grad:
             raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
         if not self.is_leaf:
@@ -202,7 +263,13 @@ class GradientTensor(TensorBase):
 
     @property
     def retains_grad(self) -> bool:
-        """Whether retain_grad() makes this computed tensor keep its gradient."""
+        """Whether retain_grad() makes this computed tensor keep its gradient.
+
+        >>> y = sg.ones(2, requires_grad=True) * 2
+        >>> y.retain_grad()
+        >>> y.retains_grad
+        True
+        """
         hooks = self._node.hooks
         return hooks is not None and hooks.retainer is not None and hooks.retainer() is self
 
@@ -213,6 +280,19 @@ def _hooks_of(node: Node) -> GradientHooks:
     return node.hooks
 
 
+def tensors_of(given: Any, what: str, argument: str) -> list[Any]:
+    """A tensor, or several, as a list; raises ArgumentTypeError for anything else."""
+    try:
+        found = [given] if isinstance(given, TensorBase) else list(given)
+    except TypeError:
+        raise ArgumentTypeError(
+            f"{what}(): argument '{argument}' must be Tensor or a sequence of them, not {type(given).__name__}"
+        ) from None
+    for x in found:
+        check_tensor(what, argument, x)
+    return found
+
+
 def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
     if not output.requires_grad:
         raise AutogradError("element 0 of tensors does not require grad and does not have a grad_fn")
@@ -220,6 +300,7 @@ def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
         if output._node.size != 1:
             raise AutogradError("grad can be implicitly created only for scalar outputs")
         return build.like(output._node, 1)
+    check_tensor("backward", "gradient", gradient)
     if gradient.shape != output.shape:
         raise ShapeError(
             f"Mismatch in shape: grad_output[0] has a shape of {list(gradient.shape)} and output[0] has a shape of {list(output.shape)}."
@@ -236,12 +317,21 @@ def backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Tensor.backward of several tensors at once: tensor, or a sequence of them, each with its cotangent or None."""
-    roots = [tensors] if isinstance(tensors, TensorBase) else list(tensors)
+    """Tensor.backward of several tensors at once: a tensor, or a sequence of them, each with its cotangent or None.
+
+    Raises AutogradError where the numbers of both differ, where `inputs` is empty or one requires no gradient, and as
+    Tensor.backward.
+
+    >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
+    >>> sg.autograd.backward([w.sum(), w[0]])
+    >>> w.grad
+    tensor([2., 1.])
+    """
+    roots = tensors_of(tensors, "backward", "tensors")
     given = [grad_tensors] * len(roots) if not isinstance(grad_tensors, list | tuple) else list(grad_tensors)
     if len(given) != len(roots):
         raise AutogradError(f"[backward] got {len(roots)} tensors and {len(given)} gradients.")
-    targets = None if inputs is None else [inputs] if isinstance(inputs, TensorBase) else list(inputs)
+    targets = None if inputs is None else tensors_of(inputs, "backward", "inputs")
     if targets is not None:
         if not targets:
             raise AutogradError("`inputs` argument to `backward()` cannot be empty.")

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..dtypes import bool_, float32, int32, int64, parse_dtype
-from ..errors import AutogradError
+from ..errors import ArgumentTypeError, AutogradError, ShapeError
 from ..graph import build
 from ..runtime.device import get_device
 from .base import Number, TensorBase, node_of, wrap
@@ -21,7 +23,12 @@ class Tensor(NamedTensor):
     """An array on a device, with automatic differentiation.
 
     data: a number, nested lists, a NumPy array, or a Tensor (copied). Python floats give float32, ints int32; NumPy
-    arrays keep their dtype, but int64 becomes int32 (see docs/differences.md).
+    arrays keep their dtype, but int64 becomes int32 (see docs/differences.md). PyTorch's Tensor(2, 3), which makes one
+    of that shape, is `empty`. Errors: as `tensor`.
+
+    >>> sg.Tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
     """
 
     __slots__ = ()
@@ -44,52 +51,125 @@ class Tensor(NamedTensor):
         return result
 
     def copy_(self, source: Tensor) -> Tensor:
+        """Take the values of `source`, broadcast to the shape and cast to the dtype of self. In place; gives self.
+
+        They may come from another device. Raises ShapeError for a shape that does not broadcast, AutogradError for a
+        leaf that requires grad, outside no_grad.
+
+        >>> sg.zeros(2, 2).copy_(sg.tensor([1, 2]))
+        tensor([[1., 2.],
+                [1., 2.]])
+        """
         if not isinstance(source, Tensor):
             source = Tensor(source, device=self.device)
         return self._update_in_place(source.to(self.device, self.dtype).expand(self.shape), "copy_")
 
-    def fill_(self, value: Number) -> Tensor:
+    def fill_(self, value: Number | Tensor) -> Tensor:
+        """Put a number, or a tensor without axes, into every element. In place; gives self.
+
+        >>> sg.zeros(2).fill_(3)
+        tensor([3., 3.])
+        """
+        if isinstance(value, Tensor):
+            if value.ndim:
+                raise ShapeError(
+                    f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+                )
+            return self.copy_(value)
+        if not isinstance(value, int | float | np.number | np.bool_):
+            raise ArgumentTypeError(f"fill_(): argument 'value' must be Number or Tensor, not {type(value).__name__}")
         return self._update_in_place(wrap(build.like(self._node, value)), "fill_")
 
     def zero_(self) -> Tensor:
+        """Put 0 into every element. In place; gives self.
+
+        >>> sg.ones(2).zero_()
+        tensor([0., 0.])
+        """
         return self.fill_(0)
 
     def new_tensor(self, data: Any, **options: Any) -> Tensor:
+        """A tensor of `data` with the dtype and device of self, unless options say others.
 
+        >>> sg.ones(1).new_tensor([1, 2])
+        tensor([1., 2.])
+        """
         return tensor(data, **_like(self, options))
 
     def new_full(self, size: Any, fill_value: Number, **options: Any) -> Tensor:
+        """A tensor of shape `size` full of one number, with the dtype and device of self, where options name no others.
 
+        >>> sg.ones(1).new_full((2, 2), 7)
+        tensor([[7., 7.],
+                [7., 7.]])
+        """
         return full(size, fill_value, **_like(self, options))
 
     def new_zeros(self, *size: Any, **options: Any) -> Tensor:
+        """Zeros of shape `size`, with the dtype and device of self, where options name no others.
 
+        >>> sg.tensor([5]).new_zeros(2, 2)
+        tensor([[0, 0],
+                [0, 0]])
+        """
         return zeros(*size, **_like(self, options))
 
     def new_ones(self, *size: Any, **options: Any) -> Tensor:
+        """Ones of shape `size`, with the dtype and device of self, where options name no others.
 
+        >>> sg.tensor([5]).new_ones(3)
+        tensor([1, 1, 1])
+        """
         return ones(*size, **_like(self, options))
 
     def new_empty(self, *size: Any, **options: Any) -> Tensor:
+        """Zeros, as new_zeros: there is no uninitialised memory here.
 
+        >>> sg.tensor([5]).new_empty(3).shape
+        shadergrad.Size([3])
+        """
         return empty(*size, **_like(self, options))
 
     # -- conversions named as Python's types; last, for within the class they hide those
 
     def float(self) -> Tensor:
+        """As float32.
+
+        >>> sg.tensor([1, 2]).float()
+        tensor([1., 2.])
+        """
         return self.to(dtype=float32)
 
     def double(self) -> Tensor:
+        """As float64, which is on the cpu device only: DTypeError elsewhere.
+
+        >>> sg.tensor([1, 2]).double()
+        tensor([1., 2.], dtype=shadergrad.float64)
+        """
         return self.to(dtype="float64")
 
     def int(self) -> Tensor:
+        """As int32, rounded toward 0.
+
+        >>> sg.tensor([1.7, -1.7]).int()
+        tensor([ 1, -1])
+        """
         return self.to(dtype=int32)
 
     def long(self) -> Tensor:
-        """int64 on the cpu device, int32 elsewhere."""
+        """As int64 on the cpu device, int32 elsewhere; rounded toward 0.
+
+        >>> sg.tensor([1.7, -1.7]).long()
+        tensor([ 1, -1], dtype=shadergrad.int64)
+        """
         return self.to(dtype=int64 if get_device(self._node.device).target.language == "numpy" else int32)
 
     def bool(self) -> Tensor:
+        """As bool: whether elements are not 0.
+
+        >>> sg.tensor([0.0, 0.5]).bool()
+        tensor([False,  True])
+        """
         return self.to(dtype=bool_)
 
 
@@ -97,7 +177,12 @@ TensorBase._class = Tensor
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """`data` itself if it is a tensor of that dtype and device, else a new one."""
+    """`data` itself if it is a tensor of that dtype and device, else a new one, as `tensor`.
+
+    >>> x = sg.ones(2)
+    >>> sg.as_tensor(x) is x, sg.as_tensor([1, 2])
+    (True, tensor([1, 2]))
+    """
     if isinstance(data, Tensor):
         return data.to(device=device, dtype=dtype) if device is not None or dtype is not None else data
     return Tensor(data, dtype=dtype, device=device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any, Self, TypeVar
@@ -10,13 +11,13 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from ..dtypes import bool_, int32
-from ..errors import DTypeError, IndexRangeError, ShapeError
+from ..errors import ArgumentTypeError, DTypeError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import make, mode
 from ..primitives import views as v
-from ..primitives.indexing import Gather, ScatterAdd
-from .base import Number, TensorBase, check_axis, host_tensor, wrap
+from ..primitives.indexing import Gather, InRange, ScatterAdd
+from .base import Number, TensorBase, check_axis, check_int, check_tensor, host_tensor, sizes_of, wrap
 from .creation import arange
 from .elementwise import where
 from .reduce import ReduceTensor
@@ -41,19 +42,50 @@ class IndexTensor(ReduceTensor):
 
     def __iter__(self):
         if not self._node.shape:
-            raise TypeError("iteration over a 0-d tensor")
+            raise ArgumentTypeError("iteration over a 0-d tensor")
         return (self[i] for i in range(self._node.shape[0]))
 
     def narrow(self, dim: int, start: int, length: int) -> Self:
-        axis = check_axis(dim, self.ndim, "narrow")
+        """`length` slices along `dim` from `start` on; a negative start counts from the end.
+
+        Raises ShapeError where start + length exceeds the axis, or length is negative, IndexRangeError for a start
+        outside it.
+
+        >>> sg.arange(6).narrow(0, 1, 3)
+        tensor([1, 2, 3])
+        """
+        axis, n = _axis_of(self, dim, "narrow")
+        start, length = check_int("narrow", "start", start), check_int("narrow", "length", length)
+        if not -n <= start <= n:
+            raise IndexRangeError(
+                f"[narrow] start out of range (expected to be in range of [{-n}, {n}], but got {start})"
+            )
+        start += n if start < 0 else 0
+        if length < 0 or start + length > n:
+            raise ShapeError(
+                f"[narrow] start ({start}) + length ({length}) exceeds dimension size ({n}), or is negative."
+            )
         return self[(slice(None),) * axis + (slice(start, start + length),)]
 
     def select(self, dim: int, index: int) -> Self:
-        return self[(slice(None),) * check_axis(dim, self.ndim, "select") + (index,)]
+        """The slice at `index` along `dim`, without that axis. Raises IndexRangeError outside it.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).select(1, 0)
+        tensor([1, 3])
+        """
+        return self[(slice(None),) * _axis_of(self, dim, "select")[0] + (check_int("select", "index", index),)]
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
-        """The slices along `dim`. Their gradients are stacked once, not padded and added slice by slice."""
-        axis = check_axis(dim, self.ndim, "unbind")
+        """The slices along `dim`, without that axis. Their gradients are stacked once, not padded and added slice by
+        slice.
+
+        Raises ShapeError for a tensor without axes.
+
+        >>> a, b = sg.tensor([[1, 2], [3, 4]]).unbind()
+        >>> b
+        tensor([3, 4])
+        """
+        axis, _ = _axis_of(self, dim, "unbind")
         plain = self.detach()
         slices = [plain.select(axis, k) for k in range(self.shape[axis])]
         if not (self.requires_grad and mode.grad) or not slices:
@@ -66,14 +98,26 @@ class IndexTensor(ReduceTensor):
         return tuple(joint([self], slices, backward))
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
-        axis = check_axis(dim, self.ndim, "split")
-        n = self.shape[axis]
+        """Parts along `dim`: of `split_size` each, the last one smaller, or of the sizes that a sequence lists.
+
+        Raises ShapeError for a size that is not positive, or sizes that do not sum to the axis.
+
+        >>> sg.arange(5).split(2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+        >>> sg.arange(5).split([1, 4])
+        (tensor([0]), tensor([1, 2, 3, 4]))
+        """
+        axis, n = _axis_of(self, dim, "split")
         if isinstance(split_size, int):
             if split_size <= 0:
                 raise ShapeError("split expects split_size be positive")
             sizes = [min(split_size, n - k) for k in range(0, n, split_size)] or [0]
         else:
-            sizes = list(split_size)
+            sizes = list(sizes_of((split_size,)))
+            if min(sizes, default=0) < 0:
+                raise ShapeError(
+                    f"split_with_sizes expects split_sizes have only non-negative entries, but got {sizes}"
+                )
             if sum(sizes) != n:
                 raise ShapeError(
                     f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but got {sizes}"
@@ -82,11 +126,27 @@ class IndexTensor(ReduceTensor):
         return tuple(self.narrow(axis, int(a), k) for a, k in zip(starts, sizes, strict=True))
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
-        n = self.shape[check_axis(dim, self.ndim, "chunk")]
+        """`chunks` parts along `dim` of equal size, the last one smaller; fewer where the sizes do not give as many.
+
+        Raises ShapeError for chunks below 1.
+
+        >>> sg.arange(5).chunk(2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+        """
+        _, n = _axis_of(self, dim, "chunk")
+        if check_int("chunk", "chunks", chunks) < 1:
+            raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
         return self.split(max(1, -(-n // chunks)), dim)
 
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
-        """Elements moved on, those that fall off the end at the start."""
+        """Elements moved on by `shifts` along `dims`; those that fall off the end come in at the start.
+
+        Without dims the tensor is rolled in row-major order. Raises ShapeError for shifts and dims of different
+        numbers.
+
+        >>> sg.arange(5).roll(2)
+        tensor([3, 4, 0, 1, 2])
+        """
         if dims is None:
             if not isinstance(shifts, int):
                 raise ShapeError("[roll] several shifts want as many dims.")
@@ -105,15 +165,35 @@ class IndexTensor(ReduceTensor):
         return x
 
     def index_select(self, dim: int, index: IndexTensor) -> Self:
-        """The slices at `index` (1-d) along `dim`."""
+        """The slices at positions `index`, integers (k,), along `dim`, whose size becomes k. Raises ShapeError for
+        another index.
+
+        Positions outside the axis raise IndexRangeError when the value is computed; on webgpu only with SHADERGRAD_CHECKED=1.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).index_select(1, sg.tensor([1, 1, 0]))
+        tensor([[2, 2, 1],
+                [4, 4, 3]])
+        """
         axis = check_axis(dim, self.ndim, "index_select")
+        check_tensor("index_select", "index", index)
         if index.ndim > 1:
             raise ShapeError(f"index_select(): Index is supposed to be a vector, but has shape {tuple(index.shape)}.")
         return select_positions(self, axis, index.reshape(-1))
 
     def gather(self, dim: int, index: IndexTensor) -> Self:
-        """out[..., j, ...] = self[..., index[..., j, ...], ...] along `dim`."""
+        """out[..., j, ...] = self[..., index[..., j, ...], ...] along `dim`; of the shape of `index`, integers.
+
+        index: as many axes as self, of at most its sizes apart from `dim`. Raises ShapeError for others, DTypeError for
+        an index that is not of integers.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).gather(1, sg.tensor([[1], [0]]))
+        tensor([[2],
+                [3]])
+        """
         axis = check_axis(dim, self.ndim, "gather")
+        check_tensor("gather", "index", index)
+        if not self.ndim:
+            return self.reshape(1).gather(0, index.reshape(-1)).reshape(index.shape)
         x = self._node
         if index.ndim != self.ndim:
             raise ShapeError("Index tensor must have the same number of dimensions as input tensor")
@@ -130,8 +210,21 @@ class IndexTensor(ReduceTensor):
         return wrap(make(Gather(axis), x, index._node))
 
     def scatter_add(self, dim: int, index: IndexTensor, src: IndexTensor) -> Self:
-        """self plus src[..., j, ...] at position index[..., j, ...] along `dim`; the order of the sum is fixed."""
+        """self plus src[..., j, ...] at position index[..., j, ...] along `dim`; the order of the sum is fixed.
+
+        index: integers, as many axes as self, no larger than src, nor than self apart from `dim`. Raises ShapeError for
+        others, DTypeError where src is not of self's dtype.
+
+        >>> sg.zeros(3).scatter_add(0, sg.tensor([0, 2, 2]), sg.tensor([1.0, 2.0, 3.0]))
+        tensor([1., 0., 5.])
+        """
         axis = check_axis(dim, self.ndim, "scatter_add")
+        check_tensor("scatter_add", "index", index)
+        check_tensor("scatter_add", "src", src)
+        if src.dtype is not self.dtype:
+            raise DTypeError(
+                f"scatter_add(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
+            )
         if index.ndim != self.ndim or src.ndim != self.ndim:
             raise ShapeError("Index tensor must have the same number of dimensions as self tensor")
         source = src
@@ -150,8 +243,16 @@ class IndexTensor(ReduceTensor):
         return self + (added.pad(padding) if any(padding) else added)
 
     def scatter(self, dim: int, index: IndexTensor, src: Any) -> Self:
-        """self with src[..., j, ...] at position index[..., j, ...] along `dim`. src: of at least the index's shape, or
-        a number. Of several values for one place, the mean is taken."""
+        """self with src[..., j, ...] at position index[..., j, ...] along `dim`. src: a number, or a tensor of at least
+        the index's shape. index: as scatter_add's.
+
+        Of several values for one place, the mean is taken (PyTorch: any of them). Raises DTypeError where src is not of
+        self's dtype.
+
+        >>> sg.zeros(3).scatter(0, sg.tensor([2, 0]), sg.tensor([5.0, 6.0]))
+        tensor([6., 0., 5.])
+        """
+        check_tensor("scatter", "index", index)
         if not isinstance(src, TensorBase):
             src = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
         elif src.dtype is not self.dtype:
@@ -167,45 +268,120 @@ class IndexTensor(ReduceTensor):
         return where(count > 0, total / divisor if self.dtype.category == 2 else total.floor_divide(divisor), self)
 
     def index_add(self, dim: int, index: IndexTensor, source: IndexTensor, *, alpha: float = 1) -> Self:
-        """self plus slices of `source` at positions `index` along `dim`, in a fixed order."""
+        """self plus alpha times the slices of `source` at positions `index`, integers (k,), along `dim`, in a fixed
+        order.
+
+        source: of self's dtype and shape, with size k along `dim`. Raises ShapeError or DTypeError for others, and
+        IndexRangeError for an index that is no vector.
+
+        >>> sg.zeros(3).index_add(0, sg.tensor([0, 0, 2]), sg.tensor([1.0, 2.0, 3.0]))
+        tensor([3., 0., 3.])
+        """
         axis = check_axis(dim, self.ndim, "index_add")
+        check_tensor("index_add", "index", index)
+        check_tensor("index_add", "source", source)
+        wanted = tuple(index.numel() if a == axis else n for a, n in enumerate(self.shape))
+        if index.ndim > 1:
+            raise IndexRangeError(f"[index_add] the index is a vector, not of shape {tuple(index.shape)}.")
+        if tuple(source.shape) != wanted:
+            raise ShapeError(
+                f"[index_add] for {index.numel()} positions along dimension {dim} of {tuple(self.shape)} the source must be "
+                f"{wanted}, not {tuple(source.shape)}."
+            )
         shape = [1] * self.ndim
         shape[axis] = index.numel()
         places = index.reshape(shape).expand(*source.shape)
         return self.scatter_add(axis, places, source if alpha == 1 else source * alpha)
 
     def index_fill(self, dim: int, index: IndexTensor, value: Number) -> Self:
-        """self with `value` in the slices at positions `index` along `dim`."""
+        """self with the number `value` in the slices at positions `index`, integers (k,), along `dim`.
+
+        >>> sg.zeros(2, 3).index_fill(1, sg.tensor([0, 2]), 7)
+        tensor([[7., 0., 7.],
+                [7., 0., 7.]])
+        """
         axis = check_axis(dim, self.ndim, "index_fill")
+        check_tensor("index_fill", "index", index)
+        index = _wrapped(index.reshape(-1), self.shape[axis])
         places = wrap(build.constant(0, int32, self._node.device, (self.shape[axis],)))
         chosen = places.index_add(0, index, wrap(build.like(index._node, 1)).to(dtype=int32)) > 0
         return self.masked_fill(chosen.reshape(-1, *(1,) * (self.ndim - axis - 1)), value)
 
     def take_along_dim(self, indices: IndexTensor, dim: int | None = None) -> Self:
+        """gather, with `indices` and self broadcast to each other apart from `dim`; without dim, of the elements in
+        row-major order.
+
+        >>> x = sg.tensor([[3, 1, 2]])
+        >>> x.take_along_dim(x.argsort(1), 1)
+        tensor([[1, 2, 3]])
+        """
+        check_tensor("take_along_dim", "indices", indices)
         if dim is None:
             return self.reshape(-1).gather(0, indices.reshape(-1))
-        return self.gather(dim, indices)
+        axis = check_axis(dim, self.ndim, "take_along_dim")
+        if indices.ndim != self.ndim:
+            raise ShapeError(
+                f"[take_along_dim] input and indices should have the same number of dimensions, but got {self.ndim} and {indices.ndim}"
+            )
+        x, along = self.transpose(axis, -1), indices.transpose(axis, -1)
+        shape = _broadcast(x.shape[:-1], along.shape[:-1], "take_along_dim")
+        picked = x.expand(*shape, x.shape[-1]).gather(-1, along.expand(*shape, along.shape[-1]))
+        return picked.transpose(axis, -1)
 
     def masked_scatter(self, mask: IndexTensor, source: IndexTensor) -> Self:
-        """self with the first elements of `source`, in order, where the mask holds."""
+        """self with the first elements of `source`, in order, where the bool `mask` holds. The mask is broadcast to
+        self.
+
+        >>> sg.zeros(4).masked_scatter(sg.tensor([True, False, True, False]), sg.tensor([5.0, 6.0]))
+        tensor([5., 0., 6., 0.])
+        """
+        check_tensor("masked_scatter", "mask", mask)
+        check_tensor("masked_scatter", "source", source)
+        if mask.dtype is not bool_ or source.dtype is not self.dtype:
+            raise DTypeError(
+                f"[masked_scatter] the mask must be of bools, not {mask.dtype.name}, and self and source of the same dtype, "
+                f"not {self.dtype.name} and {source.dtype.name}."
+            )
         mask = mask.expand(*self.shape)
         order = (mask.reshape(-1).to(dtype=int32).cumsum(0) - 1).clamp(min=0)
         return where(mask, source.reshape(-1).index_select(0, order).reshape(self.shape), self)
 
     def masked_select(self, mask: IndexTensor) -> Self:
-        """The elements where the mask holds, in one axis. Reads the mask."""
-        shape = np.broadcast_shapes(tuple(self.shape), tuple(mask.shape))
+        """The elements where the bool `mask` holds, in one axis; the two are broadcast. Reads the mask.
+
+        Raises DTypeError for a mask that is not of bools, ShapeError for shapes that do not broadcast.
+
+        >>> x = sg.tensor([3, 1, 2])
+        >>> x.masked_select(x > 1)
+        tensor([3, 2])
+        """
+        check_tensor("masked_select", "mask", mask)
+        if mask.dtype is not bool_:
+            raise DTypeError(f"masked_select: expected BoolTensor for mask, not {mask.dtype.name}.")
+        shape = _broadcast(self.shape, mask.shape, "masked_select")
         return self.expand(*shape)[mask.expand(*shape)]
 
     def nonzero(self, *, as_tuple: bool = False) -> Any:
-        """The positions of elements that are not 0, (count, ndim) int32, or a tuple of one tensor an axis. Reads."""
-        found = np.nonzero((self.detach() != 0)._read("nonzero()"))
+        """The positions of elements that are not 0, int32 (count, ndim), or a tuple of one (count,) tensor an axis.
+        Reads self.
+
+        >>> sg.tensor([[0, 1], [2, 0]]).nonzero()
+        tensor([[0, 1],
+                [1, 0]])
+        """
+        found = np.nonzero(np.atleast_1d((self.detach() != 0)._read("nonzero()")))
         if as_tuple:
             return tuple(host_tensor(p.astype(np.int32), device=self.device) for p in found)
-        return host_tensor(np.stack(found, 1).astype(np.int32).reshape(-1, self.ndim), device=self.device)
+        return host_tensor(np.stack(found, 1)[:, : self.ndim].astype(np.int32), device=self.device)
 
     def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
-        """The diagonal of two axes, as a last axis. A view: every (n + 1)-th element of their row-major order."""
+        """The diagonal of axes dim1 and dim2, as a last axis: offset > 0 above the main one, < 0 below.
+
+        A view: every (n + 1)-th element of their row-major order. Raises ShapeError for dim1 = dim2.
+
+        >>> sg.arange(6).reshape(2, 3).diagonal(1)
+        tensor([1, 5])
+        """
         a, b = check_axis(dim1, self.ndim, "diagonal"), check_axis(dim2, self.ndim, "diagonal")
         if a == b:
             raise ShapeError("diagonal dimensions cannot be identical")
@@ -225,7 +401,15 @@ class IndexTensor(ReduceTensor):
         return padded.reshape(*block.shape[:-2], count, count + 1).select(-1, 0)
 
     def diag(self, diagonal: int = 0) -> Self:
-        """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
+        """(n, m) -> its diagonal; (n,) -> the square matrix with the vector on that diagonal. Raises ShapeError for
+        others.
+
+        >>> sg.tensor([1, 2]).diag()
+        tensor([[1, 0],
+                [0, 2]])
+        >>> sg.tensor([[1, 2], [3, 4]]).diag()
+        tensor([1, 4])
+        """
         if self.ndim == 2:
             return self.diagonal(diagonal)
         if self.ndim != 1:
@@ -237,32 +421,72 @@ class IndexTensor(ReduceTensor):
         return where(_offsets(square) == diagonal, square, _zero(square))
 
     def trace(self) -> Self:
-        """The sum of a matrix's diagonal."""
+        """The sum of the diagonal of a matrix (n, m). Raises ShapeError for other shapes.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).trace()
+        tensor(5)
+        """
         if self.ndim != 2:
             raise ShapeError(f"trace: expected a matrix, but got tensor with dim {self.ndim}")
         return self.diagonal().sum()
 
     def tril(self, diagonal: int = 0) -> Self:
-        """The lower triangle of the last two axes, zeros above."""
+        """The lower triangle of the last two axes, up to `diagonal`, with zeros above. Raises ShapeError for fewer than
+        two axes.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).tril()
+        tensor([[1, 0],
+                [3, 4]])
+        """
         return where(_offsets(self) <= diagonal, self, _zero(self))
 
     def triu(self, diagonal: int = 0) -> Self:
-        """The upper triangle of the last two axes, zeros below."""
+        """The upper triangle of the last two axes, from `diagonal` on, with zeros below. Raises ShapeError for fewer
+        than two axes.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).triu()
+        tensor([[1, 2],
+                [0, 4]])
+        """
         return where(_offsets(self) >= diagonal, self, _zero(self))
 
     def diff(
         self, n: int = 1, dim: int = -1, prepend: IndexTensor | None = None, append: IndexTensor | None = None
     ) -> Self:
-        """Differences of neighbours along `dim`, n times; bools: whether they differ."""
+        """Differences of neighbours along `dim`, n times: the axis gets n smaller. Of bools: whether they differ.
+
+        prepend, append: tensors that are joined to self along `dim` before. Raises ShapeError for a tensor without
+        axes.
+
+        >>> sg.tensor([1, 4, 9, 16]).diff()
+        tensor([3, 5, 7])
+        """
         if self.ndim == 0:
             raise ShapeError("diff expects input to be at least one-dimensional")
         axis = check_axis(dim, self.ndim, "diff")
+        if check_int("diff", "n", n) < 0:
+            raise ShapeError(f"[diff] order must be non-negative but got {n}")
         x: Any = cat([t for t in (prepend, self, append) if t is not None], axis)
         for _ in range(min(n, x.shape[axis])):
             count = x.shape[axis] - 1
             after, before = x.narrow(axis, 1, count), x.narrow(axis, 0, count)
             x = after ^ before if x.dtype is bool_ else after - before
         return x
+
+
+def _axis_of(x: TensorBase, dim: int, what: str) -> tuple[int, int]:
+    """An axis and its size; raises IndexRangeError for a tensor that has none."""
+    axis = check_axis(dim, x.ndim, what)
+    if not x.ndim:
+        raise IndexRangeError(f"{what}() cannot be applied to a 0-dim tensor.")
+    return axis, x.shape[axis]
+
+
+def _broadcast(a: Sequence[int], b: Sequence[int], what: str) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(tuple(a), tuple(b))
+    except ValueError:
+        raise ShapeError(f"[{what}] the shapes {tuple(a)} and {tuple(b)} do not broadcast.") from None
 
 
 def select_positions(x: T, axis: int, index: IndexTensor) -> T:
@@ -276,8 +500,17 @@ def select_positions(x: T, axis: int, index: IndexTensor) -> T:
     return wrap(build.reshape(picked, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])))
 
 
+def in_range(index: T, size: int, fault: int) -> T:
+    """The same positions; one outside [0, size) raises IndexRangeError: at once on cpu, at the next read on webgpu.
+
+    fault: what is told, a number of plan.FAULTS.
+    """
+    return wrap(make(InRange(size, fault), index._node))
+
+
 def _index(x: T, key: tuple[Any, ...]) -> T:
     key = tuple(host_tensor(k, device=x.device) if isinstance(k, list | np.ndarray) else k for k in key)
+    _check_masks(x, key)
     key = tuple(p for k in key for p in (_positions_of(k) if isinstance(k, TensorBase) and k.dtype is bool_ else (k,)))
     used = sum(k is not None and k is not Ellipsis for k in key)
     if used > x.ndim:
@@ -301,14 +534,14 @@ def _index(x: T, key: tuple[Any, ...]) -> T:
             selected.append((len(shape), _wrapped(k, n)))
             k = slice(None)
         if isinstance(k, slice):
-            start, stop, step = k.indices(n)
-            if step < 1:
+            if isinstance(k.step, int) and k.step < 1:
                 raise IndexRangeError("step must be greater than zero. Hint: use flip().")
+            start, stop, step = k.indices(n)
             size = max(0, -(-(stop - start) // step))
             start = min(start, n) if size else 0
             shape.append(size)
         else:
-            at = int(k)
+            at = _position(k)
             if not -n <= at < n:
                 raise IndexRangeError(f"index {at} is out of bounds for dimension {axis} with size {n}")
             start, size, step = at % n, 1, 1
@@ -325,6 +558,35 @@ def _index(x: T, key: tuple[Any, ...]) -> T:
     if len(selected) == 1:
         return select_positions(result, *selected[0])
     return _select_several(result, selected)
+
+
+def _position(k: Any) -> int:
+    if not isinstance(k, bool | np.bool_):
+        try:
+            return operator.index(k)
+        except TypeError:
+            pass
+    kind = IndexRangeError if isinstance(k, float) else ArgumentTypeError  # as PyTorch
+    raise kind(
+        "only integers, slices (`:`), ellipsis (`...`), None and tensors of integers or bools are valid indices "
+        f"(got {type(k).__name__})"
+    )
+
+
+def _check_masks(x: IndexTensor, key: tuple[Any, ...]) -> None:
+    """Raises IndexRangeError for a bool tensor that does not have the sizes of the axes that it stands for."""
+    masks = [k if isinstance(k, TensorBase) and k.dtype is bool_ else None for k in key]
+    axes = [int(k is not None and k is not Ellipsis) if m is None else m.ndim for k, m in zip(key, masks, strict=True)]
+    axis = 0
+    for place, (k, mask) in enumerate(zip(key, masks, strict=True)):
+        if k is Ellipsis:
+            axis = x.ndim - sum(axes[place:])
+        if mask is not None and (not mask.ndim or tuple(mask.shape) != tuple(x.shape[axis : axis + mask.ndim])):
+            raise IndexRangeError(
+                f"The shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
+                f"{list(x.shape)}"
+            )
+        axis += axes[place]
 
 
 def _positions_of(mask: TensorBase) -> tuple[Any, ...]:
@@ -380,6 +642,10 @@ def _assign(x: Any, key: Any, value: Any) -> None:
     keys = key if isinstance(key, tuple) else (key,)
     if len(keys) == 1 and isinstance(keys[0], TensorBase) and keys[0].dtype is bool_ and value.numel() == 1:
         chosen: Any = keys[0]
+        if tuple(chosen.shape) != tuple(x.shape[: chosen.ndim]):
+            raise IndexRangeError(
+                f"The shape of the mask {list(chosen.shape)} does not match the shape of the indexed tensor {list(x.shape)}"
+            )
         mask = chosen.reshape(*chosen.shape, *(1,) * (x.ndim - chosen.ndim))
         x._update_in_place(where(mask, value.reshape(()), x), "setitem")
         return
@@ -390,7 +656,9 @@ def _assign(x: Any, key: Any, value: Any) -> None:
         x._update_in_place(_with_block(x, keys, value), "setitem")
         return
     flat = places.reshape(-1)
-    total = wrap(build.constant(0, x.dtype, x._node.device, (x.numel(),)))
+    if x.dtype is bool_:  # sums are not of bools
+        value = value.to(dtype=int32)
+    total = wrap(build.constant(0, value.dtype, x._node.device, (x.numel(),)))
     count = total.scatter_add(0, flat, value * 0 + 1)
     total = total.scatter_add(0, flat, value)
     mean = total / count if x.dtype.category == 2 else total.floor_divide(count.maximum(count * 0 + 1))
@@ -428,14 +696,3 @@ def _with_block(x: T, keys: tuple[Any, ...], value: IndexTensor) -> T:
 
     inside = wrap(build.constant(True, bool_, x._node.device, tuple(sizes)))
     return where(place(inside, False), place(value.reshape(sizes), 0), x)
-
-
-def one_hot(tensor: T, num_classes: int = -1) -> T:
-    """Ones at the given classes, int32, in a new last axis. Without num_classes the largest class is read."""
-    if tensor.dtype.category != 1:
-        raise DTypeError("one_hot is only applicable to index tensor.")
-    if num_classes == -1:
-        num_classes = int(tensor.max().item()) + 1 if tensor.numel() else 0
-    if num_classes <= 0:
-        raise IndexRangeError("Class values must be smaller than num_classes, which must be positive.")
-    return (tensor.unsqueeze(-1) == arange(num_classes, device=tensor.device)).to(dtype=int32)

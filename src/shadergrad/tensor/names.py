@@ -1,12 +1,15 @@
 """The one table of names: aliases, in-place forms, and which methods are functions of the package too (sg.exp).
 
 A name in a table is all it takes: the method, its docstring and its type follow (names.pyi and functions.pyi are
-written by `make stubs`).
+written by `make stubs`). The docstring of a method with an in-place form holds an example `>>> x.name(...)`, x being a
+name or an expression: in place the same call gives the same result, and x is it.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
+import re
 from types import FunctionType
 from typing import Any
 
@@ -77,6 +80,18 @@ class NamedTensor(RandomTensor):
     __slots__ = ()
 
 
+def _alias(alias: str, name: str) -> FunctionType:
+    """The method `name` as a function of its own, so that its docstring and its errors say `alias`."""
+    method = getattr(NamedTensor, name)
+    copy = FunctionType(method.__code__, method.__globals__, alias, method.__defaults__, method.__closure__)
+    functools.update_wrapper(copy, method)
+    copy.__kwdefaults__ = method.__kwdefaults__
+    copy.__name__ = copy.__qualname__ = alias
+    text = re.sub(rf"(>>> .*[.]){name}[(]", rf"\1{alias}(", inspect.cleandoc(method.__doc__ or ""))
+    copy.__doc__ = f"Another name of `{name}`: {text}"
+    return copy
+
+
 def _in_place_form(name: str) -> Any:
     method = getattr(NamedTensor, name)
 
@@ -85,13 +100,35 @@ def _in_place_form(name: str) -> Any:
         return self._update_in_place(method(self, *args, **options), f"{name}_")
 
     form.__name__ = form.__qualname__ = f"{name}_"
-    form.__doc__ = f"`{name}`, in place: {(method.__doc__ or '').strip()}"
+    form.__doc__ = _in_place_doc(name, inspect.cleandoc(method.__doc__ or ""))
     return form
+
+
+def _in_place_doc(name: str, text: str) -> str:
+    """The docstring of name_ from that of the method: what it says first, and its example as far as the first call."""
+    said = text.partition("\n\n")[0]
+    call = re.search(
+        rf"((?:^>>>[\s\S]*?)?)^>>> (?!\w+ = )(.+?)[.]{name}([(].*\n)((?:(?!>>>).+\n?)*)", text, re.MULTILINE
+    )
+    example = ""
+    if call is not None:
+        before, value, arguments, shown = call.groups()
+        x = value if value.isidentifier() else "x"
+        before += "" if x == value else f">>> x = {value}\n"
+        shown = shown.strip().replace("[ True", "[True").replace("True", "1").replace("False", "0")  # cast to its dtype
+        example = f"{before}>>> {x}.{name}_{arguments}{shown}\n>>> {x}\n{shown}"
+    return f"""`{name}`, in place: {said}
+
+The tensor takes the result, cast to its own dtype, and is returned. Raises AutogradError for a leaf that requires grad,
+ShapeError where the result has another shape, and DTypeError where its dtype is of a higher kind (float above integer
+above bool).
+
+{example}"""
 
 
 def _install() -> None:
     for alias, name in ALIASES.items():
-        setattr(NamedTensor, alias, getattr(NamedTensor, name))
+        setattr(NamedTensor, alias, _alias(alias, name))
     for name in IN_PLACE:
         setattr(NamedTensor, f"{name}_", _in_place_form(name))
     for operator in ("add", "sub", "mul", "div"):

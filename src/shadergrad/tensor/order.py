@@ -13,7 +13,7 @@ from ..graph import build
 from ..graph.build import cast
 from ..graph.node import make
 from ..primitives.indexing import ArgSort, Gather
-from .base import Number, check_axis, wrap
+from .base import Number, check_axis, check_int, check_tensor, wrap
 from .elementwise import _as_tensor, where
 from .index import IndexTensor
 from .reduce import ValuesAndIndices, _without
@@ -28,7 +28,11 @@ class OrderTensor(IndexTensor):
     __slots__ = ()
 
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = False) -> Self:
-        """Positions that sort along `dim`, int32; always stable, NaN as the largest."""
+        """Positions that sort along `dim`, int32, of the shape of self; always stable, NaN as the largest.
+
+        >>> sg.tensor([3, 1, 2]).argsort()
+        tensor([1, 2, 0])
+        """
         axis = check_axis(dim, self.ndim, "argsort")
         node = cast(self.detach()._node, int32) if self.dtype is bool_ else self.detach()._node
         if not node.ndim:
@@ -36,16 +40,29 @@ class OrderTensor(IndexTensor):
         return wrap(make(ArgSort(axis, bool(descending)), node))
 
     def sort(self, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
-        """(values, indices) in order along `dim`."""
+        """(values, indices) in order along `dim`, the indices int32; always stable, NaN as the largest.
+
+        >>> values, indices = sg.tensor([3, 1, 2]).sort(descending=True)
+        >>> values, indices
+        (tensor([3, 2, 1]), tensor([0, 2, 1]))
+        """
         if not self.ndim:
             return ValuesAndIndices(self.clone(), self.argsort())
         indices = self.argsort(dim, descending)
         return ValuesAndIndices(_pick(self, check_axis(dim, self.ndim, "sort"), indices), indices)
 
     def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-        """(values, indices) of the k largest or smallest along `dim`, in order."""
+        """(values, indices) of the k largest, or smallest, along `dim`, always in order (`sorted` changes nothing).
+
+        Raises IndexRangeError for a k below 0 or above the size of the axis.
+
+        >>> values, indices = sg.tensor([3, 1, 2]).topk(2)
+        >>> values, indices
+        (tensor([3, 2]), tensor([0, 2]))
+        """
         axis = check_axis(dim, self.ndim, "topk")
         size = self.shape[axis] if self.ndim else 1
+        k = check_int("topk", "k", k)
         if not 0 <= k <= size:
             raise IndexRangeError(f"[topk] selected index k out of range: k is {k}, the axis has {size} elements.")
         if not self.ndim:
@@ -54,10 +71,17 @@ class OrderTensor(IndexTensor):
         return ValuesAndIndices(_pick(self, axis, indices), indices)
 
     def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-        """(value, index) of the k-th smallest, counted from 1, along `dim`."""
+        """(values, indices) of the k-th smallest, counted from 1, along `dim`. Raises IndexRangeError for a k outside
+        the axis.
+
+        >>> sg.tensor([30, 10, 20]).kthvalue(1)
+        ValuesAndIndices(values=tensor(10), indices=tensor(1))
+        """
         axis = check_axis(dim, self.ndim, "kthvalue")
-        if not 1 <= k <= self.shape[axis]:
+        if not 1 <= check_int("kthvalue", "k", k) <= (self.shape[axis] if self.ndim else 1):
             raise IndexRangeError(f"[kthvalue] selected number k out of range for dimension {dim}: {k}.")
+        if not self.ndim:
+            return ValuesAndIndices(self.clone(), self.argsort())
         indices = self.argsort(axis).narrow(axis, k - 1, 1)
         values = _pick(self, axis, indices)
         return (
@@ -67,16 +91,32 @@ class OrderTensor(IndexTensor):
         )
 
     def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
-        """The lower median; of all, or as (values, indices) along `dim`. NaN where any element is NaN."""
+        """The lower median: of all elements, or as (values, indices) along `dim`. NaN where any element is NaN.
+
+        Raises IndexRangeError over no elements (PyTorch: NaN for median()).
+
+        >>> sg.tensor([4.0, 1.0, 3.0, 2.0]).median()
+        tensor(2.)
+        """
         if dim is None:
             flat = self.reshape(-1)
             return _median(flat, 0, False)[0]
-        return _median(self, check_axis(dim, self.ndim, "median"), keepdim)
+        axis = check_axis(dim, self.ndim, "median")
+        return _median(self, axis, keepdim) if self.ndim else ValuesAndIndices(self.clone(), self.argsort())
 
     def quantile(self, q: float | OrderTensor, dim: int | None = None, keepdim: bool = False) -> Self:
-        """Quantiles with linear interpolation; a 1-d q gives a new first axis."""
+        """The values below which the fractions q lie, of all elements or along `dim`, with linear interpolation.
+
+        q: a number, or a tensor (k,), which gives a new first axis of size k and is read. NaN where any element is NaN.
+        Raises DTypeError for integers and bools, ShapeError for a q outside [0, 1].
+
+        >>> sg.tensor([0.0, 1.0, 2.0, 3.0]).quantile(0.5)
+        tensor(1.5)
+        """
         if self.dtype.category != 2:
             raise DTypeError("quantile() input tensor must be either float or double dtype")
+        if not isinstance(q, int | float):
+            check_tensor("quantile", "q", q)
         points = np.asarray(q if isinstance(q, int | float) else q.detach().numpy(), np.float64)
         if points.ndim > 1 or points.min(initial=0.0) < 0 or points.max(initial=0.0) > 1:
             raise ShapeError("quantile() q must be a scalar or a 1-d tensor with values in the range [0, 1]")
@@ -98,11 +138,16 @@ class OrderTensor(IndexTensor):
         return results[0] if points.ndim == 0 else stack(results)
 
     def bucketize(self, boundaries: OrderTensor, *, out_int32: bool = True, right: bool = False) -> Self:
-        """For each element, before which of the increasing `boundaries` it belongs, int32.
+        """For each element, before which of the increasing `boundaries` (n,) it belongs, int32, of the shape of self.
 
         Position i has boundaries[i - 1] < x <= boundaries[i], or <= and < if `right`. NaN belongs at the end.
         The boundaries below are counted: n comparisons for each element, which is quick for the few of a histogram.
+        out_int32 changes nothing. Raises ShapeError for boundaries with other than one axis.
+
+        >>> sg.bucketize(sg.tensor([1, 5, 9]), sg.tensor([1, 5]))
+        tensor([0, 1, 2])
         """
+        check_tensor("bucketize", "boundaries", boundaries)
         if boundaries.ndim != 1:
             raise ShapeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
         found: Any = boundaries.searchsorted(self, right=right)
@@ -111,7 +156,10 @@ class OrderTensor(IndexTensor):
     def searchsorted(self, values: OrderTensor | Number, *, out_int32: bool = True, right: bool = False) -> Self:
         """Where `values` belong in the sorted last axis, int32; see bucketize. Shape: that of values.
 
-        self: (n,) for values of any shape, or (..., n) for values (..., m).
+        self: (n,) for values of any shape, or (..., n) for values (..., m). Raises ShapeError for others.
+
+        >>> sg.tensor([1, 3, 5]).searchsorted(sg.tensor([3, 4]))
+        tensor([1, 2])
         """
         edges = self.detach()
         x = _as_tensor(values, edges).detach()

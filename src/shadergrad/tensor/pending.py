@@ -77,6 +77,12 @@ def forget(node: Node) -> None:
 
 
 def sync(device_name: str | None = None) -> None:
-    """Compute everything pending and wait until the device, or every device, is done."""
+    """Compute everything pending and wait until the device, or every device, is done.
+
+    Raises what the computation raises.
+
+    >>> y = sg.ones(2) + 1
+    >>> sg.sync()
+    """
     flush(None if device_name is None else canonical_name(device_name))
     execute.synchronize(device_name)

@@ -8,14 +8,28 @@ from ..runtime.device import canonical_name, get_device
 
 
 class device(str):
-    """A device name such as 'cpu', 'webgpu' or 'webgpu:1', with `type` and `index`."""
+    """A device name such as 'cpu', 'webgpu' or 'webgpu:1', with `type` and `index`; the device is opened on first use.
+
+    >>> sg.device("webgpu:1").type, sg.device("webgpu:1").index
+    ('webgpu', 1)
+    """
 
     @property
     def type(self) -> str:
+        """The name without its number.
+
+        >>> sg.device("webgpu:1").type
+        'webgpu'
+        """
         return self.partition(":")[0]
 
     @property
     def index(self) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]  # PyTorch's attribute hides str.index
+        """Its number, 0 where the name has none (PyTorch: None).
+
+        >>> sg.device("webgpu:1").index
+        1
+        """
         return int(self.partition(":")[2] or 0)
 
 
@@ -24,13 +38,20 @@ class _Defaults:
 
 
 def set_default_device(name: str) -> None:
-    """Where tensors are made that name no device. Initially 'cpu'."""
+    """Where tensors are made that name no device. Initially 'cpu'. Raises DeviceError for a device that there is not.
+
+    >>> sg.set_default_device("cpu")
+    """
     get_device(name)
     _Defaults.device = canonical_name(name)
 
 
 def get_default_device() -> device:
-    """Where tensors are made that name no device."""
+    """Where tensors are made that name no device.
+
+    >>> sg.get_default_device()
+    'cpu'
+    """
     return device(_Defaults.device)
 
 

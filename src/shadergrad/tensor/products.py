@@ -13,7 +13,7 @@ from ..errors import DeviceError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.node import make
 from ..primitives.dot import Dot
-from .base import check_axis, wrap
+from .base import check_axis, check_tensor, wrap
 from .order import OrderTensor
 
 T = TypeVar("T", bound="ProductTensor")
@@ -25,57 +25,127 @@ class ProductTensor(OrderTensor):
     __slots__ = ()
 
     def matmul(self, other: ProductTensor) -> Self:
-        """Vectors, matrices, and batches of matrices with broadcasting."""
+        """The product of vectors, matrices, or batches of matrices: (..., n, k) @ (..., k, m) -> (..., n, m).
+
+        Batch axes are broadcast; a vector (k,) is a row on the left, a column on the right, and its axis goes. Also a @
+        b. Raises ShapeError for sizes that do not fit, and DTypeError or DeviceError where the two differ.
+
+        >>> sg.tensor([[1, 2], [3, 4]]) @ sg.tensor([1, 1])
+        tensor([3, 7])
+        """
         return _matmul(self, other)
 
     def __matmul__(self, other: ProductTensor) -> Self:
         return _matmul(self, other)
 
-    def mm(self, other: ProductTensor) -> Self:
-        if self.ndim != 2 or other.ndim != 2:
-            raise ShapeError(f"[mm] both must be matrices: {tuple(self.shape)}, {tuple(other.shape)}.")
-        return _matmul(self, other)
+    def mm(self, mat2: ProductTensor) -> Self:
+        """The product of matrices (n, k) and (k, m): (n, m). Raises ShapeError for anything else; matmul takes more.
 
-    def bmm(self, other: ProductTensor) -> Self:
-        if self.ndim != 3 or other.ndim != 3 or self.shape[0] != other.shape[0]:
+        >>> sg.tensor([[1, 2], [3, 4]]).mm(sg.tensor([[0, 1], [1, 0]]))
+        tensor([[2, 1],
+                [4, 3]])
+        """
+        check_tensor("mm", "mat2", mat2)
+        if self.ndim != 2 or mat2.ndim != 2:
+            raise ShapeError(f"[mm] both must be matrices: {tuple(self.shape)}, {tuple(mat2.shape)}.")
+        return _matmul(self, mat2)
+
+    def bmm(self, mat2: ProductTensor) -> Self:
+        """The products of as many matrices, (b, n, k) and (b, k, m): (b, n, m). Raises ShapeError for anything else.
+
+        >>> sg.ones(2, 1, 3).bmm(sg.ones(2, 3, 1)).shape
+        shadergrad.Size([2, 1, 1])
+        """
+        check_tensor("bmm", "mat2", mat2)
+        if self.ndim != 3 or mat2.ndim != 3 or self.shape[0] != mat2.shape[0]:
             raise ShapeError(
-                f"[bmm] both must be batches of matrices of one size: {tuple(self.shape)}, {tuple(other.shape)}."
+                f"[bmm] both must be batches of matrices of one size: {tuple(self.shape)}, {tuple(mat2.shape)}."
             )
-        return _matmul(self, other)
+        return _matmul(self, mat2)
 
-    def dot(self, other: ProductTensor) -> Self:
-        if self.ndim != 1 or other.ndim != 1:
-            raise ShapeError(f"1D tensors expected, but got {self.ndim}D and {other.ndim}D tensors")
-        return _matmul(self, other)
+    def dot(self, tensor: ProductTensor) -> Self:
+        """The sum of the products of two vectors (n,), without axes. Raises ShapeError for anything else.
+
+        >>> sg.tensor([1, 2]).dot(sg.tensor([3, 4]))
+        tensor(11)
+        """
+        check_tensor("dot", "tensor", tensor)
+        if self.ndim != 1 or tensor.ndim != 1:
+            raise ShapeError(f"1D tensors expected, but got {self.ndim}D and {tensor.ndim}D tensors")
+        return _matmul(self, tensor)
 
     def addmm(self, mat1: ProductTensor, mat2: ProductTensor, *, beta: float = 1, alpha: float = 1) -> Self:
-        """beta * self + alpha * mat1 @ mat2."""
-        return _added(self, mat1.mm(mat2), beta, alpha)
+        """beta * self + alpha * mat1 @ mat2: self broadcast to (n, m), mat1 (n, k), mat2 (k, m). With beta = 0 self is
+        ignored.
+
+        Raises ShapeError for others.
+
+        >>> sg.addmm(sg.tensor([10, 20]), sg.tensor([[1, 2]]), sg.tensor([[1, 0], [0, 1]]))
+        tensor([[11, 22]])
+        """
+        check_tensor("addmm", "mat1", mat1)
+        return _added(self, mat1.mm(mat2), beta, alpha, "addmm")
 
     def addmv(self, mat: ProductTensor, vec: ProductTensor, *, beta: float = 1, alpha: float = 1) -> Self:
-        return _added(self, mat @ vec, beta, alpha)
+        """beta * self + alpha * mat @ vec: self broadcast to (n,), mat (n, k), vec (k,). With beta = 0 self is ignored.
+
+        Raises ShapeError for others.
+
+        >>> sg.addmv(sg.tensor([10, 20]), sg.tensor([[1, 2], [3, 4]]), sg.tensor([1, 1]))
+        tensor([13, 27])
+        """
+        check_tensor("addmv", "mat", mat)
+        return _added(self, mat.mv(vec), beta, alpha, "addmv")
 
     def baddbmm(self, batch1: ProductTensor, batch2: ProductTensor, *, beta: float = 1, alpha: float = 1) -> Self:
-        return _added(self, batch1.bmm(batch2), beta, alpha)
+        """beta * self + alpha * batch1.bmm(batch2): self broadcast to (b, n, m), batch1 (b, n, k), batch2 (b, k, m).
+
+        With beta = 0 self is ignored. Raises ShapeError for others.
+
+        >>> sg.baddbmm(sg.tensor(1.0), sg.ones(1, 1, 3), sg.ones(1, 3, 1))
+        tensor([[[4.]]])
+        """
+        check_tensor("baddbmm", "batch1", batch1)
+        return _added(self, batch1.bmm(batch2), beta, alpha, "baddbmm")
 
     def mv(self, vec: ProductTensor) -> Self:
+        """The product of a matrix (n, k) and a vector (k,): (n,). Raises ShapeError for anything else.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).mv(sg.tensor([1, 0]))
+        tensor([1, 3])
+        """
+        check_tensor("mv", "vec", vec)
         if self.ndim != 2 or vec.ndim != 1:
             raise ShapeError(f"[mv] a matrix and a vector are wanted, not {tuple(self.shape)} and {tuple(vec.shape)}.")
         return self @ vec
 
     def outer(self, vec2: ProductTensor) -> Self:
+        """All products of elements of two vectors, (n,) and (m,): (n, m). Raises ShapeError for anything else.
+
+        >>> sg.tensor([1, 2]).outer(sg.tensor([3, 4]))
+        tensor([[3, 4],
+                [6, 8]])
+        """
+        check_tensor("outer", "vec2", vec2)
         if self.ndim != 1 or vec2.ndim != 1:
             raise ShapeError(f"[outer] vectors are wanted, not {tuple(self.shape)} and {tuple(vec2.shape)}.")
         return self.unsqueeze(1) * vec2
 
     def inner(self, other: ProductTensor) -> Self:
-        """Sums of products along the last axes."""
+        """Sums of products along the last axes, (..., k) and (..., k); a tensor without axes multiplies. Raises
+        ShapeError.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).inner(sg.tensor([1, 1]))
+        tensor([3, 7])
+        """
+        check_tensor("inner", "other", other)
         if self.ndim == 0 or other.ndim == 0:
             return self * other
         return tensordot(self, other, [[self.ndim - 1], [other.ndim - 1]])
 
 
 def _matmul(a: T, b: ProductTensor) -> T:
+    check_tensor("matmul", "other", b)
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"both arguments to matmul need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
     if a.dtype is not b.dtype:
@@ -111,14 +181,29 @@ def _matmul(a: T, b: ProductTensor) -> T:
     return wrap(build.reshape(product, shape))
 
 
-def _added(x: T, product: Any, beta: float, alpha: float) -> T:
+def _added(x: T, product: Any, beta: float, alpha: float, what: str) -> T:
+    pairs = zip(reversed(x.shape), reversed(product.shape), strict=False)
+    if x.ndim > product.ndim or any(n not in (1, m) for n, m in pairs):
+        raise ShapeError(
+            f"[{what}] {tuple(x.shape)} does not broadcast to the product's shape, {tuple(product.shape)}."
+        )
     scaled = product if alpha == 1 else product * alpha
     return scaled if beta == 0 else (x if beta == 1 else x * beta) + scaled
 
 
 def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -> T:
-    """Contracts the last `dims` axes of a with the first of b, or the axes listed for each."""
+    """Contracts the last `dims` axes of a with the first of b, or the axes listed for each: dims=([0], [1]).
+
+    Shape: the other axes of a, then those of b. Raises ShapeError where the contracted sizes differ.
+
+    >>> sg.tensordot(sg.ones(2, 3), sg.ones(3, 4), 1).shape
+    shadergrad.Size([2, 4])
+    """
+    check_tensor("tensordot", "a", a)
+    check_tensor("tensordot", "b", b)
     if isinstance(dims, int):
+        if not 0 <= dims <= min(a.ndim, b.ndim):
+            raise ShapeError(f"[tensordot] dims is {dims}; the tensors have {a.ndim} and {b.ndim} dimensions.")
         left, right = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     else:
         left = [check_axis(d, a.ndim, "tensordot") for d in dims[0]]
@@ -139,11 +224,17 @@ def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -
 def einsum(equation: str, *operands: T | Sequence[ProductTensor]) -> T:
     """Einstein summation: any equation with letters, '...', repeated letters and an optional '->'.
 
-    Operands are contracted from left to right, two at a time, each time as one batched product.
+    Operands, of one dtype, are contracted from left to right, two at a time, each time as one batched product. Raises
+    ShapeError for an equation that does not fit them, DTypeError where dtypes differ.
+
+    >>> sg.einsum("ij,j->i", sg.tensor([[1, 2], [3, 4]]), sg.tensor([1, 1]))
+    tensor([3, 7])
     """
     tensors: list[Any] = (
         list(operands[0]) if len(operands) == 1 and isinstance(operands[0], list | tuple) else list(operands)
     )  # type: ignore[arg-type]
+    for position, x in enumerate(tensors):
+        check_tensor("einsum", f"operands[{position}]", x)
     inputs, output = _parse(equation, tensors)
     sizes: dict[str, int] = {}
     for labels, t in zip(inputs, tensors, strict=True):

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..dtypes import DType, float32, parse_dtype, uint32
-from ..errors import DTypeError, ShapeError
+from ..errors import ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import Node, make
@@ -17,7 +17,8 @@ from ..primitives.random import Threefry, threefry2x32
 from ..primitives.views import Slice
 from ..run import execute
 from ..run.tracing import current
-from .base import TensorBase, host_tensor, sizes_of, wrap
+from ..runtime.device import canonical_name
+from .base import TensorBase, check_int, check_tensor, host_tensor, sizes_of, wrap
 from .creation import finish
 from .placement import check_storable, resolve_device
 from .products import ProductTensor
@@ -27,9 +28,14 @@ LONGEST_CHAIN = 8  # draws recorded before the counter is computed
 
 class Generator:
     """Threefry keys: draw n of a seed is the same bits on every device and in every run, and in JAX
-    (fold_in(PRNGKey(seed), n), partitionable threefry).
+    (fold_in(PRNGKey(seed), n), partitionable threefry). PyTorch's numbers differ.
 
     The state is two small tensors on the device, so that a compiled step draws anew each time it runs.
+    Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+
+    >>> a, b = sg.Generator(seed=3), sg.Generator(seed=3)
+    >>> sg.rand(4, generator=a).equal(sg.rand(4, generator=b))
+    True
     """
 
     def __init__(self, device: str = "cpu", seed: int = 0) -> None:
@@ -40,17 +46,31 @@ class Generator:
         self.manual_seed(seed)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start over: seed is a 64-bit number."""
+        """Start over: seed is a 64-bit number, a negative one counted from 2^64. Gives the generator.
+
+        >>> generator = sg.Generator().manual_seed(3)
+        """
         seed %= 1 << 64
         self.key.write_(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32))
         self.counter.write_(np.array(0, np.uint32))
         return self
 
     def get_state(self) -> np.ndarray:
-        """Key and counter, three uint32."""
+        """Key and counter, three uint32: what set_state takes. Reads them.
+
+        >>> sg.Generator(seed=3).get_state()
+        array([0, 3, 0], dtype=uint32)
+        """
         return np.concatenate([self.key.numpy(), self.counter.numpy().reshape(1)])
 
     def set_state(self, state: np.ndarray) -> Generator:
+        """Go on from a state that get_state gave. Gives the generator.
+
+        >>> generator = sg.Generator(seed=3)
+        >>> state, first = generator.get_state(), sg.rand(4, generator=generator)
+        >>> sg.rand(4, generator=generator.set_state(state)).equal(first)
+        True
+        """
         state = np.asarray(state, np.uint32)
         self.key.write_(state[:2])
         self.counter.write_(state[2].reshape(()))
@@ -109,11 +129,29 @@ def default_generator(device: str) -> Generator:
 
 
 def manual_seed(seed: int) -> None:
-    """Seed every device's default generator."""
+    """Seed every device's default generator (PyTorch also gives the cpu's). Raises ValueError for what is no number.
+
+    >>> sg.manual_seed(3)
+    >>> first = sg.rand(4)
+    >>> sg.manual_seed(3)
+    >>> sg.rand(4).equal(first)
+    True
+    """
     global _seed
     _seed = int(seed)
     for generator in _generators.values():
         generator.manual_seed(_seed)
+
+
+def _source(generator: Generator | None, device: Any) -> Generator:
+    """What numbers on a device are drawn from."""
+    if generator is None:
+        return default_generator(resolve_device(device))
+    if not isinstance(generator, Generator):
+        raise ArgumentTypeError(f"argument 'generator' must be Generator, not {type(generator).__name__}")
+    if device is not None and canonical_name(device) != canonical_name(generator.device):
+        raise DeviceError(f"the generator is on {generator.device}, the numbers are wanted on {device}.")
+    return generator
 
 
 def _floating(dtype: Any, device: str) -> DType:
@@ -127,20 +165,35 @@ def _floating(dtype: Any, device: str) -> DType:
 def rand(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
 ) -> Any:
-    """Uniform on [0, 1), with 23 random bits."""
+    """Uniform on [0, 1), with 23 random bits, of shape `size`, given as numbers or as one sequence.
+
+    generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype that is not floating,
+    DeviceError for a generator of another device.
+
+    >>> x = sg.rand(2, 3)
+    >>> x.shape, ((x >= 0) & (x < 1)).all()
+    (shadergrad.Size([2, 3]), tensor(True))
+    """
     name = resolve_device(device)
     kind = _floating(dtype, name)
-    node = uniform_bits((generator or default_generator(name)).bits(sizes_of(size)))
+    node = uniform_bits(_source(generator, device).bits(sizes_of(size)))
     return finish(cast(node, kind), requires_grad)
 
 
 def randn(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
 ) -> Any:
-    """Standard normal: sqrt(2) erfinv(u), u uniform on (-1, 1), as JAX."""
+    """Standard normal, of shape `size`: sqrt(2) erfinv(u), u uniform on (-1, 1), as JAX.
+
+    generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype that is not floating,
+    DeviceError for a generator of another device.
+
+    >>> sg.randn(2, 3).shape
+    shadergrad.Size([2, 3])
+    """
     name = resolve_device(device)
     kind = _floating(dtype, name)
-    unit = uniform_bits((generator or default_generator(name)).bits(sizes_of(size)))
+    unit = uniform_bits(_source(generator, device).bits(sizes_of(size)))
     low = float(np.nextafter(np.float32(-1), np.float32(0)))
     spread = make(e.Maximum(), unit * (1.0 - low) + low, build.like(unit, low))
     node = make(e.Erfinv(), spread) * math.sqrt(2.0)
@@ -148,10 +201,26 @@ def randn(
 
 
 def rand_like(x: TensorBase, **options: Any) -> Any:
+    """rand with the shape, dtype and device of x, where options name no others.
+
+    Raises DTypeError for an x of integers, unless a dtype is given.
+
+    >>> sg.rand_like(sg.zeros(2, 3)).shape
+    shadergrad.Size([2, 3])
+    """
+    check_tensor("rand_like", "input", x)
     return rand(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
 
 
 def randn_like(x: TensorBase, **options: Any) -> Any:
+    """randn with the shape, dtype and device of x, where options name no others.
+
+    Raises DTypeError for an x of integers, unless a dtype is given.
+
+    >>> sg.randn_like(sg.zeros(2, 3)).shape
+    shadergrad.Size([2, 3])
+    """
+    check_tensor("randn_like", "input", x)
     return randn(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
 
 
@@ -164,13 +233,25 @@ def randint(
     device: Any = None,
     generator: Generator | None = None,
 ) -> Any:
-    """Integers on [low, high), int32."""
+    """Integers on [low, high), int32, of shape `size`; with one bound, randint(high, size), they start at 0.
+
+    Raises ShapeError where high is not above low, DTypeError where they are no int32. Drawn as 32 random bits modulo high - low, so for wide ranges the
+    lowest numbers are a little more frequent.
+
+    >>> x = sg.randint(1, 7, (2, 3))
+    >>> x.shape, ((x >= 1) & (x < 7)).all()
+    (shadergrad.Size([2, 3]), tensor(True))
+    """
+    if isinstance(high, list | tuple):  # randint(high, size)
+        high, size = None, high
     if high is None:
         low, high = 0, low
+    low, high = check_int("randint", "low", low), check_int("randint", "high", high)
+    if low < -(2**31) or high > 2**31 or high - low >= 2**32:
+        raise DTypeError(f"[randint] the numbers from {low} to {high} do not fit int32, or are all of them.")
     if high <= low:
         raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    name = resolve_device(device)
-    bits = (generator or default_generator(name)).bits(sizes_of((size,)))
+    bits = _source(generator, device).bits(sizes_of((size,)))
     quotient = make(e.FloorDiv(), bits, build.like(bits, high - low))
     remainder = make(e.Sub(), bits, make(e.Mul(), quotient, build.like(bits, high - low)))
     result = wrap(make(e.Cast(parse_dtype("int32")), remainder)) + low
@@ -178,9 +259,15 @@ def randint(
 
 
 def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Any:
-    """A random order of 0 ... n - 1, int32. Drawn on the host."""
+    """A random order of 0 ... n - 1, int32 (n,). Drawn on the host, which reads the generator's state.
+
+    >>> sg.randperm(5).sort().values
+    tensor([0, 1, 2, 3, 4])
+    """
+    if check_int("randperm", "n", n) < 0:
+        raise ShapeError(f"[randperm] n must be non-negative, but it is {n}")
     name = resolve_device(device)
-    host = generator or default_generator(name)
+    host = _source(generator, device)
     state = host.get_state()
     key = threefry2x32(state[:2], np.zeros((), np.uint32), state[2])
     words = threefry2x32(np.array(key), np.zeros(n, np.uint32), np.arange(n, dtype=np.uint32))
@@ -194,29 +281,63 @@ class RandomTensor(ProductTensor):
     __slots__ = ()
 
     def uniform_(self, from_: float = 0.0, to: float = 1.0, *, generator: Any = None) -> Self:
-        """Uniform on [from_, to)."""
+        """Fill with numbers uniform on [from_, to), in place; gives self.
+
+        >>> x = sg.zeros(4).uniform_(2, 3)
+        >>> ((x >= 2) & (x < 3)).all()
+        tensor(True)
+        """
+        if from_ > to:
+            raise ShapeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
         return self._update_in_place(rand_like(self, generator=generator) * (to - from_) + from_, "uniform_")
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Self:
-        """Normal."""
+        """Fill with normal numbers of this mean and standard deviation, in place; gives self.
+
+        >>> sg.zeros(2).normal_(mean=3, std=0)
+        tensor([3., 3.])
+        """
+        if std < 0:
+            raise ShapeError(f"normal_ expects std >= 0.0, but found std {std}")
         return self._update_in_place(randn_like(self, generator=generator) * std + mean, "normal_")
 
     def bernoulli_(self, p: TensorBase | float = 0.5, *, generator: Any = None) -> Self:
-        """1 with probability p, else 0."""
+        """Fill with 1 with probability p, a number or a tensor that broadcasts to self, else 0; in place, gives self.
+
+        >>> sg.zeros(2).bernoulli_(sg.tensor([0.0, 1.0]))
+        tensor([0., 1.])
+        """
+        if not isinstance(p, TensorBase) and not 0 <= p <= 1:
+            raise ShapeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
         drawn = rand(*self.shape, device=self.device, generator=generator) < p
         return self._update_in_place(drawn.to(dtype=self.dtype), "bernoulli_")
 
     def bernoulli(self, *, generator: Any = None) -> Self:
-        """1 with the probability that is the element, else 0."""
+        """1 with the probability that is the element, else 0; of the shape and dtype of self.
+
+        Raises DTypeError for integers. A probability outside [0, 1] counts as the nearer of the two (PyTorch raises).
+
+        >>> sg.tensor([0.0, 1.0]).bernoulli()
+        tensor([0., 1.])
+        """
         return (rand_like(self, generator=generator) < self.detach()).to(dtype=self.dtype)
 
     def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Self:
         """Positions along the last axis drawn with probabilities proportional to the elements, int32.
 
         self: (n,) or (rows, n), non-negative; result (num_samples,) or (rows, num_samples). By the Gumbel-max method:
-        the largest of log(p) + noise, or, without replacement, the num_samples largest.
+        the largest of log(p) + noise, or, without replacement, the num_samples largest. Values are not read: negative
+        ones, and rows of zeros, give any position (PyTorch raises). Raises ShapeError for other shapes, for no samples,
+        and for more of them than elements, without replacement.
+
+        >>> sg.tensor([0.0, 1.0, 0.0]).multinomial(3, replacement=True)
+        tensor([1, 1, 1])
         """
+        if self.ndim not in (1, 2):
+            raise ShapeError(f"[multinomial] prob_dist must be 1 or 2 dim, but its shape is {tuple(self.shape)}")
         n = self.shape[-1]
+        if check_int("multinomial", "num_samples", num_samples) <= 0:
+            raise ShapeError(f"[multinomial] cannot sample n_sample <= 0 samples, but it is {num_samples}")
         if not replacement and num_samples > n:
             raise ShapeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
         shape = (*self.shape[:-1], num_samples, n) if replacement else tuple(self.shape)

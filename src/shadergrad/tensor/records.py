@@ -24,7 +24,12 @@ def _method(name: str, record: type[Elementwise]) -> Any:
         return wrap(make(primitive, floating(self)))
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = record.__doc__
+    argument, result = record.example
+    method.__doc__ = f"""{record.__doc__} Integers and bools give float32.
+
+>>> x = sg.tensor({argument})
+>>> x.{name}()
+tensor({result})"""
     return method
 
 

@@ -19,7 +19,7 @@ from ..primitives import views as v
 from ..primitives.dot import Dot
 from ..primitives.indexing import Gather
 from ..primitives.reduce import Reduce, ReduceMax, ReduceMin, ReduceProd, ReduceSum
-from .base import TensorBase, binary, check_axes, check_axis, floating, wrap
+from .base import TensorBase, binary, check_axes, check_axis, check_tensor, floating, wrap
 from .elementwise import _truth, where
 from .shape import ShapeTensor
 
@@ -47,7 +47,15 @@ class ReduceTensor(ShapeTensor):
     __slots__ = ()
 
     def sum(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """Bools and integers sum to int32."""
+        """The sum over `dim` (an axis, several, or None for all); bools and integers sum to int32.
+
+        Shape: without those axes, or with size 1 in their place if keepdim. dtype: to which elements are cast before.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).sum(0)
+        tensor([4, 6])
+        >>> sg.tensor([[1, 2], [3, 4]]).sum()
+        tensor(10)
+        """
         node = self._node
         if dtype is not None:
             node = cast(node, parse_dtype(dtype))
@@ -56,6 +64,13 @@ class ReduceTensor(ShapeTensor):
         return _reduce(ReduceSum, node, dim, keepdim, "sum")
 
     def mean(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+        """The mean over `dim` (an axis, several, or None for all), NaN of no elements. Shape: as sum's.
+
+        Raises DTypeError for integers and bools, unless a floating `dtype` is given.
+
+        >>> sg.tensor([[1.0, 2.0], [3.0, 6.0]]).mean(1)
+        tensor([1.5, 4.5])
+        """
         node = self._node if dtype is None else cast(self._node, parse_dtype(dtype))
         if node.dtype.category != 2:
             raise DTypeError(
@@ -66,34 +81,85 @@ class ReduceTensor(ShapeTensor):
         return total * (1.0 / count) if count else total / 0.0
 
     def amax(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Self:
-        """The largest; ties share the gradient."""
+        """The largest over `dim` (an axis, several, or None for all); ties share the gradient, NaN counts as largest.
+
+        Raises ShapeError over an axis of size 0.
+
+        >>> sg.tensor([[1, 5], [7, 3]]).amax(1)
+        tensor([5, 7])
+        """
         return _extremum(ReduceMax, self, dim, keepdim, "amax")
 
     def amin(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Self:
-        """The smallest; ties share the gradient."""
+        """The smallest over `dim` (an axis, several, or None for all); ties share the gradient, NaN counts as smallest.
+
+        Raises ShapeError over an axis of size 0.
+
+        >>> sg.tensor([[1, 5], [7, 3]]).amin(1)
+        tensor([1, 3])
+        """
         return _extremum(ReduceMin, self, dim, keepdim, "amin")
 
     def max(self, dim: int | ReduceTensor | None = None, keepdim: bool = False) -> Any:
-        """max() of all; max(dim) as (values, indices), where the gradient goes to the first of ties; max(other)."""
+        """max(): the largest of all. max(dim): (values, indices) along an axis. max(other): the larger of each pair, as
+        maximum.
+
+        Of ties, max(dim) gives the position of the first (PyTorch: any), int32, and the gradient goes there; max()
+        shares it. Raises ShapeError over an axis of size 0.
+
+        >>> values, indices = sg.tensor([[1, 5], [7, 3]]).max(1)
+        >>> values, indices
+        (tensor([5, 7]), tensor([1, 0]))
+        """
         return _max_or_min(self, dim, keepdim, ReduceMax, e.Maximum())
 
     def min(self, dim: int | ReduceTensor | None = None, keepdim: bool = False) -> Any:
-        """As max."""
+        """min(): the smallest of all. min(dim): (values, indices) along an axis. min(other): the smaller of each pair,
+        as minimum.
+
+        Of ties, min(dim) gives the position of the first (PyTorch: any), int32, and the gradient goes there; min()
+        shares it. Raises ShapeError over an axis of size 0.
+
+        >>> sg.tensor([4, 2, 3]).min()
+        tensor(2)
+        """
         return _max_or_min(self, dim, keepdim, ReduceMin, e.Minimum())
 
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> MinAndMax:
-        """(min, max); ties share the gradient."""
+        """(min, max) of all, or along `dim`; ties share the gradient. Raises ShapeError over an axis of size 0.
+
+        >>> low, high = sg.tensor([3, 1, 2]).aminmax()
+        >>> low, high
+        (tensor(1), tensor(3))
+        """
         return MinAndMax(self.amin(dim, keepdim), self.amax(dim, keepdim))
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Self:
-        """The position of the largest, the first on ties, as int32; NaN counts as largest."""
+        """The position of the largest, int32: along `dim`, or in row-major order without it. NaN counts as largest.
+
+        The first on ties (PyTorch: any). Raises ShapeError over an axis of size 0.
+
+        >>> sg.tensor([[1, 5], [7, 3]]).argmax(1)
+        tensor([1, 0])
+        """
         return _arg(ReduceMax, self, dim, keepdim, "argmax")
 
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Self:
-        """The position of the smallest, the first on ties, as int32; NaN counts as smallest."""
+        """The position of the smallest, int32: along `dim`, or in row-major order without it. NaN counts as smallest.
+
+        The first on ties (PyTorch: any). Raises ShapeError over an axis of size 0.
+
+        >>> sg.tensor([[1, 5], [7, 3]]).argmin()
+        tensor(0)
+        """
         return _arg(ReduceMin, self, dim, keepdim, "argmin")
 
     def any(self, dim: int | None = None, keepdim: bool = False) -> Self:
+        """Whether any element over `dim` (an axis, several, or None for all) is not 0, bool; False of no elements.
+
+        >>> sg.tensor([[0, 2], [0, 0]]).any(1)
+        tensor([ True, False])
+        """
         return (
             wrap(make(e.Cast(bool_), _reduce(ReduceMax, cast(_truth(self), int32), dim, keepdim, "any")._node))
             if self.numel()
@@ -101,6 +167,11 @@ class ReduceTensor(ShapeTensor):
         )
 
     def all(self, dim: int | None = None, keepdim: bool = False) -> Self:
+        """Whether no element over `dim` (an axis, several, or None for all) is 0, bool; True of no elements.
+
+        >>> sg.tensor([[1, 2], [0, 3]]).all(1)
+        tensor([ True, False])
+        """
         return (
             wrap(make(e.Cast(bool_), _reduce(ReduceMin, cast(_truth(self), int32), dim, keepdim, "all")._node))
             if self.numel()
@@ -115,7 +186,17 @@ class ReduceTensor(ShapeTensor):
         *,
         correction: int | None = None,
     ) -> Self:
-        """The variance, two-pass; divided by n - correction (default 1)."""
+        """The variance over `dim` (an axis, several, or None for all), divided by n - correction. Floating dtypes only.
+
+        correction: 1 if not given, or 0 with unbiased=False or var(False). Computed in two passes: the mean first. Shape: as sum's.
+
+        >>> sg.tensor([1.0, 2.0, 3.0]).var()
+        tensor(1.)
+        >>> sg.tensor([1.0, 3.0]).var(correction=0)
+        tensor(1.)
+        """
+        if isinstance(dim, bool):  # var(unbiased)
+            dim, unbiased = None, dim
         correction = (1 if unbiased else 0) if correction is None else correction
         axes = check_axes(dim, self.ndim, "var")
         count = math.prod(self.shape[a] for a in axes)
@@ -126,57 +207,123 @@ class ReduceTensor(ShapeTensor):
     def std(
         self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
     ) -> Self:
+        """The standard deviation, the square root of `var`, with the same arguments.
+
+        >>> sg.tensor([1.0, 5.0]).std(correction=0)
+        tensor(2.)
+        """
         return self.var(dim, unbiased, keepdim, correction=correction).sqrt()
 
     def var_mean(
         self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
     ) -> tuple[Self, Self]:
-        """(variance, mean)."""
-        return self.var(dim, unbiased, keepdim, correction=correction), self.mean(dim, keepdim)
+        """(variance, mean), with the arguments of `var`.
+
+        >>> variance, mean = sg.tensor([1.0, 3.0]).var_mean(correction=0)
+        >>> variance, mean
+        (tensor(1.), tensor(2.))
+        """
+        mean = self.mean(None if isinstance(dim, bool) else dim, keepdim)
+        return self.var(dim, unbiased, keepdim, correction=correction), mean
 
     def std_mean(
         self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
     ) -> tuple[Self, Self]:
-        """(standard deviation, mean)."""
-        return self.std(dim, unbiased, keepdim, correction=correction), self.mean(dim, keepdim)
+        """(standard deviation, mean), with the arguments of `var`.
+
+        >>> deviation, mean = sg.tensor([1.0, 5.0]).std_mean(correction=0)
+        >>> deviation, mean
+        (tensor(2.), tensor(3.))
+        """
+        mean = self.mean(None if isinstance(dim, bool) else dim, keepdim)
+        return self.std(dim, unbiased, keepdim, correction=correction), mean
 
     def logsumexp(self, dim: int | Sequence[int], keepdim: bool = False) -> Self:
+        """log(sum(exp(x))) over `dim` (an axis or several), without overflow. Shape: as sum's. Integers give float32.
+
+        >>> sg.tensor([0.0, 0.0]).logsumexp(0)
+        tensor(0.6931)
+        """
         top = _finite_top(self, dim)
         result = (self - top).exp().sum(dim, keepdim=True).log() + top
         return result if keepdim else _without(result, check_axes(dim, self.ndim, "logsumexp"))
 
     def softmax(self, dim: int, dtype: Any = None) -> Self:
+        """exp(x) / sum(exp(x)) along `dim`, without overflow; of the shape of x. Integers give float32 (PyTorch
+        raises).
+
+        dtype: to which x is cast before.
+
+        >>> sg.tensor([0.0, math.log(3.0)]).softmax(0)
+        tensor([0.25, 0.75])
+        """
         x = self if dtype is None else self.to(dtype=dtype)
         shifted = (x - x.detach().amax(dim, keepdim=True)).exp()
         return shifted / shifted.sum(dim, keepdim=True)
 
     def log_softmax(self, dim: int, dtype: Any = None) -> Self:
+        """log(softmax(x)) along `dim`, without overflow; of the shape of x. Integers give float32 (PyTorch raises).
+
+        dtype: to which x is cast before.
+
+        >>> sg.tensor([0.0, 0.0]).log_softmax(0)
+        tensor([-0.6931, -0.6931])
+        """
         x = self if dtype is None else self.to(dtype=dtype)
         shifted = x - x.detach().amax(dim, keepdim=True)
         return shifted - shifted.exp().sum(dim, keepdim=True).log()
 
     def prod(self, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The product; bools give int32."""
+        """The product over `dim` (an axis, several, or None for all); bools give int32, no elements 1. Shape: as sum's.
+
+        >>> sg.tensor([[2, 3], [4, 5]]).prod(1)
+        tensor([ 6, 20])
+        """
         return _reduce(ReduceProd, _summable(self, dtype), dim, keepdim, "prod")
 
     def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
-        """The sums of the first 1, 2, … elements along `dim`."""
+        """The sums of the first 1, 2, … elements along `dim`, of the shape of x; bools give int32.
+
+        A sum is a product with triangles of ones, so an infinity or NaN makes elements before it NaN too, and an infinity
+        those behind it beyond 64 elements (PyTorch: none before; infinity behind).
+
+        >>> sg.tensor([1, 2, 3]).cumsum(0)
+        tensor([1, 3, 6])
+        """
         return _along_last(_summable(self, dtype), dim, "cumsum", _running_sum)
 
     def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
-        """The products of the first 1, 2, … elements along `dim`."""
+        """The products of the first 1, 2, … elements along `dim`, of the shape of x; bools give int32.
+
+        By doubling (Hillis and Steele, "Data parallel algorithms", 1986).
+
+        >>> sg.tensor([1, 2, 3]).cumprod(0)
+        tensor([1, 2, 6])
+        """
         return _along_last(_summable(self, dtype), dim, "cumprod", _running_product)
 
     def count_nonzero(self, dim: int | Sequence[int] | None = None) -> Self:
-        """How many elements are not 0, int32."""
+        """How many elements over `dim` (an axis, several, or None for all) are not 0, int32.
+
+        >>> sg.tensor([[0, 1], [2, 3]]).count_nonzero(1)
+        tensor([1, 2])
+        """
         return (self.detach() != 0).sum(dim)
 
     def nansum(self, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The sum, NaN as 0."""
+        """The sum over `dim` (an axis, several, or None for all) with NaN as 0.
+
+        >>> sg.tensor([1.0, math.nan, 3.0]).nansum()
+        tensor(4.)
+        """
         return where(self.isnan(), 0, self).to(dtype=self.dtype).sum(dim, keepdim, dtype=dtype)
 
     def nanmean(self, dim: Any = None, keepdim: bool = False) -> Self:
-        """The mean of what is not NaN."""
+        """The mean over `dim` (an axis, several, or None for all) of what is not NaN; NaN where nothing is.
+
+        >>> sg.tensor([1.0, math.nan, 3.0]).nanmean()
+        tensor(2.)
+        """
         return self.nansum(dim, keepdim) / (~self.isnan()).sum(dim, keepdim)
 
     def norm(
@@ -187,22 +334,46 @@ class ReduceTensor(ShapeTensor):
         *,
         dtype: Any = None,
     ) -> Self:
-        """The p-norm of the elements: 'fro' and 2, 1, 0, inf, -inf or any number. Its gradient at 0 is 0."""
+        """The p-norm over `dim` (an axis, several, or None for all): (sum |x|^p)^(1/p). Shape: as sum's.
+
+        p: 'fro' or 2, 1, inf (the largest |x|), -inf (the smallest), 0 (how many are not 0), or any other number. Its
+        gradient at 0 is 0. Integers give float32. Raises ShapeError for another p; there is no nuclear norm.
+
+        >>> sg.tensor([3.0, 4.0]).norm()
+        tensor(5.)
+        >>> sg.tensor([3.0, -4.0]).norm(1)
+        tensor(7.)
+        """
         if p not in ("fro", None) and not isinstance(p, int | float):
             raise ShapeError(f"[norm] p is {p!r}; known are 'fro' and numbers.")
         x = self if dtype is None else self.to(dtype=dtype)
         return vector_norm(wrap(floating(x)), float(p) if isinstance(p, int | float) else 2.0, dim, keepdim)
 
     def dist(self, other: ReduceTensor, p: float = 2) -> Self:
-        """The p-norm of the difference."""
+        """The p-norm of self - other, of all elements; the two are broadcast.
+
+        >>> sg.tensor([1.0, 1.0]).dist(sg.tensor([4.0, 5.0]))
+        tensor(5.)
+        """
+        check_tensor("dist", "other", other)
         return (self - other).norm(p)
 
     def allclose(self, other: ReduceTensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-        """Whether isclose holds everywhere. Reads the result."""
+        """Whether |self - other| <= atol + rtol * |other| everywhere, as a Python bool. Reads the result.
+
+        >>> sg.tensor([1.0, 2.0]).allclose(sg.tensor([1.0, 2.000001]))
+        True
+        """
+        check_tensor("allclose", "other", other)
         return bool(self.isclose(other, rtol, atol, equal_nan).all().item())
 
     def equal(self, other: ReduceTensor) -> bool:
-        """Whether shape and all elements are equal. Reads the result."""
+        """Whether shape and all elements are equal, as a Python bool; NaN equals nothing. Reads the result.
+
+        >>> sg.tensor([1, 2]).equal(sg.tensor([1, 2]))
+        True
+        """
+        check_tensor("equal", "other", other)
         return self.shape == other.shape and bool((self.detach() == other.detach()).all().item())
 
 
@@ -346,7 +517,11 @@ def _running_product(rows: Node) -> Node:
 
 def vector_norm(x: T, p: float = 2.0, dim: int | Sequence[int] | None = -1, keepdim: bool = False) -> T:
     """The p-norm along `dim` (None: of all elements): (sum |x|^p)^(1/p), the largest or smallest |x| for p = inf or
-    -inf, the number of elements other than 0 for p = 0."""
+    -inf, the number of elements other than 0 for p = 0.
+
+    >>> sg.tensor([[3.0, 4.0]]).norm(2, dim=1)
+    tensor([5.])
+    """
     if p == math.inf:
         return x.abs().amax(dim, keepdim=keepdim)
     if p == -math.inf:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self, TypeVar
 
 from ..dtypes import bool_, promote_operands
-from ..errors import IndexRangeError, ShapeError
+from ..errors import ArgumentTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import make
 from ..primitives import views as v
 from ..primitives.window import Window
-from .base import check_axes, check_axis, sizes_of, wrap
+from .base import check_axes, check_axis, check_tensor, sizes_of, wrap
 from .elementwise import ElementwiseTensor, where
 
 T = TypeVar("T", bound="ShapeTensor")
@@ -25,7 +25,16 @@ class ShapeTensor(ElementwiseTensor):
     __slots__ = ()
 
     def reshape(self, *shape: Any) -> Self:
-        """The same elements in another shape; one size may be -1."""
+        """The same elements, row by row, in another shape, given as sizes or a sequence; one size may be -1: what the
+        others leave.
+
+        Raises ShapeError where the sizes do not multiply to the number of elements. The result is a value of its own,
+        not a view.
+
+        >>> sg.arange(6).reshape(2, -1)
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+        """
         sizes = list(sizes_of(shape))
         unknown = [k for k, n in enumerate(sizes) if n == -1]
         rest = math.prod(n for n in sizes if n != -1)
@@ -40,26 +49,63 @@ class ShapeTensor(ElementwiseTensor):
         return wrap(build.reshape(self._node, tuple(sizes)))
 
     def view(self, *shape: Any) -> Self:
+        """`reshape` by another name: no strides stand in its way, and the result is a value of its own. There is no
+        view as another dtype.
+
+        >>> sg.arange(4).view(2, 2)
+        tensor([[0, 1],
+                [2, 3]])
+        """
         return self.reshape(*shape)
 
     def reshape_as(self, other: ShapeTensor) -> Self:
+        """The same elements in the shape of `other`. Raises ShapeError where that has another number of elements.
+
+        >>> sg.arange(4).reshape_as(sg.zeros(2, 2))
+        tensor([[0, 1],
+                [2, 3]])
+        """
+        check_tensor("reshape_as", "other", other)
         return self.reshape(other.shape)
 
     def view_as(self, other: ShapeTensor) -> Self:
+        """`reshape_as` by another name.
+
+        >>> sg.arange(4).view_as(sg.zeros(2, 2))
+        tensor([[0, 1],
+                [2, 3]])
+        """
+        check_tensor("view_as", "other", other)
         return self.reshape(other.shape)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
+        """The axes from start_dim to end_dim as one; of a tensor of shape (), one of shape (1,).
+
+        Raises IndexRangeError for an axis that is not there, ShapeError where start_dim comes after end_dim.
+
+        >>> sg.zeros(2, 3, 4).flatten(1).shape
+        shadergrad.Size([2, 12])
+        """
+        start, end = check_axis(start_dim, self.ndim, "flatten"), check_axis(end_dim, self.ndim, "flatten")
         if self.ndim == 0:
             return self.reshape(1)
-        start, end = check_axis(start_dim, self.ndim, "flatten"), check_axis(end_dim, self.ndim, "flatten")
         if start > end:
             raise ShapeError("flatten() has invalid args: start_dim cannot come after end_dim")
         return self.reshape(*self.shape[:start], math.prod(self.shape[start : end + 1]), *self.shape[end + 1 :])
 
     def unflatten(self, dim: int, sizes: Sequence[int]) -> Self:
-        """One axis as several; one of the sizes may be -1."""
+        """One axis as several, of `sizes`, one of which may be -1. Raises ShapeError where they do not multiply to its
+        size.
+
+        >>> sg.zeros(2, 12).unflatten(1, (3, -1)).shape
+        shadergrad.Size([2, 3, 4])
+        """
+        if self.ndim == 0:
+            raise ShapeError("unflatten: a tensor of shape () has no axis")
+        if not isinstance(sizes, Iterable):
+            raise ArgumentTypeError(f"unflatten(): argument 'sizes' must be tuple of ints, not {sizes!r}")
         axis = check_axis(dim, self.ndim, "unflatten")
-        shape, wanted = list(self.shape), list(sizes)
+        shape, wanted = list(self.shape), list(sizes_of((sizes,)))
         if wanted.count(-1) == 1:
             known = -math.prod(wanted)
             wanted[wanted.index(-1)] = shape[axis] // known if known else 0
@@ -70,62 +116,122 @@ class ShapeTensor(ElementwiseTensor):
         return self.reshape(*shape[:axis], *wanted, *shape[axis + 1 :])
 
     def ravel(self) -> Self:
+        """All elements along one axis, row by row.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).ravel()
+        tensor([1, 2, 3, 4])
+        """
         return self.reshape(-1)
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
-        """Without axes of size 1: all, or those of `dim` that have size 1."""
-        axes = range(self.ndim) if dim is None else check_axes(dim, self.ndim, "squeeze")
+        """Without axes of size 1: all, or those of `dim` (an axis or several) that have size 1.
+
+        >>> sg.zeros(1, 3, 1).squeeze().shape
+        shadergrad.Size([3])
+        >>> sg.zeros(1, 3, 1).squeeze(0).shape
+        shadergrad.Size([3, 1])
+        """
+        axes = range(self.ndim) if dim is None else check_axes(dim, self.ndim, "squeeze") if dim != () else ()
         return self.reshape([n for a, n in enumerate(self.shape) if n != 1 or a not in axes])
 
     def unsqueeze(self, dim: int) -> Self:
-        """With an axis of size 1 inserted before `dim`."""
-        if not -self.ndim - 1 <= dim <= self.ndim:
-            raise IndexRangeError(
-                f"[unsqueeze] Dimension out of range (expected to be in range of [{-self.ndim - 1}, {self.ndim}], but got {dim})"
-            )
-        at = dim % (self.ndim + 1)
+        """With an axis of size 1 inserted before `dim`; -1 appends one. Raises IndexRangeError outside [-ndim - 1,
+        ndim].
+
+        >>> sg.tensor([1, 2]).unsqueeze(0)
+        tensor([[1, 2]])
+        """
+        at = check_axis(dim, self.ndim + 1, "unsqueeze")
         return self.reshape(*self.shape[:at], 1, *self.shape[at:])
 
     def permute(self, *dims: Any) -> Self:
+        """The axes in another order: axis k of the result is axis dims[k] of the tensor. Raises ShapeError unless every
+        axis is named once.
+
+        >>> sg.zeros(2, 3, 4).permute(2, 0, 1).shape
+        shadergrad.Size([4, 2, 3])
+        """
         axes = sizes_of(dims)
         if len(axes) != self.ndim:
             raise ShapeError(f"[permute] {len(axes)} dims for a tensor of {self.ndim}.")
         return wrap(build.permute(self._node, tuple(check_axis(a, self.ndim, "permute") for a in axes)))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
-        if self.ndim == 0:
-            return self
+        """With two axes exchanged. Raises IndexRangeError for an axis that is not there.
+
+        >>> x = sg.tensor([[1, 2], [3, 4]])
+        >>> x.transpose(0, 1)
+        tensor([[1, 3],
+                [2, 4]])
+        """
         axes = list(range(self.ndim))
         a, b = check_axis(dim0, self.ndim, "transpose"), check_axis(dim1, self.ndim, "transpose")
+        if self.ndim == 0:
+            return self
         axes[a], axes[b] = axes[b], axes[a]
         return wrap(build.permute(self._node, tuple(axes)))
 
     def t(self) -> Self:
+        """The transpose of a matrix; a vector or a tensor of shape () is given as it is. Raises ShapeError for more
+        than 2 axes.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).t()
+        tensor([[1, 3],
+                [2, 4]])
+        """
         if self.ndim > 2:
             raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
         return self if self.ndim < 2 else self.transpose(0, 1)
 
     @property
     def T(self) -> Self:
+        """The axes in reverse order; for a matrix, its transpose.
+
+        >>> sg.zeros(2, 3).T.shape
+        shadergrad.Size([3, 2])
+        """
         return self.permute(*reversed(range(self.ndim)))
 
     @property
     def mT(self) -> Self:
-        return self.transpose(-2, -1)
+        """The last two axes exchanged: every matrix (..., n, m) transposed to (..., m, n).
+
+        >>> sg.zeros(5, 2, 3).mT.shape
+        shadergrad.Size([5, 3, 2])
+        """
+        return self.transpose(-2, -1) if self.ndim else self
 
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
+        """With the axes `source` at the places `destination`, the others in order. Raises IndexRangeError for an axis
+        that is not there.
+
+        >>> x = sg.zeros(2, 3, 4)
+        >>> x.movedim(0, -1).shape
+        shadergrad.Size([3, 4, 2])
+        """
         sources = [check_axis(a, self.ndim, "movedim") for a in ([source] if isinstance(source, int) else source)]
         targets = [
             check_axis(a, self.ndim, "movedim")
             for a in ([destination] if isinstance(destination, int) else destination)
         ]
+        if len(sources) != len(targets) or len(set(sources)) < len(sources) or len(set(targets)) < len(targets):
+            raise ShapeError(
+                f"movedim: source {source} and destination {destination} must name as many axes, each once."
+            )
         order = [a for a in range(self.ndim) if a not in sources]
         for target, axis in sorted(zip(targets, sources, strict=True)):
             order.insert(target, axis)
         return self.permute(order)
 
     def expand(self, *sizes: Any) -> Self:
-        """Axes of size 1 repeated, without copying; -1 keeps a size."""
+        """Axes of size 1 repeated to `sizes`, and new ones before; -1 keeps a size. Nothing is copied.
+
+        Raises ShapeError where an axis has neither size 1 nor the one asked for.
+
+        >>> sg.tensor([[1], [2]]).expand(-1, 3)
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+        """
         wanted = list(sizes_of(sizes))
         extra = len(wanted) - self.ndim
         if extra < 0:
@@ -137,30 +243,73 @@ class ShapeTensor(ElementwiseTensor):
                 if k < extra:
                     raise ShapeError("[expand] -1 is not allowed in a leading, non-existing dimension")
                 wanted[k] = self.shape[k - extra]
-            elif k >= extra and self.shape[k - extra] not in (1, n):
+            elif n < 0 or (k >= extra and self.shape[k - extra] not in (1, n)):
                 raise ShapeError(
-                    f"[expand] the expanded size ({n}) must match the existing size ({self.shape[k - extra]}) at dimension {k}."
+                    f"[expand] {tuple(self.shape)} cannot be expanded to {tuple(wanted)}: size {n} at dimension {k}"
                 )
         return wrap(build.broadcast(self._node, tuple(wanted)))
 
     def expand_as(self, other: ShapeTensor) -> Self:
+        """Expanded to the shape of `other`, as by `expand`.
+
+        >>> sg.tensor([1, 2]).expand_as(sg.zeros(2, 2))
+        tensor([[1, 2],
+                [1, 2]])
+        """
+        check_tensor("expand_as", "other", other)
         return self.expand(other.shape)
 
     def broadcast_to(self, shape: Sequence[int]) -> Self:
-        return self.expand(*shape)
+        """Expanded to `shape`, as by `expand`.
+
+        >>> sg.tensor([1, 2]).broadcast_to((2, 2))
+        tensor([[1, 2],
+                [1, 2]])
+        """
+        return self.expand(*sizes_of((shape,)))
 
     def flip(self, *dims: Any) -> Self:
+        """In reverse order along axes, given as arguments or a sequence.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).flip(1)
+        tensor([[2, 1],
+                [4, 3]])
+        """
         axes = check_axes(sizes_of(dims), self.ndim, "flip") if sizes_of(dims) else ()
         return wrap(make(v.Flip(axes), self._node)) if axes else self
 
     def fliplr(self) -> Self:
+        """In reverse order along axis 1; at least 2 axes.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).fliplr()
+        tensor([[2, 1],
+                [4, 3]])
+        """
         return self.flip(1)
 
     def flipud(self) -> Self:
+        """In reverse order along axis 0; at least 1 axis.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).flipud()
+        tensor([[3, 4],
+                [1, 2]])
+        """
+        if self.ndim == 0:
+            raise ShapeError("[flipud] a tensor of shape () has no axis.")
         return self.flip(0)
 
     def pad(self, padding: Sequence[int], value: float = 0.0) -> Self:
-        """(before, after) pairs from the last axis backwards; negative amounts cut."""
+        """With `value` added around it: padding holds (before, after) pairs from the last axis backwards; negative
+        amounts cut.
+
+        Raises ShapeError for half a pair, more pairs than axes, or where more is cut than there is. Other modes:
+        nn.functional.pad.
+
+        >>> sg.tensor([1, 2]).pad((1, 2), value=9)
+        tensor([9, 1, 2, 9, 9])
+        """
+        if len(padding) % 2:
+            raise ShapeError(f"[pad] padding holds pairs of numbers, got {tuple(padding)}.")
         pairs = list(zip(padding[::2], padding[1::2], strict=True))
         if len(pairs) > self.ndim:
             raise ShapeError(f"[pad] {len(pairs)} pairs of padding for a tensor of {self.ndim} dimensions.")
@@ -180,7 +329,13 @@ class ShapeTensor(ElementwiseTensor):
         return wrap(make(v.Pad(lows, highs, (0,) * self.ndim, number), result._node))
 
     def repeat(self, *repeats: Any) -> Self:
-        """The tensor tiled so many times along every axis; extra counts come first."""
+        """The tensor tiled so many times along every axis; extra counts come first. Raises ShapeError for fewer counts
+        than axes.
+
+        >>> sg.tensor([1, 2]).repeat(2, 2)
+        tensor([[1, 2, 1, 2],
+                [1, 2, 1, 2]])
+        """
         counts = sizes_of(repeats)
         if len(counts) < self.ndim:
             raise ShapeError(
@@ -192,18 +347,38 @@ class ShapeTensor(ElementwiseTensor):
         return spread.reshape([c * n for c, n in zip(counts, shape, strict=True)])
 
     def tile(self, *dims: Any) -> Self:
+        """The tensor tiled so many times along the last axes; `repeat` with 1 for the counts that are missing in front.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).tile(2)
+        tensor([[1, 2, 1, 2],
+                [3, 4, 3, 4]])
+        """
         counts = sizes_of(dims)
         return self.repeat((1,) * max(0, self.ndim - len(counts)) + counts)
 
     def repeat_interleave(self, repeats: int, dim: int | None = None) -> Self:
-        """Every element `repeats` times in a row."""
+        """Every element `repeats` times in a row along `dim`; by default of the flattened tensor. One count for all: a
+        tensor of counts is not supported.
+
+        >>> sg.tensor([1, 2]).repeat_interleave(2)
+        tensor([1, 1, 2, 2])
+        """
         x = self.reshape(-1) if dim is None else self
         axis = 0 if dim is None else check_axis(dim, self.ndim, "repeat_interleave")
         wide = x.unsqueeze(axis + 1).expand(*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
         return wide.reshape(*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])
 
     def prelu(self, weight: ShapeTensor) -> Self:
-        """x, and weight * x where negative; a weight for each channel (axis 1), or one for all."""
+        """x where positive, weight * x elsewhere; a weight for each channel (axis 1), or one for all (He et al., 2015).
+
+        Raises ShapeError for another number of weights.
+
+        >>> sg.tensor([-2.0, 3.0]).prelu(sg.tensor([0.5]))
+        tensor([-1.,  3.])
+        """
+        check_tensor("prelu", "weight", weight)
+        if weight.ndim > 1:
+            raise ShapeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
         if weight.numel() != 1:
             channels = self.shape[1] if self.ndim > 1 else 1
             if weight.numel() != channels:
@@ -217,7 +392,17 @@ class ShapeTensor(ElementwiseTensor):
         return where(self > 0, self, weight * self)
 
     def unfold(self, dimension: int, size: int, step: int) -> Self:
-        """Windows of `size` every `step` along an axis, as a last axis. A view."""
+        """Windows of `size` every `step` along an axis, which counts them; the elements of a window lie along a new
+        last axis.
+
+        Raises ShapeError where the axis is shorter than a window, or step < 1.
+
+        >>> sg.arange(5).unfold(0, 3, 2)
+        tensor([[0, 1, 2],
+                [2, 3, 4]])
+        """
+        if self.ndim == 0:
+            raise ShapeError("unfold: a tensor of shape () has no axis")
         axis = check_axis(dimension, self.ndim, "unfold")
         if size > self.shape[axis] or step < 1:
             raise ShapeError(
@@ -226,15 +411,39 @@ class ShapeTensor(ElementwiseTensor):
         return wrap(make(Window((axis,), (size,), (step,), (1,)), self._node))
 
     def is_contiguous(self) -> bool:
-        """True: there are no strides here."""
+        """True: there are no strides here.
+
+        >>> sg.zeros(2, 3).t().is_contiguous()
+        True
+        """
         return True
 
 
+def tensor_list(what: str, tensors: Sequence[T]) -> list[T]:
+    """The tensors of a sequence that must hold at least one and nothing else."""
+    if isinstance(tensors, ShapeTensor) or not isinstance(tensors, Iterable):
+        raise ArgumentTypeError(f"{what}(): argument 'tensors' must be tuple of Tensors, not {type(tensors).__name__}")
+    found = list(tensors)
+    if not found:
+        raise ShapeError(f"{what} expects a non-empty TensorList")
+    for k, x in enumerate(found):
+        if not isinstance(x, ShapeTensor):
+            raise ArgumentTypeError(f"{what}(): expected Tensor as element {k}, but got {type(x).__name__}")
+    return found
+
+
 def cat(tensors: Sequence[T], dim: int = 0) -> T:
-    """One after another along `dim`; dtypes are promoted."""
-    tensors = list(tensors)
-    if not tensors:
-        raise ShapeError("cat(): expected a non-empty list of Tensors")
+    """One after another along `dim`, on which alone the shapes may differ; dtypes are promoted. Empty vectors are left
+    out.
+
+    Raises ShapeError for no tensors, tensors of shape (), and shapes that do not fit.
+
+    >>> sg.cat([sg.tensor([[1, 2]]), sg.tensor([[3, 4], [5, 6]])])
+    tensor([[1, 2],
+            [3, 4],
+            [5, 6]])
+    """
+    tensors = tensor_list("cat", tensors)
     if any(t.ndim == 0 for t in tensors):
         raise ShapeError("zero-dimensional tensor (at position 0) cannot be concatenated. Hint: use stack.")
     full = [t for t in tensors if tuple(t.shape) != (0,)] or tensors[:1]
@@ -250,10 +459,13 @@ def cat(tensors: Sequence[T], dim: int = 0) -> T:
 
 
 def stack(tensors: Sequence[T], dim: int = 0) -> T:
-    """Along a new axis."""
-    tensors = list(tensors)
-    if not tensors:
-        raise ShapeError("stack expects a non-empty TensorList")
+    """Tensors of one shape along a new axis at `dim`. Raises ShapeError for no tensors, or where shapes differ.
+
+    >>> sg.stack([sg.tensor([1, 2]), sg.tensor([3, 4])], dim=1)
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    tensors = tensor_list("stack", tensors)
     for t in tensors[1:]:
         if t.shape != tensors[0].shape:
             raise ShapeError(
@@ -263,8 +475,22 @@ def stack(tensors: Sequence[T], dim: int = 0) -> T:
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
-    """Grids of coordinates; indexing 'ij' or 'xy'."""
-    axes: list[Any] = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else list(tensors)  # type: ignore[arg-type]
+    """Grids of coordinates from vectors: each expanded to the shape that the sizes of all give. indexing 'ij' (the
+    first vector along axis 0) or 'xy' (along axis 1). Raises ShapeError for another `indexing`.
+
+    >>> x, y = sg.meshgrid(sg.arange(2), sg.arange(3))
+    >>> x
+    tensor([[0, 0, 0],
+            [1, 1, 1]])
+    >>> y
+    tensor([[0, 1, 2],
+            [0, 1, 2]])
+    """
+    axes: list[Any] = tensor_list(
+        "meshgrid", tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    )
+    if any(t.ndim > 1 for t in axes):
+        raise ShapeError(f"meshgrid: expected vectors, got tensors of {', '.join(str(tuple(t.shape)) for t in axes)}.")
     if indexing not in ("ij", "xy"):
         raise ShapeError(f'[meshgrid] indexing must be one of "xy" or "ij", but received: {indexing}')
     swap = indexing == "xy" and len(axes) > 1

@@ -26,8 +26,13 @@ class CellCircuit:
     circuit: inputs = 9 * channels, input neighbour * channels + channel with neighbours row by row (0 north-west, 4 the
     cell itself, 8 south-east); outputs = channels. border: what lies beyond the board, "zeros", or "periodic" for the
     opposite edge. fire_rate: each step each cell takes its new bits if a uniform number is at most that, else keeps all
-    of them; at 1.0 all cells do.
+    of them; at 1.0 all cells do. CircuitError where the numbers of inputs and outputs do not fit, or values are out of
+    range.
     Source: "Differentiable Logic Cellular Automata" (Miotti, Niklasson, Randazzo and Mordvintsev, 2025).
+
+    >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))  # takes its western neighbour
+    >>> cell.step([[[1], [0], [0]]]).astype(int).tolist()
+    [[[0], [1], [0]]]
     """
 
     circuit: Circuit
@@ -50,10 +55,12 @@ class CellCircuit:
 
     @property
     def channels(self) -> int:
+        """How many bits a cell has."""
         return len(self.circuit.outputs)
 
     @property
     def periodic(self) -> bool:
+        """Whether beyond the border lies the opposite edge."""
         return self.border == "periodic"
 
     def minimized(self) -> CellCircuit:

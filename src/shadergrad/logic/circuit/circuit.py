@@ -29,7 +29,9 @@ class Circuit:
     Names of inputs and outputs are optional and only label. Raises CircuitError for an unknown gate, a wire that does
     not exist or comes later, and wrong shapes.
 
-        Circuit(2, [(6, 0, 1), (1, 0, 1)], [2, 3])    # a half adder: sum and carry
+    >>> adder = sg.logic.circuit.Circuit(2, [(6, 0, 1), (1, 0, 1)], [2, 3])  # a half adder: sum (XOR) and carry (AND)
+    >>> adder.evaluate([[0, 1], [1, 1]]).astype(int).tolist()
+    [[1, 0], [0, 1]]
     """
 
     inputs: int

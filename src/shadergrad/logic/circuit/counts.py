@@ -15,7 +15,12 @@ from .order import live_wires
 @dataclass(frozen=True)
 class GateCounts:
     """`all` gates; the `active` ones, of kinds other than A and B, as the literature on logic automata counts them;
-    those `reachable` from the outputs, and how many of these are active; and all that are left when `minimized`."""
+    those `reachable` from the outputs, and how many of these are active; and all that are left when `minimized`.
+
+    >>> circuit = sg.logic.circuit.Circuit(2, [(6, 0, 1), (1, 0, 1)], [2])
+    >>> sg.logic.circuit.count_gates(circuit).reachable
+    1
+    """
 
     all: int
     active: int
@@ -25,7 +30,11 @@ class GateCounts:
 
 
 def count_gates(circuit: Circuit) -> GateCounts:
-    """The size of a circuit by each way of counting."""
+    """The size of a circuit by each way of counting.
+
+    >>> sg.logic.circuit.count_gates(sg.logic.circuit.Circuit(2, [(6, 0, 1), (3, 2, 2), (1, 0, 1)], [3]))
+    GateCounts(all=3, active=2, reachable=2, reachable_active=1, minimized=1)
+    """
     active = (circuit.kinds != A) & (circuit.kinds != B)
     reachable = live_wires(circuit)[circuit.inputs :]
     return GateCounts(
@@ -38,5 +47,10 @@ def count_gates(circuit: Circuit) -> GateCounts:
 
 
 def histogram(circuit: Circuit) -> dict[str, int]:
-    """How many gates there are of each of the sixteen kinds, by name, in the order of their numbers."""
+    """How many gates there are of each of the sixteen kinds, by name, in the order of their numbers.
+
+    >>> counts = sg.logic.circuit.histogram(sg.logic.circuit.Circuit(2, [(6, 0, 1), (1, 0, 1)], [2, 3]))
+    >>> {name: count for name, count in counts.items() if count}
+    {'AND': 1, 'XOR': 1}
+    """
     return dict(zip(NAMES, np.bincount(circuit.kinds, minlength=16).tolist(), strict=True))

@@ -17,7 +17,14 @@ _BLOCK = 1024  # words at a time
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Bits of the inputs, and what each circuit makes of them."""
+    """Bits of the inputs, and what each circuit makes of them.
+
+    >>> one = sg.logic.circuit.Circuit(2, [(7, 0, 1)], [2])  # OR
+    >>> other = sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2])  # XOR
+    >>> found = sg.logic.circuit.equivalent(one, other).counterexample
+    >>> found.inputs.tolist(), found.left.tolist(), found.right.tolist()
+    ([True, True], [True], [False])
+    """
 
     inputs: np.ndarray
     left: np.ndarray
@@ -26,7 +33,12 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """True if no difference was found; `exhaustive` says whether that is a proof, `checked` how many assignments."""
+    """True if no difference was found; `exhaustive` says whether that is a proof, `checked` how many assignments.
+
+    >>> circuit = sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2])
+    >>> sg.logic.circuit.equivalent(circuit, circuit)
+    Equivalence(counterexample=None, exhaustive=True, checked=4)
+    """
 
     counterexample: Counterexample | None
     exhaustive: bool
@@ -43,6 +55,11 @@ def equivalent(left: Circuit, right: Circuit, patches: int = RANDOM_PATCHES, see
     wide ANDs and ORs are seldom decided by fair bits. The same seed gives the same assignments. Both circuits are
     evaluated gate by gate, by code that shares nothing with `minimize`. Raises CircuitError if the numbers of inputs or
     outputs differ.
+
+    >>> nand = sg.logic.circuit.Circuit(2, [(14, 0, 1)], [2])
+    >>> inverted = sg.logic.circuit.Circuit(2, [(1, 0, 1), (12, 2, 2)], [3])  # NOT (a AND b)
+    >>> bool(sg.logic.circuit.equivalent(nand, inverted))
+    True
     """
     if (left.inputs, len(left.outputs)) != (right.inputs, len(right.outputs)):
         raise CircuitError(

@@ -23,6 +23,15 @@ def to_c(circuit: Circuit, name: str = "circuit") -> str:
 
     Words are uint64_t, 64 cells each; x and y are [inputs][NAME_BLOCK] and [outputs][NAME_BLOCK], n at most NAME_BLOCK.
     Raises CircuitError for a name that is no identifier.
+
+    >>> text = sg.logic.circuit.to_c(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2]))
+    >>> print(text[text.index("const uint64_t x0"):])
+    const uint64_t x0 = x[0][i];
+            const uint64_t x1 = x[1][i];
+            const uint64_t g0 = x0 ^ x1;
+            y[0][i] = g0;
+        }
+    }
     """
     check_name(name, "to_c")
     block = _block_words(len(live_inputs(circuit)) + len(circuit.outputs))
@@ -35,6 +44,10 @@ def cell_to_c(cell: CellCircuit, name: str = "automaton") -> str:
     state and next are planes [channels][height][words], words = (width + 63) / 64, column 64 k + j at bit j of word k,
     bits past the width 0 in both. fire is [height][words], a 1 where a cell takes its new bits, or NULL for all cells.
     Simplify the automaton first. Raises CircuitError for a name that is no identifier.
+
+    >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))
+    >>> "void shift_step(" in sg.logic.circuit.cell_to_c(cell, name="shift")
+    True
     """
     body = template("step.c").replace("NAME", name)
     return "\n".join((to_c(cell.circuit, name), _reads(cell, name), body))

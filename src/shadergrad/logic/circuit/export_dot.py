@@ -17,6 +17,19 @@ def to_dot(circuit: Circuit) -> str:
     """A digraph from the inputs (left) to the outputs (right) with the gates on which an output depends.
 
     Render it with `dot -Tsvg`. An inverted operand ends in a circle.
+
+    >>> print(sg.logic.circuit.to_dot(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2])))
+    digraph circuit {
+        rankdir=LR;
+        node [shape=box, fontname=Helvetica];
+        x0 [shape=ellipse, label="x0"];
+        x1 [shape=ellipse, label="x1"];
+        g0 [label="XOR"];
+        x0 -> g0;
+        x1 -> g0;
+        y0 [shape=doublecircle, label="y0"];
+        g0 -> y0;
+    }
     """
     gates = list(circuit.gates())
     lines = ["digraph circuit {", "    rankdir=LR;", "    node [shape=box, fontname=Helvetica];"]

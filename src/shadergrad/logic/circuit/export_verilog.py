@@ -14,6 +14,15 @@ def to_verilog(circuit: Circuit, name: str = "circuit") -> str:
     """A module `NAME(x, y)`: y[k] is output k of the inputs x[0], x[1], .... Combinational.
 
     Raises CircuitError for a name that is no identifier.
+
+    >>> print(sg.logic.circuit.to_verilog(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2]), name="xor2"))
+    // 1 gates. Made by shadergrad.
+    module xor2(input wire [1:0] x, output wire [0:0] y);
+        wire x0 = x[0];
+        wire x1 = x[1];
+        wire g0 = x0 ^ x1;
+        assign y[0] = g0;
+    endmodule
     """
     check_name(name, "to_verilog")
     loads = [f"wire x{i} = x[{i}];" for i in live_inputs(circuit)]
@@ -28,11 +37,17 @@ endmodule
 def cell_to_verilog(cell: CellCircuit, height: int, width: int, name: str = "automaton") -> str:
     """Modules `NAME_rule` (the circuit), `NAME_cell` and `NAME_grid` for a board of height x width cells.
 
-    NAME_grid(clk, load, initial_state, fire, state): on a rising edge of clk, all cells take initial_state if load is 1;
-    else those whose bit of fire is 1 take their next bits. Bit (y * WIDTH + x) * CHANNELS + c of state and initial_state
-    is channel c of cell (y, x), bit y * WIDTH + x of fire is its own. HEIGHT, WIDTH and PERIODIC are parameters, so other
-    sizes need no new export. Tie fire to ones for an automaton that always fires; below that, its source is the user's,
-    as hardware has its own random bits. Simplify the automaton first. Raises CircuitError for a name that is no identifier.
+    NAME_grid(clk, load, initial_state, fire, state): on a rising edge of clk, all cells take initial_state if load is
+    1; else those whose bit of fire is 1 take their next bits. Bit (y * WIDTH + x) * CHANNELS + c of state and
+    initial_state is channel c of cell (y, x), bit y * WIDTH + x of fire is its own. HEIGHT, WIDTH and PERIODIC are
+    parameters, so other sizes need no new export. Tie fire to ones for an automaton that always fires; below that, its
+    source is the user's, as hardware has its own random bits. Simplify the automaton first. Raises CircuitError for a
+    name that is no identifier.
+
+    >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))
+    >>> text = sg.logic.circuit.cell_to_verilog(cell, 4, 8, name="shift")
+    >>> [line.split()[1] for line in text.splitlines() if line.startswith("module")]
+    ['shift_rule(input', 'shift_cell', 'shift_grid']
     """
     grid = template("grid.v")
     sizes = {"HEIGHT": height, "WIDTH": width, "CHANNELS": cell.channels, "PERIODIC": int(cell.periodic)}

@@ -21,6 +21,17 @@ def to_wgsl(circuit: Circuit, name: str = "circuit") -> str:
     """A function `NAME(x: array<u32, inputs>) -> array<u32, outputs>`, each bit of the words a cell of its own.
 
     Raises CircuitError for a name that is no identifier.
+
+    >>> print(sg.logic.circuit.to_wgsl(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2]), name="xor2"))
+    // 1 gates on 32-bit words. Made by shadergrad.
+    fn xor2(x: array<u32, 2>) -> array<u32, 1> {
+        let x0 = x[0];
+        let x1 = x[1];
+        let g0 = x0 ^ x1;
+        var y: array<u32, 1>;
+        y[0] = g0;
+        return y;
+    }
     """
     check_name(name, "to_wgsl")
     loads = [f"let x{i} = x[{i}];" for i in live_inputs(circuit)]
@@ -38,9 +49,14 @@ def cell_to_wgsl(cell: CellCircuit, height: int, width: int, fire: bool | None =
 
     Bindings of group 0: 0 state, 1 next, both planes [channels][height][row words] of u32, column 32 k + j at bit j of
     word k, bits past the width 0; with `fire` (left out: where the fire rate is below 1) 2, [height][row words], a 1
-    where a cell takes its new bits. Row words are `row_words(width)`: even, so that these are the words of a packed Board
-    (`board.words.view("<u4")`). A word that holds no cell is not written: both buffers start as zeros there.
+    where a cell takes its new bits. Row words are `row_words(width)`: even, so that these are the words of a packed
+    Board (`board.words.view("<u4")`). A word that holds no cell is not written: both buffers start as zeros there.
     Dispatch `workgroups(height, width)`. Simplify the automaton first. Raises CircuitError for an empty board.
+
+    >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))
+    >>> text = sg.logic.circuit.cell_to_wgsl(cell, 4, 8)
+    >>> print(text.splitlines()[0])
+    // 0 gates, 1 channels, 4 x 8 cells, border zeros. Made by shadergrad.
     """
     if height < 1 or width < 1:
         raise CircuitError(f"[cell_to_wgsl] a board of {height} x {width} cells is empty.")

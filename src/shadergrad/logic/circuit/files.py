@@ -37,12 +37,34 @@ _CELL_FIELDS = ("circuit", "channels", "border", "fire_rate")
 
 
 def to_json(circuit: Circuit | CellCircuit) -> str:
-    """A circuit or a cell as text, a gate a line; the same circuit always gives the same text."""
+    """A circuit or a cell as text, a gate a line; the same circuit always gives the same text.
+
+    >>> print(sg.logic.circuit.to_json(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2])))
+    {
+      "format": "shadergrad.circuit",
+      "version": 1,
+      "inputs": ["x0", "x1"],
+      "gates": [
+        ["g0", "XOR", "x0", "x1"]
+      ],
+      "outputs": [
+        ["y0", "g0"]
+      ]
+    }
+    """
     return _text(_cell_document(circuit) if isinstance(circuit, CellCircuit) else _circuit_document(circuit)) + "\n"
 
 
 def save(circuit: Circuit | CellCircuit, path: str | Path) -> None:
-    """Writes `to_json` to a file, atomically. Raises CircuitError where the disk does not take it."""
+    """Writes `to_json` to a file, atomically. CircuitError where the disk does not take it.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sg.logic.circuit.save(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2]), f"{folder}/xor.json")
+    ...     text = pathlib.Path(folder, "xor.json").read_text()
+    >>> "XOR" in text
+    True
+    """
     with replacing(path, CircuitError) as file:
         file.write(to_json(circuit).encode())
 
@@ -95,6 +117,10 @@ def from_json(text: str | bytes) -> Circuit | CellCircuit:
 
     Raises CircuitError for text that is no JSON or another format or version, unknown kinds and wires, names used
     twice, a cycle (named in the message), and a cell whose channels do not fit its circuit.
+
+    >>> circuit = sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2])
+    >>> sg.logic.circuit.from_json(sg.logic.circuit.to_json(circuit)) == circuit
+    True
     """
     try:
         document = json.loads(text)
@@ -109,7 +135,15 @@ def from_json(text: str | bytes) -> Circuit | CellCircuit:
 
 
 def load(path: str | Path) -> Circuit | CellCircuit:
-    """`from_json` of a file. Raises CircuitError, which names the file, also where it cannot be read."""
+    """`from_json` of a file. Raises CircuitError, which names the file, also where it cannot be read.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sg.logic.circuit.save(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2]), f"{folder}/xor.json")
+    ...     circuit = sg.logic.circuit.load(f"{folder}/xor.json")
+    >>> circuit
+    Circuit(2 inputs, 1 gates, 1 outputs)
+    """
     try:
         return from_json(Path(path).read_bytes())
     except CircuitError as error:

@@ -109,7 +109,15 @@ class DeviceBoard:
 
     device: "webgpu" or "cpu". generator: who draws which cells fire (see `run`), by default the device's own.
     lanes, rows: words (1 or 4) and rows that a thread computes; None chooses.
-    Work is submitted and not waited for; `read` and `words` wait.
+    Work is submitted and not waited for; `read` and `words` wait. CircuitError for a board without cells, other lanes
+    or rows, and a board that is larger than what the device lets a kernel see.
+
+    >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))  # takes its western neighbour
+    >>> board = sg.logic.circuit.DeviceBoard(cell, 1, 3, device="cpu")
+    >>> board.load([[[1], [0], [0]]])
+    >>> board.run(2)
+    >>> board.read().astype(int).tolist()
+    [[[0], [0], [1]]]
     """
 
     def __init__(

@@ -19,6 +19,10 @@ def minimize(circuit: Circuit) -> Circuit:
 
     An output that is constant costs one gate FALSE or TRUE, an output that is an inverted input one gate NOT A; outputs
     that are inputs cost nothing. Simplifying the result again changes nothing.
+
+    >>> circuit = sg.logic.circuit.Circuit(2, [(1, 0, 1), (12, 2, 2)], [3])  # NOT (a AND b)
+    >>> list(sg.logic.circuit.minimize(circuit).gates())  # NAND
+    [(14, 0, 1)]
     """
     while True:
         smaller = _once(circuit)

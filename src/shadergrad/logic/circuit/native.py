@@ -29,7 +29,14 @@ def find_compiler() -> str | None:
 class NativeBoard(Board):
     """A board that machine code steps; otherwise as BoardRunner. Minimize the automaton first.
 
-    Raises CircuitError if there is no C compiler, or if it fails.
+    compiler: its path or name; by default the first of cc, gcc and clang that is there. CircuitError if there is none,
+    or if it fails.
+
+    >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))
+    >>> sg.logic.circuit.NativeBoard(cell, 1, 3, compiler="no-such-compiler")
+    Traceback (most recent call last):
+        ...
+    shadergrad.logic.circuit.errors.CircuitError: [NativeBoard] cannot run no-such-compiler: ...
     """
 
     def __init__(self, cell: CellCircuit, height: int, width: int, compiler: str | None = None) -> None:
@@ -52,7 +59,10 @@ def _compile(source: str, compiler: str | None) -> ctypes.CDLL:
     with tempfile.TemporaryDirectory() as folder:
         text, library = Path(folder, "automaton.c"), Path(folder, "automaton.so")
         text.write_text(source, encoding="utf-8")
-        result = subprocess.run([path, *FLAGS, "-o", library, text], capture_output=True, text=True, check=False)
+        try:
+            result = subprocess.run([path, *FLAGS, "-o", library, text], capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise CircuitError(f"[NativeBoard] cannot run {path}: {error.strerror or error}.") from None
         if result.returncode:
             raise CircuitError(f"[NativeBoard] {path} failed:\n{result.stderr[:2000]}")
         return ctypes.CDLL(str(library))  # stays mapped when the file goes

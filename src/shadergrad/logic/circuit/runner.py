@@ -45,7 +45,13 @@ class Rule(Protocol):
 class Board:
     """A packed board: `words` are uint64 (channels, H, words), bit j of word k of a row is column 64 k + j.
 
-    Bits past the width are 0. Subclasses say how to step.
+    Bits past the width are 0. Subclasses say how to step. CircuitError for a board without cells.
+
+    >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))
+    >>> board = sg.logic.circuit.Board(cell, height=1, width=3)
+    >>> board.load([[[1], [0], [1]]])
+    >>> board.words.tolist()
+    [[[5]]]
     """
 
     def __init__(self, cell: Rule, height: int, width: int) -> None:
@@ -96,7 +102,15 @@ class Board:
 
 
 class BoardRunner(Board):
-    """A board that NumPy steps. Minimize the automaton first: `cell.minimized().runner(height, width)`."""
+    """A board that NumPy steps. Minimize the automaton first: `cell.minimized().runner(height, width)`.
+
+    >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))  # takes its western neighbour
+    >>> board = cell.runner(1, 3)
+    >>> board.load([[[1], [0], [0]]])
+    >>> board.step()
+    >>> board.read().astype(int).tolist()
+    [[[0], [1], [0]]]
+    """
 
     def __init__(self, cell: Rule, height: int, width: int) -> None:
         super().__init__(cell, height, width)

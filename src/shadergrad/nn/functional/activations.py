@@ -12,7 +12,13 @@ from ..errors import ArgumentError
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(x, 0)."""
+    """max(x, 0), element by element.
+
+    inplace: the result is written into `input` too; AutogradError where that is a leaf that requires gradients.
+
+    >>> F.relu(sg.tensor([-2.0, 0.0, 3.0]))
+    tensor([0., 0., 3.])
+    """
     return _placed(input, input.relu(), inplace)
 
 
@@ -21,15 +27,31 @@ def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """x * Phi(x) (Hendrycks and Gimpel, 2016); approximate='tanh' for the tanh form."""
+    """x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel, 2016).
+
+    approximate: 'none', or 'tanh' for x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). ShapeError for other words.
+
+    >>> F.gelu(sg.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.1587,  0.    ,  0.8413])
+    """
     return input.gelu(approximate)
 
 
 def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent, element by element; integers give floats.
+
+    >>> F.tanh(sg.tensor([0.0, 1.0]))
+    tensor([0.    , 0.7616])
+    """
     return input.tanh()
 
 
 def sigmoid(input: Tensor) -> Tensor:
+    """1 / (1 + exp(-x)), element by element; integers give floats.
+
+    >>> F.sigmoid(sg.tensor([0.0, 1.0]))
+    tensor([0.5   , 0.7311])
+    """
     return input.sigmoid()
 
 
@@ -48,17 +70,34 @@ def _implicit(dim: int | None, ndim: int, what: str) -> int:
 
 
 def softmax(input: Tensor, dim: int | None = None, *, dtype: Any = None) -> Tensor:
-    """exp(x) / sum(exp(x)) along an axis."""
+    """exp(x) / sum(exp(x)) along the axis `dim`, after taking off the largest, so that nothing overflows.
+
+    Without `dim`, a warning, and axis 0 of 0, 1 or 3 dimensions, else 1. dtype: what `input` is converted to first.
+    IndexRangeError for an axis that is not there.
+
+    >>> F.softmax(sg.tensor([0.0, math.log(3.0)]), dim=0)
+    tensor([0.25, 0.75])
+    """
     return input.softmax(_implicit(dim, input.ndim, "softmax"), dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, *, dtype: Any = None) -> Tensor:
-    """x - log(sum(exp(x))) along an axis."""
+    """x - log(sum(exp(x))) along the axis `dim`: the logarithm of softmax, also where that underflows.
+
+    dim and dtype: as for softmax.
+
+    >>> F.log_softmax(sg.tensor([0.0, 200.0]), dim=0)
+    tensor([-200.,    0.])
+    """
     return input.log_softmax(_implicit(dim, input.ndim, "log_softmax"), dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, *, dtype: Any = None) -> Tensor:
-    """softmax(-x)."""
+    """softmax(-x) along the axis `dim`. dim and dtype: as for softmax.
+
+    >>> F.softmin(sg.tensor([0.0, math.log(3.0)]), dim=0)
+    tensor([0.75, 0.25])
+    """
     return softmax(-input, _implicit(dim, input.ndim, "softmin"), dtype=dtype)
 
 
@@ -66,7 +105,11 @@ def softmin(input: Tensor, dim: int | None = None, *, dtype: Any = None) -> Tens
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta x)) / beta; x itself where beta x > threshold."""
+    """log(1 + exp(beta x)) / beta, a smooth relu; x itself where beta x > threshold.
+
+    >>> F.softplus(sg.tensor([-1.0, 0.0, 30.0]))
+    tensor([ 0.3133,  0.6931, 30.    ])
+    """
     scaled = input * beta
     positive = scaled > 0
     smooth = where(positive, scaled, 0.0) + where(positive, -scaled, scaled).exp().log1p()
@@ -74,29 +117,54 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 
 def logsigmoid(input: Tensor) -> Tensor:
-    """log(sigmoid(x))."""
+    """log(sigmoid(x)), without overflow.
+
+    >>> F.logsigmoid(sg.tensor([-100.0, 0.0]))
+    tensor([-100.    ,   -0.6931])
+    """
     return -softplus(-input, threshold=math.inf)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * sigmoid(x)."""
+    """x * sigmoid(x), also called swish (Elfwing et al., 2017). inplace: as for relu.
+
+    >>> F.silu(sg.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.2689,  0.    ,  0.7311])
+    """
     return _placed(input, input * input.sigmoid(), inplace)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * tanh(softplus(x)) (Misra, 2019)."""
+    """x * tanh(softplus(x)) (Misra, 2019). inplace: as for relu.
+
+    >>> F.mish(sg.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.3034,  0.    ,  0.8651])
+    """
     return _placed(input, input * softplus(input).tanh(), inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x, times negative_slope where negative."""
+    """x where positive, else x * negative_slope (Maas et al., 2013). inplace: as for relu.
+
+    >>> F.leaky_relu(sg.tensor([-4.0, 2.0]), 0.25)
+    tensor([-1.,  2.])
+    """
     return _placed(input, where(input > 0, input, input * negative_slope), inplace)
 
 
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """leaky_relu with slopes drawn from [lower, upper]; without training, of their mean."""
+    """leaky_relu with a slope drawn from [lower, upper] for every element; without training, their mean.
+
+    Xu et al., 2015.
+
+    The draws come from the generator of the input's device (sg.manual_seed). ArgumentError where lower > upper.
+    inplace: as for relu.
+
+    >>> F.rrelu(sg.tensor([-4.0, 2.0]), 0.25, 0.75)
+    tensor([-2.,  2.])
+    """
     if not lower <= upper:
         raise ArgumentError(f"rrelu(): lower should not be above upper, but got {lower=}, {upper=}.")
     if not training:
@@ -106,12 +174,22 @@ def rrelu(
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """leaky_relu with a slope for each channel, axis 1, or one for all."""
+    """leaky_relu with learned slopes: `weight` (1,), or (channels,) for axis 1 of the input (He et al., 2015).
+
+    ShapeError where the number of weights is neither 1 nor that of the channels.
+
+    >>> F.prelu(sg.tensor([[-4.0, -4.0]]), sg.tensor([0.5, 0.25]))
+    tensor([[-2., -1.]])
+    """
     return input.prelu(weight)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x, and alpha (exp(x) - 1) where negative (Clevert et al., 2015)."""
+    """x where positive, else alpha * (exp(x) - 1) (Clevert et al., 2015). inplace: as for relu.
+
+    >>> F.elu(sg.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.    ])
+    """
     return _placed(input, _exponential(input, 1.0, alpha, 1.0), inplace)
 
 
@@ -122,21 +200,37 @@ def _exponential(x: Tensor, scale: float, alpha: float, slope: float) -> Tensor:
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """The self-normalising elu (Klambauer et al., 2017)."""
+    """The self-normalising elu, 1.0507 * elu(x, alpha=1.6733) (Klambauer et al., 2017). inplace: as for relu.
+
+    >>> F.selu(sg.tensor([-1.0, 1.0]))
+    tensor([-1.1113,  1.0507])
+    """
     return _placed(
         input, _exponential(input, 1.0507009873554804934193349852946, 1.6732632423543772848170429916717, 1.0), inplace
     )
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x, and alpha (exp(x / alpha) - 1) where negative (Barron, 2017)."""
+    """x where positive, else alpha * (exp(x / alpha) - 1) (Barron, 2017).
+
+    ArgumentError for alpha = 0. inplace: as for relu.
+
+    >>> F.celu(sg.tensor([-2.0, 2.0]), alpha=2.0)
+    tensor([-1.2642,  2.    ])
+    """
     if alpha == 0:
         raise ArgumentError(f"celu(): alpha cannot be 0, but got {alpha=}.")
     return _placed(input, _exponential(input, 1.0, alpha, 1.0 / alpha), inplace)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half times the sigmoid of the second."""
+    """The first half along `dim`, times the sigmoid of the second: (..., 2 n) to (..., n) (Dauphin et al., 2016).
+
+    ShapeError for an odd size, IndexRangeError for an axis that is not there.
+
+    >>> F.glu(sg.tensor([6.0, 8.0, 0.0, 0.0]))
+    tensor([3., 4.])
+    """
     axis = check_axis(dim, input.ndim, "glu")
     size = input.shape[axis]
     if size % 2:
@@ -149,49 +243,85 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """x limited to [min_val, max_val]."""
+    """x limited to [min_val, max_val]; the gradient is 0 outside and at the ends. inplace: as for relu.
+
+    >>> F.hardtanh(sg.tensor([-3.0, 0.5, 3.0]))
+    tensor([-1. ,  0.5,  1. ])
+    """
     inside = (input > min_val) & (input < max_val)
     return _placed(input, where(inside, input, input.detach().clamp(min_val, max_val)), inplace)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """x limited to [0, 6]."""
+    """x limited to [0, 6] (Krizhevsky, 2010). inplace: as for relu.
+
+    >>> F.relu6(sg.tensor([-1.0, 3.0, 9.0]))
+    tensor([0., 3., 6.])
+    """
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """(x + 3) / 6 limited to [0, 1]."""
+    """(x + 3) / 6 limited to [0, 1], a sigmoid of straight lines. inplace: as for relu.
+
+    >>> F.hardsigmoid(sg.tensor([-4.0, 0.0, 4.0]))
+    tensor([0. , 0.5, 1. ])
+    """
     return _placed(input, hardtanh(input + 3.0, 0.0, 6.0) / 6.0, inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * hardsigmoid(x) (Howard et al., 2019)."""
+    """x * hardsigmoid(x) (Howard et al., 2019). inplace: as for relu.
+
+    >>> F.hardswish(sg.tensor([0.0, 1.5, 4.0]))
+    tensor([0.   , 1.125, 4.   ])
+    """
     middle = where(input < 3.0, input * (input + 3.0) / 6.0, input)
     return _placed(input, where(input > -3.0, middle, input * 0.0), inplace)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """x where above the threshold, else value."""
+    """x where above `threshold`, else `value`. inplace: as for relu.
+
+    >>> F.threshold(sg.tensor([1.0, 2.0, 3.0]), 2.0, -1.0)
+    tensor([-1., -1.,  3.])
+    """
     return _placed(input, where(input > threshold, input, value), inplace)
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x, and 0 within [-lambd, lambd]."""
+    """x, but 0 within [-lambd, lambd].
+
+    >>> F.hardshrink(sg.tensor([-2.0, 0.25, 2.0]))
+    tensor([-2.,  0.,  2.])
+    """
     return where((input > lambd) | (input < -lambd), input, 0.0)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x moved by lambd towards 0, and 0 within [-lambd, lambd]."""
+    """x moved by lambd towards 0, and 0 within [-lambd, lambd]. ArgumentError for a negative lambd.
+
+    >>> F.softshrink(sg.tensor([-2.0, 0.25, 2.0]))
+    tensor([-1.5,  0. ,  1.5])
+    """
     if lambd < 0:
         raise ArgumentError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, 0.0))
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """x - tanh(x)."""
+    """x - tanh(x).
+
+    >>> F.tanhshrink(sg.tensor([0.0, 1.0]))
+    tensor([0.    , 0.2384])
+    """
     return input - input.tanh()
 
 
 def softsign(input: Tensor) -> Tensor:
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    >>> F.softsign(sg.tensor([-1.0, 0.0, 3.0]))
+    tensor([-0.5 ,  0.  ,  0.75])
+    """
     return input / (input.abs() + 1.0)

@@ -20,12 +20,20 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(query key^T scale + mask) value.
+    """softmax(query key^T scale + mask) value (Vaswani et al., 2017).
 
-    query (..., L, E), key (..., S, E), value (..., S, Ev) give (..., L, Ev). attn_mask, broadcast to (..., L, S): bools,
-    true where attention is allowed, or numbers that are added. is_causal: row i sees columns up to i. scale:
-    1 / sqrt(E) by default. enable_gqa: every head of key and value, axis -3, serves several of query.
-    A row that may see nothing gives 0.
+    query (..., L, E), key (..., S, E), value (..., S, Ev): (..., L, Ev). attn_mask, broadcast to (..., L, S): bools,
+    true where attention is allowed, or floats that are added. is_causal: row i sees columns up to i. scale:
+    1 / sqrt(E) by default. dropout_p: the share of the weights that is dropped, always, so give 0 for inference.
+    enable_gqa: every head of key and value, axis -3, serves several of query. A row that may see nothing gives 0.
+
+    ShapeError for a mask beside is_causal and for heads that do not divide those of query; DTypeError for a mask of
+    integers.
+
+    >>> query, key = sg.zeros(2, 1), sg.ones(2, 1)
+    >>> F.scaled_dot_product_attention(query, key, sg.tensor([[2.0], [4.0]]), is_causal=True)
+    tensor([[2.],
+            [3.]])
     """
     if is_causal and attn_mask is not None:
         raise ShapeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")

@@ -16,7 +16,14 @@ TINY = 1e-12  # PyTorch's, within the cosine
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, *, reduction: str = "mean"
 ) -> Tensor:
-    """1 - cos where target is 1, max(0, cos - margin) where it is -1; inputs (N, D) or (D,)."""
+    """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1, then `reduction`.
+
+    Inputs (N, D), target (N,); or (D,) and (). ShapeError for other shapes.
+
+    >>> x, y = sg.tensor([[1.0, 0.0], [1.0, 0.0]]), sg.tensor([[0.0, 1.0], [1.0, 0.0]])
+    >>> F.cosine_embedding_loss(x, y, sg.tensor([1, -1]), reduction="none")
+    tensor([1., 1.])
+    """
     if input1.shape != input2.shape or tuple(target.shape) != tuple(input1.shape[:-1]):
         raise ShapeError(
             f"[cosine_embedding_loss] inputs are {tuple(input1.shape)} and {tuple(input2.shape)}, target is "
@@ -44,7 +51,14 @@ def triplet_margin_loss(
     *,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, |a - p| - |a - n| + margin); swap takes the smaller of |a - n| and |p - n| (Balntas et al., 2016)."""
+    """max(0, |a - p| - |a - n| + margin) of vectors in the last axis, then `reduction` (Balntas et al., 2016).
+
+    p, eps: of pairwise_distance. swap takes the smaller of |a - n| and |p - n|. ArgumentError unless margin is above 0.
+
+    >>> anchor, positive, negative = sg.tensor([[0.0]]), sg.tensor([[3.0]]), sg.tensor([[1.0]])
+    >>> F.triplet_margin_loss(anchor, positive, negative)
+    tensor(3.)
+    """
     return triplet_margin_with_distance_loss(
         anchor,
         positive,
@@ -66,7 +80,14 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """triplet_margin_loss of any distance."""
+    """triplet_margin_loss of any distance: a function of two tensors, by default pairwise_distance.
+
+    >>> anchor, positive, negative = sg.tensor([0.0, 0.0]), sg.tensor([3.0, 0.0]), sg.tensor([1.0, 9.0])
+    >>> F.triplet_margin_with_distance_loss(
+    ...     anchor, positive, negative, distance_function=lambda a, b: (a - b).abs(), reduction="none"
+    ... )
+    tensor([3., 0.])
+    """
     check_margin(margin)
     distance = pairwise_distance if distance_function is None else distance_function
     near, far = distance(anchor, positive), distance(anchor, negative)
@@ -78,7 +99,13 @@ def triplet_margin_with_distance_loss(
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, *, reduction: str = "mean"
 ) -> Tensor:
-    """max(0, -target (input1 - input2) + margin), target 1 or -1."""
+    """max(0, -target (input1 - input2) + margin), then `reduction`: target 1 where input1 should be larger, else -1.
+
+    ShapeError where the numbers of axes differ.
+
+    >>> F.margin_ranking_loss(sg.tensor([3.0, 3.0]), sg.tensor([1.0, 1.0]), sg.tensor([1, -1]), reduction="none")
+    tensor([0., 2.])
+    """
     if not input1.ndim == input2.ndim == target.ndim:
         raise ShapeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
@@ -88,6 +115,12 @@ def margin_ranking_loss(
 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
-    """The input where target is 1, max(0, margin - input) where it is -1."""
-    loss = where(target == 1, input, 0.0) + where(target == -1, (margin - input).clamp(min=0.0), 0.0)
+    """The input, a distance, where target is 1, max(0, margin - input) where it is -1, then `reduction`.
+
+    Other targets add both parts.
+
+    >>> F.hinge_embedding_loss(sg.tensor([0.5, 0.25]), sg.tensor([1, -1]), reduction="none")
+    tensor([0.5 , 0.75])
+    """
+    loss = where(target != -1, input, 0.0) + where(target != 1, (margin - input).clamp(min=0.0), 0.0)
     return reduced(loss, reduction)

@@ -109,7 +109,18 @@ def conv1d(
     dilation: Ints = 1,
     groups: int = 1,
 ) -> Tensor:
-    """input (batch, c, length), weight (o, c / groups, k)."""
+    """The cross-correlation of input (batch, c, length) with weight (o, c / groups, k), plus bias (o,).
+
+    The result is (batch, o, floor((length + 2 padding - dilation (k - 1) - 1) / stride) + 1). The batch may be left
+    out.
+    padding: zeros on both sides, or 'valid' for none, or 'same' for as many windows as elements, with stride 1.
+    groups: input and output channels in so many groups that do not see each other.
+    ShapeError where shapes do not fit, ArgumentError for numbers out of range or another word, ArgumentTypeError for
+    what is no whole number.
+
+    >>> F.conv1d(sg.tensor([[1.0, 2.0, 4.0, 8.0]]), sg.tensor([[[-1.0, 1.0]]]))
+    tensor([[1., 2., 4.]])
+    """
     return conv(input, weight, bias, stride, padding, dilation, groups, 1)
 
 
@@ -122,7 +133,17 @@ def conv2d(
     dilation: Ints = 1,
     groups: int = 1,
 ) -> Tensor:
-    """input (batch, c, height, width), weight (o, c / groups, kh, kw)."""
+    """The cross-correlation of input (batch, c, height, width) with weight (o, c / groups, kh, kw), plus bias (o,).
+
+    The result is (batch, o, rows, columns) of windows. stride, padding and dilation: a number for both axes or one for
+    each.
+    Their meaning, groups, and errors: as for conv1d. The batch may be left out.
+
+    >>> F.conv2d(sg.arange(4.0).reshape(1, 2, 2), sg.ones(1, 1, 2, 2), sg.tensor([10.0]))
+    tensor([[[16.]]])
+    >>> F.conv2d(sg.zeros(8, 3, 32, 32), sg.zeros(16, 3, 3, 3), stride=2, padding=1).shape
+    shadergrad.Size([8, 16, 16, 16])
+    """
     return conv(input, weight, bias, stride, padding, dilation, groups, 2)
 
 
@@ -135,7 +156,15 @@ def conv3d(
     dilation: Ints = 1,
     groups: int = 1,
 ) -> Tensor:
-    """input (batch, c, depth, height, width), weight (o, c / groups, kd, kh, kw)."""
+    """The cross-correlation along three spatial axes: weight (o, c / groups, kd, kh, kw), bias (o,).
+
+    input (batch, c, depth, height, width): (batch, o, ...) of windows.
+    stride, padding and dilation: a number for all three axes or one for each. Their meaning, groups, and errors: as for
+    conv1d. The batch may be left out.
+
+    >>> F.conv3d(sg.ones(1, 2, 2, 2), sg.ones(1, 1, 2, 2, 2))
+    tensor([[[[8.]]]])
+    """
     return conv(input, weight, bias, stride, padding, dilation, groups, 3)
 
 
@@ -195,7 +224,16 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Tensor:
-    """input (batch, c, length), weight (c, o / groups, k)."""
+    """The gradient of conv1d with respect to its input, as an operation (Zeiler et al., 2010).
+
+    input (batch, c, length), weight (c, o / groups, k), bias (o,): (batch, o, (length - 1) stride - 2 padding +
+    dilation (k - 1) + output_padding + 1).
+    output_padding: so many more elements at the end, fewer than stride or dilation. The batch may be left out.
+    ShapeError where shapes do not fit, ArgumentError for numbers out of range.
+
+    >>> F.conv_transpose1d(sg.tensor([[1.0, 2.0]]), sg.tensor([[[1.0, 1.0, 1.0]]]), stride=2)
+    tensor([[1., 1., 3., 2., 2.]])
+    """
     return conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, 1)
 
 
@@ -209,7 +247,15 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Tensor:
-    """input (batch, c, height, width), weight (c, o / groups, kh, kw)."""
+    """The gradient of conv2d with respect to its input, as an operation.
+
+    input (batch, c, height, width), weight (c, o / groups, kh, kw), bias (o,). Sizes, arguments and errors: as for
+    conv_transpose1d, with a number for both axes or one for each.
+
+    >>> F.conv_transpose2d(sg.tensor([[[1.0, 2.0]]]), sg.ones(1, 1, 2, 2), stride=2)
+    tensor([[[1., 1., 2., 2.],
+             [1., 1., 2., 2.]]])
+    """
     return conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, 2)
 
 
@@ -223,7 +269,14 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Tensor:
-    """input (batch, c, depth, height, width), weight (c, o / groups, kd, kh, kw)."""
+    """The gradient of conv3d with respect to its input, as an operation.
+
+    input (batch, c, depth, height, width), weight (c, o / groups, kd, kh, kw), bias (o,). Sizes, arguments and errors:
+    as for conv_transpose1d, with a number for all three axes or one for each.
+
+    >>> F.conv_transpose3d(sg.zeros(1, 2, 3, 3, 3), sg.zeros(2, 4, 2, 2, 2), stride=2).shape
+    shadergrad.Size([1, 4, 6, 6, 6])
+    """
     return conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, 3)
 
 
@@ -231,7 +284,17 @@ def conv_transpose3d(
 
 
 def unfold(input: Tensor, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1) -> Tensor:
-    """(batch, c, h, w) or (c, h, w) to (batch, c * kh * kw, windows): im2col, a view until somebody needs it."""
+    """Windows as columns (im2col): (batch, c, h, w) or (c, h, w) to (batch, c * kh * kw, windows) or without batch.
+
+    A view: nothing is copied until somebody needs the elements. ShapeError where no window fits, ArgumentError for
+    numbers out of range.
+
+    >>> F.unfold(sg.arange(6.0).reshape(1, 2, 3), (2, 2))
+    tensor([[0., 1.],
+            [1., 2.],
+            [3., 4.],
+            [4., 5.]])
+    """
     kernel, dilations, pads, steps = _columns("unfold", kernel_size, dilation, padding, stride)
     x, batched = batched_input(input, 2, "unfold")
     counts = _counts(x.shape[2:], kernel, steps, pads, dilations)
@@ -262,7 +325,14 @@ def _counts(
 def fold(
     input: Tensor, output_size: Ints, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
 ) -> Tensor:
-    """The adjoint of unfold: overlapping windows added up."""
+    """The adjoint of unfold: (batch, c * kh * kw, windows) to (batch, c, *output_size), overlapping elements added up.
+
+    The batch may be left out. ShapeError where the rows or the windows do not fit, ArgumentError for numbers out of
+    range.
+
+    >>> F.fold(sg.ones(2, 2), output_size=(1, 3), kernel_size=(1, 2))
+    tensor([[[1., 2., 1.]]])
+    """
     size = per_axis("fold", "output_size", output_size, 2, 1)
     kernel, dilations, pads, steps = _columns("fold", kernel_size, dilation, padding, stride)
     counts = _counts(size, kernel, steps, pads, dilations)

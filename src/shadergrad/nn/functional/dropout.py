@@ -42,7 +42,14 @@ def _dropped(what: str, input: Tensor, shape: Sequence[int], p: float, training:
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Each element 0 with probability p, else scaled by 1 / (1 - p) (Srivastava et al., 2014)."""
+    """Each element 0 with probability p, else times 1 / (1 - p); without training, the input (Srivastava et al., 2014).
+
+    The draws come from the generator of the input's device (sg.manual_seed). ArgumentError for p outside [0, 1].
+    inplace: the result is written into `input` too; AutogradError where that is a leaf that requires gradients.
+
+    >>> F.dropout(sg.ones(8), p=0.5)
+    tensor([2., 0., 0., 0., 0., 2., 2., 0.])
+    """
     return _dropped("dropout", input, input.shape, p, training, inplace)
 
 
@@ -56,22 +63,49 @@ def _channels(input: Tensor, spatial: int, what: str) -> tuple[int, ...]:
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels of (N, C, L) or (C, L)."""
+    """Dropout of whole channels of (N, C, L) or (C, L); ShapeError for another number of axes.
+
+    Arguments: as for dropout.
+
+    >>> F.dropout1d(sg.ones(4, 2), p=0.5)
+    tensor([[2., 2.],
+            [0., 0.],
+            [0., 0.],
+            [0., 0.]])
+    """
     return _dropped("dropout1d", input, _channels(input, 1, "dropout1d"), p, training, inplace)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels of (N, C, H, W) or (C, H, W)."""
+    """Dropout of whole channels of (N, C, H, W) or (C, H, W) (Tompson et al., 2014).
+
+    ShapeError for another number of axes. Arguments: as for dropout.
+
+    >>> F.dropout2d(sg.ones(4, 1, 2), p=0.5).flatten()
+    tensor([2., 2., 0., 0., 0., 0., 0., 0.])
+    """
     return _dropped("dropout2d", input, _channels(input, 2, "dropout2d"), p, training, inplace)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W); ShapeError for another number of axes.
+
+    Arguments: as for dropout.
+
+    >>> F.dropout3d(sg.ones(4, 1, 1, 1), p=0.5).flatten()
+    tensor([2., 0., 0., 0.])
+    """
     return _dropped("dropout3d", input, _channels(input, 3, "dropout3d"), p, training, inplace)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout to the floor of selu, then scaled so that mean and variance stay (Klambauer et al., 2017)."""
+    """Dropout to the floor of selu, then scaled so that mean 0 and variance 1 stay (Klambauer et al., 2017).
+
+    Without training, which is the default here, the input. Arguments: as for dropout.
+
+    >>> F.alpha_dropout(sg.ones(4), p=0.5, training=True)
+    tensor([ 1.6656, -0.7792, -0.7792, -0.7792])
+    """
     check_probability("alpha_dropout", p)
     if not training or p == 0.0:
         return input

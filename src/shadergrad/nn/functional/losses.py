@@ -16,20 +16,37 @@ from .reduction import check_reduction, check_same, check_weight, reduced, weigh
 
 
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """(input - target) squared."""
+    """(input - target)^2 of each element, then `reduction`: 'mean', 'sum' or 'none'.
+
+    weight, of the same shape, multiplies the losses; the mean is then divided by the sum of the weights.
+    ShapeError where shapes differ (PyTorch broadcasts, and warns), ReductionError for another reduction.
+
+    >>> F.mse_loss(sg.tensor([1.0, 2.0]), sg.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
     check_same("mse_loss", input, target)
     difference = input - target
     return weighted(difference * difference, weight, reduction)
 
 
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """|input - target|."""
+    """|input - target| of each element, then `reduction`. weight and errors: as for mse_loss.
+
+    >>> F.l1_loss(sg.tensor([1.0, 2.0]), sg.tensor([1.0, 4.0]), reduction="sum")
+    tensor(2.)
+    """
     check_same("l1_loss", input, target)
     return weighted((input - target).abs(), weight, reduction)
 
 
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2."""
+    """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2 (Girshick, 2015), then `reduction`.
+
+    ArgumentError for a negative beta; other errors: as for mse_loss.
+
+    >>> F.smooth_l1_loss(sg.tensor([0.5, 3.0]), sg.zeros(2), reduction="none")
+    tensor([0.125, 2.5  ])
+    """
     check_same("smooth_l1_loss", input, target)
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss does not support negative values for beta, but got {beta=}.")
@@ -43,7 +60,14 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """d^2 / 2 where d = |input - target| <= delta, else delta (d - delta / 2)."""
+    """d^2 / 2 where d = |input - target| <= delta, else delta (d - delta / 2) (Huber, 1964), then `reduction`.
+
+    weight multiplies the losses; the mean is over all elements, whatever they weigh. ArgumentError unless delta is
+    above 0; other errors: as for mse_loss.
+
+    >>> F.huber_loss(sg.tensor([1.0, 4.0]), sg.zeros(2), delta=2.0, reduction="none")
+    tensor([0.5, 6. ])
+    """
     check_same("huber_loss", input, target)
     if delta <= 0:
         raise ArgumentError(f"huber_loss does not support non-positive values for delta, but got {delta=}.")
@@ -57,9 +81,14 @@ def huber_loss(
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
-    """-(t log(x) + (1 - t) log(1 - x)) of probabilities x, the logarithms not below -100.
+    """-(t log(x) + (1 - t) log(1 - x)) of probabilities x, the logarithms not below -100, then `reduction`.
 
-    Where a logarithm is cut, its gradient is 0 (PyTorch's is up to 1e12). Hint: binary_cross_entropy_with_logits.
+    weight multiplies the losses, and broadcasts. Where a logarithm is cut, its gradient is 0 (PyTorch's is up to 1e12);
+    for logits, binary_cross_entropy_with_logits needs no cut. Values are not looked at: PyTorch raises outside [0, 1].
+    ShapeError where input and target differ in shape.
+
+    >>> F.binary_cross_entropy(sg.tensor([0.5, 0.0]), sg.tensor([1.0, 1.0]), reduction="none")
+    tensor([  0.6931, 100.    ])
     """
     if target.shape != input.shape:
         raise ShapeError(
@@ -84,7 +113,14 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """binary_cross_entropy of sigmoid(input), for logits of any size. pos_weight scales the part of target 1."""
+    """binary_cross_entropy of sigmoid(input), for logits of any size, then `reduction`.
+
+    weight multiplies the losses, pos_weight the parts of target 1; both broadcast. ShapeError where input and target
+    differ in shape.
+
+    >>> F.binary_cross_entropy_with_logits(sg.tensor([0.0, 200.0]), sg.tensor([1.0, 0.0]), reduction="none")
+    tensor([  0.6931, 200.    ])
+    """
     if target.shape != input.shape:
         raise ShapeError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
     rest = softplus(-input, threshold=math.inf)  # -log(sigmoid(x))
@@ -95,9 +131,14 @@ def binary_cross_entropy_with_logits(
 
 
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """target (log(target) - input): input holds log-probabilities, target probabilities, or with log_target logarithms.
+    """target (log(target) - input), the divergence of Kullback and Leibler (1951), then `reduction`.
 
-    reduction 'batchmean' divides the sum by the size of axis 0, which is the divergence; 'mean' by all elements.
+    input holds log-probabilities, target probabilities, or with log_target their logarithms.
+    reduction: 'batchmean' divides the sum by the size of axis 0, which is the divergence; 'mean', the default, by all
+    elements, and warns; 'sum', 'none'. ReductionError for another one.
+
+    >>> F.kl_div(sg.tensor([[0.5, 0.5]]).log(), sg.tensor([[1.0, 0.0]]), reduction="batchmean")
+    tensor(0.6931)
     """
     check_reduction(reduction, also=("batchmean",))
     if reduction == "mean":
@@ -125,7 +166,16 @@ def poisson_nll_loss(
     eps: float = 1e-8,
     reduction: str = "mean",
 ) -> Tensor:
-    """input - target log(input) of a rate, or with log_input of its logarithm; full adds Stirling's term."""
+    """input - target log(input) of a rate, or with log_input, the default, exp(input) - target input, then `reduction`.
+
+    full: adds Stirling's approximation of log(target!), t log(t) - t + log(2 pi t) / 2, where target > 1. eps: added to
+    a rate before its logarithm.
+
+    >>> F.poisson_nll_loss(sg.tensor([0.0]), sg.tensor([3.0]))
+    tensor(1.)
+    >>> F.poisson_nll_loss(sg.tensor([1.0]), sg.tensor([3.0]), log_input=False)
+    tensor(1.)
+    """
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         large = target > 1
@@ -137,7 +187,14 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """(log(var) + (input - target)^2 / var) / 2; var at least eps, without gradient through that limit."""
+    """(log(var) + (input - target)^2 / var) / 2, then `reduction` (Nix and Weigend, 1994).
+
+    var: of the shape of input, or without or with size 1 in the last axis; at least eps, without gradient through that
+    limit, also where it is negative (PyTorch raises). full: adds log(2 pi) / 2. ShapeError for another shape of var.
+
+    >>> F.gaussian_nll_loss(sg.tensor([1.0]), sg.tensor([3.0]), sg.tensor([1.0]))
+    tensor(2.)
+    """
     if var.shape != input.shape:
         if var.shape == input.shape[:-1]:
             var = var.unsqueeze(-1)
@@ -149,5 +206,9 @@ def gaussian_nll_loss(
 
 
 def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """log(1 + exp(-target * input)), target 1 or -1."""
+    """log(1 + exp(-target * input)), target 1 or -1, then `reduction`.
+
+    >>> F.soft_margin_loss(sg.tensor([0.0, 200.0]), sg.tensor([1.0, -1.0]), reduction="none")
+    tensor([  0.6931, 200.    ])
+    """
     return reduced(softplus(-target * input, threshold=math.inf), reduction)

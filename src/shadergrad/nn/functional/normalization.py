@@ -56,7 +56,19 @@ def batch_norm(
 ) -> Tensor:
     """Every channel, axis 1, to mean 0 and variance 1 over all other axes (Ioffe and Szegedy, 2015).
 
-    training: statistics of this input, which also move the running ones, in place. Else: the running ones are used.
+        (x - mean) / sqrt(var + eps) * weight + bias        all of these (C,)
+
+    training: mean and variance of this input, which also move the running ones, in place, to (1 - momentum) running +
+    momentum new (of the variance, the unbiased one). Else the running ones are used.
+    ShapeError where the number of channels differs; ArgumentError for a single value a channel in training, no running
+    statistics outside it, or an eps below 0 (in training, at 0).
+
+    >>> F.batch_norm(sg.tensor([[1.0], [3.0]]), None, None, training=True, eps=1e-12)
+    tensor([[-1.],
+            [ 1.]])
+    >>> F.batch_norm(sg.tensor([[1.0], [3.0]]), sg.tensor([1.0]), sg.tensor([4.0]), eps=0.0)
+    tensor([[0.],
+            [1.]])
     """
     channels = input.shape[1] if input.ndim > 1 else 0
     named = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
@@ -91,7 +103,15 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Every channel of every sample, (N, C, ...), to mean 0 and variance 1 (Ulyanov et al., 2016)."""
+    """Every channel of every sample, (N, C, ...), to mean 0 and variance 1 (Ulyanov et al., 2016).
+
+    weight, bias and running statistics (C,): as for batch_norm. use_input_stats=False uses the running ones.
+    ArgumentError for a single value a channel.
+
+    >>> F.instance_norm(sg.tensor([[[1.0, 3.0], [10.0, 30.0]]]), eps=1e-12)
+    tensor([[[-1.,  1.],
+             [-1.,  1.]]])
+    """
     shape = (1, input.shape[1], *(1,) * (input.ndim - 2))
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
@@ -107,7 +127,13 @@ def instance_norm(
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Groups of channels of every sample, (N, C, ...), to mean 0 and variance 1 (Wu and He, 2018)."""
+    """Groups of channels of every sample, (N, C, ...), to mean 0 and variance 1 (Wu and He, 2018).
+
+    weight and bias: (C,). ShapeError where num_groups does not divide the channels, or there are fewer than 2 axes.
+
+    >>> F.group_norm(sg.tensor([[1.0, 3.0, 10.0, 30.0]]), 2, eps=1e-12)
+    tensor([[-1.,  1., -1.,  1.]])
+    """
     if input.ndim < 2:
         raise ShapeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
     n, channels = input.shape[:2]
@@ -145,7 +171,14 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """The trailing axes, of normalized_shape, to mean 0 and variance 1 (Ba et al., 2016)."""
+    """The trailing axes, of normalized_shape, to mean 0 and variance 1 (Ba et al., 2016).
+
+    weight and bias: of normalized_shape. ShapeError where the input does not end in it, or they differ from it.
+
+    >>> F.layer_norm(sg.tensor([[1.0, 3.0], [10.0, 30.0]]), (2,), bias=sg.tensor([5.0, 0.0]), eps=1e-12)
+    tensor([[4., 1.],
+            [4., 1.]])
+    """
     axes = _trailing(input, normalized_shape, ", ", weight=weight, bias=bias)
     result, _, _ = _normalized(input, axes, eps)
     return _affine(result, weight, bias, normalized_shape)
@@ -154,7 +187,14 @@ def layer_norm(
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """The trailing axes, of normalized_shape, to mean square 1 (Zhang and Sennrich, 2019). eps: the dtype's by default."""
+    """x / sqrt(mean(x^2) + eps) over the trailing axes, of normalized_shape (Zhang and Sennrich, 2019).
+
+    weight: of normalized_shape. eps: by default the difference of 1 and the next number of the dtype. Errors: as for
+    layer_norm.
+
+    >>> F.rms_norm(sg.tensor([1.0, 7.0]), (2,))
+    tensor([0.2, 1.4])
+    """
     axes = _trailing(input, normalized_shape, "", weight=weight)
     small = float(np.finfo(input.dtype.numpy).eps) if eps is None else eps
     result = input * ((input * input).mean(axes, keepdim=True) + small).rsqrt()

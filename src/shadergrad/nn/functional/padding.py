@@ -11,9 +11,17 @@ from ..errors import ArgumentError
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """With `value` around (0 by default), or from the input itself: mode 'reflect', 'replicate', 'circular'.
+    """The last axes padded: with `value`, 0 by default, or from the input itself.
 
-    Negative amounts cut.
+    mode: 'constant', 'reflect', 'replicate' or 'circular'. pad: pairs (before, after) of elements, from the last axis
+    backwards; negative amounts cut.
+    ArgumentError for an odd number of amounts, more than two an axis, or a value beside another mode than 'constant';
+    ShapeError where 'reflect' or 'circular' need more than the axis has.
+
+    >>> F.pad(sg.tensor([1.0, 2.0, 3.0]), (2, 1), mode="reflect")
+    tensor([3., 2., 1., 2., 3., 2.])
+    >>> F.pad(sg.tensor([1.0, 2.0, 3.0]), (-1, 2), value=9.0)
+    tensor([2., 3., 9., 9.])
     """
     for amount in pad if isinstance(pad, Sequence) else [pad]:
         if isinstance(pad, str) or not isinstance(pad, Sequence) or not isinstance(amount, int):

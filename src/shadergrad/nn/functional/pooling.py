@@ -120,7 +120,17 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ):
-    """input (batch, c, length)."""
+    """The largest of every window of (batch, c, length) or (c, length).
+
+    There are floor((length + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1 windows; stride: kernel_size by
+    default. padding: places that never win, at most half of kernel_size. ceil_mode: a last window may reach beyond the
+    end.
+    return_indices: also where each was found, int32 (PyTorch: int64). The gradient goes to the first of equals.
+    ShapeError where no window fits, ArgumentError for numbers out of range.
+
+    >>> F.max_pool1d(sg.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
+    tensor([[5., 3.]])
+    """
     return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 1)
 
 
@@ -133,7 +143,14 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ):
-    """input (batch, c, height, width)."""
+    """The largest of every window of (batch, c, height, width) or (c, height, width).
+
+    Numbers are for both axes, or one for each; arguments and errors: as for max_pool1d. return_indices: the places
+    count row by row through the plane.
+
+    >>> F.max_pool2d(sg.tensor([[[1.0, 2.0], [4.0, 3.0]]]), 2, return_indices=True)
+    (tensor([[[4.]]]), tensor([[[2]]]))
+    """
     return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 2)
 
 
@@ -146,7 +163,13 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ):
-    """input (batch, c, depth, height, width)."""
+    """The largest of every window of (batch, c, depth, height, width) or (c, depth, height, width).
+
+    Numbers are for all three axes, or one for each; arguments and errors: as for max_pool1d.
+
+    >>> F.max_pool3d(sg.arange(8.0).reshape(1, 2, 2, 2), 2)
+    tensor([[[[7.]]]])
+    """
     return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 3)
 
 
@@ -206,7 +229,15 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """input (batch, c, length)."""
+    """The mean of every window of (batch, c, length) or (c, length).
+
+    Windows and errors: as for max_pool1d. padding: zeros, which count_include_pad=False leaves out of the means.
+
+    >>> F.avg_pool1d(sg.tensor([[2.0, 4.0, 6.0, 8.0]]), 2)
+    tensor([[3., 7.]])
+    >>> F.avg_pool1d(sg.tensor([[2.0, 4.0]]), 2, padding=1)
+    tensor([[1., 2.]])
+    """
     return avg_pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, 1)
 
 
@@ -219,7 +250,14 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """input (batch, c, height, width)."""
+    """The mean of every window of (batch, c, height, width) or (c, height, width).
+
+    Numbers are for both axes, or one for each; arguments: as for avg_pool1d. divisor_override: divide the sums by this,
+    ArgumentError for 0.
+
+    >>> F.avg_pool2d(sg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
+    tensor([[[2.5]]])
+    """
     return avg_pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2)
 
 
@@ -232,7 +270,13 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """input (batch, c, depth, height, width)."""
+    """The mean of every window of (batch, c, depth, height, width) or (c, depth, height, width).
+
+    Numbers are for all three axes, or one for each; arguments: as for avg_pool2d.
+
+    >>> F.avg_pool3d(sg.arange(8.0).reshape(1, 2, 2, 2), 2)
+    tensor([[[[3.5]]]])
+    """
     return avg_pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 3)
 
 
@@ -288,30 +332,69 @@ def _adaptive_max_pool(input: Tensor, output_size: Sizes, rank: int) -> Tensor:
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
-    """Means of windows that cover the last axis evenly."""
+    """Means of output_size windows that cover the last axis of (batch, c, length) or (c, length) evenly.
+
+    Window i of m is from floor(i length / m) to ceil((i + 1) length / m), so windows may overlap. ShapeError for
+    another number of axes, ArgumentError for a negative size.
+
+    >>> F.adaptive_avg_pool1d(sg.tensor([[1.0, 2.0, 3.0]]), 2)
+    tensor([[1.5, 2.5]])
+    """
     return _adaptive_avg_pool(input, output_size, 1)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
-    """Means of windows that cover the last two axes evenly."""
+    """Means of windows that cover the last two axes of (batch, c, height, width) or (c, height, width) evenly.
+
+    output_size: a number for both axes or one for each; None keeps that of the input. Windows and errors: as for
+    adaptive_avg_pool1d.
+
+    >>> F.adaptive_avg_pool2d(sg.tensor([[[1.0, 3.0], [5.0, 7.0]]]), (1, None))
+    tensor([[[3., 5.]]])
+    """
     return _adaptive_avg_pool(input, output_size, 2)
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
-    """Means of windows that cover the last three axes evenly."""
+    """Means of windows that cover the last three axes of (batch, c, depth, height, width) evenly.
+
+    The batch may be left out. output_size: a number for all axes or one for each; None keeps that of the input. Windows
+    and errors: as for adaptive_avg_pool1d.
+
+    >>> F.adaptive_avg_pool3d(sg.arange(8.0).reshape(1, 2, 2, 2), 1)
+    tensor([[[[3.5]]]])
+    """
     return _adaptive_avg_pool(input, output_size, 3)
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
-    """The largest of windows that cover the last axis evenly."""
+    """The largest of output_size windows that cover the last axis of (batch, c, length) or (c, length) evenly.
+
+    Windows and errors: as for adaptive_avg_pool1d. PyTorch's return_indices is not there.
+
+    >>> F.adaptive_max_pool1d(sg.tensor([[1.0, 2.0, 3.0]]), 2)
+    tensor([[2., 3.]])
+    """
     return _adaptive_max_pool(input, output_size, 1)
 
 
 def adaptive_max_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
-    """The largest of windows that cover the last two axes evenly."""
+    """The largest of windows that cover the last two axes of (batch, c, height, width) or (c, height, width) evenly.
+
+    output_size: as for adaptive_avg_pool2d. PyTorch's return_indices is not there.
+
+    >>> F.adaptive_max_pool2d(sg.tensor([[[1.0, 3.0], [5.0, 7.0]]]), (1, None))
+    tensor([[[5., 7.]]])
+    """
     return _adaptive_max_pool(input, output_size, 2)
 
 
 def adaptive_max_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
-    """The largest of windows that cover the last three axes evenly."""
+    """The largest of windows that cover the last three axes of (batch, c, depth, height, width) evenly.
+
+    The batch may be left out. output_size: as for adaptive_avg_pool3d. PyTorch's return_indices is not there.
+
+    >>> F.adaptive_max_pool3d(sg.arange(8.0).reshape(1, 2, 2, 2), 1)
+    tensor([[[[7.]]]])
+    """
     return _adaptive_max_pool(input, output_size, 3)

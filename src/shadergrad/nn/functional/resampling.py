@@ -23,7 +23,21 @@ def interpolate(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """(batch, c, *size) at another size; mode 'nearest', 'linear', 'bilinear' or 'trilinear'."""
+    """(batch, c, *size) of 1 to 3 spatial axes at another size; F.upsample is its older name.
+
+    size, or scale_factor: a number for all axes or one for each. mode: 'nearest'; or 'linear', 'bilinear', 'trilinear'
+    for 1, 2, 3 axes. align_corners: the centres of the outer elements stay in place, else their edges do; not for
+    'nearest'.
+    ShapeError for another number of axes; ArgumentError unless just one of size and scale_factor is given, and for
+    modes that do not fit. All modes but 'nearest' multiply each axis by a matrix, so one NaN or infinity reaches the
+    whole axis.
+    PyTorch's 'bicubic', 'area', 'nearest-exact', recompute_scale_factor and antialias are not there.
+
+    >>> F.interpolate(sg.tensor([[[0.0, 2.0]]]), scale_factor=2)
+    tensor([[[0., 0., 2., 2.]]])
+    >>> F.interpolate(sg.tensor([[[0.0, 2.0]]]), size=3, mode="linear", align_corners=True)
+    tensor([[[0., 1., 2.]]])
+    """
     rank = input.ndim - 2
     if rank not in (1, 2, 3):
         raise ShapeError(f"[interpolate] Only 3D, 4D and 5D input Tensors supported, but got {list(input.shape)}.")
@@ -95,7 +109,14 @@ def _resample(x: Tensor, axis: int, n: int, m: int, ratio: float, nearest: bool,
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., c * r * r, h, w) to (..., c, h * r, w * r)."""
+    """(..., c * r * r, h, w) to (..., c, h * r, w * r): channels become the pixels of a square (Shi et al., 2016).
+
+    ShapeError for channels that r * r does not divide, or fewer than 3 axes.
+
+    >>> F.pixel_shuffle(sg.arange(4).reshape(4, 1, 1), 2)
+    tensor([[[0, 1],
+             [2, 3]]])
+    """
     r = whole("pixel_shuffle", "upscale_factor", upscale_factor, 1)
     *lead, channels, h, w = _image("pixel_shuffle", input)
     if channels % (r * r):
@@ -118,7 +139,13 @@ def _image(what: str, input: Tensor) -> tuple[int, ...]:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """The inverse of pixel_shuffle."""
+    """The inverse of pixel_shuffle: (..., c, h * r, w * r) to (..., c * r * r, h, w).
+
+    ShapeError for a height or width that r does not divide, or fewer than 3 axes.
+
+    >>> F.pixel_unshuffle(sg.arange(4).reshape(1, 2, 2), 2).flatten()
+    tensor([0, 1, 2, 3])
+    """
     r = whole("pixel_unshuffle", "downscale_factor", downscale_factor, 1)
     *lead, channels, h, w = _image("pixel_unshuffle", input)
     for axis, (name, n) in enumerate((("height", h), ("width", w)), -2):
