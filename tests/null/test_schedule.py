@@ -140,6 +140,16 @@ def test_a_checked_kernel_has_a_binding_left_to_report_in(count: int) -> None:
     assert all(len(k.access) <= 8 for k in plan.kernels)
 
 
+@pytest.mark.parametrize("count", range(5, 10))
+def test_a_kernel_that_reports_labels_has_a_binding_left_too(count: int) -> None:
+    total = sg.nn.functional.embedding(sg.tensor([1, 2, 3]), full(1, 10, 4))
+    for k in range(count):
+        total = total + full(k, 3, 4)
+    plan = plan_of([total])
+    assert "fault" in {b.role for b in plan.buffers}
+    assert all(len(k.access) <= 8 for k in plan.kernels)
+
+
 @pytest.mark.parametrize(
     ("workgroups", "shape"),
     [
