@@ -500,7 +500,7 @@ def check_int(what: str, name: str, value: Any) -> int:
             return operator.index(value)
         except TypeError:
             pass
-    raise ArgumentTypeError(f"{what}(): argument '{name}' must be int, not {type(value).__name__}")
+    raise ArgumentTypeError(f"{what}(): argument '{name}' must be int, not {type(value).__name__} {value!r}")
 
 
 def check_axis(dim: int, ndim: int, what: str) -> int:

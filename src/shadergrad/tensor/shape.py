@@ -244,9 +244,8 @@ class ShapeTensor(ElementwiseTensor):
                     raise ShapeError("[expand] -1 is not allowed in a leading, non-existing dimension")
                 wanted[k] = self.shape[k - extra]
             elif n < 0 or (k >= extra and self.shape[k - extra] not in (1, n)):
-                raise ShapeError(
-                    f"[expand] {tuple(self.shape)} cannot be expanded to {tuple(wanted)}: size {n} at dimension {k}"
-                )
+                existing = " is negative" if k < extra else f" must match the existing size ({self.shape[k - extra]})"
+                raise ShapeError(f"[expand] the expanded size ({n}){existing} at dimension {k} of {tuple(wanted)}.")
         return wrap(build.broadcast(self._node, tuple(wanted)))
 
     def expand_as(self, other: ShapeTensor) -> Self:
