@@ -245,7 +245,9 @@ class ShapeTensor(ElementwiseTensor):
                 wanted[k] = self.shape[k - extra]
             elif n < 0 or (k >= extra and self.shape[k - extra] not in (1, n)):
                 existing = " is negative" if k < extra else f" must match the existing size ({self.shape[k - extra]})"
-                raise ShapeError(f"[expand] the expanded size ({n}){existing} at dimension {k} of {tuple(wanted)}.")
+                raise ShapeError(
+                    f"[expand] the expanded size ({n}){existing} at dimension {k}: {tuple(self.shape)} to {tuple(wanted)}."
+                )
         return wrap(build.broadcast(self._node, tuple(wanted)))
 
     def expand_as(self, other: ShapeTensor) -> Self:
