@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..arguments import checked
 from ..errors import AutogradError
 from ..graph import autodiff, build
-from ..tensor import Tensor, cotangent, together
+from ..tensor import Tensor, cotangent, tensors_of, together
 
 
 class GradArgumentError(AutogradError, ValueError):
     """Arguments of `grad` or `gradcheck` that contradict each other."""
 
 
+@checked
 def grad(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],
@@ -35,8 +37,7 @@ def grad(
     >>> sg.autograd.grad((x * x).sum(), x)
     (tensor([2., 4.]),)
     """
-    outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    ins = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    outs, ins = tensors_of(outputs, "grad", "outputs"), tensors_of(inputs, "grad", "inputs")
     given = list(grad_outputs) if isinstance(grad_outputs, tuple | list) else [grad_outputs] * len(outs)
     if len(given) != len(outs):
         raise AutogradError(f"[grad] got {len(outs)} outputs and {len(given)} grad_outputs.")

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ArgumentTypeError
+from ..arguments import refuse
 from ..graph.node import mode
 
 
@@ -60,6 +60,8 @@ class inference_mode(_GradContext):
     """
 
     def __init__(self, mode: bool = True) -> None:
+        if not isinstance(mode, bool):
+            refuse("inference_mode", "mode", mode, "bool")
         super().__init__()
         self.enabled = not mode
 
@@ -88,9 +90,7 @@ class set_grad_enabled(_GradContext):
     def __init__(self, enabled: bool) -> None:
         super().__init__()
         if not isinstance(enabled, bool):
-            raise ArgumentTypeError(
-                f"set_grad_enabled(): argument 'enabled' must be bool, not {type(enabled).__name__}"
-            )
+            refuse("set_grad_enabled", "enabled", enabled, "bool")
         self.enabled = enabled
         self._made_under: bool | None = mode.grad
         mode.grad = enabled

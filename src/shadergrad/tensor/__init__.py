@@ -6,7 +6,7 @@ from .base import (
     TensorBase,
     check_axes,
     check_axis,
-    check_tensor,
+    common_shape,
     host_tensor,
     is_dtype_name,
     operands,
@@ -28,7 +28,7 @@ from .creation import (
     zeros_like,
 )
 from .elementwise import where
-from .gradients import RemovableHandle, backward, cotangent, together
+from .gradients import RemovableHandle, backward, cotangent, tensors_of, together
 from .handle import Tensor, as_tensor
 from .index import in_range, select_positions
 from .pending import flush, sync
@@ -48,7 +48,7 @@ from .random import (
 )
 from .reduce import MinAndMax, ValuesAndIndices, vector_norm
 from .results import joint, meet, result
-from .shape import cat, meshgrid, stack, tensor_list
+from .shape import cat, meshgrid, stack
 
 __all__ = [
     "Generator",
@@ -66,7 +66,7 @@ __all__ = [
     "check_axes",
     "check_axis",
     "check_storable",
-    "check_tensor",
+    "common_shape",
     "cotangent",
     "default_generator",
     "device",
@@ -104,8 +104,8 @@ __all__ = [
     "stack",
     "sync",
     "tensor",
-    "tensor_list",
     "tensordot",
+    "tensors_of",
     "together",
     "vector_norm",
     "where",

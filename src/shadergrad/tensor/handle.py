@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ..arguments import checked
 from ..dtypes import bool_, float32, int32, int64, parse_dtype
-from ..errors import ArgumentTypeError, AutogradError, ShapeError
+from ..errors import AutogradError, ShapeError
 from ..graph import build
 from ..runtime.device import get_device
 from .base import Number, TensorBase, node_of, wrap
 from .creation import empty, full, ones, tensor, zeros
-from .names import NamedTensor
+from .names import NamedTensor, check_methods
 
 
 class Tensor(NamedTensor):
@@ -60,8 +59,6 @@ class Tensor(NamedTensor):
         tensor([[1., 2.],
                 [1., 2.]])
         """
-        if not isinstance(source, Tensor):
-            source = Tensor(source, device=self.device)
         return self._update_in_place(source.to(self.device, self.dtype).expand(self.shape), "copy_")
 
     def fill_(self, value: Number | Tensor) -> Tensor:
@@ -76,8 +73,6 @@ class Tensor(NamedTensor):
                     f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
                 )
             return self.copy_(value)
-        if not isinstance(value, int | float | np.number | np.bool_):
-            raise ArgumentTypeError(f"fill_(): argument 'value' must be Number or Tensor, not {type(value).__name__}")
         return self._update_in_place(wrap(build.like(self._node, value)), "fill_")
 
     def zero_(self) -> Tensor:
@@ -174,8 +169,10 @@ class Tensor(NamedTensor):
 
 
 TensorBase._class = Tensor
+check_methods(Tensor)
 
 
+@checked
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` itself if it is a tensor of that dtype and device, else a new one, as `tensor`.
 

@@ -19,7 +19,7 @@ from ..primitives import views as v
 from ..primitives.dot import Dot
 from ..primitives.indexing import Gather
 from ..primitives.reduce import Reduce, ReduceMax, ReduceMin, ReduceProd, ReduceSum
-from .base import TensorBase, binary, check_axes, check_axis, check_tensor, floating, wrap
+from .base import TensorBase, binary, check_axes, check_axis, floating, wrap
 from .elementwise import _truth, where
 from .shape import ShapeTensor
 
@@ -355,7 +355,6 @@ class ReduceTensor(ShapeTensor):
         >>> sg.tensor([1.0, 1.0]).dist(sg.tensor([4.0, 5.0]))
         tensor(5.)
         """
-        check_tensor(other, "dist", "other")
         return (self - other).norm(p)
 
     def allclose(self, other: ReduceTensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
@@ -364,7 +363,6 @@ class ReduceTensor(ShapeTensor):
         >>> sg.tensor([1.0, 2.0]).allclose(sg.tensor([1.0, 2.000001]))
         True
         """
-        check_tensor(other, "allclose", "other")
         return bool(self.isclose(other, rtol, atol, equal_nan).all().item())
 
     def equal(self, other: ReduceTensor) -> bool:
@@ -373,7 +371,6 @@ class ReduceTensor(ShapeTensor):
         >>> sg.tensor([1, 2]).equal(sg.tensor([1, 2]))
         True
         """
-        check_tensor(other, "equal", "other")
         return self.shape == other.shape and bool((self.detach() == other.detach()).all().item())
 
 
