@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
-from .errors import ArgumentError, ArgumentTypeError, ShadergradError
+from .errors import ArgumentError, ArgumentTypeError, NotTensorsError, ShadergradError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -165,7 +165,7 @@ WORDS: dict[str, tuple[set[type], Callable[[Any], Any] | None, str]] = {
     "Number": ({int, float, bool}, _number, "Number"),
     "str": ({str}, _instance(str), "str"),
     "Path": (set(), _instance(os.PathLike), "Path"),
-    "np.ndarray": ({np.ndarray}, _instance(np.ndarray), "numpy.ndarray"),
+    "np.ndarray": ({np.ndarray}, _instance(np.ndarray, np.generic), "numpy.ndarray"),
     "Generator": (set(), lambda v: v if type(v).__name__ == "Generator" else _REFUSED, "Generator"),
     "Callable[..., Any]": (set(), _callable, "a function"),
     "Callable[[Any], Any]": (set(), _callable, "a function"),
@@ -202,12 +202,15 @@ def _is_tensor(part: str) -> bool:
     return part == "TensorBase" or (part.endswith("Tensor") and part.isidentifier())
 
 
-def _culprit(value: Any, wanted: str) -> Any:
-    """Of a list or tuple where one is wanted, what in it will not do."""
+def _refuse_element(what: str, name: str, value: Any, wanted: str) -> None:
+    """Raise for a list or tuple where one is wanted, with what in it will not do."""
     if isinstance(value, list | tuple) and "tuple of" in wanted:
         look = _tensor if "Tensors" in wanted else _int if wanted.endswith("tuple of ints") else _ints
-        return next((v for v in value if look(v) is _REFUSED), value)
-    return value
+        for k, element in enumerate(value):
+            if look(element) is _REFUSED:
+                found = type_name(element)
+                error = NotTensorsError if look is _tensor else ArgumentTypeError
+                raise error(f"{what}(): argument '{name}' must be {wanted}, but element {k} is {found}.")
 
 
 class _Signature:
@@ -245,7 +248,8 @@ class _Signature:
             return value
         found = kind.admit(value)
         if found is _REFUSED:
-            refuse(self.name, name, _culprit(value, kind.wanted), kind.wanted)
+            _refuse_element(self.name, name, value, kind.wanted)
+            refuse(self.name, name, value, kind.wanted)
         return found
 
     def positionals(self, args: tuple[Any, ...]) -> list[Any]:

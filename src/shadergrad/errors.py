@@ -51,6 +51,14 @@ class IndexRangeError(ShadergradError, IndexError):
     """An index or axis outside its range. Raised at the call; for indices in a tensor, where the value is computed."""
 
 
+class AxisError(IndexRangeError, ShapeError):
+    """An axis that the tensor does not have, or that has no element where one is needed. Raised at the call."""
+
+
+class NotTensorsError(ArgumentTypeError, RuntimeError):
+    """Something else where tensors are expected. PyTorch raises TypeError of what is no sequence, RuntimeError of one."""
+
+
 class IndexTypeError(IndexRangeError, ArgumentTypeError):
     """Something in brackets that is no index."""
 

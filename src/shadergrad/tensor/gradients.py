@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from ..arguments import checked, type_name
-from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, ShapeError
+from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, NotTensorsError, ShapeError
 from ..graph import autodiff, build
 from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode
@@ -281,10 +281,6 @@ def _hooks_of(node: Node) -> GradientHooks:
     if node.hooks is None:
         node.hooks = GradientHooks()
     return node.hooks
-
-
-class NotTensorsError(ArgumentTypeError, RuntimeError):
-    """Something else where tensors are expected. PyTorch raises TypeError of what is no sequence, RuntimeError of one."""
 
 
 def tensors_of(value: Any, what: str, name: str) -> list[Any]:

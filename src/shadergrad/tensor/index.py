@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arguments import refuse, type_name
 from ..dtypes import bool_, int32
-from ..errors import ArgumentTypeError, DTypeError, IndexRangeError, IndexTypeError, ShapeError
+from ..errors import ArgumentTypeError, AxisError, DTypeError, IndexRangeError, IndexTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import make, mode
@@ -65,7 +65,6 @@ class IndexTensor(ReduceTensor):
         tensor([1, 2, 3])
         """
         axis, n = _axis_of(self, dim, "narrow")
-        start, length = start, length
         if not -n <= start <= n:
             raise IndexRangeError(
                 f"[narrow] start out of range (expected to be in range of [{-n}, {n}], but got {start})"
@@ -186,7 +185,7 @@ class IndexTensor(ReduceTensor):
         """
         axis = check_axis(dim, self.ndim, "index_select")
         if index.ndim > 1:
-            raise ShapeError(f"index_select(): Index is supposed to be a vector, but has shape {tuple(index.shape)}.")
+            raise AxisError(f"index_select(): Index is supposed to be a vector, but has shape {tuple(index.shape)}.")
         return select_positions(self, axis, index.reshape(-1))
 
     def gather(self, dim: int, index: IndexTensor) -> Self:
@@ -246,7 +245,7 @@ class IndexTensor(ReduceTensor):
             padding += [0, self.shape[a] - added.shape[a]]
         return self + (added.pad(padding) if any(padding) else added)
 
-    def scatter(self, dim: int, index: IndexTensor, src: Any) -> Self:
+    def scatter(self, dim: int, index: IndexTensor, src: IndexTensor | Number) -> Self:
         """self with src[..., j, ...] at position index[..., j, ...] along `dim`. src: a number, or a tensor of at least
         the index's shape. index: as scatter_add's.
 
@@ -302,6 +301,8 @@ class IndexTensor(ReduceTensor):
                 [7., 0., 7.]])
         """
         axis = check_axis(dim, self.ndim, "index_fill")
+        if index.dtype.category != 1:
+            raise IndexTypeError(f"index_fill(): argument 'index' must be of integers, not {index.dtype.name}.")
         index = _wrapped(index.reshape(-1), self.shape[axis])
         places = wrap(build.constant(0, int32, self._node.device, (self.shape[axis],)))
         chosen = places.index_add(0, index, wrap(build.like(index._node, 1)).to(dtype=int32)) > 0
@@ -474,7 +475,7 @@ def _axis_of(x: TensorBase, dim: int, what: str) -> tuple[int, int]:
     """An axis and its size; raises IndexRangeError for a tensor that has none."""
     axis = check_axis(dim, x.ndim, what)
     if not x.ndim:
-        raise IndexRangeError(f"{what}() cannot be applied to a 0-dim tensor.")
+        raise AxisError(f"{what}() cannot be applied to a 0-dim tensor.")
     return axis, x.shape[axis]
 
 

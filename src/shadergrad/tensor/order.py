@@ -62,9 +62,8 @@ class OrderTensor(IndexTensor):
         """
         axis = check_axis(dim, self.ndim, "topk")
         size = self.shape[axis] if self.ndim else 1
-        k = k
         if not 0 <= k <= size:
-            raise IndexRangeError(f"[topk] selected index k out of range: k is {k}, the axis has {size} elements.")
+            raise ShapeError(f"[topk] selected index k out of range: k is {k}, the axis has {size} elements.")
         if not self.ndim:
             return ValuesAndIndices(self.clone(), self.argsort())
         indices = self.argsort(axis, descending=largest).narrow(axis, 0, k)
@@ -79,7 +78,7 @@ class OrderTensor(IndexTensor):
         """
         axis = check_axis(dim, self.ndim, "kthvalue")
         if not 1 <= k <= (self.shape[axis] if self.ndim else 1):
-            raise IndexRangeError(f"[kthvalue] selected number k out of range for dimension {dim}: {k}.")
+            raise ShapeError(f"[kthvalue] selected number k out of range for dimension {dim}: {k}.")
         if not self.ndim:
             return ValuesAndIndices(self.clone(), self.argsort())
         indices = self.argsort(axis).narrow(axis, k - 1, 1)
@@ -116,9 +115,11 @@ class OrderTensor(IndexTensor):
         if self.dtype.category != 2:
             raise DTypeError("quantile() input tensor must be either float or double dtype")
         points = np.asarray(q if isinstance(q, int | float) else q.detach().numpy(), np.float64)
-        if points.ndim > 1 or points.min(initial=0.0) < 0 or points.max(initial=0.0) > 1:
+        if points.ndim > 1 or not ((points >= 0) & (points <= 1)).all():
             raise ShapeError("quantile() q must be a scalar or a 1-d tensor with values in the range [0, 1]")
         x, axis = (self.reshape(-1), 0) if dim is None else (self, check_axis(dim, self.ndim, "quantile"))
+        if not x.numel():
+            raise ShapeError(f"quantile() input tensor must be non-empty, but its shape is {tuple(self.shape)}.")
         ordered = x.sort(axis)[0]
         last = x.shape[axis] - 1
         spoiled = x.isnan().any(axis, keepdim=True)

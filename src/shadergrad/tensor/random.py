@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..arguments import checked
+from ..arguments import checked, whole
 from ..dtypes import DType, float32, parse_dtype, uint32
 from ..errors import ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from ..graph import build
@@ -52,7 +52,7 @@ class Generator:
 
         >>> generator = sg.Generator().manual_seed(3)
         """
-        seed %= 1 << 64
+        seed = whole("manual_seed", "seed", seed) % (1 << 64)
         self.key.write_(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32))
         self.counter.write_(np.array(0, np.uint32))
         return self
@@ -278,7 +278,7 @@ def randint(
         high, size = None, high
     if high is None:
         low, high = 0, low
-    low, high = low, high
+    assert isinstance(high, int)
     if low < -(2**31) or high > 2**31 or high - low >= 2**32:
         raise DTypeError(f"[randint] the numbers from {low} to {high} do not fit int32, or are all of them.")
     if high <= low:

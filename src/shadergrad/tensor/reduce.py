@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 
 from ..dtypes import bool_, int32, parse_dtype
-from ..errors import DTypeError, ShapeError
+from ..errors import AxisError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import Node, make
@@ -205,7 +205,12 @@ class ReduceTensor(ShapeTensor):
         return total / max(count - correction, 0) if count - correction <= 0 else total * (1.0 / (count - correction))
 
     def std(
-        self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+        self,
+        dim: int | Sequence[int] | None = None,
+        unbiased: bool = True,
+        keepdim: bool = False,
+        *,
+        correction: int | None = None,
     ) -> Self:
         """The standard deviation, the square root of `var`, with the same arguments.
 
@@ -215,7 +220,12 @@ class ReduceTensor(ShapeTensor):
         return self.var(dim, unbiased, keepdim, correction=correction).sqrt()
 
     def var_mean(
-        self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+        self,
+        dim: int | Sequence[int] | None = None,
+        unbiased: bool = True,
+        keepdim: bool = False,
+        *,
+        correction: int | None = None,
     ) -> tuple[Self, Self]:
         """(variance, mean), with the arguments of `var`.
 
@@ -227,7 +237,12 @@ class ReduceTensor(ShapeTensor):
         return self.var(dim, unbiased, keepdim, correction=correction), mean
 
     def std_mean(
-        self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+        self,
+        dim: int | Sequence[int] | None = None,
+        unbiased: bool = True,
+        keepdim: bool = False,
+        *,
+        correction: int | None = None,
     ) -> tuple[Self, Self]:
         """(standard deviation, mean), with the arguments of `var`.
 
@@ -310,7 +325,7 @@ class ReduceTensor(ShapeTensor):
         """
         return (self.detach() != 0).sum(dim)
 
-    def nansum(self, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+    def nansum(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
         """The sum over `dim` (an axis, several, or None for all) with NaN as 0.
 
         >>> sg.tensor([1.0, math.nan, 3.0]).nansum()
@@ -318,7 +333,7 @@ class ReduceTensor(ShapeTensor):
         """
         return where(self.isnan(), 0, self).to(dtype=self.dtype).sum(dim, keepdim, dtype=dtype)
 
-    def nanmean(self, dim: Any = None, keepdim: bool = False) -> Self:
+    def nanmean(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Self:
         """The mean over `dim` (an axis, several, or None for all) of what is not NaN; NaN where nothing is.
 
         >>> sg.tensor([1.0, math.nan, 3.0]).nanmean()
@@ -403,7 +418,7 @@ def _arg(kind: type[Reduce], x: T, dim: int | None, keepdim: bool, what: str) ->
             else tuple(n for a, n in enumerate(x.shape) if a != axis)
         )
     if node.shape[axis] == 0:
-        raise ShapeError(f"[{what}] expected a non-empty axis to reduce, but the shape is {tuple(x.shape)}.")
+        raise AxisError(f"[{what}] expected a non-empty axis to reduce, but the shape is {tuple(x.shape)}.")
     if node.dtype is bool_:
         node = cast(node, int32)
     best = build.broadcast(make(kind((axis,)), node), node.shape)

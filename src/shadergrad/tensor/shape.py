@@ -283,6 +283,8 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[2, 1],
                 [4, 3]])
         """
+        if self.ndim < 2:
+            raise ShapeError(f"fliplr(): input must be >= 2-d, but its shape is {tuple(self.shape)}.")
         return self.flip(1)
 
     def flipud(self) -> Self:
