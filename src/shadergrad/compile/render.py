@@ -591,6 +591,7 @@ class Renderer(Puller):
         self.line(f"if (!{condition}) {{ {told} }}", self._depth_in(value))
 
     def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
+        vector = value in self.vectors or otherwise in self.vectors
         value, otherwise = self._same_width(value, otherwise, dtype), self._same_width(otherwise, value, dtype)
         condition = (
             conditions[0]
@@ -600,7 +601,7 @@ class Renderer(Puller):
         return self.define(
             f"select({otherwise}, {value}, {condition})",
             self.depth_of_values(value, condition, otherwise),
-            value in self.vectors,
+            vector,
         )
 
     def _same_width(self, value: str, other: str, dtype: DType) -> str:

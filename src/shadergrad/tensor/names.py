@@ -86,7 +86,8 @@ def _alias(alias: str, name: str) -> FunctionType:
     """The method `name` as a function of its own, so that its docstring and its errors say `alias`."""
     method = getattr(NamedTensor, name)
     copy = FunctionType(method.__code__, method.__globals__, alias, method.__defaults__, method.__closure__)
-    functools.update_wrapper(copy, method).__kwdefaults__ = method.__kwdefaults__
+    functools.update_wrapper(copy, method)
+    copy.__kwdefaults__ = method.__kwdefaults__
     copy.__name__ = copy.__qualname__ = alias
     text = re.sub(rf"(>>> .*[.]){name}[(]", rf"\1{alias}(", inspect.cleandoc(method.__doc__ or ""))
     copy.__doc__ = f"Another name of `{name}`: {text}"
