@@ -65,7 +65,10 @@ def classes_named(text: str) -> Iterator[str]:
     for room in ROOMS:
         found = sorted(
             set(
-                re.findall(r"\b(\w+Tensor|TensorBase|Number|GradFn|RemovableHandle|MinAndMax|ValuesAndIndices)\b", text)
+                re.findall(
+                    r"\b(\w+Tensor|TensorBase|Number|Generator|GradFn|RemovableHandle|MinAndMax|ValuesAndIndices)\b",
+                    text,
+                )
             )
         )
         defined = (PACKAGE / "tensor" / f"{room}.py").read_text()
@@ -95,6 +98,7 @@ def names_stub() -> str:
     return (
         f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Self\n\n{imports}\n\n"
         "ALIASES: dict[str, str]\nIN_PLACE: tuple[str, ...]\nFUNCTIONS: tuple[str, ...]\n\n"
+        "def check_methods(cls: type[Any]) -> None: ...\n\n"
         f"class NamedTensor(RandomTensor):\n{body}\n"
     )
 

@@ -220,14 +220,14 @@ class _Signature:
     skip: arguments in front that are not looked at: self, of a method.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str, first: str, skip: int) -> None:
+    def __init__(self, function: Callable[..., Any], name: str, first: str, skip: int, on_tensor: bool) -> None:
         signature = inspect.signature(function)
         parameters = list(signature.parameters.values())
         if first:
             parameters[0] = parameters[0].replace(name=first, annotation="Tensor")
         self.signature = signature.replace(parameters=parameters)
         self.name = name
-        self.skip = skip
+        self.on_tensor = on_tensor
         self.kinds: dict[str, Kind] = {}
         self.positional: list[str] = []
         self.rest: str | None = None  # the parameter that takes all further arguments
@@ -263,26 +263,33 @@ class _Signature:
         return {name: self.of(name, value) for name, value in options.items()}
 
     def mismatch(self, args: tuple[Any, ...], options: dict[str, Any]) -> ArgumentTypeError | None:
-        """What is wrong with a call as such: an argument missing, unknown, or too many, or no tensor to call it on."""
-        try:
-            self.signature.bind(*args, **options)
-        except TypeError as error:
-            return ArgumentTypeError(f"{self.name}(): {error}")
-        if self.skip and not isinstance(args[0], Checkable):
+        """What is wrong with a call as such, or that it is on no tensor."""
+        error = mismatch(self.name, self.signature, args, options)
+        if error is None and self.on_tensor and not isinstance(args[0], Checkable):
             return ArgumentTypeError(f"{self.name}(): argument 'self' must be Tensor, not {type_name(args[0])}.")
-        return None
+        return error
 
 
-def checked(function: F, name: str = "", first: str = "", *, method: bool = False) -> F:
+def mismatch(what: str, signature: inspect.Signature, args: Any, options: dict[str, Any]) -> ArgumentTypeError | None:
+    """What is wrong with a call as such: an argument missing, unknown, or too many."""
+    try:
+        signature.bind(*args, **options)
+    except TypeError as error:
+        return ArgumentTypeError(f"{what}(): {error}")
+    return None
+
+
+def checked(function: F, name: str = "", first: str = "", *, method: bool = False, constructor: bool = False) -> F:
     """The function behind a check of its arguments: what is not as annotated is an ArgumentTypeError.
 
     name: what users call it, if not by its own name. first: the name of the first argument, a tensor, where a method is
-    to be a function. method: the first argument is `self`. What is admitted costs a look into a set for each argument;
+    to be a function. method: the first argument is `self`, a tensor; constructor: it is what is made. What is admitted costs a look into a set for each argument;
     a wrong number of arguments is seen when the call fails.
     """
     public = name or function.__name__
-    takes = _Signature(function, public, first, skip=1 if method else 0)
-    types, rest, few = takes.types, takes.rest in takes.kinds, 1 if method else 0
+    few = 1 if method or constructor else 0
+    takes = _Signature(function, public, first, skip=few, on_tensor=method)
+    types, rest = takes.types, takes.rest in takes.kinds
     by_position = tuple(types.get(n) for n in takes.positional)
 
     @functools.wraps(function)
@@ -313,5 +320,13 @@ def checked(function: F, name: str = "", first: str = "", *, method: bool = Fals
             raise error from None
 
     call.__name__ = call.__qualname__ = public
+    if first:
+        call.__signature__ = takes.signature  # type: ignore[attr-defined]
     call.unchecked = function  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]  # wraps gives another type, and the same signature
+
+
+def check_constructors(*classes: type) -> None:
+    """Put `__init__` of classes behind a check of its arguments, by the name of the class."""
+    for cls in classes:
+        cls.__init__ = checked(cls.__init__, cls.__name__, constructor=True)

@@ -59,7 +59,7 @@ class NotTensorsError(ArgumentTypeError, RuntimeError):
     """Something else where tensors are expected. PyTorch raises TypeError of what is no sequence, RuntimeError of one."""
 
 
-class IndexTypeError(IndexRangeError, ArgumentTypeError):
+class IndexTypeError(IndexRangeError, DTypeError):
     """Something in brackets that is no index."""
 
 

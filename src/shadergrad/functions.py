@@ -5,6 +5,7 @@ Which methods are functions too stands in tensor/names.py; their types are writt
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from math import e as e
 from math import inf as inf
@@ -200,7 +201,7 @@ def iinfo(dtype: Any) -> np.iinfo:
     return np.iinfo(parse_dtype(dtype).numpy)
 
 
-concat = concatenate = cat
+concat, concatenate = (checked(inspect.unwrap(cat), name) for name in ("concat", "concatenate"))
 where = checked(_where)  # here and not where it is made: inside, arguments are what they should be
 
 __all__ = sorted(

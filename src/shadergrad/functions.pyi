@@ -34,6 +34,7 @@ from .tensor.order import OrderTensor
 from .tensor.products import ProductTensor
 from .tensor.products import einsum as einsum
 from .tensor.products import tensordot as tensordot
+from .tensor.random import Generator
 from .tensor.reduce import MinAndMax, ReduceTensor
 from .tensor.shape import ShapeTensor
 from .tensor.shape import cat as cat

@@ -10,11 +10,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ..arguments import mismatch
 from ..arguments import number as number
 from ..arguments import refuse as refuse
 from ..arguments import sizes as sizes
 from ..arguments import whole as whole
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ShadergradError
 from ..tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,7 +29,8 @@ def takes_tensors(function: F, name: str = "") -> F:
     name: what users call it, if not by its own name. Of a `forward`, the message names the module's class.
     """
     public = name or function.__name__
-    parameters = inspect.signature(function).parameters
+    signature = inspect.signature(function)
+    parameters = signature.parameters
     wanted = {name: TENSORS[p.annotation] for name, p in parameters.items() if p.annotation in TENSORS}
     by_position = tuple((k, name) for k, name in enumerate(parameters) if name in wanted)
 
@@ -44,7 +46,15 @@ def takes_tensors(function: F, name: str = "") -> F:
         for name in kwargs:
             if name in wanted and not isinstance(kwargs[name], Tensor) and not (kwargs[name] is None and wanted[name]):
                 refuse(_called(public, args), name, kwargs[name], "Tensor")
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except ShadergradError:
+            raise
+        except TypeError:
+            error = mismatch(_called(public, args), signature, args, kwargs)
+            if error is None:
+                raise
+            raise error from None
 
     if name:
         checked.__name__ = checked.__qualname__ = name

@@ -149,7 +149,7 @@ def ones_like(x: TensorBase, *, dtype: Any = None, device: Any = None, requires_
 
 @checked
 def arange(
-    start: float = 0,
+    start: float | None = None,
     end: float | None = None,
     step: float = 1,
     *,
@@ -166,24 +166,23 @@ def arange(
     >>> sg.arange(5, 0, -2)
     tensor([5, 3, 1])
     """
-    if end is None:
-        start, end = 0, start
-    start, end, step = (n.item() if isinstance(n, TensorBase) else n for n in (start, end, step))
-    if step == 0 or not all(math.isfinite(n) for n in (start, end, step)):
-        raise ShapeError(f"[arange] step must be nonzero and all finite, but it is {start} to {end} by {step}")
-    if (end - start) * step < 0:
-        raise ShapeError(
-            f"[arange] upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}"
-        )
-    count = math.ceil((end - start) / step)
-    kind = of_scalar(start + step + end) if dtype is None else parse_dtype(dtype)
+    if start is None and end is None:
+        raise ArgumentTypeError("arange(): missing a required argument: 'end'")
+    bounds: tuple[Any, ...] = (0, start, step) if end is None else (0 if start is None else start, end, step)
+    low, high, step = (n.item() if isinstance(n, TensorBase) else n for n in bounds)
+    if step == 0 or not all(math.isfinite(n) for n in (low, high, step)):
+        raise ShapeError(f"[arange] step must be nonzero and all finite, but it is {low} to {high} by {step}")
+    if (high - low) * step < 0:
+        raise ShapeError(f"[arange] upper bound and lower bound inconsistent with step sign: {low} to {high} by {step}")
+    count = math.ceil((high - low) / step)
+    kind = of_scalar(low + step + high) if dtype is None else parse_dtype(dtype)
     name = resolve_device(device)
     check_storable(kind, name)
     node = build.iota(count, name)
     node = build.cast(node, kind)
     if step != 1:
         node = node * step
-    return finish(node + start if start else node, requires_grad)
+    return finish(node + low if low else node, requires_grad)
 
 
 @checked

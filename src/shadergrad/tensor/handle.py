@@ -49,7 +49,7 @@ class Tensor(NamedTensor):
         result._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
         return result
 
-    def copy_(self, source: Tensor) -> Tensor:
+    def copy_(self, source: Tensor | Number) -> Tensor:
         """Take the values of `source`, broadcast to the shape and cast to the dtype of self. In place; gives self.
 
         They may come from another device. Raises ShapeError for a shape that does not broadcast, AutogradError for a
@@ -59,6 +59,8 @@ class Tensor(NamedTensor):
         tensor([[1., 2.],
                 [1., 2.]])
         """
+        if not isinstance(source, Tensor):
+            source = Tensor(source, device=self.device)
         return self._update_in_place(source.to(self.device, self.dtype).expand(self.shape), "copy_")
 
     def fill_(self, value: Number | Tensor) -> Tensor:

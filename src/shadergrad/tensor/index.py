@@ -255,17 +255,18 @@ class IndexTensor(ReduceTensor):
         >>> sg.zeros(3).scatter(0, sg.tensor([2, 0]), sg.tensor([5.0, 6.0]))
         tensor([6., 0., 5.])
         """
-        if not isinstance(src, TensorBase):
-            src = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
+        source: Any = src
+        if not isinstance(src, IndexTensor):
+            source = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
         elif src.dtype is not self.dtype:
             raise DTypeError(
                 f"scatter(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
             )
         if self.dtype is bool_:
-            return self.to(dtype=int32).scatter(dim, index, src.to(dtype=int32)).to(dtype=bool_)
+            return self.to(dtype=int32).scatter(dim, index, source.to(dtype=int32)).to(dtype=bool_)
         nothing = wrap(build.like(self._node, 0))
-        ones = wrap(build.like(src._node, 1))
-        count, total = nothing.scatter_add(dim, index, ones), nothing.scatter_add(dim, index, src)
+        ones = wrap(build.like(source._node, 1))
+        count, total = nothing.scatter_add(dim, index, ones), nothing.scatter_add(dim, index, source)
         divisor = count.clamp(min=1)
         return where(count > 0, total / divisor if self.dtype.category == 2 else total.floor_divide(divisor), self)
 

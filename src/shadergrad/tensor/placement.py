@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..arguments import refuse
+from ..arguments import checked, refuse
 from ..dtypes import DType
 from ..errors import DTypeError
 from ..runtime.device import canonical_name, get_device
@@ -53,15 +53,17 @@ class _Defaults:
     device: str = "cpu"
 
 
+@checked
 def set_default_device(name: str) -> None:
     """Where tensors are made that name no device. Initially 'cpu'. Raises DeviceError for a device that there is not.
 
     >>> sg.set_default_device("cpu")
     """
-    get_device(_checked_name(name))
+    get_device(name)
     _Defaults.device = canonical_name(name)
 
 
+@checked
 def get_default_device() -> device:
     """Where tensors are made that name no device.
 

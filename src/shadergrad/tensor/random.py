@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..arguments import checked, whole
+from ..arguments import check_constructors, checked, whole
 from ..dtypes import DType, float32, parse_dtype, uint32
 from ..errors import ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from ..graph import build
@@ -93,6 +93,9 @@ class Generator:
         key = build.reshape(make(Threefry(), self.key._node, zero, one), (2,))
         self.counter._assign(make(e.Add(), one, build.like(one, 1)))
         return random_bits(key, shape)
+
+
+check_constructors(Generator)
 
 
 def random_bits(key: Node, shape: tuple[int, ...]) -> Node:
