@@ -227,6 +227,7 @@ class _Signature:
             parameters[0] = parameters[0].replace(name=first, annotation="Tensor")
         self.signature = signature.replace(parameters=parameters)
         self.name = name
+        self.first = first
         self.on_tensor = on_tensor
         self.kinds: dict[str, Kind] = {}
         self.positional: list[str] = []
@@ -259,8 +260,15 @@ class _Signature:
             found[len(names) :] = [self.of(self.rest, v) for v in found[len(names) :]]
         return found
 
-    def named(self, options: dict[str, Any]) -> dict[str, Any]:
-        return {name: self.of(name, value) for name, value in options.items()}
+    def named(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        types = self.types
+        for name, value in options.items():
+            if name in types and type(value) not in types[name]:
+                options = {name: self.of(name, value) for name, value in options.items()}
+                break
+        if self.first in options:
+            args = (options.pop(self.first), *args)
+        return args, options
 
     def mismatch(self, args: tuple[Any, ...], options: dict[str, Any]) -> ArgumentTypeError | None:
         """What is wrong with a call as such, or that it is on no tensor."""
@@ -283,8 +291,8 @@ def checked(function: F, name: str = "", first: str = "", *, method: bool = Fals
     """The function behind a check of its arguments: what is not as annotated is an ArgumentTypeError.
 
     name: what users call it, if not by its own name. first: the name of the first argument, a tensor, where a method is
-    to be a function. method: the first argument is `self`, a tensor; constructor: it is what is made. What is admitted costs a look into a set for each argument;
-    a wrong number of arguments is seen when the call fails.
+    to be a function. method: the first argument is `self`, a tensor; constructor: it is what is made. What is admitted
+    costs a look into a set for each argument; a wrong number of arguments is seen when the call fails.
     """
     public = name or function.__name__
     few = 1 if method or constructor else 0
@@ -303,12 +311,7 @@ def checked(function: F, name: str = "", first: str = "", *, method: bool = Fals
                 if rest:
                     args = tuple(takes.positionals(args))
         if options:
-            for key, value in options.items():
-                if key in types and type(value) not in types[key]:
-                    options = takes.named(options)
-                    break
-            if first in options:
-                args = (options.pop(first), *args)
+            args, options = takes.named(args, options)
         try:
             return function(*args, **options)
         except ShadergradError:
