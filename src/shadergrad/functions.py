@@ -41,9 +41,42 @@ from .nn.functional import (  # noqa: F401
     rrelu,
     selu,
 )
-from .tensor import Tensor, cat, common_shape, einsum, meshgrid, sizes_of, stack, tensordot  # noqa: F401
+from .tensor import (  # noqa: F401
+    Tensor,
+    arange,
+    cat,
+    common_shape,
+    einsum,
+    empty,
+    eye,
+    from_numpy,
+    full,
+    full_like,
+    linspace,
+    meshgrid,
+    ones,
+    ones_like,
+    rand,
+    rand_like,
+    randint,
+    randn,
+    randn_like,
+    randperm,
+    sizes_of,
+    stack,
+    tensor,
+    tensordot,
+    zeros,
+    zeros_like,
+)
 from .tensor import where as _where
 from .tensor.names import FUNCTIONS
+
+# what makes tensors, and what the rooms, which stand below Tensor, cannot say the type of
+MADE = (
+    "arange", "empty", "eye", "from_numpy", "full", "full_like", "linspace", "ones", "ones_like",
+    "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "tensor", "zeros", "zeros_like", "where",
+)  # fmt: skip
 
 INPLACE_ACTIVATIONS = ("relu_", "sigmoid_", "tanh_")
 
@@ -208,6 +241,7 @@ __all__ = sorted(
     {
         *FUNCTIONS,
         *INPLACE_ACTIVATIONS,
+        *MADE,
         "adaptive_avg_pool1d",
         "adaptive_max_pool1d",
         "avg_pool1d",
@@ -251,6 +285,5 @@ __all__ = sorted(
         "stack",
         "tensordot",
         "vstack",
-        "where",
     }
 )

@@ -25,9 +25,8 @@ from .nn.functional import pixel_unshuffle as pixel_unshuffle
 from .nn.functional import rms_norm as rms_norm
 from .nn.functional import rrelu as rrelu
 from .nn.functional import selu as selu
-from .tensor.base import Number
+from .tensor.base import Number, TensorBase
 from .tensor.elementwise import ElementwiseTensor
-from .tensor.elementwise import where as where
 from .tensor.handle import Tensor
 from .tensor.index import IndexTensor
 from .tensor.order import OrderTensor
@@ -41,6 +40,7 @@ from .tensor.shape import cat as cat
 from .tensor.shape import meshgrid as meshgrid
 from .tensor.shape import stack as stack
 
+MADE: tuple[str, ...]
 e: float
 inf: float
 nan: float
@@ -306,6 +306,67 @@ def zero_(input: Tensor) -> Tensor: ...
 def relu_(input: Tensor) -> Tensor: ...
 def sigmoid_(input: Tensor) -> Tensor: ...
 def tanh_(input: Tensor) -> Tensor: ...
+def arange(
+    start: float | None = None,
+    end: float | None = None,
+    step: float = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor: ...
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
+def eye(
+    n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor: ...
+def from_numpy(array: np.ndarray) -> Tensor: ...
+def full(
+    size: Any, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor: ...
+def full_like(
+    x: TensorBase, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor: ...
+def linspace(
+    start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor: ...
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
+def ones_like(x: TensorBase, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
+def rand(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
+) -> Tensor: ...
+def rand_like(
+    x: TensorBase,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
+) -> Tensor: ...
+def randint(
+    low: int,
+    high: int | Sequence[int] | None = None,
+    size: Any = (),
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor: ...
+def randn(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
+) -> Tensor: ...
+def randn_like(
+    x: TensorBase,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
+) -> Tensor: ...
+def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Tensor: ...
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
+def zeros_like(x: TensorBase, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
+def where(condition: ElementwiseTensor, a: Any, b: Any) -> Tensor: ...
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor: ...
 def selu_(input: Tensor) -> Tensor: ...
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor: ...
@@ -336,6 +397,7 @@ __all__ = [
     "amin",
     "aminmax",
     "any",
+    "arange",
     "arccos",
     "arcsin",
     "arctan",
@@ -397,6 +459,7 @@ __all__ = [
     "dot",
     "e",
     "einsum",
+    "empty",
     "empty_like",
     "eq",
     "equal",
@@ -405,6 +468,7 @@ __all__ = [
     "exp",
     "exp2",
     "expm1",
+    "eye",
     "finfo",
     "fix",
     "flatten",
@@ -415,6 +479,9 @@ __all__ = [
     "floor_divide",
     "fmod",
     "frac",
+    "from_numpy",
+    "full",
+    "full_like",
     "gather",
     "ge",
     "greater",
@@ -442,6 +509,7 @@ __all__ = [
     "lerp",
     "less",
     "less_equal",
+    "linspace",
     "log",
     "log1p",
     "log2",
@@ -489,6 +557,8 @@ __all__ = [
     "norm",
     "not_equal",
     "numel",
+    "ones",
+    "ones_like",
     "outer",
     "pairwise_distance",
     "permute",
@@ -501,6 +571,12 @@ __all__ = [
     "prod",
     "quantile",
     "rad2deg",
+    "rand",
+    "rand_like",
+    "randint",
+    "randn",
+    "randn_like",
+    "randperm",
     "ravel",
     "reciprocal",
     "relu",
@@ -545,6 +621,7 @@ __all__ = [
     "tan",
     "tanh",
     "tanh_",
+    "tensor",
     "tensordot",
     "tile",
     "topk",
@@ -563,4 +640,6 @@ __all__ = [
     "where",
     "xlogy",
     "zero_",
+    "zeros",
+    "zeros_like",
 ]
