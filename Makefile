@@ -14,7 +14,7 @@ ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott
 	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
 	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
 
-.PHONY: train test test-slow test-elsewhere experiments check lint format conformance setup adapter print-python clean help
+.PHONY: train test test-slow test-elsewhere experiments check lint format stubs conformance setup adapter print-python clean help
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -42,11 +42,15 @@ check: lint $(VENV)/.stamp-dev  ## lint, types, and the tests that need no devic
 lint: $(VENV)/.stamp-lint  ## ruff, the formatter, pyright: changes nothing, installs no PyTorch
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/python scripts/stubs.py --check
 	$(BIN)/pyright
 
 format: $(VENV)/.stamp-lint  ## format the sources and mend what ruff can mend
 	$(BIN)/ruff check --fix-only --quiet
 	$(BIN)/ruff format
+
+stubs: $(VENV)/.stamp-lint  ## write the types of what is made from tables: methods of records, aliases, functions
+	$(BIN)/python scripts/stubs.py
 
 conformance: adapter  ## measure every operator against its reference, and write docs/conformance.md
 	$(BIN)/python scripts/conformance.py

@@ -5,7 +5,7 @@
     python benchmarks/circuits.py --device webgpu --no-host --size 16384 --size 32768
     python benchmarks/circuits.py --device webgpu --no-host --lanes 4 --rows 16 --fire-rate 0.6
 
-The automaton is simplified first, and its gates are counted then: gates x cells x steps / seconds. A round is half a
+The automaton is minimized first, and its gates are counted then: gates x cells x steps / seconds. A round is half a
 second of steps; the median over the rounds and the slowest and fastest are printed. NumPy and C have one core, and their
 seconds are of this process on it, so that other work on the machine counts little. The neighbours' shifts are included.
 

@@ -4,7 +4,8 @@ In: the tests' tables of cases. Out: a page with a line an operator: its largest
 gradient and the second derivative, on the cpu against PyTorch, on webgpu against the cpu, and the same in the portable
 profile. A profile is chosen when a process starts, so each webgpu column is measured by a process of its own.
 
-    python scripts/conformance.py                   # everything, into the page: minutes on a software adapter
+    python scripts/conformance.py                   # everything, into the page: many minutes on a software adapter
+    python scripts/conformance.py --new             # what the page does not list yet; the other lines stay
     python scripts/conformance.py --only softmax    # what has this in its name, to the terminal
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import warnings
@@ -121,6 +123,19 @@ def operators() -> dict[str, list[str]]:
     return {section: list(found) for section, found in names.items()}
 
 
+Listed = dict[str, dict[str, str]]  # the cells of the page, as text, by section and operator
+
+
+def listed() -> Listed:
+    """What the page says now."""
+    found: Listed = {}
+    for part in PAGE.read_text(encoding="utf-8").split("\n## ")[1:]:
+        title, _, text = part.partition("\n")
+        rows = re.findall(r"^\| `(.+?)` \| (.*) \|$", text, re.MULTILINE)
+        found[title] = {name.replace(r"\|", "|"): cells for name, cells in rows}
+    return found
+
+
 # -- measuring
 
 
@@ -135,10 +150,18 @@ def error(actual: Any, reference: Any) -> float:
     return float(np.nan_to_num(errors, nan=np.inf, posinf=np.inf).max(initial=0.0))
 
 
-def measure(device: str, only: str) -> Errors:
-    """The largest errors: of the cpu in float64 against PyTorch, or of another device in float32 against the cpu."""
+def measure(device: str, only: str = "", new: bool = False) -> Errors:
+    """The largest errors: of the cpu in float64 against PyTorch, or of another device in float32 against the cpu.
+
+    only: of operators that have this in their name. new: of those that the page does not list.
+    """
     errors: Errors = defaultdict(lambda: defaultdict(dict))
-    chosen = [s for s in subjects() if only in s.operator and (device == "cpu" or s.on_webgpu)]
+    known = listed() if new else {}
+    chosen = [
+        s
+        for s in subjects()
+        if only in s.operator and s.operator not in known.get(s.section, {}) and (device == "cpu" or s.on_webgpu)
+    ]
     for done, s in enumerate(chosen):
         if sys.stderr.isatty():
             print(f"\r{device} {done}/{len(chosen)} {s.what:<70.70}", end="", file=sys.stderr)
@@ -162,9 +185,9 @@ def compared(s: Subject, device: str) -> tuple[Results, Results]:
     return found, s.ours("cpu", sg.float32)
 
 
-def measured_apart(profile: str, only: str) -> tuple[str, Errors]:
+def measured_apart(profile: str, only: str, new: bool) -> tuple[str, Errors]:
     """What a process with that SHADERGRAD_PROFILE finds on webgpu: the device's description, and the errors."""
-    command = [sys.executable, __file__, "--measure-webgpu", "--only", only]
+    command = [sys.executable, __file__, "--measure-webgpu", "--only", only, *["--new"] * new]
     child = subprocess.run(
         command, env={**os.environ, "SHADERGRAD_PROFILE": profile}, stdout=subprocess.PIPE, check=True, text=True
     )
@@ -208,13 +231,31 @@ def page(columns: list[Errors], facts: dict[str, Any]) -> str:
     return "".join(parts)
 
 
-def table(section: str, names: Iterable[str], columns: list[Errors]) -> str:
-    kinds = [kind for kind in KINDS if any(kind in o for c in columns for o in c.get(section, {}).values())]
+def page_with_new(columns: list[Errors], where: str) -> str:
+    """The page with lines for the operators that it lacked, which its head names with where they were measured, and without
+    those that are gone. The facts in its head are those of the lines that stay."""
+    text, before = PAGE.read_text(encoding="utf-8"), listed()
+    names = operators()
+    count = f"{sum(1 for _ in subjects())} cases of {sum(map(len, names.values()))} operators"
+    head = re.sub(r"\d+ cases of \d+ operators", count, text.partition("\n## ")[0].rstrip("\n"))
+    added = [f"`{name}`" for section, found in names.items() for name in found if name not in before.get(section, {})]
+    parts = [f"{head}\n", f"- Measured later ({where}): {', '.join(added)}.\n" if added else ""]
+    for section, found in names.items():
+        parts.append(f"\n## {section}\n\n{table(section, found, columns, before.get(section, {}))}")
+    return "".join(parts)
+
+
+KINDS_OF = {"Operators": KINDS}  # others have no second derivatives
+
+
+def table(section: str, names: Iterable[str], columns: list[Errors], before: dict[str, str] | None = None) -> str:
+    """A line for each operator: its cells of `before`, else what was measured."""
+    kinds = KINDS_OF.get(section, KINDS[:2])
     heads = [f"{device} {kind}" for device in ("cpu", "webgpu", "portable") for kind in kinds]
     lines = [f"| operator | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for name in names:
         cells = [cell(c.get(section, {}).get(name, {}).get(kind)) for c in columns for kind in kinds]
-        lines.append(f"| `{name.replace('|', chr(92) + '|')}` | {' | '.join(cells)} |")
+        lines.append(f"| `{name.replace('|', chr(92) + '|')}` | {(before or {}).get(name, ' | '.join(cells))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -235,21 +276,25 @@ def machine() -> str:
 
 def main(
     only: Annotated[str, typer.Option(help="measure what has this in its name, and print it")] = "",
+    new: Annotated[bool, typer.Option("--new", help="measure what the page does not list, and add it")] = False,
     measure_webgpu: Annotated[bool, typer.Option("--measure-webgpu", hidden=True)] = False,
 ) -> None:
     """Measure every operator and write the page."""
     warnings.simplefilter("ignore")  # PyTorch's, about degrees of freedom and the like
     if measure_webgpu:
-        errors = measure("webgpu", only)
+        errors = measure("webgpu", only, new)
         device = get_device("webgpu")
         print(json.dumps({"device": f"{device.describe()}, profile {device.profile}", "errors": errors}))  # type: ignore[attr-defined]
         return
-    cpu = measure("cpu", only)
-    (webgpu, full), (portable, least) = measured_apart("", only), measured_apart("portable", only)
+    cpu = measure("cpu", only, new)
+    (webgpu, full), (portable, least) = (measured_apart(profile, only, new) for profile in ("", "portable"))
     columns = [cpu, full, least]
     if only:
         for section in cpu:
             print(section, table(section, cpu[section], columns), sep="\n")
+        return
+    if new:
+        PAGE.write_text(page_with_new(columns, f"{date.today()}, {machine()}, {webgpu}"), encoding="utf-8")
         return
     versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "torch", "wgpu"))
     facts = {"date": date.today(), "machine": machine(), "webgpu": webgpu, "portable": portable}

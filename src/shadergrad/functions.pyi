@@ -249,7 +249,7 @@ def square(input: Tensor) -> Tensor: ...
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor: ...
 def std(
     input: Tensor,
-    dim: int | Sequence[int] | None = None,
+    dim: bool | int | Sequence[int] | None = None,
     unbiased: bool = True,
     keepdim: bool = False,
     *,
@@ -257,7 +257,7 @@ def std(
 ) -> Tensor: ...
 def std_mean(
     input: Tensor,
-    dim: int | Sequence[int] | None = None,
+    dim: bool | int | Sequence[int] | None = None,
     unbiased: bool = True,
     keepdim: bool = False,
     *,
@@ -287,7 +287,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor: ...
 def unsqueeze(input: Tensor, dim: int) -> Tensor: ...
 def var(
     input: Tensor,
-    dim: int | Sequence[int] | None = None,
+    dim: bool | int | Sequence[int] | None = None,
     unbiased: bool = True,
     keepdim: bool = False,
     *,
@@ -295,7 +295,7 @@ def var(
 ) -> Tensor: ...
 def var_mean(
     input: Tensor,
-    dim: int | Sequence[int] | None = None,
+    dim: bool | int | Sequence[int] | None = None,
     unbiased: bool = True,
     keepdim: bool = False,
     *,

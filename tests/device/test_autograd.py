@@ -76,6 +76,21 @@ def test_both_operands_may_be_the_same_tensor(device: str) -> None:
     assert_close(x.grad, a.grad, 1e-6, 1e-6)
 
 
+@pytest.mark.parametrize("function", ["matmul", "mul", "div", "sub", "pow", "maximum"])
+@pytest.mark.parametrize("recorded", [0, 1])
+def test_one_operand_of_two_may_record(function: str, recorded: int, device: str) -> None:
+    arrays = [np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[2.0, 1.5], [0.5, 5.0]])]
+    found = []
+    for lib in (sg, torch):
+        options = {"device": device} if lib is sg else {}
+        tensors = [lib.tensor(a, dtype=lib.float32, **options) for a in arrays]
+        tensors[recorded].requires_grad_()
+        (getattr(lib, function)(*tensors) ** 2).sum().backward()
+        assert tensors[1 - recorded].grad is None
+        found.append(tensors[recorded].grad)
+    assert_close(found[0], found[1], 1e-5, 1e-5)
+
+
 def test_a_diamond_of_diamonds_is_walked_once(device: str) -> None:
     """Twenty stages y = y + y: 2 ** 20 paths, but twenty nodes."""
     x = leaf([1.0], device)

@@ -3,7 +3,7 @@
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
-import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,24 +11,17 @@ import pytest
 import conformance
 
 
-def listed() -> dict[str, dict[str, list[str]]]:
-    """The cells of the page, by section and operator."""
-    sections: dict[str, dict[str, list[str]]] = {}
-    for part in conformance.PAGE.read_text(encoding="utf-8").split("\n## ")[1:]:
-        title, _, text = part.partition("\n")
-        rows = re.findall(r"^\| `(.+?)` \| (.*) \|$", text, re.MULTILINE)
-        sections[title] = {name.replace(r"\|", "|"): cells.split(" | ") for name, cells in rows}
-    return sections
-
-
 def test_the_page_lists_every_operator() -> None:
-    on_page = {section: list(rows) for section, rows in listed().items()}
-    assert on_page == conformance.operators(), "the tables of cases have changed: run make conformance"
+    on_page = {section: list(rows) for section, rows in conformance.listed().items()}
+    assert on_page == conformance.operators(), (
+        "the tables of cases have changed: run python scripts/conformance.py --new"
+    )
 
 
 def test_no_operator_is_far_from_its_reference() -> None:
-    for rows in listed().values():
-        for operator, cells in rows.items():
+    for rows in conformance.listed().values():
+        for operator, text in rows.items():
+            cells = text.split(" | ")
             cpu, webgpu = cells[: len(cells) // 3], cells[len(cells) // 3 :]
             numbers = [0.0 if c == "–" else float(c) for c in (*cpu, *webgpu)]
             assert max(numbers[: len(cpu)]) <= 1e-7, operator
@@ -67,3 +60,19 @@ def test_webgpu_is_measured_against_the_cpu(webgpu: str) -> None:
     found = conformance.measure(webgpu, "sigmoid")["Operators"]["sigmoid"]
     assert 0 < found["value"] < 1e-5
     assert 0 < found["second"] < 1e-4
+
+
+def test_new_lines_are_added_and_the_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = conformance.PAGE.read_text(encoding="utf-8")
+    without = "".join(line for line in whole.splitlines(True) if not line.startswith("| `logsumexp` |"))
+    gone = without.replace("| `exp` |", "| `gone` | 0 |\n| `exp` |", 1)
+    monkeypatch.setattr(conformance, "PAGE", tmp_path / "conformance.md")
+    conformance.PAGE.write_text(gone, encoding="utf-8")
+    found = conformance.measure("cpu", new=True)
+    assert {section: list(rows) for section, rows in found.items()} == {"Operators": ["logsumexp"]}
+    page = conformance.page_with_new([found, found, found], "a day, a machine")
+    assert "\n- Measured later (a day, a machine): `logsumexp`.\n\n## Operators" in page
+    conformance.PAGE.write_text(page, encoding="utf-8")
+    lines, before = page.splitlines(), whole.splitlines()
+    assert [n for n in lines if n not in before and "`logsumexp`" not in n] == []
+    assert {s: list(rows) for s, rows in conformance.listed().items()} == conformance.operators()

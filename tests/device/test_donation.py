@@ -94,6 +94,25 @@ def test_what_reads_the_old_value_runs_before_it_is_overwritten(webgpu: str) -> 
     assert_close(w, a * 8, 1e-6, 0)
 
 
+def test_what_reads_the_old_value_late_still_runs_before_it_is_overwritten(webgpu: str) -> None:
+    """The reader waits for another kernel, whereas what overwrites could run at once."""
+    a, x = numbers(LENGTH), numbers(SIDE, SIDE)
+    w, matrix = sg.tensor(a, device=webgpu), sg.tensor(x, device=webgpu)
+
+    @sg.compile
+    def step() -> sg.Tensor:
+        scale = matrix.sum(1).exp().sum(0).log()
+        late = w.flip(0) * scale + w
+        w.mul_(2)
+        return late
+
+    scale = np.log(np.exp(x.sum(1, dtype=np.float64)).sum())
+    for k in range(3):
+        assert_close(step(), ((a[::-1] * scale + a) * 2**k).astype(np.float32), 1e-4, 1e-3)
+    assert step.plan.buffers[step.plan.outputs[1]].aliases is not None
+    assert_close(w, a * 8, 1e-6, 0)
+
+
 def test_of_two_outputs_over_one_input_one_takes_its_memory(webgpu: str) -> None:
     """a and b exchange values: neither may be overwritten before the other has read it."""
     a, b = sg.tensor(numbers(LENGTH), device=webgpu), sg.tensor(numbers(LENGTH)[::-1].copy(), device=webgpu)

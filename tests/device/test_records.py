@@ -34,7 +34,7 @@ RECORDS = {
 }
 # Values that exist, and other names for a node: nothing is computed or differentiated.
 LEAVES = {name for name, p in RECORDS.items() if p.kind in ("source", "alias")}
-VALUELESS = {"Buffer", "Placeholder"}  # a value from outside
+VALUELESS = {"Stored", "Placeholder"}  # a value from outside
 LOWERED = {
     "ScatterAdd": order.scatter_to_sum,
     "Fold": lower.fold_to_sum,
@@ -67,7 +67,7 @@ def test_a_record_has_a_numpy_value(name: str) -> None:
 
 @every_record
 def test_a_record_has_a_shape_rule(name: str) -> None:
-    assert own(RECORDS[name], "infer") or name == "Buffer"
+    assert own(RECORDS[name], "infer") or name == "Stored"
 
 
 @every_record
@@ -110,6 +110,13 @@ def test_a_function_that_does_not_exist_is_named() -> None:
         functions_text({"sg_entr"})
 
 
+def test_an_operation_whose_wgsl_calls_no_function_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(REGISTRY["Exp"], "wgsl", "sg_entr({a})")
+    y = sg.arange(1.0, 4.0).exp()
+    with pytest.raises(sg.CompileError, match=r"\[exp\] there is no WGSL function sg_entr"):
+        compile_graph(Capture([y._node]).graph(), PORTABLE)
+
+
 def test_a_primitive_without_a_rule_is_named() -> None:
     with pytest.raises(sg.CompileError, match="ArgSort"):
         element_rule(RECORDS["ArgSort"])
@@ -138,7 +145,7 @@ def primitives_in(case: Case) -> set[str]:
 
 def test_every_primitive_has_a_case_in_the_table() -> None:
     met = set().union(*(primitives_in(c) for c in CASES))
-    missing = set(RECORDS) - met - MADE_BY_RULES - {"Placeholder", "Detach", "Alias", "Variable", "Buffer", "Unwindow"}
+    missing = set(RECORDS) - met - MADE_BY_RULES - {"Placeholder", "Detach", "Alias", "Variable", "Stored", "Unwindow"}
     assert not missing, f"no case in tests/cases.py reaches {sorted(missing)}"
 
 

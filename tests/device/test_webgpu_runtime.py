@@ -31,7 +31,7 @@ from shadergrad.errors import (
 from shadergrad.plan import BufferSpec, Dispatch, Kernel, Plan, Target
 from shadergrad.runtime import adapters
 from shadergrad.runtime.device import Storage, get_device
-from shadergrad.runtime.memory import Buffer, Group, MemoryPool, size_class
+from shadergrad.runtime.memory import Buffer, Bundle, MemoryPool, size_class
 from shadergrad.runtime.webgpu import WebGPUDevice
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -967,21 +967,21 @@ class TestPool:
         assert pool.acquire(1000, [first]) is first
         assert pool.acquire(1000, [first]) is second
 
-    def test_an_idle_group_is_taken_whole_or_broken_up(self, pool: MemoryPool) -> None:
-        group = Group((pool.acquire(1000), pool.acquire(5000)))
-        pool.give_back_group(group)
+    def test_an_idle_bundle_is_taken_whole_or_broken_up(self, pool: MemoryPool) -> None:
+        bundle = Bundle((pool.acquire(1000), pool.acquire(5000)))
+        pool.give_back_bundle(bundle)
         assert (pool.bytes_in_use, pool.live_buffers) == (0, 0)
-        assert pool.take_group(group)
-        pool.give_back_group(group)
-        assert pool.acquire(5000) is group.buffers[1]
-        assert not pool.take_group(group)
-        assert pool.acquire(1000) is group.buffers[0]
+        assert pool.take_bundle(bundle)
+        pool.give_back_bundle(bundle)
+        assert pool.acquire(5000) is bundle.buffers[1]
+        assert not pool.take_bundle(bundle)
+        assert pool.acquire(1000) is bundle.buffers[0]
         assert pool.allocated == 2
 
     def test_trim_destroys_free_buffers_only(self, pool: MemoryPool) -> None:
         kept, freed, grouped = pool.acquire(1000), pool.acquire(1000), pool.acquire(9000)
         pool.give_back(freed)
-        pool.give_back_group(Group((grouped,)))
+        pool.give_back_bundle(Bundle((grouped,)))
         pool.trim()
         assert set(self.destroyed) == {freed, grouped}
         assert (pool.live_buffers, pool.bytes_pooled) == (1, 0)

@@ -147,6 +147,37 @@ def test_what_is_called_divisible_is(pair: Pair, by: int) -> None:
         assert all(f(*v) % by == 0 for v in VALUES), f"{x!r} is said to be divisible by {by}"
 
 
+LONG = variable("i", 60)
+NESTED: dict[str, Callable[[Any, int, int], Any]] = {
+    "a quotient of a quotient": lambda x, a, b: x // a // b,
+    "a remainder of a quotient": lambda x, a, b: x // a % b,
+    "a quotient of a remainder": lambda x, a, b: x % a // b,
+    "a remainder of a remainder": lambda x, a, b: x % a % b,
+    "a quotient and a remainder, weighted": lambda x, a, b: x // a * b + x % a * 2,
+    "a remainder and a quotient, weighted": lambda x, a, b: x % a * b + x // a * a,
+    "a quotient less a remainder": lambda x, a, b: x // b * a - x % b,
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_every_small_divisor_within_another(name: str) -> None:
+    """Divisors that divide one another and such that do not, of a variable longer than all of them."""
+    for a, b in itertools.product(range(1, 13), repeat=2):
+        x = NESTED[name](LONG, a, b)
+        for i in range(60):
+            expected = NESTED[name](i, a, b)
+            assert value_of(x, {"i": i}) == expected, f"{x!r} for {a, b} at {i}"
+            assert x.low <= expected <= x.high, f"{x!r} for {a, b} is said to lie in {x.low, x.high}"
+
+
+def test_a_remainder_is_divisible_where_number_and_divisor_are() -> None:
+    for by, times, modulus in itertools.product(range(2, 9), range(1, 9), range(1, 25)):
+        x = LONG * times % modulus
+        if x.divisible(by):
+            assert all(i * times % modulus % by == 0 for i in range(60)), f"{x!r} is said to be divisible by {by}"
+    assert (LONG * 4 % 8).divisible(4)
+
+
 shapes = st.lists(st.sampled_from((1, 2, 3, 4, 5, 6)), max_size=4).map(tuple)
 
 

@@ -129,13 +129,3 @@ def test_logic_has_no_late_imports_and_no_circles() -> None:
                 arrows.setdefault(mine, set()).add(target)
     arrows = {a: {b for b in bs if b != a} for a, bs in arrows.items()}
     TopologicalSorter(arrows).prepare()
-
-
-def test_the_core_knows_neither_the_door_nor_what_stands_on_it() -> None:
-    above = re.compile(r"shadergrad\.(logic|recipes|extend|cli|__main__)\b")
-    for path in (ROOT / "src" / "shadergrad").rglob("*.py"):
-        if above.match(module_of(path)):
-            continue
-        for module, name, line in imports(path, ast.parse(path.read_text(encoding="utf-8"))):
-            found = f"{module}.{name}"
-            assert not re.match(r"shadergrad\.(extend|logic)\b", found), f"{path.relative_to(ROOT)}:{line}"

@@ -75,6 +75,13 @@ def test_a_map_that_another_kernel_reads_runs_before_it_and_the_others_share() -
     assert set(plan.outputs) <= set(plan.dispatches[1].buffers)
 
 
+def test_two_values_for_one_tensor_do_not_both_take_its_memory() -> None:
+    x = full(1, 1000)
+    plan = plan_of([x * 2, x + 1], [x, x])
+    assert sorted(plan.buffers[row].aliases is None for row in plan.outputs) == [False, True]
+    assert len(set(plan.outputs)) == 2
+
+
 def test_maps_of_which_one_reads_what_the_other_overwrites_do_not_share() -> None:
     """The others still do: an add and a multiplication of their own, and one of the two beside them."""
     a, b, c, d = (full(k, 1000) for k in range(4))
@@ -94,6 +101,25 @@ def test_what_each_row_needs_is_computed_in_its_kernel_and_what_each_column_need
     scale = s.exp().sin().cos()
     total = (x * scale.unsqueeze(axis)).sum(axis)
     assert len(plan_of([scale, total]).dispatches) == dispatches
+
+
+def test_maps_between_which_another_kernel_must_run_do_not_share() -> None:
+    """q is read, then overwritten by sums of rows that read p, then p is overwritten."""
+    p, q, rows = full(1, 1000), full(2, 1000), full(3, 1000, 40)
+    plan = plan_of([p * 2, q + (rows * p.reshape(1000, 1)).sum(1), q.flip(0) * 3], [p, q])
+    assert [plan.buffers[row].aliases is not None for row in plan.outputs] == [True, True, False]
+    order = [next(k for k, d in enumerate(plan.dispatches) if row in d.buffers) for row in plan.outputs]
+    assert order == [2, 1, 0]
+
+
+def test_memory_that_is_bound_as_vec4_under_one_name_is_so_under_both() -> None:
+    """Of the ten new values another kernel reads the first eight, four at a time: in whole vec4s, bindings are of 48 bytes."""
+    x = full(1, 10)
+    y = (x * 1.5).exp().sin()
+    plan = plan_of([y, y[:8] * 2], [x])
+    new, old = plan.buffers[plan.outputs[0]], plan.buffers[plan.inputs[0]]
+    assert new.aliases == plan.inputs[0]
+    assert (new.nbytes, new.bound, old.bound) == (40, 48, 48)
 
 
 @pytest.mark.parametrize("count", range(5, 10))
@@ -136,6 +162,16 @@ def test_nothing_is_dispatched_for_no_elements(make: Callable[[], sg.Tensor]) ->
     plan = compile_graph(Capture([result._node]).graph(), PORTABLE)[0]
     assert all(min(d.grid) > 0 for d in plan.dispatches)
     assert len(plan.dispatches) == (1 if result.numel() else 0)
+
+
+def test_a_deep_chain_is_cut_and_its_parts_stay_apart() -> None:
+    """Else compiling it would recurse as deep as it is long."""
+    x = full(1, 7)
+    for _ in range(1000):
+        x = (x * 1.001).sin()
+    plan = plan_of([x])
+    assert 10 <= len(plan.dispatches) <= 40
+    assert len(plan.kernels) < len(plan.dispatches)
 
 
 def test_kernels_that_wait_for_each_other_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

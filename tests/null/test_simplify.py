@@ -23,7 +23,7 @@ from shadergrad.primitives import views as v
 from shadergrad.primitives.call import Call
 from shadergrad.primitives.dot import Dot
 from shadergrad.primitives.indexing import ArgSort, Gather, ScatterAdd
-from shadergrad.primitives.reduce import ReduceMax, ReduceMin, ReduceSum
+from shadergrad.primitives.reduce import ReduceMax, ReduceMin, ReduceProd, ReduceSum
 from shadergrad.primitives.window import Conv, Fold
 
 Rule = Callable[..., Any]
@@ -35,7 +35,7 @@ class Graph:
     def __init__(self) -> None:
         self.values: list[np.ndarray] = []
 
-    def input(self, *shape: int, dtype: DType = float32, low: int = -5, high: int = 6) -> Node:
+    def input(self, *shape: int, dtype: DType = float32, low: float = -5, high: float = 6) -> Node:
         rng = np.random.default_rng(len(self.values))
         array = rng.integers(low, high, shape) if dtype.category < 2 else rng.uniform(low, high, shape)
         self.values.append(np.asarray(array).astype(dtype.numpy))
@@ -420,6 +420,17 @@ def test_split_large_reductions_keeps_the_value(kind: Any, shape: tuple[int, ...
     assert len(passes) == 2, "two passes"
     assert max(n.inputs[0].size // n.size for n in passes) < before.inputs[0].size // before.size
     np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("kind", [ReduceMax, ReduceMin, ReduceProd], ids=lambda k: k.__name__)
+@pytest.mark.parametrize("low", [-1.002, 1.001])
+def test_split_large_reductions_pads_with_what_changes_nothing(kind: Any, low: float) -> None:
+    """9001 elements make no whole number of equal parts; all are negative, or all positive."""
+    graph = Graph()
+    before = make(kind((0,)), graph.input(9001, low=low, high=low + 0.001))
+    after = rewritten(before, lower.split_large_reductions)
+    assert "pad" in {n.primitive.name for n in topological([after], lambda n: n.inputs)}
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-4)
 
 
 @pytest.mark.parametrize(("shape", "axes"), [((100,), (0,)), ((5000, 3000), (0,)), ((4095,), (0,))], ids=str)

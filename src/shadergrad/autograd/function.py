@@ -29,7 +29,7 @@ from typing import Any
 
 from ..errors import AutogradError, DeviceError, DTypeError, ShapeError
 from ..graph import build
-from ..graph.leaves import Buffer, Variable
+from ..graph.leaves import Stored, Variable
 from ..graph.node import Node, grad_mode, mode
 from ..tensor import Tensor, joint, meet, result
 
@@ -272,7 +272,7 @@ def _kind_of(value: Any) -> Node | None:
     if not isinstance(value, Tensor):
         return None
     node = value._node
-    primitive = node.primitive if isinstance(node.primitive, Variable) else Buffer()
+    primitive = node.primitive if isinstance(node.primitive, Variable) else Stored()
     return Node(primitive, (), node.shape, node.dtype, node.device)
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import AutogradError, ShapeError
+from ..errors import ArgumentTypeError, AutogradError, ShapeError
 from ..graph import build
 from ..graph.node import grad_mode
-from ..tensor import Tensor, stack
+from ..tensor import Tensor, stack, tensors_of
 from .derivatives import grad
 
 __all__ = [
@@ -38,7 +38,7 @@ def jacobian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = Fal
     tensor([[2., 0.],
             [0., 4.]])
     """
-    xs = _leaves(inputs, create_graph)
+    xs = _leaves(inputs, create_graph, "jacobian")
     ys, single = _outputs(func, xs, "jacobian")
     rows = [tuple(_jacobian_of(y, x, create_graph, strict) for x in xs) for y in ys]
     found = [row[0] if isinstance(inputs, Tensor) else row for row in rows]
@@ -82,7 +82,7 @@ def vjp(
     >>> sg.autograd.functional.vjp(lambda x: x * x, sg.tensor([1.0, 2.0]), sg.tensor([1.0, 1.0]))
     (tensor([1., 4.]), tensor([2., 4.]))
     """
-    xs = _leaves(inputs, create_graph)
+    xs = _leaves(inputs, create_graph, "vjp")
     ys, single = _outputs(func, xs, "vjp")
     vs = _vectors(v, ys, "v", "output")
     found = _derivatives(ys, xs, vs, create_graph, strict)
@@ -100,7 +100,7 @@ def jvp(
     >>> sg.autograd.functional.jvp(lambda x: x * x, sg.tensor([1.0, 2.0]), sg.tensor([1.0, 0.0]))
     (tensor([1., 4.]), tensor([2., 0.]))
     """
-    xs = _leaves(inputs, create_graph)
+    xs = _leaves(inputs, create_graph, "jvp")
     vs = _vectors(v, xs, "v", "input")
     ys, single = _outputs(func, xs, "jvp")
     us = [Tensor._of(build.like(y._node, 0)).requires_grad_() for y in ys]
@@ -120,7 +120,7 @@ def vhp(
     >>> sg.autograd.functional.vhp(lambda x: (x * x * x).sum(), sg.tensor([1.0, 2.0]), sg.tensor([1.0, 1.0]))
     (tensor(9.), tensor([ 6., 12.]))
     """
-    xs = _leaves(inputs, create_graph)
+    xs = _leaves(inputs, create_graph, "vhp")
     vs = _vectors(v, xs, "v", "input")
     with grad_mode(True):
         y = _scalar(func(*xs), "vhp")
@@ -141,9 +141,9 @@ def hvp(
     return vhp(func, inputs, v, create_graph, strict)
 
 
-def _leaves(inputs: Tensors, create_graph: bool) -> list[Tensor]:
+def _leaves(inputs: Tensors, create_graph: bool, what: str) -> list[Tensor]:
     """Where derivatives are taken: leaves of their own, or, with create_graph, aliases that history runs through."""
-    given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    given = tensors_of(inputs, what, "inputs")
     with grad_mode(True):
         return [x.clone() if create_graph and x.requires_grad else x.detach().requires_grad_() for x in given]
 
@@ -152,10 +152,10 @@ def _outputs(func: Callable[..., Any], xs: Sequence[Tensor], what: str) -> tuple
     with grad_mode(True):
         output = func(*xs)
     single = isinstance(output, Tensor)
-    ys = [output] if single else list(output)
-    if not all(isinstance(y, Tensor) for y in ys):
-        raise AutogradError(f"[{what}] the function must give a Tensor or a tuple of Tensors.")
-    return ys, single
+    ys = [output] if single else output
+    if not isinstance(ys, tuple | list) or not all(isinstance(y, Tensor) for y in ys):
+        raise ArgumentTypeError(f"{what}(): the function must give a Tensor or a tuple of Tensors, not {output!r}")
+    return list(ys), single
 
 
 def _scalar(output: Any, what: str) -> Tensor:

@@ -424,16 +424,23 @@ class Renderer(Puller):
             utype="vec4<u32>" if vector else "u32",
         )
         return self.define(
-            self.use_functions(text, vector), max(self.depth_of_values(*values), self._depth_in(text)), vector
+            self.use_functions(text, vector, primitive.name),
+            max(self.depth_of_values(*values), self._depth_in(text)),
+            vector,
         )
 
     def _depth_in(self, text: str) -> int:
         return max((self.depth[w] for w in re.findall(r"[A-Za-z_]\w*", text) if w in self.depth), default=0)
 
-    def use_functions(self, text: str, vector: bool) -> str:
-        """Note the sg_ functions that `text` calls; in vec4 code, call their vec4 forms."""
+    def use_functions(self, text: str, vector: bool, operation: str) -> str:
+        """Note the sg_ functions that `text` calls for an operation; in vec4 code, call their vec4 forms.
+
+        Raises CompileError, which names the operation, where there is no such function.
+        """
 
         def note(match: re.Match[str]) -> str:
+            if match[0] not in math_functions():
+                raise CompileError(f"[{operation}] {_missing(match[0])}")
             name = match[0] + ("_v4" if vector and match[0] != "sg_bits" else "")
             self.functions.add(name)
             return name
@@ -612,7 +619,7 @@ class Renderer(Puller):
         return self.define(wide, self.depth_of_values(value), vector=True) if value in self.depth else wide
 
     def random_word(self, values: list[str], index: Index) -> str:
-        call = self.use_functions(f"sg_threefry({', '.join(values)})", False)
+        call = self.use_functions(f"sg_threefry({', '.join(values)})", False, "threefry")
         block = self.define(call, self.depth_of_values(*values))
         return self.define(f"{block}[{render(index)}]", max(self.depth_of_values(block), self.depth_of(index)))
 
@@ -656,9 +663,7 @@ def functions_text(names: set[str]) -> str:
 
     def add(name: str) -> None:
         if name not in library:
-            raise CompileError(
-                f"a kernel calls {name}(), which is no function of compile/wgsl/math.wgsl: write it there."
-            )
+            raise CompileError(_missing(name))
         if name not in needed:
             needed.add(name)
             for called in re.findall(r"sg_\w+", library[name]):
@@ -670,6 +675,10 @@ def functions_text(names: set[str]) -> str:
     for name in sorted(n for n in names if n.endswith("_v4")):
         text += _vector_form(library[name.removesuffix("_v4")], name)
     return text
+
+
+def _missing(function: str) -> str:
+    return f"there is no WGSL function {function}(). Hint: write it in compile/wgsl/math.wgsl."
 
 
 def _vector_form(body: str, name: str) -> str:

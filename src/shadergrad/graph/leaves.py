@@ -12,7 +12,7 @@ from .primitive import Primitive, Shape
 
 
 @dataclass(frozen=True, eq=False)
-class Buffer(Primitive):
+class Stored(Primitive):
     """A value that lives in device memory."""
 
     kind: ClassVar[str] = "source"

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from ..dtypes import DType
 from ..errors import DeviceError
-from .leaves import Buffer, Variable
+from .leaves import Stored, Variable
 from .primitive import Primitive, Shape
 
 
@@ -43,7 +43,7 @@ class Node:
     requires_grad: whether the backward pass visits it.
     released: whether a backward pass has been through it without retain_graph.
     owner: a weak reference to the tensor that holds the node; for a Variable, the one that accumulates its gradient.
-    hooks: None, or what the backward pass calls with the gradient of the node (tensor_grad.py).
+    hooks: None, or what the backward pass calls with the gradient of the node (tensor/gradients.py).
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class Node:
         self.storage = storage
         if not self.requires_grad or self.released or isinstance(self.primitive, Variable):
             if not isinstance(self.primitive, Variable):
-                self.primitive = Buffer()
+                self.primitive = Stored()
             self.inputs = ()
 
     _builder: ClassVar[Any]  # graph/build.py puts itself here: what makes nodes of operators
@@ -157,7 +157,7 @@ def make(primitive: Primitive, *inputs: Node) -> Node:
 
 def leaf(storage: Any, shape: Shape, dtype: DType, device: str) -> Node:
     """A node with a value."""
-    node = Node(Buffer(), (), shape, dtype, device)
+    node = Node(Stored(), (), shape, dtype, device)
     node.storage = storage
     return node
 

@@ -48,7 +48,7 @@ class Gather(Primitive):
     def numpy(self, x, positions):
         _check_range(IN_GATHER, positions, x.shape[self.axis])
         others = [s for a, s in enumerate(positions.strides) if a != self.axis]
-        if not any(others):  # one list of positions for all: whole slices move
+        if positions.size and not any(others):  # one list of positions for all: whole slices move
             return np.take(
                 x, positions[tuple(slice(None) if a == self.axis else 0 for a in range(x.ndim))], axis=self.axis
             )

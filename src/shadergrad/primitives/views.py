@@ -1,5 +1,5 @@
 """Views: the same elements under another index. They cost nothing: a kernel that reads through one only rewrites
-the index. `source_index` maps an index of the result to an index of the input (see compile/index.py)."""
+the index. `source_index` maps an index of the result to an index of the input (see graph/index.py)."""
 
 from __future__ import annotations
 

@@ -46,11 +46,11 @@ def size_class(nbytes: int) -> int:
     return round_up(max(nbytes, 1), max(GRANULARITY, octave // STEPS_PER_OCTAVE))
 
 
-class Group:
+class Bundle:
     """Buffers that a program takes and gives back together, at each run: its temporaries.
 
-    While idle the group stays whole, so that taking it again is one step. When the pool has nothing else to give,
-    it breaks idle groups up, and their programs gather their buffers anew.
+    While idle the bundle stays whole, so that taking it again is one step. When the pool has nothing else to give,
+    it breaks idle bundles up, and their programs gather their buffers anew.
     """
 
     __slots__ = ("buffers", "nbytes")
@@ -80,7 +80,7 @@ class MemoryPool:
         self.limit = limit
         self._free: dict[int, dict[Buffer, None]] = {}  # capacity -> free buffers, the latest last
         self._live: set[Buffer] = set()
-        self._idle: dict[Group, None] = {}
+        self._idle: dict[Bundle, None] = {}
         self._returned: deque[Buffer] = deque()
         self._bytes_in_use = 0
         self._bytes_pooled = 0
@@ -94,7 +94,7 @@ class MemoryPool:
         capacity = self._capacity(nbytes)
         free = self._free.get(capacity)
         if not free and self._idle:
-            self._break_groups()
+            self._break_bundles()
             free = self._free.get(capacity)
         if not free:
             return self._take(self._allocate(nbytes, capacity))
@@ -111,27 +111,27 @@ class MemoryPool:
         """Any thread, inside a garbage collection, at interpreter exit: so no lock, only an atomic append."""
         self._returned.append(buffer)
 
-    def take_group(self, group: Group) -> bool:
-        """Take an idle group again; False if it was broken up meanwhile."""
-        if group not in self._idle:
+    def take_bundle(self, bundle: Bundle) -> bool:
+        """Take an idle bundle again; False if it was broken up meanwhile."""
+        if bundle not in self._idle:
             return False
-        del self._idle[group]
-        self._live.update(group.buffers)
-        self._bytes_pooled -= group.nbytes
-        self._grow(group.nbytes)
+        del self._idle[bundle]
+        self._live.update(bundle.buffers)
+        self._bytes_pooled -= bundle.nbytes
+        self._grow(bundle.nbytes)
         return True
 
-    def give_back_group(self, group: Group) -> None:
+    def give_back_bundle(self, bundle: Bundle) -> None:
         """Under the lock, unlike `give_back`."""
-        self._idle[group] = None
-        self._live.difference_update(group.buffers)
-        self._bytes_in_use -= group.nbytes
-        self._bytes_pooled += group.nbytes
+        self._idle[bundle] = None
+        self._live.difference_update(bundle.buffers)
+        self._bytes_in_use -= bundle.nbytes
+        self._bytes_pooled += bundle.nbytes
 
     def trim(self) -> None:
         """Give every free buffer back to the driver."""
         self._collect()
-        self._break_groups()
+        self._break_bundles()
         dropped = [buffer for free in self._free.values() for buffer in free]
         self._free.clear()
         self._bytes_pooled = 0
@@ -144,7 +144,7 @@ class MemoryPool:
         Whoever still holds a `Buffer` finds no `raw` in it.
         """
         self._collect()
-        self._break_groups()
+        self._break_bundles()
         buffers = [*self._live, *(buffer for free in self._free.values() for buffer in free)]
         self._live.clear()
         self._free.clear()
@@ -190,9 +190,9 @@ class MemoryPool:
             self._bytes_pooled += buffer.capacity
             self._free.setdefault(buffer.capacity, {})[buffer] = None
 
-    def _break_groups(self) -> None:
-        for group in self._idle:
-            for buffer in group.buffers:
+    def _break_bundles(self) -> None:
+        for bundle in self._idle:
+            for buffer in bundle.buffers:
                 self._free.setdefault(buffer.capacity, {})[buffer] = None
         self._idle.clear()
 

@@ -27,7 +27,7 @@ from ..dtypes import DType
 from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, LimitError
 from ..plan import BufferSpec, Dispatch, Kernel, Plan, format_bytes, round_up
 from .device import Device, Program, Storage
-from .memory import Buffer, Group, MemoryPool
+from .memory import Buffer, Bundle, MemoryPool
 from .pipelines import Pipeline
 
 MOST_RECORDINGS = 16
@@ -125,7 +125,7 @@ class WebGPUProgram(Program):
         self._steps: list[Step] | None = None
         self._recordings: OrderedDict[tuple[Buffer, ...], Recording] = OrderedDict()
         self._groups: WeakValueDictionary[Any, Any] = WeakValueDictionary()
-        self._group: Group | None = None
+        self._bundle: Bundle | None = None
         self._handles: list[Buffer] | None = None  # inputs of the previous run, checked
         self._into: Sequence[Storage | None] | None = None  # of the previous run, and its places
         self._reused: list[tuple[int, int]] = []
@@ -265,15 +265,15 @@ class WebGPUProgram(Program):
             if recording.commands or copies:
                 native.run(copies, recording.commands)
         finally:
-            memory.give_back_group(slots)
+            memory.give_back_bundle(slots)
         n = len(inputs)
         return [inputs[i] if i < n else made[i - n] for i in self._outputs]
 
-    def _take_slots(self) -> Group:
+    def _take_slots(self) -> Bundle:
         """Buffers for the temporaries: those of the previous run, unless the pool needed them elsewhere."""
         memory = self._device.memory
-        if self._group is not None and memory.take_group(self._group):
-            return self._group
+        if self._bundle is not None and memory.take_bundle(self._bundle):
+            return self._bundle
         buffers: list[Buffer] = []
         try:
             _acquire(memory, self._slots, buffers)
@@ -281,8 +281,8 @@ class WebGPUProgram(Program):
             for buffer in buffers:
                 memory.give_back(buffer)
             raise
-        self._group = Group(tuple(buffers))
-        return self._group
+        self._bundle = Bundle(tuple(buffers))
+        return self._bundle
 
     # --- resolution, when the buffers differ from those of the previous run
 

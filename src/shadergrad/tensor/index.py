@@ -199,6 +199,8 @@ class IndexTensor(ReduceTensor):
                 [3]])
         """
         axis = check_axis(dim, self.ndim, "gather")
+        if not self.ndim:
+            return self.reshape(1).gather(0, index.reshape(-1)).reshape(index.shape)
         x = self._node
         if index.ndim != self.ndim:
             raise ShapeError("Index tensor must have the same number of dimensions as input tensor")

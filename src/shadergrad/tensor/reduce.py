@@ -180,7 +180,7 @@ class ReduceTensor(ShapeTensor):
 
     def var(
         self,
-        dim: int | Sequence[int] | None = None,
+        dim: bool | int | Sequence[int] | None = None,
         unbiased: bool = True,
         keepdim: bool = False,
         *,
@@ -206,7 +206,7 @@ class ReduceTensor(ShapeTensor):
 
     def std(
         self,
-        dim: int | Sequence[int] | None = None,
+        dim: bool | int | Sequence[int] | None = None,
         unbiased: bool = True,
         keepdim: bool = False,
         *,
@@ -221,7 +221,7 @@ class ReduceTensor(ShapeTensor):
 
     def var_mean(
         self,
-        dim: int | Sequence[int] | None = None,
+        dim: bool | int | Sequence[int] | None = None,
         unbiased: bool = True,
         keepdim: bool = False,
         *,
@@ -238,7 +238,7 @@ class ReduceTensor(ShapeTensor):
 
     def std_mean(
         self,
-        dim: int | Sequence[int] | None = None,
+        dim: bool | int | Sequence[int] | None = None,
         unbiased: bool = True,
         keepdim: bool = False,
         *,
@@ -299,8 +299,8 @@ class ReduceTensor(ShapeTensor):
     def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
         """The sums of the first 1, 2, … elements along `dim`, of the shape of x; bools give int32.
 
-        A sum is a product with a triangle of ones, so an infinity or NaN makes elements before it NaN too (PyTorch:
-        only those from there on).
+        A sum is a product with triangles of ones, so an infinity or NaN makes elements before it NaN too, and an infinity
+        those behind it beyond 64 elements (PyTorch: none before; infinity behind).
 
         >>> sg.tensor([1, 2, 3]).cumsum(0)
         tensor([1, 3, 6])
@@ -440,7 +440,7 @@ def _max_or_min(x: T, dim: Any, keepdim: bool, kind: type[Reduce], elementwise: 
     indices = _arg(kind, x, dim, True, what)
     if x.ndim == 0:
         return ValuesAndIndices(x.clone(), indices.reshape(()))
-    values = wrap(make(Gather(axis), x._node, indices._node)) if x.numel() else x.amax(axis, keepdim=True)
+    values = wrap(make(Gather(axis), x._node, indices._node))
     return (
         ValuesAndIndices(values, indices)
         if keepdim

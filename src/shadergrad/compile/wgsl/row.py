@@ -150,7 +150,7 @@ def _start(level: list[Node], names: list[str], r: Renderer, space: str = "") ->
 
 
 def _combine(node: Node, r: Renderer, a: str, b: str) -> str:
-    return r.use_functions(node.primitive.expression(node.dtype).format(a=a, b=b), False)  # type: ignore[attr-defined]
+    return r.use_functions(node.primitive.expression(node.dtype).format(a=a, b=b), False, node.primitive.name)  # type: ignore[attr-defined]
 
 
 def _tree(node: Node, r: Renderer, group: Group, acc: str, rows: int, width: int, partials: dict[str, str]) -> str:

@@ -1,0 +1,80 @@
+"""Programs are kept by the structure of their graphs: graphs that differ in little are told apart, equal ones are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shadergrad as sg
+from helpers import assert_compiles_nothing, assert_same_bits
+from shadergrad.runtime.device import get_device
+
+
+def pair(device: str) -> tuple[sg.Tensor, sg.Tensor]:
+    return sg.tensor([1.0, 2.0, 4.0], device=device), sg.tensor([5.0, 3.0, -2.0], device=device)
+
+
+# two functions whose graphs differ in one thing
+NEAR: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "the order of operands": (lambda a, b: (a + b) * (a - b), lambda a, b: (a + b) * (b - a)),
+    "which operand": (lambda a, b: (a + b) * a, lambda a, b: (a + b) * b),
+    "the operation": (lambda a, b: a + b, lambda a, b: a * b),
+    "a number": (lambda a, b: a + b * 2, lambda a, b: a + b * 3),
+    "one tensor for two": (lambda a, b: a - b, lambda a, b: a - a),
+    "the number of uses": (lambda a, b: a + b, lambda a, b: a + b + b),
+}
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_graphs_that_differ_in_little_are_told_apart(name: str, device: str) -> None:
+    for function in (*NEAR[name], *NEAR[name]):
+        assert_same_bits(function(*pair(device)), function(*(t.numpy() for t in pair("cpu"))))
+
+
+@pytest.mark.parametrize("dtypes", [("float32", "int32"), ("int32", "float32"), ("int32", "uint32"), ("bool", "int32")])
+def test_dtypes_are_told_apart(dtypes: tuple[str, str], device: str) -> None:
+    for dtype in dtypes:
+        a = sg.tensor(np.array([0, 1, 1], dtype), device=device)
+        assert_same_bits(a + a, np.array([0, 1, 1], dtype) + np.array([0, 1, 1], dtype))
+
+
+def test_shapes_are_told_apart(device: str) -> None:
+    for shape in ((2, 3), (3, 2), (6,), (1, 6), (3, 2)):
+        a = sg.tensor(np.arange(6, dtype=np.float32).reshape(shape), device=device)
+        assert_same_bits(a.flip(0) * 2, np.flip(a.numpy(), 0) * 2)
+
+
+def test_the_order_of_results_is_told_apart(device: str) -> None:
+    """One result is computed from the other, so that both graphs have their nodes in one order."""
+
+    def results(x: sg.Tensor) -> tuple[sg.Tensor, sg.Tensor]:
+        y = x * 2
+        return y, y.exp()
+
+    there, back = sg.compile(results), sg.compile(lambda x: results(x)[::-1])
+    for _ in range(2):
+        x = pair(device)[0]
+        (y, z), (late, early) = there(x), back(x)
+        assert_same_bits(y, np.array([2, 4, 8], np.float32))
+        assert_same_bits(early, y)
+        assert_same_bits(late, z)
+
+
+def test_devices_are_told_apart(webgpu: str) -> None:
+    for device in ("cpu", webgpu, "cpu"):
+        a, b = pair(device)
+        assert (a + b).device == a.device
+        assert_same_bits(a + b, np.array([6, 5, 2], np.float32))
+    assert get_device("cpu").target != get_device(webgpu).target
+
+
+def test_the_same_graph_of_other_tensors_compiles_nothing(device: str) -> None:
+    def run() -> list[float]:
+        a, b = pair(device)
+        return ((a + b) * (a - b)).tolist()
+
+    first = run()
+    assert assert_compiles_nothing(run) == first
