@@ -21,6 +21,7 @@ ROOT = Path(shadergrad.__file__).parent
 ROOMS = [
     "version",
     "errors",
+    "arguments",
     "dtypes",
     "config",
     "extras",

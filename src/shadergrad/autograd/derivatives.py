@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..arguments import checked
 from ..errors import AutogradError
 from ..graph import autodiff, build
 from ..tensor import Tensor, cotangent, tensors_of, together
@@ -14,6 +15,7 @@ class GradArgumentError(AutogradError, ValueError):
     """Arguments of `grad` or `gradcheck` that contradict each other."""
 
 
+@checked
 def grad(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],

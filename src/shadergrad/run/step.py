@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import checked
 from ..errors import CompileError
 from ..graph import node as nodes
 from ..plan import Plan
@@ -119,6 +120,7 @@ def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
     return signature((args, kwargs), tensors), tensors
 
 
+@checked
 def compile(function: Callable[..., Any]) -> CompiledStep:
     """Capture `function` on first use and replay it from then on, in one submission a call.
 
