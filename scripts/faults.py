@@ -772,7 +772,7 @@ TRAINING = (
 LOGIC = (
     fault("logic-coefficients-of-a-gate", "logic/gates.py",
           "[0, 0, 1, -1], [0, 1, 0, -1]", "[0, 1, 0, -1], [0, 0, 1, -1]",
-          GATES + "a_gate_has_the_truth_table_of_its_number"),
+          GATES + "a_gate_and_its_gradients_are_those_of_the_gate_written_out[cpu"),
     fault("logic-straight-through-without-a-gradient", "logic/gates.py",
           "return hard_coefficients(logits) + (soft - soft.detach())", "return hard_coefficients(logits) + (soft.detach() - soft.detach())",
           GATES + "straight_through_is_hard_with_the_gradient_of_the_mixture[cpu"),
@@ -814,7 +814,7 @@ LOGIC = (
           BOARDS + "a_step_equals_plain_python"),
     fault("logic-bits-past-the-width", "logic/circuit/runner.py",
           "        target[..., -1] &= self._tail\n", "",
-          BOARDS + "a_step_equals_plain_python"),
+          BOARDS + "several_steps_equal_plain_python"),
     fault("logic-border-of-an-automaton", "logic/automata.py",
           'BORDERS = {"zeros": "constant", "periodic": "circular"}', 'BORDERS = {"zeros": "circular", "periodic": "circular"}',
           "device/test_logic_automata.py::test_one_step_on_each_device_is_that_of_the_reference",
