@@ -78,7 +78,10 @@ def classes_named(text: str) -> Iterator[str]:
     for room in ROOMS:
         found = sorted(
             set(
-                re.findall(r"\b(\w+Tensor|TensorBase|Number|GradFn|RemovableHandle|MinAndMax|ValuesAndIndices)\b", text)
+                re.findall(
+                    r"\b(\w+Tensor|TensorBase|Number|Generator|GradFn|RemovableHandle|MinAndMax|ValuesAndIndices)\b",
+                    text,
+                )
             )
         )
         defined = (PACKAGE / "tensor" / f"{room}.py").read_text()
@@ -108,6 +111,7 @@ def names_stub() -> str:
     return (
         f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Self, overload\n\n{imports}\n\n"
         "ALIASES: dict[str, str]\nIN_PLACE: tuple[str, ...]\nFUNCTIONS: tuple[str, ...]\n\n"
+        "def check_methods(cls: type[Any]) -> None: ...\n\n"
         f"class NamedTensor(RandomTensor):\n{body}\n"
     )
 
@@ -121,6 +125,12 @@ def functions_stub() -> str:
         for m in re.finditer(r"^def ([a-z]\w*)\(.*?\) -> [^\n]*:\n", source, flags=re.M | re.S)
         if m[1] in functions.__all__
     ]
+    for name in functions.MADE:  # the rooms that make tensors stand below Tensor and say Any
+        signature = signature_of(getattr(functions, name))
+        bare = [p.replace(annotation=_Verbatim(p.annotation)) for p in signature.parameters.values()]
+        plain = signature.replace(parameters=bare, return_annotation=inspect.Signature.empty)
+        lines.append(f"def {name}{plain} -> Tensor: ...")
+    made += functions.MADE
     imported = [n for n in functions.__all__ if n not in made and not any(f"def {n}(" in o for o in own)]
     lines += own
     from_rooms: dict[str, list[str]] = {}
@@ -138,7 +148,7 @@ def functions_stub() -> str:
     return (
         f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Literal, overload\n\nimport numpy as np\n\n"
         + "\n".join([*imports, *classes_named(body), "from .tensor.handle import Tensor"])
-        + "\n\ne: float\ninf: float\nnan: float\npi: float\nINPLACE_ACTIVATIONS: tuple[str, ...]\n"
+        + "\n\nMADE: tuple[str, ...]\ne: float\ninf: float\nnan: float\npi: float\nINPLACE_ACTIVATIONS: tuple[str, ...]\n"
         + f"concat = cat\nconcatenate = cat\n\n{body}\n\n__all__ = [\n{listed}]\n"
     )
 

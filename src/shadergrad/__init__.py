@@ -33,33 +33,16 @@ from .tensor import (
     Generator,
     Size,
     Tensor,
-    arange,
     as_tensor,
     device,
-    empty,
-    eye,
-    from_numpy,
-    full,
-    full_like,
     get_default_device,
-    linspace,
     manual_seed,
-    ones,
-    ones_like,
-    rand,
-    rand_like,
-    randint,
-    randn,
-    randn_like,
-    randperm,
     set_default_device,
     sync,
-    zeros,
-    zeros_like,
 )
 from .version import __version__
 
-from .tensor import tensor as tensor  # isort: skip  # last: the package .tensor has the same name
+from .functions import tensor as tensor  # isort: skip  # last: the package .tensor has the same name
 
 if TYPE_CHECKING:
     from . import extend as extend
@@ -88,7 +71,6 @@ __all__ = [
     "Size",
     "Tensor",
     "__version__",
-    "arange",
     "as_tensor",
     "autograd",
     "bool",
@@ -96,16 +78,11 @@ __all__ = [
     "data",
     "device",
     "devices",
-    "empty",
     "enable_grad",
     "extend",
-    "eye",
     "float",
     "float32",
     "float64",
-    "from_numpy",
-    "full",
-    "full_like",
     "get_default_device",
     "inference_mode",
     "int",
@@ -113,38 +90,26 @@ __all__ = [
     "int64",
     "interop",
     "is_grad_enabled",
-    "linspace",
     "load",
     "logic",
     "manual_seed",
     "nn",
     "no_grad",
-    "ones",
-    "ones_like",
     "optim",
-    "rand",
-    "rand_like",
-    "randint",
-    "randn",
-    "randn_like",
-    "randperm",
     "recipes",
     "save",
     "set_default_device",
     "set_grad_enabled",
     "sync",
-    "tensor",
     "uint8",
     "uint32",
-    "zeros",
-    "zeros_like",
 ]
 __all__ += functions.__all__
 
 _LATER = ("extend", "logic", "recipes")  # imported when they are first asked for
 
 
-if not TYPE_CHECKING:  # else every name would be one to type checkers
+if not TYPE_CHECKING:  # a type checker would take any name for one of these
 
     def __getattr__(name: str) -> Any:
         if name in _LATER:

@@ -173,44 +173,52 @@ def pack(value: Any, name: str = "") -> tuple[Arrays, Any]:
     tuples nor keys other than strings, so {"tuple": [...]} and {"dict": [[key, value], ...]} stand for those.
     Raises CheckpointError on anything but these and None, bool, int, float, str, and on what contains itself.
     """
-    arrays: Arrays = {}
+    packing = _Packing()
+    try:
+        return packing.arrays, packing.plain(value, name)
+    except RecursionError:
+        raise CheckpointError(f"cannot save {name or 'this'}: it is nested too deeply, or contains itself.") from None
 
-    def visit(node: Any, path: str) -> Any:
+
+class _Packing:
+    """The arrays met so far, by name. Paths are of keys and positions: "layers/0/weight"."""
+
+    def __init__(self) -> None:
+        self.arrays: Arrays = {}
+
+    def plain(self, node: Any, path: str) -> Any:
+        """A value as JSON data, its arrays put aside."""
         if isinstance(node, np.ndarray) or hasattr(node, "detach"):
-            label = unused(path or "tensor")
-            arrays[label] = node if isinstance(node, np.ndarray) else node.detach().numpy()
-            return {"array": label}
+            return {"array": self._put_aside(node, path or "tensor")}
         if isinstance(node, dict):
-            return visit_dict({key: visit(child, inside(path, key)) for key, child in node.items()}, path)
-        if isinstance(node, list):
-            return [visit(child, inside(path, i)) for i, child in enumerate(node)]
-        if isinstance(node, tuple):
-            return {"tuple": [visit(child, inside(path, i)) for i, child in enumerate(node)]}
+            return _plain_dict({k: self.plain(child, _inside(path, k)) for k, child in node.items()}, path)
+        if isinstance(node, list | tuple):
+            items = [self.plain(child, _inside(path, i)) for i, child in enumerate(node)]
+            return items if isinstance(node, list) else {"tuple": items}
         if isinstance(node, np.generic):
             return node.item()
         if node is None or isinstance(node, (bool, int, float, str)):
             return node
         raise CheckpointError(f"cannot save {path or 'this'}: a {type(node).__name__} is no tensor and no plain data.")
 
-    def visit_dict(node: dict[Any, Any], path: str) -> Any:
-        for key in node:
-            if not isinstance(key, (bool, int, str)):
-                raise CheckpointError(f"cannot save {path or 'this'}: its key {key!r} is neither string nor integer.")
-        plain = all(isinstance(key, str) for key in node) and not (len(node) == 1 and next(iter(node)) in _MARKS)
-        return node if plain else {"dict": [[key, child] for key, child in node.items()]}
-
-    def inside(path: str, key: Any) -> str:
-        return f"{path}/{key}" if path else str(key)
-
-    def unused(label: str) -> str:
-        while label in arrays:  # of keys 0 and "0", or "a/b" and "b" within "a"
+    def _put_aside(self, array: Any, label: str) -> str:
+        """The name under which an array is kept."""
+        while label in self.arrays:  # of keys 0 and "0", or "a/b" and "b" within "a"
             label += "'"
+        self.arrays[label] = array if isinstance(array, np.ndarray) else array.detach().numpy()
         return label
 
-    try:
-        return arrays, visit(value, name)
-    except RecursionError:
-        raise CheckpointError(f"cannot save {name or 'this'}: it is nested too deeply, or contains itself.") from None
+
+def _plain_dict(node: dict[Any, Any], path: str) -> Any:
+    for key in node:
+        if not isinstance(key, (bool, int, str)):
+            raise CheckpointError(f"cannot save {path or 'this'}: its key {key!r} is neither string nor integer.")
+    plain = all(isinstance(key, str) for key in node) and not (len(node) == 1 and next(iter(node)) in _MARKS)
+    return node if plain else {"dict": [[key, child] for key, child in node.items()]}
+
+
+def _inside(path: str, key: Any) -> str:
+    return f"{path}/{key}" if path else str(key)
 
 
 def unpack(arrays: Mapping[str, Any], structure: Any) -> Any:

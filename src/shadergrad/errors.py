@@ -21,6 +21,10 @@ class ArgumentTypeError(ShadergradError, TypeError):
     """An argument of a kind that the function does not take, a missing or an unknown one. Raised at the call."""
 
 
+class ArgumentError(ShadergradError, ValueError, RuntimeError):
+    """An argument whose value makes no sense. PyTorch raises ValueError from modules, RuntimeError from functions."""
+
+
 class DeviceError(ShadergradError, RuntimeError):
     """An unknown or missing device, or operands on different ones. Raised at the call, or where a device is first used."""
 
@@ -45,6 +49,18 @@ class AutogradError(ShadergradError, RuntimeError):
 
 class IndexRangeError(ShadergradError, IndexError):
     """An index or axis outside its range. Raised at the call; for indices in a tensor, where the value is computed."""
+
+
+class AxisError(IndexRangeError, ShapeError):
+    """An axis that the tensor does not have, or that has no element where one is needed. Raised at the call."""
+
+
+class NotTensorsError(ArgumentTypeError, RuntimeError):
+    """Something else where tensors are expected. PyTorch raises TypeError of what is no sequence, RuntimeError of one."""
+
+
+class IndexTypeError(IndexRangeError, DTypeError):
+    """Something in brackets that is no index."""
 
 
 class CompileError(ShadergradError, RuntimeError):

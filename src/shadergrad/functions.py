@@ -5,7 +5,6 @@ Which methods are functions too stands in tensor/names.py; their types are writt
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Sequence
 from math import e as e
@@ -16,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import checked
 from .dtypes import parse_dtype
-from .errors import ArgumentTypeError, DTypeError, ShapeError
+from .errors import DTypeError, ShapeError
 from .nn.functional import (  # noqa: F401
     adaptive_avg_pool1d,
     adaptive_max_pool1d,
@@ -41,48 +41,57 @@ from .nn.functional import (  # noqa: F401
     rrelu,
     selu,
 )
-from .tensor import Tensor, cat, check_tensor, einsum, meshgrid, sizes_of, stack, tensor_list, tensordot, where  # noqa: F401
+from .tensor import (  # noqa: F401
+    Tensor,
+    arange,
+    cat,
+    common_shape,
+    einsum,
+    empty,
+    eye,
+    from_numpy,
+    full,
+    full_like,
+    linspace,
+    meshgrid,
+    ones,
+    ones_like,
+    rand,
+    rand_like,
+    randint,
+    randn,
+    randn_like,
+    randperm,
+    sizes_of,
+    stack,
+    tensor,
+    tensordot,
+    zeros,
+    zeros_like,
+)
+from .tensor import where as _where
 from .tensor.names import FUNCTIONS
+
+# what makes tensors, and what the rooms, which stand below Tensor, cannot say the type of
+MADE = (
+    "arange", "empty", "eye", "from_numpy", "full", "full_like", "linspace", "ones", "ones_like",
+    "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "tensor", "zeros", "zeros_like", "where",
+)  # fmt: skip
 
 INPLACE_ACTIVATIONS = ("relu_", "sigmoid_", "tanh_")
 
 
 def _function_form(name: str) -> Any:
-    """The function whose first argument is the tensor; other things there are refused in PyTorch's words."""
-    method = getattr(Tensor, name)
-
-    @functools.wraps(method)
-    def form(*args: Any, **options: Any) -> Any:
-        if "input" in options:
-            args = (options.pop("input"), *args)
-        if not args:
-            raise ArgumentTypeError(f"{name}() missing 1 required positional argument: 'input'")
-        if not isinstance(args[0], Tensor):
-            raise ArgumentTypeError(
-                f"{name}(): argument 'input' (position 1) must be Tensor, not {type(args[0]).__name__}"
-            )
-        try:
-            return method(*args, **options)
-        except TypeError as error:
-            raise _explained(name, method, args, options, error) from None
-
-    form.__name__ = form.__qualname__ = name
+    """The function whose first argument is the tensor."""
+    form = checked(getattr(Tensor, name).unchecked, name, "input")
     form.__module__ = "shadergrad"
     return form
-
-
-def _explained(name: str, method: Any, args: Any, options: Any, error: TypeError) -> TypeError:
-    """An error of the call itself, of too few arguments or unknown ones, as one of ours; any other as it is."""
-    try:
-        inspect.signature(method).bind(*args, **options)
-    except TypeError as mismatch:
-        return ArgumentTypeError(f"{name}(): {mismatch}")
-    return error
 
 
 globals().update({name: _function_form(name) for name in (*FUNCTIONS, *INPLACE_ACTIVATIONS)})
 
 
+@checked
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """`celu`, in place: the tensor takes the result and is returned. Raises AutogradError for a leaf that requires
     grad.
@@ -96,6 +105,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return celu(input, alpha, inplace=True)
 
 
+@checked
 def selu_(input: Tensor) -> Tensor:
     """`selu`, in place: the tensor takes the result and is returned. Raises AutogradError for a leaf that requires
     grad.
@@ -109,6 +119,7 @@ def selu_(input: Tensor) -> Tensor:
     return selu(input, inplace=True)
 
 
+@checked
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
     """`rrelu`, in place: the tensor takes the result and is returned. Raises AutogradError for a leaf that requires
     grad.
@@ -122,6 +133,7 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
     return rrelu(input, lower, upper, training, inplace=True)
 
 
+@checked
 def is_tensor(obj: object) -> bool:
     """Whether it is a Tensor.
 
@@ -131,18 +143,17 @@ def is_tensor(obj: object) -> bool:
     return isinstance(obj, Tensor)
 
 
+@checked
 def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     """The shape that tensors of these shapes broadcast to. Raises ShapeError where they do not.
 
     >>> sg.broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
-    try:
-        return np.broadcast_shapes(*(sizes_of((s,)) for s in shapes))
-    except ValueError:
-        raise ShapeError(f"shapes {', '.join(str(sizes_of((s,))) for s in shapes)} do not broadcast.") from None
+    return common_shape(*(sizes_of((s,), "broadcast_shapes", "shapes") for s in shapes))
 
 
+@checked
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors expanded to the one shape that they broadcast to; dtypes stay. Raises ShapeError where they do not.
 
@@ -154,21 +165,21 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     tensor([[3, 3],
             [4, 4]])
     """
-    given = tensor_list("broadcast_tensors", tensors)
-    shape = broadcast_shapes(*(t.shape for t in given))
-    return tuple(t.expand(*shape) for t in given)
+    shape = broadcast_shapes(*(t.shape for t in tensors))
+    return tuple(t.expand(*shape) for t in tensors)
 
 
+@checked
 def empty_like(x: Tensor, **options: Any) -> Tensor:
     """Zeros of the shape, dtype and device of x, where options name no other dtype or device.
 
     >>> sg.empty_like(sg.tensor([1, 2]))
     tensor([0, 0])
     """
-    check_tensor("empty_like", "input", x)
     return x.new_empty(*x.shape, **options)
 
 
+@checked
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """One beside the other: along axis 1, or axis 0 of vectors; tensors of shape () count as vectors of one element.
 
@@ -178,10 +189,13 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
     tensor([[1, 3],
             [2, 4]])
     """
-    parts = [x.reshape(1) if x.ndim == 0 else x for x in tensor_list("hstack", tensors)]
+    if not tensors:
+        raise ShapeError("hstack expects a non-empty TensorList")
+    parts = [x.reshape(1) if x.ndim == 0 else x for x in tensors]
     return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
+@checked
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """One below the other: along axis 0; vectors are rows. Raises ShapeError for no tensors, and where the other axes
     differ.
@@ -190,9 +204,12 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     tensor([[1, 2],
             [3, 4]])
     """
-    return cat([x.reshape(1, -1) if x.ndim < 2 else x for x in tensor_list("vstack", tensors)], 0)
+    if not tensors:
+        raise ShapeError("vstack expects a non-empty TensorList")
+    return cat([x.reshape(1, -1) if x.ndim < 2 else x for x in tensors], 0)
 
 
+@checked
 def finfo(dtype: Any) -> np.finfo:
     """The limits of a floating dtype, as NumPy gives them: eps, max, min, tiny, bits. Raises DTypeError for another
     dtype.
@@ -205,6 +222,7 @@ def finfo(dtype: Any) -> np.finfo:
     return np.finfo(parse_dtype(dtype).numpy)
 
 
+@checked
 def iinfo(dtype: Any) -> np.iinfo:
     """The limits of an integer dtype, as NumPy gives them: max, min, bits. Raises DTypeError for another dtype.
 
@@ -216,12 +234,14 @@ def iinfo(dtype: Any) -> np.iinfo:
     return np.iinfo(parse_dtype(dtype).numpy)
 
 
-concat = concatenate = cat
+concat, concatenate = (checked(inspect.unwrap(cat), name) for name in ("concat", "concatenate"))
+where = checked(_where)  # here and not where it is made: inside, arguments are what they should be
 
-__all__ = sorted(
+__all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checkers read functions.pyi
     {
         *FUNCTIONS,
         *INPLACE_ACTIVATIONS,
+        *MADE,
         "adaptive_avg_pool1d",
         "adaptive_max_pool1d",
         "avg_pool1d",
@@ -265,6 +285,5 @@ __all__ = sorted(
         "stack",
         "tensordot",
         "vstack",
-        "where",
     }
 )

@@ -25,21 +25,22 @@ from .nn.functional import pixel_unshuffle as pixel_unshuffle
 from .nn.functional import rms_norm as rms_norm
 from .nn.functional import rrelu as rrelu
 from .nn.functional import selu as selu
-from .tensor.base import Number
+from .tensor.base import Number, TensorBase
 from .tensor.elementwise import ElementwiseTensor
-from .tensor.elementwise import where as where
 from .tensor.handle import Tensor
 from .tensor.index import IndexTensor
 from .tensor.order import OrderTensor
 from .tensor.products import ProductTensor
 from .tensor.products import einsum as einsum
 from .tensor.products import tensordot as tensordot
+from .tensor.random import Generator
 from .tensor.reduce import MinAndMax, ReduceTensor, ValuesAndIndices
 from .tensor.shape import ShapeTensor
 from .tensor.shape import cat as cat
 from .tensor.shape import meshgrid as meshgrid
 from .tensor.shape import stack as stack
 
+MADE: tuple[str, ...]
 e: float
 inf: float
 nan: float
@@ -79,7 +80,7 @@ def atanh(input: Tensor) -> Tensor: ...
 def baddbmm(
     input: Tensor, batch1: ProductTensor, batch2: ProductTensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor: ...
-def bernoulli(input: Tensor, *, generator: Any = None) -> Tensor: ...
+def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor: ...
 def bitwise_and(input: Tensor, other: ElementwiseTensor | Number) -> Tensor: ...
 def bitwise_left_shift(input: Tensor, other: ElementwiseTensor | Number) -> Tensor: ...
 def bitwise_not(input: Tensor) -> Tensor: ...
@@ -200,12 +201,16 @@ def mm(input: Tensor, mat2: ProductTensor) -> Tensor: ...
 def moveaxis(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor: ...
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor: ...
 def mul(input: Tensor, other: ElementwiseTensor | Number) -> Tensor: ...
-def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor: ...
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor: ...
 def multiply(input: Tensor, other: ElementwiseTensor | Number) -> Tensor: ...
 def mv(input: Tensor, vec: ProductTensor) -> Tensor: ...
 def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor: ...
-def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor: ...
-def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor: ...
+def nanmean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor: ...
+def nansum(
+    input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor: ...
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor: ...
 def ne(input: Tensor, other: ElementwiseTensor | Number) -> Tensor: ...
 def neg(input: Tensor) -> Tensor: ...
@@ -241,7 +246,7 @@ def reshape(input: Tensor, *shape: Any) -> Tensor: ...
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor: ...
 def round(input: Tensor, *, decimals: int = 0) -> Tensor: ...
 def rsqrt(input: Tensor) -> Tensor: ...
-def scatter(input: Tensor, dim: int, index: IndexTensor, src: Any) -> Tensor: ...
+def scatter(input: Tensor, dim: int, index: IndexTensor, src: IndexTensor | Number) -> Tensor: ...
 def scatter_add(input: Tensor, dim: int, index: IndexTensor, src: IndexTensor) -> Tensor: ...
 def searchsorted(
     input: Tensor, values: OrderTensor | Number, *, out_int32: bool = True, right: bool = False
@@ -259,10 +264,20 @@ def sqrt(input: Tensor) -> Tensor: ...
 def square(input: Tensor) -> Tensor: ...
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor: ...
 def std(
-    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+    input: Tensor,
+    dim: bool | int | Sequence[int] | None = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: int | None = None,
 ) -> Tensor: ...
 def std_mean(
-    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+    input: Tensor,
+    dim: bool | int | Sequence[int] | None = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: int | None = None,
 ) -> tuple[Tensor, Tensor]: ...
 def sub(input: Tensor, other: ElementwiseTensor | Number, *, alpha: Number = 1) -> Tensor: ...
 def subtract(input: Tensor, other: ElementwiseTensor | Number, *, alpha: Number = 1) -> Tensor: ...
@@ -290,20 +305,86 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor: ...
 def unsqueeze(input: Tensor, dim: int) -> Tensor: ...
 def var(
     input: Tensor,
-    dim: int | Sequence[int] | None = None,
+    dim: bool | int | Sequence[int] | None = None,
     unbiased: bool = True,
     keepdim: bool = False,
     *,
     correction: int | None = None,
 ) -> Tensor: ...
 def var_mean(
-    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+    input: Tensor,
+    dim: bool | int | Sequence[int] | None = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: int | None = None,
 ) -> tuple[Tensor, Tensor]: ...
 def xlogy(input: Tensor, other: ElementwiseTensor | Number) -> Tensor: ...
 def zero_(input: Tensor) -> Tensor: ...
 def relu_(input: Tensor) -> Tensor: ...
 def sigmoid_(input: Tensor) -> Tensor: ...
 def tanh_(input: Tensor) -> Tensor: ...
+def arange(
+    start: float | None = None,
+    end: float | None = None,
+    step: float = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor: ...
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
+def eye(
+    n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor: ...
+def from_numpy(array: np.ndarray) -> Tensor: ...
+def full(
+    size: Any, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor: ...
+def full_like(
+    x: TensorBase, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor: ...
+def linspace(
+    start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor: ...
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
+def ones_like(x: TensorBase, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
+def rand(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
+) -> Tensor: ...
+def rand_like(
+    x: TensorBase,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
+) -> Tensor: ...
+def randint(
+    low: int,
+    high: int | Sequence[int] | None = None,
+    size: Any = (),
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor: ...
+def randn(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
+) -> Tensor: ...
+def randn_like(
+    x: TensorBase,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
+) -> Tensor: ...
+def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Tensor: ...
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
+def zeros_like(x: TensorBase, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
+def where(condition: ElementwiseTensor, a: Any, b: Any) -> Tensor: ...
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor: ...
 def selu_(input: Tensor) -> Tensor: ...
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor: ...
@@ -334,6 +415,7 @@ __all__ = [
     "amin",
     "aminmax",
     "any",
+    "arange",
     "arccos",
     "arcsin",
     "arctan",
@@ -395,6 +477,7 @@ __all__ = [
     "dot",
     "e",
     "einsum",
+    "empty",
     "empty_like",
     "eq",
     "equal",
@@ -403,6 +486,7 @@ __all__ = [
     "exp",
     "exp2",
     "expm1",
+    "eye",
     "finfo",
     "fix",
     "flatten",
@@ -413,6 +497,9 @@ __all__ = [
     "floor_divide",
     "fmod",
     "frac",
+    "from_numpy",
+    "full",
+    "full_like",
     "gather",
     "ge",
     "greater",
@@ -440,6 +527,7 @@ __all__ = [
     "lerp",
     "less",
     "less_equal",
+    "linspace",
     "log",
     "log1p",
     "log2",
@@ -487,6 +575,8 @@ __all__ = [
     "norm",
     "not_equal",
     "numel",
+    "ones",
+    "ones_like",
     "outer",
     "pairwise_distance",
     "permute",
@@ -499,6 +589,12 @@ __all__ = [
     "prod",
     "quantile",
     "rad2deg",
+    "rand",
+    "rand_like",
+    "randint",
+    "randn",
+    "randn_like",
+    "randperm",
     "ravel",
     "reciprocal",
     "relu",
@@ -543,6 +639,7 @@ __all__ = [
     "tan",
     "tanh",
     "tanh_",
+    "tensor",
     "tensordot",
     "tile",
     "topk",
@@ -561,4 +658,6 @@ __all__ = [
     "where",
     "xlogy",
     "zero_",
+    "zeros",
+    "zeros_like",
 ]

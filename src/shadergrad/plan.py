@@ -22,7 +22,7 @@ FAULTS = (
     "[gather] index {index} is out of range for an axis of size {size}.",
     "[cross_entropy] target {index} is out of bounds: there are {size} classes, 0 to {last}. Hint: ignore_index leaves out one value.",
     "[embedding] index {index} is out of range: the table has {size} rows, 0 to {last}.",
-    "[scatter] position {index} is out of range for an axis of size {size}.",
+    "[scatter_add] position {index} is out of range for an axis of size {size}.",
 )
 IN_GATHER, IN_TARGET, IN_EMBEDDING, IN_SCATTER = range(len(FAULTS))
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from .arguments import checked
 from .checkpoint import load_tensors, pack, save_tensors, unpack
 from .errors import CheckpointError, DTypeError
 from .tensor import Tensor
 
 
+@checked
 def save(obj: Any, path: str | Path) -> None:
     """Write a state dict, or any nesting of dicts, lists and plain values with tensors inside, with a checksum.
 
@@ -27,6 +29,7 @@ def save(obj: Any, path: str | Path) -> None:
     save_tensors(path, arrays, {"structure": structure})
 
 
+@checked
 def load(path: str | Path, device: Any = None) -> Any:
     """What `save` wrote, with tensors on `device` (default: the default device).
 

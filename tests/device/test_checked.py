@@ -117,11 +117,11 @@ def test_checked_mode_covers_what_scatters(webgpu: str) -> None:
     assert done.returncode == 0, done.stderr
     *reports, last = done.stdout.splitlines()
     assert [r.split(" is out of range for an axis of size ") for r in reports[:3]] == [
-        ["[scatter] position 5", "3."],
-        ["[scatter] position -1", "3."],
-        ["[scatter] position 3", "3."],
+        ["[scatter_add] position 5", "3."],
+        ["[scatter_add] position -1", "3."],
+        ["[scatter_add] position 3", "3."],
     ]
-    assert reports[3].startswith("[scatter] position 3"), "one of those from 3000 on"
+    assert reports[3].startswith("[scatter_add] position 3"), "one of those from 3000 on"
     assert last == "[0.0, 0.0, 3.0]"
 
 

@@ -188,6 +188,8 @@ def test_manual_seed_decides_the_order_where_no_generator_is_given() -> None:
 
 def test_a_random_sampler_gives_as_many_as_asked() -> None:
     assert len(RandomSampler(range(5), num_samples=12)) == 12
+    for wanted in (0, 3, 5, 12):
+        assert len(list(RandomSampler(range(5), num_samples=wanted))) == wanted
     counts = Counter(RandomSampler(range(5), num_samples=12))
     assert set(counts) == set(range(5))
     assert set(counts.values()) <= {2, 3}

@@ -267,7 +267,7 @@ class Cube(Operation):
         return elementwise(x.size, self.in_shader)
 
     def gradient(self, g: sg.Tensor, result: sg.Tensor, x: sg.Tensor) -> tuple[sg.Tensor]:
-        return (self.slope * x * x * g + (0 if x.device == "cpu" else self.of_gpu),)
+        return (self.slope * x * x * g + (0.0 if x.device == "cpu" else self.of_gpu),)
 
 
 NUMBERS = np.array([[-1.5, 0.25, 2.0], [0.5, 1.0, -0.75]], np.float32)

@@ -45,6 +45,7 @@ PROGRAMS: dict[str, tuple[Program, Sequence[tuple[int, ...]]]] = {
     "rows of several threads": (lambda x: x.sum(1), [(67, 40)]),
     "long rows": (lambda x: x.sum(1), [(3, 5000)]),
     "columns": (lambda x: x.sum(0), [(40, 33)]),
+    "long columns of several matrices": (lambda x: (x.sum(1), x.amin(1)), [(3, 600, 33)]),
     "everything": (lambda x: x.sum(), [(100_003,)]),
     "vectors of rows": (lambda x: x.softmax(1), [(65, 37)]),
     "vectors of short rows": (lambda x: x.softmax(1), [(67, 3)]),

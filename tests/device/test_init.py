@@ -129,3 +129,31 @@ def test_warnings_are_pytorchs() -> None:
         init.trunc_normal_(sg.zeros(2), mean=9.0)
     with pytest.warns(UserWarning, match="Initializing zero-element tensors is a no-op"):
         init.kaiming_uniform_(sg.zeros(0, 2))
+
+
+LARGE: dict[str, Callable[[Any], Any]] = {
+    "Linear": lambda nn: nn.Linear(100, 300),
+    "Bilinear": lambda nn: nn.Bilinear(20, 30, 40),
+    "Conv2d": lambda nn: nn.Conv2d(16, 300, 3),
+    "ConvTranspose2d": lambda nn: nn.ConvTranspose2d(300, 16, 3),
+    "Embedding": lambda nn: nn.Embedding(500, 40),
+    "RNN": lambda nn: nn.RNN(40, 300),
+    "LSTM": lambda nn: nn.LSTM(30, 100),
+    "GRUCell": lambda nn: nn.GRUCell(30, 120),
+    "MultiheadAttention": lambda nn: nn.MultiheadAttention(64, 4),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_module_of_many_values_begins_with_pytorchs_distribution(name: str) -> None:
+    """So many that their mean square is within a few percent, and the largest of bounded ones near the bound."""
+    torch.manual_seed(0)
+    sg.manual_seed(0)
+    theirs, ours = LARGE[name](torch.nn).state_dict(), LARGE[name](sg.nn).state_dict()
+    for key, value in theirs.items():
+        a, b = ours[key].numpy(), value.numpy()
+        if np.unique(b).size == 1:
+            np.testing.assert_array_equal(a, b)
+        elif b.size >= 200:
+            assert 0.85 < np.sqrt((a**2).mean() / (b**2).mean()) < 1.18, key
+            assert name == "Embedding" or 0.95 < np.abs(a).max() / np.abs(b).max() < 1.06, key

@@ -71,6 +71,9 @@ CASES: dict[str, Case] = {
     "assigning rows": (block(slice(1, 3)), ((4, 5), (2, 5))),
     "assigning every second column": (block((slice(None), slice(0, None, 2))), ((4, 5), (4, 3))),
     "assigning a row": (block(1), ((4, 5), (5,))),
+    "assigning the last row but one": (block(-2), ((4, 5), (5,))),
+    "assigning columns from the end": (block((Ellipsis, slice(-4, None, 3))), ((4, 5), (4, 2))),
+    "assigning within a row from the end": (block((-1, slice(1, -1))), ((4, 5), (3,))),
     "assigning a column": (block((Ellipsis, 2)), ((4, 5), (4,))),
     "assigning to positions": (block(lambda a: a.tensor(np.array([3, 0], np.int32))), ((4, 5), (2, 5))),
     "assigning one value under a mask": (block(lambda a: a.tensor(MASK)), ((3, 4), (1,))),
@@ -161,3 +164,11 @@ def test_assignment_to_a_leaf_that_requires_grad_is_refused() -> None:
     x = sg.ones(3, requires_grad=True)
     with pytest.raises(sg.AutogradError, match="leaf Variable"):
         x[0] = 1.0
+
+
+def test_of_several_values_for_one_place_the_mean_is_taken(device: str) -> None:
+    for dtype in ("float32", "int32"):
+        x = sg.tensor(np.array([9, 9, 9, 9], dtype), device=device)
+        x[sg.tensor([1, 3, 1], device=device)] = sg.tensor(np.array([2, 7, 4], dtype), device=device)
+        assert x.dtype.name == dtype
+        assert x.tolist() == [9, 3, 9, 7]

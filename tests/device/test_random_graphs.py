@@ -101,7 +101,7 @@ class RandomGraph:
 
 
 @st.composite
-def random_graphs(draw: Any) -> RandomGraph:
+def random_graphs(draw: Any) -> RandomGraph:  # noqa: C901  # a branch for each kind of step
     leaves = tuple(draw(st.lists(st.lists(st.sampled_from(SIZES), max_size=3).map(tuple), min_size=1, max_size=3)))
     shapes: list[Shape] = list(leaves)
     steps: list[Step] = []

@@ -527,17 +527,33 @@ def test_results_kept_by_the_user_are_not_overwritten(device: str) -> None:
     assert not np.array_equal(read[0][1], read[1][1]), "the parameters did change"
 
 
-def test_a_gradient_kept_by_the_user_is_not_overwritten(device: str) -> None:
+@pytest.mark.parametrize("kept_as", [lambda g: g, lambda g: g.detach()], ids=["itself", "detached"])
+def test_a_gradient_kept_by_the_user_is_not_overwritten(kept_as: Any, device: str) -> None:
     model, _, function = training(device, lambda p: optim.SGD(p, lr=0.5))
     step = sg.compile(function)
     data = batches(device)
     step(*data[0])
     step(*data[1])
-    kept = model[0].weight.grad
+    kept = kept_as(model[0].weight.grad)
     value = kept.numpy()
     step(*data[2])
     assert_same_bits(kept, value)
     assert not np.array_equal(model[0].weight.grad.numpy(), value)
+
+
+def test_a_gradient_is_replaced_by_what_it_was_at_other_places(device: str) -> None:
+    w = sg.zeros(10_001, device=device, requires_grad=True)
+    expected = np.arange(10_001, dtype=np.float32)
+    w.grad = sg.tensor(expected, device=device)
+
+    @sg.compile
+    def step() -> None:
+        w.grad = grad_of(w).flip(0) * 0.5 + 1
+
+    for _ in range(5):
+        step()
+        expected = expected[::-1] * np.float32(0.5) + np.float32(1)
+        assert_same_bits(w.grad, expected)
 
 
 def test_what_was_recorded_before_a_step_keeps_its_value(device: str) -> None:

@@ -380,6 +380,21 @@ class TestReuse:
         device.empty_cache()
         assert not device.native._graveyard
 
+    def test_freed_memory_releases_the_bind_groups_of_it(self, device: WebGPUDevice) -> None:
+        program, x = device.load(increments(3)), put(device)
+        program.run([x])
+        gc.collect()
+        assert device.statistics().bind_groups > 0
+        device.empty_cache()  # of the result and of temporaries
+        program.run([x])
+        gc.collect()
+        after_one = device.statistics().bind_groups
+        for _ in range(3):
+            device.empty_cache()
+            program.run([x])
+        gc.collect()
+        assert device.statistics().bind_groups <= after_one
+
     def test_no_more_than_in_flight_submissions_are_under_way(self, make_device: Any) -> None:
         device = make_device(in_flight=2)
         program, x = device.load(increments(50)), put(device)

@@ -87,6 +87,23 @@ def test_a_step_equals_plain_python(border, width):
 
 
 @borders
+@pytest.mark.parametrize("width", [3, 63, 64, 65, 70])
+def test_several_steps_equal_plain_python(border, width):
+    """Gates that give 1 of nothing but zeros leave no bits behind the width for the next step to see."""
+    rng = np.random.default_rng(width)
+    for _ in range(4):
+        cell = random_cell(rng, 2, border)
+        state = random_board(rng, 4, width, 2)
+        board = cell.runner(4, width)
+        board.load(state)
+        for _ in range(4):
+            state = naive_step(cell, state)
+            board.step()
+            np.testing.assert_array_equal(board.read(), state)
+            np.testing.assert_array_equal(board.words, pack_board(state))
+
+
+@borders
 def test_blocks_of_rows_fit_together(border, monkeypatch):
     rng = np.random.default_rng(0)
     cell, state = random_cell(rng, 2, border), random_board(rng, 11, 70, 2)

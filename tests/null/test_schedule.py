@@ -76,9 +76,14 @@ def test_a_map_that_another_kernel_reads_runs_before_it_and_the_others_share() -
     assert set(plan.outputs) <= set(plan.dispatches[1].buffers)
 
 
-def test_two_values_for_one_tensor_do_not_both_take_its_memory() -> None:
+@pytest.mark.parametrize(
+    "values",
+    [lambda x: (x * 2, x + 1), lambda x: (x.exp().sin(), x.exp().sin() + 1)],
+    ids=["in two kernels", "in one"],
+)
+def test_two_values_for_one_tensor_do_not_both_take_its_memory(values: Callable[[sg.Tensor], list[sg.Tensor]]) -> None:
     x = full(1, 1000)
-    plan = plan_of([x * 2, x + 1], [x, x])
+    plan = plan_of(values(x), [x, x])
     assert sorted(plan.buffers[row].aliases is None for row in plan.outputs) == [False, True]
     assert len(set(plan.outputs)) == 2
 
@@ -133,6 +138,16 @@ def test_a_checked_kernel_has_a_binding_left_to_report_in(count: int) -> None:
     plan = plan_of([total], target=Target("wgsl", checked=True))
     assert "fault" in {b.role for b in plan.buffers}
     assert all(len(d.buffers) <= 8 for d in plan.dispatches)
+    assert all(len(k.access) <= 8 for k in plan.kernels)
+
+
+@pytest.mark.parametrize("count", range(5, 10))
+def test_a_kernel_that_reports_labels_has_a_binding_left_too(count: int) -> None:
+    total = sg.nn.functional.embedding(sg.tensor([1, 2, 3]), full(1, 10, 4))
+    for k in range(count):
+        total = total + full(k, 3, 4)
+    plan = plan_of([total])
+    assert "fault" in {b.role for b in plan.buffers}
     assert all(len(k.access) <= 8 for k in plan.kernels)
 
 

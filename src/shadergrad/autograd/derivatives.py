@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 
+from ..arguments import checked
 from ..errors import AutogradError
 from ..graph import autodiff, build
 from ..tensor import Tensor, cotangent, tensors_of, together
@@ -34,6 +35,7 @@ def grad(
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]: ...
+@checked
 def grad(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ArgumentTypeError
+from ..arguments import check_constructors, checked
 from ..graph.node import mode
 
 
@@ -87,10 +87,6 @@ class set_grad_enabled(_GradContext):
 
     def __init__(self, enabled: bool) -> None:
         super().__init__()
-        if not isinstance(enabled, bool):
-            raise ArgumentTypeError(
-                f"set_grad_enabled(): argument 'enabled' must be bool, not {type(enabled).__name__}"
-            )
         self.enabled = enabled
         self._made_under: bool | None = mode.grad
         mode.grad = enabled
@@ -107,6 +103,7 @@ class set_grad_enabled(_GradContext):
         return super().__call__(function)
 
 
+@checked
 def is_grad_enabled() -> bool:
     """Whether operations are recorded for backward.
 
@@ -114,3 +111,6 @@ def is_grad_enabled() -> bool:
     True
     """
     return mode.grad
+
+
+check_constructors(no_grad, inference_mode, enable_grad, set_grad_enabled)

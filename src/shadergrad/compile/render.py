@@ -480,10 +480,6 @@ class Renderer(Puller):
             )
         return self._access(binding, flat, None)
 
-    def load_vector(self, node: Node, start: Index) -> str:
-        """Four consecutive elements; `start` is a multiple of four."""
-        return self._access(self.bind(node), start, start // LANES)
-
     def _access(self, binding: Binding, flat: Index, quad: Index | None) -> str:
         vector = quad is not None
         binding.vectorized |= vector
@@ -517,13 +513,6 @@ class Renderer(Puller):
         if stored is not None:
             value = f"vec4<u32>({value})" if vector else f"u32({value})"
         self.line(f"@{len(self._accesses) - 1}@ = {value};")
-
-    def store_vector(self, node: Node, start: Index, value: str) -> None:
-        """Write four consecutive elements; `start` is a multiple of four."""
-        binding = self.bind(node, written=True)
-        binding.vectorized = True
-        self._accesses.append((binding, start, start // LANES))
-        self.line(f"@{len(self._accesses) - 1}@ = {f'vec4<u32>({value})' if node.dtype is bool_ else value};")
 
     def _choose_starts(self) -> None:
         """Bind each buffer that is only read from where the reading begins: kernels that differ in that, say in the step

@@ -23,14 +23,7 @@ def backward(
 ) -> dict[int, tuple[Node, Node]]:
     """Cotangents by id of node, as (node, cotangent): for all Variables reached, or for `targets` only."""
     order = topological(roots, _tape_inputs)
-    for node in order:
-        if node.released and not isinstance(node.primitive, Variable):
-            raise AutogradError(
-                "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
-                "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
-                "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
-                "after calling backward."
-            )
+    _refuse_released(order)
     wanted = None if targets is None else {id(t) for t in targets}
     needed = _leading_to(order, wanted)
     collected: dict[int, Node] = {}
@@ -53,12 +46,27 @@ def backward(
                 if cotangent is not None and source.requires_grad and id(source) in needed:
                     _accumulate(collected, source, cotangent)
     if not (retain_graph or create_graph):
-        for node in order:
-            if not isinstance(node.primitive, Variable):
-                node.released = True
-                if node.storage is not None:
-                    node.materialize(node.storage)
+        _release(order)
     return found
+
+
+def _refuse_released(order: Sequence[Node]) -> None:
+    if any(node.released and not isinstance(node.primitive, Variable) for node in order):
+        raise AutogradError(
+            "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+            "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+            "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+            "after calling backward."
+        )
+
+
+def _release(order: Sequence[Node]) -> None:
+    """Let go of what the tape keeps: values stay, the way to them does not."""
+    for node in order:
+        if not isinstance(node.primitive, Variable):
+            node.released = True
+            if node.storage is not None:
+                node.materialize(node.storage)
 
 
 def _tape_inputs(node: Node) -> tuple[Node, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtypes import DType
+from ..errors import ArgumentError
 from .leaves import Constant
 from .node import Node, make
 from .primitive import Primitive, Shape, named
@@ -32,7 +33,10 @@ class Builder:
 
     def constant(self, value: Number, dtype: DType, device: str, shape: Shape = ()) -> Node:
         """A number, in every element of `shape`."""
-        plain = dtype.numpy.type(value).item() if dtype.category < 2 else float(value)
+        try:
+            plain = dtype.numpy.type(value).item() if dtype.category < 2 else float(value)
+        except (ValueError, OverflowError):
+            raise ArgumentError(f"value {value} cannot be converted to {dtype.name} without overflow.") from None
         return self.broadcast(self.source(Constant(plain, dtype), device), shape)
 
     def like(self, node: Node, value: Node | Number) -> Node:

@@ -88,10 +88,6 @@ class Index:
     def __mod__(self, by: int) -> Index:
         return _divide(self, by)[1]
 
-    @property
-    def is_constant(self) -> bool:
-        return not self.terms
-
     def variables(self) -> frozenset[str]:
         """The names of all variables inside."""
         names: set[str] = set()

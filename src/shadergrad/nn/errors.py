@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..errors import ArgumentError as ArgumentError
 from ..errors import ShadergradError
 
 
@@ -26,14 +27,6 @@ class ModuleKeyError(ModuleError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError would put quotes around
-
-
-class ArgumentError(ShadergradError, ValueError, RuntimeError):
-    """An argument whose value makes no sense. PyTorch raises ValueError from modules, RuntimeError from functions."""
-
-
-class ArgumentTypeError(ShadergradError, TypeError):
-    """An argument of a type that the function does not take."""
 
 
 class ReductionError(ArgumentError):

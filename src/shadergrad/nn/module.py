@@ -57,11 +57,7 @@ class Module(ModuleTree["Module"], HookMethods):
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
         if "_parameters" not in own:
-            what = "parameters" if isinstance(value, Parameter) else "module" if isinstance(value, Module) else ""
-            if what:
-                raise ModuleAttributeError(
-                    f"cannot assign {what} before Module.__init__() call. Hint: call super().__init__() first."
-                )
+            _refuse_before_init(value)
             object.__setattr__(self, name, value)
             return
         _changed()
@@ -73,20 +69,12 @@ class Module(ModuleTree["Module"], HookMethods):
             self._forget(name, self._buffers, self._modules)
             self.register_parameter(name, value)
         elif name in self._parameters:
-            if value is not None:
-                raise ModuleTypeError(
-                    f"cannot assign '{type(value).__name__}' as parameter '{name}' (nn.Parameter or None expected)"
-                )
-            self._parameters[name] = None
+            _leave_out(self._parameters, name, value, "parameter", "nn.Parameter")
         elif isinstance(value, Module):
             self._forget(name, self._buffers, self._parameters)
             self._modules[name] = value
         elif name in self._modules:
-            if value is not None:
-                raise ModuleTypeError(
-                    f"cannot assign '{type(value).__name__}' as child module '{name}' (nn.Module or None expected)"
-                )
-            self._modules[name] = value  # type: ignore[assignment]  # None: a module left out, as in PyTorch
+            _leave_out(self._modules, name, value, "child module", "nn.Module")
         elif name in self._buffers:
             self._set_buffer(name, value)
         else:
@@ -340,3 +328,18 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, bool | int | float | str)
+
+
+def _refuse_before_init(value: Any) -> None:
+    what = "parameters" if isinstance(value, Parameter) else "module" if isinstance(value, Module) else ""
+    if what:
+        raise ModuleAttributeError(
+            f"cannot assign {what} before Module.__init__() call. Hint: call super().__init__() first."
+        )
+
+
+def _leave_out(table: dict[str, Any], name: str, value: Any, what: str, wanted: str) -> None:
+    """None in the place of a parameter or module; nothing else may take it, as in PyTorch."""
+    if value is not None:
+        raise ModuleTypeError(f"cannot assign '{type(value).__name__}' as {what} '{name}' ({wanted} or None expected)")
+    table[name] = None

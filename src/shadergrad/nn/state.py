@@ -55,26 +55,7 @@ def load_state_dict(module: ModuleTree[Any], values: Any, strict: bool, assign: 
         problems.append(f"Missing key(s) in state_dict: {_quoted(missing)}. ")
     if strict and unexpected:
         problems.append(f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
-    found: dict[str, Any] = {}
-    for name, tensor in own.items():
-        if name not in values:
-            continue
-        value = values[name]
-        if not hasattr(value, "shape"):
-            problems.append(
-                f'While copying the parameter named "{name}", expected shadergrad.Tensor or Tensor-like object from '
-                f"checkpoint but received {type(value)}"
-            )
-            continue
-        array = value if isinstance(value, Tensor) and assign else _host(value)
-        if tensor.ndim == 0 and tuple(array.shape) == (1,):
-            array = array.reshape(())
-        if tuple(array.shape) != tuple(tensor.shape):
-            problems.append(
-                f"size mismatch for {name}: copying a param with shape {Size(array.shape)} from checkpoint, "
-                f"the shape in current model is {tensor.shape}."
-            )
-        found[name] = array
+    found = {n: _fitting(n, tensor, values[n], assign, problems) for n, tensor in own.items() if n in values}
     if problems:
         raise StateDictError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t" + "\n\t".join(problems))
     for name, value in found.items():
@@ -87,6 +68,25 @@ def load_state_dict(module: ModuleTree[Any], values: Any, strict: bool, assign: 
         for hook in list(part._hooks.after_load.values()):
             hook(part, result)
     return result
+
+
+def _fitting(name: str, tensor: Tensor, value: Any, assign: bool, problems: list[str]) -> Any:
+    """A value as the array, or tensor, of which `tensor` takes the values; what is wrong with it joins `problems`."""
+    if not hasattr(value, "shape"):
+        problems.append(
+            f'While copying the parameter named "{name}", expected shadergrad.Tensor or Tensor-like object from '
+            f"checkpoint but received {type(value)}"
+        )
+        return value
+    array = value if isinstance(value, Tensor) and assign else _host(value)
+    if tensor.ndim == 0 and tuple(array.shape) == (1,):
+        array = array.reshape(())
+    if tuple(array.shape) != tuple(tensor.shape):
+        problems.append(
+            f"size mismatch for {name}: copying a param with shape {Size(array.shape)} from checkpoint, "
+            f"the shape in current model is {tensor.shape}."
+        )
+    return array
 
 
 def _quoted(names: list[str]) -> str:

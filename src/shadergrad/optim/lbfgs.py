@@ -262,61 +262,83 @@ def strong_wolfe(
     length: the first one to try. longest: the largest entry of the direction. Nocedal and Wright, 2006, algorithms
     3.5 and 3.6; ported from https://github.com/torch/optim/blob/master/lswolfe.lua by way of PyTorch.
     """
+    search = _LineSearch(trial, start, max_ls, c1, c2)
+    point, bracket = search.widen(length)
+    if point is None:
+        point = search.narrow(bracket, longest, tolerance_change)
+    return point, search.count
 
-    def is_flat(point: Trial) -> bool:
-        return abs(point.slope) <= -c2 * start.slope
 
-    def is_too_high(point: Trial) -> bool:
-        return point.loss > start.loss + c1 * point.length * start.slope
+class _LineSearch:
+    """A search from `start` along a direction, of at most so many rounds. count: the points tried."""
 
-    # widen the step until a good point lies within
-    new, before = trial(length), start
-    count, round_ = 1, 0
-    bracket: list[Trial] = []
-    while round_ < max_ls:
-        if is_too_high(new) or (round_ > 1 and new.loss >= before.loss):
-            bracket = [before, new]
-            break
-        if is_flat(new):
-            return new, count
-        if new.slope >= 0:
-            bracket = [before, new]
-            break
-        reach = (new.length + 0.01 * (new.length - before.length), new.length * 10)
-        length = cubic_minimum(before, new, reach)
-        before, new = new, trial(length)
-        count += 1
-        round_ += 1
-    if round_ == max_ls:
-        bracket = [start, new]
+    def __init__(self, trial: Callable[[float], Trial], start: Trial, rounds: int, c1: float, c2: float) -> None:
+        self._trial = trial
+        self._start = start
+        self._rounds = rounds
+        self._c1 = c1
+        self._c2 = c2
+        self.count = 0
 
-    # narrow it down; of equal losses, the first of the bracket counts as the lower
-    no_progress = False
-    low = 0 if bracket[0].loss <= bracket[1].loss else 1
-    while round_ < max_ls:
-        left, right = sorted(point.length for point in bracket)
-        if (right - left) * longest < tolerance_change:
-            break
-        length = cubic_minimum(bracket[0], bracket[1])
-        margin = 0.1 * (right - left)
-        near = min(right - length, length - left) < margin
-        if near and (no_progress or length >= right or length <= left):
-            length = right - margin if abs(length - right) < abs(length - left) else left + margin
-            near = False
-        no_progress = near
-        new = trial(length)
-        count += 1
-        round_ += 1
-        if is_too_high(new) or new.loss >= bracket[low].loss:
-            bracket[1 - low] = new
-            low = 0 if bracket[0].loss <= bracket[1].loss else 1
-        else:
-            if is_flat(new):
-                return new, count
+    def widen(self, length: float) -> tuple[Trial | None, list[Trial]]:
+        """Longer and longer steps, until a good point is found, or it lies between two (algorithm 3.5)."""
+        new, before = self._try(length), self._start
+        while self._rounds:
+            too_far = self._is_too_high(new) or (self.count > 2 and new.loss >= before.loss)
+            if not too_far and self._is_flat(new):
+                return new, []
+            if too_far or new.slope >= 0:
+                return None, [before, new]
+            reach = (new.length + 0.01 * (new.length - before.length), new.length * 10)
+            length = cubic_minimum(before, new, reach)
+            before, new = new, self._try(length)
+            self._rounds -= 1
+        return None, [self._start, new]
+
+    def narrow(self, bracket: list[Trial], longest: float, tolerance_change: float) -> Trial:
+        """The good point between two, or the lower end of what is left (algorithm 3.6). Of equal losses, the first of
+        the bracket counts as the lower."""
+        stuck = False
+        low = _lower(bracket)
+        for _ in range(self._rounds):
+            left, right = sorted(point.length for point in bracket)
+            if (right - left) * longest < tolerance_change:
+                break
+            length, stuck = _between(left, right, cubic_minimum(bracket[0], bracket[1]), stuck)
+            new = self._try(length)
+            if self._is_too_high(new) or new.loss >= bracket[low].loss:
+                bracket[1 - low] = new
+                low = _lower(bracket)
+                continue
+            if self._is_flat(new):
+                return new
             if new.slope * (bracket[1 - low].length - bracket[low].length) >= 0:
                 bracket[1 - low] = bracket[low]
             bracket[low] = new
-    return bracket[low], count
+        return bracket[low]
+
+    def _try(self, length: float) -> Trial:
+        self.count += 1
+        return self._trial(length)
+
+    def _is_flat(self, point: Trial) -> bool:
+        return abs(point.slope) <= -self._c2 * self._start.slope
+
+    def _is_too_high(self, point: Trial) -> bool:
+        return point.loss > self._start.loss + self._c1 * point.length * self._start.slope
+
+
+def _lower(bracket: list[Trial]) -> int:
+    return 0 if bracket[0].loss <= bracket[1].loss else 1
+
+
+def _between(left: float, right: float, length: float, stuck: bool) -> tuple[float, bool]:
+    """A length between two, and whether it is near one of them; the second time in turn it is moved away from there."""
+    margin = 0.1 * (right - left)
+    near = min(right - length, length - left) < margin
+    if near and (stuck or length >= right or length <= left):
+        return (right - margin if abs(length - right) < abs(length - left) else left + margin), False
+    return length, near
 
 
 def cubic_minimum(a: Trial, b: Trial, bounds: tuple[float, float] | None = None) -> float:

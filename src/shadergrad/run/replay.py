@@ -21,6 +21,7 @@ from .trees import exchange
 
 NO_VALUE = object()  # in place of a storage, until a run gives one
 STORAGE_HOLDERS = 2  # of a gradient's storage: its node and `into`
+NODE_HOLDERS = 2  # of a gradient's node: its tensor and who asks
 
 
 class GradSlot:
@@ -54,8 +55,11 @@ class KeptGradient:
 
     def is_held_elsewhere(self) -> bool:
         ours = 2 if self.owner._grad is self.tensor else 1
+        node = self.tensor._node
         return (
-            sys.getrefcount(self.tensor) - 1 > ours or sys.getrefcount(self.tensor._node.storage) - 1 > STORAGE_HOLDERS
+            sys.getrefcount(self.tensor) - 1 > ours
+            or sys.getrefcount(node) - 1 > NODE_HOLDERS
+            or sys.getrefcount(node.storage) - 1 > STORAGE_HOLDERS
         )
 
     def renew(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
+from ..arguments import checked
 from ..errors import CompileError
 from ..graph import node as nodes
 from ..plan import Plan
@@ -122,6 +123,7 @@ def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
     return signature((args, kwargs), tensors), tensors
 
 
+@checked
 def compile(function: Callable[P, R]) -> CompiledStep[P, R]:
     """Capture `function` on first use and replay it from then on, in one submission a call.
 

@@ -6,7 +6,7 @@ from .base import (
     TensorBase,
     check_axes,
     check_axis,
-    check_tensor,
+    common_shape,
     host_tensor,
     is_dtype_name,
     operands,
@@ -48,7 +48,7 @@ from .random import (
 )
 from .reduce import MinAndMax, ValuesAndIndices, vector_norm
 from .results import joint, meet, result
-from .shape import cat, meshgrid, stack, tensor_list
+from .shape import cat, meshgrid, stack
 
 __all__ = [
     "Generator",
@@ -66,7 +66,7 @@ __all__ = [
     "check_axes",
     "check_axis",
     "check_storable",
-    "check_tensor",
+    "common_shape",
     "cotangent",
     "default_generator",
     "device",
@@ -104,7 +104,6 @@ __all__ = [
     "stack",
     "sync",
     "tensor",
-    "tensor_list",
     "tensordot",
     "tensors_of",
     "together",

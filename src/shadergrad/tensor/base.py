@@ -10,13 +10,16 @@ Results are always of the class that handle.py defines, Tensor.
 
 from __future__ import annotations
 
+import math
 import operator
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 
+from ..arguments import Checkable, refuse, type_name
 from ..dtypes import DType, bool_, float32, int32, int64, of_scalar, parse_dtype, promote_operands
 from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
 from ..graph import build
@@ -27,11 +30,20 @@ from ..graph.node import Node, grad_mode, make, mode
 from ..graph.primitive import Primitive
 from ..run import execute, tracing
 from ..run.tracing import current
-from ..runtime.device import canonical_name, get_device
+from ..runtime.device import get_device
 from . import pending
-from .placement import check_storable, device, resolve_device
+from .placement import check_storable, device, named_device, resolve_device
 
 Number = bool | int | float
+LARGEST = 1 << 60  # elements, 8 bytes each: what a 64-bit number of bytes counts
+
+
+class RaggedError(ShapeError, ArgumentTypeError):
+    """Nested sequences that are no array."""
+
+
+class FlagError(AutogradError, ArgumentTypeError):
+    """Something else where True or False is expected."""
 
 
 class Size(tuple[int, ...]):
@@ -57,10 +69,13 @@ class Size(tuple[int, ...]):
         return f"shadergrad.Size({list(self)})"
 
 
-class TensorBase:
+class TensorBase(Checkable):
     """A handle on a node."""
 
     __slots__ = ("__weakref__", "_grad", "_node", "_serial", "_siblings")
+    __array_priority__ = (
+        1000  # so that NumPy leaves array + tensor to the tensor, which refuses it, and 2.0 * tensor too
+    )
     __hash__ = object.__hash__  # == is elementwise; a tensor is itself
 
     _class: ClassVar[type[Any]]  # that of results: TensorBase, which says so where it is defined
@@ -71,16 +86,20 @@ class TensorBase:
     _siblings: list[weakref.ref[Any]] | None  # what came from the same backward pass
 
     def _adopt(self, node: Node) -> None:
+        """Be a tensor of a node; the one that the node knows, unless it knows another already."""
         self._serial = pending.next_serial()
         self._grad = None
         self._siblings = None
-        self._hold(node, share=True)
-
-    def _hold(self, node: Node, *, share: bool = False) -> None:
-        """Be the tensor of a node (share: unless another is already)."""
         self._node = node
-        if not share or node.owner is None or node.owner() is None:
+        if node.owner is None or node.owner() is None:
             node.owner = weakref.ref(self)
+        if node.storage is None:
+            pending.note(self)
+
+    def _hold(self, node: Node) -> None:
+        """Take another node in place of the one before."""
+        self._node = node
+        node.owner = weakref.ref(self)
         if node.storage is None:
             pending.note(self)
 
@@ -114,7 +133,7 @@ class TensorBase:
         >>> sg.zeros(2).device
         'cpu'
         """
-        return device(self._node.device)
+        return named_device(self._node.device)
 
     @property
     def ndim(self) -> int:
@@ -137,6 +156,8 @@ class TensorBase:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise FlagError(f"requires_grad must be a bool, not {type_name(value)}.")
         self.requires_grad_(value)
 
     @property
@@ -286,7 +307,7 @@ class TensorBase:
         return bool(self._read("bool()").reshape(()).item())
 
     def __index__(self) -> int:
-        if self.dtype.category == 2:
+        if self.dtype.category == 2 or self._node.size != 1:
             raise ArgumentTypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
 
@@ -390,6 +411,8 @@ class TensorBase:
         >>> x.write_(np.array([1.0, 2.0]))
         tensor([1., 2.])
         """
+        if array.dtype.kind not in "biuf":
+            raise DTypeError(f"write_(): cannot write an array of {array.dtype}: give one of numbers or bools.")
         array = np.asarray(array, self.dtype.numpy, order="C")
         if array.shape != self._node.shape:
             raise ShapeError(f"[write_] the array is {array.shape}, the tensor {tuple(self.shape)}.")
@@ -413,16 +436,18 @@ class TensorBase:
         for arg in args:
             if isinstance(arg, TensorBase):
                 device, dtype = arg.device, arg.dtype
-            elif isinstance(arg, DType):
-                dtype = arg
-            elif isinstance(arg, str) and not is_dtype_name(arg):
-                device = arg
-            elif isinstance(arg, bool):
+            elif arg is None or isinstance(arg, bool):
                 continue
+            elif isinstance(arg, str) and not is_dtype_name(arg):
+                if device is not None:
+                    raise ArgumentTypeError(f"to() got two devices: {str(device)!r} and {str(arg)!r}.")
+                device = arg
             else:
+                if dtype is not None:
+                    raise ArgumentTypeError(f"to() got two dtypes: {dtype!r} and {arg!r}.")
                 dtype = arg
         result = self
-        target = self._node.device if device is None else canonical_name(device)
+        target = self._node.device if device is None else resolve_device(device)
         wanted = self.dtype if dtype is None else parse_dtype(dtype)
         check_storable(wanted, target)
         if wanted is not self.dtype and get_device(self._node.device).target.language == "numpy":
@@ -492,24 +517,33 @@ def binary(primitive: Primitive, a: TensorBase | Number, b: TensorBase | Number)
     return wrap(make(primitive, *operands(a, b)))
 
 
+OPERANDS = (TensorBase, bool, int, float, np.number, np.bool_)  # what stands beside a tensor at an operator
+
+
+def unsupported(symbol: str, a: Any, b: Any) -> ArgumentTypeError:
+    """The error of an operator between things that it does not take."""
+    names = " and ".join(f"'{type(v).__name__ if isinstance(v, TensorBase) else type_name(v)}'" for v in (a, b))
+    hint = " Hint: sg.tensor(...) makes a Tensor." if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else ""
+    return ArgumentTypeError(f"unsupported operand type(s) for {symbol}: {names}.{hint}")
+
+
+def not_ours(symbol: str, a: TensorBase, b: Any) -> Any:
+    """What an operator gives that does not know its right side: classes of users may; of others nothing can come."""
+    if type(b).__module__ in ("builtins", "numpy", "torch"):
+        raise unsupported(symbol, a, b)
+    return NotImplemented
+
+
 def floating(x: TensorBase) -> Node:
     """The node of x, as float32 where it is of integers or bools."""
-    return x._node if x.dtype.category == 2 else cast(x._node, float32)
-
-
-def check_int(what: str, name: str, value: Any) -> int:
-    """A whole number, but no bool; raises ArgumentTypeError for anything else."""
-    if not isinstance(value, bool):
-        try:
-            return operator.index(value)
-        except TypeError:
-            pass
-    raise ArgumentTypeError(f"{what}(): argument '{name}' must be int, not {type(value).__name__}")
+    node = x._node
+    return node if node.dtype.category == 2 else cast(node, float32)
 
 
 def check_axis(dim: int, ndim: int, what: str) -> int:
     """A non-negative axis; raises IndexRangeError outside [-ndim, ndim - 1]."""
-    dim = check_int(what, "dim", dim)
+    if type(dim) is not int:
+        dim = _whole(what, "dim", dim, "int")
     if not -max(ndim, 1) <= dim < max(ndim, 1):
         raise IndexRangeError(
             f"[{what}] Dimension out of range (expected to be in range of [{-max(ndim, 1)}, {max(ndim, 1) - 1}], but got {dim})"
@@ -519,29 +553,51 @@ def check_axis(dim: int, ndim: int, what: str) -> int:
 
 def check_axes(dim: int | Sequence[int] | None, ndim: int, what: str) -> tuple[int, ...]:
     """Sorted axes; None or () means all."""
-    given = list(dim) if isinstance(dim, Iterable) else [] if dim is None else [dim]
-    if not given:
+    if dim is None:
         return tuple(range(ndim))
-    axes = [check_axis(d, ndim, what) for d in given]
+    if type(dim) is int:
+        given: Sequence[int] = (dim,)
+    else:
+        given = dim if isinstance(dim, list | tuple) else (_whole(what, "dim", dim, "int or tuple of ints"),)
+    axes = [check_axis(d, ndim, what) for d in given] or list(range(ndim))
     if len(set(axes)) != len(axes):
         raise ShapeError(f"[{what}] a dim appears twice in {dim}.")
     return tuple(sorted(axes)) if ndim else ()
 
 
-def sizes_of(args: tuple[Any, ...]) -> tuple[int, ...]:
-    """Sizes given as arguments or as one sequence. Raises ArgumentTypeError for what is no integer."""
+def _whole(what: str, name: str, value: Any, wanted: str) -> int:
+    """A whole number that is not a plain int; bools are none."""
+    if not isinstance(value, bool | np.bool_):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    return refuse(what, name, value, wanted)
+
+
+def sizes_of(args: tuple[Any, ...], what: str, name: str = "size") -> tuple[int, ...]:
+    """Sizes given as arguments or as one sequence, which the argument `name` of `what` is."""
+    if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray):
+        args = tuple(args[0])
+    return tuple(a if type(a) is int else _whole(what, name, a, "tuple of ints") for a in args)
+
+
+def check_sizes(shape: tuple[int, ...], what: str) -> tuple[int, ...]:
+    """A shape of which there can be a tensor."""
+    if min(shape, default=0) < 0:
+        raise ShapeError(f"{what}(): negative size in {shape}.")
+    if math.prod(n for n in shape if n) >= LARGEST:
+        raise ShapeError(f"{what}(): Storage size calculation overflowed with sizes={list(shape)}.")
+    return shape
+
+
+@lru_cache(4096)
+def common_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """What shapes broadcast to."""
     try:
-        if len(args) == 1 and not isinstance(args[0], int | np.integer):
-            args = tuple(args[0])
-        return tuple(operator.index(a) for a in args)
-    except TypeError:
-        raise ArgumentTypeError(f"sizes and axes must be integers, got {', '.join(map(repr, args))}.") from None
-
-
-def check_tensor(what: str, name: str, value: Any) -> None:
-    """Raises ArgumentTypeError for an argument that must be a tensor and is none."""
-    if not isinstance(value, TensorBase):
-        raise ArgumentTypeError(f"{what}(): argument '{name}' must be Tensor, not {type(value).__name__}.")
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ShapeError(f"The shapes of the operands do not broadcast: {', '.join(map(str, shapes))}.") from None
 
 
 def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
@@ -553,8 +609,6 @@ def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
     lead = next((t for t in tensors if t.ndim), tensors[0])
     described: list[tuple[DType, int]] = []
     for v in values:
-        if not isinstance(v, TensorBase) and (not hasattr(v, "__float__") or getattr(v, "ndim", 0)):
-            raise ArgumentTypeError(f"operands must be tensors and numbers, not {type(v).__name__}.")
         described.append((v.dtype, 2 if v.ndim else 1) if isinstance(v, TensorBase) else (of_scalar(v), 0))
     dtype = promote_operands(described) if common else None
     result: list[Node] = []
@@ -570,18 +624,15 @@ def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
         if dtype is not None and node.dtype is not dtype:
             node = cast(node, dtype)
         result.append(node)
-    try:
-        shape = np.broadcast_shapes(*(n.shape for n in result))
-    except ValueError:
-        raise ShapeError(
-            f"The shapes of the operands do not broadcast: {', '.join(str(n.shape) for n in result)}."
-        ) from None
+    shape = common_shape(*(n.shape for n in result))
     return [build.broadcast(n, shape) for n in result]
 
 
 def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
     """A host array and the dtype it shall have."""
     if isinstance(data, np.ndarray | np.generic):
+        if data.dtype.kind not in "biuf":
+            raise DTypeError(f"cannot make a tensor of an array of {data.dtype}: give one of numbers or bools.")
         found = parse_dtype(data.dtype) if dtype is None else parse_dtype(dtype)
         if dtype is None and found is int64:
             found = int32
@@ -589,12 +640,12 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
     else:
         try:
             array = np.array(_plain(data))
-        except ValueError as error:
-            raise ShapeError(f"expected numbers or sequences of equal lengths: {error}") from None
-        if array.dtype == object:
-            raise ShapeError("expected numbers or sequences of equal lengths")
+        except ValueError:
+            raise RaggedError(
+                "expected numbers or sequences of equal lengths, but got sequences that differ."
+            ) from None
         if array.dtype.kind not in "biuf":
-            raise DTypeError(f"there are no tensors of {array.dtype.name}: expected numbers, or sequences of them")
+            raise DTypeError(f"cannot make a tensor of {_culprit(data)}: give numbers, or sequences of them.")
         if dtype is not None:
             found = parse_dtype(dtype)
         elif array.size == 0:
@@ -608,6 +659,15 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
                 f"a value does not fit {found.name}: the range is {array.min()} to {array.max()}. Hint: int64 lives on the cpu device."
             )
     return array.astype(found.numpy), found
+
+
+def _culprit(data: Any) -> str:
+    """The type, in nested lists, of what is no number, or the whole number that no dtype holds."""
+    if isinstance(data, list | tuple) and data:
+        return next(filter(None, map(_culprit, data)), "")
+    if isinstance(data, int):
+        return f"{data}, which no dtype holds" if not -(1 << 63) <= data < 1 << 64 else ""
+    return "" if isinstance(data, float | np.number | np.bool_ | TensorBase) else type_name(data)
 
 
 def _plain(data: Any) -> Any:

@@ -7,13 +7,14 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from ..arguments import refuse
 from ..dtypes import DType, bool_, float32, int32, of_scalar, promote
 from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import Node, make
 from ..primitives import elementwise as e
-from .base import Number, TensorBase, binary, check_tensor, floating, operands, wrap
+from .base import OPERANDS, Number, TensorBase, binary, floating, not_ours, operands, unsupported, wrap
 from .records import RecordTensor
 
 T = TypeVar("T", bound="ElementwiseTensor")
@@ -117,32 +118,31 @@ class ElementwiseTensor(RecordTensor):
         return _operator("add", self, other)
 
     def __radd__(self, other: Number) -> Self:
-        return _operator("add", self, other)
+        return _reflected("add", self, other)
 
     def __sub__(self, other: ElementwiseTensor | Number) -> Self:
         return _operator("sub", self, other)
 
     def __rsub__(self, other: Number) -> Self:
-        _refuse_bools(self, other)
-        return binary(e.Sub(), other, self)
+        return _reflected("sub", self, other)
 
     def __mul__(self, other: ElementwiseTensor | Number) -> Self:
         return _operator("mul", self, other)
 
     def __rmul__(self, other: Number) -> Self:
-        return _operator("mul", self, other)
+        return _reflected("mul", self, other)
 
     def __truediv__(self, other: ElementwiseTensor | Number) -> Self:
         return _operator("div", self, other)
 
     def __rtruediv__(self, other: Number) -> Self:
-        return _divide(other, self)
+        return _reflected("div", self, other)
 
     def __pow__(self, other: ElementwiseTensor | Number) -> Self:
         return _operator("pow", self, other)
 
     def __rpow__(self, other: Number) -> Self:
-        return binary(e.Pow(), other, self)
+        return _reflected("pow", self, other)
 
     def __neg__(self) -> Self:
         return self.neg()
@@ -204,7 +204,6 @@ class ElementwiseTensor(RecordTensor):
         >>> x.atan2(sg.tensor([1.0, 0.0, -1.0]))
         tensor([0.    , 1.5708, 3.1416])
         """
-        check_tensor("atan2", "other", other)
         return binary(e.Atan2(), wrap(floating(self)), wrap(floating(other)))
 
     def sinh(self) -> Self:
@@ -352,13 +351,13 @@ class ElementwiseTensor(RecordTensor):
         return _operator("floor_divide", self, other)
 
     def __rfloordiv__(self, other: Number) -> Self:
-        return _floor_divide(other, self)
+        return _reflected("floor_divide", self, other)
 
     def __mod__(self, other: ElementwiseTensor | Number) -> Self:
         return _operator("remainder", self, other)
 
     def __rmod__(self, other: Number) -> Self:
-        return _remainder(other, self)
+        return _reflected("remainder", self, other)
 
     def lerp(self, end: ElementwiseTensor, weight: ElementwiseTensor | Number) -> Self:
         """self + weight * (end - self).
@@ -536,7 +535,6 @@ class ElementwiseTensor(RecordTensor):
         >>> x.hypot(sg.tensor([4.0, 12.0]))
         tensor([ 5., 13.])
         """
-        check_tensor("hypot", "other", other)
         scale = self.detach().abs().maximum(other.detach().abs())
         scale = where((scale == 0) | ~scale.isfinite(), 1.0, scale)
         a, b = self / scale, other / scale
@@ -548,7 +546,6 @@ class ElementwiseTensor(RecordTensor):
         >>> sg.tensor([0.0, 200.0]).logaddexp(sg.tensor([0.0, 200.0]))
         tensor([  0.6931, 200.6931])
         """
-        check_tensor("logaddexp", "other", other)
         top = self.detach().maximum(other.detach())
         top = where(top.isfinite(), top, 0.0)
         return ((self - top).exp() + (other - top).exp()).log() + top
@@ -584,7 +581,6 @@ class ElementwiseTensor(RecordTensor):
         >>> x.heaviside(sg.tensor([0.5]))
         tensor([0. , 0.5, 1. ])
         """
-        check_tensor("heaviside", "values", values)
         if values.dtype is not self.dtype:
             raise DTypeError(
                 f"heaviside is not yet implemented for tensors with different dtypes: {self.dtype.name} and {values.dtype.name}."
@@ -710,7 +706,6 @@ class ElementwiseTensor(RecordTensor):
         >>> x.logical_and(sg.tensor([1, 1, 0]))
         tensor([False,  True, False])
         """
-        check_tensor("logical_and", "other", other)
         return binary(e.And(), wrap(_truth(self)), wrap(_truth(other)))
 
     def logical_or(self, other: ElementwiseTensor) -> Self:
@@ -720,7 +715,6 @@ class ElementwiseTensor(RecordTensor):
         >>> x.logical_or(sg.tensor([0, 1, 0]))
         tensor([False,  True,  True])
         """
-        check_tensor("logical_or", "other", other)
         return binary(e.Or(), wrap(_truth(self)), wrap(_truth(other)))
 
     def logical_xor(self, other: ElementwiseTensor) -> Self:
@@ -730,7 +724,6 @@ class ElementwiseTensor(RecordTensor):
         >>> x.logical_xor(sg.tensor([0, 1, 0]))
         tensor([False, False,  True])
         """
-        check_tensor("logical_xor", "other", other)
         return binary(e.Xor(), wrap(_truth(self)), wrap(_truth(other)))
 
     def bitwise_and(self, other: ElementwiseTensor | Number) -> Self:
@@ -787,25 +780,25 @@ class ElementwiseTensor(RecordTensor):
         return binary(e.ShiftRight(), self, other)
 
     def __lshift__(self, other: ElementwiseTensor | Number) -> Self:
-        return binary(e.ShiftLeft(), self, other)
+        return _operator("bitwise_left_shift", self, other)
 
     def __rshift__(self, other: ElementwiseTensor | Number) -> Self:
-        return binary(e.ShiftRight(), self, other)
+        return _operator("bitwise_right_shift", self, other)
 
     def __rlshift__(self, other: Number) -> Self:
-        return binary(e.ShiftLeft(), other, self)
+        return _reflected("bitwise_left_shift", self, other)
 
     def __rrshift__(self, other: Number) -> Self:
-        return binary(e.ShiftRight(), other, self)
+        return _reflected("bitwise_right_shift", self, other)
 
     def __and__(self, other: ElementwiseTensor | Number) -> Self:
-        return binary(e.And(), self, other)
+        return _operator("bitwise_and", self, other)
 
     def __or__(self, other: ElementwiseTensor | Number) -> Self:
-        return binary(e.Or(), self, other)
+        return _operator("bitwise_or", self, other)
 
     def __xor__(self, other: ElementwiseTensor | Number) -> Self:
-        return binary(e.Xor(), self, other)
+        return _operator("bitwise_xor", self, other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
@@ -863,7 +856,6 @@ class ElementwiseTensor(RecordTensor):
         >>> sg.tensor([1.0, 2.0]).isclose(sg.tensor([1.0 + 1e-6, 2.1]))
         tensor([ True, False])
         """
-        check_tensor("isclose", "other", other)
         if rtol < 0 or atol < 0:
             raise ShapeError(f"[isclose] rtol and atol must not be negative, but are {rtol} and {atol}.")
         if self.dtype is not other.dtype:
@@ -887,8 +879,7 @@ class ElementwiseTensor(RecordTensor):
         >>> x.where(x > 0, 0.0)
         tensor([1., 0.])
         """
-        result: Any = where(condition, self, other)
-        return result
+        return where(condition, self, other)
 
     def masked_fill(self, mask: ElementwiseTensor, value: ElementwiseTensor | Number) -> Self:
         """`value`, a number or a tensor of shape (), where the mask is true, else self, in the dtype of self. mask:
@@ -900,16 +891,63 @@ class ElementwiseTensor(RecordTensor):
         """
         if isinstance(value, TensorBase) and value.ndim:
             raise ShapeError(f"[masked_fill] value must be a number or a tensor of shape (), got {tuple(value.shape)}.")
-        result: Any = where(mask, value, self)
-        return result.to(dtype=self.dtype)
+        return where(mask, value, self).to(dtype=self.dtype)
+
+
+# operators by the method that each is; the methods here are not yet behind their checks
+OPERATORS: dict[str, tuple[str, Any]] = {
+    "add": ("+", ElementwiseTensor.add),
+    "sub": ("-", ElementwiseTensor.sub),
+    "mul": ("*", ElementwiseTensor.mul),
+    "div": ("/", ElementwiseTensor.div),
+    "pow": ("**", ElementwiseTensor.pow),
+    "floor_divide": ("//", ElementwiseTensor.floor_divide),
+    "remainder": ("%", ElementwiseTensor.remainder),
+    "bitwise_and": ("&", ElementwiseTensor.bitwise_and),
+    "bitwise_or": ("|", ElementwiseTensor.bitwise_or),
+    "bitwise_xor": ("^", ElementwiseTensor.bitwise_xor),
+    "bitwise_left_shift": ("<<", ElementwiseTensor.bitwise_left_shift),
+    "bitwise_right_shift": (">>", ElementwiseTensor.bitwise_right_shift),
+    "eq": ("==", ElementwiseTensor.eq),
+    "ne": ("!=", ElementwiseTensor.ne),
+    "lt": ("<", ElementwiseTensor.lt),
+    "le": ("<=", ElementwiseTensor.le),
+    "gt": (">", ElementwiseTensor.gt),
+    "ge": (">=", ElementwiseTensor.ge),
+}
+REFLECTED: dict[str, Any] = {
+    "add": lambda a, b: b.add(a),
+    "sub": lambda a, b: _subtract(a, b),
+    "mul": lambda a, b: b.mul(a),
+    "div": lambda a, b: _divide(a, b),
+    "pow": lambda a, b: binary(e.Pow(), a, b),
+    "floor_divide": lambda a, b: _floor_divide(a, b),
+    "remainder": lambda a, b: _remainder(a, b),
+    "bitwise_left_shift": lambda a, b: binary(e.ShiftLeft(), a, b),
+    "bitwise_right_shift": lambda a, b: binary(e.ShiftRight(), a, b),
+}
 
 
 def _operator(method: str, a: Any, b: Any) -> Any:
-    return (
-        getattr(a, method)(b)
-        if isinstance(b, TensorBase | bool | int | float) or hasattr(b, "__float__")
-        else NotImplemented
-    )
+    """a ∘ b, for a tensor a."""
+    symbol, function = OPERATORS[method]
+    if isinstance(b, OPERANDS):
+        return function(a, b)
+    if symbol in ("==", "!="):  # of other things, Python says that they differ
+        return NotImplemented
+    return not_ours(symbol, a, b)
+
+
+def _reflected(method: str, a: Any, b: Any) -> Any:
+    """b ∘ a, for a tensor a and what b could not do itself."""
+    if isinstance(b, OPERANDS):
+        return REFLECTED[method](b, a)
+    raise unsupported(OPERATORS[method][0], b, a)
+
+
+def _subtract(a: Any, b: Any) -> Any:
+    _refuse_bools(a, b)
+    return binary(e.Sub(), a, b)
 
 
 def _refuse_bools(*values: Any) -> None:
@@ -953,7 +991,7 @@ def _remainder(a: T | Number, b: ElementwiseTensor | Number) -> T:
     return result
 
 
-def where(condition: T, a: Any, b: Any) -> T:
+def where(condition: ElementwiseTensor, a: Any, b: Any) -> Any:
     """a where the condition holds, else b; the three broadcast, dtypes of a and b are promoted.
 
     Raises DTypeError for a condition that is not bool, ShapeError where the shapes do not broadcast. There is no form
@@ -962,7 +1000,9 @@ def where(condition: T, a: Any, b: Any) -> T:
     >>> sg.where(sg.tensor([True, False]), sg.tensor([1.0, 2.0]), 0.0)
     tensor([1., 0.])
     """
-    check_tensor("where", "condition", condition)
+    for name, value in (("input", a), ("other", b)):
+        if not isinstance(value, OPERANDS):
+            refuse("where", name, value, "Tensor or Number")
     if condition.dtype is not bool_:
         raise DTypeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.name}"

@@ -12,13 +12,14 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, ShapeError
+from ..arguments import checked, type_name
+from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, NotTensorsError, ShapeError
 from ..graph import autodiff, build
 from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode
 from ..run import tracing
 from ..run.tracing import current
-from .base import TensorBase, check_tensor, wrap
+from .base import TensorBase, wrap
 
 _ids = itertools.count()
 
@@ -140,7 +141,8 @@ class GradientTensor(TensorBase):
     @grad.setter
     def grad(self, value: TensorBase | None) -> None:
         if value is not None:
-            check_tensor("grad", "value", value)
+            if not isinstance(value, TensorBase):
+                raise ArgumentTypeError(f"assigned grad expected to be a Tensor or None but got {type_name(value)}.")
             if value.dtype is not self.dtype:
                 raise DTypeError(f"[grad] assigned a gradient of {value.dtype.name} to a tensor of {self.dtype.name}.")
             if value.shape != self.shape:
@@ -166,7 +168,8 @@ class GradientTensor(TensorBase):
 
     @data.setter
     def data(self, value: TensorBase) -> None:
-        check_tensor("data", "value", value)
+        if not isinstance(value, TensorBase):
+            raise ArgumentTypeError(f"data has to be a Tensor, not {type_name(value)}.")
         self._assign(value.detach()._node)
 
     def backward(
@@ -280,27 +283,28 @@ def _hooks_of(node: Node) -> GradientHooks:
     return node.hooks
 
 
-def tensors_of(given: Any, what: str, argument: str) -> list[Any]:
-    """A tensor, or several, as a list; raises ArgumentTypeError for anything else."""
-    try:
-        found = [given] if isinstance(given, TensorBase) else list(given)
-    except TypeError:
-        raise ArgumentTypeError(
-            f"{what}(): argument '{argument}' must be Tensor or a sequence of them, not {type(given).__name__}"
-        ) from None
-    for x in found:
-        check_tensor(what, argument, x)
-    return found
+def tensors_of(value: Any, what: str, name: str) -> list[Any]:
+    """One tensor or a sequence of them, as a list."""
+    if isinstance(value, TensorBase):
+        return [value]
+    given = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    for each in given:
+        if not isinstance(each, TensorBase):
+            raise NotTensorsError(
+                f"{what}(): argument '{name}' must be Tensor or tuple of Tensors, not {type_name(each)}."
+            )
+    return given
 
 
 def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
+    if gradient is not None and not isinstance(gradient, TensorBase):
+        raise ArgumentTypeError(f"gradients can be either Tensors or None, but got {type_name(gradient)}.")
     if not output.requires_grad:
         raise AutogradError("element 0 of tensors does not require grad and does not have a grad_fn")
     if gradient is None:
         if output._node.size != 1:
             raise AutogradError("grad can be implicitly created only for scalar outputs")
         return build.like(output._node, 1)
-    check_tensor("backward", "gradient", gradient)
     if gradient.shape != output.shape:
         raise ShapeError(
             f"Mismatch in shape: grad_output[0] has a shape of {list(gradient.shape)} and output[0] has a shape of {list(output.shape)}."
@@ -310,6 +314,7 @@ def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
     return gradient._node
 
 
+@checked
 def backward(
     tensors: Any,
     grad_tensors: Any = None,

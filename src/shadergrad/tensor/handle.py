@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ..arguments import checked
 from ..dtypes import bool_, float32, int32, int64, parse_dtype
-from ..errors import ArgumentTypeError, AutogradError, ShapeError
+from ..errors import AutogradError, ShapeError
 from ..graph import build
 from ..runtime.device import get_device
 from .base import Number, TensorBase, node_of, wrap
 from .creation import empty, full, ones, tensor, zeros
-from .names import NamedTensor
+from .names import NamedTensor, check_methods
 
 
 class Tensor(NamedTensor):
@@ -50,7 +49,7 @@ class Tensor(NamedTensor):
         result._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
         return result
 
-    def copy_(self, source: Tensor) -> Tensor:
+    def copy_(self, source: Tensor | Number) -> Tensor:
         """Take the values of `source`, broadcast to the shape and cast to the dtype of self. In place; gives self.
 
         They may come from another device. Raises ShapeError for a shape that does not broadcast, AutogradError for a
@@ -76,8 +75,6 @@ class Tensor(NamedTensor):
                     f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
                 )
             return self.copy_(value)
-        if not isinstance(value, int | float | np.number | np.bool_):
-            raise ArgumentTypeError(f"fill_(): argument 'value' must be Number or Tensor, not {type(value).__name__}")
         return self._update_in_place(wrap(build.like(self._node, value)), "fill_")
 
     def zero_(self) -> Tensor:
@@ -174,8 +171,10 @@ class Tensor(NamedTensor):
 
 
 TensorBase._class = Tensor
+check_methods(Tensor)
 
 
+@checked
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` itself if it is a tensor of that dtype and device, else a new one, as `tensor`.
 

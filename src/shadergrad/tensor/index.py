@@ -6,18 +6,19 @@ import math
 import operator
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import Any, Literal, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 
+from ..arguments import refuse, type_name
 from ..dtypes import bool_, int32
-from ..errors import ArgumentTypeError, DTypeError, IndexRangeError, ShapeError
+from ..errors import ArgumentTypeError, AxisError, DTypeError, IndexRangeError, IndexTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import make, mode
 from ..primitives import views as v
 from ..primitives.indexing import Gather, InRange, ScatterAdd
-from .base import Number, TensorBase, check_axis, check_int, check_tensor, host_tensor, sizes_of, wrap
+from .base import OPERANDS, Number, RaggedError, TensorBase, check_axis, host_tensor, sizes_of, wrap
 from .creation import arange
 from .elementwise import where
 from .reduce import ReduceTensor
@@ -25,6 +26,10 @@ from .results import joint
 from .shape import cat, stack
 
 T = TypeVar("T", bound="IndexTensor")
+
+
+class StepError(IndexRangeError, ValueError):
+    """A slice that goes backwards or stands still."""
 
 
 class IndexTensor(ReduceTensor):
@@ -45,6 +50,11 @@ class IndexTensor(ReduceTensor):
             raise ArgumentTypeError("iteration over a 0-d tensor")
         return (self[i] for i in range(self._node.shape[0]))
 
+    def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, OPERANDS):
+            refuse("__contains__", "element", element, "Tensor or Number")
+        return bool((self == element).any().item())
+
     def narrow(self, dim: int, start: int, length: int) -> Self:
         """`length` slices along `dim` from `start` on; a negative start counts from the end.
 
@@ -55,7 +65,6 @@ class IndexTensor(ReduceTensor):
         tensor([1, 2, 3])
         """
         axis, n = _axis_of(self, dim, "narrow")
-        start, length = check_int("narrow", "start", start), check_int("narrow", "length", length)
         if not -n <= start <= n:
             raise IndexRangeError(
                 f"[narrow] start out of range (expected to be in range of [{-n}, {n}], but got {start})"
@@ -73,7 +82,7 @@ class IndexTensor(ReduceTensor):
         >>> sg.tensor([[1, 2], [3, 4]]).select(1, 0)
         tensor([1, 3])
         """
-        return self[(slice(None),) * _axis_of(self, dim, "select")[0] + (check_int("select", "index", index),)]
+        return self[(slice(None),) * _axis_of(self, dim, "select")[0] + (index,)]
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
         """The slices along `dim`, without that axis. Their gradients are stacked once, not padded and added slice by
@@ -113,7 +122,7 @@ class IndexTensor(ReduceTensor):
                 raise ShapeError("split expects split_size be positive")
             sizes = [min(split_size, n - k) for k in range(0, n, split_size)] or [0]
         else:
-            sizes = list(sizes_of((split_size,)))
+            sizes = list(sizes_of((split_size,), "split"))
             if min(sizes, default=0) < 0:
                 raise ShapeError(
                     f"split_with_sizes expects split_sizes have only non-negative entries, but got {sizes}"
@@ -134,7 +143,7 @@ class IndexTensor(ReduceTensor):
         (tensor([0, 1, 2]), tensor([3, 4]))
         """
         _, n = _axis_of(self, dim, "chunk")
-        if check_int("chunk", "chunks", chunks) < 1:
+        if chunks < 1:
             raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
         return self.split(max(1, -(-n // chunks)), dim)
 
@@ -175,9 +184,8 @@ class IndexTensor(ReduceTensor):
                 [4, 4, 3]])
         """
         axis = check_axis(dim, self.ndim, "index_select")
-        check_tensor("index_select", "index", index)
         if index.ndim > 1:
-            raise ShapeError(f"index_select(): Index is supposed to be a vector, but has shape {tuple(index.shape)}.")
+            raise AxisError(f"index_select(): Index is supposed to be a vector, but has shape {tuple(index.shape)}.")
         return select_positions(self, axis, index.reshape(-1))
 
     def gather(self, dim: int, index: IndexTensor) -> Self:
@@ -191,7 +199,6 @@ class IndexTensor(ReduceTensor):
                 [3]])
         """
         axis = check_axis(dim, self.ndim, "gather")
-        check_tensor("gather", "index", index)
         if not self.ndim:
             return self.reshape(1).gather(0, index.reshape(-1)).reshape(index.shape)
         x = self._node
@@ -219,8 +226,6 @@ class IndexTensor(ReduceTensor):
         tensor([1., 0., 5.])
         """
         axis = check_axis(dim, self.ndim, "scatter_add")
-        check_tensor("scatter_add", "index", index)
-        check_tensor("scatter_add", "src", src)
         if src.dtype is not self.dtype:
             raise DTypeError(
                 f"scatter_add(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
@@ -242,7 +247,7 @@ class IndexTensor(ReduceTensor):
             padding += [0, self.shape[a] - added.shape[a]]
         return self + (added.pad(padding) if any(padding) else added)
 
-    def scatter(self, dim: int, index: IndexTensor, src: Any) -> Self:
+    def scatter(self, dim: int, index: IndexTensor, src: IndexTensor | Number) -> Self:
         """self with src[..., j, ...] at position index[..., j, ...] along `dim`. src: a number, or a tensor of at least
         the index's shape. index: as scatter_add's.
 
@@ -252,18 +257,18 @@ class IndexTensor(ReduceTensor):
         >>> sg.zeros(3).scatter(0, sg.tensor([2, 0]), sg.tensor([5.0, 6.0]))
         tensor([6., 0., 5.])
         """
-        check_tensor("scatter", "index", index)
-        if not isinstance(src, TensorBase):
-            src = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
+        source: Any = src
+        if not isinstance(src, IndexTensor):
+            source = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
         elif src.dtype is not self.dtype:
             raise DTypeError(
                 f"scatter(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
             )
         if self.dtype is bool_:
-            return self.to(dtype=int32).scatter(dim, index, src.to(dtype=int32)).to(dtype=bool_)
+            return self.to(dtype=int32).scatter(dim, index, source.to(dtype=int32)).to(dtype=bool_)
         nothing = wrap(build.like(self._node, 0))
-        ones = wrap(build.like(src._node, 1))
-        count, total = nothing.scatter_add(dim, index, ones), nothing.scatter_add(dim, index, src)
+        ones = wrap(build.like(source._node, 1))
+        count, total = nothing.scatter_add(dim, index, ones), nothing.scatter_add(dim, index, source)
         divisor = count.clamp(min=1)
         return where(count > 0, total / divisor if self.dtype.category == 2 else total.floor_divide(divisor), self)
 
@@ -278,8 +283,6 @@ class IndexTensor(ReduceTensor):
         tensor([3., 0., 3.])
         """
         axis = check_axis(dim, self.ndim, "index_add")
-        check_tensor("index_add", "index", index)
-        check_tensor("index_add", "source", source)
         wanted = tuple(index.numel() if a == axis else n for a, n in enumerate(self.shape))
         if index.ndim > 1:
             raise IndexRangeError(f"[index_add] the index is a vector, not of shape {tuple(index.shape)}.")
@@ -301,7 +304,8 @@ class IndexTensor(ReduceTensor):
                 [7., 0., 7.]])
         """
         axis = check_axis(dim, self.ndim, "index_fill")
-        check_tensor("index_fill", "index", index)
+        if index.dtype.category != 1:
+            raise IndexTypeError(f"index_fill(): argument 'index' must be of integers, not {index.dtype.name}.")
         index = _wrapped(index.reshape(-1), self.shape[axis])
         places = wrap(build.constant(0, int32, self._node.device, (self.shape[axis],)))
         chosen = places.index_add(0, index, wrap(build.like(index._node, 1)).to(dtype=int32)) > 0
@@ -315,7 +319,6 @@ class IndexTensor(ReduceTensor):
         >>> x.take_along_dim(x.argsort(1), 1)
         tensor([[1, 2, 3]])
         """
-        check_tensor("take_along_dim", "indices", indices)
         if dim is None:
             return self.reshape(-1).gather(0, indices.reshape(-1))
         axis = check_axis(dim, self.ndim, "take_along_dim")
@@ -335,8 +338,6 @@ class IndexTensor(ReduceTensor):
         >>> sg.zeros(4).masked_scatter(sg.tensor([True, False, True, False]), sg.tensor([5.0, 6.0]))
         tensor([5., 0., 6., 0.])
         """
-        check_tensor("masked_scatter", "mask", mask)
-        check_tensor("masked_scatter", "source", source)
         if mask.dtype is not bool_ or source.dtype is not self.dtype:
             raise DTypeError(
                 f"[masked_scatter] the mask must be of bools, not {mask.dtype.name}, and self and source of the same dtype, "
@@ -344,8 +345,7 @@ class IndexTensor(ReduceTensor):
             )
         mask = mask.expand(*self.shape)
         order = (mask.reshape(-1).to(dtype=int32).cumsum(0) - 1).clamp(min=0)
-        result: Any = where(mask, source.reshape(-1).index_select(0, order).reshape(self.shape), self)
-        return result
+        return where(mask, source.reshape(-1).index_select(0, order).reshape(self.shape), self)
 
     def masked_select(self, mask: IndexTensor) -> Self:
         """The elements where the bool `mask` holds, in one axis; the two are broadcast. Reads the mask.
@@ -356,7 +356,6 @@ class IndexTensor(ReduceTensor):
         >>> x.masked_select(x > 1)
         tensor([3, 2])
         """
-        check_tensor("masked_select", "mask", mask)
         if mask.dtype is not bool_:
             raise DTypeError(f"masked_select: expected BoolTensor for mask, not {mask.dtype.name}.")
         shape = _broadcast(self.shape, mask.shape, "masked_select")
@@ -469,7 +468,7 @@ class IndexTensor(ReduceTensor):
         if self.ndim == 0:
             raise ShapeError("diff expects input to be at least one-dimensional")
         axis = check_axis(dim, self.ndim, "diff")
-        if check_int("diff", "n", n) < 0:
+        if n < 0:
             raise ShapeError(f"[diff] order must be non-negative but got {n}")
         x: Any = cat([t for t in (prepend, self, append) if t is not None], axis)
         for _ in range(min(n, x.shape[axis])):
@@ -483,7 +482,7 @@ def _axis_of(x: TensorBase, dim: int, what: str) -> tuple[int, int]:
     """An axis and its size; raises IndexRangeError for a tensor that has none."""
     axis = check_axis(dim, x.ndim, what)
     if not x.ndim:
-        raise IndexRangeError(f"{what}() cannot be applied to a 0-dim tensor.")
+        raise AxisError(f"{what}() cannot be applied to a 0-dim tensor.")
     return axis, x.shape[axis]
 
 
@@ -513,50 +512,33 @@ def in_range(index: T, size: int, fault: int) -> T:
     return wrap(make(InRange(size, fault), index._node))
 
 
+class _Block(NamedTuple):
+    """Every `step`-th of `size` positions along an axis, from `start` on."""
+
+    start: int
+    size: int
+    step: int
+
+
 def _index(x: T, key: tuple[Any, ...]) -> T:
-    key = tuple(host_tensor(k, device=x.device) if isinstance(k, list | np.ndarray) else k for k in key)
-    _check_masks(x, key)
-    key = tuple(p for k in key for p in (_positions_of(k) if isinstance(k, TensorBase) and k.dtype is bool_ else (k,)))
-    used = sum(k is not None and k is not Ellipsis for k in key)
-    if used > x.ndim:
-        raise IndexRangeError(f"too many indices for tensor of dimension {x.ndim}")
-    dots = [p for p, k in enumerate(key) if isinstance(k, EllipsisType)]
-    if len(dots) > 1:
-        raise IndexRangeError("an index can only have a single ellipsis ('...')")
-    fill = (slice(None),) * (x.ndim - used)
-    key = key[: dots[0]] + fill + key[dots[0] + 1 :] if dots else key + fill
-    starts, sizes, steps, shape = [], [], [], []
+    shape: list[int] = []
+    blocks: list[_Block] = []
     selected: list[tuple[int, Any]] = []  # axis of the sliced tensor, positions along it
-    axis = 0
-    for k in key:
+    for k in _full_key(x, key):
         if k is None:
             shape.append(1)
             continue
-        n = x.shape[axis]
+        axis = len(blocks)
         if isinstance(k, TensorBase):
-            if k.dtype.category != 1:
-                raise DTypeError(f"[index] tensors used as indices must be of integers or bools, not {k.dtype.name}")
-            selected.append((len(shape), _wrapped(k, n)))
+            selected.append((len(shape), _wrapped(k, x.shape[axis])))
             k = slice(None)
+        blocks.append(_block(k, axis, x.shape[axis]))
         if isinstance(k, slice):
-            if isinstance(k.step, int) and k.step < 1:
-                raise IndexRangeError("step must be greater than zero. Hint: use flip().")
-            start, stop, step = k.indices(n)
-            size = max(0, -(-(stop - start) // step))
-            start = min(start, n) if size else 0
-            shape.append(size)
-        else:
-            at = _position(k)
-            if not -n <= at < n:
-                raise IndexRangeError(f"index {at} is out of bounds for dimension {axis} with size {n}")
-            start, size, step = at % n, 1, 1
-        starts.append(start)
-        sizes.append(size)
-        steps.append(step)
-        axis += 1
+            shape.append(blocks[-1].size)
     node = x._node
-    if tuple(sizes) != node.shape:
-        node = make(v.Slice(tuple(starts), tuple(sizes), tuple(steps)), node)
+    if any(block.size != n for block, n in zip(blocks, node.shape, strict=True)):
+        starts, sizes, steps = zip(*blocks, strict=True)
+        node = make(v.Slice(starts, sizes, steps), node)
     result = wrap(build.reshape(node, tuple(shape)))
     if not selected:
         return result
@@ -565,37 +547,83 @@ def _index(x: T, key: tuple[Any, ...]) -> T:
     return _select_several(result, selected)
 
 
-def _position(k: Any) -> int:
-    if not isinstance(k, bool | np.bool_):
-        try:
-            return operator.index(k)
-        except TypeError:
-            pass
-    kind = IndexRangeError if isinstance(k, float) else ArgumentTypeError  # as PyTorch
-    raise kind(
-        "only integers, slices (`:`), ellipsis (`...`), None and tensors of integers or bools are valid indices "
-        f"(got {type(k).__name__})"
+def _full_key(x: TensorBase, key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An entry for every axis: an int, a slice or a tensor of integers; and None where there shall be a new one."""
+    parts = [_host_index(k, x) if isinstance(k, list | np.ndarray) else k for k in key]
+    used = sum(_axes_of(k) for k in parts)
+    if used > x.ndim:
+        raise IndexRangeError(f"too many indices for tensor of dimension {x.ndim}: {used}.")
+    dots = [p for p, k in enumerate(parts) if isinstance(k, EllipsisType)]
+    if len(dots) > 1:
+        raise IndexRangeError("an index can only have a single ellipsis ('...')")
+    at = dots[0] if dots else len(parts)
+    full: list[Any] = []
+    axis = 0
+    for k in (*parts[:at], *(slice(None),) * (x.ndim - used), *parts[at + 1 :]):
+        if isinstance(k, TensorBase) and k.dtype is bool_:
+            full += _positions_of(k, axis, x)
+        else:
+            full.append(k)
+        axis += _axes_of(k)
+    return tuple(full)
+
+
+def _axes_of(k: Any) -> int:
+    """How many axes an entry is for."""
+    if k is None or k is Ellipsis:
+        return 0
+    if not isinstance(k, TensorBase) or k.dtype.category == 1:
+        return 1
+    if k.dtype is bool_:
+        return k.ndim
+    raise IndexTypeError(f"tensors used as indices must be of integers or bools, not {k.dtype.name}.")
+
+
+def _host_index(key: list[Any] | np.ndarray, x: TensorBase) -> Any:
+    """Positions in a list or an array as a tensor; of an empty list, no positions."""
+    try:
+        return host_tensor(key, dtype=None if len(key) else int32, device=x.device)
+    except (DTypeError, RaggedError):
+        raise _no_index(key) from None
+
+
+def _no_index(key: Any) -> IndexTypeError:
+    hint = " Hint: x[None] adds an axis." if isinstance(key, bool | np.bool_) else ""
+    return IndexTypeError(
+        "only integers, slices (':'), ellipsis ('...'), None and tensors of integers or bools are valid indices "
+        f"(got {type_name(key)}).{hint}"
     )
 
 
-def _check_masks(x: IndexTensor, key: tuple[Any, ...]) -> None:
-    """Raises IndexRangeError for a bool tensor that does not have the sizes of the axes that it stands for."""
-    masks = [k if isinstance(k, TensorBase) and k.dtype is bool_ else None for k in key]
-    axes = [int(k is not None and k is not Ellipsis) if m is None else m.ndim for k, m in zip(key, masks, strict=True)]
-    axis = 0
-    for place, (k, mask) in enumerate(zip(key, masks, strict=True)):
-        if k is Ellipsis:
-            axis = x.ndim - sum(axes[place:])
-        if mask is not None and (not mask.ndim or tuple(mask.shape) != tuple(x.shape[axis : axis + mask.ndim])):
-            raise IndexRangeError(
-                f"The shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
-                f"{list(x.shape)}"
-            )
-        axis += axes[place]
+def _block(k: Any, axis: int, n: int) -> _Block:
+    """The positions that an int or a slice means along an axis of n elements."""
+    if isinstance(k, slice):
+        try:
+            start, stop, step = k.indices(n)
+        except TypeError:
+            raise IndexTypeError(f"slice indices must be integers or None, not {k}.") from None
+        except ValueError:
+            start, stop, step = 0, 0, 0
+        if step < 1:
+            raise StepError(f"step must be greater than zero, not {k.step}. Hint: use flip().")
+        size = max(0, -(-(stop - start) // step))
+        return _Block(min(start, n) if size else 0, size, step)
+    if isinstance(k, bool | np.bool_) or not hasattr(k, "__index__"):
+        raise _no_index(k)
+    at = operator.index(k)
+    if not -n <= at < n:
+        raise IndexRangeError(f"index {at} is out of bounds for dimension {axis} with size {n}")
+    return _Block(at % n, 1, 1)
 
 
-def _positions_of(mask: TensorBase) -> tuple[Any, ...]:
-    """A bool index as positions along each of its axes. Reads the mask: how many there are is the result's shape."""
+def _positions_of(mask: TensorBase, axis: int, x: TensorBase) -> tuple[Any, ...]:
+    """A bool index as positions along each of its axes, which begin at `axis` of x. Reads the mask: how many there are
+    is the result's shape."""
+    if mask.shape != x.shape[axis : axis + mask.ndim]:
+        raise IndexRangeError(
+            f"the shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
+            f"{list(x.shape)} at index {axis}."
+        )
     return tuple(
         host_tensor(p.astype(np.int32), device=mask.device) for p in np.nonzero(mask._read("indexing by a bool tensor"))
     )
@@ -637,8 +665,7 @@ def _offsets(x: T) -> T:
     if x.ndim < 2:
         raise ShapeError(f"input must have at least 2 dimensions, not shape {tuple(x.shape)}")
     rows, columns = x.shape[-2:]
-    result: Any = arange(columns, device=x.device) - arange(rows, device=x.device).reshape(rows, 1)
-    return result
+    return arange(columns, device=x.device) - arange(rows, device=x.device).reshape(rows, 1)
 
 
 def _assign(x: Any, key: Any, value: Any) -> None:
@@ -674,26 +701,10 @@ def _assign(x: Any, key: Any, value: Any) -> None:
 
 def _with_block(x: T, keys: tuple[Any, ...], value: IndexTensor) -> T:
     """x with a strided block replaced: the block padded to the whole, chosen where it lies."""
-    used = sum(k is not None and k is not Ellipsis for k in keys)
-    plain: list[Any] = []
-    for k in keys:
-        if k is Ellipsis:
-            plain += [slice(None)] * (x.ndim - used)
-        elif k is not None:
-            plain.append(k)
-    plain += [slice(None)] * (x.ndim - len(plain))
-    starts, sizes, steps = [], [], []
-    for k, n in zip(plain, x.shape, strict=True):
-        if isinstance(k, slice):
-            start, stop, step = k.indices(n)
-            size = max(0, -(-(stop - start) // step))
-        else:
-            start, size, step = int(k) % n, 1, 1
-        starts.append(start)
-        sizes.append(size)
-        steps.append(step)
-    if math.prod(sizes) == 0:
+    blocks = [_block(k, axis, x.shape[axis]) for axis, k in enumerate(k for k in _full_key(x, keys) if k is not None)]
+    if any(block.size == 0 for block in blocks):
         return x
+    starts, sizes, steps = zip(*blocks, strict=True) if blocks else ((), (), ())
     high = [n - a - (k - 1) * s - 1 for n, a, k, s in zip(x.shape, starts, sizes, steps, strict=True)]
 
     def place(block: Any, fill: float) -> Any:

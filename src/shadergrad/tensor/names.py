@@ -13,6 +13,8 @@ import re
 from types import FunctionType
 from typing import Any
 
+from ..arguments import checked
+from .base import TensorBase
 from .random import RandomTensor
 
 ALIASES = {
@@ -131,14 +133,25 @@ def _install() -> None:
         setattr(NamedTensor, alias, _alias(alias, name))
     for name in IN_PLACE:
         setattr(NamedTensor, f"{name}_", _in_place_form(name))
+    for cls in NamedTensor.__mro__:
+        if issubclass(cls, TensorBase):
+            check_methods(cls)
     for operator in ("add", "sub", "mul", "div"):
         setattr(
             NamedTensor, f"__i{'true' if operator == 'div' else ''}{operator}__", getattr(NamedTensor, f"{operator}_")
         )
-    for cls in NamedTensor.__mro__:  # errors name what the user called, not the room it lies in
-        for name, member in vars(cls).items():
-            if isinstance(member, FunctionType) and (member.__module__ or "").startswith("shadergrad.tensor"):
-                member.__qualname__ = name
+
+
+def check_methods(cls: type[Any]) -> None:
+    """Put the public methods of a class of tensors behind checks of their arguments. What is missing, unknown or of
+    another type is refused by the name that the user called, not that of the room it lies in."""
+    for name, member in list(vars(cls).items()):
+        if isinstance(member, FunctionType):
+            member.__qualname__ = name
+            if name == "__init__":
+                setattr(cls, name, checked(member, "Tensor", method=True))
+            elif not name.startswith("_"):
+                setattr(cls, name, checked(member, name, method=True))
 
 
 _install()

@@ -13,7 +13,7 @@ from ..graph import build
 from ..graph.build import cast
 from ..graph.node import make
 from ..primitives.indexing import ArgSort, Gather
-from .base import Number, check_axis, check_int, check_tensor, wrap
+from .base import Number, check_axis, wrap
 from .elementwise import _as_tensor, where
 from .index import IndexTensor
 from .reduce import ValuesAndIndices, _without
@@ -62,9 +62,8 @@ class OrderTensor(IndexTensor):
         """
         axis = check_axis(dim, self.ndim, "topk")
         size = self.shape[axis] if self.ndim else 1
-        k = check_int("topk", "k", k)
         if not 0 <= k <= size:
-            raise IndexRangeError(f"[topk] selected index k out of range: k is {k}, the axis has {size} elements.")
+            raise ShapeError(f"[topk] selected index k out of range: k is {k}, the axis has {size} elements.")
         if not self.ndim:
             return ValuesAndIndices(self.clone(), self.argsort())
         indices = self.argsort(axis, descending=largest).narrow(axis, 0, k)
@@ -78,8 +77,8 @@ class OrderTensor(IndexTensor):
         ValuesAndIndices(values=tensor(10), indices=tensor(1))
         """
         axis = check_axis(dim, self.ndim, "kthvalue")
-        if not 1 <= check_int("kthvalue", "k", k) <= (self.shape[axis] if self.ndim else 1):
-            raise IndexRangeError(f"[kthvalue] selected number k out of range for dimension {dim}: {k}.")
+        if not 1 <= k <= (self.shape[axis] if self.ndim else 1):
+            raise ShapeError(f"[kthvalue] selected number k out of range for dimension {dim}: {k}.")
         if not self.ndim:
             return ValuesAndIndices(self.clone(), self.argsort())
         indices = self.argsort(axis).narrow(axis, k - 1, 1)
@@ -119,12 +118,12 @@ class OrderTensor(IndexTensor):
         """
         if self.dtype.category != 2:
             raise DTypeError("quantile() input tensor must be either float or double dtype")
-        if not isinstance(q, int | float):
-            check_tensor("quantile", "q", q)
         points = np.asarray(q if isinstance(q, int | float) else q.detach().numpy(), np.float64)
-        if points.ndim > 1 or points.min(initial=0.0) < 0 or points.max(initial=0.0) > 1:
+        if points.ndim > 1 or not ((points >= 0) & (points <= 1)).all():
             raise ShapeError("quantile() q must be a scalar or a 1-d tensor with values in the range [0, 1]")
         x, axis = (self.reshape(-1), 0) if dim is None else (self, check_axis(dim, self.ndim, "quantile"))
+        if not x.numel():
+            raise ShapeError(f"quantile() input tensor must be non-empty, but its shape is {tuple(self.shape)}.")
         ordered = x.sort(axis)[0]
         last = x.shape[axis] - 1
         spoiled = x.isnan().any(axis, keepdim=True)
@@ -151,7 +150,6 @@ class OrderTensor(IndexTensor):
         >>> sg.bucketize(sg.tensor([1, 5, 9]), sg.tensor([1, 5]))
         tensor([0, 1, 2])
         """
-        check_tensor("bucketize", "boundaries", boundaries)
         if boundaries.ndim != 1:
             raise ShapeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
         found: Any = boundaries.searchsorted(self, right=right)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from ..arguments import checked
 from ..graph import node as nodes
 from ..graph.node import Node
 from ..run import execute
@@ -76,6 +77,7 @@ def forget(node: Node) -> None:
             del _live[serial]
 
 
+@checked
 def sync(device_name: str | None = None) -> None:
     """Compute everything pending and wait until the device, or every device, is done.
 

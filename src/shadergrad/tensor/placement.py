@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+from ..arguments import checked, refuse
 from ..dtypes import DType
 from ..errors import DTypeError
 from ..runtime.device import canonical_name, get_device
@@ -13,6 +16,9 @@ class device(str):
     >>> sg.device("webgpu:1").type, sg.device("webgpu:1").index
     ('webgpu', 1)
     """
+
+    def __new__(cls, name: str) -> device:
+        return super().__new__(cls, _checked_name(name))
 
     @property
     def type(self) -> str:
@@ -33,10 +39,21 @@ class device(str):
         return int(self.partition(":")[2] or 0)
 
 
+@cache
+def named_device(name: str) -> device:
+    """The device of a name that a node has."""
+    return device(name)
+
+
+def _checked_name(name: object) -> str:
+    return canonical_name(name) if isinstance(name, str) else refuse("device", "device", name, "str")
+
+
 class _Defaults:
     device: str = "cpu"
 
 
+@checked
 def set_default_device(name: str) -> None:
     """Where tensors are made that name no device. Initially 'cpu'. Raises DeviceError for a device that there is not.
 
@@ -46,6 +63,7 @@ def set_default_device(name: str) -> None:
     _Defaults.device = canonical_name(name)
 
 
+@checked
 def get_default_device() -> device:
     """Where tensors are made that name no device.
 
@@ -56,7 +74,7 @@ def get_default_device() -> device:
 
 
 def resolve_device(name: object | None) -> str:
-    return _Defaults.device if name is None else canonical_name(name)
+    return _Defaults.device if name is None else _checked_name(name)
 
 
 def check_storable(dtype: DType, device_name: str) -> None:

@@ -9,11 +9,12 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from ..arguments import checked
 from ..errors import DeviceError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.node import make
 from ..primitives.dot import Dot
-from .base import check_axis, check_tensor, wrap
+from .base import TensorBase, check_axis, not_ours, unsupported, wrap
 from .order import OrderTensor
 
 T = TypeVar("T", bound="ProductTensor")
@@ -36,7 +37,10 @@ class ProductTensor(OrderTensor):
         return _matmul(self, other)
 
     def __matmul__(self, other: ProductTensor) -> Self:
-        return _matmul(self, other)
+        return _matmul(self, other) if isinstance(other, TensorBase) else not_ours("@", self, other)
+
+    def __rmatmul__(self, other: Any) -> Self:
+        raise unsupported("@", other, self)
 
     def mm(self, mat2: ProductTensor) -> Self:
         """The product of matrices (n, k) and (k, m): (n, m). Raises ShapeError for anything else; matmul takes more.
@@ -45,7 +49,6 @@ class ProductTensor(OrderTensor):
         tensor([[2, 1],
                 [4, 3]])
         """
-        check_tensor("mm", "mat2", mat2)
         if self.ndim != 2 or mat2.ndim != 2:
             raise ShapeError(f"[mm] both must be matrices: {tuple(self.shape)}, {tuple(mat2.shape)}.")
         return _matmul(self, mat2)
@@ -56,7 +59,6 @@ class ProductTensor(OrderTensor):
         >>> sg.ones(2, 1, 3).bmm(sg.ones(2, 3, 1)).shape
         shadergrad.Size([2, 1, 1])
         """
-        check_tensor("bmm", "mat2", mat2)
         if self.ndim != 3 or mat2.ndim != 3 or self.shape[0] != mat2.shape[0]:
             raise ShapeError(
                 f"[bmm] both must be batches of matrices of one size: {tuple(self.shape)}, {tuple(mat2.shape)}."
@@ -69,7 +71,6 @@ class ProductTensor(OrderTensor):
         >>> sg.tensor([1, 2]).dot(sg.tensor([3, 4]))
         tensor(11)
         """
-        check_tensor("dot", "tensor", tensor)
         if self.ndim != 1 or tensor.ndim != 1:
             raise ShapeError(f"1D tensors expected, but got {self.ndim}D and {tensor.ndim}D tensors")
         return _matmul(self, tensor)
@@ -83,7 +84,6 @@ class ProductTensor(OrderTensor):
         >>> sg.addmm(sg.tensor([10, 20]), sg.tensor([[1, 2]]), sg.tensor([[1, 0], [0, 1]]))
         tensor([[11, 22]])
         """
-        check_tensor("addmm", "mat1", mat1)
         return _added(self, mat1.mm(mat2), beta, alpha, "addmm")
 
     def addmv(self, mat: ProductTensor, vec: ProductTensor, *, beta: float = 1, alpha: float = 1) -> Self:
@@ -94,7 +94,6 @@ class ProductTensor(OrderTensor):
         >>> sg.addmv(sg.tensor([10, 20]), sg.tensor([[1, 2], [3, 4]]), sg.tensor([1, 1]))
         tensor([13, 27])
         """
-        check_tensor("addmv", "mat", mat)
         return _added(self, mat.mv(vec), beta, alpha, "addmv")
 
     def baddbmm(self, batch1: ProductTensor, batch2: ProductTensor, *, beta: float = 1, alpha: float = 1) -> Self:
@@ -105,7 +104,6 @@ class ProductTensor(OrderTensor):
         >>> sg.baddbmm(sg.tensor(1.0), sg.ones(1, 1, 3), sg.ones(1, 3, 1))
         tensor([[[4.]]])
         """
-        check_tensor("baddbmm", "batch1", batch1)
         return _added(self, batch1.bmm(batch2), beta, alpha, "baddbmm")
 
     def mv(self, vec: ProductTensor) -> Self:
@@ -114,7 +112,6 @@ class ProductTensor(OrderTensor):
         >>> sg.tensor([[1, 2], [3, 4]]).mv(sg.tensor([1, 0]))
         tensor([1, 3])
         """
-        check_tensor("mv", "vec", vec)
         if self.ndim != 2 or vec.ndim != 1:
             raise ShapeError(f"[mv] a matrix and a vector are wanted, not {tuple(self.shape)} and {tuple(vec.shape)}.")
         return self @ vec
@@ -126,7 +123,6 @@ class ProductTensor(OrderTensor):
         tensor([[3, 4],
                 [6, 8]])
         """
-        check_tensor("outer", "vec2", vec2)
         if self.ndim != 1 or vec2.ndim != 1:
             raise ShapeError(f"[outer] vectors are wanted, not {tuple(self.shape)} and {tuple(vec2.shape)}.")
         return self.unsqueeze(1) * vec2
@@ -138,14 +134,12 @@ class ProductTensor(OrderTensor):
         >>> sg.tensor([[1, 2], [3, 4]]).inner(sg.tensor([1, 1]))
         tensor([3, 7])
         """
-        check_tensor("inner", "other", other)
         if self.ndim == 0 or other.ndim == 0:
             return self * other
         return tensordot(self, other, [[self.ndim - 1], [other.ndim - 1]])
 
 
 def _matmul(a: T, b: ProductTensor) -> T:
-    check_tensor("matmul", "other", b)
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"both arguments to matmul need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
     if a.dtype is not b.dtype:
@@ -191,6 +185,7 @@ def _added(x: T, product: Any, beta: float, alpha: float, what: str) -> T:
     return scaled if beta == 0 else (x if beta == 1 else x * beta) + scaled
 
 
+@checked
 def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -> T:
     """Contracts the last `dims` axes of a with the first of b, or the axes listed for each: dims=([0], [1]).
 
@@ -199,8 +194,6 @@ def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -
     >>> sg.tensordot(sg.ones(2, 3), sg.ones(3, 4), 1).shape
     shadergrad.Size([2, 4])
     """
-    check_tensor("tensordot", "a", a)
-    check_tensor("tensordot", "b", b)
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(f"[tensordot] dims is {dims}; the tensors have {a.ndim} and {b.ndim} dimensions.")
@@ -221,6 +214,7 @@ def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -
     return (first @ second).reshape(*row_shape, *column_shape)
 
 
+@checked
 def einsum(equation: str, *operands: T | Sequence[ProductTensor]) -> T:
     """Einstein summation: any equation with letters, '...', repeated letters and an optional '->'.
 
@@ -233,8 +227,6 @@ def einsum(equation: str, *operands: T | Sequence[ProductTensor]) -> T:
     tensors: list[Any] = (
         list(operands[0]) if len(operands) == 1 and isinstance(operands[0], list | tuple) else list(operands)
     )  # type: ignore[arg-type]
-    for position, x in enumerate(tensors):
-        check_tensor("einsum", f"operands[{position}]", x)
     inputs, output = _parse(equation, tensors)
     sizes: dict[str, int] = {}
     for labels, t in zip(inputs, tensors, strict=True):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 
+from ..arguments import check_constructors, checked, whole
 from ..dtypes import DType, float32, parse_dtype, uint32
 from ..errors import ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from ..graph import build
@@ -18,13 +20,10 @@ from ..primitives.views import Slice
 from ..run import execute
 from ..run.tracing import current
 from ..runtime.device import canonical_name
-from .base import TensorBase, check_int, check_tensor, host_tensor, sizes_of, wrap
+from .base import TensorBase, check_sizes, host_tensor, sizes_of, wrap
 from .creation import finish
 from .placement import check_storable, resolve_device
 from .products import ProductTensor
-
-if TYPE_CHECKING:
-    from .handle import Tensor  # what is made is of the class that stands above
 
 LONGEST_CHAIN = 8  # draws recorded before the counter is computed
 
@@ -53,7 +52,7 @@ class Generator:
 
         >>> generator = sg.Generator().manual_seed(3)
         """
-        seed %= 1 << 64
+        seed = whole("manual_seed", "seed", seed) % (1 << 64)
         self.key.write_(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32))
         self.counter.write_(np.array(0, np.uint32))
         return self
@@ -96,6 +95,9 @@ class Generator:
         return random_bits(key, shape)
 
 
+check_constructors(Generator)
+
+
 def random_bits(key: Node, shape: tuple[int, ...]) -> Node:
     """As jax.random.bits(key, shape) with jax_threefry_partitionable: the words of the 64-bit position, xored."""
     size = math.prod(shape)
@@ -131,6 +133,7 @@ def default_generator(device: str) -> Generator:
     return found
 
 
+@checked
 def manual_seed(seed: int) -> None:
     """Seed every device's default generator (PyTorch also gives the cpu's). Raises ValueError for what is no number.
 
@@ -165,9 +168,10 @@ def _floating(dtype: Any, device: str) -> DType:
     return kind
 
 
+@checked
 def rand(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
-) -> Tensor:
+) -> Any:
     """Uniform on [0, 1), with 23 random bits, of shape `size`, given as numbers or as one sequence.
 
     generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype that is not floating,
@@ -179,13 +183,14 @@ def rand(
     """
     name = resolve_device(device)
     kind = _floating(dtype, name)
-    node = uniform_bits(_source(generator, device).bits(sizes_of(size)))
+    node = uniform_bits(_source(generator, device).bits(check_sizes(sizes_of(size, "rand"), "rand")))
     return finish(cast(node, kind), requires_grad)
 
 
+@checked
 def randn(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
-) -> Tensor:
+) -> Any:
     """Standard normal, of shape `size`: sqrt(2) erfinv(u), u uniform on (-1, 1), as JAX.
 
     generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype that is not floating,
@@ -196,14 +201,22 @@ def randn(
     """
     name = resolve_device(device)
     kind = _floating(dtype, name)
-    unit = uniform_bits(_source(generator, device).bits(sizes_of(size)))
+    unit = uniform_bits(_source(generator, device).bits(check_sizes(sizes_of(size, "randn"), "randn")))
     low = float(np.nextafter(np.float32(-1), np.float32(0)))
     spread = make(e.Maximum(), unit * (1.0 - low) + low, build.like(unit, low))
     node = make(e.Erfinv(), spread) * math.sqrt(2.0)
     return finish(cast(node, kind), requires_grad)
 
 
-def rand_like(x: TensorBase, **options: Any) -> Tensor:
+@checked
+def rand_like(
+    x: TensorBase,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
+) -> Any:
     """rand with the shape, dtype and device of x, where options name no others.
 
     Raises DTypeError for an x of integers, unless a dtype is given.
@@ -211,11 +224,24 @@ def rand_like(x: TensorBase, **options: Any) -> Tensor:
     >>> sg.rand_like(sg.zeros(2, 3)).shape
     shadergrad.Size([2, 3])
     """
-    check_tensor("rand_like", "input", x)
-    return rand(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
+    return rand(
+        *x.shape,
+        dtype=x.dtype if dtype is None else dtype,
+        device=x.device if device is None else device,
+        requires_grad=requires_grad,
+        generator=generator,
+    )
 
 
-def randn_like(x: TensorBase, **options: Any) -> Tensor:
+@checked
+def randn_like(
+    x: TensorBase,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
+) -> Any:
     """randn with the shape, dtype and device of x, where options name no others.
 
     Raises DTypeError for an x of integers, unless a dtype is given.
@@ -223,19 +249,25 @@ def randn_like(x: TensorBase, **options: Any) -> Tensor:
     >>> sg.randn_like(sg.zeros(2, 3)).shape
     shadergrad.Size([2, 3])
     """
-    check_tensor("randn_like", "input", x)
-    return randn(*x.shape, dtype=options.pop("dtype", x.dtype), device=options.pop("device", x.device), **options)
+    return randn(
+        *x.shape,
+        dtype=x.dtype if dtype is None else dtype,
+        device=x.device if device is None else device,
+        requires_grad=requires_grad,
+        generator=generator,
+    )
 
 
+@checked
 def randint(
     low: int,
-    high: int | None = None,
+    high: int | Sequence[int] | None = None,
     size: Any = (),
     *,
     dtype: Any = None,
     device: Any = None,
     generator: Generator | None = None,
-) -> Tensor:
+) -> Any:
     """Integers on [low, high), int32, of shape `size`; with one bound, randint(high, size), they start at 0.
 
     Raises ShapeError where high is not above low, DTypeError where they are no int32. Drawn as 32 random bits modulo high - low, so for wide ranges the
@@ -249,25 +281,26 @@ def randint(
         high, size = None, high
     if high is None:
         low, high = 0, low
-    low, high = check_int("randint", "low", low), check_int("randint", "high", high)
+    assert isinstance(high, int)
     if low < -(2**31) or high > 2**31 or high - low >= 2**32:
         raise DTypeError(f"[randint] the numbers from {low} to {high} do not fit int32, or are all of them.")
     if high <= low:
         raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    bits = _source(generator, device).bits(sizes_of((size,)))
+    bits = _source(generator, device).bits(check_sizes(sizes_of((size,), "randint"), "randint"))
     quotient = make(e.FloorDiv(), bits, build.like(bits, high - low))
     remainder = make(e.Sub(), bits, make(e.Mul(), quotient, build.like(bits, high - low)))
     result = wrap(make(e.Cast(parse_dtype("int32")), remainder)) + low
     return result if dtype is None else result.to(dtype=dtype)
 
 
-def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Tensor:
+@checked
+def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Any:
     """A random order of 0 ... n - 1, int32 (n,). Drawn on the host, which reads the generator's state.
 
     >>> sg.randperm(5).sort().values
     tensor([0, 1, 2, 3, 4])
     """
-    if check_int("randperm", "n", n) < 0:
+    if n < 0:
         raise ShapeError(f"[randperm] n must be non-negative, but it is {n}")
     name = resolve_device(device)
     host = _source(generator, device)
@@ -283,7 +316,7 @@ class RandomTensor(ProductTensor):
 
     __slots__ = ()
 
-    def uniform_(self, from_: float = 0.0, to: float = 1.0, *, generator: Any = None) -> Self:
+    def uniform_(self, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Self:
         """Fill with numbers uniform on [from_, to), in place; gives self.
 
         >>> x = sg.zeros(4).uniform_(2, 3)
@@ -294,7 +327,7 @@ class RandomTensor(ProductTensor):
             raise ShapeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
         return self._update_in_place(rand_like(self, generator=generator) * (to - from_) + from_, "uniform_")
 
-    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Self:
+    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Self:
         """Fill with normal numbers of this mean and standard deviation, in place; gives self.
 
         >>> sg.zeros(2).normal_(mean=3, std=0)
@@ -304,7 +337,7 @@ class RandomTensor(ProductTensor):
             raise ShapeError(f"normal_ expects std >= 0.0, but found std {std}")
         return self._update_in_place(randn_like(self, generator=generator) * std + mean, "normal_")
 
-    def bernoulli_(self, p: TensorBase | float = 0.5, *, generator: Any = None) -> Self:
+    def bernoulli_(self, p: TensorBase | float = 0.5, *, generator: Generator | None = None) -> Self:
         """Fill with 1 with probability p, a number or a tensor that broadcasts to self, else 0; in place, gives self.
 
         >>> sg.zeros(2).bernoulli_(sg.tensor([0.0, 1.0]))
@@ -312,10 +345,10 @@ class RandomTensor(ProductTensor):
         """
         if not isinstance(p, TensorBase) and not 0 <= p <= 1:
             raise ShapeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-        drawn: Any = rand(*self.shape, device=self.device, generator=generator)
-        return self._update_in_place((drawn < p).to(dtype=self.dtype), "bernoulli_")
+        drawn = rand(*self.shape, device=self.device, generator=generator) < p
+        return self._update_in_place(drawn.to(dtype=self.dtype), "bernoulli_")
 
-    def bernoulli(self, *, generator: Any = None) -> Self:
+    def bernoulli(self, *, generator: Generator | None = None) -> Self:
         """1 with the probability that is the element, else 0; of the shape and dtype of self.
 
         Raises DTypeError for integers. A probability outside [0, 1] counts as the nearer of the two (PyTorch raises).
@@ -323,10 +356,9 @@ class RandomTensor(ProductTensor):
         >>> sg.tensor([0.0, 1.0]).bernoulli()
         tensor([0., 1.])
         """
-        drawn: Any = rand_like(self, generator=generator)
-        return (drawn < self.detach()).to(dtype=self.dtype)
+        return (rand_like(self, generator=generator) < self.detach()).to(dtype=self.dtype)
 
-    def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Self:
+    def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Self:
         """Positions along the last axis drawn with probabilities proportional to the elements, int32.
 
         self: (n,) or (rows, n), non-negative; result (num_samples,) or (rows, num_samples). By the Gumbel-max method:
@@ -340,7 +372,7 @@ class RandomTensor(ProductTensor):
         if self.ndim not in (1, 2):
             raise ShapeError(f"[multinomial] prob_dist must be 1 or 2 dim, but its shape is {tuple(self.shape)}")
         n = self.shape[-1]
-        if check_int("multinomial", "num_samples", num_samples) <= 0:
+        if num_samples <= 0:
             raise ShapeError(f"[multinomial] cannot sample n_sample <= 0 samples, but it is {num_samples}")
         if not replacement and num_samples > n:
             raise ShapeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")

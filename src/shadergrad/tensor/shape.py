@@ -6,14 +6,15 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Self, TypeVar
 
+from ..arguments import checked
 from ..dtypes import bool_, promote_operands
-from ..errors import ArgumentTypeError, ShapeError
+from ..errors import ArgumentTypeError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import make
 from ..primitives import views as v
 from ..primitives.window import Window
-from .base import check_axes, check_axis, check_tensor, sizes_of, wrap
+from .base import check_axes, check_axis, sizes_of, wrap
 from .elementwise import ElementwiseTensor, where
 
 T = TypeVar("T", bound="ShapeTensor")
@@ -35,7 +36,7 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[0, 1, 2],
                 [3, 4, 5]])
         """
-        sizes = list(sizes_of(shape))
+        sizes = list(sizes_of(shape, "reshape", "shape"))
         unknown = [k for k, n in enumerate(sizes) if n == -1]
         rest = math.prod(n for n in sizes if n != -1)
         if len(unknown) > 1:
@@ -65,7 +66,6 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[0, 1],
                 [2, 3]])
         """
-        check_tensor("reshape_as", "other", other)
         return self.reshape(other.shape)
 
     def view_as(self, other: ShapeTensor) -> Self:
@@ -75,7 +75,6 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[0, 1],
                 [2, 3]])
         """
-        check_tensor("view_as", "other", other)
         return self.reshape(other.shape)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
@@ -105,7 +104,7 @@ class ShapeTensor(ElementwiseTensor):
         if not isinstance(sizes, Iterable):
             raise ArgumentTypeError(f"unflatten(): argument 'sizes' must be tuple of ints, not {sizes!r}")
         axis = check_axis(dim, self.ndim, "unflatten")
-        shape, wanted = list(self.shape), list(sizes_of((sizes,)))
+        shape, wanted = list(self.shape), list(sizes_of((sizes,), "unflatten"))
         if wanted.count(-1) == 1:
             known = -math.prod(wanted)
             wanted[wanted.index(-1)] = shape[axis] // known if known else 0
@@ -151,7 +150,7 @@ class ShapeTensor(ElementwiseTensor):
         >>> sg.zeros(2, 3, 4).permute(2, 0, 1).shape
         shadergrad.Size([4, 2, 3])
         """
-        axes = sizes_of(dims)
+        axes = sizes_of(dims, "permute", "dims")
         if len(axes) != self.ndim:
             raise ShapeError(f"[permute] {len(axes)} dims for a tensor of {self.ndim}.")
         return wrap(build.permute(self._node, tuple(check_axis(a, self.ndim, "permute") for a in axes)))
@@ -232,7 +231,7 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[1, 1, 1],
                 [2, 2, 2]])
         """
-        wanted = list(sizes_of(sizes))
+        wanted = list(sizes_of(sizes, "expand"))
         extra = len(wanted) - self.ndim
         if extra < 0:
             raise ShapeError(
@@ -244,8 +243,9 @@ class ShapeTensor(ElementwiseTensor):
                     raise ShapeError("[expand] -1 is not allowed in a leading, non-existing dimension")
                 wanted[k] = self.shape[k - extra]
             elif n < 0 or (k >= extra and self.shape[k - extra] not in (1, n)):
+                existing = " is negative" if k < extra else f" must match the existing size ({self.shape[k - extra]})"
                 raise ShapeError(
-                    f"[expand] {tuple(self.shape)} cannot be expanded to {tuple(wanted)}: size {n} at dimension {k}"
+                    f"[expand] the expanded size ({n}){existing} at dimension {k}: {tuple(self.shape)} to {tuple(wanted)}."
                 )
         return wrap(build.broadcast(self._node, tuple(wanted)))
 
@@ -256,7 +256,6 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[1, 2],
                 [1, 2]])
         """
-        check_tensor("expand_as", "other", other)
         return self.expand(other.shape)
 
     def broadcast_to(self, shape: Sequence[int]) -> Self:
@@ -266,7 +265,7 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[1, 2],
                 [1, 2]])
         """
-        return self.expand(*sizes_of((shape,)))
+        return self.expand(*sizes_of((shape,), "broadcast_to"))
 
     def flip(self, *dims: Any) -> Self:
         """In reverse order along axes, given as arguments or a sequence.
@@ -275,7 +274,7 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[2, 1],
                 [4, 3]])
         """
-        axes = check_axes(sizes_of(dims), self.ndim, "flip") if sizes_of(dims) else ()
+        axes = check_axes(sizes_of(dims, "flip", "dims"), self.ndim, "flip") if sizes_of(dims, "flip", "dims") else ()
         return wrap(make(v.Flip(axes), self._node)) if axes else self
 
     def fliplr(self) -> Self:
@@ -285,6 +284,8 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[2, 1],
                 [4, 3]])
         """
+        if self.ndim < 2:
+            raise ShapeError(f"fliplr(): input must be >= 2-d, but its shape is {tuple(self.shape)}.")
         return self.flip(1)
 
     def flipud(self) -> Self:
@@ -336,7 +337,7 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[1, 2, 1, 2],
                 [1, 2, 1, 2]])
         """
-        counts = sizes_of(repeats)
+        counts = sizes_of(repeats, "repeat", "repeats")
         if len(counts) < self.ndim:
             raise ShapeError(
                 "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
@@ -353,7 +354,7 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[1, 2, 1, 2],
                 [3, 4, 3, 4]])
         """
-        counts = sizes_of(dims)
+        counts = sizes_of(dims, "tile", "dims")
         return self.repeat((1,) * max(0, self.ndim - len(counts)) + counts)
 
     def repeat_interleave(self, repeats: int, dim: int | None = None) -> Self:
@@ -376,7 +377,6 @@ class ShapeTensor(ElementwiseTensor):
         >>> sg.tensor([-2.0, 3.0]).prelu(sg.tensor([0.5]))
         tensor([-1.,  3.])
         """
-        check_tensor("prelu", "weight", weight)
         if weight.ndim > 1:
             raise ShapeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
         if weight.numel() != 1:
@@ -419,19 +419,14 @@ class ShapeTensor(ElementwiseTensor):
         return True
 
 
-def tensor_list(what: str, tensors: Sequence[T]) -> list[T]:
-    """The tensors of a sequence that must hold at least one and nothing else."""
-    if isinstance(tensors, ShapeTensor) or not isinstance(tensors, Iterable):
-        raise ArgumentTypeError(f"{what}(): argument 'tensors' must be tuple of Tensors, not {type(tensors).__name__}")
-    found = list(tensors)
-    if not found:
+def _several(what: str, tensors: Sequence[T]) -> list[T]:
+    """The tensors of a sequence, which must hold at least one."""
+    if not tensors:
         raise ShapeError(f"{what} expects a non-empty TensorList")
-    for k, x in enumerate(found):
-        if not isinstance(x, ShapeTensor):
-            raise ArgumentTypeError(f"{what}(): expected Tensor as element {k}, but got {type(x).__name__}")
-    return found
+    return list(tensors)
 
 
+@checked
 def cat(tensors: Sequence[T], dim: int = 0) -> T:
     """One after another along `dim`, on which alone the shapes may differ; dtypes are promoted. Empty vectors are left
     out.
@@ -443,9 +438,10 @@ def cat(tensors: Sequence[T], dim: int = 0) -> T:
             [3, 4],
             [5, 6]])
     """
-    tensors = tensor_list("cat", tensors)
-    if any(t.ndim == 0 for t in tensors):
-        raise ShapeError("zero-dimensional tensor (at position 0) cannot be concatenated. Hint: use stack.")
+    tensors = _several("cat", tensors)
+    scalar = next((k for k, t in enumerate(tensors) if t.ndim == 0), None)
+    if scalar is not None:
+        raise ShapeError(f"zero-dimensional tensor (at position {scalar}) cannot be concatenated. Hint: use stack.")
     full = [t for t in tensors if tuple(t.shape) != (0,)] or tensors[:1]
     dtype = promote_operands([(t.dtype, 2) for t in tensors])
     axis = check_axis(dim, full[0].ndim, "cat")
@@ -458,6 +454,7 @@ def cat(tensors: Sequence[T], dim: int = 0) -> T:
     return wrap(parts[0])
 
 
+@checked
 def stack(tensors: Sequence[T], dim: int = 0) -> T:
     """Tensors of one shape along a new axis at `dim`. Raises ShapeError for no tensors, or where shapes differ.
 
@@ -465,7 +462,12 @@ def stack(tensors: Sequence[T], dim: int = 0) -> T:
     tensor([[1, 3],
             [2, 4]])
     """
-    tensors = tensor_list("stack", tensors)
+    tensors = _several("stack", tensors)
+    ndim = tensors[0].ndim
+    if not -ndim - 1 <= dim <= ndim:
+        raise IndexRangeError(
+            f"[stack] Dimension out of range (expected to be in range of [{-ndim - 1}, {ndim}], but got {dim})"
+        )
     for t in tensors[1:]:
         if t.shape != tensors[0].shape:
             raise ShapeError(
@@ -474,7 +476,8 @@ def stack(tensors: Sequence[T], dim: int = 0) -> T:
     return cat([t.unsqueeze(dim) for t in tensors], dim if dim >= 0 else dim + tensors[0].ndim + 1)
 
 
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
+@checked
+def meshgrid(*tensors: ShapeTensor | Sequence[ShapeTensor], indexing: str = "ij") -> tuple[Any, ...]:
     """Grids of coordinates from vectors: each expanded to the shape that the sizes of all give. indexing 'ij' (the
     first vector along axis 0) or 'xy' (along axis 1). Raises ShapeError for another `indexing`.
 
@@ -486,7 +489,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     tensor([[0, 1, 2],
             [0, 1, 2]])
     """
-    axes: list[Any] = tensor_list(
+    axes: list[Any] = _several(
         "meshgrid", tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
     )
     if any(t.ndim > 1 for t in axes):

@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from .circuit import Circuit
 from .kinds import NOT_A, NOT_B, diagonal, flip_a, flip_b, swap, value_of, with_a_false, with_b_false
 
-FALSE_LITERAL, TRUE_LITERAL = 0, 1
-
 
 class LogicGraph:
     """Gates, each once. `kinds`, `a` and `b` are indexed by node; those of the constant and the inputs are 0."""

@@ -1,0 +1,336 @@
+"""What arguments must be, read from their annotations, and the words in which others are refused.
+
+    checked      a function behind its check: arguments of the annotated types, none missing, none unknown
+    whole, ...   the same for one argument, where the annotation does not say enough
+
+Every check raises in one line, with the name of what was called, the argument and its type or value. A check looks at the
+type of a value, a set that holds it or not; only what is not there is looked at closely, and then made what is wanted: a
+NumPy integer or a tensor of one integer becomes an int.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+import numpy as np
+
+from .errors import ArgumentError, ArgumentTypeError, NotTensorsError, ShadergradError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+_tensor_classes: set[type] = set()
+_tensor_kinds: list[set[type]] = []  # of all annotations that admit tensors; they get the classes of later
+
+
+class Checkable:
+    """What every tensor is to a check, for those who make tensors stand above."""
+
+    __slots__ = ()
+
+    ndim: Any
+
+    def __init_subclass__(cls) -> None:
+        _tensor_classes.add(cls)
+        for types in _tensor_kinds:
+            types.add(cls)
+
+
+def refuse(what: str, name: str, value: Any, wanted: str) -> NoReturn:
+    """Raise for an argument of another type."""
+    hint = " Hint: sg.tensor(...) makes one." if wanted == "Tensor" and value is not None else ""
+    raise ArgumentTypeError(f"{what}(): argument '{name}' must be {wanted}, not {type_name(value)}.{hint}")
+
+
+def type_name(value: Any) -> str:
+    """The type of a value as users know it: int, numpy.ndarray, None."""
+    if value is None:
+        return "None"
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.split('.')[0]}.{kind.__name__}"
+
+
+def whole(what: str, name: str, value: Any, least: int | None = None) -> int:
+    """The whole number that an argument must be, and not below `least`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        refuse(what, name, value, "int")
+    if least is not None and number < least:
+        raise ArgumentError(f"{what}(): {_bound(name, least)}, but got {name}={value}.")
+    return number
+
+
+def _bound(name: str, least: int) -> str:
+    if least == 0:
+        return f"negative {name} is not supported"
+    return f"{name} should be greater than zero" if least == 1 else f"{name} should be at least {least}"
+
+
+def sizes(what: str, name: str, value: Any, least: int = 0) -> tuple[int, ...]:
+    """The whole numbers that an argument gives, one or several, none below `least`."""
+    given: tuple[Any, ...] = (value,)
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        given = tuple(value)
+    for size in given:
+        try:
+            operator.index(size)
+        except TypeError:
+            refuse(what, name, size, "int or a tuple of ints")
+        if size < least:
+            raise ArgumentError(f"{what}(): {_bound(name, least)}, but got {name}={value}.")
+    return given
+
+
+def number(what: str, name: str, value: Any) -> float:
+    """The number that an argument must be."""
+    if isinstance(value, str) or not hasattr(value, "__float__"):
+        refuse(what, name, value, "float")
+    return value
+
+
+# -- annotations
+
+
+_REFUSED: Any = object()  # what a look at a value gives where the value will not do
+
+
+class Kind(NamedTuple):
+    """What an annotation admits."""
+
+    types: set[type]  # those that are admitted at a glance
+    look: tuple[Callable[[Any], Any], ...]  # at values of other types: each gives the value to use, or _REFUSED
+    wanted: str
+
+    def admit(self, value: Any) -> Any:
+        """The value that the function shall get."""
+        if type(value) in self.types:
+            return value
+        for look in self.look:
+            found = look(value)
+            if found is not _REFUSED:
+                return found
+        return _REFUSED
+
+
+def _int(value: Any) -> Any:
+    if isinstance(value, bool | np.bool_):
+        return _REFUSED
+    try:
+        return operator.index(value)
+    except TypeError:
+        return _REFUSED
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, np.number | np.bool_) and not isinstance(value, np.complexfloating):
+        return value
+    return value if isinstance(value, int | float) or (isinstance(value, Checkable) and value.ndim == 0) else _REFUSED
+
+
+def _instance(*types: type) -> Callable[[Any], Any]:
+    return lambda value: value if isinstance(value, types) else _REFUSED
+
+
+def _several(look: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A list or tuple of what `look` admits."""
+
+    def look_at_each(value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return _REFUSED
+        found = [look(v) for v in value]
+        return _REFUSED if any(f is _REFUSED for f in found) else tuple(found)
+
+    return look_at_each
+
+
+def _callable(value: Any) -> Any:
+    return value if callable(value) else _REFUSED
+
+
+_tensor = _instance(Checkable)
+_ints = _several(_int)
+
+# by annotation: the types admitted at a glance, what else is admitted, and how errors call it
+WORDS: dict[str, tuple[set[type], Callable[[Any], Any] | None, str]] = {
+    "None": ({type(None)}, None, ""),
+    "bool": ({bool}, lambda v: bool(v) if isinstance(v, np.bool_) else _REFUSED, "bool"),
+    "int": ({int}, _int, "int"),
+    "float": ({int, float, bool}, _number, "float"),
+    "Number": ({int, float, bool}, _number, "Number"),
+    "str": ({str}, _instance(str), "str"),
+    "Path": (set(), _instance(os.PathLike), "Path"),
+    "np.ndarray": ({np.ndarray}, _instance(np.ndarray, np.generic), "numpy.ndarray"),
+    "Generator": (set(), lambda v: v if type(v).__name__ == "Generator" else _REFUSED, "Generator"),
+    "Callable[..., Any]": (set(), _callable, "a function"),
+    "Callable[P, R]": (set(), _callable, "a function"),
+    "Callable[[Any], Any]": (set(), _callable, "a function"),
+    "Callable[[Any], None]": (set(), _callable, "a function"),
+    "Tensor": (set(), _tensor, "Tensor"),
+    "Sequence[int]": (set(), _ints, "tuple of ints"),
+    "Sequence[Sequence[int]]": (set(), _several(_ints), "tuple of tuples of ints"),
+    "Sequence[Tensor]": (set(), _several(_tensor), "tuple of Tensors"),
+}
+
+
+def _kind(annotation: str) -> Kind | None:
+    """What an annotation admits; None for what a function must look at itself."""
+    if annotation in ("Any", "object"):
+        return None
+    parts = [_word(part) for part in annotation.split(" | ")]
+    admitted, looks, wanted = zip(*(WORDS[part] for part in parts), strict=True)
+    types: set[type] = set().union(*admitted)
+    if "Tensor" in parts:
+        types |= _tensor_classes
+        _tensor_kinds.append(types)
+    names = list(dict.fromkeys(w for w in wanted if w))
+    return Kind(types, tuple(k for k in looks if k is not None), " or ".join(names))
+
+
+def _word(part: str) -> str:
+    """Rooms of tensors are all Tensor to users, and so are the variables that stand for one."""
+    if part.startswith("Sequence[") and part[9:-1].endswith("Tensor"):
+        return "Sequence[Tensor]"
+    return {"T": "Tensor", "Sequence[T]": "Sequence[Tensor]"}.get(part, "Tensor" if _is_tensor(part) else part)
+
+
+def _is_tensor(part: str) -> bool:
+    return part == "TensorBase" or (part.endswith("Tensor") and part.isidentifier())
+
+
+def _refuse_element(what: str, name: str, value: Any, wanted: str) -> None:
+    """Raise for a list or tuple where one is wanted, with what in it will not do."""
+    if isinstance(value, list | tuple) and "tuple of" in wanted:
+        look = _tensor if "Tensors" in wanted else _int if wanted.endswith("tuple of ints") else _ints
+        for k, element in enumerate(value):
+            if look(element) is _REFUSED:
+                found = type_name(element)
+                error = NotTensorsError if look is _tensor else ArgumentTypeError
+                raise error(f"{what}(): argument '{name}' must be {wanted}, but element {k} is {found}.")
+
+
+class _Signature:
+    """What a function takes, and what it is to say of what it does not.
+
+    first: what the first argument is called, where the function is a method as users call it as a function. It is a tensor.
+    skip: arguments in front that are not looked at: self, of a method.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str, first: str, skip: int, on_tensor: bool) -> None:
+        signature = inspect.signature(function)
+        parameters = list(signature.parameters.values())
+        if first:
+            parameters[0] = parameters[0].replace(name=first, annotation="Tensor")
+        self.signature = signature.replace(parameters=parameters)
+        self.name = name
+        self.first = first
+        self.on_tensor = on_tensor
+        self.kinds: dict[str, Kind] = {}
+        self.positional: list[str] = []
+        self.rest: str | None = None  # the parameter that takes all further arguments
+        for k, p in enumerate(parameters):
+            kind = None if k < skip else _kind("Any" if p.annotation is inspect.Parameter.empty else str(p.annotation))
+            if kind is not None:
+                self.kinds[p.name] = kind
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+                self.positional.append(p.name)
+            elif p.kind is p.VAR_POSITIONAL:
+                self.rest = p.name
+        self.types = {name: kind.types for name, kind in self.kinds.items()}
+
+    def of(self, name: str, value: Any) -> Any:
+        """The value to use for an argument."""
+        kind = self.kinds.get(name)
+        if kind is None or type(value) in kind.types:
+            return value
+        found = kind.admit(value)
+        if found is _REFUSED:
+            _refuse_element(self.name, name, value, kind.wanted)
+            refuse(self.name, name, value, kind.wanted)
+        return found
+
+    def positionals(self, args: tuple[Any, ...]) -> list[Any]:
+        names = self.positional
+        found = [self.of(names[k], v) if k < len(names) else v for k, v in enumerate(args)]
+        if self.rest in self.kinds:
+            found[len(names) :] = [self.of(self.rest, v) for v in found[len(names) :]]
+        return found
+
+    def named(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        types = self.types
+        for name, value in options.items():
+            if name in types and type(value) not in types[name]:
+                options = {name: self.of(name, value) for name, value in options.items()}
+                break
+        if self.first in options:
+            args = (options.pop(self.first), *args)
+        return args, options
+
+    def mismatch(self, args: tuple[Any, ...], options: dict[str, Any]) -> ArgumentTypeError | None:
+        """What is wrong with a call as such, or that it is on no tensor."""
+        error = mismatch(self.name, self.signature, args, options)
+        if error is None and self.on_tensor and not isinstance(args[0], Checkable):
+            return ArgumentTypeError(f"{self.name}(): argument 'self' must be Tensor, not {type_name(args[0])}.")
+        return error
+
+
+def mismatch(what: str, signature: inspect.Signature, args: Any, options: dict[str, Any]) -> ArgumentTypeError | None:
+    """What is wrong with a call as such: an argument missing, unknown, or too many."""
+    try:
+        signature.bind(*args, **options)
+    except TypeError as error:
+        return ArgumentTypeError(f"{what}(): {error}")
+    return None
+
+
+def checked(function: F, name: str = "", first: str = "", *, method: bool = False, constructor: bool = False) -> F:
+    """The function behind a check of its arguments: what is not as annotated is an ArgumentTypeError.
+
+    name: what users call it, if not by its own name. first: the name of the first argument, a tensor, where a method is
+    to be a function. method: the first argument is `self`, a tensor; constructor: it is what is made. What is admitted
+    costs a look into a set for each argument; a wrong number of arguments is seen when the call fails.
+    """
+    public = name or function.__name__
+    few = 1 if method or constructor else 0
+    takes = _Signature(function, public, first, skip=few, on_tensor=method)
+    types, rest = takes.types, takes.rest in takes.kinds
+    by_position = tuple(types.get(n) for n in takes.positional)
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if len(args) > few:
+            for value, admitted in zip(args, by_position, strict=False):
+                if admitted is not None and type(value) not in admitted:
+                    args = tuple(takes.positionals(args))
+                    break
+            else:
+                if rest:
+                    args = tuple(takes.positionals(args))
+        if options:
+            args, options = takes.named(args, options)
+        try:
+            return function(*args, **options)
+        except ShadergradError:
+            raise
+        except (TypeError, AttributeError):
+            error = takes.mismatch(args, options)
+            if error is None:
+                raise
+            raise error from None
+
+    call.__name__ = call.__qualname__ = public
+    if first:
+        call.__signature__ = takes.signature  # type: ignore[attr-defined]
+    call.unchecked = function  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]  # wraps gives another type, and the same signature
+
+
+def check_constructors(*classes: type) -> None:
+    """Put `__init__` of classes behind a check of its arguments, by the name of the class."""
+    for cls in classes:
+        cls.__init__ = checked(cls.__init__, cls.__name__, constructor=True)
