@@ -14,7 +14,7 @@ ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott
 	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
 	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
 
-.PHONY: train test test-slow test-elsewhere mutants experiments check lint format stubs conformance setup adapter style types print-python clean help
+.PHONY: train test test-slow test-elsewhere mutants experiments check lint format stubs conformance setup adapter style types null print-python clean help
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -39,7 +39,10 @@ mutants: adapter  ## plant 240 faults, one at a time: the tests must catch 95 % 
 experiments: setup  ## train the published logic experiments to their end, on the CPU: hours
 	$(PYTEST) -m experiment
 
-check: style types  ## lint, types, and the tests that need no device: changes nothing, needs no adapter, a minute
+check: style $(VENV)/.stamp-dev  ## lint, types, and the tests that need no device: changes nothing, needs no adapter, a minute
+	@$(MAKE) --no-print-directory --jobs=2 types null
+
+null: $(VENV)/.stamp-dev
 	$(PYTEST) tests/null tests/golden
 
 lint: style  ## ruff, the formatter, pyright over src: changes nothing, installs no PyTorch

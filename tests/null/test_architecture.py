@@ -83,6 +83,7 @@ def tree(module: str) -> ast.Module:
     return ast.parse(FILES[module].read_text())
 
 
+@cache
 def marked(module: str) -> tuple[set[int], set[int]]:
     """The nodes within functions, and those under `if TYPE_CHECKING`."""
     late: set[int] = set()
@@ -95,8 +96,13 @@ def marked(module: str) -> tuple[set[int], set[int]]:
     return late, typing
 
 
-def imports(module: str) -> Iterator[Import]:
+@cache
+def imports(module: str) -> list[Import]:
     """What a module imports of this package."""
+    return list(_imports(module))
+
+
+def _imports(module: str) -> Iterator[Import]:
     late, typing = marked(module)
     is_package = FILES[module].name == "__init__.py"
     package = "shadergrad" if module == "shadergrad" else f"shadergrad.{module}"
@@ -118,7 +124,9 @@ def imports(module: str) -> Iterator[Import]:
             yield Import(module, target, names, node.lineno, id(node) in late, id(node) in typing)
 
 
-ALL = [found for module in FILES for found in imports(module)]
+@cache
+def all_imports() -> list[Import]:
+    return [found for module in FILES for found in imports(module)]
 
 
 def room(module: str) -> str:
@@ -141,8 +149,8 @@ def test_a_file_imports_only_from_its_room_and_those_below(module: str) -> None:
 
 
 def test_there_is_no_circle_of_imports() -> None:
-    after = {module: {i.target for i in ALL if i.source == module and i.target != module} for module in FILES}
-    after["shadergrad"] = {i.target for i in ALL if i.source == "shadergrad" and not i.typing}
+    after = {module: {i.target for i in imports(module) if i.target != module} for module in FILES}
+    after["shadergrad"] = {i.target for i in imports("shadergrad") if not i.typing}
     for module, targets in after.items():
         targets.discard(module.rpartition(".")[0])  # a file of a package may name the package's own door
     state: dict[str, int] = {}
@@ -161,6 +169,7 @@ def test_there_is_no_circle_of_imports() -> None:
             visit(module, (module,))
 
 
+@cache
 def comments(module: str) -> set[int]:
     """The lines that hold a comment."""
     tokens = tokenize.generate_tokens(io.StringIO(FILES[module].read_text()).readline)
@@ -170,10 +179,9 @@ def comments(module: str) -> set[int]:
 def test_an_import_within_a_function_has_its_reason_beside_it() -> None:
     for module in FILES:
         late, _ = marked(module)
-        explained = comments(module)
         for node in ast.walk(tree(module)):
             if isinstance(node, ast.Import | ast.ImportFrom) and id(node) in late:
-                assert {node.lineno, node.lineno - 1} & explained, (
+                assert {node.lineno, node.lineno - 1} & comments(module), (
                     f"{module}:{node.lineno} imports late, and does not say why"
                 )
 
@@ -204,7 +212,7 @@ def test_one_file_reads_the_environment() -> None:
 
 
 def test_no_private_name_is_taken_across_rooms() -> None:
-    for found in ALL:
+    for found in all_imports():
         if room(found.source) != room(found.target):
             private = [n for n in found.names if n.startswith("_") and not n.startswith("__")]
             assert not private, f"{found.source}:{found.line} takes {private} from {found.target}"
@@ -212,7 +220,7 @@ def test_no_private_name_is_taken_across_rooms() -> None:
 
 def test_the_test_itself_sees_circles_late_imports_and_rooms() -> None:
     """What the tests above rest on finds something where there is something."""
-    assert any(i.target == "graph.node" and i.source == "graph.build" for i in ALL)
+    assert any(i.target == "graph.node" and i.source == "graph.build" for i in all_imports())
     assert room("compile.wgsl.dot") == "compile"
-    assert len(ALL) > 500
+    assert len(all_imports()) > 500
     assert "graph" in ROOMS[: ROOMS.index("primitives")]
