@@ -14,7 +14,7 @@ ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott
 	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
 	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
 
-.PHONY: train test test-slow test-elsewhere mutants experiments check lint format stubs conformance setup adapter print-python clean help
+.PHONY: train test test-slow test-elsewhere mutants experiments check lint format stubs conformance setup adapter style types print-python clean help
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -22,7 +22,7 @@ help:  ## say what there is
 train: $(VENV)/.stamp-train  ## train the digit classifier on this machine's GPU, or its CPU
 	$(BIN)/shadergrad train digits
 
-test: lint adapter  ## lint, then the tests on webgpu within the portable limits, then every test on cpu and webgpu
+test: style types adapter  ## lint and types, then the tests on webgpu within the portable limits, then every test on cpu and webgpu
 	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and not slow"
 	$(PYTEST)
 
@@ -39,13 +39,18 @@ mutants: adapter  ## plant 240 faults, one at a time: the tests must catch 95 % 
 experiments: setup  ## train the published logic experiments to their end, on the CPU: hours
 	$(PYTEST) -m experiment
 
-check: lint $(VENV)/.stamp-dev  ## lint, types, and the tests that need no device: changes nothing, needs no adapter, a minute
+check: style types  ## lint, types, and the tests that need no device: changes nothing, needs no adapter, a minute
 	$(PYTEST) tests/null tests/golden
 
-lint: $(VENV)/.stamp-lint  ## ruff, the formatter, pyright: changes nothing, installs no PyTorch
+lint: style  ## ruff, the formatter, pyright over src: changes nothing, installs no PyTorch
+	$(BIN)/pyright src
+
+style: $(VENV)/.stamp-lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/python scripts/stubs.py --check
+
+types: $(VENV)/.stamp-dev  ## pyright over src, tests, scripts, benchmarks and examples, which import PyTorch too
 	$(BIN)/pyright
 
 format: $(VENV)/.stamp-lint  ## format the sources and mend what ruff can mend

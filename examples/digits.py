@@ -49,9 +49,11 @@ def accuracy() -> float:
 generator = np.random.default_rng(0)
 for epoch in range(1, 41):
     order = generator.permutation(len(train_images))
-    for rows in np.split(order[: 22 * 64], 22):  # 22 batches of 64; what is left over comes in another epoch
-        loss = step(sg.tensor(train_images[rows], device=device), sg.tensor(train_labels[rows], device=device))
+    losses = [
+        step(sg.tensor(train_images[rows], device=device), sg.tensor(train_labels[rows], device=device))
+        for rows in np.split(order[: 22 * 64], 22)  # 22 batches of 64; what is left over comes in another epoch
+    ]
     if epoch % 5 == 0:
-        print(f"epoch {epoch:2}  loss {loss.item():.4f}  test accuracy {100 * accuracy():.2f} %")
+        print(f"epoch {epoch:2}  loss {losses[-1].item():.4f}  test accuracy {100 * accuracy():.2f} %")
 
 print(step.explain())  # the kernels that the step became

@@ -31,7 +31,8 @@ def step(x: Tensor, y: Tensor) -> Tensor:
     return loss
 
 
-first = step(x, y).item()
+loss = step(x, y)
+first = loss.item()
 
 # A step does not wait for the device; the loss is read once, at the end.
 started = time.perf_counter()

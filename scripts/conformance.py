@@ -9,7 +9,6 @@ profile. A profile is chosen when a process starts, so each webgpu column is mea
     python scripts/conformance.py --only softmax    # what has this in its name, to the terminal
 """
 
-# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import json

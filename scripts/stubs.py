@@ -15,7 +15,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, get_overloads
 
 import shadergrad as sg
 from shadergrad import functions
@@ -49,6 +50,18 @@ def declaration(name: str, method: Any, returns: str, first: str = "self", inden
     arguments = plain[1:-1]
     inside = ", ".join(part for part in (first, arguments) if part)
     return f"{indent}def {name}({inside}) -> {returns}: ..."
+
+
+def declarations(name: str, method: Any, own: str, first: str = "self", indent: str = "    ") -> Iterator[str]:
+    """As `declaration`, one for each of its overloads where it has any; `own` for the tensor's type in the results."""
+    plain = inspect.unwrap(method)
+    # get_overloads looks up where a function was defined; methods of rooms are renamed to those of Tensor
+    defined: Any = SimpleNamespace(__module__=plain.__globals__["__name__"], __qualname__=plain.__code__.co_qualname)
+    forms = get_overloads(defined)
+    for form in forms or [method]:
+        if forms:
+            yield f"{indent}@overload"
+        yield declaration(name, form, result_of(form, own), first, indent)
 
 
 def result_of(method: Any, own: str) -> str:
@@ -89,14 +102,14 @@ def records_stub() -> str:
 
 def names_stub() -> str:
     own = names.NamedTensor
-    lines = [declaration(a, getattr(own, n), result_of(getattr(own, n), "Self")) for a, n in names.ALIASES.items()]
+    lines = [line for a, n in names.ALIASES.items() for line in declarations(a, getattr(own, n), "Self")]
     lines += [declaration(f"{n}_", getattr(own, n), "Self") for n in names.IN_PLACE]
     for operator in ("add", "sub", "mul", "truediv"):
         lines.append(f"    def __i{operator}__(self, other: ElementwiseTensor | Number) -> Self: ...")
     body = "\n".join(lines)
     imports = "\n".join(line.replace("from .tensor.", "from .") for line in classes_named(body + " RandomTensor"))
     return (
-        f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Self\n\n{imports}\n\n"
+        f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Self, overload\n\n{imports}\n\n"
         "ALIASES: dict[str, str]\nIN_PLACE: tuple[str, ...]\nFUNCTIONS: tuple[str, ...]\n\n"
         "def check_methods(cls: type[Any]) -> None: ...\n\n"
         f"class NamedTensor(RandomTensor):\n{body}\n"
@@ -105,10 +118,7 @@ def names_stub() -> str:
 
 def functions_stub() -> str:
     made = [*names.FUNCTIONS, *functions.INPLACE_ACTIVATIONS]
-    lines = [
-        declaration(n, getattr(sg.Tensor, n), result_of(getattr(sg.Tensor, n), "Tensor"), "input: Tensor", "")
-        for n in made
-    ]
+    lines = [line for n in made for line in declarations(n, getattr(sg.Tensor, n), "Tensor", "input: Tensor", "")]
     source = Path(functions.__file__).read_text()
     own = [
         str(m[0]).rstrip() + " ..."
@@ -136,7 +146,7 @@ def functions_stub() -> str:
     body = "\n".join(lines)
     listed = "".join(f'    "{n}",\n' for n in functions.__all__)
     return (
-        f"{HEAD}from collections.abc import Sequence\nfrom typing import Any\n\nimport numpy as np\n\n"
+        f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Literal, overload\n\nimport numpy as np\n\n"
         + "\n".join([*imports, *classes_named(body), "from .tensor.handle import Tensor"])
         + "\n\nMADE: tuple[str, ...]\ne: float\ninf: float\nnan: float\npi: float\nINPLACE_ACTIVATIONS: tuple[str, ...]\n"
         + f"concat = cat\nconcatenate = cat\n\n{body}\n\n__all__ = [\n{listed}]\n"

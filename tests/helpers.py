@@ -110,6 +110,13 @@ def as_array(x: Any) -> np.ndarray:
     return x.detach().numpy() if isinstance(x, sg.Tensor) else np.asarray(x)
 
 
+def grad_of(x: Any) -> Any:
+    """The gradient of a tensor of ours or PyTorch's, which must have one."""
+    found = x.grad
+    assert found is not None
+    return found
+
+
 def assert_close(actual: Any, expected: Any, rtol: float, atol: float, what: str = "") -> None:
     """Equal shapes, and |actual - expected| <= atol + rtol * |expected|; NaN equals NaN."""
     a, b = as_array(actual), as_array(expected)

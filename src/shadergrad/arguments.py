@@ -168,6 +168,7 @@ WORDS: dict[str, tuple[set[type], Callable[[Any], Any] | None, str]] = {
     "np.ndarray": ({np.ndarray}, _instance(np.ndarray, np.generic), "numpy.ndarray"),
     "Generator": (set(), lambda v: v if type(v).__name__ == "Generator" else _REFUSED, "Generator"),
     "Callable[..., Any]": (set(), _callable, "a function"),
+    "Callable[P, R]": (set(), _callable, "a function"),
     "Callable[[Any], Any]": (set(), _callable, "a function"),
     "Callable[[Any], None]": (set(), _callable, "a function"),
     "Tensor": (set(), _tensor, "Tensor"),

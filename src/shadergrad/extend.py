@@ -65,6 +65,10 @@ class Spec:
     shape: tuple[int, ...]
     dtype: DType
 
+    if TYPE_CHECKING:  # a DType's name is taken too
+
+        def __init__(self, shape: Sequence[int], dtype: DType | str) -> None: ...
+
     def __post_init__(self) -> None:
         shape = tuple(self.shape)
         if not all(isinstance(n, int | np.integer) and n >= 0 for n in shape):
@@ -181,8 +185,10 @@ class Operation:
         """What error messages, `explain()` and kernels call it: the class's name in small letters."""
         return type(self).__name__.lower()
 
-    def infer(self, *inputs: Spec) -> Spec:
-        """Shape and dtype of the result; raises ShapeError or DTypeError for inputs that do not fit."""
+    # *args: Any, **kwargs: Any, so that a subclass may name its inputs: type checkers then compare no parameters
+
+    def infer(self, *args: Any, **kwargs: Any) -> Spec:
+        """Of inputs, each a Spec: shape and dtype of the result; raises ShapeError or DTypeError for inputs that do not fit."""
         raise CompileError(f"[{self.name}] infer() is missing: it says of what shape and dtype the result is.")
 
     def numpy(self, *args: Any, **kwargs: Any) -> np.ndarray:
@@ -192,22 +198,23 @@ class Operation:
         """
         raise CompileError(f"[{self.name}] has no NumPy twin and does not run on the cpu device. Hint: define numpy().")
 
-    def shader(self, limits: Limits, *inputs: Spec) -> Shader:
-        """The kernel for inputs of these shapes on a device of these limits."""
+    def shader(self, *args: Any, **kwargs: Any) -> Shader:
+        """Of the device's Limits and the inputs, each a Spec: the kernel for inputs of these shapes."""
         raise CompileError(
             f"[{self.name}] has no shader and does not run on a GPU. Hint: define shader(), or compose() for several kernels."
         )
 
-    def compose(self, *inputs: Tensor) -> Tensor | None:
-        """On a GPU: the result by other operations, tensors' own and those with shaders; None for one that has a shader.
+    def compose(self, *args: Any, **kwargs: Any) -> Tensor | None:
+        """Of inputs, each a tensor, on a GPU: the result by other operations, tensors' own and those with shaders; None for one that has a shader.
 
         It runs when a graph is compiled. Nothing is computed yet: it reads no values, changes no tensor, draws no random
         numbers, and makes no tensor of data; all that it needs is handed in.
         """
         return None
 
-    def gradient(self, g: Tensor, result: Tensor, *inputs: Tensor) -> Sequence[Tensor | None]:
-        """The gradients of all inputs, None for those that have none; g: that of the result, of its shape.
+    def gradient(self, *args: Any, **kwargs: Any) -> Any:
+        """Of g, the gradient of the result and of its shape, of the result and the inputs, all tensors: the gradients of all
+        inputs, None for those that have none; a lone one needs no tuple.
 
         Written in tensors, so that it can be differentiated again. Only what `x.requires_grad` is asked for.
         """

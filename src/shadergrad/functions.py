@@ -237,7 +237,7 @@ def iinfo(dtype: Any) -> np.iinfo:
 concat, concatenate = (checked(inspect.unwrap(cat), name) for name in ("concat", "concatenate"))
 where = checked(_where)  # here and not where it is made: inside, arguments are what they should be
 
-__all__ = sorted(
+__all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checkers read functions.pyi
     {
         *FUNCTIONS,
         *INPLACE_ACTIVATIONS,

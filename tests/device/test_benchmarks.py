@@ -1,6 +1,5 @@
 """The benchmarks measure the same training in both libraries, and run."""
 
-# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import numpy as np

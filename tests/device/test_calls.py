@@ -192,7 +192,8 @@ def test_scattered_sums_where_every_row_has_its_own_places(webgpu: str) -> None:
     source = rng.normal(size=places.shape).astype(np.float32)
     inside = (places >= 0) & (places < 2000)
     expected = np.zeros((4, 2000, 3))
-    a, _, b = np.indices(places.shape)
+    positions = np.indices(places.shape)
+    a, b = positions[0], positions[2]
     np.add.at(expected, (a[inside], places[inside], b[inside]), source[inside])
     added = sg.zeros(4, 2000, 3, device=webgpu).scatter_add(
         1, sg.tensor(places, device=webgpu), sg.tensor(source, device=webgpu)

@@ -1,6 +1,5 @@
 """The page of measured errors: it lists every operator of the tables, and the program measures what it says."""
 
-# pyright: reportMissingImports=false
 from __future__ import annotations
 
 from pathlib import Path

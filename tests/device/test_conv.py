@@ -13,7 +13,7 @@ import torch.nn.functional as TF
 
 import shadergrad as sg
 import shadergrad.nn.functional as FC
-from helpers import as_array, assert_close
+from helpers import as_array, assert_close, grad_of
 
 # PyTorch, on its own speed; it says so once a process, whichever test comes first
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding=.same. with even kernel:UserWarning")
@@ -171,9 +171,7 @@ def test_a_convolution_and_its_gradients_store_no_windows(webgpu: str) -> None:
         x.requires_grad_()
         y = FC.conv2d(x, weight, padding=1)
         y.square().sum().backward()
-        assert weight.grad is not None
-        assert x.grad is not None
-        return weight.grad, x.grad
+        return grad_of(weight), grad_of(x)
 
     step(sg.tensor(RNG.normal(size=(batch, channels, size, size)).astype(np.float32), device=webgpu))
     windows = batch * channels * 9 * size * size * 4
@@ -185,11 +183,10 @@ def test_second_derivatives_of_a_convolution() -> None:
     x, w = RNG.normal(size=(1, 2, 5, 5)), RNG.normal(size=(3, 2, 3, 3))
     ours = [sg.tensor(a, requires_grad=True) for a in (x, w)]
     theirs = [torch.tensor(a, requires_grad=True) for a in (x, w)]
-    (g,) = sg.autograd.grad(FC.conv2d(*ours, padding=1).tanh().sum(), ours[1], create_graph=True)
-    (h,) = torch.autograd.grad(TF.conv2d(*theirs, padding=1).tanh().sum(), theirs[1], create_graph=True)
+    (g,) = sg.autograd.grad(FC.conv2d(ours[0], ours[1], padding=1).tanh().sum(), ours[1], create_graph=True)
+    (h,) = torch.autograd.grad(TF.conv2d(theirs[0], theirs[1], padding=1).tanh().sum(), theirs[1], create_graph=True)
     assert g is not None
     (g * g).sum().backward()
     (h * h).sum().backward()
     for a, b in zip(ours, theirs, strict=True):
-        assert a.grad is not None
-        np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(grad_of(a).numpy(), grad_of(b).numpy(), rtol=1e-9, atol=1e-9)

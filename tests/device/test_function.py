@@ -472,7 +472,7 @@ def test_what_is_missing_is_named(lib: Any) -> None:
     with pytest.raises(NotImplementedError, match="either the backward or vjp method"):
         y.sum().backward()
     with pytest.raises(TypeError, match="save_for_backward can only save variables, but argument 0 is of type int"):
-        function(lib, lambda ctx, x: ctx.save_for_backward(3), None).apply(x)
+        function(lib, lambda ctx, x: ctx.save_for_backward(3), lambda ctx, g: g).apply(x)
 
 
 # ---------------------------------------------------------------------------------- in a training step

@@ -98,7 +98,7 @@ GAINS = ["linear", "conv2d", "conv_transpose3d", "sigmoid", "tanh", "relu", "lea
 
 
 @pytest.mark.parametrize("name", GAINS)
-def test_gains_are_pytorchs(name: str) -> None:
+def test_gains_are_pytorchs(name: Any) -> None:
     assert init.calculate_gain(name) == torch.nn.init.calculate_gain(name)
     if name == "leaky_relu":
         assert init.calculate_gain(name, 0.2) == torch.nn.init.calculate_gain(name, 0.2)

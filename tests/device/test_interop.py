@@ -7,6 +7,7 @@ import pickle
 import sys
 import zipfile
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,8 @@ def write(path: Path, state: dict[str, torch.Tensor]) -> Path:
     if path.suffix == ".safetensors":
         safetensors.torch.save_file(state, path)
     elif path.suffix == ".npz":
-        np.savez(path, **{name: value.numpy() for name, value in state.items()})
+        arrays: dict[str, Any] = {name: value.numpy() for name, value in state.items()}
+        np.savez(path, **arrays)
     else:
         torch.save(state, path)
     return path
@@ -94,9 +96,10 @@ def test_names_are_mapped(rename: Any) -> None:
     reference, model = theirs(), ours()
     names = {"0": "body.fc1", "2": "body.fc2"}
     state: dict[str, Any] = {f"{names[k[0]]}{k[1:]}": v for k, v in reference.state_dict().items()}
-    if callable(rename) or "head" in rename:
+    by_function = isinstance(rename, FunctionType)
+    if by_function or "head" in rename:
         state["head.weight"] = torch.zeros(2)
-    if not callable(rename) and "body" in rename:
+    if not by_function and "body" in rename:
         state["body.2.bias"] = state.pop("body.fc2.bias")  # "body" itself is renamed to nothing
     load_state_dict(model, state, rename=rename)
     assert_same_function(model, reference)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import shadergrad as sg
-from helpers import assert_close, graph_of
+from helpers import assert_close, grad_of, graph_of
 from shadergrad.errors import AutogradError, DTypeError, IndexRangeError, ShapeError
 from shadergrad.logic import LogicCA, Perception, Update, squared_error, wiring
 from shadergrad.nn.errors import ArgumentError
@@ -117,10 +117,10 @@ def test_steps_and_their_gradients_are_those_of_sixteen_gates_cell_by_cell(
     (state * torch.tensor(weights.numpy())).sum().backward()
     assert_close(end.detach().numpy(), state.detach().numpy(), 1e-9, 1e-12, "state")
     assert start.grad is not None
-    assert_close(start.grad.numpy(), reference.grad.numpy(), 1e-9, 1e-12, "start")
+    assert_close(grad_of(start).numpy(), grad_of(reference).numpy(), 1e-9, 1e-12, "start")
     for name, p in model.named_parameters():
         assert p.grad is not None
-        assert_close(p.grad.numpy(), logits[name].grad.numpy(), 1e-9, 1e-12, name)
+        assert_close(grad_of(p).numpy(), grad_of(logits[name]).numpy(), 1e-9, 1e-12, name)
 
 
 def test_one_step_on_each_device_is_that_of_the_reference(device: str) -> None:
@@ -216,7 +216,7 @@ def test_recomputed_gradients_are_those_of_caching(every: int, fire_rate: float 
         loss = squared_error(end, states(2, 4, 5, 3, seed=2, dtype="float64"))
         loss.backward()
         assert start.grad is not None
-        grads.append([loss.detach().numpy(), start.grad.numpy(), *(p.grad.numpy() for p in model.parameters())])
+        grads.append([loss.detach().numpy(), grad_of(start).numpy(), *(grad_of(p).numpy() for p in model.parameters())])
     for found, wanted in zip(*grads, strict=True):
         assert_close(found, wanted, 1e-11, 1e-13)
 

@@ -1,6 +1,5 @@
 """The benchmarks of logic automata and of circuits run, and JAX's twin has the sixteen gates."""
 
-# pyright: reportMissingImports=false
 from __future__ import annotations
 
 from dataclasses import replace

@@ -127,9 +127,12 @@ def test_contributing_adds_a_method_a_module_and_a_loss(contributing: dict[str, 
 
 def test_contributing_adds_an_optimizer(contributing: dict[str, Any]) -> None:
     ours, theirs = sg.tensor([1.0, -2.0], requires_grad=True), torch.tensor([1.0, -2.0], requires_grad=True)
-    optimizers = contributing["Adamax"]([ours], lr=0.1), torch.optim.Adamax([theirs], lr=0.1)
+    pairs: list[Any] = [
+        (ours, contributing["Adamax"]([ours], lr=0.1)),
+        (theirs, torch.optim.Adamax([theirs], lr=0.1)),
+    ]
     for _ in range(5):
-        for w, optimizer in zip((ours, theirs), optimizers, strict=True):
+        for w, optimizer in pairs:
             optimizer.zero_grad()
             (w * w).sum().backward()
             optimizer.step()

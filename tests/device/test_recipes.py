@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -311,7 +312,7 @@ def made(settings: Settings, device: str, batches: int = STEPS) -> Trainable:
 
 
 def train_with(build: run.Build, out: Path, device: str, resume: bool = False, **values: int) -> bool:
-    chosen = {"epochs": 4, "batch_size": 16, "lr": 0.1} | values
+    chosen: dict[str, Any] = {"epochs": 4, "batch_size": 16, "lr": 0.1} | values
     if "steps" in chosen:
         del chosen["epochs"]
     settings = Settings(out=out, device=device, resume=resume, **chosen)

@@ -100,7 +100,9 @@ def test_a_record_reads_in_a_shader(name: str) -> None:
 def test_a_record_calls_only_functions_that_exist(name: str) -> None:
     cls = RECORDS[name]
     if issubclass(cls, Elementwise):
-        record = from_data({"primitive": name, "dtype": {"dtype": "float32"}} if fields(cls) else {"primitive": name})
+        record: Any = from_data(
+            {"primitive": name, "dtype": {"dtype": "float32"}} if fields(cls) else {"primitive": name}
+        )
         texts = [record.expression(d) for d in (bool_, int32, uint32, float32) if d.category in cls.categories]
         functions_text({called for text in texts for called in re.findall(r"sg_\w+", text)})
 

@@ -101,7 +101,7 @@ def test_the_first_hundred_rates_are_pytorchs(schedule: str) -> None:
         assert_close(rates_of(optimizer), rates_of(reference), 1e-12, 1e-15, f"epoch {epoch}")
         assert mine.get_last_lr() == rates_of(optimizer)
         momenta = [[g["momentum"] for g in o.param_groups] for o in (optimizer, reference)]
-        assert_close(*momenta, 1e-12, 0, f"epoch {epoch}")
+        assert_close(momenta[0], momenta[1], 1e-12, 0, f"epoch {epoch}")
         optimizer.step()
         reference.step()
         mine.step()
@@ -211,7 +211,7 @@ def test_warm_restarts_take_fractions_of_epochs() -> None:
     (_, optimizer), reference = made(), torch_made()
     for mult in (1, 2):
         mine = schedulers.CosineAnnealingWarmRestarts(optimizer, 5, mult)
-        its = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(reference, 5, mult)
+        its: Any = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(reference, 5, mult)  # typed without fractions
         for k in range(60):
             mine.step(k / 3)
             its.step(k / 3)
@@ -434,9 +434,11 @@ def test_one_cycle_moves_rate_and_momentum_of_a_compiled_step_and_compiles_nothi
     train(2)
     assert_compiles_nothing(lambda: train(28), "the rest of the cycle")
     assert step.captures == 1
-    tolerance = 1e-7 if kind == "NAdam" else 1e-11  # PyTorch keeps NAdam's product of momenta in float32
+    tolerance = 1e-5
+    if device == "cpu":
+        tolerance = 1e-7 if kind == "NAdam" else 1e-11  # PyTorch keeps NAdam's product of momenta in float32
     for p, e in zip(parameters, theirs, strict=True):
-        assert_close(p, e.detach(), *((tolerance,) * 2 if device == "cpu" else (1e-5, 1e-5)))
+        assert_close(p, e.detach(), tolerance, tolerance)
 
 
 def test_lion_cycles_its_momentum() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import shadergrad as sg
 import shadergrad.nn.functional as F
-from helpers import Counted, assert_close, assert_compiles_nothing, assert_same_bits, listed
+from helpers import Counted, assert_close, assert_compiles_nothing, assert_same_bits, grad_of, listed
 from shadergrad import nn, optim
 from shadergrad.plan import Plan
 from shadergrad.run import execute
@@ -36,12 +36,12 @@ def batches(device: str, count: int = 4, rows: int = 6) -> list[tuple[sg.Tensor,
     ]
 
 
-def perceptron(device: str) -> nn.Module:
+def perceptron(device: str) -> nn.Sequential:
     sg.manual_seed(0)
     return nn.Sequential(nn.Linear(4, 8, device=device), nn.Tanh(), nn.Linear(8, 3, device=device))
 
 
-def training(device: str, make_optimizer: Callable[[Any], Any]) -> tuple[nn.Module, Any, Callable[..., sg.Tensor]]:
+def training(device: str, make_optimizer: Callable[[Any], Any]) -> tuple[nn.Sequential, Any, Callable[..., sg.Tensor]]:
     model = perceptron(device)
     optimizer = make_optimizer(model.parameters())
 
@@ -215,7 +215,7 @@ def a_penalty_on_the_gradient(device: str) -> Scenario:
         (slope,) = sg.autograd.grad(loss, w, create_graph=True)
         (slope * slope).sum().backward()
         with sg.no_grad():
-            w.sub_(w.grad * 0.1)
+            w.sub_(grad_of(w) * 0.1)
         return loss
 
     return step, [w], [(x,) for x, _ in batches(device)]
@@ -548,7 +548,7 @@ def test_a_gradient_is_replaced_by_what_it_was_at_other_places(device: str) -> N
 
     @sg.compile
     def step() -> None:
-        w.grad = w.grad.flip(0) * 0.5 + 1
+        w.grad = grad_of(w).flip(0) * 0.5 + 1
 
     for _ in range(5):
         step()

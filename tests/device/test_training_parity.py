@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import shadergrad as sg
-from helpers import assert_close
+from helpers import assert_close, grad_of
 
 SIZES = (5, 8, 6, 3)  # of the layers
 BATCH = 4
@@ -217,7 +217,7 @@ def an_update_in_place_without_recording(side: Side) -> list[Any]:
         w.grad = None
         (x @ w).square().sum().backward()
         with side.lib.no_grad():
-            w -= 0.1 * w.grad
+            w -= 0.1 * grad_of(w)
     assert w.requires_grad
     assert w.is_leaf
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):

@@ -312,6 +312,7 @@ class TestReuse:
         program = device.load(training_step())
         batch = np.zeros(N, np.float32)
         parameter = loss = put(device, 1.0)
+        warm = device.statistics()
         for step in range(110):
             if step == 10:
                 warm = device.statistics()
@@ -359,6 +360,7 @@ class TestReuse:
         device = make_device()
         first, second = device.load(increments(4)), device.load(increments(6))
         x = put(device, 0.0)
+        warm = device.statistics()
         for step in range(30):
             if step == 10:
                 warm = device.statistics()
@@ -430,7 +432,7 @@ class TestBoundedCaches:
             device.native, "create_pipeline", lambda source, *more: (made.append(source), create(source, *more))[1]
         )
         often, *others = (device.load(plan) for plan in self.plans(20))
-        x = put(device, 1.0)
+        x = out = put(device, 1.0)
         made.clear()
         for program in others:
             program.run([x])
@@ -670,7 +672,7 @@ class TestDeviceLoss:
         device, program, _ = lost
         assert device.reset()
         assert not device.reset(), "it is not lost any more"
-        x = put(device, 5.0)
+        x = out = put(device, 5.0)
         for _ in range(3):
             (out,) = program.run([x])
             assert get(out)[0] == 7

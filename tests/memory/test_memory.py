@@ -47,7 +47,8 @@ def test_memory_is_flat_over_a_long_loop(device: str, compiled: bool, warm_up: i
     step, x, y = xor_step(device)
     if compiled:
         step = sg.compile(step)
-    untrained = step(x, y).item()
+    loss = step(x, y)
+    untrained = loss.item()
     for _ in range(warm_up):
         loss = step(x, y)
     loss.item()

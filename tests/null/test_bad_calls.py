@@ -519,10 +519,10 @@ def test_every_function_refuses_what_is_no_tensor(name: str) -> None:
     fixed |= {n: 1 for n, p in parameters.items() if n not in tensors and p.default is inspect.Parameter.empty}
     assert fixed, name
     for wrong, p in tensors.items():
+        says = rf"^{name}\(\): argument '{wrong}' must be Tensor, not "
         for what, value in NO_TENSORS.items():
             if (value is None and "None" in str(p.annotation)) or (what == "float" and "float" in str(p.annotation)):
                 continue
-            says = rf"^{name}\(\): argument '{wrong}' must be Tensor, not "
             if "float" not in str(p.annotation):
                 with pytest.raises(TypeError, match=says) as caught:
                     FUNCTIONS[name](**{**fixed, wrong: value})

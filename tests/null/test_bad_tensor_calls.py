@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 import types
 from typing import Any
 
@@ -738,7 +739,7 @@ def test_an_argument_of_no_use_is_refused_by_name(name: str) -> None:
 
 
 def test_numbers_that_are_not_pythons_own_are_taken() -> None:
-    x = sg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    x: Any = sg.tensor([[1.0, 2.0], [3.0, 4.0]])
     assert x.sum(np.int64(0)).tolist() == [4.0, 6.0]
     assert x.sum(sg.tensor(0)).tolist() == [4.0, 6.0]
     assert x.sum((np.int32(0), 1)).item() == 10.0
@@ -766,5 +767,6 @@ def test_an_operator_leaves_other_classes_to_what_they_know() -> None:
     assert sg.ones(2) @ Metres() == "metres"
     assert (sg.ones(2) == "a") is False
     assert (sg.ones(2) != None) is True  # noqa: E711
+    unknown: Any = Metres()
     with pytest.raises(TypeError):
-        sg.ones(2) - Metres()
+        operator.sub(sg.ones(2), unknown)

@@ -30,7 +30,7 @@ def test_the_variables_that_are_read_are_those_documented(monkeypatch: pytest.Mo
     read: set[str] = set()
 
     class Environment(dict[str, str]):
-        def get(self, key: str, default: str | None = None) -> Any:
+        def get(self, key: Any, default: Any = None) -> Any:
             read.add(key)
             return default
 

@@ -99,7 +99,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             self.wfile.write(content[start : start + state.breaks.pop(0)] if state.breaks else content[start:])
             return None
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, format: str, *_: Any) -> None:
             return
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -11,7 +11,7 @@ import pytest
 from circuit_examples import life, life_circuit
 from shadergrad.errors import CheckpointError
 from shadergrad.logic import evaluation, experiments, study
-from shadergrad.logic.circuit import Board, CellCircuit, Circuit
+from shadergrad.logic.circuit import Board, BoardRunner, CellCircuit, Circuit
 from shadergrad.logic.evaluation import Finding, Sizes, evaluate, published, rollout, zero_from
 from shadergrad.logic.study import Outcome
 from shadergrad.nn.errors import ArgumentError
@@ -74,7 +74,12 @@ def test_damage_clears_the_middle_only_as_long_as_it_is_told() -> None:
     cell, seen = identity(8), []
     start = np.ones((32, 40, 8), np.uint8)
     after = evaluation.damaged_until(2, 32)
-    cell.run(start, 4, None, lambda k, board: (after(k, board), seen.append(board.read())))
+
+    def after_step(k: int, board: BoardRunner) -> None:
+        after(k, board)
+        seen.append(board.read())
+
+    cell.run(start, 4, None, after_step)
     hole = np.ones((32, 40), bool)
     hole[6:26, 6:26] = False
     for state in seen:

@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -242,7 +243,7 @@ def test_a_recipe_needs_a_way_to_train() -> None:
     with pytest.raises(RecipeError, match="either build, a function, or train"):
         Recipe("Nothing.")
     with pytest.raises(RecipeError, match="help is empty"):
-        Recipe(" ", lambda settings, device: None, {"epochs": 1, "batch_size": 1})
+        Recipe(" ", cast(Any, lambda settings, device: None), {"epochs": 1, "batch_size": 1})
     with pytest.raises(RecipeError, match="is no name in Python"):
         Option("batch-size", int, "A number.")
 

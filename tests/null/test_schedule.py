@@ -20,7 +20,8 @@ WIDE = Target("wgsl", max_storage_buffers=16)
 def plan_of(outputs: Sequence[sg.Tensor], over: Sequence[sg.Tensor] = (), target: Target = PORTABLE) -> Plan:
     """What the outputs compile to. over: tensors whose memory the first outputs may take."""
     capture = Capture([t._node for t in outputs], first=[t._node for t in over])
-    in_place = {k: capture.position_of_source(t._node) for k, t in enumerate(over)}
+    in_place = {k: place for k, t in enumerate(over) if (place := capture.position_of_source(t._node)) is not None}
+    assert len(in_place) == len(over)
     return compile_graph(capture.graph(in_place), target)[0]
 
 

@@ -37,7 +37,7 @@ class Graph:
 
     def input(self, *shape: int, dtype: DType = float32, low: float = -5, high: float = 6) -> Node:
         rng = np.random.default_rng(len(self.values))
-        array = rng.integers(low, high, shape) if dtype.category < 2 else rng.uniform(low, high, shape)
+        array = rng.integers(int(low), int(high), shape) if dtype.category < 2 else rng.uniform(low, high, shape)
         self.values.append(np.asarray(array).astype(dtype.numpy))
         return Node(Placeholder(len(self.values) - 1, shape, dtype), (), shape, dtype, "cpu")
 

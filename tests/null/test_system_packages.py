@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_nothing_missing_says_nothing(tmp_path: Path) -> None:
     ids=["told not to", "no root"],
 )
 def test_nothing_is_installed_where_it_may_not(
-    tmp_path: Path, user: int, variables: dict[str, str], reason: str
+    tmp_path: Path, user: int, variables: dict[str, Any], reason: str
 ) -> None:
     said = run(tmp_path, user, **variables)
     assert "apt-get" not in said

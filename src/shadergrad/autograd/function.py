@@ -25,7 +25,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import AutogradError, DeviceError, DTypeError, ShapeError
 from ..graph import build
@@ -63,6 +63,11 @@ class FunctionCtx:
         self._materialize = True
         self._meeting: Node | None = None  # set while backward runs
 
+    if TYPE_CHECKING:  # other attributes are the user's
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for backward, with the values that they have now. Arguments and results come back with their
         history, so that a second derivative sees them; other tensors are constants."""
@@ -75,8 +80,8 @@ class FunctionCtx:
         self._saved = [(None if t is None else Tensor._of(t._node), None) for t in tensors]
 
     @property
-    def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What save_for_backward was given."""
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What save_for_backward was given: tensors, and None where it was given None."""
         return tuple(self._restored(t, k) for t, k in self._saved)
 
     def _restored(self, tensor: Tensor | None, position: int | None) -> Tensor | None:

@@ -5,7 +5,7 @@ gates.py: the sixteen gates. wiring.py: which wires a gate reads. layers.py, enc
 automata.py: cellular automata. experiments.py: five published ones. circuit/: circuits, minimized and exported.
 """
 
-from . import experiments, gates, wiring
+from . import circuit, experiments, gates, wiring
 from .automata import LogicCA, Perception, Update, squared_error
 from .encoding import Thermometer
 from .layers import GateLayer, GroupSum, LogicLayer, LogicNetwork
@@ -19,6 +19,7 @@ __all__ = [
     "Perception",
     "Thermometer",
     "Update",
+    "circuit",
     "experiments",
     "gates",
     "squared_error",

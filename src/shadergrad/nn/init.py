@@ -140,7 +140,8 @@ def eye_(tensor: Tensor) -> Tensor:
     """
     if tensor.ndim != 2:
         raise ArgumentError(f"Only tensors with 2 dimensions are supported, but got {list(tensor.shape)}")
-    return _fill(tensor, Tensor(np.eye(*tensor.shape), dtype=tensor.dtype, device=tensor.device))
+    rows, columns = tensor.shape
+    return _fill(tensor, Tensor(np.eye(rows, columns), dtype=tensor.dtype, device=tensor.device))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -25,10 +25,13 @@ from .replay import Replay
 from .tracing import current
 from .trees import signature
 
+P = ParamSpec("P")  # the parameters of a function that is compiled
+R = TypeVar("R")  # what it gives
+
 CAPTURE_BYTES = execute.PROGRAM_BYTES  # of host memory for the captures that one step keeps
 
 
-class CompiledStep:
+class CompiledStep(Generic[P, R]):
     """A function that runs as one submission. Call it as the function itself; `sg.compile` makes it.
 
     captures: how often the function was captured, that is once a combination of shapes, dtypes and Python arguments.
@@ -38,7 +41,7 @@ class CompiledStep:
     (tensor(5.), tensor(25.), 1)
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[P, R]) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._entries: OrderedDict[Any, list[Replay]] = OrderedDict()  # the signature used last at the end
@@ -47,7 +50,7 @@ class CompiledStep:
         self._nodes_seen = -1
         self.captures = 0
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if current.trace is not None:
             return self._function(*args, **kwargs)
         key, tensors = _describe(args, kwargs)
@@ -121,7 +124,7 @@ def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
 
 
 @checked
-def compile(function: Callable[..., Any]) -> CompiledStep:
+def compile(function: Callable[P, R]) -> CompiledStep[P, R]:
     """Capture `function` on first use and replay it from then on, in one submission a call.
 
     The function may call backward() and optimizer steps, and change tensors in place; all of that happens on the

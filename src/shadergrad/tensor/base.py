@@ -15,7 +15,7 @@ import operator
 import weakref
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class FlagError(AutogradError, ArgumentTypeError):
     """Something else where True or False is expected."""
 
 
-class Size(tuple):
+class Size(tuple[int, ...]):
     """A shape: a tuple of sizes. numel() gives the number of elements.
 
     >>> sg.zeros(2, 3).shape
@@ -171,7 +171,11 @@ class TensorBase(Checkable):
         """
         return not self._node.requires_grad or isinstance(self._node.primitive, Variable)
 
-    def size(self, dim: int | None = None) -> Any:
+    @overload
+    def size(self, dim: None = None) -> Size: ...
+    @overload
+    def size(self, dim: int) -> int: ...
+    def size(self, dim: int | None = None) -> Size | int:
         """The shape, or the size of axis `dim`. Raises IndexRangeError for an axis that there is not.
 
         >>> sg.zeros(2, 3).size()

@@ -677,10 +677,11 @@ class ElementwiseTensor(RecordTensor):
         """
         return binary(e.GreaterEqual(), self, other)
 
-    def __eq__(self, other: object) -> Any:
+    # elementwise, as PyTorch's: not the bool that object says
+    def __eq__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
         return _operator("eq", self, other)
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
         return _operator("ne", self, other)
 
     def __lt__(self, other: ElementwiseTensor | Number) -> Self:
@@ -964,7 +965,7 @@ def _detached(x: Any) -> Any:
     return x.detach() if hasattr(x, "detach") else x
 
 
-def _truth(x: T) -> Node:
+def _truth(x: ElementwiseTensor) -> Node:
     return x._node if x.dtype is bool_ else make(e.NotEqual(), x._node, build.like(x._node, 0))
 
 

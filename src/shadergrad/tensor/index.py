@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 
@@ -361,7 +361,11 @@ class IndexTensor(ReduceTensor):
         shape = _broadcast(self.shape, mask.shape, "masked_select")
         return self.expand(*shape)[mask.expand(*shape)]
 
-    def nonzero(self, *, as_tuple: bool = False) -> Any:
+    @overload
+    def nonzero(self, *, as_tuple: Literal[False] = False) -> Self: ...
+    @overload
+    def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Self, ...]: ...
+    def nonzero(self, *, as_tuple: bool = False) -> Self | tuple[Self, ...]:
         """The positions of elements that are not 0, int32 (count, ndim), or a tuple of one (count,) tensor an axis.
         Reads self.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class OrderTensor(IndexTensor):
             return wrap(build.constant(0, int32, node.device))
         return wrap(make(ArgSort(axis, bool(descending)), node))
 
-    def sort(self, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    def sort(self, dim: int = -1, descending: bool = False, stable: bool = False) -> ValuesAndIndices[Self]:
         """(values, indices) in order along `dim`, the indices int32; always stable, NaN as the largest.
 
         >>> values, indices = sg.tensor([3, 1, 2]).sort(descending=True)
@@ -51,7 +51,7 @@ class OrderTensor(IndexTensor):
         indices = self.argsort(dim, descending)
         return ValuesAndIndices(_pick(self, check_axis(dim, self.ndim, "sort"), indices), indices)
 
-    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesAndIndices[Self]:
         """(values, indices) of the k largest, or smallest, along `dim`, always in order (`sorted` changes nothing).
 
         Raises IndexRangeError for a k below 0 or above the size of the axis.
@@ -69,7 +69,7 @@ class OrderTensor(IndexTensor):
         indices = self.argsort(axis, descending=largest).narrow(axis, 0, k)
         return ValuesAndIndices(_pick(self, axis, indices), indices)
 
-    def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices[Self]:
         """(values, indices) of the k-th smallest, counted from 1, along `dim`. Raises IndexRangeError for a k outside
         the axis.
 
@@ -89,7 +89,11 @@ class OrderTensor(IndexTensor):
             else ValuesAndIndices(_without(values, [axis]), _without(indices, [axis]))
         )
 
-    def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
+    @overload
+    def median(self, dim: None = None, keepdim: bool = False) -> Self: ...
+    @overload
+    def median(self, dim: int, keepdim: bool = False) -> ValuesAndIndices[Self]: ...
+    def median(self, dim: int | None = None, keepdim: bool = False) -> Self | ValuesAndIndices[Self]:
         """The lower median: of all elements, or as (values, indices) along `dim`. NaN where any element is NaN.
 
         Raises IndexRangeError over no elements (PyTorch: NaN for median()).
@@ -180,7 +184,7 @@ def _pick(x: T, axis: int, indices: OrderTensor) -> T:
     return wrap(make(Gather(axis), node, indices._node))
 
 
-def _median(x: T, axis: int, keepdim: bool) -> Any:
+def _median(x: T, axis: int, keepdim: bool) -> ValuesAndIndices[T]:
     n = x.shape[axis]
     if n == 0:
         raise IndexRangeError(f"[median] expected a non-empty axis, but the shape is {tuple(x.shape)}.")

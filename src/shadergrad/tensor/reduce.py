@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 
@@ -24,21 +24,22 @@ from .elementwise import _truth, where
 from .shape import ShapeTensor
 
 T = TypeVar("T", bound="ReduceTensor")
+V = TypeVar("V")
 SCAN_BLOCK = 64
 
 
-class ValuesAndIndices(NamedTuple):
+class ValuesAndIndices(NamedTuple, Generic[V]):
     """What a reduction with a position gives; unpacks as (values, indices)."""
 
-    values: Any
-    indices: Any
+    values: V
+    indices: V
 
 
-class MinAndMax(NamedTuple):
+class MinAndMax(NamedTuple, Generic[V]):
     """What aminmax gives."""
 
-    min: Any
-    max: Any
+    min: V
+    max: V
 
 
 class ReduceTensor(ShapeTensor):
@@ -100,7 +101,13 @@ class ReduceTensor(ShapeTensor):
         """
         return _extremum(ReduceMin, self, dim, keepdim, "amin")
 
-    def max(self, dim: int | ReduceTensor | None = None, keepdim: bool = False) -> Any:
+    @overload
+    def max(self, dim: None = None, keepdim: bool = False) -> Self: ...
+    @overload
+    def max(self, dim: int, keepdim: bool = False) -> ValuesAndIndices[Self]: ...
+    @overload
+    def max(self, dim: ReduceTensor) -> Self: ...
+    def max(self, dim: int | ReduceTensor | None = None, keepdim: bool = False) -> Self | ValuesAndIndices[Self]:
         """max(): the largest of all. max(dim): (values, indices) along an axis. max(other): the larger of each pair, as
         maximum.
 
@@ -113,7 +120,13 @@ class ReduceTensor(ShapeTensor):
         """
         return _max_or_min(self, dim, keepdim, ReduceMax, e.Maximum())
 
-    def min(self, dim: int | ReduceTensor | None = None, keepdim: bool = False) -> Any:
+    @overload
+    def min(self, dim: None = None, keepdim: bool = False) -> Self: ...
+    @overload
+    def min(self, dim: int, keepdim: bool = False) -> ValuesAndIndices[Self]: ...
+    @overload
+    def min(self, dim: ReduceTensor) -> Self: ...
+    def min(self, dim: int | ReduceTensor | None = None, keepdim: bool = False) -> Self | ValuesAndIndices[Self]:
         """min(): the smallest of all. min(dim): (values, indices) along an axis. min(other): the smaller of each pair,
         as minimum.
 
@@ -125,7 +138,7 @@ class ReduceTensor(ShapeTensor):
         """
         return _max_or_min(self, dim, keepdim, ReduceMin, e.Minimum())
 
-    def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> MinAndMax:
+    def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> MinAndMax[Self]:
         """(min, max) of all, or along `dim`; ties share the gradient. Raises ShapeError over an axis of size 0.
 
         >>> low, high = sg.tensor([3, 1, 2]).aminmax()
@@ -430,7 +443,7 @@ def _arg(kind: type[Reduce], x: T, dim: int | None, keepdim: bool, what: str) ->
     return wrap(build.reshape(make(ReduceMin((axis,)), positions), shape))
 
 
-def _max_or_min(x: T, dim: Any, keepdim: bool, kind: type[Reduce], elementwise: Primitive) -> Any:
+def _max_or_min(x: ReduceTensor, dim: Any, keepdim: bool, kind: type[Reduce], elementwise: Primitive) -> Any:
     if isinstance(dim, TensorBase):
         return binary(elementwise, x, dim)
     what = "max" if kind is ReduceMax else "min"
@@ -466,7 +479,7 @@ def _without(x: T, axes: Sequence[int]) -> T:
     return wrap(build.reshape(x._node, tuple(n for a, n in enumerate(x._node.shape) if a not in axes)))
 
 
-def _summable(x: T, dtype: Any) -> Node:
+def _summable(x: ReduceTensor, dtype: Any) -> Node:
     if dtype is not None:
         return cast(x._node, parse_dtype(dtype))
     return cast(x._node, int32) if x.dtype is bool_ else x._node
