@@ -30,8 +30,8 @@ import typer
 import shadergrad as sg
 from circuits import copy_bandwidth
 from shadergrad.logic.experiments import CLIP, EXPERIMENTS, Experiment, Training
+from shadergrad.plan import format_bytes
 from shadergrad.runtime.device import get_device
-from shadergrad.runtime.memory import format_bytes
 
 WARM_UP = 2  # rounds
 SAME = 2e-5  # of the first losses: XLA's softmax on the CPU sums to 1 - 2.7e-7, which 24 layers make 1e-5

@@ -21,8 +21,8 @@ import typer
 
 import shadergrad as sg
 from shadergrad.config import config
+from shadergrad.plan import format_bytes
 from shadergrad.runtime.device import get_device
-from shadergrad.runtime.memory import format_bytes
 from workloads import WORKLOADS, Workload
 
 WARM_UP = 20  # steps before the first round

@@ -22,7 +22,7 @@ import numpy as np
 import wgpu
 from wgpu.backends.wgpu_native import _ffi
 
-from .memory import round_up
+from ..plan import round_up
 
 ffi: Any = _ffi.ffi
 lib: Any = _ffi.lib

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .memory import round_up
+from ..plan import round_up
 
 CHUNK = 16 << 20
 SMALLEST = 64 << 10

@@ -28,10 +28,10 @@ import numpy as np
 from ..config import Config, config
 from ..dtypes import DType
 from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, IndexRangeError
-from ..plan import Kernel, Plan, fault_text
+from ..plan import Kernel, Plan, fault_text, round_up
 from .adapters import AdapterInfo, choose_adapter, find_again, load_native, open_quietly, portable_overrides
 from .device import Storage, register_device
-from .memory import Buffer, MemoryPool, round_up
+from .memory import Buffer, MemoryPool
 from .pipelines import KEPT, Pipeline, PipelineCache
 from .program import Gpu, WebGPUProgram
 from .readback import Readback

@@ -9,10 +9,9 @@ from ...dtypes import int32
 from ...errors import DTypeError, IndexRangeError, ShapeError
 from ...graph.node import grad_mode
 from ...plan import IN_EMBEDDING
-from ...tensor import Tensor, arange, check_axis, in_range, select_positions, where
+from ...tensor import Tensor, arange, check_axis, in_range, select_positions, vector_norm, where
 from ..arguments import whole
 from ..errors import ArgumentError
-from .distance import vector_norm
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
