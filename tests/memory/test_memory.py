@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -57,13 +58,15 @@ def test_memory_is_flat_over_a_long_loop(device: str, compiled: bool, warm_up: i
         loss = step(x, y)
     assert loss.item() < 1e-2 * untrained, "the loop did not train"
     after = counts(device), resident_bytes(), programs.compiled
-    assert after[0] == before[0], "buffers were allocated after the warm-up"
+    assert after[0][1] == before[0][1], "buffers were allocated after the warm-up"
+    assert after[0][0] <= before[0][0], "more buffers are alive than after the warm-up"
     assert after[2] == before[2], "something was compiled after the warm-up"
     assert after[1] - before[1] < GROWTH_ALLOWED
 
 
 def counts(device: str) -> tuple[int, int]:
-    """(live buffers, buffers ever allocated) of a GPU device."""
+    """(live buffers, buffers ever allocated) of a GPU device, what other tests left in circles let go."""
+    gc.collect()
     sg.sync()
     if device == "cpu":
         return (0, 0)
