@@ -259,7 +259,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_leaves(tmp_path: Path) -> None:
     [
         (["--device", "mars"], ["unknown device 'mars'", "cpu", "webgpu"]),
         (["--epochs", "0"], ["--epochs is 0", "at least 1"]),
-        (["--epochs", "many"], ["--epochs", "integer"]),
+        (["--epochs", "many"], ["--epochs", "valid int"]),
         (["--batch-size", "-1"], ["--batch-size is -1"]),
         (["--batch-size", "5000"], ["--batch-size is 5000", "1437 training samples"]),
         (["--lr", "-0.1"], ["--lr is -0.1", "positive"]),
