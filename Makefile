@@ -23,15 +23,15 @@ train: $(VENV)/.stamp-train  ## train the digit classifier on this machine's GPU
 	$(BIN)/shadergrad train digits
 
 test: style types adapter  ## lint and types, then the tests on webgpu within the portable limits, then every test on cpu and webgpu
-	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and not slow"
+	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and not slow and not experiment"
 	$(PYTEST)
 
 test-slow: adapter  ## the tests that take more than 5 s
-	$(PYTEST) -m slow
-	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and slow"
+	$(PYTEST) -m "slow and not experiment"
+	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and slow and not experiment"
 
 test-elsewhere: setup  ## the tests that need no adapter as on another processor, in a random order (SEED=1)
-	$(ELSEWHERE) -m "not webgpu and not slow"
+	$(ELSEWHERE) -m "not webgpu and not slow and not experiment"
 
 mutants: adapter  ## plant 240 faults, one at a time: the tests must catch 95 % (before a release; ONLY=name)
 	$(BIN)/python scripts/mutants.py --jobs $(JOBS) $(if $(ONLY),--only $(ONLY))
