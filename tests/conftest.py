@@ -9,7 +9,6 @@ Hypothesis draws the same examples in every run and sets no time limit, so that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -59,8 +58,12 @@ def webgpu() -> str:
     return require_webgpu()
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark every test that needs an adapter."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark every test that needs an adapter, and leave out the experiments, which take hours, where -m does not name them."""
+    if "experiment" not in str(config.getoption("markexpr")):
+        hours = [item for item in items if item.get_closest_marker("experiment")]
+        config.hook.pytest_deselected(items=hours)
+        items[:] = [item for item in items if item not in hours]
     for item in items:
         parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
         if parameters.get("device") == "webgpu" or "webgpu" in getattr(item, "fixturenames", ()):
