@@ -21,7 +21,7 @@ from shadergrad.errors import ShadergradError
 from shadergrad.graph.capture import Capture, Graph
 from shadergrad.plan import PORTABLE, Plan, Target
 from shadergrad.run import execute
-from shadergrad.tensor import random
+from shadergrad.tensor import flush, random
 
 TARGETS = {
     "portable": PORTABLE,
@@ -49,6 +49,7 @@ def graphs_compiled() -> Iterator[list[Graph]]:
         found.append(graph)
         return compile_graph(graph, target)
 
+    flush(views=True)  # what other tests have left pending
     execute.programs.clear()
     with mock.patch.object(execute, "compile_graph", note), mock.patch.dict(random._generators, clear=True):
         yield found
