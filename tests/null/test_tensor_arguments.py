@@ -184,6 +184,7 @@ GOOD: dict[str, Call] = {
     "kthvalue of a number": lambda t: t.tensor(3).kthvalue(1),
     "median of a number along an axis": lambda t: t.tensor(3.0).median(0),
     "fill_ with a tensor": lambda t: t.zeros(2).fill_(t.tensor(3)),
+    "fill_ with a NumPy number": lambda t: t.zeros(2).fill_(np.float32(3)),
     "bools assigned at positions": lambda t: put(t.zeros(3, dtype=t.bool), t.tensor([0, 2]), True),
     "a mask in the second place": lambda t: t.arange(6).reshape(2, 3)[:, t.tensor([True, False, True])],
     "a mask of two axes": lambda t: t.arange(4).reshape(2, 2)[t.tensor([[True, False], [True, True]])],

@@ -41,9 +41,7 @@ class Builder:
 
     def like(self, node: Node, value: Node | Number) -> Node:
         """`value` as a node of the shape, dtype and device of `node`."""
-        if isinstance(value, bool | int | float):
-            return self.constant(value, node.dtype, node.device, node.shape)
-        return value
+        return value if isinstance(value, Node) else self.constant(value, node.dtype, node.device, node.shape)
 
     def iota(self, size: int, device: str, dtype: DType | None = None) -> Node:
         """0, 1, ..., size - 1, as int32 if not said otherwise."""
@@ -81,7 +79,7 @@ class Builder:
 
     def elementwise(self, name: str, *operands: Any) -> Node:
         """The elementwise operation of that name; numbers take shape and dtype from the first operand that is a node."""
-        first = next(o for o in operands if not isinstance(o, bool | int | float))
+        first = next(o for o in operands if isinstance(o, Node))
         return self.make(named(name), *(self.like(first, o) for o in operands))
 
     def add(self, a: Any, b: Any) -> Node:
@@ -122,8 +120,8 @@ class Builder:
 
     def where(self, condition: Node, a: Node | Number, b: Node | Number) -> Node:
         """a where the condition holds, else b; a number takes its shape and dtype from the other branch."""
-        branch = b if isinstance(a, bool | int | float) else a
-        assert not isinstance(branch, bool | int | float), "one branch of where must be a node"
+        branch = a if isinstance(a, Node) else b
+        assert isinstance(branch, Node), "one branch of where must be a node"
         return self.make(named("Where"), condition, self.like(branch, a), self.like(branch, b))
 
     def cast(self, x: Node, dtype: DType) -> Node:
