@@ -6,14 +6,12 @@ crashes it. Everything in its memory is gone then, and each call to it raises De
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-from .errors import CompileError, DeviceLostError
+from .errors import CompileError
 from .run.tracing import current
 from .runtime import adapters as runtime_adapters
 from .runtime.adapters import AdapterInfo
 from .runtime.device import canonical_name, open_devices
-from .tensor.pending import flush
+from .tensor.pending import failures, flush
 
 __all__ = ["AdapterInfo", "adapters", "reset"]
 
@@ -50,6 +48,6 @@ def reset(name: object | None = None) -> list[str]:
     wanted = None if name is None else canonical_name(name)
     again = [device.name for device in open_devices() if wanted in (None, device.name) and device.reset()]
     for device_name in again:
-        with suppress(DeviceLostError):
-            flush(device_name, views=True)  # what needs lost values is dropped here, and not met by the next step
+        flush(device_name, views=True)  # what needs lost values is dropped here, and not met by the next step
+        failures(device_name)
     return again

@@ -85,6 +85,11 @@ class Device(ABC):
     def describe(self) -> str:
         """One line for people: which hardware this is."""
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device is gone, and each call to it raises DeviceLostError until `reset`."""
+        return False
+
     def reset(self) -> bool:
         """Open the device again if it was lost, and say whether it was. Most devices cannot be."""
         return False

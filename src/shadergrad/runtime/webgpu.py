@@ -192,6 +192,10 @@ class WebGPUDevice(Gpu):
                 self.native.destroy()
             self._lose("it was destroyed by the program")
 
+    @property
+    def is_lost(self) -> bool:
+        return self.native.events.lost is not None
+
     def reset(self) -> bool:
         """Open the device again if it was lost, and say whether it was.
 

@@ -264,7 +264,7 @@ class TensorBase(Checkable):
                 execute.realize(alive)
             return execute.download(self._node)
         except Exception:
-            pending.forget(self._node)
+            pending.leave_out(self)
             raise
 
     def item(self) -> Any:

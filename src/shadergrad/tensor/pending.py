@@ -7,14 +7,14 @@ from typing import Any
 
 from ..arguments import checked
 from ..graph import node as nodes
-from ..graph.node import Node
 from ..run import execute
 from ..run.tracing import current
-from ..runtime.device import canonical_name
+from ..runtime.device import canonical_name, get_device
 
 LIMIT = 20_000  # nodes recorded before everything alive is computed
 
 _live: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by serial number
+_failed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # those whose computation raised
 _serial = 0
 _flushed_at = 0
 
@@ -38,11 +38,15 @@ def bound() -> None:
 
 
 def flush(device_name: str | None = None, *, views: bool = False) -> None:
-    """Start computing every live tensor that is pending; views, which cost nothing, only if asked. Does not wait."""
+    """Start computing every live tensor that is pending; views, which cost nothing, only if asked. Does not wait.
+
+    Raises DeviceLostError where the device is gone, and nothing else: whoever asks here wants something else than the
+    tensor whose computation fails. That one is set aside; reading it, or sync(), raises what its computation raises.
+    """
     global _flushed_at
     if current.trace is not None:
         return
-    by_device: dict[str, list[Node]] = {}
+    by_device: dict[str, list[Any]] = {}
     for serial, tensor in sorted(_live.items()):
         node = tensor._node
         if node.storage is not None:
@@ -51,40 +55,51 @@ def flush(device_name: str | None = None, *, views: bool = False) -> None:
             None,
             node.device,
         ):
-            by_device.setdefault(node.device, []).append(node)
+            by_device.setdefault(node.device, []).append(tensor)
     _flushed_at = nodes.nodes_made
-    for together in by_device.values():
+    for name, together in by_device.items():
         try:
-            execute.realize(together)
+            execute.realize([tensor._node for tensor in together])
         except Exception:
+            if get_device(name).is_lost:
+                raise
             _realize_each(together)
-            raise
 
 
-def _realize_each(together: list[Node]) -> None:
-    """Compute what can be computed of nodes that failed together, and forget the rest: a failure is reported once,
-    not again by every later, unrelated flush."""
-    for node in together:
+def _realize_each(together: list[Any]) -> None:
+    """Compute what can be computed of tensors that failed together, and set the rest aside."""
+    for tensor in together:
         try:
-            execute.realize([node])
+            execute.realize([tensor._node])
         except Exception:
-            forget(node)
+            leave_out(tensor)
+            _failed[tensor._serial] = tensor
 
 
-def forget(node: Node) -> None:
-    for serial, tensor in list(_live.items()):
-        if tensor._node is node:
-            del _live[serial]
+def leave_out(tensor: Any) -> None:
+    """Leave a tensor whose computation raised out of later flushes."""
+    _live.pop(tensor._serial, None)
+
+
+def failures(device_name: str | None = None) -> list[Any]:
+    """The tensors that were set aside, of one device or all; each is reported once."""
+    failed = [t for _, t in sorted(_failed.items()) if device_name in (None, t._node.device)]
+    for tensor in failed:
+        del _failed[tensor._serial]
+    return failed
 
 
 @checked
 def sync(device_name: str | None = None) -> None:
     """Compute everything pending and wait until the device, or every device, is done.
 
-    Raises what the computation raises.
+    Raises what the computation raises, the first of several; once, so that the next sync() is for what came after it.
 
     >>> y = sg.ones(2) + 1
     >>> sg.sync()
     """
-    flush(None if device_name is None else canonical_name(device_name))
+    name = None if device_name is None else canonical_name(device_name)
+    flush(name)
     execute.synchronize(device_name)
+    for tensor in failures(name):
+        execute.realize([tensor._node])
