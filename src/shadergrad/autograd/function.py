@@ -220,7 +220,7 @@ class _BackwardStep:
         made = result(value, meeting, k)
         if not is_dirty:
             return Tensor._of(made)
-        r._hold(made)
+        r._assign(made)
         return r
 
     def __call__(self, grads: dict[int, Tensor], meeting: Node) -> list[Node | None]:

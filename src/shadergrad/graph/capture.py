@@ -6,7 +6,7 @@ itself is only built when the key is new.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,22 +32,30 @@ class Graph:
 class Capture:
     """The nodes that `roots` need, in order, with their structure.
 
-    sources: the valued nodes it reads, one for each storage. key: hashable structure.
+    sources: the valued nodes it reads, one for each value. identity: of a valued node, what tells whether its value is
+    that of another; by default its memory. key: hashable structure.
     """
 
-    def __init__(self, roots: Sequence[Node], *, keep: bool = False, first: Iterable[Node] = ()) -> None:
+    def __init__(
+        self,
+        roots: Sequence[Node],
+        *,
+        keep: bool = False,
+        first: Iterable[Node] = (),
+        identity: Callable[[Node], int] = lambda node: id(node.storage),
+    ) -> None:
         self.roots = [resolve(r) for r in roots]
         self.device = self.roots[0].device
         self.sources: list[Node] = []
         self._position: dict[int, int] = {}  # id of node -> place in the order
-        self._by_storage: dict[int, int] = {}
+        self._by_identity: dict[int, int] = {}
         self.order: list[Node] = []
         entries: list[Any] = []
         for node in first:
-            entries.append(self._source(node))
+            entries.append(self._source(node, identity(node)))
         for node in topological(self.roots, _inputs):
             if node.storage is not None:
-                entry = self._source(node)
+                entry = self._source(node, identity(node))
                 if entry is None:
                     continue
                 entries.append(entry)
@@ -64,14 +72,13 @@ class Capture:
         self.outputs = [self._position[id(r)] for r in self.roots]
         self.key = (self.device, tuple(entries), tuple(self.outputs), tuple(self.keep))
 
-    def _source(self, node: Node) -> Any:
-        """The entry of a valued node; None where its storage is known already."""
-        storage = id(node.storage)
-        known = self._by_storage.get(storage)
+    def _source(self, node: Node, identity: int) -> Any:
+        """The entry of a valued node; None where its value is known already."""
+        known = self._by_identity.get(identity)
         if known is not None and self.order[known].shape == node.shape and self.order[known].dtype is node.dtype:
             self._position[id(node)] = known
             return None
-        self._by_storage[storage] = self._position[id(node)] = len(self.order)
+        self._by_identity[identity] = self._position[id(node)] = len(self.order)
         self.order.append(node)
         self.sources.append(node)
         return (node.shape, node.dtype)

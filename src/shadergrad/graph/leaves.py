@@ -72,6 +72,9 @@ class Alias(Primitive):
     def numpy(self, *arrays: np.ndarray) -> np.ndarray:
         return arrays[0]
 
+    def vjp(self, g: Any, node: Any) -> tuple[Any, ...]:
+        return (g,)
+
 
 @dataclass(frozen=True, eq=False)
 class Variable(Alias):

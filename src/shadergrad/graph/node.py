@@ -42,7 +42,8 @@ class Node:
     storage: the computed value, or None while it is pending.
     requires_grad: whether the backward pass visits it.
     released: whether a backward pass has been through it without retain_graph.
-    owner: a weak reference to the tensor that holds the node; for a Variable, the one that accumulates its gradient.
+    owner: a weak reference to what holds the node, a tensor or what tensors share; for a Variable, what accumulates its
+    gradient.
     hooks: None, or what the backward pass calls with the gradient of the node (tensor/gradients.py).
     """
 
@@ -162,14 +163,12 @@ def leaf(storage: Any, shape: Shape, dtype: DType, device: str) -> Node:
     return node
 
 
-def variable(node: Node, owner: Any) -> Node:
-    """A leaf of the tape over `node`: gradients stop here and are added to owner.grad. It takes over the hooks of the
-    leaf that the owner was before."""
+def variable(node: Node, owner: Any, hooks: Any = None) -> Node:
+    """A leaf of the tape over `node`: gradients stop here and are its owner's. hooks: those of the leaf that the owner
+    was before."""
     result = Node(Variable(), (node,), node.shape, node.dtype, node.device, requires_grad=True)
     result.owner = weakref.ref(owner)
-    before = getattr(owner, "_node", None)
-    if before is not None and isinstance(before.primitive, Variable):
-        result.hooks = before.hooks
+    result.hooks = hooks
     if node.storage is not None:
         result.materialize(node.storage)
     return result

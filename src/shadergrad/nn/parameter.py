@@ -9,7 +9,8 @@ from .arguments import check_tensor
 class Parameter(Tensor):
     """A tensor that modules register when it is set as an attribute, and that optimizers train.
 
-    data: a tensor; the parameter is a leaf of its own with this value. Raises ArgumentTypeError for what is no tensor.
+    data: a tensor, whose memory the parameter shares; it is a leaf of its own. Raises ArgumentTypeError for what is no
+    tensor.
 
     >>> nn.Parameter(sg.tensor([1.0, 2.0]))
     Parameter containing:
@@ -20,8 +21,7 @@ class Parameter(Tensor):
 
     def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
         check_tensor("Parameter", "data", data)
-        self._adopt(data.detach()._node)
-        self._hold(self._node)
+        self._alias_of(data)
         if requires_grad:
             self.requires_grad_()
 

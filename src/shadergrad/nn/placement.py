@@ -26,10 +26,8 @@ def move(module: ModuleTree[Any], args: tuple[Any, ...], device: Any, dtype: Any
         wanted = kind if tensor.is_floating_point() else None
         moved = tensor.detach().to(device=device, dtype=wanted)
         gradient = None if tensor._grad is None else tensor._grad.detach().to(device=device, dtype=wanted)
-        requires_grad = tensor.requires_grad
-        tensor._hold(moved._node)
-        if requires_grad:
-            tensor.requires_grad_()
-        tensor._grad = gradient
+        if (moved.device, moved.dtype) != (tensor.device, tensor.dtype):
+            tensor._become(moved._node)
+            tensor._grad = gradient
     for part in module.modules():
         part.__dict__["_moves"] = part.__dict__.get("_moves", 0) + 1  # a compiled step that used it is captured anew

@@ -15,10 +15,11 @@ from ..errors import CompileError
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.capture import Capture
-from ..graph.node import resolve
+from ..graph.node import Node, resolve
 from ..plan import Label, Plan
-from ..runtime.device import Storage
 from ..tensor import Tensor, flush
+from ..tensor.storage import Base
+from ..tensor.storage import Storage as SharedStorage
 from . import execute
 from .naming import Names, distinct, name_arguments
 from .replay import GradSlot, KeptGradient, Mark, Replay, empty
@@ -28,23 +29,46 @@ from .trees import exchange, leaves_of, tensors_in
 Holder = Tensor | GradSlot
 
 
+def _shown_by(node: Node) -> Tensor | None:
+    """The tensor whose value a captured node is, if there is one."""
+    owner = None if node.owner is None else node.owner()
+    if not isinstance(owner, Base):
+        return owner
+    if not owner.path:
+        return Tensor._all_of(owner.storage)
+    return owner.tensor()
+
+
 def capture(function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
     """Capture a call. tensors: those in the arguments, in order.
 
     Raises CompileError where the function cannot be captured, and whatever it raises itself; then nothing has changed.
     """
     flush(views=True)  # every tensor that exists is an input of the capture, never a constant of it
+    found = _capture(function, args, kwargs, tensors, frozenset())
+    themselves = found.shared_memory(tensors)
+    return _capture(function, args, kwargs, tensors, frozenset(themselves)) if themselves else found
+
+
+def _capture(
+    function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[Tensor], themselves: frozenset[int]
+) -> Replay:
+    """themselves: the arguments, by number, that the function gets as they are; of the others it gets the values."""
     watch = Trace()
-    stand_ins = [_stand_in(t) for t in tensors]
-    replaced = iter(stand_ins)
+    given = [t if k in themselves else _stand_in(t) for k, t in enumerate(tensors)]
+    stand_ins = {k: t for k, t in enumerate(given) if k not in themselves}
+    replaced = iter(given)
     args, kwargs = exchange((args, kwargs), Tensor, lambda _: next(replaced))
     watch.began = Tensor._of(build.constant(0, int32, "cpu"))._serial
     current.trace = watch
     try:
-        captured = Captured(watch, stand_ins, Observed(watch, function(*args, **kwargs)))
+        seen = Observed(watch, function(*args, **kwargs))
         watch.undo()
+        captured = Captured(watch, stand_ins, seen)
         arguments = name_arguments(function, args, kwargs)
-        return captured.replay(Names(watch, function), [arguments.get(id(s), "") for s in stand_ins])
+        replay = captured.replay(Names(watch, function), {k: arguments.get(id(s), "") for k, s in stand_ins.items()})
+        replay.themselves = {k: tensors[k] for k in themselves}
+        return replay
     except BaseException:
         watch.undo()
         raise
@@ -59,18 +83,7 @@ def _stand_in(t: Tensor) -> Tensor:
             "an argument of a compiled step requires grad. Hint: detach() it; parameters are captured, not passed."
         )
     node = t._node
-    return Tensor._of(nodes.leaf(Argument(node.storage), node.shape, node.dtype, node.device))
-
-
-class Argument:
-    """The storage of an argument, while the function runs. It differs from that of every other tensor, so that arguments
-    which are one tensor in this call, or which the function knows otherwise, may be different ones in the next.
-
-    A tensor made of it that outlives the capture is computed from the argument's value, as if it had been made outside.
-    """
-
-    def __init__(self, storage: Storage) -> None:
-        self.device, self.nbytes, self.handle, self._owner = storage.device, storage.nbytes, storage.handle, storage
+    return Tensor._of(nodes.leaf(node.storage, node.shape, node.dtype, node.device))
 
 
 class Observed:
@@ -83,7 +96,7 @@ class Observed:
     """
 
     def __init__(self, watch: Trace, result: Any) -> None:
-        changed = watch.changed()
+        changed = _changed(watch)
         self.assigned = [t for t, _ in changed]
         self.before = {id(t): resolve(old) for t, old in changed}
         self.gradients = [(t, t._grad) for t, _ in watch.grads.values()]
@@ -114,6 +127,26 @@ class Observed:
         return id(gradient) not in self.before
 
 
+def _changed(watch: Trace) -> list[tuple[Tensor, Node]]:
+    """Tensors of the outside that show what has another value now, each once, with the node that it had before."""
+    found: dict[int, tuple[Tensor, Node]] = {}
+    for thing, state in watch.before.values():
+        if isinstance(thing, Tensor) and thing._serial <= watch.began:
+            tensor, before = thing, state[0]
+        elif isinstance(thing, SharedStorage) and thing.origin <= watch.began:
+            tensor, before = Tensor._all_of(thing), state
+        else:
+            continue
+        if resolve(tensor._node) is not resolve(before):
+            found.setdefault(id(tensor), (tensor, before))
+        elif tensor.requires_grad != before.requires_grad and isinstance(thing, Tensor):
+            raise CompileError(
+                "a compiled step changed requires_grad of a tensor, and left it so; later calls would not. Hint: change it "
+                "outside, or back before the step ends."
+            )
+    return list(found.values())
+
+
 def _refuse_hidden_tensors(result: Any) -> None:
     """A tensor in an object of another kind would keep the value of the first call for ever."""
     for path, leaf in leaves_of(result, "result"):
@@ -132,35 +165,44 @@ class Captured:
     in_place: output → input whose value it replaces, and whose memory it may take over.
     """
 
-    def __init__(self, watch: Trace, stand_ins: list[Tensor], seen: Observed) -> None:
+    def __init__(self, watch: Trace, stand_ins: dict[int, Tensor], seen: Observed) -> None:
+        """Tensors must be as they were before the capture."""
         self.watch, self.seen = watch, seen
-        read_before = {id(n.storage): n for n in seen.before.values() if n.storage is not None}
-        self.graph = Capture(seen.nodes, first=[*(s._node for s in stand_ins), *read_before.values()])
-        arguments = {id(s._node.storage): k for k, s in enumerate(stand_ins)}
-        owners = self._owners()
-        storages = [id(source.storage) for source in self.graph.sources]
-        self.holders: list[Holder | int] = [arguments.get(s, owners[s]) for s in storages]
+        self._numbers = {id(t): k for k, t in stand_ins.items()}
+        slots = [t for t, grad in (*watch.grads.values(), *watch.grad_reads.values()) if grad is not None]
+        self._slots = {id(t._grad): GradSlot(t) for t in slots if t._grad is not None}
+        self._known: dict[int, tuple[int, Tensor]] = {}
+        read_before = [n for n in seen.before.values() if n.storage is not None]
+        self.graph = Capture(
+            seen.nodes,
+            first=[*(s._node for s in stand_ins.values()), *read_before],
+            identity=lambda n: self._held(n)[0],
+        )
+        self.holders: list[Holder | int] = [self._holder(self._held(source)[1]) for source in self.graph.sources]
         self.in_place: dict[int, int] = {}
         for k, t in enumerate(seen.outputs):
             position = self.graph.position_of_source(seen.before[id(t)]) if id(t) in seen.before else None
-            if position is not None:
+            if position is not None and not isinstance(self.holders[position], int):
                 self.in_place[k] = position
 
-    def _owners(self) -> dict[int, Holder]:
-        """What holds every captured value, by storage, so that a later change of it is seen."""
-        found: dict[int, Holder] = {id(self.seen.before[id(t)].storage): t for t in self.seen.assigned}
-        for t, grad in self.watch.grads.values():
-            if grad is not None:
-                found[id(grad._node.storage)] = GradSlot(t)
-        for node in self.graph.sources:
-            if id(node.storage) not in found:
-                owner = None if node.owner is None else node.owner()
-                found[id(node.storage)] = Tensor._of(node) if owner is None else owner
-        return found
+    def _holder(self, tensor: Tensor) -> Holder | int:
+        number = self._numbers.get(id(tensor))
+        return self._slots.get(id(tensor), tensor) if number is None else number
+
+    def _held(self, node: Node) -> tuple[int, Tensor]:
+        """What tells a captured value from others, and the tensor that holds it, so that a later change of it is seen."""
+        if id(node) not in self._known:
+            tensor = _shown_by(node)
+            if tensor is None or resolve(tensor._node).storage is not node.storage:  # no one's any more: a constant
+                tensor = Tensor._of(nodes.leaf(node.storage, node.shape, node.dtype, node.device))
+                self._known[id(node)] = (id(node.storage), tensor)
+            else:
+                self._known[id(node)] = (id(tensor._cell()), tensor)
+        return self._known[id(node)]
 
     # -- what the plan calls them
 
-    def labels(self, names: Names, arguments: list[str]) -> execute.Labels:
+    def labels(self, names: Names, arguments: dict[int, str]) -> execute.Labels:
         """Roles and names of inputs and outputs. A new value is labelled as the input that it replaces."""
         inputs = distinct(self._label_of_input(holder, names, arguments) for holder in self.holders)
         slots = {id(g): t for t, g in self.seen.gradients}
@@ -169,7 +211,7 @@ class Captured:
         outputs = dict(zip(fresh, own, strict=True)) | {k: inputs[i] for k, i in self.in_place.items()}
         return tuple(inputs), tuple(outputs[k] for k in range(len(outputs)))
 
-    def _label_of_input(self, holder: Holder | int, names: Names, arguments: list[str]) -> Label:
+    def _label_of_input(self, holder: Holder | int, names: Names, arguments: dict[int, str]) -> Label:
         if isinstance(holder, int):
             return Label("argument", arguments[holder])
         if isinstance(holder, GradSlot):
@@ -183,21 +225,28 @@ class Captured:
 
     # -- what a call needs
 
-    def replay(self, names: Names, arguments: list[str]) -> Replay:
-        """Compiled. arguments: the names of the function's arguments. Tensors must be as they were before the capture."""
+    def replay(self, names: Names, arguments: dict[int, str]) -> Replay:
+        """Compiled. arguments: the names of the function's arguments, by number."""
         seen = self.seen
         program, _ = execute.programs.get(self.graph, self.in_place, self.labels(names, arguments))
         for g in self._new_gradients():
-            if g._node.storage is None:  # else the next flush would compute it, in a plan of its own
+            if (
+                g._node.storage is None or g._shared is not None
+            ):  # else the next flush would compute it, in a plan of its own
                 empty(g)
         gradients = self._kept_gradients()
         rewritten = {id(kept.tensor) for kept in gradients}
         flags = [(h, "requires_grad", h.requires_grad) for h in self.holders if isinstance(h, Tensor)]
+        changed = self._changed(program.plan, rewritten)
         return Replay(
             program=program,
             holders=[None if isinstance(h, int) else h for h in self.holders],
             arguments=[(k, h) for k, h in enumerate(self.holders) if isinstance(h, int)],
-            changed=self._moved(program.plan, rewritten),
+            written=self._written(program.plan),
+            changed=changed,
+            captured=self._captured(),
+            themselves={},
+            changes_arguments=any(isinstance(holder, int) for holder, _ in changed),
             gradients=gradients,
             grads=[(t, g) for t, g in seen.gradients if id(g) not in rewritten],
             result=seen.result,
@@ -214,11 +263,30 @@ class Captured:
             if g is not None and self.seen.is_new(g) and id(t) not in accumulated
         ]
 
-    def _moved(self, plan: Plan, rewritten: set[int]) -> list[tuple[Tensor, int]]:
-        """Tensors whose new value is not written over the old one: changed ones, and gradients that are none of `rewritten`."""
-        apart = [t for t in self.seen.assigned if plan.buffers[plan.outputs[self.seen.place[id(t)]]].aliases is None]
+    def _written(self, plan: Plan) -> list[tuple[int, Holder]]:
+        """The inputs over whose values the new ones are written, and their holders."""
+        found = []
+        for output, position in self.in_place.items():
+            holder = self.holders[position]
+            if not isinstance(holder, int) and plan.buffers[plan.outputs[output]].aliases is not None:
+                found.append((position, holder))
+        return found
+
+    def _changed(self, plan: Plan, rewritten: set[int]) -> list[tuple[Holder | int, int]]:
+        """What takes a new value that is not written over the old one, with the output: changed tensors, and gradients that
+        are none of `rewritten`."""
+        place = self.seen.place
+        apart = [t for t in self.seen.assigned if plan.buffers[plan.outputs[place[id(t)]]].aliases is None]
         gradients = [g for g in self._new_gradients() if id(g) not in rewritten]
-        return [(t, self.seen.place[id(t)]) for t in (*apart, *gradients)]
+        return [*((self._holder(t), place[id(t)]) for t in apart), *((g, place[id(g)]) for g in gradients)]
+
+    def _captured(self) -> list[Tensor]:
+        """What an argument must not share memory with, unless it is captured itself: the tensors that the function changes,
+        and, where it changes an argument, all that it reads."""
+        changed = [t for t in self.seen.assigned if not isinstance(self._holder(t), int)]
+        if len(changed) < len(self.seen.assigned):
+            changed += [h for h in self.holders if isinstance(h, Tensor)]
+        return changed
 
     def _new_gradients(self) -> list[Tensor]:
         return [g for _, g in self.seen.gradients if g is not None and self.seen.is_new(g)]

@@ -12,8 +12,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..graph import node as nodes
-from ..graph.leaves import Variable
-from ..graph.node import Node
+from ..graph.node import Node, grad_mode
 from ..runtime.device import Program, Storage
 from ..tensor import Tensor
 from . import execute, tracing
@@ -35,9 +34,13 @@ class GradSlot:
         return self.tensor._grad is None
 
     @property
-    def _node(self) -> Node:
+    def gradient(self) -> Tensor:
         assert self.tensor._grad is not None
-        return self.tensor._grad._node
+        return self.tensor._grad
+
+    @property
+    def _node(self) -> Node:
+        return self.gradient._node
 
 
 class KeptGradient:
@@ -55,16 +58,17 @@ class KeptGradient:
 
     def is_held_elsewhere(self) -> bool:
         ours = 2 if self.owner._grad is self.tensor else 1
-        node = self.tensor._node
+        node = self.tensor._current
         return (
-            sys.getrefcount(self.tensor) - 1 > ours
+            self.tensor._shared is not None
+            or sys.getrefcount(self.tensor) - 1 > ours
             or sys.getrefcount(node) - 1 > NODE_HOLDERS
             or sys.getrefcount(node.storage) - 1 > STORAGE_HOLDERS
         )
 
     def renew(self) -> None:
         """Leave the tensor to whoever holds it."""
-        self.tensor = Tensor._of(_without_value(self.tensor._node))
+        self.tensor = Tensor._of(_without_value(self.tensor._current))
 
 
 class Mark:
@@ -82,7 +86,12 @@ class Replay:
 
     holders: for each program input, the tensor (or gradient slot) whose value it is; arguments are put in at each call.
     arguments: (input, argument) positions.
-    changed: (tensor, output) pairs: which outputs that are not in place become whose new value.
+    written: (input, its holder): those whose memory the run overwrites with their next value.
+    changed: (holder or number of an argument, output) pairs: which other outputs become whose new value.
+    captured: the tensors that the function changes, and where it changes an argument, all that it captured: an argument
+    that shares memory with one of them is to be captured itself.
+    themselves: arguments, by number, that are captured themselves, and so must be the same in the next call.
+    changes_arguments: whether an argument takes another value, so that another one may see it.
     gradients: those that are not inputs too, so that each run may write the same memory again.
     grads: (tensor, tensor put into its .grad or None), all others.
     result: what the function returned, with marks for its tensors.
@@ -93,7 +102,11 @@ class Replay:
     program: Program
     holders: list[Tensor | GradSlot | None]
     arguments: list[tuple[int, int]]
-    changed: list[tuple[Tensor, int]]
+    written: list[tuple[int, Tensor | GradSlot]]
+    changed: list[tuple[Tensor | GradSlot | int, int]]
+    captured: list[Tensor]
+    themselves: dict[int, Tensor]
+    changes_arguments: bool
     gradients: list[KeptGradient]
     grads: list[tuple[Tensor, Tensor | None]]
     result: Any
@@ -102,13 +115,31 @@ class Replay:
     into: list[Storage | None] | None = None
     flags_seen: int = -1
 
-    def holds(self) -> bool:
-        """Whether what the function looked at outside its arguments is as it was."""
+    def holds(self, tensors: list[Tensor]) -> bool:
+        """Whether what the function looked at is as it was: outside its arguments, and which of these share memory."""
+        if any(tensors[k] is not t for k, t in self.themselves.items()):
+            return False
+        if self.shared_memory(tensors) - self.themselves.keys():
+            return False
         if self.flags_seen != tracing.changes:
             if not all(getattr(owner, name) == value for owner, name, value in self.flags):
                 return False
             self.flags_seen = tracing.changes
         return all(slot.is_none == none for slot, none in self.slots)
+
+    def shared_memory(self, tensors: list[Tensor]) -> set[int]:
+        """The arguments, by number, that share what the function changes with what it reads in another place."""
+        found = set()
+        for k, t in enumerate(tensors):
+            if t._shared is None:
+                if any(t is c for c in self.captured):
+                    found.add(k)
+            elif any(c._shared is not None and c._shared.storage is t._shared.storage for c in self.captured):
+                found.add(k)
+        if self.changes_arguments and len(tensors) > 1:
+            cells = [t if t._shared is None else t._shared.storage for t in tensors]
+            found |= {k for k, c in enumerate(cells) if sum(c is other for other in cells) > 1}
+        return found
 
     def bind(self, tensors: list[Tensor]) -> list[Any]:
         """The holders with these arguments among them."""
@@ -124,15 +155,21 @@ class Replay:
             for holder in holders:
                 execute.realize([holder._node])
             found = [holder._node.storage for holder in holders]
+        for position, holder in self.written:
+            tensor = _tensor_of(holder)
+            if tensor._keep_memory_private():
+                found[position] = tensor._node.storage
         return found
 
-    def run(self, inputs: list[Storage]) -> Any:
+    def run(self, inputs: list[Storage], tensors: list[Tensor]) -> Any:
         """One submission. What tensors and .grad slots hold afterwards is what the function would have left there."""
         outputs = self.program.run(inputs, self._memory_for_gradients())
         if self.into is None and self.gradients:
             self._keep_gradients(outputs)
-        for tensor, k in self.changed:
-            _give(tensor, outputs[k])
+        for _, holder in self.written:
+            _tensor_of(holder)._was_overwritten()
+        for holder, k in self.changed:
+            _give(tensors[holder] if isinstance(holder, int) else _tensor_of(holder), outputs[k])
         for kept in self.gradients:
             kept.owner._grad = kept.tensor
         for tensor, grad in self.grads:
@@ -143,7 +180,7 @@ class Replay:
         """`into` where the run may write gradients to the memory of the previous ones; None: to fresh memory."""
         into = self.into
         if into is not None and any(
-            kept.tensor._node.storage is not into[kept.output] or kept.is_held_elsewhere() for kept in self.gradients
+            kept.tensor._current.storage is not into[kept.output] or kept.is_held_elsewhere() for kept in self.gradients
         ):
             self.into = into = None  # someone keeps a gradient, or has given it another value
             for kept in self.gradients:
@@ -159,19 +196,23 @@ class Replay:
 
 def empty(tensor: Tensor) -> None:
     """Let go of what a tensor was to be computed from: the next run gives it a value."""
-    tensor._hold(_without_value(tensor._node))
+    tensor._own(_without_value(tensor._node))
 
 
 def _without_value(node: Node) -> Node:
     return nodes.leaf(NO_VALUE, node.shape, node.dtype, node.device)
 
 
+def _tensor_of(holder: Tensor | GradSlot) -> Tensor:
+    return holder.gradient if isinstance(holder, GradSlot) else holder
+
+
 def _give(tensor: Tensor, storage: Storage) -> None:
     """Let a tensor have the value in `storage`."""
     node = tensor._node
     if node.storage is not storage:
-        made = nodes.leaf(storage, node.shape, node.dtype, node.device)
-        tensor._hold(nodes.variable(made, tensor) if isinstance(node.primitive, Variable) else made)
+        with grad_mode(False):
+            tensor._assign(nodes.leaf(storage, node.shape, node.dtype, node.device))
 
 
 def _tensor(mark: Mark, storage: Storage) -> Tensor:

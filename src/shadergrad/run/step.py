@@ -55,7 +55,7 @@ class CompiledStep(Generic[P, R]):
             return self._function(*args, **kwargs)
         key, tensors = _describe(args, kwargs)
         for entry in self._entries.get(key, ()):
-            if entry.holds():
+            if entry.holds(tensors):
                 break
         else:
             entry = capture(self._function, args, kwargs, tensors)
@@ -63,9 +63,8 @@ class CompiledStep(Generic[P, R]):
             self._keep(key, entry)
         self._entries.move_to_end(key)
         self._latest = (key, entry)
-        inputs = entry.storages(tensors)
         self._protect()
-        return entry.run(inputs)
+        return entry.run(entry.storages(tensors), tensors)
 
     def _keep(self, key: Any, entry: Replay) -> None:
         """Add a capture, and let go of those that were used longest ago where memory gets short."""

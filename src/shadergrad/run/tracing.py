@@ -10,7 +10,6 @@ import threading
 from typing import Any
 
 from ..errors import CompileError
-from ..graph.node import Node
 
 changes = 0  # counts up when a flag that a capture may depend on is set: requires_grad, training, hyperparameters
 
@@ -18,7 +17,7 @@ changes = 0  # counts up when a flag that a capture may depend on is set: requir
 class Trace:
     """What happened to tensors since the trace began.
 
-    nodes: tensors whose value was replaced, with the node they had before.
+    before: what was changed, tensors, storages and bases of views, with the state that it had.
     grads: tensors whose .grad slot was set, with what it held before.
     grad_reads, attributes: facts outside the arguments on which the function's course depends.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.
@@ -27,7 +26,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.began = 0
-        self.nodes: dict[int, tuple[Any, Node]] = {}
+        self.before: dict[int, tuple[Any, Any]] = {}
         self.grads: dict[int, tuple[Any, Any | None]] = {}
         self.grad_reads: dict[int, tuple[Any, bool]] = {}
         self.attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
@@ -36,7 +35,12 @@ class Trace:
         self.generators: dict[int, Any] = {}
 
     def on_assign(self, tensor: Any) -> None:
-        self.nodes.setdefault(id(tensor), (tensor, tensor._node))
+        """A tensor is about to take another value."""
+
+    def on_change(self, thing: Any) -> None:
+        """A tensor that shares nothing, a storage or a base is about to take another state."""
+        if id(thing) not in self.before:
+            self.before[id(thing)] = (thing, thing._snapshot())
 
     def on_grad_read(self, tensor: Any) -> None:
         if id(tensor) not in self.grads:
@@ -67,14 +71,10 @@ class Trace:
             "Hint: return the tensor and read it after the step, or choose with sg.where instead of if."
         )
 
-    def changed(self) -> list[tuple[Any, Node]]:
-        """The tensors of the outside that have another value now, with the node they had before."""
-        return [(t, old) for t, old in self.nodes.values() if t._node is not old and t._serial <= self.began]
-
     def undo(self) -> None:
-        """Put every tensor back to what it was."""
-        for tensor, node in self.nodes.values():
-            tensor._node = node
+        """Put everything back to what it was."""
+        for thing, state in sorted(self.before.values(), key=lambda entry: entry[0].restore_order):
+            thing._restore(state)
         for tensor, grad in self.grads.values():
             tensor._grad = grad
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 import weakref
 from collections.abc import Sequence
 from functools import lru_cache
@@ -25,7 +26,7 @@ from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, 
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.build import cast
-from ..graph.leaves import Detach, Variable
+from ..graph.leaves import Alias, Variable
 from ..graph.node import Node, grad_mode, make, mode
 from ..graph.primitive import Primitive
 from ..run import execute, tracing
@@ -33,6 +34,20 @@ from ..run.tracing import current
 from ..runtime.device import get_device
 from . import pending
 from .placement import check_storable, device, named_device, resolve_device
+from .storage import (
+    Base,
+    Path,
+    Storage,
+    between,
+    follow,
+    new_version,
+    overlaps,
+    renamed,
+    row_major,
+    strides,
+    succeeding,
+    without_history,
+)
 
 Number = bool | int | float
 LARGEST = 1 << 60  # elements, 8 bytes each: what a 64-bit number of bytes counts
@@ -70,38 +85,188 @@ class Size(tuple[int, ...]):
 
 
 class TensorBase(Checkable):
-    """A handle on a node."""
+    """A handle on a value: a node of its own, or what a path of views shows of a base that it shares (storage.py)."""
 
-    __slots__ = ("__weakref__", "_grad", "_node", "_serial", "_siblings")
+    __slots__ = ("__weakref__", "_current", "_grad", "_path", "_seen", "_serial", "_shared", "_siblings")
     __array_priority__ = (
         1000  # so that NumPy leaves array + tensor to the tensor, which refuses it, and 2.0 * tensor too
     )
     __hash__ = object.__hash__  # == is elementwise; a tensor is itself
 
+    restore_order: ClassVar[int] = 2
     _class: ClassVar[type[Any]]  # that of results: TensorBase, which says so where it is defined
 
-    _node: Node
+    _current: Node  # the value; where it is shared, as of version _seen
+    _shared: Base | None  # whose part this is
+    _path: Path  # the views through which it is seen
+    _seen: int
     _grad: Any  # the gradient, a tensor or None
     _serial: int
     _siblings: list[weakref.ref[Any]] | None  # what came from the same backward pass
 
+    @property
+    def _node(self) -> Node:
+        """The present value."""
+        shared = self._shared
+        if shared is not None and self._seen != shared.storage.version:
+            whole = shared.current()
+            with grad_mode(True):
+                self._current = follow(self._path, whole)
+            self._seen = shared.storage.version
+        return self._current
+
     def _adopt(self, node: Node) -> None:
-        """Be a tensor of a node; the one that the node knows, unless it knows another already."""
+        """Be a tensor of a node; if that is another's, of one of the same value."""
         self._serial = pending.next_serial()
         self._grad = None
         self._siblings = None
-        self._node = node
-        if node.owner is None or node.owner() is None:
+        self._own(node)
+
+    def _own(self, node: Node) -> None:
+        """Hold a node alone; whatever was shared goes on without this tensor."""
+        owner = node.owner
+        if owner is not None and owner() is not self:
+            if owner() is not None:
+                node = renamed(node)
             node.owner = weakref.ref(self)
+        elif owner is None:
+            node.owner = weakref.ref(self)
+        self._current = node
+        self._shared = None
+        self._path = ()
+        self._seen = 0
         if node.storage is None:
             pending.note(self)
 
-    def _hold(self, node: Node) -> None:
-        """Take another node in place of the one before."""
-        self._node = node
+    # -- sharing
+
+    def _share(self) -> Base:
+        """What this tensor and its views and aliases are parts of."""
+        shared = self._shared
+        if shared is None:
+            node = self._current
+            shared = self._shared = Base(Storage(self), (), node, self)
+            self._path = ()
+            self._seen = shared.version
+            if node.owner is None or node.owner() is self or node.owner() is None:
+                node.owner = weakref.ref(shared)
+        return shared
+
+    def _seen_through(self, shared: Base, path: Path, node: Node) -> Self:
+        """A tensor that sees a base through a path, where it is `node` now."""
+        result = object.__new__(TensorBase._class)
+        result._serial = pending.next_serial()
+        result._grad = None
+        result._siblings = None
+        result._current = node
+        result._shared = shared
+        result._path = path
+        result._seen = shared.storage.version
+        if node.owner is None:
+            node.owner = weakref.ref(result)
+        pending.bound()
+        return result
+
+    def _view(self, node: Node) -> Self:
+        """A view of this tensor, whose value is `node`, which was made of this tensor's by views alone."""
+        mine = self._node
+        shared = self._share()
+        path = (*self._path, *between(mine, node)) if node is not mine else self._path
+        if mine.requires_grad and not (node.requires_grad and mode.grad):
+            return self._alias(path, without_history(node), ambiguous=True)
+        return self._seen_through(shared, path, node)
+
+    def _alias(self, path: Path, node: Node, ambiguous: bool = False) -> Self:
+        """A tensor with a history of its own, and that a new one, which shares what `path` shows of this one's base."""
+        shared = self._share()
+        base = Base(shared.storage, (*shared.path, *path), node, self, ambiguous)
+        result = self._seen_through(base, (), node)
+        base.tensor = weakref.ref(result)
+        return result
+
+    def _alias_of(self, other: TensorBase) -> None:
+        """Be, from the beginning, a tensor that shares what `other` sees, without its history."""
+        self._serial = pending.next_serial()
+        self._grad = None
+        self._siblings = None
+        self._join(other, without_history(other._node))
+
+    def _become(self, node: Node) -> None:
+        """Another value in memory of its own; a leaf stays one. What was shared goes on without this tensor."""
+        before = self._node
+        if isinstance(before.primitive, Variable):
+            node = nodes.variable(without_history(node), self, before.hooks)
+        self._own(node)
+
+    def _cell(self) -> Any:
+        """What holds the value: the storage where the tensor shows all of it, else the tensor."""
+        shared = self._shared
+        return self if shared is None or shared.path or self._path else shared.storage
+
+    def _keep_memory_private(self) -> bool:
+        """Before the memory of the value is overwritten: see to it that no one else has it. The others keep it, this
+        tensor, which shows all of what it shares, goes on with a copy. Whether that was needed.
+
+        References tell: to the node of the value, and to its memory. One too many costs a copy, and nothing else.
+        """
+        shared = self._shared
+        if shared is not None and sys.getrefcount(shared) <= 3 and sys.getrefcount(shared.storage) <= 2:
+            self._own_again(shared.current())  # the aliases are gone
+            shared = None
+        node = self._node
+        if shared is not None:
+            shared.node = shared.storage.node = node
+        if sys.getrefcount(node) <= (3 if shared is None else 5) and sys.getrefcount(node.storage) <= 3:
+            return False
+        copy = build.elementwise("Or", node, False) if self.dtype is bool_ else build.elementwise("Mul", node, 1)
+        execute.realize([copy])
+        made = nodes.leaf(copy.storage, node.shape, node.dtype, node.device)
+        if isinstance(node.primitive, Variable):
+            made = nodes.variable(made, self if shared is None else shared, node.hooks)
+        self._current = made
+        made.owner = weakref.ref(self if shared is None else shared)
+        if shared is not None:
+            shared.node = shared.storage.node = made
+        return True
+
+    def _own_again(self, node: Node) -> None:
+        self._shared = None
+        self._current = node
         node.owner = weakref.ref(self)
-        if node.storage is None:
-            pending.note(self)
+
+    def _was_overwritten(self) -> None:
+        """The memory of the value holds another one now: who shares it derives what it sees anew."""
+        shared = self._shared
+        if shared is not None:
+            self._seen = shared.version = shared.storage.version = new_version()
+
+    @staticmethod
+    def _all_of(storage: Storage) -> Any:
+        """A tensor that shows all of a storage: the one that it knows, if that still does."""
+        first = storage.tensor()
+        if first is not None and first._cell() is storage:
+            return first
+        result = object.__new__(TensorBase._class)
+        base = Base(storage, (), storage.value(), result)
+        result._serial, result._grad, result._siblings = storage.origin, None, None
+        result._current, result._shared, result._path, result._seen = base.node, base, (), storage.version
+        return result
+
+    def _join(self, other: TensorBase, node: Node) -> None:
+        """See henceforth what `other` sees, with a history of one's own; `node` is the value now."""
+        shared = other._share()
+        self._shared = Base(shared.storage, (*shared.path, *other._path), node, self)
+        self._path = ()
+        self._current = node
+        self._seen = shared.storage.version
+        if not self._shared.path:
+            shared.storage.tensor = weakref.ref(self)
+
+    def _snapshot(self) -> tuple[Any, ...]:
+        return self._current, self._shared, self._path, self._seen
+
+    def _restore(self, state: tuple[Any, ...]) -> None:
+        self._current, self._shared, self._path, self._seen = state
 
     @staticmethod
     def _of(node: Node) -> Any:
@@ -169,7 +334,8 @@ class TensorBase(Checkable):
         >>> w.is_leaf, (w * 2).is_leaf
         (True, False)
         """
-        return not self._node.requires_grad or isinstance(self._node.primitive, Variable)
+        node = self._node
+        return not node.requires_grad or isinstance(node.primitive, Variable)
 
     @overload
     def size(self, dim: None = None) -> Size: ...
@@ -259,13 +425,20 @@ class TensorBase(Checkable):
         if current.trace is not None:
             current.trace.on_read(what)
         try:
-            if self._siblings is not None and self._node.storage is None:
-                alive = [t._node for r in self._siblings if (t := r()) is not None and t.device == self.device]
-                execute.realize(alive)
-            return execute.download(self._node)
+            node = self._node
+            if node.storage is None:
+                pending.compute(node, self._read_together())
+            return execute.download(node)
         except Exception:
             pending.leave_out(self)
             raise
+
+    def _read_together(self) -> list[Node]:
+        """What is computed in the plan that computes this value: what came from the same backward pass, and whatever was
+        changed in place, whose history would grow with each change that no one asks for."""
+        alive = [] if self._siblings is None else [t._node for r in self._siblings if (t := r()) is not None]
+        device = self._node.device
+        return [n for n in (*alive, *pending.take_changed(device)) if n.device == device and n.storage is None]
 
     def item(self) -> Any:
         """The value of a tensor with one element, as a Python number; waits for the device.
@@ -332,35 +505,40 @@ class TensorBase(Checkable):
         >>> sg.tensor([1.0, 2.0]).requires_grad_()
         tensor([1., 2.], requires_grad=True)
         """
-        if requires_grad == self._node.requires_grad:
+        node = self._node
+        if requires_grad == node.requires_grad:
             return self
-        if not requires_grad:
-            if not self.is_leaf:
-                raise AutogradError("you can only change requires_grad flags of leaf variables. Use detach() instead.")
-            self._hold(make(Detach(), self._node))
-            tracing.changes += 1
-            return self
-        if self.dtype.category != 2:
+        if not requires_grad and not self.is_leaf:
+            raise AutogradError("you can only change requires_grad flags of leaf variables. Use detach() instead.")
+        if requires_grad and self.dtype.category != 2:
             raise AutogradError("only Tensors of floating point dtype can require gradients")
-        self._hold(nodes.variable(self._node, self))
+        self._rebase(nodes.variable(node, self) if requires_grad else without_history(node))
         tracing.changes += 1
         return self
 
-    def detach(self) -> Self:
-        """The same value, outside the tape: it requires no gradient.
+    def _rebase(self, node: Node) -> None:
+        """Begin a history: the same value, and as much shared as before."""
+        if current.trace is not None:
+            current.trace.on_change(self)
+        if self._shared is None:
+            node.owner = weakref.ref(self)
+            self._own(node)
+        else:
+            self._join(self, node)
+            node.owner = weakref.ref(self._shared)
 
-        A value of its own (PyTorch: shared memory): changing one in place leaves the other as it is.
+    def detach(self) -> Self:
+        """The same value and memory, outside the tape: an alias that requires no gradient. Changing one in place
+        changes the other.
 
         >>> w = sg.ones(2, requires_grad=True)
-        >>> (w * 2).detach()
+        >>> d = w.detach()
+        >>> d.add_(1)
         tensor([2., 2.])
+        >>> w
+        tensor([2., 2.], requires_grad=True)
         """
-        if not self._node.requires_grad:
-            return wrap(self._node)
-        if self._node.storage is not None:
-            return wrap(nodes.leaf(self._node.storage, self._node.shape, self._node.dtype, self._node.device))
-        with grad_mode(False):
-            return wrap(make(Detach(), self._node))
+        return self._alias(self._path, without_history(self._node))
 
     def detach_(self) -> Self:
         """detach, in place: the tensor becomes a leaf without history.
@@ -369,24 +547,31 @@ class TensorBase(Checkable):
         >>> y.detach_()
         tensor([2., 2.])
         """
-        self._hold(self.detach()._node)
+        if self.requires_grad:
+            self._rebase(without_history(self._node))
         return self
 
     def _assign(self, node: Node) -> None:
-        """Take another value, in place; a leaf that requires grad stays one."""
+        """Take another value, in place, and so whatever shares it; a leaf that requires grad stays one."""
         if current.trace is not None:
             current.trace.on_assign(self)
-        if isinstance(self._node.primitive, Variable):
-            node = nodes.variable(node, self)
-        self._hold(node)
+        shared = self._shared
+        if shared is None:
+            if current.trace is not None:
+                current.trace.on_change(self)
+            self._own(succeeding(self._current, node, self))
+            if self._current.storage is None:
+                pending.changed(self)
+            return
+        shared.write(self._path, node)
+        if self._path and node.requires_grad == shared.node.requires_grad:  # no need to cut out what was put in
+            self._current = node
+            self._seen = shared.storage.version
 
-    def _update_in_place(self, value: TensorBase, what: str) -> Self:
+    def _update_in_place(self, value: TensorBase | Node, what: str) -> Self:
         """The result of an in-place operation; refuses what PyTorch refuses."""
-        if self.requires_grad and self.is_leaf and mode.grad:
-            raise AutogradError(
-                f"a leaf Variable that requires grad is being used in an in-place operation ({what}). Hint: do it under sg.no_grad()."
-            )
-        node = value._node
+        node = value if isinstance(value, Node) else value._node
+        self._check_writable(node, what)
         if node.shape != self._node.shape:
             raise ShapeError(
                 f"[{what}] output with shape {list(self.shape)} doesn't match the broadcast shape {list(node.shape)}"
@@ -401,6 +586,30 @@ class TensorBase(Checkable):
             raise DeviceError(f"[{what}] the value is on {node.device}, the tensor on {self.device}.")
         self._assign(node)
         return self
+
+    def _check_writable(self, node: Node, what: str) -> None:
+        """Raises AutogradError where a write has no place on the tape, ShapeError where it has none in memory."""
+        shared = self._shared
+        whole = self._current if shared is None else shared.current()
+        if mode.grad:
+            if isinstance(whole.primitive, Variable):
+                leaf = "a leaf Variable" if not self._path else "a view of a leaf Variable"
+                raise AutogradError(
+                    f"{leaf} that requires grad is being used in an in-place operation ({what}). Hint: do it under sg.no_grad()."
+                )
+            if shared is not None and shared.ambiguous and node.requires_grad:
+                raise AutogradError(
+                    f"A view was created in no_grad mode and is being modified inplace with grad mode enabled ({what}). "
+                    "Hint: make the view outside no_grad, or write to it within."
+                )
+        if shared is None or not (shared.path or self._path):
+            return
+        path = (*shared.path, *self._path)
+        if overlaps(path, shared.storage.node.shape, alike=what == "fill_"):
+            raise ShapeError(
+                f"[{what}] unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                "location. Please clone() the tensor before performing the operation."
+            )
 
     def write_(self, array: np.ndarray) -> Self:
         """Overwrite the value with a host array of the same shape, ordered after all work submitted so far.
@@ -496,13 +705,29 @@ class TensorBase(Checkable):
         return wrap(build.elementwise(word, self._node, neutral))
 
     def contiguous(self) -> Self:
-        """The tensor itself: tensors have no strides.
+        """The tensor itself where its elements lie row by row in what it shares, else a copy.
 
         >>> sg.tensor([[1, 2], [3, 4]]).t().contiguous()
         tensor([[1, 3],
                 [2, 4]])
         """
-        return self
+        return self if self._strides()[0] == row_major(self._node.shape) else self._copied()
+
+    def _copied(self) -> Self:
+        """The value in memory of its own, as clone(), but at no cost: no computation is recorded."""
+        return wrap(make(Alias(), self._node))
+
+    def _is_the_same_view(self, other: TensorBase) -> bool:
+        """Whether both see the same elements of the same base."""
+        return self._shared is not None and self._shared is other._shared and self._path == other._path
+
+    def _strides(self) -> tuple[tuple[int, ...], int]:
+        """Elements from one to the next along every axis, and before the first, in what is shared."""
+        shared = self._shared
+        found = None
+        if shared is not None and (shared.path or self._path):
+            found = strides((*shared.path, *self._path), shared.storage.node.shape)
+        return (row_major(self._node.shape), 0) if found is None else found
 
 
 def wrap(node: Node) -> Any:
@@ -690,7 +915,8 @@ def is_dtype_name(text: str) -> bool:
 def node_of(data: Any, dtype: Any = None, device: Any = None) -> Node:
     """The node of a new tensor: of a number, nested lists, a NumPy array, or another tensor's value."""
     if isinstance(data, TensorBase):
-        return data.detach().to(device=device, dtype=dtype)._node
+        with grad_mode(False):
+            return without_history(data.to(device=device, dtype=dtype)._node)
     return execute.upload(*_host_array(data, dtype), resolve_device(device))
 
 

@@ -20,6 +20,7 @@ from ..graph.node import Node, grad_mode
 from ..run import tracing
 from ..run.tracing import current
 from .base import TensorBase, wrap
+from .storage import Base, succeeding, without_history
 
 _ids = itertools.count()
 
@@ -157,10 +158,12 @@ class GradientTensor(TensorBase):
 
     @property
     def data(self) -> Self:
-        """The value without history, a value of its own (PyTorch: shared memory). Setting it changes the value only.
+        """The value without history, in the same memory: what is written to it is in the tensor, and not on the tape. Set,
+        the tensor shares the memory of what it is set to.
 
         >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
-        >>> w.data = sg.zeros(2)
+        >>> w.data.zero_()
+        tensor([0., 0.])
         >>> w
         tensor([0., 0.], requires_grad=True)
         """
@@ -170,7 +173,18 @@ class GradientTensor(TensorBase):
     def data(self, value: TensorBase) -> None:
         if not isinstance(value, TensorBase):
             raise ArgumentTypeError(f"data has to be a Tensor, not {type_name(value)}.")
-        self._assign(value.detach()._node)
+        before, after = self._node, without_history(value._node)
+        if before.requires_grad and (after.dtype.category < 2 or (after.shape != before.shape and not self.is_leaf)):
+            raise AutogradError(
+                f"[data] a tensor that requires grad, {before.dtype.name} of shape {list(before.shape)}, cannot become "
+                f"{after.dtype.name} of shape {list(after.shape)}."
+            )
+        if current.trace is not None:
+            current.trace.on_change(self)
+        tracing.changes += 1
+        with grad_mode(False):
+            self._join(value, after)
+            self._current = self._shared.node = succeeding(before, after, self._shared)
 
     def backward(
         self,
@@ -355,6 +369,8 @@ def backward(
             owner = owners.get(id(node))
             if owner is None and node.owner is not None:
                 owner = node.owner()
+                if isinstance(owner, Base):
+                    owner = owner.tensor()
             if owner is not None:
                 _accumulate(owner, wrap(grad))
                 owners[id(node)] = owner

@@ -13,7 +13,7 @@ from ..dtypes import bool_, float32, int32, int64, parse_dtype
 from ..errors import AutogradError, ShapeError
 from ..graph import build
 from ..runtime.device import get_device
-from .base import Number, TensorBase, node_of, wrap
+from .base import Number, TensorBase, node_of
 from .creation import empty, full, ones, tensor, zeros
 from .names import NamedTensor, check_methods
 
@@ -61,7 +61,10 @@ class Tensor(NamedTensor):
         """
         if not isinstance(source, Tensor):
             source = Tensor(source, device=self.device)
-        return self._update_in_place(source.to(self.device, self.dtype).expand(self.shape), "copy_")
+        value = source.to(self.device, self.dtype)
+        if value.shape != self.shape:
+            value = value.expand(self.shape)
+        return self._update_in_place(value, "copy_")
 
     def fill_(self, value: Number | Tensor) -> Tensor:
         """Put a number, or a tensor without axes, into every element. In place; gives self.
@@ -75,7 +78,7 @@ class Tensor(NamedTensor):
                     f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
                 )
             return self.copy_(value)
-        return self._update_in_place(wrap(build.like(self._node, value)), "fill_")
+        return self._update_in_place(build.like(self._node, value), "fill_")
 
     def zero_(self) -> Tensor:
         """Put 0 into every element. In place; gives self.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import weakref
 from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any, Literal, NamedTuple, Self, TypeVar, overload
@@ -24,6 +25,7 @@ from .elementwise import where
 from .reduce import ReduceTensor
 from .results import joint
 from .shape import cat, stack
+from .storage import without_history
 
 T = TypeVar("T", bound="IndexTensor")
 
@@ -42,13 +44,13 @@ class IndexTensor(ReduceTensor):
         return _index(self, key if isinstance(key, tuple) else (key,))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Assignment to a part, as a new value of the whole tensor. Of values for one place, their mean is taken."""
+        """Assignment to a part. Of several values for one place, their mean is taken."""
         _assign(self, key, value)
 
     def __iter__(self):
         if not self._node.shape:
             raise ArgumentTypeError("iteration over a 0-d tensor")
-        return (self[i] for i in range(self._node.shape[0]))
+        return iter(self.unbind(0))
 
     def __contains__(self, element: Any) -> bool:
         if not isinstance(element, OPERANDS):
@@ -95,16 +97,19 @@ class IndexTensor(ReduceTensor):
         tensor([3, 4])
         """
         axis, _ = _axis_of(self, dim, "unbind")
-        plain = self.detach()
-        slices = [plain.select(axis, k) for k in range(self.shape[axis])]
-        if not (self.requires_grad and mode.grad) or not slices:
-            return tuple(slices)
+        views = tuple(self.select(axis, k) for k in range(self.shape[axis]))
+        if not (self.requires_grad and mode.grad) or not views:
+            return views
+        plain = [wrap(without_history(t._node)) for t in views]
 
         def backward(grads: Sequence[Any]) -> Sequence[Any]:
-            zero = wrap(build.like(slices[0]._node, 0))
+            zero = wrap(build.like(plain[0]._node, 0))
             return [stack([zero if g is None else g for g in grads], axis)]
 
-        return tuple(joint([self], slices, backward))
+        for view, t in zip(views, joint([self], plain, backward), strict=True):
+            view._current = t._node  # until the base changes
+            t._node.owner = weakref.ref(view)
+        return views
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
         """Parts along `dim`: of `split_size` each, the last one smaller, or of the sizes that a sequence lists.
@@ -171,7 +176,7 @@ class IndexTensor(ReduceTensor):
             k = shift % n if n else 0
             if k:
                 x = cat([x.narrow(axis, n - k, k), x.narrow(axis, 0, n - k)], axis)
-        return x
+        return self._copied() if x is self else x
 
     def index_select(self, dim: int, index: IndexTensor) -> Self:
         """The slices at positions `index`, integers (k,), along `dim`, whose size becomes k. Raises ShapeError for
@@ -394,15 +399,9 @@ class IndexTensor(ReduceTensor):
         rows, columns = x.shape[-2:]
         start = (0, offset) if offset >= 0 else (-offset, 0)
         count = max(0, min(rows - start[0], columns - start[1]))
-        if count == 0:
-            return (
-                x.narrow(-1, 0, 0).reshape(*x.shape[:-2], -1).narrow(-1, 0, 0)
-                if x.numel()
-                else x.reshape(*x.shape[:-2], 0)
-            )
-        block = x[(..., slice(start[0], start[0] + count), slice(start[1], start[1] + count))]
-        padded = block.reshape(*block.shape[:-2], count * count).pad((0, count))
-        return padded.reshape(*block.shape[:-2], count, count + 1).select(-1, 0)
+        first = start[0] * columns + start[1]
+        flat = x.view(*x.shape[:-2], rows * columns)
+        return flat[(..., slice(first, first + (count - 1) * (columns + 1) + 1, columns + 1) if count else slice(0, 0))]
 
     def diag(self, diagonal: int = 0) -> Self:
         """(n, m) -> its diagonal; (n,) -> the square matrix with the vector on that diagonal. Raises ShapeError for
@@ -415,7 +414,7 @@ class IndexTensor(ReduceTensor):
         tensor([1, 4])
         """
         if self.ndim == 2:
-            return self.diagonal(diagonal)
+            return self.diagonal(diagonal)._copied()
         if self.ndim != 1:
             raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D")
         n = self.shape[0] + abs(diagonal)
@@ -539,9 +538,10 @@ def _index(x: T, key: tuple[Any, ...]) -> T:
     if any(block.size != n for block, n in zip(blocks, node.shape, strict=True)):
         starts, sizes, steps = zip(*blocks, strict=True)
         node = make(v.Slice(starts, sizes, steps), node)
-    result = wrap(build.reshape(node, tuple(shape)))
+    node = build.reshape(node, tuple(shape))
     if not selected:
-        return result
+        return x._view(node)
+    result = wrap(node)
     if len(selected) == 1:
         return select_positions(result, *selected[0])
     return _select_several(result, selected)
@@ -671,8 +671,11 @@ def _offsets(x: T) -> T:
 def _assign(x: Any, key: Any, value: Any) -> None:
     if not isinstance(value, TensorBase):
         value = host_tensor(value, dtype=x.dtype, device=x.device)
-    value = wrap(cast(value.to(x.device)._node, x.dtype))
     keys = key if isinstance(key, tuple) else (key,)
+    if all(k is None or k is Ellipsis or isinstance(k, int | np.integer | slice) for k in keys):
+        _assign_to_part(x[keys], value)
+        return
+    value = wrap(cast(value.to(x.device)._node, x.dtype))
     if len(keys) == 1 and isinstance(keys[0], TensorBase) and keys[0].dtype is bool_ and value.numel() == 1:
         chosen: Any = keys[0]
         if tuple(chosen.shape) != tuple(x.shape[: chosen.ndim]):
@@ -685,9 +688,6 @@ def _assign(x: Any, key: Any, value: Any) -> None:
     numbers = arange(x.numel(), device=x.device).reshape(x.shape)
     places = numbers[key]
     value = value.expand(*places.shape).reshape(-1)
-    if all(k is None or k is Ellipsis or isinstance(k, int | np.integer | slice) for k in keys):
-        x._update_in_place(_with_block(x, keys, value), "setitem")
-        return
     flat = places.reshape(-1)
     if x.dtype is bool_:  # sums are not of bools
         value = value.to(dtype=int32)
@@ -699,17 +699,10 @@ def _assign(x: Any, key: Any, value: Any) -> None:
     x._update_in_place(result, "setitem")
 
 
-def _with_block(x: T, keys: tuple[Any, ...], value: IndexTensor) -> T:
-    """x with a strided block replaced: the block padded to the whole, chosen where it lies."""
-    blocks = [_block(k, axis, x.shape[axis]) for axis, k in enumerate(k for k in _full_key(x, keys) if k is not None)]
-    if any(block.size == 0 for block in blocks):
-        return x
-    starts, sizes, steps = zip(*blocks, strict=True) if blocks else ((), (), ())
-    high = [n - a - (k - 1) * s - 1 for n, a, k, s in zip(x.shape, starts, sizes, steps, strict=True)]
-
-    def place(block: Any, fill: float) -> Any:
-        number = bool(fill) if block.dtype is bool_ else fill
-        return wrap(make(v.Pad(tuple(starts), tuple(high), tuple(s - 1 for s in steps), number), block._node))
-
-    inside = wrap(build.constant(True, bool_, x._node.device, tuple(sizes)))
-    return where(place(inside, False), place(value.reshape(sizes), 0), x)
+def _assign_to_part(part: Any, value: Any) -> None:
+    if part._is_the_same_view(value):  # x[0] += 1, which has written already
+        return
+    value = value.to(part.device, part.dtype)
+    while value.ndim > part.ndim and value.shape[0] == 1:  # leading axes of size 1 fall away, as in PyTorch
+        value = value.squeeze(0)
+    part._update_in_place(value.expand(*part.shape), "setitem")

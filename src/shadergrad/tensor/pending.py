@@ -7,6 +7,7 @@ from typing import Any
 
 from ..arguments import checked
 from ..graph import node as nodes
+from ..graph.node import Node
 from ..run import execute
 from ..run.tracing import current
 from ..runtime.device import canonical_name, get_device
@@ -15,6 +16,7 @@ LIMIT = 20_000  # nodes recorded before everything alive is computed
 
 _live: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by serial number
 _failed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # those whose computation raised
+_changed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # in place, and not computed since
 _serial = 0
 _flushed_at = 0
 
@@ -29,6 +31,23 @@ def next_serial() -> int:
 def note(tensor: Any) -> None:
     """A tensor whose node is pending."""
     _live[tensor._serial] = tensor
+
+
+def changed(tensor: Any) -> None:
+    """A tensor, or what tensors share, whose pending value took the place of another."""
+    _changed[tensor._serial] = tensor
+
+
+def take_changed(device_name: str) -> list[Node]:
+    """The pending values that took the place of others on a device: they are about to be computed."""
+    found: list[Node] = []
+    for serial, tensor in sorted(_changed.items()):
+        node = tensor._node
+        if node.storage is not None:
+            del _changed[serial]
+        elif node.device == device_name:
+            found.append(node)
+    return found
 
 
 def bound() -> None:
@@ -66,6 +85,18 @@ def flush(device_name: str | None = None, *, views: bool = False) -> None:
             _realize_each(together)
 
 
+def compute(node: Node, others: list[Node]) -> None:
+    """Start computing a node, and others in the same plan where they can be. Raises what the node's computation raises."""
+    try:
+        execute.realize([*others, node])
+    except Exception:
+        if get_device(node.device).is_lost or not others:
+            raise
+        for tensor in [t for t in [*_live.values(), *_changed.values()] if any(t._node is n for n in others)]:
+            _realize_each([tensor])
+        execute.realize([node])
+
+
 def _realize_each(together: list[Any]) -> None:
     """Compute what can be computed of tensors that failed together, and set the rest aside."""
     for tensor in together:
@@ -79,6 +110,7 @@ def _realize_each(together: list[Any]) -> None:
 def leave_out(tensor: Any) -> None:
     """Leave a tensor whose computation raised out of later flushes."""
     _live.pop(tensor._serial, None)
+    _changed.pop(tensor._serial, None)
 
 
 def failures(device_name: str | None = None) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 from ..arguments import checked
@@ -16,6 +17,7 @@ from ..primitives import views as v
 from ..primitives.window import Window
 from .base import check_axes, check_axis, sizes_of, wrap
 from .elementwise import ElementwiseTensor, where
+from .storage import row_major, strides_of_view
 
 T = TypeVar("T", bound="ShapeTensor")
 
@@ -29,14 +31,31 @@ class ShapeTensor(ElementwiseTensor):
         """The same elements, row by row, in another shape, given as sizes or a sequence; one size may be -1: what the
         others leave.
 
-        Raises ShapeError where the sizes do not multiply to the number of elements. The result is a value of its own,
-        not a view.
+        A view where the elements lie so in memory, else a copy, as in PyTorch. Raises ShapeError where the sizes do not
+        multiply to the number of elements.
 
         >>> sg.arange(6).reshape(2, -1)
         tensor([[0, 1, 2],
                 [3, 4, 5]])
         """
-        sizes = list(sizes_of(shape, "reshape", "shape"))
+        found = self.view(*shape)
+        layout = self._strides()[0]
+        if layout == row_major(self._node.shape) or strides_of_view(self._node.shape, layout, found._node.shape):
+            return found
+        return found._copied()
+
+    def view(self, *shape: Any) -> Self:
+        """The same elements in another shape, as `reshape`, and always a view: no strides stand in its way.
+
+        There is no view as another dtype. Raises ShapeError where the sizes do not multiply to the number of elements.
+
+        >>> x = sg.arange(4)
+        >>> x.view(2, 2)[0].zero_()
+        tensor([0, 0])
+        >>> x
+        tensor([0, 0, 2, 3])
+        """
+        sizes = list(sizes_of(shape, "view", "shape"))
         unknown = [k for k, n in enumerate(sizes) if n == -1]
         rest = math.prod(n for n in sizes if n != -1)
         if len(unknown) > 1:
@@ -47,17 +66,7 @@ class ShapeTensor(ElementwiseTensor):
             sizes[unknown[0]] = self._node.size // rest
         if min(sizes, default=0) < 0:
             raise ShapeError(f"[reshape] invalid shape dimension {min(sizes)}")
-        return wrap(build.reshape(self._node, tuple(sizes)))
-
-    def view(self, *shape: Any) -> Self:
-        """`reshape` by another name: no strides stand in its way, and the result is a value of its own. There is no
-        view as another dtype.
-
-        >>> sg.arange(4).view(2, 2)
-        tensor([[0, 1],
-                [2, 3]])
-        """
-        return self.reshape(*shape)
+        return self._view(build.reshape(self._node, tuple(sizes)))
 
     def reshape_as(self, other: ShapeTensor) -> Self:
         """The same elements in the shape of `other`. Raises ShapeError where that has another number of elements.
@@ -69,13 +78,13 @@ class ShapeTensor(ElementwiseTensor):
         return self.reshape(other.shape)
 
     def view_as(self, other: ShapeTensor) -> Self:
-        """`reshape_as` by another name.
+        """`view` in the shape of `other`.
 
         >>> sg.arange(4).view_as(sg.zeros(2, 2))
         tensor([[0, 1],
                 [2, 3]])
         """
-        return self.reshape(other.shape)
+        return self.view(other.shape)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
         """The axes from start_dim to end_dim as one; of a tensor of shape (), one of shape (1,).
@@ -112,7 +121,7 @@ class ShapeTensor(ElementwiseTensor):
             raise ShapeError(
                 f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {axis} ({shape[axis]}) in the input tensor"
             )
-        return self.reshape(*shape[:axis], *wanted, *shape[axis + 1 :])
+        return self.view(*shape[:axis], *wanted, *shape[axis + 1 :])
 
     def ravel(self) -> Self:
         """All elements along one axis, row by row.
@@ -131,7 +140,7 @@ class ShapeTensor(ElementwiseTensor):
         shadergrad.Size([3, 1])
         """
         axes = range(self.ndim) if dim is None else check_axes(dim, self.ndim, "squeeze") if dim != () else ()
-        return self.reshape([n for a, n in enumerate(self.shape) if n != 1 or a not in axes])
+        return self.view([n for a, n in enumerate(self.shape) if n != 1 or a not in axes])
 
     def unsqueeze(self, dim: int) -> Self:
         """With an axis of size 1 inserted before `dim`; -1 appends one. Raises IndexRangeError outside [-ndim - 1,
@@ -141,7 +150,7 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[1, 2]])
         """
         at = check_axis(dim, self.ndim + 1, "unsqueeze")
-        return self.reshape(*self.shape[:at], 1, *self.shape[at:])
+        return self.view(*self.shape[:at], 1, *self.shape[at:])
 
     def permute(self, *dims: Any) -> Self:
         """The axes in another order: axis k of the result is axis dims[k] of the tensor. Raises ShapeError unless every
@@ -153,7 +162,7 @@ class ShapeTensor(ElementwiseTensor):
         axes = sizes_of(dims, "permute", "dims")
         if len(axes) != self.ndim:
             raise ShapeError(f"[permute] {len(axes)} dims for a tensor of {self.ndim}.")
-        return wrap(build.permute(self._node, tuple(check_axis(a, self.ndim, "permute") for a in axes)))
+        return self._view(build.permute(self._node, tuple(check_axis(a, self.ndim, "permute") for a in axes)))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
         """With two axes exchanged. Raises IndexRangeError for an axis that is not there.
@@ -166,9 +175,9 @@ class ShapeTensor(ElementwiseTensor):
         axes = list(range(self.ndim))
         a, b = check_axis(dim0, self.ndim, "transpose"), check_axis(dim1, self.ndim, "transpose")
         if self.ndim == 0:
-            return self
+            return self._view(self._node)
         axes[a], axes[b] = axes[b], axes[a]
-        return wrap(build.permute(self._node, tuple(axes)))
+        return self._view(build.permute(self._node, tuple(axes)))
 
     def t(self) -> Self:
         """The transpose of a matrix; a vector or a tensor of shape () is given as it is. Raises ShapeError for more
@@ -180,7 +189,7 @@ class ShapeTensor(ElementwiseTensor):
         """
         if self.ndim > 2:
             raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
-        return self if self.ndim < 2 else self.transpose(0, 1)
+        return self._view(self._node) if self.ndim < 2 else self.transpose(0, 1)
 
     @property
     def T(self) -> Self:
@@ -247,7 +256,7 @@ class ShapeTensor(ElementwiseTensor):
                 raise ShapeError(
                     f"[expand] the expanded size ({n}){existing} at dimension {k}: {tuple(self.shape)} to {tuple(wanted)}."
                 )
-        return wrap(build.broadcast(self._node, tuple(wanted)))
+        return self._view(build.broadcast(self._node, tuple(wanted)))
 
     def expand_as(self, other: ShapeTensor) -> Self:
         """Expanded to the shape of `other`, as by `expand`.
@@ -275,7 +284,7 @@ class ShapeTensor(ElementwiseTensor):
                 [4, 3]])
         """
         axes = check_axes(sizes_of(dims, "flip", "dims"), self.ndim, "flip") if sizes_of(dims, "flip", "dims") else ()
-        return wrap(make(v.Flip(axes), self._node)) if axes else self
+        return wrap(make(v.Flip(axes), self._node)) if axes else self._copied()
 
     def fliplr(self) -> Self:
         """In reverse order along axis 1; at least 2 axes.
@@ -345,7 +354,7 @@ class ShapeTensor(ElementwiseTensor):
         shape = (1,) * (len(counts) - self.ndim) + tuple(self.shape)
         spread = self.reshape([k for n in shape for k in (1, n)])
         spread = spread.expand(*(k for c, n in zip(counts, shape, strict=True) for k in (c, n)))
-        return spread.reshape([c * n for c, n in zip(counts, shape, strict=True)])
+        return spread.view([c * n for c, n in zip(counts, shape, strict=True)])._copied()
 
     def tile(self, *dims: Any) -> Self:
         """The tensor tiled so many times along the last axes; `repeat` with 1 for the counts that are missing in front.
@@ -367,7 +376,7 @@ class ShapeTensor(ElementwiseTensor):
         x = self.reshape(-1) if dim is None else self
         axis = 0 if dim is None else check_axis(dim, self.ndim, "repeat_interleave")
         wide = x.unsqueeze(axis + 1).expand(*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
-        return wide.reshape(*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])
+        return wide.view(*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])._copied()
 
     def prelu(self, weight: ShapeTensor) -> Self:
         """x where positive, weight * x elsewhere; a weight for each channel (axis 1), or one for all (He et al., 2015).
@@ -408,15 +417,94 @@ class ShapeTensor(ElementwiseTensor):
             raise ShapeError(
                 f"maximum size for tensor at dimension {axis} is {self.shape[axis]} but size is {size}; step is {step}"
             )
-        return wrap(make(Window((axis,), (size,), (step,), (1,)), self._node))
+        return self._view(make(Window((axis,), (size,), (step,), (1,)), self._node))
 
     def is_contiguous(self) -> bool:
-        """True: there are no strides here.
+        """Whether the elements lie row by row in what the tensor shares.
 
-        >>> sg.zeros(2, 3).t().is_contiguous()
+        >>> x = sg.zeros(2, 3)
+        >>> x.is_contiguous(), x.t().is_contiguous()
+        (True, False)
+        """
+        shape, layout = self._node.shape, self._strides()[0]
+        return self._node.size == 0 or all(
+            n == 1 or a == b for n, a, b in zip(shape, layout, row_major(shape), strict=True)
+        )
+
+    def stride(self, dim: int | None = None) -> Any:
+        """How many elements lie from one to the next along every axis, or along `dim`, in what the tensor shares.
+
+        Raises IndexRangeError for an axis that is not there.
+
+        >>> sg.zeros(2, 3).stride(), sg.zeros(2, 3).t().stride(0)
+        ((3, 1), 1)
+        """
+        layout = self._strides()[0]
+        return layout if dim is None else layout[check_axis(dim, self.ndim, "stride")]
+
+    def storage_offset(self) -> int:
+        """How many elements lie before the first in what the tensor shares.
+
+        >>> sg.arange(5)[2:].storage_offset()
+        2
+        """
+        return self._strides()[1]
+
+    def data_ptr(self) -> int:
+        """A number for where the first element is: equal for tensors that begin at the same element of the same memory,
+        different otherwise. No address.
+
+        >>> x = sg.zeros(2, 3)
+        >>> x.data_ptr() == x.t().data_ptr(), x.data_ptr() == x[1].data_ptr(), x.data_ptr() == x.clone().data_ptr()
+        (True, False, False)
+        """
+        return self.untyped_storage().data_ptr() + self.storage_offset() * self.element_size()
+
+    def untyped_storage(self) -> StorageHandle:
+        """The memory that the tensor shares with its views and aliases: to be compared, by data_ptr(), and no more.
+
+        >>> x = sg.zeros(2, 3)
+        >>> x.untyped_storage().data_ptr() == x[1].untyped_storage().data_ptr()
         True
         """
-        return True
+        shared = self._shared
+        if shared is None:
+            return StorageHandle(self._serial, self._node.size * self.element_size())
+        return StorageHandle(shared.storage.origin, shared.storage.node.size * self.element_size())
+
+    def storage(self) -> StorageHandle:
+        """`untyped_storage` by another name.
+
+        >>> x = sg.zeros(2, 3)
+        >>> x.storage().data_ptr() == x.detach().storage().data_ptr()
+        True
+        """
+        return self.untyped_storage()
+
+
+@dataclass(frozen=True)
+class StorageHandle:
+    """The memory behind tensors, as far as programs look at it: whether two tensors share it, and its size."""
+
+    origin: int
+    nbytes_: int
+
+    def data_ptr(self) -> int:
+        """A number that is equal for tensors that share their memory, and different for others. No address.
+
+        >>> x = sg.zeros(2)
+        >>> x.untyped_storage().data_ptr() == x.data.untyped_storage().data_ptr()
+        True
+        """
+        return self.origin << 40
+
+    def nbytes(self) -> int:
+        """Bytes of all the elements.
+
+        >>> sg.zeros(2, 3)[0].untyped_storage().nbytes()
+        24
+        """
+        return self.nbytes_
 
 
 def _several(what: str, tensors: Sequence[T]) -> list[T]:

@@ -1,0 +1,351 @@
+"""What tensors share: values that change in place, and the views through which they are seen and written.
+
+    Storage  the present value, without history; who holds it holds a version of it
+    Base     a tensor of its own for the tape, over all of a storage or a part: a leaf, a result, a detached alias
+    Tensor   a base seen through a path of views: rows, slices, transposes, other shapes
+
+Nodes never change; a write makes the next one. A tensor that writes through its path replaces its base's node by one
+in which that part is another, and so the storage's. All others see by the version that theirs is of an earlier value, and
+derive it again: a tensor from its base, a base from the storage. What nobody shares has none of this (base.py).
+
+A history goes on through writes as in PyTorch: within no_grad, or through a detached alias, a base that requires grad
+takes the value and keeps its gradient function; else that of what was written is put in its place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import weakref
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..dtypes import DType, bool_, int32
+from ..graph import build
+from ..graph import node as nodes
+from ..graph.leaves import Alias, Detach, Variable
+from ..graph.node import Node, grad_mode, make, mode
+from ..graph.primitive import Primitive, Shape
+from ..primitives import views as v
+from ..primitives.window import Fold, Window
+from ..run.tracing import current
+from . import pending
+
+Path = tuple[Primitive, ...]
+
+_versions = itertools.count(1)
+
+
+def new_version() -> int:
+    """A number that no storage has had."""
+    return next(_versions)
+
+
+@dataclass(frozen=True, eq=False)
+class Overwritten(Primitive):
+    """The value of the first input under the history of the second: whose gradient is all of it, or 0 where the value
+    has taken the place of what the history computed.
+
+    The compiler looks through it.
+    """
+
+    goes_on: bool
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return inputs[0].shape, inputs[0].dtype
+
+    def vjp(self, g: Node, node: Node) -> tuple[Node | None, ...]:
+        return None, g if self.goes_on else build.like(g, 0)
+
+
+Overwritten.kind = "alias"  # said here and not in the class, so that it is no record of the registry: no plan holds one
+
+
+class Storage:
+    """A value that tensors share.
+
+    node: the present value. version: another number after every write. origin: the serial number of the tensor that
+    was shared first. tensor: a weak reference to one that shows all of it.
+    """
+
+    __slots__ = ("__weakref__", "_serial", "node", "origin", "tensor", "version")
+    restore_order: ClassVar[int] = 0  # before the bases, which ask for its version
+
+    def __init__(self, tensor: Any) -> None:
+        self._serial = pending.next_serial()
+        self.origin: int = tensor._serial
+        self.tensor: weakref.ref[Any] = weakref.ref(tensor)
+        self.node: Node = tensor._current
+        self.version = new_version()
+        if self.node.storage is None:
+            pending.note(self)
+
+    @property
+    def _node(self) -> Node:
+        return self.node
+
+    def value(self) -> Node:
+        return without_history(self.node)
+
+    def _snapshot(self) -> Node:
+        return self.node
+
+    def _restore(self, node: Node) -> None:
+        self.node = node
+        self.version = new_version()
+
+
+class Base:
+    """What differentiable views are views of: all of a storage, or what a path shows of it, with a history of its own.
+
+    node: the value with its history, as of `version` of the storage. tensor: the one that was made with it, weakly.
+    ambiguous: made under no_grad of a tensor that requires grad, so that what is written with a gradient has no place.
+    """
+
+    __slots__ = ("__weakref__", "ambiguous", "node", "path", "storage", "tensor", "version")
+    restore_order: ClassVar[int] = 1
+
+    def __init__(self, storage: Storage, path: Path, node: Node, tensor: Any, ambiguous: bool = False) -> None:
+        self.storage = storage
+        self.path = path
+        self.node = node
+        self.tensor: weakref.ref[Any] = weakref.ref(tensor)
+        self.version = storage.version
+        self.ambiguous = ambiguous
+
+    def current(self) -> Node:
+        """The present value with its history."""
+        if self.version != self.storage.version:
+            with grad_mode(False):
+                value = follow(self.path, self.storage.value())
+                self._set(succeeding(self.node, value, self))
+        return self.node
+
+    def _set(self, node: Node) -> None:
+        if current.trace is not None:
+            current.trace.on_change(self)
+        self.node = node
+        self.version = self.storage.version
+
+    def write(self, path: Path, node: Node) -> None:
+        """Let what `path` shows of the base be `node`."""
+        before = self.current()
+        storage = self.storage
+        if current.trace is not None:
+            current.trace.on_change(storage)
+        after = succeeding(before, put(before, path, node), self)
+        owner = None if after.owner is None else after.owner()
+        if owner is not None and owner is not self:
+            after = renamed(after)
+        with grad_mode(False):
+            storage.node = put(storage.value(), self.path, without_history(after)) if self.path else after
+        storage.version = new_version()
+        self._set(after)
+        after.owner = weakref.ref(self)
+        if storage.node.storage is None:
+            pending.note(storage)
+            pending.changed(storage)
+
+    def _snapshot(self) -> tuple[Node, bool]:
+        return self.node, self.version == self.storage.version
+
+    def _restore(self, state: tuple[Node, bool]) -> None:
+        self.node, fresh = state
+        self.version = self.storage.version if fresh else 0
+
+
+def without_history(node: Node) -> Node:
+    """The same value, which requires no gradient."""
+    if not node.requires_grad:
+        return node
+    if node.storage is not None:
+        result = nodes.leaf(node.storage, node.shape, node.dtype, node.device)
+    else:
+        with grad_mode(False):
+            result = make(Detach(), node)
+    result.owner = node.owner  # it is the value of the same tensor
+    return result
+
+
+def renamed(node: Node) -> Node:
+    """A node of its own with the value, and the history, of another's; in a capture one that leads to it."""
+    if node.storage is not None and not (node.requires_grad and mode.grad) and current.trace is None:
+        return nodes.leaf(node.storage, node.shape, node.dtype, node.device)
+    return make(Alias(), node)
+
+
+def succeeding(before: Node, value: Node, owner: Any) -> Node:
+    """`value` as what a tensor holds that held `before`: a leaf stays one, and a history goes on."""
+    if isinstance(before.primitive, Variable):
+        return nodes.variable(without_history(value), owner, before.hooks)
+    if not mode.grad:
+        value = without_history(value)
+    if before.requires_grad and not value.requires_grad:
+        is_hidden = not mode.grad  # from the tape
+        if is_hidden and isinstance(before.primitive, Overwritten) and before.inputs and before.hooks is None:
+            before = before.inputs[1] if before.primitive.goes_on else before
+        with grad_mode(True):
+            return make(Overwritten(is_hidden), value, before)
+    return make(Alias(), value) if isinstance(value.primitive, Variable) else value
+
+
+# -- paths
+
+
+def follow(path: Path, node: Node) -> Node:
+    """What a path shows of a value."""
+    for step in path:
+        node = make(step, node)
+    return node
+
+
+def between(whole: Node, part: Node) -> Path:
+    """The path from one node to another that was made of it by views alone."""
+    steps: list[Primitive] = []
+    while part is not whole:
+        steps.append(part.primitive)
+        (part,) = part.inputs
+    return tuple(reversed(steps))
+
+
+def overlaps(path: Path, shape: Shape, alike: bool) -> bool:
+    """Whether a path shows an element of a value of that shape twice, so that what is written there has no place. What is
+    `alike` in all elements has one in an axis that is expanded."""
+    for step in path:
+        if isinstance(step, v.Expand) and step.shape != shape and not alike:
+            return True
+        if isinstance(step, Window) and any(s < k for k, s in zip(step.sizes, step.steps, strict=True)):
+            return True
+        shape = step.infer(_Shaped(shape))[0]
+    return False
+
+
+class _Shaped:
+    """As much of a node as views ask for."""
+
+    dtype = bool_
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.ndim = len(shape)
+        self.size = math.prod(shape)
+
+
+def put(whole: Node, path: Path, part: Node) -> Node:
+    """`whole` with `part` in the place of what the path shows."""
+    inputs = []
+    for step in path:
+        inputs.append(whole)
+        whole = make(step, whole)
+    for step, x in zip(reversed(path), reversed(inputs), strict=True):
+        part = _replaced(step, x, part)
+    return part
+
+
+def _replaced(step: Primitive, x: Node, part: Node) -> Node:
+    """x with `part` in the place of what one view shows."""
+    if isinstance(step, v.Reshape):
+        return build.reshape(part, x.shape)
+    if isinstance(step, v.Permute):
+        return build.permute(part, tuple(sorted(range(x.ndim), key=step.axes.__getitem__)))
+    if isinstance(step, v.Slice):
+        return with_block(x, step, part)
+    if isinstance(step, v.Expand):  # elements that are one must be alike: any of them will do
+        sizes = tuple(1 if n == 1 else m for n, m in zip(x.shape, step.shape, strict=True))
+        return part if sizes == part.shape else make(v.Slice((0,) * x.ndim, sizes, (1,) * x.ndim), part)
+    assert isinstance(step, Window), step
+    return _refolded(step, x, part)
+
+
+def with_block(x: Node, block: v.Slice, part: Node) -> Node:
+    """x with a strided block replaced: the block padded to the whole, chosen where it lies."""
+    if part.size == 0:
+        return x
+    if part.shape == x.shape:
+        return part
+    ends = zip(x.shape, block.starts, block.sizes, block.steps, strict=True)
+    high = tuple(n - a - (k - 1) * s - 1 for n, a, k, s in ends)
+    steps = tuple(s - 1 for s in block.steps)
+    inside = build.constant(True, bool_, x.device, block.sizes)
+    number = False if x.dtype is bool_ else 0
+    chosen = make(v.Pad(block.starts, high, steps, False), inside)
+    return build.where(chosen, make(v.Pad(block.starts, high, steps, number), part), x)
+
+
+def _refolded(step: Window, x: Node, part: Node) -> Node:
+    """x with windows that do not overlap replaced."""
+    fold = Fold(step.axes, tuple(x.shape[a] for a in step.axes), step.steps, step.dilations)
+    inside = build.greater(make(fold, build.constant(1, int32, x.device, part.shape)), 0)
+    if x.dtype is bool_:  # sums are not of bools
+        return build.where(inside, build.cast(make(fold, build.cast(part, int32)), bool_), x)
+    return build.where(inside, make(fold, part), x)
+
+
+def strides(path: Path, shape: Shape) -> tuple[tuple[int, ...], int] | None:
+    """How many elements lie from one to the next along every axis of what a path shows of a row-major value of that shape,
+    and before the first; None where no such numbers tell (a reshape of what is not in row-major order).
+
+    Those are PyTorch's, with which it decides where `reshape` copies.
+    """
+    found, offset = row_major(shape), 0
+    for step in path:
+        after = step.infer(_Shaped(shape))[0]
+        if isinstance(step, v.Permute):
+            found = tuple(found[a] for a in step.axes)
+        elif isinstance(step, v.Slice):
+            offset += sum(a * s for a, s in zip(step.starts, found, strict=True))
+            found = tuple(a * s for a, s in zip(step.steps, found, strict=True))
+        elif isinstance(step, v.Expand):
+            found = tuple(0 if n != m else s for n, m, s in zip(shape, after, found, strict=True))
+        elif isinstance(step, Window):
+            more = [found[a] * d for a, d in zip(step.axes, step.dilations, strict=True)]
+            along = dict(zip(step.axes, step.steps, strict=True))
+            found = (*(s * along.get(a, 1) for a, s in enumerate(found)), *more)
+        else:
+            reshaped = strides_of_view(shape, found, after)
+            if reshaped is None:
+                return None
+            found = reshaped
+        shape = after
+    return found, offset
+
+
+def row_major(shape: Shape) -> tuple[int, ...]:
+    """The strides of a value whose elements lie row by row."""
+    found: list[int] = []
+    step = 1
+    for n in reversed(shape):
+        found.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(found))
+
+
+def strides_of_view(shape: Shape, given: tuple[int, ...], wanted: Shape) -> tuple[int, ...] | None:
+    """The strides with which elements that lie by `given` show in another shape; None where none do.
+
+    Axes that lie within each other as one run of memory are cut anew; no new axis may reach over two runs.
+    """
+    if 0 in shape:
+        return row_major(wanted)
+    runs: list[list[int]] = []  # [elements, stride] of each, outermost first
+    for n, s in zip(shape, given, strict=True):
+        if n == 1:
+            continue
+        if runs and runs[-1][1] == n * s:
+            runs[-1] = [runs[-1][0] * n, s]
+        else:
+            runs.append([n, s])
+    result: list[int] = []
+    left, step = 1, 1  # of the innermost run that is not used up: elements, stride of the next axis
+    for n in reversed(wanted):
+        if n == 1:
+            result.append(step)
+            continue
+        if left == 1:
+            left, step = runs.pop()
+        if left % n:
+            return None
+        result.append(step)
+        left //= n
+        step *= n
+    return tuple(reversed(result))
