@@ -123,7 +123,7 @@ class LBFGS(Optimizer):
             state["t"] = length = (min(1.0, 1.0 / total) if state["n_iter"] == 1 else 1.0) * group["lr"]
             if slope > -group["tolerance_change"]:
                 break
-            origin = [p.detach() for p in group["params"]]
+            origin = [p.detach().clone() for p in group["params"]]
             if group["line_search_fn"] is not None:
                 along = partial(self._trial, closure, origin, direction)
                 start = Trial(0.0, loss, slope, steepest, gradient)

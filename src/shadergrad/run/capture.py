@@ -32,11 +32,11 @@ Holder = Tensor | GradSlot
 def _shown_by(node: Node) -> Tensor | None:
     """The tensor whose value a captured node is, if there is one."""
     owner = None if node.owner is None else node.owner()
+    if isinstance(owner, SharedStorage):
+        return Tensor._all_of(owner)
     if not isinstance(owner, Base):
         return owner
-    if not owner.path:
-        return Tensor._all_of(owner.storage)
-    return owner.tensor()
+    return owner.tensor() if owner.path else Tensor._all_of(owner.storage)
 
 
 def capture(function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
@@ -45,6 +45,8 @@ def capture(function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[
     Raises CompileError where the function cannot be captured, and whatever it raises itself; then nothing has changed.
     """
     flush(views=True)  # every tensor that exists is an input of the capture, never a constant of it
+    for t in tensors:
+        execute.realize([t._node])
     found = _capture(function, args, kwargs, tensors, frozenset())
     themselves = found.shared_memory(tensors)
     return _capture(function, args, kwargs, tensors, frozenset(themselves)) if themselves else found

@@ -115,12 +115,15 @@ class TensorBase(Checkable):
             self._seen = shared.storage.version
         return self._current
 
-    def _adopt(self, node: Node) -> None:
-        """Be a tensor of a node; if that is another's, of one of the same value."""
+    def _adopt(self, node: Node, alone: bool = True) -> None:
+        """Be a tensor of a node; where the node shall be this tensor's alone and is another's, of one of the same value."""
         self._serial = pending.next_serial()
         self._grad = None
         self._siblings = None
-        self._own(node)
+        if alone:
+            self._own(node)
+        else:
+            self._hold(node)
 
     def _own(self, node: Node) -> None:
         """Hold a node alone; whatever was shared goes on without this tensor."""
@@ -131,6 +134,9 @@ class TensorBase(Checkable):
             node.owner = weakref.ref(self)
         elif owner is None:
             node.owner = weakref.ref(self)
+        self._hold(node)
+
+    def _hold(self, node: Node) -> None:
         self._current = node
         self._shared = None
         self._path = ()
@@ -149,7 +155,7 @@ class TensorBase(Checkable):
             self._path = ()
             self._seen = shared.version
             if node.owner is None or node.owner() is self or node.owner() is None:
-                node.owner = weakref.ref(shared)
+                shared.own(node)
         return shared
 
     def _seen_through(self, shared: Base, path: Path, node: Node) -> Self:
@@ -224,8 +230,10 @@ class TensorBase(Checkable):
         if isinstance(node.primitive, Variable):
             made = nodes.variable(made, self if shared is None else shared, node.hooks)
         self._current = made
-        made.owner = weakref.ref(self if shared is None else shared)
-        if shared is not None:
+        if shared is None:
+            made.owner = weakref.ref(self)
+        else:
+            shared.own(made)
             shared.node = shared.storage.node = made
         return True
 
@@ -270,8 +278,11 @@ class TensorBase(Checkable):
 
     @staticmethod
     def _of(node: Node) -> Any:
-        """A tensor around a node."""
-        return wrap(node)
+        """A tensor around a node, even if that is another tensor's: for the library's own use, not for a result."""
+        result = object.__new__(TensorBase._class)
+        owner = node.owner
+        result._adopt(node, owner is None or owner() is None)
+        return result
 
     @property
     def shape(self) -> Size:
@@ -525,7 +536,7 @@ class TensorBase(Checkable):
             self._own(node)
         else:
             self._join(self, node)
-            node.owner = weakref.ref(self._shared)
+            self._shared.own(node)
 
     def detach(self) -> Self:
         """The same value and memory, outside the tape: an alias that requires no gradient. Changing one in place

@@ -127,6 +127,11 @@ class Base:
         self.node = node
         self.version = self.storage.version
 
+    def own(self, node: Node) -> None:
+        """Say of a node that it is the value of this base, or of all of the storage, which may outlive the base."""
+        is_all = not self.path and not isinstance(node.primitive, Variable)
+        node.owner = weakref.ref(self.storage) if is_all else weakref.ref(self)
+
     def write(self, path: Path, node: Node) -> None:
         """Let what `path` shows of the base be `node`."""
         before = self.current()
@@ -135,13 +140,13 @@ class Base:
             current.trace.on_change(storage)
         after = succeeding(before, put(before, path, node), self)
         owner = None if after.owner is None else after.owner()
-        if owner is not None and owner is not self:
+        if owner is not None and owner is not self and owner is not storage:
             after = renamed(after)
         with grad_mode(False):
             storage.node = put(storage.value(), self.path, without_history(after)) if self.path else after
         storage.version = new_version()
         self._set(after)
-        after.owner = weakref.ref(self)
+        self.own(after)
         if storage.node.storage is None:
             pending.note(storage)
             pending.changed(storage)
