@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self, overload
 import numpy as np
 
 from ..arguments import Checkable, refuse, type_name
-from ..dtypes import DType, bool_, float32, int32, int64, of_scalar, parse_dtype, promote_operands
+from ..dtypes import DType, bool_, float32, int32, of_scalar, parse_dtype, promote_operands
 from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
@@ -634,8 +634,6 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
         if data.dtype.kind not in "biuf":
             raise DTypeError(f"cannot make a tensor of an array of {data.dtype}: give one of numbers or bools.")
         found = parse_dtype(data.dtype) if dtype is None else parse_dtype(dtype)
-        if dtype is None and found is int64:
-            found = int32
         array = np.asarray(data)
     else:
         try:
@@ -656,7 +654,7 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
         info = np.iinfo(found.numpy)
         if not (array.min() >= info.min and array.max() <= info.max):  # nor is NaN an integer
             raise DTypeError(
-                f"a value does not fit {found.name}: the range is {array.min()} to {array.max()}. Hint: int64 lives on the cpu device."
+                f"a value does not fit {found.name}: the range is {array.min()} to {array.max()}. Hint: int64 holds larger numbers."
             )
     return array.astype(found.numpy), found
 
