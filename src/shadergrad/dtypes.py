@@ -38,6 +38,11 @@ class DType:
         return self.category == 2
 
     @property
+    def is_position(self) -> bool:
+        """Whether positions may be of it: integers but uint8, whose tensors PyTorch takes for masks, or refuses."""
+        return self.category == 1 and self is not uint8
+
+    @property
     def range(self) -> tuple[int, int]:
         """The least and the largest value of an integer dtype."""
         limits = np.iinfo(self.numpy)

@@ -86,7 +86,6 @@ def scatter_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     if not isinstance(p, ScatterAdd):
         return None
     positions, source = inputs
-    positions = r.cast(positions, int32)  # uint8 does not count to every size
     axis = p.axis
     shape = (*source.shape[:axis], p.size, *source.shape[axis:])  # v before j
 

@@ -207,7 +207,7 @@ Neg = record(
 )
 Abs = record("Abs", "|x|; the derivative at 0 is 0.", np.abs, "abs({a})", lambda x, y: elementwise("Sign", x))
 Sign = record(
-    "Sign", "-1, 0 or 1.", np.sign, lambda dtype: "min({a}, 1u)" if dtype.wgsl == "u32" else "sign({a})", flat,
+    "Sign", "-1, 0 or 1.", np.sign, lambda dtype: "min({a}, {type}(1))" if dtype.wgsl == "u32" else "sign({a})", flat,
 )
 Relu = record(
     "Relu", "max(x, 0); the derivative at 0 is 0.", lambda x: np.maximum(x, x.dtype.type(0)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dtypes import DType, int32, uint8
+from ..dtypes import DType, int32
 from ..errors import DTypeError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
@@ -22,13 +22,8 @@ def _check_range(fault: int, positions: np.ndarray, size: int) -> None:
 
 
 def _check_positions(name: str, positions: Node) -> None:
-    if positions.dtype.category != 1:
-        raise DTypeError(f"[{name}] positions are {positions.dtype.name}, not integers.")
-
-
-def _counted(positions: Node) -> Node:
-    """Positions of a dtype that holds every position of an axis."""
-    return build.cast(positions, int32) if positions.dtype is uint8 else positions
+    if not positions.dtype.is_position:
+        raise DTypeError(f"[{name}] positions are {positions.dtype.name}, not int32 or int64. Hint: .long() them.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +57,6 @@ class Gather(Primitive):
     def vjp(self, g, node):
         x, positions = node.inputs
         if positions.shape[self.axis] == 1:
-            positions = _counted(positions)
             chosen = build.equal(build.broadcast(positions, x.shape), build.iota_along(x, self.axis, positions.dtype))
             return build.where(chosen, build.broadcast(g, x.shape), 0.0), None
         return nodes.make(ScatterAdd(self.axis, x.shape[self.axis]), positions, g), None

@@ -28,7 +28,7 @@ import numpy as np
 from ..config import Config, config
 from ..dtypes import DType, int64
 from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, IndexRangeError
-from ..plan import Kernel, Plan, fault_text, round_up
+from ..plan import Kernel, Plan, fault_text
 from .adapters import AdapterInfo, choose_adapter, find_again, load_native, open_quietly, portable_overrides
 from .device import Storage, register_device
 from .memory import Buffer, MemoryPool
@@ -294,7 +294,7 @@ class WebGPUDevice(Gpu):
     def unsupported(self, dtype: DType) -> DTypeError:
         return DTypeError(
             f"[webgpu] {dtype.name} cannot be stored: shaders have float32, integers of up to 32 bits and bool.\n"
-            "  Hint: convert to float32 on the host first, or use the cpu device."
+            "  Hint: convert on the host first, to float32, or use the cpu device."
         )
 
     # --- within

@@ -230,7 +230,7 @@ class TensorBase(Checkable):
         return self.dtype.is_floating_point
 
     def element_size(self) -> int:
-        """Bytes of an element on the host; on a GPU a bool takes 4.
+        """Bytes of an element on the host; on a GPU every element takes 4.
 
         >>> sg.zeros(2).element_size()
         4

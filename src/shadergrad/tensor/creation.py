@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import checked
-from ..dtypes import float32, of_scalar, parse_dtype
+from ..dtypes import float32, of_scalar, parse_dtype, uint8
 from ..errors import ArgumentTypeError, ShapeError
 from ..graph import build
 from ..graph.node import Node
@@ -183,10 +183,11 @@ def arange(
     for end in (low, low + max(count - 1, 0) * step):
         check_integer("arange", end, kind, name)
     node = build.iota(count, name)
-    node = build.cast(node, kind)
+    if kind is not uint8:  # which may not hold the step
+        node = build.cast(node, kind)
     if step != 1:
         node = node * step
-    return finish(node + low if low else node, requires_grad)
+    return finish(build.cast(node + low if low else node, kind), requires_grad)
 
 
 @checked

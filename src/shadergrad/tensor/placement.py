@@ -81,9 +81,7 @@ def resolve_device(name: object | None) -> str:
 def check_storable(dtype: DType, device_name: str) -> None:
     """Raises DTypeError where the device has no such element type."""
     if dtype.wgsl is None and get_device(device_name).target.language == "wgsl":
-        raise DTypeError(
-            f"{dtype.name} is not available on {device_name}. Hint: use float32 there, or the cpu device."
-        )
+        raise DTypeError(f"{dtype.name} is not available on {device_name}. Hint: use float32 there, or the cpu device.")
 
 
 def check_integer(what: str, value: float, dtype: DType, device_name: str) -> None:
