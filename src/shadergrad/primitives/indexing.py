@@ -23,7 +23,8 @@ def _check_range(fault: int, positions: np.ndarray, size: int) -> None:
 
 def _check_positions(name: str, positions: Node) -> None:
     if not positions.dtype.is_position:
-        raise DTypeError(f"[{name}] positions are {positions.dtype.name}, not int32 or int64. Hint: .long() them.")
+        wanted = "int32 or int64. Hint: .long() them" if positions.dtype.category == 1 else "integers"
+        raise DTypeError(f"[{name}] positions are {positions.dtype.name}, not {wanted}.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -180,8 +180,8 @@ def arange(
     kind = of_scalar(low + step + high) if dtype is None else parse_dtype(dtype)
     name = resolve_device(device)
     check_storable(kind, name)
-    for end in (low, low + max(count - 1, 0) * step):
-        check_integer("arange", end, kind, name)
+    for value in (low, low + max(count - 1, 0) * step):
+        check_integer("arange", value, kind, name)
     node = build.iota(count, name)
     if kind is not uint8:  # which may not hold the step
         node = build.cast(node, kind)

@@ -496,7 +496,8 @@ def _broadcast(a: Sequence[int], b: Sequence[int], what: str) -> tuple[int, ...]
 def select_positions(x: T, axis: int, index: IndexTensor) -> T:
     """x at positions `index` (any shape) along an axis, which the axes of `index` replace."""
     if not index.dtype.is_position:
-        raise DTypeError(f"[index] positions are {index.dtype.name}, not int32 or int64.")
+        wanted = "int32 or int64. Hint: .long() them" if index.dtype is uint8 else "integers"
+        raise DTypeError(f"[index] positions are {index.dtype.name}, not {wanted}.")
     count = index._node.size
     shape = tuple(count if a == axis else n for a, n in enumerate(x.shape))
     flat = build.reshape(index._node, tuple(count if a == axis else 1 for a in range(x.ndim)))
