@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 float = float32
 int = int32
+long = int64
 
 __all__ = [
     "ArgumentTypeError",
@@ -92,6 +93,7 @@ __all__ = [
     "is_grad_enabled",
     "load",
     "logic",
+    "long",
     "manual_seed",
     "nn",
     "no_grad",

@@ -1,7 +1,8 @@
 """Element types and PyTorch's promotion rules.
 
-A dtype knows its NumPy type and, where a shader can store it, its WGSL type. `bool` is stored as u32 on the GPU
-(WGSL booleans are not host-shareable). float64 and int64 live on the cpu device only.
+A dtype knows its NumPy type and, where a shader can hold it, its WGSL type. On the GPU every element takes 32 bits: bool
+is stored as u32 (WGSL booleans are not host-shareable), uint8 as u32 of 8 bits, and int64 as i32, so that values beyond
+int32 are refused there. float64 and float16 live on the cpu device only.
 Promotion: https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
 """
 
@@ -20,9 +21,11 @@ class DType:
     name: str
     category: int  # 0 bool, 1 integer, 2 floating
     rank: int  # order within promotion
-    wgsl: str | None  # the value type in shaders
+    wgsl: str | None  # the value type in shaders; None where they have none
     numpy: Any = field(repr=False)
     itemsize: int = 4  # bytes on the host
+
+    stored: Any = field(default=None, repr=False)  # the NumPy type of its elements in a GPU's memory
 
     def __repr__(self) -> str:
         return f"shadergrad.{self.name}"
@@ -34,14 +37,41 @@ class DType:
     def is_floating_point(self) -> bool:
         return self.category == 2
 
+    @property
+    def is_position(self) -> bool:
+        """Whether positions may be of it: integers but uint8, whose tensors PyTorch takes for masks, or refuses."""
+        return self.category == 1 and self is not uint8
 
-bool_ = DType("bool", 0, 0, "bool", np.dtype(np.bool_), 1)
-uint8 = DType("uint8", 1, 1, None, np.dtype(np.uint8), 1)
-int32 = DType("int32", 1, 2, "i32", np.dtype(np.int32))
-uint32 = DType("uint32", 1, 3, "u32", np.dtype(np.uint32))
-int64 = DType("int64", 1, 4, None, np.dtype(np.int64), 8)
+    @property
+    def range(self) -> tuple[int, int]:
+        """The least and the largest value of an integer dtype."""
+        limits = np.iinfo(self.numpy)
+        return int(limits.min), int(limits.max)
+
+    @property
+    def stored_range(self) -> tuple[int, int]:
+        """The least and the largest value of an integer dtype that a GPU can store."""
+        limits = np.iinfo(self.stored)
+        low, high = self.range
+        return max(low, int(limits.min)), min(high, int(limits.max))
+
+    def refused(self, value: int, where: str) -> DTypeError:
+        """The error of an integer that a GPU cannot store."""
+        low, high = self.stored_range
+        return DTypeError(
+            f"[{where}] {value} is beyond what a GPU stores of {self.name}, which is 32 bits there: {low} to {high}. "
+            "Hint: keep such numbers on the cpu device, or take them as float32."
+        )
+
+
+_f32, _i32, _u32 = np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.uint32)
+bool_ = DType("bool", 0, 0, "bool", np.dtype(np.bool_), 1, _u32)
+uint8 = DType("uint8", 1, 1, "u32", np.dtype(np.uint8), 1, _u32)
+int32 = DType("int32", 1, 2, "i32", _i32, 4, _i32)
+uint32 = DType("uint32", 1, 3, "u32", _u32, 4, _u32)
+int64 = DType("int64", 1, 4, "i32", np.dtype(np.int64), 8, _i32)
 float16 = DType("float16", 2, 5, None, np.dtype(np.float16), 2)
-float32 = DType("float32", 2, 6, "f32", np.dtype(np.float32))
+float32 = DType("float32", 2, 6, "f32", _f32, 4, _f32)
 float64 = DType("float64", 2, 7, None, np.dtype(np.float64), 8)
 
 ALL = (bool_, uint8, int32, uint32, int64, float16, float32, float64)

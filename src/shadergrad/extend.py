@@ -116,7 +116,8 @@ class Shader:
 
     body: the statements of its entry point. They see the inputs as read-only arrays under the names in `arguments`, the
     array `result`, `wg: i32` (the number of the workgroup) and `lid: u32` (the number of the thread in it). float32 is
-    f32, int32 i32, uint32 u32; a bool is a u32, 0 or 1. All elements lie in row-major order.
+    f32, int32 and int64 i32, uint32 u32; a bool is a u32, 0 or 1, a uint8 a u32 below 256, which a body that writes one keeps
+    there. All elements lie in row-major order.
     threads: of a workgroup. workgroups: how many; any number, for the grid is folded to what the device allows.
     preamble: what stands before the entry point: constants, workgroup variables, functions.
     vectors: the arrays that are bound as array<vec4<...>>; their sizes must be multiples of four.

@@ -249,7 +249,7 @@ def test_npz_goes_both_ways_under_any_name(tmp_path: Path, device: str) -> None:
     found = interop.load_npz(tmp_path / "a.npz", device=device)
     assert {t.device for t in found.values()} == {device}
     assert [found[name].tolist() for name in named] == [[1.5], [], [True], 3]
-    assert found["n"].dtype is sg.int32
+    assert found["n"].dtype is sg.int64
 
 
 def test_a_module_is_saved_as_its_state_dict(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_history_stays_behind_and_memory_is_not_shared() -> None:
 
 
 def test_other_dtypes_of_pytorch_become_ours_or_are_refused() -> None:
-    assert interop.from_torch(torch.tensor([1, 2])).dtype is sg.int32
+    assert interop.from_torch(torch.tensor([1, 2])).dtype is sg.int64
     assert interop.from_torch(torch.tensor([1.5]).bfloat16()).dtype is sg.float32
     assert interop.from_torch(torch.tensor([1.5]).double()).dtype is sg.float64
     assert interop.from_torch(torch.tensor([1.5]), dtype=sg.float64).dtype is sg.float64

@@ -262,7 +262,8 @@ def test_a_graph_that_no_step_captured_has_numbered_arguments_and_results(monkey
         (sg.float32, (3,), 12),
         (sg.bool, (3,), 12),
         (sg.bool, (0, 2), 4),
-        (sg.uint8, (5,), 8),
+        (sg.uint8, (5,), 20),
+        (sg.int64, (5,), 20),
         (sg.float64, (3,), 24),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 
 from shadergrad.compile import lower, order, simplify
 from shadergrad.compile.rewrite import Rewriter
-from shadergrad.dtypes import DType, bool_, float32, int32, uint32
+from shadergrad.dtypes import DType, bool_, float32, int32, uint8, uint32
 from shadergrad.graph import build
 from shadergrad.graph.leaves import Constant, Detach, Iota, Placeholder, Variable
 from shadergrad.graph.node import Node, make, topological
@@ -133,6 +133,15 @@ RULES: dict[Rule, dict[str, tuple[Build, str]]] = {
         "a maximum of one number": (lambda g: make(ReduceMax((1,)), number(-2, 3, 4)), const("-2")),
         "a sum of ones as integers": (lambda g: make(ReduceSum((0,)), number(1, 7, dtype=int32)), "reshape(7)"),
         "a sum over axes of size 1": (lambda g: make(ReduceSum((1,)), g.input(3, 1)), "in0"),
+        "a product of one number": (lambda g: make(ReduceProd((1,)), number(2, 3, 4)), const("16")),
+        "a product of integers, which wraps": (
+            lambda g: make(ReduceProd((0,)), number(3, 300, dtype=uint8)),
+            f"reshape({pow(3, 300, 256)})",
+        ),
+        "a sum of integers, which wraps": (
+            lambda g: make(ReduceSum((0,)), number(3, 300, dtype=uint8)),
+            f"reshape({900 % 256})",
+        ),
         "a sum of infinities": (lambda g: make(ReduceSum((0,)), number(np.inf, 4)), "reshape(inf)"),
     },
     simplify.sum_of_repeats: {

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, bool_, float32, int32, uint32
+from ..dtypes import DType, bool_, float32, uint8
 from ..errors import CompileError
 from ..graph.index import Index, flatten, number, opaque, render, unflatten, variable
 from ..graph.leaves import Constant, Iota
@@ -422,7 +422,9 @@ class Renderer(Puller):
             else {"c": values[0], "a": values[1], "b": values[2]},
             type=self.value_type(node.dtype, vector),
             utype="vec4<u32>" if vector else "u32",
+            itype="vec4<i32>" if vector else "i32",
         )
+        text = narrowed(text, node.dtype, vector)
         return self.define(
             self.use_functions(text, vector, primitive.name),
             max(self.depth_of_values(*values), self._depth_in(text)),
@@ -574,7 +576,7 @@ class Renderer(Puller):
     def _within(self, value: str, dtype: DType, size: int) -> tuple[str, str]:
         """A position as i32, and the condition that it lies within `size` elements."""
         depth = self._depth_in(value)
-        if dtype is uint32:
+        if dtype.wgsl == "u32":
             value = self.define(f"i32(min({value}, 2147483647u))", depth)
         return value, self.define(f"{value} >= 0 && {value} < {size}", depth, prefix="ok")
 
@@ -621,10 +623,13 @@ def literal(value: float, dtype: DType, functions: set[str]) -> str:
     """A number as a WGSL literal of `dtype`."""
     if dtype is bool_:
         return "true" if value else "false"
-    if dtype is int32:
+    if dtype.category == 1:
+        low, high = dtype.stored_range
+        if not low <= value <= high:
+            raise dtype.refused(int(value), "constant")
+        if dtype.wgsl == "u32":
+            return f"{int(value)}u"
         return f"i32({int(value)})" if value < 0 else f"{int(value)}"
-    if dtype is uint32:
-        return f"{int(value)}u"
     assert dtype is float32, dtype
     with np.errstate(over="ignore"):
         number = np.float32(value)
@@ -634,6 +639,14 @@ def literal(value: float, dtype: DType, functions: set[str]) -> str:
     text = str(number)
     text = text if "." in text or "e" in text else text + ".0"
     return f"({text})" if text.startswith("-") else text
+
+
+def narrowed(text: str, dtype: DType, vector: bool = False) -> str:
+    """A computed value as its dtype holds it: a uint8, which shaders hold in 32 bits, wraps at 8. Every place that computes
+    values passes them through here: elementwise operations, reductions, products. tests/device/test_integers.py"""
+    if dtype is not uint8:
+        return text
+    return f"(({text}) & {'vec4<u32>(255u)' if vector else '255u'})"
 
 
 @lru_cache(maxsize=1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtypes import bool_
+from ..dtypes import DType, bool_
 from ..graph.leaves import Alias, Constant
 from ..graph.node import Node
 from ..graph.primitive import Primitive
 from ..primitives.elementwise import Add, Cast, Div, Elementwise, Mul, Neg, Pow, Sqrt, Sub, Where
-from ..primitives.reduce import Reduce, ReduceSum
+from ..primitives.reduce import Reduce, ReduceProd, ReduceSum
 from ..primitives.views import Cat, Expand, Flip, Pad, Permute, Reshape, Slice, View
 from .rewrite import Rewriter
 
@@ -75,7 +75,7 @@ def fold_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def reduce_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """The sum of equal numbers is a product, the extremum is the number."""
+    """The sum of equal numbers is a product, their product a power, the extremum is the number."""
     if not isinstance(p, Reduce):
         return None
     (x,) = inputs
@@ -86,7 +86,28 @@ def reduce_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     value = number_of(x)
     if value is None:
         return None
-    return filled(r, x.dtype.numpy.type(value * count).item() if isinstance(p, ReduceSum) else value, p, inputs)
+    if isinstance(p, ReduceSum):
+        value = _wrapped(value * count, x.dtype)
+    elif isinstance(p, ReduceProd):
+        value = _power(value, count, x.dtype)
+    return filled(r, value, p, inputs)
+
+
+def _wrapped(value: float, dtype: DType) -> float:
+    """A number as its dtype holds it; integers wrap."""
+    if dtype.category == 2:
+        return dtype.numpy.type(value).item()
+    low, high = dtype.range
+    return (int(value) - low) % (high - low + 1) + low
+
+
+def _power(value: float, count: int, dtype: DType) -> float:
+    """The product of `count` equal numbers."""
+    if dtype.category == 1:
+        low, high = dtype.range
+        return _wrapped(pow(int(value), count, high - low + 1), dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        return (dtype.numpy.type(value) ** count).item()
 
 
 def sum_of_repeats(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -103,7 +124,7 @@ def sum_of_repeats(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     rest = tuple(a for a in p.axes if a not in repeated)
     smaller = r.broadcast(source, kept)
     total = r.sum(smaller, rest) if rest else smaller
-    return r.mul(total, count)
+    return r.mul(total, _wrapped(count, x.dtype))
 
 
 def cast_to_its_own_dtype(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:

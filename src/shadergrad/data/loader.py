@@ -42,8 +42,8 @@ class DataLoader:
     >>> dataset = sg.data.TensorDataset(np.arange(3, dtype=np.float32), np.array([0, 1, 0]))
     >>> for x, y in sg.data.DataLoader(dataset, batch_size=2):
     ...     print(x, y)
-    tensor([0., 1.]) tensor([0, 1])
-    tensor([2.]) tensor([0])
+    tensor([0., 1.]) tensor([0, 1], dtype=shadergrad.int64)
+    tensor([2.]) tensor([0], dtype=shadergrad.int64)
     """
 
     def __init__(

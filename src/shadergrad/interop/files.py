@@ -83,7 +83,7 @@ def save_npz(path: str | Path, source: Module | Mapping[str, Any]) -> None:
 
 
 def load_npz(path: str | Path, device: Any = None) -> dict[str, Tensor]:
-    """The tensors in a .npz file, by name, in their own dtypes (int64 as int32), on `device`.
+    """The tensors in a .npz file, by name, in their own dtypes, on `device`.
 
     InteropError where the file is missing, damaged, or holds what is no tensor.
 
@@ -92,7 +92,7 @@ def load_npz(path: str | Path, device: Any = None) -> dict[str, Tensor]:
     ...     np.savez(f"{folder}/weights.npz", w=np.array([1, 2]))
     ...     tensors = sg.interop.load_npz(f"{folder}/weights.npz")
     >>> tensors
-    {'w': tensor([1, 2])}
+    {'w': tensor([1, 2], dtype=shadergrad.int64)}
     """
     tensors = {}
     for name, array in _read_npz(Path(path)).items():

@@ -26,7 +26,7 @@ def to_torch(tensor: Tensor) -> Any:
 def from_torch(tensor: Any, device: Any = None, dtype: Any = None) -> Tensor:
     """A Tensor with the values of a torch.Tensor, from whatever device it is on; no memory or history is shared.
 
-    device: default: the default device. dtype: default: the same, but int64 as int32 and bfloat16 as float32.
+    device: default: the default device. dtype: default: the same, but bfloat16 as float32.
     InteropError for something else, or for a dtype that NumPy has not; MissingPackageError where PyTorch is not
     installed.
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import special
 
-from ..dtypes import DType, bool_, float32, uint32
+from ..dtypes import DType, bool_, float32, int64, uint8
 from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
@@ -202,12 +202,12 @@ Minimum = record(
 # -- one operand
 
 Neg = record(
-    "Neg", "-x.", np.negative, lambda dtype: "0u - {a}" if dtype is uint32 else "-{a}",
+    "Neg", "-x.", np.negative, lambda dtype: "0u - {a}" if dtype.wgsl == "u32" else "-{a}",
     gradient=lambda g, x, y: (-g,), categories=NUMBERS,
 )
 Abs = record("Abs", "|x|; the derivative at 0 is 0.", np.abs, "abs({a})", lambda x, y: elementwise("Sign", x))
 Sign = record(
-    "Sign", "-1, 0 or 1.", np.sign, lambda dtype: "min({a}, 1u)" if dtype is uint32 else "sign({a})", flat,
+    "Sign", "-1, 0 or 1.", np.sign, lambda dtype: "min({a}, {type}(1))" if dtype.wgsl == "u32" else "sign({a})", flat,
 )
 Relu = record(
     "Relu", "max(x, 0); the derivative at 0 is 0.", lambda x: np.maximum(x, x.dtype.type(0)),
@@ -326,11 +326,13 @@ And = record("And", "a & b.", np.bitwise_and, "{a} & {b}", arity=2, categories=D
 Or = record("Or", "a | b.", np.bitwise_or, "{a} | {b}", arity=2, categories=DISCRETE)
 Xor = record("Xor", "a ^ b.", np.bitwise_xor, "{a} ^ {b}", arity=2, categories=DISCRETE, wgsl_bool="{a} != {b}")
 ShiftRight = record(
-    "ShiftRight", "a >> b, for b from 0 to 31.", np.right_shift, "{a} >> {utype}({b})",
+    "ShiftRight", "a >> b, for b from 0 to 31, of int64 to 63.", np.right_shift,
+    lambda dtype: "{a} >> min({utype}({b}), {utype}(31u))" if dtype is int64 else "{a} >> {utype}({b})",
     arity=2, categories=INTEGERS, domain=(0, 9),
 )
 ShiftLeft = record(
-    "ShiftLeft", "a << b, for b from 0 to 31.", np.left_shift, "{a} << {utype}({b})",
+    "ShiftLeft", "a << b, for b from 0 to 31, of int64 to 63.", np.left_shift,
+    lambda dtype: "select({a} << {utype}({b}), {type}(0), {b} > {type}(31))" if dtype is int64 else "{a} << {utype}({b})",
     arity=2, categories=INTEGERS, domain=(0, 9),
 )
 Not = record(
@@ -381,6 +383,8 @@ class Cast(Elementwise):
         return self.dtype
 
     def expression(self, dtype):
+        if self.dtype is uint8 and dtype.category == 2:
+            return "{type}({itype}({a}))"  # negative numbers wrap, as on the cpu device; u32() takes them to 0
         return "sg_truth({a})" if self.dtype is bool_ and dtype.category == 2 else "{type}({a})"
 
     def numpy(self, x):

@@ -22,8 +22,9 @@ def _check_range(fault: int, positions: np.ndarray, size: int) -> None:
 
 
 def _check_positions(name: str, positions: Node) -> None:
-    if positions.dtype.category != 1:
-        raise DTypeError(f"[{name}] positions are {positions.dtype.name}, not integers.")
+    if not positions.dtype.is_position:
+        wanted = "int32 or int64. Hint: .long() them" if positions.dtype.category == 1 else "integers"
+        raise DTypeError(f"[{name}] positions are {positions.dtype.name}, not {wanted}.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,20 +34,12 @@ class Reduce(Primitive):
         return tuple(1 if a in self.axes else n for a, n in enumerate(x.shape)), x.dtype
 
     def identity(self, dtype: DType) -> float | int:
-        """What the accumulator starts from."""
+        """What the accumulator starts from, on a GPU."""
         raise NotImplementedError
 
     def expression(self, dtype: DType) -> str:
         """The WGSL template that joins {a} and {b}."""
         return self.wgsl
-
-
-def lowest(dtype: DType) -> float | int:
-    return -np.inf if dtype.category == 2 else int(np.iinfo(dtype.numpy).min)
-
-
-def highest(dtype: DType) -> float | int:
-    return np.inf if dtype.category == 2 else int(np.iinfo(dtype.numpy).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +84,10 @@ class ReduceMax(_Extremum):
         return "sg_max({a}, {b})" if dtype.category == 2 else self.wgsl
 
     def identity(self, dtype):
-        return lowest(dtype)
+        return -np.inf if dtype.category == 2 else dtype.stored_range[0]
 
     def numpy(self, x):
-        return np.max(x, axis=self.axes, keepdims=True, initial=lowest(_dtype(x)))
+        return np.max(x, axis=self.axes, keepdims=True, initial=-np.inf if x.dtype.kind == "f" else _dtype(x).range[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,10 +101,10 @@ class ReduceMin(_Extremum):
         return "sg_min({a}, {b})" if dtype.category == 2 else self.wgsl
 
     def identity(self, dtype):
-        return highest(dtype)
+        return np.inf if dtype.category == 2 else dtype.stored_range[1]
 
     def numpy(self, x):
-        return np.min(x, axis=self.axes, keepdims=True, initial=highest(_dtype(x)))
+        return np.min(x, axis=self.axes, keepdims=True, initial=np.inf if x.dtype.kind == "f" else _dtype(x).range[1])
 
 
 @dataclass(frozen=True, eq=False)

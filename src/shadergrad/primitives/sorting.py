@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dtypes import DType, uint32
+from ..dtypes import DType, uint8, uint32
 from ..graph.node import Node
 from ..graph.primitive import Shape
 from ..plan import Target
@@ -36,7 +36,7 @@ KEYS = {
 def sort_keys(x: np.ndarray) -> np.ndarray:
     """Unsigned numbers that order as the values of x do."""
     if x.dtype.kind != "f":
-        return (x.astype(np.int64) - (np.iinfo(x.dtype).min if x.dtype.kind == "i" else 0)).astype(np.uint32)
+        return (x.astype(np.int64) - (np.iinfo(np.int32).min if x.dtype.kind == "i" else 0)).astype(np.uint32)
     bits = (x.astype(np.float32) + np.float32(0)).view(np.uint32)  # -0 + 0 is 0
     keys = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))
     return np.where(np.isnan(x), np.uint32(0xFFFFFFFF), keys)
@@ -196,7 +196,8 @@ for (var j = low + i32(lid) / {results}; j < {n}; j += {helpers}) {{
                 body += f"if (lid < {step * results}u) {{ sums[lid] += sums[lid + {step * results}u]; }}\nworkgroupBarrier();\n"
                 step //= 2
             body += "sum = sums[lid];\n"
-        body += f"if (lid < {results}u && wg * {results} + i32(lid) < {total}) {{ result[o] = sum; }}"
+        wrapped = "sum & 255u" if source.dtype is uint8 else "sum"
+        body += f"if (lid < {results}u && wg * {results} + i32(lid) < {total}) {{ result[o] = {wrapped}; }}"
         return CallKernel(body, BLOCK, -(-total // results), preamble, flops=source.size)
 
 

@@ -26,9 +26,9 @@ from weakref import WeakSet
 import numpy as np
 
 from ..config import Config, config
-from ..dtypes import DType
+from ..dtypes import DType, int64
 from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, IndexRangeError
-from ..plan import Kernel, Plan, fault_text, round_up
+from ..plan import Kernel, Plan, fault_text
 from .adapters import AdapterInfo, choose_adapter, find_again, load_native, open_quietly, portable_overrides
 from .device import Storage, register_device
 from .memory import Buffer, MemoryPool
@@ -114,7 +114,7 @@ class WebGPUDevice(Gpu):
     def download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         if dtype.wgsl is None:
             raise self.unsupported(dtype)
-        out = np.empty(shape, np.uint32 if dtype.name == "bool" else dtype.numpy)
+        out = np.empty(shape, dtype.stored)
         if out.nbytes > storage.nbytes:
             raise DeviceError(f"[webgpu] a storage of {storage.nbytes} bytes has no {shape} of {dtype.name}.")
         with self.lock, self.translate_errors():
@@ -122,7 +122,7 @@ class WebGPUDevice(Gpu):
             if storage.handle.raw is None:
                 raise self.lost_with(f"this tensor, {dtype.name} of shape {shape},")
             self._read_and_raise_faults([(storage.handle.raw, out.reshape(-1).view(np.uint8))] if out.nbytes else [])
-        return out.astype(np.bool_) if dtype.name == "bool" else out
+        return out.astype(dtype.numpy, copy=False)
 
     def load(self, plan: Plan) -> WebGPUProgram:
         with self.lock, self.translate_errors():
@@ -293,9 +293,8 @@ class WebGPUDevice(Gpu):
 
     def unsupported(self, dtype: DType) -> DTypeError:
         return DTypeError(
-            f"[webgpu] {dtype.name} cannot be stored: shaders have bool, int32, uint32 and float32.\n"
-            "  Hint: convert on the host first (float64 and float16 to float32, int64 and uint8 to int32), or use the "
-            "cpu device."
+            f"[webgpu] {dtype.name} cannot be stored: shaders have float32, integers of up to 32 bits and bool.\n"
+            "  Hint: convert on the host first, to float32, or use the cpu device."
         )
 
     # --- within
@@ -328,17 +327,15 @@ class WebGPUDevice(Gpu):
         return layouts
 
     def _encode(self, array: np.ndarray, dtype: DType) -> np.ndarray:
-        """The bytes as shaders want them: booleans as u32, the whole a multiple of 4 bytes."""
+        """The elements as shaders want them, in 32 bits each. Raises DTypeError for an int64 that does not fit them."""
         if dtype.wgsl is None:
             raise self.unsupported(dtype)
-        data = np.ascontiguousarray(array, np.uint32 if dtype.name == "bool" else dtype.numpy)
-        if dtype.name == "bool" and array.dtype != np.bool_:
-            data = np.ascontiguousarray(array != 0, np.uint32)
-        if data.nbytes % 4 == 0:
-            return data
-        padded = np.zeros(round_up(data.nbytes, 4), np.uint8)
-        padded[: data.nbytes] = data.reshape(-1).view(np.uint8)
-        return padded
+        data = np.asarray(array, dtype.numpy)
+        if dtype is int64 and data.size:
+            low, high = dtype.stored_range
+            if data.min() < low or data.max() > high:
+                raise dtype.refused(int(data[(data < low) | (data > high)][0]), self.name)
+        return np.ascontiguousarray(data, dtype.stored)
 
     def _write(self, storage: Storage, data: np.ndarray) -> None:
         if data.nbytes:

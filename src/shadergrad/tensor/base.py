@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self, overload
 import numpy as np
 
 from ..arguments import Checkable, refuse, type_name
-from ..dtypes import DType, bool_, float32, int32, int64, of_scalar, parse_dtype, promote_operands
+from ..dtypes import DType, bool_, float32, int32, of_scalar, parse_dtype, promote_operands
 from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
@@ -260,15 +260,16 @@ class TensorBase(Checkable):
         result._current, result._shared, result._path, result._seen = base.node, base, (), storage.version
         return result
 
-    def _join(self, other: TensorBase, node: Node) -> None:
-        """See henceforth what `other` sees, with a history of one's own; `node` is the value now."""
+    def _join(self, other: TensorBase, node: Node) -> Base:
+        """See henceforth what `other` sees, with a history of one's own; `node` is the value now. The new base."""
         shared = other._share()
-        self._shared = Base(shared.storage, (*shared.path, *other._path), node, self)
+        base = self._shared = Base(shared.storage, (*shared.path, *other._path), node, self)
         self._path = ()
         self._current = node
-        self._seen = shared.storage.version
-        if not self._shared.path:
-            shared.storage.tensor = weakref.ref(self)
+        self._seen = base.version
+        if not base.path:
+            base.storage.tensor = weakref.ref(self)
+        return base
 
     def _snapshot(self) -> tuple[Any, ...]:
         return self._current, self._shared, self._path, self._seen
@@ -407,7 +408,7 @@ class TensorBase(Checkable):
         return self.dtype.is_floating_point
 
     def element_size(self) -> int:
-        """Bytes of an element on the host; on a GPU a bool takes 4.
+        """Bytes of an element on the host; on a GPU every element takes 4.
 
         >>> sg.zeros(2).element_size()
         4
@@ -535,8 +536,7 @@ class TensorBase(Checkable):
             node.owner = weakref.ref(self)
             self._own(node)
         else:
-            self._join(self, node)
-            self._shared.own(node)
+            self._join(self, node).own(node)
 
     def detach(self) -> Self:
         """The same value and memory, outside the tape: an alias that requires no gradient. Changing one in place
@@ -870,8 +870,6 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
         if data.dtype.kind not in "biuf":
             raise DTypeError(f"cannot make a tensor of an array of {data.dtype}: give one of numbers or bools.")
         found = parse_dtype(data.dtype) if dtype is None else parse_dtype(dtype)
-        if dtype is None and found is int64:
-            found = int32
         array = np.asarray(data)
     else:
         try:
@@ -892,7 +890,7 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
         info = np.iinfo(found.numpy)
         if not (array.min() >= info.min and array.max() <= info.max):  # nor is NaN an integer
             raise DTypeError(
-                f"a value does not fit {found.name}: the range is {array.min()} to {array.max()}. Hint: int64 lives on the cpu device."
+                f"a value does not fit {found.name}: the range is {array.min()} to {array.max()}. Hint: int64 holds larger numbers."
             )
     return array.astype(found.numpy), found
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..arguments import checked
-from ..dtypes import float32, of_scalar, parse_dtype
+from ..dtypes import float32, of_scalar, parse_dtype, uint8
 from ..errors import ArgumentTypeError, ShapeError
 from ..graph import build
 from ..graph.node import Node
 from .base import TensorBase, check_sizes, host_tensor, node_of, sizes_of, wrap
-from .placement import check_storable, resolve_device
+from .placement import check_integer, check_storable, resolve_device
 
 MOST_ELEMENTS = 2**60  # so that their bytes are a 64-bit number
 
@@ -22,9 +22,10 @@ MOST_ELEMENTS = 2**60  # so that their bytes are a 64-bit number
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor with the values of a number, nested lists or a NumPy array.
 
-    dtype: without it, Python floats give float32, ints int32, bools bool; NumPy arrays keep theirs, but int64 becomes
-    int32. Raises ShapeError for lists of different lengths and for what is not made of numbers, DTypeError for an
-    unknown dtype, one that the device has not, and an integer that does not fit it, DeviceError for an unknown device.
+    dtype: without it, Python floats give float32, ints int32, bools bool; NumPy arrays keep theirs. Raises
+    ShapeError for lists of different lengths and for what is not made of numbers, DTypeError for an unknown dtype, one
+    that the device has not, and an integer that does not fit it (int64 has 32 bits on a GPU), DeviceError for an unknown
+    device.
 
     >>> sg.tensor([[1, 2], [3, 4]])
     tensor([[1, 2],
@@ -71,6 +72,7 @@ def _filled(what: str, size: tuple[int, ...], fill_value: float, dtype: Any, dev
     kind = of_scalar(fill_value) if dtype is None else parse_dtype(dtype)
     name = resolve_device(device)
     check_storable(kind, name)
+    check_integer(what, fill_value, kind, name)
     return finish(build.constant(fill_value, kind, name, shape), requires_grad)
 
 
@@ -178,11 +180,14 @@ def arange(
     kind = of_scalar(low + step + high) if dtype is None else parse_dtype(dtype)
     name = resolve_device(device)
     check_storable(kind, name)
+    for value in (low, low + max(count - 1, 0) * step):
+        check_integer("arange", value, kind, name)
     node = build.iota(count, name)
-    node = build.cast(node, kind)
+    if kind is not uint8:  # which may not hold the step
+        node = build.cast(node, kind)
     if step != 1:
         node = node * step
-    return finish(node + low if low else node, requires_grad)
+    return finish(build.cast(node + low if low else node, kind), requires_grad)
 
 
 @checked

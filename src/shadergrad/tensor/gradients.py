@@ -183,8 +183,8 @@ class GradientTensor(TensorBase):
             current.trace.on_change(self)
         tracing.changes += 1
         with grad_mode(False):
-            self._join(value, after)
-            self._current = self._shared.node = succeeding(before, after, self._shared)
+            shared = self._join(value, after)
+            self._current = shared.node = succeeding(before, after, shared)
 
     def backward(
         self,

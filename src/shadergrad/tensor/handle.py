@@ -12,7 +12,6 @@ from ..arguments import checked
 from ..dtypes import bool_, float32, int32, int64, parse_dtype
 from ..errors import AutogradError, ShapeError
 from ..graph import build
-from ..runtime.device import get_device
 from .base import Number, TensorBase, node_of
 from .creation import empty, full, ones, tensor, zeros
 from .names import NamedTensor, check_methods
@@ -22,8 +21,7 @@ class Tensor(NamedTensor):
     """An array on a device, with automatic differentiation.
 
     data: a number, nested lists, a NumPy array, or a Tensor (copied). Python floats give float32, ints int32; NumPy
-    arrays keep their dtype, but int64 becomes int32 (see docs/differences.md). PyTorch's Tensor(2, 3), which makes one
-    of that shape, is `empty`. Errors: as `tensor`.
+    arrays keep their dtype. PyTorch's Tensor(2, 3), which makes one of that shape, is `empty`. Errors: as `tensor`.
 
     >>> sg.Tensor([[1, 2], [3, 4]])
     tensor([[1, 2],
@@ -157,12 +155,12 @@ class Tensor(NamedTensor):
         return self.to(dtype=int32)
 
     def long(self) -> Tensor:
-        """As int64 on the cpu device, int32 elsewhere; rounded toward 0.
+        """As int64, rounded toward 0.
 
         >>> sg.tensor([1.7, -1.7]).long()
         tensor([ 1, -1], dtype=shadergrad.int64)
         """
-        return self.to(dtype=int64 if get_device(self._node.device).target.language == "numpy" else int32)
+        return self.to(dtype=int64)
 
     def bool(self) -> Tensor:
         """As bool: whether elements are not 0.

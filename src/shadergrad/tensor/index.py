@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar, overload
 import numpy as np
 
 from ..arguments import refuse, type_name
-from ..dtypes import bool_, int32
+from ..dtypes import bool_, int32, uint8
 from ..errors import ArgumentTypeError, AxisError, DTypeError, IndexRangeError, IndexTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
@@ -217,7 +217,7 @@ class IndexTensor(ReduceTensor):
                 )
             if sizes != x.shape:
                 x = make(v.Slice((0,) * self.ndim, sizes, (1,) * self.ndim), x)
-        if index.dtype.category != 1:
+        if not index.dtype.is_position:
             raise DTypeError("gather(): Expected dtype int32/int64 for index")
         return wrap(make(Gather(axis), x, index._node))
 
@@ -269,8 +269,8 @@ class IndexTensor(ReduceTensor):
             raise DTypeError(
                 f"scatter(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
             )
-        if self.dtype is bool_:
-            return self.to(dtype=int32).scatter(dim, index, source.to(dtype=int32)).to(dtype=bool_)
+        if self.dtype in (bool_, uint8):  # of which there are no sums
+            return self.to(dtype=int32).scatter(dim, index, source.to(dtype=int32)).to(dtype=self.dtype)
         nothing = wrap(build.like(self._node, 0))
         ones = wrap(build.like(source._node, 1))
         count, total = nothing.scatter_add(dim, index, ones), nothing.scatter_add(dim, index, source)
@@ -309,7 +309,7 @@ class IndexTensor(ReduceTensor):
                 [7., 0., 7.]])
         """
         axis = check_axis(dim, self.ndim, "index_fill")
-        if index.dtype.category != 1:
+        if not index.dtype.is_position:
             raise IndexTypeError(f"index_fill(): argument 'index' must be of integers, not {index.dtype.name}.")
         index = _wrapped(index.reshape(-1), self.shape[axis])
         places = wrap(build.constant(0, int32, self._node.device, (self.shape[axis],)))
@@ -494,8 +494,9 @@ def _broadcast(a: Sequence[int], b: Sequence[int], what: str) -> tuple[int, ...]
 
 def select_positions(x: T, axis: int, index: IndexTensor) -> T:
     """x at positions `index` (any shape) along an axis, which the axes of `index` replace."""
-    if index.dtype.category != 1:
-        raise DTypeError(f"[index] positions are {index.dtype.name}, not integers.")
+    if not index.dtype.is_position:
+        wanted = "int32 or int64. Hint: .long() them" if index.dtype is uint8 else "integers"
+        raise DTypeError(f"[index] positions are {index.dtype.name}, not {wanted}.")
     count = index._node.size
     shape = tuple(count if a == axis else n for a, n in enumerate(x.shape))
     flat = build.reshape(index._node, tuple(count if a == axis else 1 for a in range(x.ndim)))
@@ -572,11 +573,12 @@ def _axes_of(k: Any) -> int:
     """How many axes an entry is for."""
     if k is None or k is Ellipsis:
         return 0
-    if not isinstance(k, TensorBase) or k.dtype.category == 1:
+    if not isinstance(k, TensorBase) or k.dtype.is_position:
         return 1
     if k.dtype is bool_:
         return k.ndim
-    raise IndexTypeError(f"tensors used as indices must be of integers or bools, not {k.dtype.name}.")
+    hint = " Hint: .bool() is a mask, .long() gives positions." if k.dtype is uint8 else ""
+    raise IndexTypeError(f"tensors used as indices must be of integers or bools, not {k.dtype.name}.{hint}")
 
 
 def _host_index(key: list[Any] | np.ndarray, x: TensorBase) -> Any:
@@ -689,7 +691,7 @@ def _assign(x: Any, key: Any, value: Any) -> None:
     places = numbers[key]
     value = value.expand(*places.shape).reshape(-1)
     flat = places.reshape(-1)
-    if x.dtype is bool_:  # sums are not of bools
+    if x.dtype in (bool_, uint8):  # of which there are no sums
         value = value.to(dtype=int32)
     total = wrap(build.constant(0, value.dtype, x._node.device, (x.numel(),)))
     count = total.scatter_add(0, flat, value * 0 + 1)

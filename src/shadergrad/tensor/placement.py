@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 from ..arguments import checked, refuse
-from ..dtypes import DType
+from ..dtypes import DType, int64
 from ..errors import DTypeError
 from ..runtime.device import canonical_name, get_device
 
@@ -80,6 +81,17 @@ def resolve_device(name: object | None) -> str:
 def check_storable(dtype: DType, device_name: str) -> None:
     """Raises DTypeError where the device has no such element type."""
     if dtype.wgsl is None and get_device(device_name).target.language == "wgsl":
-        raise DTypeError(
-            f"{dtype.name} is not available on {device_name}. Hint: use float32 or int32 there, or the cpu device."
-        )
+        raise DTypeError(f"{dtype.name} is not available on {device_name}. Hint: use float32 there, or the cpu device.")
+
+
+def check_integer(what: str, value: float, dtype: DType, device_name: str) -> None:
+    """Raises DTypeError for an int64 that a GPU does not store; other numbers are checked as constants are made."""
+    if dtype is int64 and math.isfinite(value):
+        low, high = integer_range(dtype, device_name)
+        if not low <= value <= high and dtype.range[0] <= value <= dtype.range[1]:
+            raise dtype.refused(int(value), what)
+
+
+def integer_range(dtype: DType, device_name: str) -> tuple[int, int]:
+    """The least and the largest value of an integer dtype on the device."""
+    return dtype.stored_range if get_device(device_name).target.language == "wgsl" else dtype.range

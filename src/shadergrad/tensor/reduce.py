@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 
-from ..dtypes import bool_, int32, parse_dtype
+from ..dtypes import bool_, int32, parse_dtype, uint8
 from ..errors import AxisError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
@@ -48,7 +48,7 @@ class ReduceTensor(ShapeTensor):
     __slots__ = ()
 
     def sum(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The sum over `dim` (an axis, several, or None for all); bools and integers sum to int32.
+        """The sum over `dim` (an axis, several, or None for all); bools and uint8 sum to int32.
 
         Shape: without those axes, or with size 1 in their place if keepdim. dtype: to which elements are cast before.
 
@@ -60,7 +60,7 @@ class ReduceTensor(ShapeTensor):
         node = self._node
         if dtype is not None:
             node = cast(node, parse_dtype(dtype))
-        elif node.dtype is bool_:
+        elif node.dtype in (bool_, uint8):
             node = cast(node, int32)
         return _reduce(ReduceSum, node, dim, keepdim, "sum")
 
@@ -302,7 +302,7 @@ class ReduceTensor(ShapeTensor):
         return shifted - shifted.exp().sum(dim, keepdim=True).log()
 
     def prod(self, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The product over `dim` (an axis, several, or None for all); bools give int32, no elements 1. Shape: as sum's.
+        """The product over `dim` (an axis, several, or None for all); bools and uint8 give int32, no elements 1. Shape as of sum.
 
         >>> sg.tensor([[2, 3], [4, 5]]).prod(1)
         tensor([ 6, 20])
@@ -310,7 +310,7 @@ class ReduceTensor(ShapeTensor):
         return _reduce(ReduceProd, _summable(self, dtype), dim, keepdim, "prod")
 
     def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
-        """The sums of the first 1, 2, … elements along `dim`, of the shape of x; bools give int32.
+        """The sums of the first 1, 2, … elements along `dim`, of the shape of x; bools and uint8 give int32.
 
         A sum is a product with triangles of ones, so an infinity or NaN makes elements before it NaN too, and an infinity
         those behind it beyond 64 elements (PyTorch: none before; infinity behind).
@@ -321,7 +321,7 @@ class ReduceTensor(ShapeTensor):
         return _along_last(_summable(self, dtype), dim, "cumsum", _running_sum)
 
     def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
-        """The products of the first 1, 2, … elements along `dim`, of the shape of x; bools give int32.
+        """The products of the first 1, 2, … elements along `dim`, of the shape of x; bools and uint8 give int32.
 
         By doubling (Hillis and Steele, "Data parallel algorithms", 1986).
 
@@ -482,7 +482,7 @@ def _without(x: T, axes: Sequence[int]) -> T:
 def _summable(x: ReduceTensor, dtype: Any) -> Node:
     if dtype is not None:
         return cast(x._node, parse_dtype(dtype))
-    return cast(x._node, int32) if x.dtype is bool_ else x._node
+    return cast(x._node, int32) if x.dtype in (bool_, uint8) else x._node
 
 
 def _along_last(node: Node, dim: int, what: str, scan: Any) -> Any:

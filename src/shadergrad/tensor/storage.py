@@ -15,12 +15,11 @@ takes the value and keeps its gradient function; else that of what was written i
 from __future__ import annotations
 
 import itertools
-import math
 import weakref
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..dtypes import DType, bool_, int32
+from ..dtypes import DType, bool_, int32, uint8
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.leaves import Alias, Detach, Variable
@@ -221,19 +220,14 @@ def overlaps(path: Path, shape: Shape, alike: bool) -> bool:
             return True
         if isinstance(step, Window) and any(s < k for k, s in zip(step.sizes, step.steps, strict=True)):
             return True
-        shape = step.infer(_Shaped(shape))[0]
+        shape = _shape_after(step, shape)
     return False
 
 
-class _Shaped:
-    """As much of a node as views ask for."""
-
-    dtype = bool_
-
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self.ndim = len(shape)
-        self.size = math.prod(shape)
+def _shape_after(step: Primitive, shape: Shape) -> Shape:
+    """What shape a view gives to a value of a shape."""
+    described = Node(step, (), shape, bool_, "")
+    return step.infer(described)[0]
 
 
 def put(whole: Node, path: Path, part: Node) -> Node:
@@ -281,8 +275,8 @@ def _refolded(step: Window, x: Node, part: Node) -> Node:
     """x with windows that do not overlap replaced."""
     fold = Fold(step.axes, tuple(x.shape[a] for a in step.axes), step.steps, step.dilations)
     inside = build.greater(make(fold, build.constant(1, int32, x.device, part.shape)), 0)
-    if x.dtype is bool_:  # sums are not of bools
-        return build.where(inside, build.cast(make(fold, build.cast(part, int32)), bool_), x)
+    if x.dtype in (bool_, uint8):  # of which there are no sums
+        return build.where(inside, build.cast(make(fold, build.cast(part, int32)), x.dtype), x)
     return build.where(inside, make(fold, part), x)
 
 
@@ -294,7 +288,7 @@ def strides(path: Path, shape: Shape) -> tuple[tuple[int, ...], int] | None:
     """
     found, offset = row_major(shape), 0
     for step in path:
-        after = step.infer(_Shaped(shape))[0]
+        after = _shape_after(step, shape)
         if isinstance(step, v.Permute):
             found = tuple(found[a] for a in step.axes)
         elif isinstance(step, v.Slice):

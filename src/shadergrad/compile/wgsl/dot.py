@@ -17,7 +17,7 @@ from ...graph.node import Node
 from ...plan import Target
 from ..fuse import Fuser, Group
 from ..kernel import Rendered, finish, indent, workgroup_index
-from ..render import LANE, LANES, Recorder, Renderer, lane_variable
+from ..render import LANE, LANES, Recorder, Renderer, lane_variable, narrowed
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ class DotKernel:
             n = self.known(f"n_{j} / {LANES}", self.n // LANES, "q") * LANES + lane_variable()
         else:
             n = self.known(f"n_{j} + {e}" if e else f"n_{j}", self.n, "column")
-        value = f"c_{i}_{j}" if vector else f"c_{i}_{j}[{e}]"
+        value = narrowed(f"c_{i}_{j}" if vector else f"c_{i}_{j}[{e}]", self.dot.dtype, vector)
         if vector:
             r.vectors.add(value)
         r.local[id(self.dot)] = lambda index: value

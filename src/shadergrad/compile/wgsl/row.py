@@ -14,7 +14,7 @@ from ...graph.node import Node
 from ...plan import Target
 from ..fuse import Fuser, Group, reduce_index
 from ..kernel import Rendered, finish, indent, power_of_two, store_root, workgroup_index
-from ..render import Indices, Recorder, Renderer
+from ..render import Indices, Recorder, Renderer, narrowed
 
 MIN_THREADS = 64
 MAX_THREADS = 256
@@ -139,7 +139,8 @@ def _reduce_level(
     else:
         _append(r, lines)
     for node, acc in zip(level, accumulators, strict=True):
-        results[id(node)] = acc if width == 1 else _tree(node, r, group, acc, rows, width, partials)
+        total = acc if width == 1 else _tree(node, r, group, acc, rows, width, partials)
+        results[id(node)] = narrowed(total, node.dtype)
 
 
 def _start(level: list[Node], names: list[str], r: Renderer, space: str = "") -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...dtypes import DType
+from ...dtypes import DType, int32, uint8
 from ...errors import DTypeError, ShapeError
 from ...plan import IN_TARGET
 from ...tensor import Tensor, in_range, select_positions, where
@@ -112,6 +112,8 @@ def _of_classes(
     smoothing: float,
 ) -> Tensor:
     target = _check_target(input, target, target.dtype)
+    if target.dtype is uint8:  # which holds no ignore_index
+        target = target.to(dtype=int32)
     counted = target != ignore_index
     classes = in_range(where(counted, target, 0), input.shape[axis], IN_TARGET)
     loss = -log_probabilities.gather(axis, classes.unsqueeze(axis)).squeeze(axis)

@@ -78,7 +78,7 @@ def embedding(
     tensor([[4., 5.],
             [0., 1.]])
     """
-    if input.dtype.category != 1:
+    if not input.dtype.is_position:
         raise DTypeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
             f"{input.dtype.name} instead (while checking arguments for embedding)"
@@ -130,7 +130,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    if tensor.dtype.category != 1:
+    if not tensor.dtype.is_position:
         raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
     if num_classes == -1:
         if tensor.numel() == 0:

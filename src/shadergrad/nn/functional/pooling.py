@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...errors import ShapeError
-from ...primitives.reduce import lowest
 from ...primitives.window import window_count
 from ...tensor import Tensor, arange
+from ...tensor.placement import integer_range
 from ..arguments import per_axis, whole
 from ..errors import ArgumentError
 from .windows import Ints, along_axis, batched_input, padded, windows
@@ -52,6 +52,11 @@ def _windows(
     return windows(x, kernel, steps, dilations)
 
 
+def _least(x: Tensor) -> float:
+    """What is above no element."""
+    return -math.inf if x.is_floating_point() else integer_range(x.dtype, x.device)[0]
+
+
 def max_pool(
     input: Tensor,
     kernel_size: Ints,
@@ -67,7 +72,7 @@ def max_pool(
     x, batched = batched_input(input, rank, what)
     kernel, steps, pads = _kernel_steps_pads(what, kernel_size, stride, padding, rank)
     dilations = per_axis(what, "dilation", dilation, rank, 1)
-    found = _windows(x, kernel, steps, pads, dilations, ceil_mode, lowest(x.dtype), what)
+    found = _windows(x, kernel, steps, pads, dilations, ceil_mode, _least(x), what)
     flat = found.reshape(*found.shape[: 2 + rank], math.prod(kernel))
     values, places = flat.max(-1)
     if not batched:
