@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..tensor import Tensor
 from .arguments import check_tensor
 
@@ -24,6 +26,11 @@ class Parameter(Tensor):
         self._alias_of(data)
         if requires_grad:
             self.requires_grad_()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        """A parameter of its own with the same value, and without a gradient, as PyTorch's."""
+        result = memo[id(self)] = Parameter(self.detach().clone(), self.requires_grad)
+        return result
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()

@@ -18,7 +18,7 @@ from ..graph.capture import Capture
 from ..graph.node import Node, resolve
 from ..plan import Label, Plan
 from ..tensor import Tensor, flush
-from ..tensor.storage import Base
+from ..tensor.storage import Base, Leaf
 from ..tensor.storage import Storage as SharedStorage
 from . import execute
 from .naming import Names, distinct, name_arguments
@@ -32,11 +32,11 @@ Holder = Tensor | GradSlot
 def _shown_by(node: Node) -> Tensor | None:
     """The tensor whose value a captured node is, if there is one."""
     owner = None if node.owner is None else node.owner()
+    if isinstance(owner, Leaf) and owner.storage is not None:
+        owner = owner.storage()
     if isinstance(owner, SharedStorage):
         return Tensor._all_of(owner)
-    if not isinstance(owner, Base):
-        return owner
-    return owner.tensor() if owner.path else Tensor._all_of(owner.storage)
+    return owner.tensor() if isinstance(owner, Base | Leaf) else owner
 
 
 def capture(function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
@@ -132,7 +132,7 @@ class Observed:
 def _changed(watch: Trace) -> list[tuple[Tensor, Node]]:
     """Tensors of the outside that show what has another value now, each once, with the node that it had before."""
     found: dict[int, tuple[Tensor, Node]] = {}
-    for thing, state in watch.before.values():
+    for thing, state in list(watch.before.values()):
         if isinstance(thing, Tensor) and thing._serial <= watch.began:
             tensor, before = thing, state[0]
         elif isinstance(thing, SharedStorage) and thing.origin <= watch.began:

@@ -29,6 +29,7 @@ from ..graph.build import cast
 from ..graph.leaves import Alias, Variable
 from ..graph.node import Node, grad_mode, make, mode
 from ..graph.primitive import Primitive
+from ..primitives.views import Reshape
 from ..run import execute, tracing
 from ..run.tracing import current
 from ..runtime.device import get_device
@@ -36,6 +37,7 @@ from . import pending
 from .placement import check_storable, device, named_device, resolve_device
 from .storage import (
     Base,
+    Leaf,
     Path,
     Storage,
     between,
@@ -87,7 +89,7 @@ class Size(tuple[int, ...]):
 class TensorBase(Checkable):
     """A handle on a value: a node of its own, or what a path of views shows of a base that it shares (storage.py)."""
 
-    __slots__ = ("__weakref__", "_current", "_grad", "_path", "_seen", "_serial", "_shared", "_siblings")
+    __slots__ = ("__weakref__", "_current", "_grad", "_leaf", "_path", "_seen", "_serial", "_shared", "_siblings")
     __array_priority__ = (
         1000  # so that NumPy leaves array + tensor to the tensor, which refuses it, and 2.0 * tensor too
     )
@@ -100,6 +102,7 @@ class TensorBase(Checkable):
     _shared: Base | None  # whose part this is
     _path: Path  # the views through which it is seen
     _seen: int
+    _leaf: Leaf | None  # of one that is, or was, shared
     _grad: Any  # the gradient, a tensor or None
     _serial: int
     _siblings: list[weakref.ref[Any]] | None  # what came from the same backward pass
@@ -120,6 +123,7 @@ class TensorBase(Checkable):
         self._serial = pending.next_serial()
         self._grad = None
         self._siblings = None
+        self._leaf = None
         if alone:
             self._own(node)
         else:
@@ -156,6 +160,7 @@ class TensorBase(Checkable):
             self._seen = shared.version
             if node.owner is None or node.owner() is self or node.owner() is None:
                 shared.own(node)
+                self._leaf = shared.leaf
         return shared
 
     def _seen_through(self, shared: Base, path: Path, node: Node) -> Self:
@@ -164,6 +169,7 @@ class TensorBase(Checkable):
         result._serial = pending.next_serial()
         result._grad = None
         result._siblings = None
+        result._leaf = None
         result._current = node
         result._shared = shared
         result._path = path
@@ -177,6 +183,8 @@ class TensorBase(Checkable):
         """A view of this tensor, whose value is `node`, which was made of this tensor's by views alone."""
         mine = self._node
         shared = self._share()
+        if node is mine and isinstance(mine.primitive, Variable):
+            node = make(Reshape(mine.shape), mine)  # of a leaf the whole of it is a result
         path = (*self._path, *between(mine, node)) if node is not mine else self._path
         if mine.requires_grad and not (node.requires_grad and mode.grad):
             return self._alias(path, without_history(node), ambiguous=True)
@@ -195,6 +203,7 @@ class TensorBase(Checkable):
         self._serial = pending.next_serial()
         self._grad = None
         self._siblings = None
+        self._leaf = None
         self._join(other, without_history(other._node))
 
     def _become(self, node: Node) -> None:
@@ -234,13 +243,14 @@ class TensorBase(Checkable):
             made.owner = weakref.ref(self)
         else:
             shared.own(made)
+            self._leaf = shared.leaf
             shared.node = shared.storage.node = made
         return True
 
     def _own_again(self, node: Node) -> None:
         self._shared = None
         self._current = node
-        node.owner = weakref.ref(self)
+        node.owner = weakref.ref(self)  # of a leaf, its earlier nodes know `_leaf`
 
     def _was_overwritten(self) -> None:
         """The memory of the value holds another one now: who shares it derives what it sees anew."""
@@ -256,7 +266,7 @@ class TensorBase(Checkable):
             return first
         result = object.__new__(TensorBase._class)
         base = Base(storage, (), storage.value(), result)
-        result._serial, result._grad, result._siblings = storage.origin, None, None
+        result._serial, result._grad, result._siblings, result._leaf = storage.origin, None, None, None
         result._current, result._shared, result._path, result._seen = base.node, base, (), storage.version
         return result
 
@@ -264,6 +274,7 @@ class TensorBase(Checkable):
         """See henceforth what `other` sees, with a history of one's own; `node` is the value now. The new base."""
         shared = other._share()
         base = self._shared = Base(shared.storage, (*shared.path, *other._path), node, self)
+        base.leaf = self._leaf
         self._path = ()
         self._current = node
         self._seen = base.version
@@ -335,6 +346,8 @@ class TensorBase(Checkable):
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
             raise FlagError(f"requires_grad must be a bool, not {type_name(value)}.")
+        if not self.is_leaf:
+            raise AutogradError("you can only change requires_grad flags of leaf variables. Use detach() instead.")
         self.requires_grad_(value)
 
     @property
@@ -532,11 +545,18 @@ class TensorBase(Checkable):
         """Begin a history: the same value, and as much shared as before."""
         if current.trace is not None:
             current.trace.on_change(self)
-        if self._shared is None:
+        shared = self._shared
+        if shared is None:
             node.owner = weakref.ref(self)
             self._own(node)
-        else:
-            self._join(self, node).own(node)
+            return
+        if shared.tensor() is not self:
+            shared = self._join(self, node)
+        else:  # and so of its views
+            shared.node = self._current = node
+            self._seen = shared.version = shared.storage.version = new_version()
+        shared.own(node)
+        self._leaf = shared.leaf
 
     def detach(self) -> Self:
         """The same value and memory, outside the tape: an alias that requires no gradient. Changing one in place
@@ -575,7 +595,9 @@ class TensorBase(Checkable):
                 pending.changed(self)
             return
         shared.write(self._path, node)
-        if self._path and node.requires_grad == shared.node.requires_grad:  # no need to cut out what was put in
+        if (
+            self._path and not node.requires_grad and not shared.node.requires_grad
+        ):  # no need to cut out what was put in
             self._current = node
             self._seen = shared.storage.version
 
@@ -608,15 +630,14 @@ class TensorBase(Checkable):
                 raise AutogradError(
                     f"{leaf} that requires grad is being used in an in-place operation ({what}). Hint: do it under sg.no_grad()."
                 )
-            if shared is not None and shared.ambiguous and node.requires_grad:
+            if shared is not None and shared.ambiguous:
                 raise AutogradError(
                     f"A view was created in no_grad mode and is being modified inplace with grad mode enabled ({what}). "
                     "Hint: make the view outside no_grad, or write to it within."
                 )
         if shared is None or not (shared.path or self._path):
             return
-        path = (*shared.path, *self._path)
-        if overlaps(path, shared.storage.node.shape, alike=what == "fill_"):
+        if what != "fill_" and overlaps(self._node.shape, self._strides()[0]):
             raise ShapeError(
                 f"[{what}] unsupported operation: more than one element of the written-to tensor refers to a single memory "
                 "location. Please clone() the tensor before performing the operation."

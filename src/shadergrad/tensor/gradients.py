@@ -16,11 +16,11 @@ from ..arguments import checked, type_name
 from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, NotTensorsError, ShapeError
 from ..graph import autodiff, build
 from ..graph.leaves import Variable
-from ..graph.node import Node, grad_mode
+from ..graph.node import Node, grad_mode, mode
 from ..run import tracing
 from ..run.tracing import current
 from .base import TensorBase, wrap
-from .storage import Base, succeeding, without_history
+from .storage import Leaf, succeeding, without_history
 
 _ids = itertools.count()
 
@@ -185,6 +185,9 @@ class GradientTensor(TensorBase):
         with grad_mode(False):
             shared = self._join(value, after)
             self._current = shared.node = succeeding(before, after, shared)
+            if self.is_leaf and before.requires_grad:
+                shared.own(shared.node)
+                self._leaf = shared.leaf
 
     def backward(
         self,
@@ -369,7 +372,7 @@ def backward(
             owner = owners.get(id(node))
             if owner is None and node.owner is not None:
                 owner = node.owner()
-                if isinstance(owner, Base):
+                if isinstance(owner, Leaf):
                     owner = owner.tensor()
             if owner is not None:
                 _accumulate(owner, wrap(grad))
@@ -391,7 +394,12 @@ def _accumulate(owner: Any, grad: TensorBase) -> None:
         current.trace.on_attribute(owner, "_hook_ids", owner._hook_ids)
     if not owner.retains_grad:  # then .grad has it already
         before = owner.grad
-        owner.grad = grad if before is None else wrap(before._node + grad._node)
+        if before is None:
+            owner.grad = grad
+        elif mode.grad:
+            owner.grad = wrap(before._node + grad._node)
+        else:  # whoever holds the gradient sees it grow
+            before._assign(before._node + grad._node)
     if owner._hook_ids:
         for hook in list(owner._node.hooks.after.values()):
             hook(owner)

@@ -671,10 +671,15 @@ def _offsets(x: T) -> T:
 
 
 def _assign(x: Any, key: Any, value: Any) -> None:
+    keys = key if isinstance(key, tuple) else (key,)
+    is_plain = all(k is None or k is Ellipsis or isinstance(k, int | np.integer | slice) for k in keys)
+    if is_plain and isinstance(value, bool | int | float):
+        part = x[keys]
+        part._update_in_place(build.like(part._node, value), "setitem")
+        return
     if not isinstance(value, TensorBase):
         value = host_tensor(value, dtype=x.dtype, device=x.device)
-    keys = key if isinstance(key, tuple) else (key,)
-    if all(k is None or k is Ellipsis or isinstance(k, int | np.integer | slice) for k in keys):
+    if is_plain:
         _assign_to_part(x[keys], value)
         return
     value = wrap(cast(value.to(x.device)._node, x.dtype))

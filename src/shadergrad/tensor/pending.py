@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from operator import itemgetter
 from typing import Any
 
 from ..arguments import checked
@@ -41,13 +42,18 @@ def changed(tensor: Any) -> None:
 def take_changed(device_name: str) -> list[Node]:
     """The pending values that took the place of others on a device: they are about to be computed."""
     found: list[Node] = []
-    for serial, tensor in sorted(_changed.items()):
+    for serial, tensor in _alive(_changed):
         node = tensor._node
         if node.storage is not None:
-            del _changed[serial]
+            _changed.pop(serial, None)
         elif node.device == device_name:
             found.append(node)
     return found
+
+
+def _alive(table: weakref.WeakValueDictionary[int, Any]) -> list[tuple[int, Any]]:
+    """What is in a table, in the order of serial numbers; threads may add to it meanwhile."""
+    return sorted(((t._serial, t) for r in table.valuerefs() if (t := r()) is not None), key=itemgetter(0))
 
 
 def bound() -> None:
@@ -66,10 +72,10 @@ def flush(device_name: str | None = None, *, views: bool = False) -> None:
     if current.trace is not None:
         return
     by_device: dict[str, list[Any]] = {}
-    for serial, tensor in sorted(_live.items()):
+    for serial, tensor in _alive(_live):
         node = tensor._node
         if node.storage is not None:
-            del _live[serial]
+            _live.pop(serial, None)
         elif (views or nodes.resolve(node).primitive.kind not in ("view", "source")) and device_name in (
             None,
             node.device,
@@ -92,7 +98,7 @@ def compute(node: Node, others: list[Node]) -> None:
     except Exception:
         if get_device(node.device).is_lost or not others:
             raise
-        for tensor in [t for t in [*_live.values(), *_changed.values()] if any(t._node is n for n in others)]:
+        for tensor in [t for _, t in [*_alive(_live), *_alive(_changed)] if any(t._node is n for n in others)]:
             _realize_each([tensor])
         execute.realize([node])
 
@@ -115,7 +121,7 @@ def leave_out(tensor: Any) -> None:
 
 def failures(device_name: str | None = None) -> list[Any]:
     """The tensors that were set aside, of one device or all; each is reported once."""
-    failed = [t for _, t in sorted(_failed.items()) if device_name in (None, t._node.device)]
+    failed = [t for _, t in _alive(_failed) if device_name in (None, t._node.device)]
     for tensor in failed:
         del _failed[tensor._serial]
     return failed

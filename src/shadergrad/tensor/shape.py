@@ -97,6 +97,8 @@ class ShapeTensor(ElementwiseTensor):
         start, end = check_axis(start_dim, self.ndim, "flatten"), check_axis(end_dim, self.ndim, "flatten")
         if self.ndim == 0:
             return self.reshape(1)
+        if start == end:
+            return self
         if start > end:
             raise ShapeError("flatten() has invalid args: start_dim cannot come after end_dim")
         return self.reshape(*self.shape[:start], math.prod(self.shape[start : end + 1]), *self.shape[end + 1 :])

@@ -26,7 +26,8 @@ from ..graph.leaves import Alias, Detach, Variable
 from ..graph.node import Node, grad_mode, make, mode
 from ..graph.primitive import Primitive, Shape
 from ..primitives import views as v
-from ..primitives.window import Fold, Window
+from ..primitives.indexing import ScatterAdd
+from ..primitives.window import Window
 from ..run.tracing import current
 from . import pending
 
@@ -94,14 +95,28 @@ class Storage:
         self.version = new_version()
 
 
+class Leaf:
+    """Where the gradients of a leaf go: the nodes that stand for it on the tape know this, whatever values it has had.
+
+    tensor: the leaf, weakly; storage: what it shows all of, weakly, if it does.
+    """
+
+    __slots__ = ("__weakref__", "storage", "tensor")
+
+    def __init__(self, tensor: weakref.ref[Any]) -> None:
+        self.tensor = tensor
+        self.storage: weakref.ref[Storage] | None = None
+
+
 class Base:
     """What differentiable views are views of: all of a storage, or what a path shows of it, with a history of its own.
 
     node: the value with its history, as of `version` of the storage. tensor: the one that was made with it, weakly.
-    ambiguous: made under no_grad of a tensor that requires grad, so that what is written with a gradient has no place.
+    leaf: that of the tensor, if it is one. ambiguous: made under no_grad of a tensor that requires grad, so that what is
+    written with gradients recorded has no place on the tape.
     """
 
-    __slots__ = ("__weakref__", "ambiguous", "node", "path", "storage", "tensor", "version")
+    __slots__ = ("__weakref__", "ambiguous", "leaf", "node", "path", "storage", "tensor", "version")
     restore_order: ClassVar[int] = 1
 
     def __init__(self, storage: Storage, path: Path, node: Node, tensor: Any, ambiguous: bool = False) -> None:
@@ -111,13 +126,17 @@ class Base:
         self.tensor: weakref.ref[Any] = weakref.ref(tensor)
         self.version = storage.version
         self.ambiguous = ambiguous
+        self.leaf: Leaf | None = None
 
     def current(self) -> Node:
         """The present value with its history."""
         if self.version != self.storage.version:
             with grad_mode(False):
                 value = follow(self.path, self.storage.value())
-                self._set(succeeding(self.node, value, self))
+                node = succeeding(self.node, value, self)
+            if isinstance(node.primitive, Variable):
+                self.own(node)
+            self._set(node)
         return self.node
 
     def _set(self, node: Node) -> None:
@@ -127,9 +146,14 @@ class Base:
         self.version = self.storage.version
 
     def own(self, node: Node) -> None:
-        """Say of a node that it is the value of this base, or of all of the storage, which may outlive the base."""
-        is_all = not self.path and not isinstance(node.primitive, Variable)
-        node.owner = weakref.ref(self.storage) if is_all else weakref.ref(self)
+        """Say of a node that it is the value of this base; all of the storage, and a leaf, may outlive it."""
+        if isinstance(node.primitive, Variable):
+            if self.leaf is None:
+                self.leaf = Leaf(self.tensor)
+            self.leaf.storage = None if self.path else weakref.ref(self.storage)
+            node.owner = weakref.ref(self.leaf)
+        else:
+            node.owner = weakref.ref(self if self.path else self.storage)
 
     def write(self, path: Path, node: Node) -> None:
         """Let what `path` shows of the base be `node`."""
@@ -212,18 +236,6 @@ def between(whole: Node, part: Node) -> Path:
     return tuple(reversed(steps))
 
 
-def overlaps(path: Path, shape: Shape, alike: bool) -> bool:
-    """Whether a path shows an element of a value of that shape twice, so that what is written there has no place. What is
-    `alike` in all elements has one in an axis that is expanded."""
-    for step in path:
-        if isinstance(step, v.Expand) and step.shape != shape and not alike:
-            return True
-        if isinstance(step, Window) and any(s < k for k, s in zip(step.sizes, step.steps, strict=True)):
-            return True
-        shape = _shape_after(step, shape)
-    return False
-
-
 def _shape_after(step: Primitive, shape: Shape) -> Shape:
     """What shape a view gives to a value of a shape."""
     described = Node(step, (), shape, bool_, "")
@@ -232,28 +244,41 @@ def _shape_after(step: Primitive, shape: Shape) -> Shape:
 
 def put(whole: Node, path: Path, part: Node) -> Node:
     """`whole` with `part` in the place of what the path shows."""
+    if any(isinstance(step, v.Expand | Window) for step in path):
+        return _scattered(whole, path, part)
     inputs = []
+    shown = whole
     for step in path:
-        inputs.append(whole)
-        whole = make(step, whole)
+        inputs.append(shown)
+        shown = make(step, shown)
     for step, x in zip(reversed(path), reversed(inputs), strict=True):
-        part = _replaced(step, x, part)
+        if isinstance(step, v.Reshape):
+            part = build.reshape(part, x.shape)
+        elif isinstance(step, v.Permute):
+            part = build.permute(part, tuple(sorted(range(x.ndim), key=step.axes.__getitem__)))
+        else:
+            assert isinstance(step, v.Slice), step
+            part = with_block(x, step, part)
     return part
 
 
-def _replaced(step: Primitive, x: Node, part: Node) -> Node:
-    """x with `part` in the place of what one view shows."""
-    if isinstance(step, v.Reshape):
-        return build.reshape(part, x.shape)
-    if isinstance(step, v.Permute):
-        return build.permute(part, tuple(sorted(range(x.ndim), key=step.axes.__getitem__)))
-    if isinstance(step, v.Slice):
-        return with_block(x, step, part)
-    if isinstance(step, v.Expand):  # elements that are one must be alike: any of them will do
-        sizes = tuple(1 if n == 1 else m for n, m in zip(x.shape, step.shape, strict=True))
-        return part if sizes == part.shape else make(v.Slice((0,) * x.ndim, sizes, (1,) * x.ndim), part)
-    assert isinstance(step, Window), step
-    return _refolded(step, x, part)
+def _scattered(whole: Node, path: Path, part: Node) -> Node:
+    """`put` where a path may show elements twice: by their numbers. Such elements take the mean of what is put there."""
+    size, kind = whole.size, whole.dtype
+    if part.size == 0:
+        return whole
+    places = follow(path, build.reshape(build.iota(size, whole.device), whole.shape))
+    places = build.reshape(places, (part.size,))
+    scatter = ScatterAdd(0, size)
+    values = build.reshape(part, (part.size,))
+    if kind in (bool_, uint8):  # of which there are no sums
+        values = build.cast(values, int32)
+    count = make(scatter, places, build.constant(1, values.dtype, whole.device, values.shape))
+    total = make(scatter, places, values)
+    divisor = build.where(build.greater(count, 1), count, 1)
+    mean = build.elementwise("Div" if kind.category == 2 else "FloorDiv", total, divisor)
+    found = build.where(build.greater(count, 0), build.cast(mean, kind), build.reshape(whole, (size,)))
+    return build.reshape(found, whole.shape)
 
 
 def with_block(x: Node, block: v.Slice, part: Node) -> Node:
@@ -269,15 +294,6 @@ def with_block(x: Node, block: v.Slice, part: Node) -> Node:
     number = False if x.dtype is bool_ else 0
     chosen = make(v.Pad(block.starts, high, steps, False), inside)
     return build.where(chosen, make(v.Pad(block.starts, high, steps, number), part), x)
-
-
-def _refolded(step: Window, x: Node, part: Node) -> Node:
-    """x with windows that do not overlap replaced."""
-    fold = Fold(step.axes, tuple(x.shape[a] for a in step.axes), step.steps, step.dilations)
-    inside = build.greater(make(fold, build.constant(1, int32, x.device, part.shape)), 0)
-    if x.dtype in (bool_, uint8):  # of which there are no sums
-        return build.where(inside, build.cast(make(fold, build.cast(part, int32)), x.dtype), x)
-    return build.where(inside, make(fold, part), x)
 
 
 def strides(path: Path, shape: Shape) -> tuple[tuple[int, ...], int] | None:
@@ -307,6 +323,16 @@ def strides(path: Path, shape: Shape) -> tuple[tuple[int, ...], int] | None:
             found = reshaped
         shape = after
     return found, offset
+
+
+def overlaps(shape: Shape, layout: tuple[int, ...]) -> bool:
+    """Whether two elements may lie in one place: an axis does not step over all that the finer ones reach."""
+    reach = 0
+    for step, n in sorted((s, n) for n, s in zip(shape, layout, strict=True) if n > 1):
+        if step <= reach:
+            return True
+        reach += step * (n - 1)
+    return False
 
 
 def row_major(shape: Shape) -> tuple[int, ...]:
