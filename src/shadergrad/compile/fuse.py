@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..graph.index import ZERO, Index, unflatten, variable
-from ..graph.leaves import Placeholder
+from ..graph.leaves import Numbers, Placeholder
 from ..graph.node import Node, topological
 from ..plan import Target
 from ..primitives.elementwise import Elementwise
@@ -212,7 +212,8 @@ class Fuser:
 
     def _is_cheap(self, node: Node) -> bool:
         recorder = self._recorded(node)
-        return recorder.cost <= CHEAP and len(recorder.reads) <= 1
+        reads = [n for n in recorder.reads.values() if not isinstance(n.primitive, Numbers)]
+        return recorder.cost <= CHEAP and len(reads) <= 1
 
     def _recorded(self, node: Node) -> Recorder:
         """What it takes to compute one element of a node."""

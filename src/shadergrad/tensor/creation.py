@@ -182,7 +182,8 @@ def arange(
     node = build.cast(node, kind)
     if step != 1:
         node = node * step
-    return finish(node + low if low else node, requires_grad)
+    # with a start of 0 too, where one is given: another start then is only another number
+    return finish(node if end is None else node + low, requires_grad)
 
 
 @checked
