@@ -157,9 +157,7 @@ def _slice_at(w: Puller, p: SliceAt, node: Node, index: Indices) -> str:
 
 def _pad_at(w: Puller, p: PadAt, node: Node, index: Indices) -> str:
     source, fill, *given = node.inputs
-    highest = [
-        size - (n - 1) * (k + 1) - 1 for size, n, k in zip(p.sizes, source.shape, p.interior, strict=True)
-    ]
+    highest = [size - (n - 1) * (k + 1) - 1 for size, n, k in zip(p.sizes, source.shape, p.interior, strict=True)]
     low = _offsets(w, p.low, given, highest)
     places = [(i - a, k + 1, n) for i, a, k, n in zip(index, low, p.interior, source.shape, strict=True)]
     return _sparse(w, node, index, places, lambda: w.pull(fill, ()))

@@ -187,6 +187,7 @@ class Schedule:
         """A row for every input and every node that some group writes."""
         table = Table()
         for node in self.graph.inputs:
+            assert isinstance(node.primitive, Placeholder)
             table.add(node, *node.primitive.label)
         places = {id(o): k for k, o in reversed(list(enumerate(self.outputs)))}
         for root in (root for group in self.ordered for root in group.roots):

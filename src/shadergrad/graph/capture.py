@@ -61,10 +61,8 @@ class Capture:
             else:
                 inputs = tuple(self._position[id(resolve(i))] for i in node.inputs)
                 primitive = node.primitive
-                if primitive.form is None:
-                    entries.append((primitive, inputs))
-                else:
-                    entries.append((primitive.form, inputs))
+                entries.append((primitive.form or primitive, inputs))
+                if primitive.form is not None:
                     numbered.append(primitive)
                     self._dtypes.append(node.dtype)
                 self._position[id(node)] = len(self.order)
@@ -128,7 +126,11 @@ class Capture:
                     made = Node(primitive, sources, node.shape, node.dtype, node.device)
             built.append(made)
         return Graph(
-            inputs + arrays, [built[k] for k in self.outputs], [built[k] for k in self.keep], in_place or {}, self.device
+            inputs + arrays,
+            [built[k] for k in self.outputs],
+            [built[k] for k in self.keep],
+            in_place or {},
+            self.device,
         )
 
 

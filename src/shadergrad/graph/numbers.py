@@ -17,7 +17,7 @@ from . import build
 from . import node as nodes
 from .leaves import Numbers
 from .node import Node
-from .primitive import Number, Primitive, named
+from .primitive import Number, named
 
 
 class Slots:

@@ -7,6 +7,7 @@ The only module that sees both the compiler and the runtime.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -55,6 +56,7 @@ class Programs:
         self._most_bytes = most_bytes
         self.nbytes = 0
         self.compiled = 0
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return sum(len(structure.programs()) for structure in self._cache.values())
@@ -66,8 +68,12 @@ class Programs:
         values compile nothing. labels: roles and names of inputs and outputs, where the plan shall have other ones than
         the compiler's.
         """
+        key = (capture.key, get_device(capture.device).target, tuple(sorted((in_place or {}).items())), labels)
+        with self._lock:
+            return self._get(key, capture, in_place, labels)
+
+    def _get(self, key: Any, capture: Capture, in_place: dict[int, int] | None, labels: Labels) -> Found:
         device = get_device(capture.device)
-        key = (capture.key, device.target, tuple(sorted((in_place or {}).items())), labels)
         structure = self._cache.get(key)
         found = None
         if structure is not None:

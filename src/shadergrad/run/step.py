@@ -105,7 +105,7 @@ class CompiledStep(Generic[P, R]):
                 "these arguments have other shapes, dtypes or Python values than those of the call that ran last. "
                 "Hint: call the step with them first."
             )
-        return [execute.download(holder._node) for holder in entry.bind(tensors)]
+        return [*(execute.download(holder._node) for holder in entry.bind(tensors)), *entry.program.numbers]
 
     def _ran_last(self, what: str) -> tuple[Any, Replay]:
         if self._latest is None:

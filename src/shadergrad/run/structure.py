@@ -2,12 +2,15 @@
 those that have changed since.
 
 In: captures of equal keys. Out: what to run for each, or which numbers the next plan must read. Numbers that a plan reads
-only become more, and from the third such plan on it is all of them, so a structure is compiled at most four times.
+only become more, and from the third such plan on it is all of them but zeros that never changed, so the same structure is
+compiled a few times at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+
+import numpy as np
 
 from ..dtypes import DType
 from ..graph.capture import Capture
@@ -15,7 +18,7 @@ from ..graph.numbers import NO_SLOTS, Slots, identity
 from ..graph.primitive import Number
 from ..runtime.device import Program, Storage, get_device
 
-MOST_PARTIAL = 2  # plans that read some of the numbers, before one that reads all
+MOST_PARTIAL = 2  # plans that read the numbers that changed, before one that reads all
 
 Found = tuple[Program, list[int]]  # a program, and which of capture.keep it gives after the outputs
 
@@ -23,13 +26,14 @@ Found = tuple[Program, list[int]]  # a program, and which of capture.keep it giv
 class WithNumbers(Program):
     """A program whose last inputs are numbers, together with their values."""
 
-    def __init__(self, program: Program, numbers: Sequence[Storage]) -> None:
+    def __init__(self, program: Program, numbers: Sequence[np.ndarray], storages: Sequence[Storage]) -> None:
         self.plan = program.plan
         self.numbers = tuple(numbers)
         self._program = program
+        self._storages = tuple(storages)
 
     def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
-        return self._program.run([*inputs, *self.numbers], into)
+        return self._program.run([*inputs, *self._storages], into)
 
 
 class Structure:
@@ -72,20 +76,21 @@ class Structure:
         assert self._reading is not None
         program, kept = self._reading
         device = get_device(capture.device)
-        arrays = zip(self._slots.arrays(values), self._slots.rows, strict=True)
-        storages = [device.upload(array, dtype) for array, dtype in arrays]
-        self._latest, self._of_latest = capture.numbered, (WithNumbers(program, storages), kept)
+        arrays = self._slots.arrays(values)
+        storages = [device.upload(array, dtype) for array, dtype in zip(arrays, self._slots.rows, strict=True)]
+        self._latest, self._of_latest = capture.numbered, (WithNumbers(program, arrays, storages), kept)
 
     def slots_for(self, capture: Capture) -> Slots:
         """What a plan must read to serve this capture, and all before it."""
         values = [identity(value) for value, _ in capture.numbers()]
         before = self._slots.of or (None,) * len(values)
-        if self._compiled >= MOST_PARTIAL:
-            return Slots.grouped(range(len(values)), self._dtypes)
-        groups = [
-            None if slot is None and value == first else (first if slot is None else slot, value, dtype)
-            for slot, value, first, dtype in zip(before, values, self._values, self._dtypes, strict=True)
-        ]
+        all_of_them = self._compiled >= MOST_PARTIAL
+        groups: list[Hashable] = []
+        for k, (slot, value, first) in enumerate(zip(before, values, self._values, strict=True)):
+            if slot is None and value == first and not (all_of_them and float(first)):
+                groups.append(None)
+            else:
+                groups.append(k if all_of_them else (first if slot is None else slot, value, self._dtypes[k]))
         return Slots.grouped(groups, self._dtypes)
 
     def add(self, capture: Capture, slots: Slots, found: Found) -> Found:
