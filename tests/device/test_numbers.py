@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from cases import CASES, Case
-from helpers import assert_close, assert_compiles_nothing, assert_same_bits, leaves_of, listed, results_of
+from helpers import assert_close, assert_compiles_nothing, assert_same_bits, grad_of, leaves_of, listed, results_of
 from shadergrad.compile.pipeline import compile_graph
 from shadergrad.errors import ShadergradError
 from shadergrad.graph.capture import Capture
@@ -211,9 +212,9 @@ def test_many_numbers_that_change_one_after_another_are_compiled_a_few_times(dev
     assert sum(compilations(run, range(13))) <= 4
 
 
-def test_parameters_of_one_shape_share_a_kernel_whatever_the_rate(device: str) -> None:
+def test_parameters_of_one_shape_share_a_kernel_whatever_the_rate(webgpu: str) -> None:
     programs.clear()
-    ws = [sg.tensor(SQUARE + k, device=device) for k in range(6)]
+    ws = [sg.tensor(SQUARE + k, device=webgpu) for k in range(6)]
 
     def kernels(rate: float) -> int:
         new = [w - rate * w.sin() for w in ws]
@@ -236,17 +237,18 @@ def test_loops_by_hand_compile_twice(device: str) -> None:
     programs.clear()
     x, y = ROWS, ROWS @ np.arange(7, dtype=np.float32)
     ours, labels = sg.tensor(x, device=device), sg.tensor(y, device=device)
-    w, v = sg.zeros(7, device=device, requires_grad=True), torch.zeros(7, requires_grad=True)
+    w, v = sg.tensor(np.zeros(7, np.float32), device=device, requires_grad=True), torch.zeros(7, requires_grad=True)
 
     def run(k: int) -> None:
         nonlocal w, v
         rows, rate = slice(8 * k, 8 * k + 8), 0.05 / (k + 1)
         loss = ((ours[rows] @ w - labels[rows]) ** 2).mean()
         loss.backward()
-        w = (w.detach() - rate * w.grad).requires_grad_()
-        w.numpy()
+        w = (w.detach() - rate * grad_of(w)).requires_grad_()
+        sg.sync()
         other = ((torch.tensor(x[rows]) @ v - torch.tensor(y[rows])) ** 2).mean()
         other.backward()
+        assert v.grad is not None
         v = (v.detach() - rate * v.grad).requires_grad_()
 
     counts = compilations(run, range(40))
@@ -284,6 +286,46 @@ def test_an_argument_that_is_a_number_compiles_two_plans(device: str) -> None:
     np.testing.assert_allclose(assert_compiles_nothing(lambda: step(tensor, 1.0, 8)).numpy(), expected, 1e-5)
 
 
+def test_a_row_of_state_is_written_in_place_wherever_it_is(device: str) -> None:
+    programs.clear()
+    history = sg.tensor(np.zeros((40, 2), np.float32), device=device)
+    expected = np.zeros((40, 2), np.float32)
+
+    def note(value: sg.Tensor, i: int) -> None:
+        history[i] = value
+
+    step = sg.compile(note)
+    values = [sg.tensor(ROWS[i, :2], device=device) for i in range(40)]
+    for i, value in enumerate(values):
+        before = programs.compiled
+        step(value, i)
+        assert i < 2 or programs.compiled == before
+        expected[i] = ROWS[i, :2]
+        np.testing.assert_array_equal(history.numpy(), expected)
+    (row,) = step.plan.outputs
+    assert step.plan.buffers[row].aliases is not None
+
+
+def test_threads_that_use_other_numbers_get_their_own_results(device: str) -> None:
+    x = sg.tensor(SQUARE, device=device)
+    sg.sync()
+    wrong: list[float] = []
+
+    def work(a: float) -> None:
+        for k in range(20):
+            rate = a + k / 64
+            target = get_device(device)
+            capture = Capture([(x * rate)._node])
+            program, _ = programs.get(capture)
+            (storage,) = program.run([s.storage for s in capture.sources])
+            if (target.download(storage, (9, 9), sg.float32) != SQUARE * np.float32(rate)).any():
+                wrong.append(rate)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(1, 9)))
+    assert not wrong
+
+
 def test_a_plan_with_numbers_is_plain_data_and_runs_elsewhere(device: str) -> None:
     programs.clear()
     step = sg.compile(lambda x, a, i: (x[i : i + 4] * a, x + i))
@@ -317,8 +359,7 @@ def test_a_start_out_of_range_stays_within_the_tensor(webgpu: str) -> None:
         np.testing.assert_array_equal(target.download(storage, (4, 9), sg.float32), SQUARE[clamped : clamped + 4])
 
 
-def test_numbers_outlive_the_loss_of_other_programs(device: str) -> None:
-    """A capture holds its own numbers: another one of the same program does not change them."""
+def test_captures_of_one_program_hold_their_own_numbers(device: str) -> None:
     step = sg.compile(lambda x, a: x * a)
     x = sg.tensor(SQUARE, device=device)
     for a in (2.0, 3.0, 5.0, 3.0, 7.0, 5.0, 2.0):
@@ -330,14 +371,14 @@ def test_numbers_outlive_the_loss_of_other_programs(device: str) -> None:
 
 def numbers_in(capture: Capture) -> Slots:
     """Every number of a graph in a place of its own."""
-    numbers = capture.numbers()
-    return Slots.grouped(range(len(numbers)), [dtype for _, dtype in numbers])
+    kinds = capture.kinds()
+    return Slots.grouped(range(len(kinds)), kinds)
 
 
 def values_of(capture: Capture, slots: Slots, device: str) -> list[np.ndarray]:
     target = get_device(device)
     plan, _ = compile_graph(capture.graph(slots=slots), target.target)
-    arrays = slots.arrays([value for value, _ in capture.numbers()]) if slots.of else []
+    arrays = slots.arrays(capture.numbers()) if slots.of else []
     numbers = [target.upload(a, d) for a, d in zip(arrays, slots.rows, strict=True)]
     results = target.load(plan).run([*(s.storage for s in capture.sources), *numbers])
     return [target.download(s, n.shape, n.dtype) for s, n in zip(results, capture.roots, strict=True)]

@@ -14,7 +14,7 @@ from typing import Any
 from ..dtypes import DType
 from .leaves import Placeholder
 from .node import Node, resolve, topological
-from .numbers import NO_SLOTS, Slots
+from .numbers import NO_SLOTS, Kind, Slots
 from .primitive import Number, Primitive
 
 
@@ -95,9 +95,17 @@ class Capture:
             return None
         return next(k for k, s in enumerate(self.sources) if s is self.order[place])
 
-    def numbers(self) -> list[tuple[Number, DType]]:
-        """All numbers, and their dtypes; as many for each capture of one key."""
-        return [n for p, dtype in zip(self.numbered, self._dtypes, strict=True) for n in p.numbers(dtype)]
+    def numbers(self) -> list[Number]:
+        """All numbers, as many for each capture of one key."""
+        return [n for p, dtype in zip(self.numbered, self._dtypes, strict=True) for n, _ in p.numbers(dtype)]
+
+    def kinds(self) -> list[Kind]:
+        """What each of them is."""
+        return [
+            Kind(dtype, type(p), k)
+            for p, result in zip(self.numbered, self._dtypes, strict=True)
+            for k, (_, dtype) in enumerate(p.numbers(result))
+        ]
 
     def graph(self, in_place: dict[int, int] | None = None, slots: Slots = NO_SLOTS) -> Graph:
         """The structure with placeholders for values.

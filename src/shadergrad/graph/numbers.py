@@ -8,7 +8,7 @@ In: captures of one structure. Out: where each number is read, and the arrays to
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,22 @@ from . import build
 from . import node as nodes
 from .leaves import Numbers
 from .node import Node
-from .primitive import Number, named
+from .primitive import Number, Primitive, named
+
+
+class Kind(NamedTuple):
+    """A number's dtype, and which parameter of which primitive it is."""
+
+    dtype: DType
+    primitive: type[Primitive]
+    place: int
 
 
 class Slots:
     """Where the numbers of a structure are read.
 
-    of: for each number its slot, or None where it stays in the text. Numbers that always were equal share a slot, so that
-    kernels that differ in nothing else stay one kernel.
+    of: for each number its slot, or None where it stays in the text. Numbers of one kind that always were equal share a
+    slot, so that kernels that differ in nothing else stay one kernel.
     dtypes: of each slot. places: (row, position) of each slot: an array for each dtype, a row for each array.
     """
 
@@ -40,12 +48,14 @@ class Slots:
         self.sizes = [counts[dtype] for dtype in self.rows]
 
     @classmethod
-    def grouped(cls, groups: Sequence[Hashable | None], dtypes: Sequence[DType]) -> Slots:
-        """A slot for each group of numbers, in order of appearance; None: none."""
-        slots: dict[Any, int] = {}
-        of = [None if group is None else slots.setdefault(group, len(slots)) for group in groups]
-        kinds = {slot: dtype for slot, dtype in zip(of, dtypes, strict=True) if slot is not None}
-        return cls(of, [kinds[k] for k in range(len(slots))])
+    def grouped(cls, groups: Sequence[Hashable | None], kinds: Sequence[Kind]) -> Slots:
+        """A slot for the numbers of a group that are of one kind, in order of appearance; None: none."""
+        slots: dict[tuple[Hashable, Kind], int] = {}
+        of = [
+            None if group is None else slots.setdefault((group, kind), len(slots))
+            for group, kind in zip(groups, kinds, strict=True)
+        ]
+        return cls(of, [kind.dtype for _, kind in slots])
 
     def inputs(self, first: int, device: str) -> list[Node]:
         """A placeholder for each array, from input number `first` on."""

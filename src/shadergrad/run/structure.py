@@ -12,7 +12,6 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from ..dtypes import DType
 from ..graph.capture import Capture
 from ..graph.numbers import NO_SLOTS, Slots, identity
 from ..graph.primitive import Number
@@ -42,9 +41,8 @@ class Structure:
     def __init__(self, capture: Capture, found: Found) -> None:
         self._first, self._of_first = capture.numbered, found
         self._latest, self._of_latest = capture.numbered, found
-        numbers = capture.numbers()
-        self._values = [identity(value) for value, _ in numbers]  # of the first capture
-        self._dtypes: list[DType] = [dtype for _, dtype in numbers]
+        self._values = [*map(identity, capture.numbers())]  # of the first capture
+        self._kinds = capture.kinds()
         self._slots = NO_SLOTS
         self._reading: Found | None = None  # what reads the numbers that have slots
         self._compiled = 0
@@ -58,7 +56,7 @@ class Structure:
         if capture.numbered == self._first:
             return self._of_first
         if capture.numbered != self._latest:
-            values = [value for value, _ in capture.numbers()]
+            values = capture.numbers()
             if self._reading is None or not self._serves(values):
                 return None
             self._bind(capture, values)
@@ -82,7 +80,7 @@ class Structure:
 
     def slots_for(self, capture: Capture) -> Slots:
         """What a plan must read to serve this capture, and all before it."""
-        values = [identity(value) for value, _ in capture.numbers()]
+        values = [*map(identity, capture.numbers())]
         before = self._slots.of or (None,) * len(values)
         all_of_them = self._compiled >= MOST_PARTIAL
         groups: list[Hashable] = []
@@ -90,12 +88,12 @@ class Structure:
             if slot is None and value == first and not (all_of_them and float(first)):
                 groups.append(None)
             else:
-                groups.append(k if all_of_them else (first if slot is None else slot, value, self._dtypes[k]))
-        return Slots.grouped(groups, self._dtypes)
+                groups.append(k if all_of_them else (first if slot is None else slot, value))
+        return Slots.grouped(groups, self._kinds)
 
     def add(self, capture: Capture, slots: Slots, found: Found) -> Found:
         """Take a plan that reads `slots`, and give what to run."""
         self._slots, self._reading = slots, found
         self._compiled += 1
-        self._bind(capture, [value for value, _ in capture.numbers()])
+        self._bind(capture, capture.numbers())
         return self._of_latest
