@@ -327,6 +327,25 @@ def test_threads_that_use_other_numbers_get_their_own_results(device: str) -> No
     assert not wrong
 
 
+def test_the_first_plan_of_a_function_does_not_depend_on_other_functions(device: str) -> None:
+    programs.clear()
+    x = sg.tensor(SQUARE, device=device)
+
+    def scaled(a: float) -> Any:
+        return sg.compile(lambda x: x * a)
+
+    alone = scaled(4.0)
+    alone(x)
+    programs.clear()
+    for a in (2.0, 3.0, 4.0, 5.0):
+        step = scaled(a)
+        np.testing.assert_array_equal(step(x).numpy(), SQUARE * np.float32(a))
+        assert len(step.plan.inputs) == 1
+        if a == 4.0:
+            assert step.plan == alone.plan
+    assert_compiles_nothing(lambda: scaled(3.0)(x))
+
+
 def test_a_plan_with_numbers_is_plain_data_and_runs_elsewhere(device: str) -> None:
     programs.clear()
     step = sg.compile(lambda x, a, i: (x[i : i + 4] * a, x + i))

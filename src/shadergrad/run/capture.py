@@ -186,7 +186,7 @@ class Captured:
     def replay(self, names: Names, arguments: list[str]) -> Replay:
         """Compiled. arguments: the names of the function's arguments. Tensors must be as they were before the capture."""
         seen = self.seen
-        program, _ = execute.programs.get(self.graph, self.in_place, self.labels(names, arguments))
+        program, _ = execute.programs.get(self.graph, self.in_place, self.labels(names, arguments), names.function)
         for g in self._new_gradients():
             if g._node.storage is None:  # else the next flush would compute it, in a plan of its own
                 empty(g)

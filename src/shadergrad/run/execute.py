@@ -17,9 +17,8 @@ import numpy as np
 from ..compile.pipeline import compile_graph
 from ..dtypes import DType
 from ..graph import node as nodes
-from ..graph.capture import Capture
+from ..graph.capture import Capture, Graph
 from ..graph.node import Node, is_alias, resolve
-from ..graph.numbers import NO_SLOTS
 from ..plan import Label, Plan
 from ..runtime import cpu as cpu
 from ..runtime import webgpu as webgpu
@@ -61,38 +60,45 @@ class Programs:
     def __len__(self) -> int:
         return sum(len(structure.programs()) for structure in self._cache.values())
 
-    def get(self, capture: Capture, in_place: dict[int, int] | None = None, labels: Labels = ((), ())) -> Found:
+    def get(
+        self,
+        capture: Capture,
+        in_place: dict[int, int] | None = None,
+        labels: Labels = ((), ()),
+        function: Any = None,
+    ) -> Found:
         """The program of a captured graph, and which of capture.keep it gives after the outputs.
 
         A graph with other numbers than one before it is compiled once more, to a plan that reads those that differ; further
         values compile nothing. labels: roles and names of inputs and outputs, where the plan shall have other ones than
-        the compiler's.
+        the compiler's. function: the compiled function whose graph it is; the first one of each is compiled with its numbers
+        in the text.
         """
         key = (capture.key, get_device(capture.device).target, tuple(sorted((in_place or {}).items())), labels)
         with self._lock:
-            return self._get(key, capture, in_place, labels)
-
-    def _get(self, key: Any, capture: Capture, in_place: dict[int, int] | None, labels: Labels) -> Found:
-        device = get_device(capture.device)
-        structure = self._cache.get(key)
-        found = None
-        if structure is not None:
-            self._cache.move_to_end(key)
-            found = structure.find(capture)
-        if found is None:
-            slots = NO_SLOTS if structure is None else structure.slots_for(capture)
-            plan, kept = compile_graph(capture.graph(in_place, slots), device.target)
-            found = device.load(plan.labelled(*labels)), kept
-            self.compiled += 1
-            if structure is None:
-                self._cache[key] = Structure(capture, found)
-            else:
+            structure = self._cache.get(key) or Structure(capture)
+            found = structure.find(capture, function)
+            if found is None:
+                slots = structure.slots_for(capture, function)
+                loaded = self._load(capture.graph(in_place, slots), labels)
                 self.nbytes -= structure_bytes(structure)
-                found = structure.add(capture, slots, found)
-            self.nbytes += structure_bytes(self._cache[key])
-            while len(self._cache) > max(1, self._most) or (self.nbytes > self._most_bytes and len(self._cache) > 1):
-                self.nbytes -= structure_bytes(self._cache.popitem(last=False)[1])
+                found = structure.add(capture, slots, loaded)
+                self.nbytes += structure_bytes(structure)
+                self._cache[key] = structure
+            structure.meet(function)
+            self._cache.move_to_end(key)
+            self._make_room()
         return found
+
+    def _load(self, graph: Graph, labels: Labels) -> Found:
+        device = get_device(graph.device)
+        plan, kept = compile_graph(graph, device.target)
+        self.compiled += 1
+        return device.load(plan.labelled(*labels)), kept
+
+    def _make_room(self) -> None:
+        while len(self._cache) > max(1, self._most) or (self.nbytes > self._most_bytes and len(self._cache) > 1):
+            self.nbytes -= structure_bytes(self._cache.popitem(last=False)[1])
 
     def clear(self) -> None:
         self._cache.clear()
