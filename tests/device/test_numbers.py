@@ -287,6 +287,26 @@ def test_an_argument_that_is_a_number_compiles_two_plans(device: str) -> None:
     np.testing.assert_allclose(assert_compiles_nothing(lambda: step(tensor, 1.0, 8)).numpy(), expected, 1e-5)
 
 
+def test_values_of_an_argument_keep_no_gradients_without_bound(webgpu: str) -> None:
+    w = sg.tensor(np.ones(50_000, np.float32), device=webgpu, requires_grad=True)
+
+    def descend(rate: float) -> sg.Tensor:
+        w.grad = None
+        loss = (w * w).sum()
+        loss.backward()
+        with sg.no_grad():
+            w.sub_(rate * grad_of(w))
+        return loss
+
+    step = sg.compile(descend)
+    sizes = []
+    for k in range(40):
+        step(0.1 / (k + 1)).item()
+        sizes.append(get_device(webgpu).statistics().bytes_in_use)  # type: ignore[attr-defined]
+    assert sizes[-1] == sizes[15]
+    assert step.captures == 40
+
+
 def test_a_row_of_state_is_written_in_place_wherever_it_is(device: str) -> None:
     programs.clear()
     history = sg.tensor(np.zeros((40, 2), np.float32), device=device)

@@ -18,7 +18,7 @@ from ..graph.node import Node, topological
 from ..plan import Target
 from ..primitives.elementwise import Elementwise
 from ..primitives.indexing import InRange
-from ..primitives.views import Cat, Reshape, View
+from ..primitives.views import Cat, Reshape, SliceAt, View
 from .render import Recorder
 
 CHEAP = 2  # scalar operations that are recomputed rather than stored and read again
@@ -207,7 +207,7 @@ class Fuser:
         """Whether more than one computation reads it, looking through views."""
         count = 0
         for user in self.consumers[id(node)]:
-            count += max(1, len(self.consumers[id(user)])) if isinstance(user.primitive, View) else 1
+            count += max(1, len(self.consumers[id(user)])) if isinstance(user.primitive, View | SliceAt) else 1
         return count > 1
 
     def _is_cheap(self, node: Node) -> bool:
@@ -222,7 +222,7 @@ class Fuser:
         return recorder
 
     def _behind_views(self, node: Node) -> Node:
-        while isinstance(node.primitive, View):
+        while isinstance(node.primitive, View | SliceAt):
             node = node.inputs[0]
         return node
 
