@@ -39,6 +39,7 @@ RATES = "device/test_schedulers.py::test_the_first_hundred_rates_are_pytorchs["
 RATE_OF_EPOCH = "device/test_schedulers.py::test_a_step_to_an_epoch_sets_pytorchs_rates["
 INDEX = "null/test_index.py::test_"
 DONATION = "device/test_donation.py::test_"
+NUMBERS = "device/test_numbers.py::test_"
 SCHEDULE = "null/test_schedule.py::test_"
 GUARDS = "device/test_guards.py::test_"
 STEP = "device/test_step.py::test_"
@@ -285,8 +286,29 @@ COMPILER = (
           "        sizes[slot] = nbytes\n", "",
           "null/test_memory_slots.py::test_a_place_grows_with_what_comes_later"),
     fault("capture-key-without-the-order-of-operands", "graph/capture.py",
-          "entries.append((node.primitive, inputs))", "entries.append((node.primitive, tuple(sorted(inputs))))",
+          "entries.append((primitive.form or primitive, inputs))",
+          "entries.append((primitive.form or primitive, tuple(sorted(inputs))))",
           "device/test_capture.py::test_graphs_that_differ_in_little_are_told_apart"),
+    fault("numbers-that-are-equal-but-for-the-sign-of-0", "graph/numbers.py",
+          "return repr(value)", "return repr(value + 0)",
+          NUMBERS + "0_and_minus_0_are_two_numbers[cpu]"),
+    fault("numbers-of-one-slot-taken-as-equal", "run/structure.py",
+          "by_slot.setdefault(slot, value)", "value", NUMBERS + "numbers_that_were_equal_may_part[cpu]"),
+    fault("numbers-in-the-text-taken-as-equal", "run/structure.py",
+          "if value != (first if slot is None else", "if slot is not None and value != (first if slot is None else",
+          NUMBERS + "a_number_that_changes_later_is_freed_then[cpu]"),
+    fault("numbers-freed-before-are-forgotten", "run/structure.py",
+          "before = self._slots.of or (None,) * len(numbers)", "before = (None,) * len(numbers)",
+          NUMBERS + "a_number_that_changes_later_is_freed_then[cpu]"),
+    fault("numbers-of-the-first-plan-are-ignored", "run/structure.py",
+          "found = self._texts.get(capture.numbered)", "found = next(iter(self._texts.values()))",
+          NUMBERS + "a_number_is_compiled_twice_and_right_each_time[cpu-a learning rate]"),
+    fault("first-plan-of-a-function-after-others", "run/structure.py",
+          "if not self._texts or not self.has_met(function):", "if not self._texts:",
+          NUMBERS + "the_first_plan_of_a_function_does_not_depend_on_other_functions[cpu]"),
+    fault("start-that-leaves-the-tensor", "compile/render.py",
+          'f"clamp({value}, 0, {highest})"', 'f"{value}"',
+          NUMBERS + "a_start_out_of_range_stays_within_the_tensor"),
     fault("capture-key-without-dtypes", "graph/capture.py",
           "return (node.shape, node.dtype)", "return (node.shape,)",
           "device/test_capture.py::test_dtypes_are_told_apart"),

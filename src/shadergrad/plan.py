@@ -66,7 +66,8 @@ class BufferSpec:
     """One row of the buffer table.
 
     role: argument (differs from call to call), parameter (trained), state (overwritten from run to run: what optimizers and
-    modules remember, gradients), counter (of a random stream), constant (captured, never changed by the plan), temporary
+    modules remember, gradients), counter (of a random stream), constant (captured, never changed by the plan; numbers that
+    may be others in another capture), temporary
     (within a run), result; "fault" is the device's own buffer of four i32, in which checked kernels report (flag, index,
     axis size). An output that is a parameter, state or a counter is the new value of the input of that role and name.
     shape, dtype: what the bytes mean. For wgsl targets an element takes 4 bytes: a bool and a uint8 are stored as u32, an

@@ -14,7 +14,7 @@ import pytest
 
 import shadergrad as sg
 from shadergrad.run import execute, step
-from shadergrad.run.execute import Programs, plan_bytes
+from shadergrad.run.execute import Programs, structure_bytes
 
 ROOM = 60_000  # bytes, for the plans of four to ten small programs
 MANY_SHAPES = """
@@ -72,7 +72,7 @@ def test_programs_keep_to_their_memory(device: str, small_caches: Programs) -> N
             assert (sg.ones(n, device=device) * 2 + n).numpy().tolist() == [2 + n] * n
             assert small_caches.nbytes <= ROOM
     assert 1 < len(small_caches) < 20
-    assert small_caches.nbytes == sum(plan_bytes(program.plan) for program, _ in small_caches._cache.values())
+    assert small_caches.nbytes == sum(structure_bytes(structure) for structure in small_caches._cache.values())
 
 
 def test_a_program_larger_than_the_memory_is_kept_alone(device: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ ROOMS = [
     "compile",
     "runtime",
     "run.tracing",
+    "run.structure",
     "run.execute",
     "tensor",
     "run",

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..graph.index import ZERO, Index, unflatten, variable
-from ..graph.leaves import Placeholder
+from ..graph.leaves import Numbers, Placeholder
 from ..graph.node import Node, topological
 from ..plan import Target
 from ..primitives.elementwise import Elementwise
 from ..primitives.indexing import InRange
-from ..primitives.views import Cat, Reshape, View
+from ..primitives.views import Cat, Reshape, SliceAt, View
 from .render import Recorder
 
 CHEAP = 2  # scalar operations that are recomputed rather than stored and read again
@@ -207,12 +207,13 @@ class Fuser:
         """Whether more than one computation reads it, looking through views."""
         count = 0
         for user in self.consumers[id(node)]:
-            count += max(1, len(self.consumers[id(user)])) if isinstance(user.primitive, View) else 1
+            count += max(1, len(self.consumers[id(user)])) if isinstance(user.primitive, View | SliceAt) else 1
         return count > 1
 
     def _is_cheap(self, node: Node) -> bool:
         recorder = self._recorded(node)
-        return recorder.cost <= CHEAP and len(recorder.reads) <= 1
+        reads = [n for n in recorder.reads.values() if not isinstance(n.primitive, Numbers)]
+        return recorder.cost <= CHEAP and len(reads) <= 1
 
     def _recorded(self, node: Node) -> Recorder:
         """What it takes to compute one element of a node."""
@@ -221,7 +222,7 @@ class Fuser:
         return recorder
 
     def _behind_views(self, node: Node) -> Node:
-        while isinstance(node.primitive, View):
+        while isinstance(node.primitive, View | SliceAt):
             node = node.inputs[0]
         return node
 

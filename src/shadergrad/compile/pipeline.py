@@ -76,13 +76,13 @@ def _numpy_plan(graph: Graph, target: Target) -> Plan:
     order = {id(n): n for n in [*graph.inputs, *topological(outputs, lambda n: n.inputs)]}
     rows = {key: row for row, key in enumerate(order)}
     number = {id(n): k for k, n in reversed(list(enumerate(outputs)))}
-    position = {id(n): k for k, n in enumerate(graph.inputs)}
     kernels: dict[Kernel, int] = {}
     buffers: list[BufferSpec] = []
     dispatches: list[Dispatch] = []
     for key, node in order.items():
         if isinstance(node.primitive, Placeholder):
-            buffers.append(BufferSpec("argument", node.shape, node.dtype, name=f"in{position[key]}"))
+            role, name = node.primitive.label
+            buffers.append(BufferSpec(role, node.shape, node.dtype, name=name))
             continue
         if key in number:
             source = graph.in_place.get(number[key])

@@ -29,11 +29,11 @@ from ..plan import IN_GATHER
 from ..primitives.elementwise import Elementwise
 from ..primitives.indexing import Gather, InRange
 from ..primitives.random import Threefry
-from ..primitives.views import Cat, Pad, View
+from ..primitives.views import Cat, Pad, PadAt, Places, SliceAt, View
 from ..primitives.window import Unwindow
 
 Indices = tuple[Index, ...]
-Places = Sequence[tuple[Index, int, int]]
+Sparse = Sequence[tuple[Index, int, int]]
 LANE = "lane"
 LANES = 4
 OFFSET_ALIGNMENT = 64  # elements: a binding begins at a multiple of 256 bytes, whatever the device
@@ -84,6 +84,10 @@ class Puller:
         """An index that is data, and the condition that it lies within `size` elements."""
         raise NotImplementedError
 
+    def offset(self, value: str, highest: int) -> Index:
+        """A number (i32) that is data as a place from 0 to `highest`."""
+        raise NotImplementedError
+
     def report(self, fault: int, value: str, dtype: DType, size: int) -> None:
         """Tell the device of a position that does not lie within `size` elements."""
         raise NotImplementedError
@@ -132,7 +136,31 @@ def _view(w: Puller, p: View, node: Node, index: Indices) -> str:
 def _pad(w: Puller, p: Pad, node: Node, index: Indices) -> str:
     sizes = node.inputs[0].shape
     places = [(i - low, k + 1, n) for i, low, k, n in zip(index, p.low, p.interior, sizes, strict=True)]
-    return _sparse(w, node, index, places, p.value)
+    return _sparse(w, node, index, places, lambda: w.literal(p.value, node.dtype))
+
+
+def _offsets(w: Puller, places: Places, given: Iterable[Node], highest: Sequence[int]) -> list[Index]:
+    """Where each axis begins: a number, or data (for None), of which `highest` is the largest that leaves nothing out."""
+    rest = iter(given)
+    return [
+        w.offset(w.pull(next(rest), ()), high) if place is None else number(place)
+        for place, high in zip(places, highest, strict=True)
+    ]
+
+
+def _slice_at(w: Puller, p: SliceAt, node: Node, index: Indices) -> str:
+    source, *given = node.inputs
+    highest = [n - (size - 1) * step - 1 for n, size, step in zip(source.shape, p.sizes, p.steps, strict=True)]
+    starts = _offsets(w, p.starts, given, highest)
+    return w.pull(source, tuple(i * step + start for i, step, start in zip(index, p.steps, starts, strict=True)))
+
+
+def _pad_at(w: Puller, p: PadAt, node: Node, index: Indices) -> str:
+    source, fill, *given = node.inputs
+    highest = [size - (n - 1) * (k + 1) - 1 for size, n, k in zip(p.sizes, source.shape, p.interior, strict=True)]
+    low = _offsets(w, p.low, given, highest)
+    places = [(i - a, k + 1, n) for i, a, k, n in zip(index, low, p.interior, source.shape, strict=True)]
+    return _sparse(w, node, index, places, lambda: w.pull(fill, ()))
 
 
 def _unwindow(w: Puller, p: Unwindow, node: Node, index: Indices) -> str:
@@ -141,10 +169,10 @@ def _unwindow(w: Puller, p: Unwindow, node: Node, index: Indices) -> str:
     places = [(i, 1, n) for i, n in zip(index, source.shape, strict=True)]
     for axis, k, step, dilation in zip(p.axes, index[rank:], p.steps, p.dilations, strict=True):
         places[axis] = (index[axis] - k * dilation, step, source.shape[axis])
-    return _sparse(w, node, index, places, 0)
+    return _sparse(w, node, index, places, lambda: w.literal(0, node.dtype))
 
 
-def _sparse(w: Puller, node: Node, index: Indices, places: Places, fill: float) -> str:
+def _sparse(w: Puller, node: Node, index: Indices, places: Sparse, fill: Callable[[], str]) -> str:
     """The element of the input of `node` at, along every axis, i / by for (i, by, n) of `places`, where i is a
     multiple of `by` within n elements; `fill` elsewhere."""
     if w.depends_on_lane(i for i, by, n in places if _needs_check(i, by, n)):
@@ -158,7 +186,7 @@ def _sparse(w: Puller, node: Node, index: Indices, places: Places, fill: float) 
         if condition is not None:
             conditions.append(condition)
     value = w.pull(node.inputs[0], tuple(inside))
-    return w.choose(conditions, value, w.literal(fill, node.dtype), node.dtype) if conditions else value
+    return w.choose(conditions, value, fill(), node.dtype) if conditions else value
 
 
 def _needs_check(i: Index, by: int, n: int) -> bool:
@@ -217,6 +245,8 @@ ELEMENT: dict[type[Primitive], Callable[[Any, Any, Node, Indices], str]] = {
     Elementwise: _elementwise,
     View: _view,
     Pad: _pad,
+    SliceAt: _slice_at,
+    PadAt: _pad_at,
     Unwindow: _unwindow,
     Cat: _cat,
     Gather: _gather,
@@ -278,6 +308,9 @@ class Recorder(Puller):
 
     def position(self, value: str, dtype: DType, size: int) -> tuple[Index, str]:
         return self._unknown(size), ""
+
+    def offset(self, value: str, highest: int) -> Index:
+        return self._unknown(highest + 1)
 
     def report(self, fault: int, value: str, dtype: DType, size: int) -> None:
         pass
@@ -572,6 +605,11 @@ class Renderer(Puller):
             self._report(IN_GATHER, value, condition, size)
         chosen = self.define(f"select(0, {value}, {condition})", depth, prefix="j")
         return opaque(chosen, 0, max(size - 1, 0)), condition
+
+    def offset(self, value: str, highest: int) -> Index:
+        highest = max(highest, 0)
+        name = self.define(f"clamp({value}, 0, {highest})", self.depth_of_values(value), prefix="j")
+        return opaque(name, 0, highest)
 
     def _within(self, value: str, dtype: DType, size: int) -> tuple[str, str]:
         """A position as i32, and the condition that it lies within `size` elements."""

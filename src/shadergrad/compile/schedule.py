@@ -186,8 +186,9 @@ class Schedule:
     def _table(self) -> Table:
         """A row for every input and every node that some group writes."""
         table = Table()
-        for k, node in enumerate(self.graph.inputs):
-            table.add(node, "argument", f"in{k}")
+        for node in self.graph.inputs:
+            assert isinstance(node.primitive, Placeholder)
+            table.add(node, *node.primitive.label)
         places = {id(o): k for k, o in reversed(list(enumerate(self.outputs)))}
         for root in (root for group in self.ordered for root in group.roots):
             if id(root) in places:

@@ -1,7 +1,8 @@
 """From pending nodes to a closed graph: values become numbered inputs. In: nodes to compute. Out: key and graph.
 
-The key identifies the structure: two captures with equal keys have the same plan. Building it is cheap; the graph
-itself is only built when the key is new.
+The key identifies the structure: two captures with equal keys and equal numbers have the same plan, and with other
+numbers one that reads them from memory (numbers.py). Building it is cheap; the graph itself is only built when something
+is to be compiled.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..dtypes import DType
 from .leaves import Placeholder
 from .node import Node, resolve, topological
+from .numbers import NO_SLOTS, Kind, Slots
+from .primitive import Number, Primitive
 
 
 @dataclass
@@ -33,7 +37,8 @@ class Capture:
     """The nodes that `roots` need, in order, with their structure.
 
     sources: the valued nodes it reads, one for each value. identity: of a valued node, what tells whether its value is
-    that of another; by default its memory. key: hashable structure.
+    that of another; by default its memory. key: hashable structure, without the numbers.
+    numbered: the primitives that have numbers, in order. They are interned: equal if each number is the same.
     """
 
     def __init__(
@@ -50,6 +55,8 @@ class Capture:
         self._position: dict[int, int] = {}  # id of node -> place in the order
         self._by_identity: dict[int, int] = {}
         self.order: list[Node] = []
+        numbered: list[Primitive] = []
+        self._dtypes: list[DType] = []  # of the results of `numbered`
         entries: list[Any] = []
         for node in first:
             entries.append(self._source(node, identity(node)))
@@ -61,7 +68,11 @@ class Capture:
                 entries.append(entry)
             else:
                 inputs = tuple(self._position[id(resolve(i))] for i in node.inputs)
-                entries.append((node.primitive, inputs))
+                primitive = node.primitive
+                entries.append((primitive.form or primitive, inputs))
+                if primitive.form is not None:
+                    numbered.append(primitive)
+                    self._dtypes.append(node.dtype)
                 self._position[id(node)] = len(self.order)
                 self.order.append(node)
         self.keep = (
@@ -69,6 +80,7 @@ class Capture:
             if keep
             else []
         )
+        self.numbered = tuple(numbered)
         self.outputs = [self._position[id(r)] for r in self.roots]
         self.key = (self.device, tuple(entries), tuple(self.outputs), tuple(self.keep))
 
@@ -90,20 +102,50 @@ class Capture:
             return None
         return next(k for k, s in enumerate(self.sources) if s is self.order[place])
 
-    def graph(self, in_place: dict[int, int] | None = None) -> Graph:
-        """The structure with placeholders for values."""
+    def numbers(self) -> list[Number]:
+        """All numbers, as many for each capture of one key."""
+        return [n for p, dtype in zip(self.numbered, self._dtypes, strict=True) for n, _ in p.numbers(dtype)]
+
+    def kinds(self) -> list[Kind]:
+        """What each of them is."""
+        return [
+            Kind(dtype, type(p), k)
+            for p, result in zip(self.numbered, self._dtypes, strict=True)
+            for k, (_, dtype) in enumerate(p.numbers(result))
+        ]
+
+    def graph(self, in_place: dict[int, int] | None = None, slots: Slots = NO_SLOTS) -> Graph:
+        """The structure with placeholders for values.
+
+        slots: which numbers are read from inputs, which come after all others.
+        """
         built: list[Node] = []
         inputs: list[Node] = []
+        arrays = slots.inputs(len(self.sources), self.device)
+        read = slots.nodes(arrays)
+        of = iter(slots.of)
         for node in self.order:
             if node.storage is not None:
                 made = Node(Placeholder(len(inputs), node.shape, node.dtype), (), node.shape, node.dtype, node.device)
                 inputs.append(made)
             else:
                 sources = tuple(built[self._position[id(resolve(i))]] for i in node.inputs)
-                made = Node(node.primitive, sources, node.shape, node.dtype, node.device)
+                primitive = node.primitive
+                numbers: list[Any] = []
+                if slots.of and primitive.form is not None:
+                    values = primitive.numbers(node.dtype)
+                    numbers = [v if (slot := next(of)) is None else read[slot] for v, _ in values]
+                if any(isinstance(n, Node) for n in numbers):
+                    made = primitive.opened(sources, numbers)
+                else:
+                    made = Node(primitive, sources, node.shape, node.dtype, node.device)
             built.append(made)
         return Graph(
-            inputs, [built[k] for k in self.outputs], [built[k] for k in self.keep], in_place or {}, self.device
+            inputs + arrays,
+            [built[k] for k in self.outputs],
+            [built[k] for k in self.keep],
+            in_place or {},
+            self.device,
         )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..dtypes import DType, int32
-from .primitive import Primitive, Shape
+from ..plan import Label
+from .primitive import Form, Number, Primitive, Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,22 @@ class Placeholder(Primitive):
     def infer(self, *inputs: Any) -> tuple[Shape, DType]:
         return self.shape, self.dtype
 
+    @property
+    def label(self) -> Label:
+        """What a plan calls it, where nobody says otherwise."""
+        return Label("argument", f"in{self.position}")
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers(Placeholder):
+    """An input that holds numbers of one dtype, each used by itself; shape (count,)."""
+
+    kind: ClassVar[str] = "source"
+
+    @property
+    def label(self) -> Label:
+        return Label("constant", f"numbers[{self.dtype.name}]")
+
 
 @dataclass(frozen=True, eq=False)
 class Constant(Primitive):
@@ -41,6 +59,16 @@ class Constant(Primitive):
 
     def infer(self, *inputs: Any) -> tuple[Shape, DType]:
         return (), self.dtype
+
+    def without_numbers(self) -> Form | None:
+        return None if self.dtype.category == 0 else Form(Constant, self.dtype)
+
+    def numbers(self, dtype: DType) -> tuple[tuple[Number, DType], ...]:
+        return ((self.value, self.dtype),)
+
+    def opened(self, inputs: Sequence[Any], numbers: Sequence[Any]) -> Any:
+        (value,) = numbers
+        return value
 
     def numpy(self, *arrays: np.ndarray) -> np.ndarray:
         return np.asarray(self.value, self.dtype.numpy)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from ..dtypes import DType, parse_dtype
 from ..errors import CompileError
 
 Shape = tuple[int, ...]
+Number = bool | int | float
 
 REGISTRY: dict[str, type[Primitive]] = {}
 
@@ -33,17 +35,33 @@ class _Interned(type):
         key = (cls, args, tuple(map(repr, args)))
         found = _Interned._instances.get(key)
         if found is None:
-            found = _Interned._instances[key] = super().__call__(*args)
+            found = super().__call__(*args)
+            if isinstance(found, Primitive):
+                object.__setattr__(found, "form", found.without_numbers())
+            _Interned._instances[key] = found
         return found
+
+
+class Form(metaclass=_Interned):
+    """What primitives share that differ only in numbers: their class, and their other parameters."""
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
 
 
 @dataclass(frozen=True, eq=False)
 class Primitive(metaclass=_Interned):
-    """One operation, with its static parameters as fields."""
+    """One operation, with its static parameters as fields.
+
+    Some parameters are numbers that kernels can as well read from memory (see graph/numbers.py). A primitive with such
+    says which (`numbers`), what is left without them (`without_numbers`, kept as `form`), and what it is where some are
+    nodes (`opened`).
+    """
 
     kind: ClassVar[str] = ""  # source, elementwise, view, index, reduce, dot, call
     differentiable: ClassVar[bool] = True
     cost: ClassVar[int] = 1  # scalar operations an element, roughly
+    form: ClassVar[Form | None] = None  # of each primitive its own
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -56,6 +74,18 @@ class Primitive(metaclass=_Interned):
 
     def infer(self, *inputs: Any) -> tuple[Shape, DType]:
         """Shape and dtype of the result; raises ShapeError or DTypeError."""
+        raise NotImplementedError
+
+    def without_numbers(self) -> Form | None:
+        """What is left without the numbers; None where there are none."""
+        return None
+
+    def numbers(self, dtype: DType) -> tuple[tuple[Number, DType], ...]:
+        """The numbers and their dtypes, for a result of `dtype`: as many for each primitive of one form."""
+        return ()
+
+    def opened(self, inputs: Sequence[Any], numbers: Sequence[Any]) -> Any:
+        """The node of this operation with `numbers` for its own: each a number, or a node of shape ()."""
         raise NotImplementedError
 
     def numpy(self, *args: Any, **kwargs: Any) -> np.ndarray:

@@ -3,20 +3,22 @@ the index. `source_index` maps an index of the result to an index of the input (
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..dtypes import DType
+from ..dtypes import DType, int32
 from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.index import ZERO, Index, reshape_index
 from ..graph.node import Node
-from ..graph.primitive import Primitive, Shape
+from ..graph.primitive import Form, Number, Primitive, Shape
 
 Indices = tuple[Index, ...]
+Places = tuple[int | None, ...]
 
 
 class View(Primitive):
@@ -142,6 +144,55 @@ class Slice(View):
     def source_index(self, index, shape):
         return tuple(i * step + start for i, start, step in zip(index, self.starts, self.steps, strict=True))
 
+    def without_numbers(self):
+        return Form(Slice, self.sizes, self.steps)
+
+    def numbers(self, dtype):
+        return tuple((start, int32) for start in self.starts)
+
+    def opened(self, inputs, numbers):
+        return nodes.make(SliceAt(_known(numbers), self.sizes, self.steps), *inputs, *_open(numbers))
+
+
+def _known(numbers: Sequence[int | Node]) -> Places:
+    """The numbers, with None where there is a node."""
+    return tuple(None if isinstance(n, Node) else n for n in numbers)
+
+
+def _open(numbers: Sequence[Number | Node]) -> Iterator[Node]:
+    return (n for n in numbers if isinstance(n, Node))
+
+
+def _filled_in(places: Places, given: Iterable[Any]) -> tuple[Any, ...]:
+    """The places, with what is given for each None."""
+    rest = iter(given)
+    return tuple(next(rest) if place is None else place for place in places)
+
+
+def _check_places(name: str, places: Places, given: Sequence[Node]) -> None:
+    if places.count(None) != len(given) or any(n.shape != () or n.dtype is not int32 for n in given):
+        raise ShapeError(f"[{name}] {places} asks for {places.count(None)} int32 numbers, and got {list(given)}.")
+
+
+@dataclass(frozen=True, eq=False)
+class SliceAt(Primitive):
+    """A Slice with starts that are data: an int32 of shape () for each None, after the sliced input. A GPU keeps it within
+    the input, whatever it holds."""
+
+    kind = "view"
+    differentiable = False
+    starts: Places
+    sizes: Shape
+    steps: tuple[int, ...]
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        x, *starts = inputs
+        _check_places("slice_at", self.starts, starts)
+        return Slice(_filled_in(self.starts, [0] * len(starts)), self.sizes, self.steps).infer(x)
+
+    def numpy(self, x, *starts):
+        return Slice(_filled_in(self.starts, map(int, starts)), self.sizes, self.steps).numpy(x)
+
 
 @dataclass(frozen=True, eq=False)
 class Flip(View):
@@ -203,6 +254,54 @@ class Pad(Primitive):
 
     def vjp(self, g, node):
         return (nodes.make(Slice(self.low, node.inputs[0].shape, tuple(k + 1 for k in self.interior)), g),)
+
+    def without_numbers(self):
+        borders = tuple(a + b for a, b in zip(self.low, self.high, strict=True))
+        return Form(Pad, borders, self.interior, type(self.value))
+
+    def numbers(self, dtype):
+        return (*((low, int32) for low in self.low), (self.value, dtype))
+
+    def opened(self, inputs, numbers):
+        (x,) = inputs
+        *low, fill = numbers
+        sizes, dtype = self.infer(x)
+        fill = fill if isinstance(fill, Node) else build.constant(fill, dtype, x.device)
+        if not x.size:
+            return build.broadcast(fill, sizes)
+        return nodes.make(PadAt(_known(low), sizes, self.interior), x, fill, *_open(low))
+
+
+@dataclass(frozen=True, eq=False)
+class PadAt(Primitive):
+    """A Pad to the shape `sizes` whose fill (shape ()) is its second input, and whose lower borders may be data: an int32
+    of shape () for each None, after the fill."""
+
+    kind = "view"
+    differentiable = False
+    low: Places
+    sizes: Shape
+    interior: tuple[int, ...]
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        x, fill, *low = inputs
+        _check_places("pad_at", self.low, low)
+        if fill.shape != () or fill.dtype is not x.dtype:
+            raise ShapeError(f"[pad_at] the fill is {fill!r}, not a number of {x.dtype.name}.")
+        self._pad(x.shape, [0] * len(low), 0).infer(x)
+        return self.sizes, x.dtype
+
+    def _pad(self, shape: Shape, given: Iterable[int], fill: Number) -> Pad:
+        """The Pad that this is of an input of `shape`."""
+        low = _filled_in(self.low, given)
+        high = tuple(
+            size - a - n - max(n - 1, 0) * k
+            for size, a, n, k in zip(self.sizes, low, shape, self.interior, strict=True)
+        )
+        return Pad(low, high, self.interior, fill)
+
+    def numpy(self, x, fill, *low):
+        return self._pad(x.shape, map(int, low), fill.item()).numpy(x)
 
 
 @dataclass(frozen=True, eq=False)

@@ -230,7 +230,7 @@ class Captured:
     def replay(self, names: Names, arguments: dict[int, str]) -> Replay:
         """Compiled. arguments: the names of the function's arguments, by number."""
         seen = self.seen
-        program, _ = execute.programs.get(self.graph, self.in_place, self.labels(names, arguments))
+        program, _ = execute.programs.get(self.graph, self.in_place, self.labels(names, arguments), names.function)
         for g in self._new_gradients():
             if (
                 g._node.storage is None or g._shared is not None

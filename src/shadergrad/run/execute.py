@@ -7,6 +7,7 @@ The only module that sees both the compiler and the runtime.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -16,12 +17,13 @@ import numpy as np
 from ..compile.pipeline import compile_graph
 from ..dtypes import DType
 from ..graph import node as nodes
-from ..graph.capture import Capture
+from ..graph.capture import Capture, Graph
 from ..graph.node import Node, is_alias, resolve
 from ..plan import Label, Plan
 from ..runtime import cpu as cpu
 from ..runtime import webgpu as webgpu
 from ..runtime.device import Device, Program, Storage, get_device, open_devices
+from .structure import Found, Structure
 
 Labels = tuple[tuple[Label, ...], tuple[Label, ...]]  # of inputs, of outputs
 MOST_PROGRAMS = 512
@@ -35,6 +37,11 @@ def plan_bytes(plan: Plan) -> int:
     return BYTES_A_ROW * rows + sum(len(kernel.source) for kernel in plan.kernels)
 
 
+def structure_bytes(structure: Structure) -> int:
+    """The same, of all programs of a structure."""
+    return sum(plan_bytes(program.plan) for program in structure.programs())
+
+
 class Programs:
     """Loaded plans by structure, the least recently used first out. Counts what was compiled, so that tests can say:
     nothing was.
@@ -43,36 +50,55 @@ class Programs:
     """
 
     def __init__(self, most: int = MOST_PROGRAMS, most_bytes: int = PROGRAM_BYTES) -> None:
-        self._cache: OrderedDict[Any, tuple[Program, list[int]]] = OrderedDict()
+        self._cache: OrderedDict[Any, Structure] = OrderedDict()
         self._most = most
         self._most_bytes = most_bytes
         self.nbytes = 0
         self.compiled = 0
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
-        return len(self._cache)
+        return sum(len(structure.programs()) for structure in self._cache.values())
 
     def get(
-        self, capture: Capture, in_place: dict[int, int] | None = None, labels: Labels = ((), ())
-    ) -> tuple[Program, list[int]]:
+        self,
+        capture: Capture,
+        in_place: dict[int, int] | None = None,
+        labels: Labels = ((), ()),
+        function: Any = None,
+    ) -> Found:
         """The program of a captured graph, and which of capture.keep it gives after the outputs.
 
-        labels: roles and names of inputs and outputs, where the plan shall have other ones than the compiler's.
+        A graph with other numbers than one before it is compiled once more, to a plan that reads those that differ; further
+        values compile nothing. labels: roles and names of inputs and outputs, where the plan shall have other ones than
+        the compiler's. function: the compiled function whose graph it is; the first one of each is compiled with its numbers
+        in the text.
         """
-        device = get_device(capture.device)
-        key = (capture.key, device.target, tuple(sorted((in_place or {}).items())), labels)
-        found = self._cache.get(key)
-        if found is None:
-            plan, kept = compile_graph(capture.graph(in_place), device.target)
-            found = self._cache[key] = (device.load(plan.labelled(*labels)), kept)
-            self.compiled += 1
-            self.nbytes += plan_bytes(plan)
-            while len(self._cache) > max(1, self._most) or (self.nbytes > self._most_bytes and len(self._cache) > 1):
-                _, (program, _) = self._cache.popitem(last=False)
-                self.nbytes -= plan_bytes(program.plan)
-        else:
+        key = (capture.key, get_device(capture.device).target, tuple(sorted((in_place or {}).items())), labels)
+        with self._lock:
+            structure = self._cache.get(key) or Structure(capture)
+            found = structure.find(capture, function)
+            if found is None:
+                slots = structure.slots_for(capture, function)
+                loaded = self._load(capture.graph(in_place, slots), labels)
+                self.nbytes -= structure_bytes(structure)
+                found = structure.add(capture, slots, loaded)
+                self.nbytes += structure_bytes(structure)
+                self._cache[key] = structure
+            structure.meet(function)
             self._cache.move_to_end(key)
+            self._make_room()
         return found
+
+    def _load(self, graph: Graph, labels: Labels) -> Found:
+        device = get_device(graph.device)
+        plan, kept = compile_graph(graph, device.target)
+        self.compiled += 1
+        return device.load(plan.labelled(*labels)), kept
+
+    def _make_room(self) -> None:
+        while len(self._cache) > max(1, self._most) or (self.nbytes > self._most_bytes and len(self._cache) > 1):
+            self.nbytes -= structure_bytes(self._cache.popitem(last=False)[1])
 
     def clear(self) -> None:
         self._cache.clear()

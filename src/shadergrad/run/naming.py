@@ -44,6 +44,7 @@ class Names:
     """Labels for tensors that a function captured, known by the storage of their value before the step."""
 
     def __init__(self, watch: Trace, function: Callable[..., Any]) -> None:
+        self.function = function
         self._variables = variables_of(function)
         self._by_storage: dict[int, Label] = {}
         parameters: dict[int, str] = {}

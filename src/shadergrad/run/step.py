@@ -23,11 +23,14 @@ from . import execute
 from .capture import capture
 from .replay import Replay
 from .tracing import current
-from .trees import signature
+from .trees import signature, without_numbers
 
 P = ParamSpec("P")  # the parameters of a function that is compiled
 R = TypeVar("R")  # what it gives
 
+MOST_VALUES = (
+    8  # captures that differ only in numbers among the arguments: another is traced again, and compiles nothing
+)
 CAPTURE_BYTES = execute.PROGRAM_BYTES  # of host memory for the captures that one step keeps
 
 
@@ -78,6 +81,9 @@ class CompiledStep(Generic[P, R]):
             self._nbytes -= execute.plan_bytes(entries.pop(0).program.plan)
             if not entries:
                 del self._entries[oldest]
+        alike = [k for k in self._entries if without_numbers(k) == without_numbers(key)]
+        for oldest in alike[:-MOST_VALUES]:  # each holds gradients of its own, and shares its program
+            self._nbytes -= sum(execute.plan_bytes(e.program.plan) for e in self._entries.pop(oldest))
 
     def _protect(self) -> None:
         """Before state is overwritten in place: compute what was recorded against its present value."""
@@ -104,7 +110,7 @@ class CompiledStep(Generic[P, R]):
                 "these arguments have other shapes, dtypes or Python values than those of the call that ran last. "
                 "Hint: call the step with them first."
             )
-        return [execute.download(holder._node) for holder in entry.bind(tensors)]
+        return [*(execute.download(holder._node) for holder in entry.bind(tensors)), *entry.program.numbers]
 
     def _ran_last(self, what: str) -> tuple[Any, Replay]:
         if self._latest is None:

@@ -91,3 +91,12 @@ def signature(value: Any, tensors: list[Tensor]) -> Any:
             f"a compiled step takes tensors, numbers, strings and containers of them, not {type(value).__name__}."
         ) from None
     return (type(value).__name__, value)
+
+
+def without_numbers(signed: Any) -> Any:
+    """A signature in which ints and floats have no values."""
+    if not isinstance(signed, tuple):
+        return signed
+    if len(signed) == 2 and signed[0] in ("int", "float") and isinstance(signed[1], int | float):
+        return signed[0]
+    return tuple(map(without_numbers, signed))

@@ -40,9 +40,13 @@ class Storage:
 
 
 class Program(ABC):
-    """A plan, loaded: all that can be resolved ahead is resolved."""
+    """A plan, loaded: all that can be resolved ahead is resolved.
+
+    numbers: the values of the plan's last inputs, where the program holds them; `run` then takes the inputs before them.
+    """
 
     plan: Plan
+    numbers: Sequence[np.ndarray] = ()
 
     @abstractmethod
     def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:

@@ -187,7 +187,8 @@ def arange(
         node = build.cast(node, kind)
     if step != 1:
         node = node * step
-    return finish(build.cast(node + low if low else node, kind), requires_grad)
+    # with a start of 0 too, where one is given: another start then is only another number
+    return finish(build.cast(node if end is None else node + low, kind), requires_grad)
 
 
 @checked
