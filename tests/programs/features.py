@@ -14,9 +14,10 @@ VIEWS = (
 OTHER_ALIASES = ("grad", "grad.data", "state_dict", "Parameter", "data assign", "result")
 
 # what every program may use: a program of these alone is the ground that other features stand on
-CORE = frozenset({*VIEWS, "step", "backward", "Parameter", "module", "optimizer", "zero_grad", "write in no_grad"})
+CORE = frozenset({"step", "backward", "Parameter", "module", "optimizer", "zero_grad", "write in no_grad"})
 
 ALL = CORE | {
+    *VIEWS,
     # changes in place: of a view's memory, and of memory that a named view shows
     *(f"through {kind}" for kind in (*VIEWS, *OTHER_ALIASES)),
     *(f"shared {kind}" for kind in (*VIEWS, *OTHER_ALIASES)),
@@ -25,7 +26,7 @@ ALL = CORE | {
     # gradients
     "write in graph", "tracked value written", "tracked value written in no_grad", "average of a leaf", "update by hand",
     "autograd.grad", "grad None", "grad assign", "zero_grad to zero", "requires_grad_", "detach_", "no_grad result",
-    "view made in no_grad", "copy by clone", "copy by tensor()", "copy by deepcopy", "int32", "int64", "layout",
+    "second backward", "history written in no_grad", "view made in no_grad", "copy by clone", "copy by tensor()", "copy by deepcopy", "int32", "int64", "layout",
     # what PyTorch refuses
     "refused leaf write", "refused leaf view write", "refused second backward", "saved value changed",
     "refused overlapping write", "refused write to one of several views", "refused write to view made in no_grad",
@@ -34,8 +35,9 @@ ALL = CORE | {
     "global number", "attribute number", "dict number", "cell number", "cell tensor", "flag", "None", "string", "counter",
     "counter unread", "list append", "list read", "attribute store", "attribute state", "dict store", "exception in step",
     "number argument", "flag argument", "offset argument", "None argument", "captured name rebound",
+    "gradient changed between calls", "capture written between calls",
     # calls
-    "argument written", "same argument twice", "arguments that share memory", "captured argument",
+    "argument written", "capture written in step", "same argument twice", "arguments that share memory", "captured argument",
     "argument that shares memory with a capture", "other shape", "error in step", "returned capture", "result shares memory",
     "attached result", "history leaves step", "history enters step", "leaf argument",
 }  # fmt: skip

@@ -8,17 +8,19 @@ not taken. Everything is drawn from random.Random(seed); nothing else decides.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import torch
 
 from . import statements
 from .features import FEATURES
 from .language import HIDDEN, Program, Statement, Step, code, execute, namespace
-from .views import fresh, view
+from .views import VIEW_MAKERS, view
 
 LARGEST = 2.0**11  # of the values; with a finest part of 2^-6, sums of a few products of two are exact in float32
 FINEST = 2.0**6
@@ -67,12 +69,15 @@ class Builder:
         self.local: dict[str, Any] | None = None  # while a step's body is written
         self.count = 0
         self.look = self.rng.choice([1.0, 0.3, 0.0])  # how often all values are read
+        self.walked: dict[int, Any] = {}  # the nodes of graphs that a backward pass went through
+        self.walked_again = False
         self.rebuild()
 
     # -- what is there, under PyTorch
 
     def rebuild(self) -> None:
         """Run again what was taken so far."""
+        self.walked = {}
         self.space = namespace(torch, lambda function: function)
         for statement in self.setup:
             execute(statement.text, self.space)
@@ -113,6 +118,15 @@ class Builder:
         if self.local is not None and self.rng.random() < 0.6:
             names = [n for n in names if n in self.local] or names
         return self.rng.choice(names) if names else None
+
+    def view(self, x: str) -> tuple[str, str] | None:
+        """A view of an expression, by kind; of the wanted kind more often than not."""
+        kind = (self.wanted or "").removeprefix("through ").removeprefix("shared ")
+        maker = dict(VIEW_MAKERS).get(kind)
+        if maker is not None and self.rng.random() < 0.6:
+            text = maker(self.rng, x, self.read(x))
+            return None if text is None else (kind, text)
+        return view(self.rng, x, self.read(x))
 
     def name(self, prefix: str) -> str:
         """A new name."""
@@ -159,8 +173,11 @@ class Builder:
         history = {n: t.grad_fn for n, t in before.items() if n.partition(".")[0] not in (self.local or {})}
         outer = [self.space.get(n) for n in code(candidate.text).co_names] if self.local is not None else []
         entering = any(isinstance(t, torch.Tensor) and t.grad_fn is not None for t in outer)
+        gradients = {n: t for n, t in before.items() if n.endswith(".grad")}
+        self.walked_again = False
         error = execute(candidate.text, self.space, self.local)
-        seen = set(candidate.features) | ({"history enters step"} if entering else set())
+        seen = {"second backward"} if self.walked_again else set[str]()
+        seen |= set(candidate.features) | ({"history enters step"} if entering else set())
         if error is None:
             try:
                 after = self.tensors()
@@ -170,6 +187,8 @@ class Builder:
             seen |= self.shared_writes(before, after, values)
             if (is_call or self.local is not None) and any(after[n].grad_fn is not h for n, h in history.items() if n in after):
                 seen.add("history leaves step")
+            if self.step is not None and not is_call:
+                seen |= self.between_calls(before, after, values, gradients)
         elif candidate.may_fail and self.local is None:
             seen.add(next((f for text, f in REFUSALS.items() if text in str(error)), "refused otherwise"))
         if (error is not None and not (candidate.may_fail and self.local is None)) or not (
@@ -211,6 +230,25 @@ class Builder:
                 seen |= {f"shared {kind}" for p in group for kind in self.kinds.get(p, ())}
         return seen
 
+    def between_calls(
+        self,
+        before: dict[str, torch.Tensor],
+        after: dict[str, torch.Tensor],
+        values: dict[str, torch.Tensor],
+        gradients: dict[str, torch.Tensor],
+    ) -> set[str]:
+        """What a statement changes of what the step uses."""
+        assert self.step is not None
+        seen: set[str] = set()
+        now = {n: t for n, t in after.items() if n.endswith(".grad")}
+        if now.keys() != gradients.keys() or any(now[n] is not t or not torch.equal(values[n], t) for n, t in gradients.items()):
+            seen.add("gradient changed between calls")
+        captured = self.step.captured()
+        for name, tensor in before.items():
+            if name.partition(".")[0] in captured and not torch.equal(values[name], tensor.detach()):
+                seen.add("capture written between calls")
+        return seen
+
     def small(self) -> bool:
         """Whether all values are small, exact and finite."""
         for tensor in self.tensors().values():
@@ -233,6 +271,38 @@ class Builder:
 
     def build(self) -> Program:
         """The program."""
+        with self.watching_backward():
+            return self._build()
+
+    @contextmanager
+    def watching_backward(self) -> Iterator[None]:
+        """Note which backward passes go through a graph again."""
+        backward, grad = torch.Tensor.backward, torch.autograd.grad
+
+        def noted_backward(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> None:
+            self.walk([tensor])
+            backward(tensor, *args, **kwargs)
+
+        def noted_grad(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+            self.walk([outputs] if isinstance(outputs, torch.Tensor) else outputs)
+            return grad(outputs, *args, **kwargs)
+
+        with mock.patch.object(torch.Tensor, "backward", noted_backward), mock.patch.object(torch.autograd, "grad", noted_grad):
+            yield
+
+    def walk(self, outputs: Sequence[torch.Tensor]) -> None:
+        """Note the nodes behind tensors, but for the leaves', and whether one was noted before."""
+        waiting = [t.grad_fn for t in outputs if t.grad_fn is not None]
+        found: dict[int, Any] = {}
+        while waiting:
+            node = waiting.pop()
+            if id(node) not in found and type(node).__name__ != "AccumulateGrad":
+                found[id(node)] = node
+                waiting += [n for n, _ in node.next_functions if n is not None]
+        self.walked_again |= bool(found.keys() & self.walked.keys())
+        self.walked.update(found)
+
+    def _build(self) -> Program:
         rng = self.rng
         has_step = rng.random() < 0.65 and "step" in self.allowed
         for _ in range(2):
@@ -285,5 +355,3 @@ def generate(seed: int, allowed: frozenset[str] = FEATURES) -> Program:
     program = Builder(seed, allowed).build()
     return Program(program.setup, program.schedule, program.step, seed)
 
-
-__all__ = ["Builder", "fresh", "generate", "view"]

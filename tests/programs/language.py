@@ -163,7 +163,7 @@ def observe(value: Any, path: str, tensor_type: type, *, values: bool, found: di
     elif isinstance(value, SimpleNamespace):
         for name, element in vars(value).items():
             observe(element, f"{path}.{name}", tensor_type, values=values, found=found)
-    elif hasattr(value, "named_parameters"):
+    elif hasattr(value, "named_buffers"):  # a module
         for name, parameter in value.named_parameters():
             observe(parameter, f"{path}.{name}", tensor_type, values=values, found=found)
     elif value is None or isinstance(value, bool | int | float | str):

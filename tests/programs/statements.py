@@ -6,13 +6,14 @@ memory, refusals) the builder adds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .views import factor, fresh, index_text, literal, number, view
+from .views import factor, fresh, index_text, literal, number
 
 if TYPE_CHECKING:
     from .generate import Builder, Call
@@ -82,7 +83,8 @@ def new_module(b: Builder) -> Candidate | None:
 
 
 def new_optimizer(b: Builder) -> Candidate | None:
-    leaves = b.floats(lambda t: t.is_leaf and t.requires_grad)
+    names = b.floats(lambda t: t.is_leaf and t.requires_grad)
+    leaves = list({id(b.space[n]): n for n in names}.values())  # two names may be of one tensor
     what = "m.parameters()" if "m" in b.space and b.rng.random() < 0.6 else f"[{', '.join(leaves[:2])}]" if leaves else None
     if what is None or "o" in b.space:
         return None
@@ -116,7 +118,7 @@ def arithmetic(b: Builder) -> Candidate | None:
 
 def named_view(b: Builder) -> Candidate | None:
     x = b.pick(lambda t: t.ndim >= 1)
-    found = x and view(b.rng, x, b.read(x))
+    found = x and b.view(x)
     if not found:
         return None
     kind, text = found
@@ -167,7 +169,7 @@ def place(b: Builder) -> tuple[str, tuple[str, ...]] | None:
             [(weight, ""), (f"{weight}.data", "data"), (f"{weight}.detach()", "detach"), (f"m.state_dict()['{weight[2:]}']", "state_dict")]
         )
         if rng.random() < 0.2 and b.read(weight).grad is not None:
-            text, kind = rng.choice([(f"{weight}.grad", ""), (f"{weight}.grad.data", "grad.data")])
+            text, kind = rng.choice([(f"{weight}.grad", "grad"), (f"{weight}.grad.data", "grad.data")])
         found = text, (kind,) if kind else ()
     else:
         x = b.pick()
@@ -181,7 +183,7 @@ def place(b: Builder) -> tuple[str, tuple[str, ...]] | None:
             found = rng.choice([(f"{x}.data", ("data",)), (f"{x}.detach()", ("detach",))])
     for _ in range(rng.choice([0, 0, 1, 1, 2])):
         text, kinds = found
-        more = view(rng, text, b.read(text))
+        more = b.view(text)
         if more:
             found = more[1], (*kinds, more[0])
     return found
@@ -194,7 +196,7 @@ def write(b: Builder) -> Candidate | None:
         return None
     rng = b.rng
     target, kinds = found
-    root = target.partition(".")[0].partition("[")[0].removeprefix("list(").rstrip(")")
+    root = next(name for name in re.findall(r"[A-Za-z_]\w*", target) if name != "list")
     kinds = (*b.kinds.get(root, ()), *kinds)
     t = b.read(target)
     if t.dtype != torch.float32 or not t.numel() or t.ndim > 2:
@@ -206,12 +208,14 @@ def write(b: Builder) -> Candidate | None:
     features |= more
     if b.local is not None and root in {f"x{i}" for i in range(len(b.calls))}:
         features.add("argument written")
+    elif b.local is not None and root not in b.local:
+        features.add("capture written in step")
     source = b.read(same) if same and same in text.removeprefix(target) else None
     tracked = t.requires_grad
     is_leaf_path = tracked and (t.is_leaf or b.read(root).is_leaf if root != "m" else True)
     if tracked and rng.random() < (0.85 if is_leaf_path else 0.4):
         text = no_grad(text)
-        features.add("write in no_grad")
+        features.add("write in no_grad" if t.is_leaf or is_leaf_path else "history written in no_grad")
     elif tracked:
         features.add("write in graph")
     elif source is not None and source.requires_grad:
@@ -536,7 +540,7 @@ def argument(b: Builder, captured: set[str] | None, shape: tuple[int, ...]) -> C
         return Call("tensor", rng.choice(named), shape)
     if larger and choice < 0.65:
         x = rng.choice(larger)
-        found = view(rng, x, b.read(x))
+        found = b.view(x)
         if found and tuple(b.read(found[1]).shape) == shape:
             return Call("tensor", found[1], shape)
     if named and choice < 0.75:

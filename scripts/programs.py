@@ -1,0 +1,125 @@
+"""Runs random programs under PyTorch and in every mode of the library, and says where they differ.
+
+    python scripts/programs.py --seeds 0:2000                                   what `make test` allows, on cpu
+    python scripts/programs.py --seeds 0:500 --features all --shrink            everything, the smallest programs shown
+    python scripts/programs.py --seeds 17 --features all --modes compiled-cpu --show   one program, whole
+    python scripts/programs.py --by-feature --seeds 0:30                        a line a feature: how many programs pass
+    python scripts/programs.py --cases                                          the programs written by hand
+
+Modes: eager-cpu, compiled-cpu, eager-webgpu, compiled-webgpu. Exit 1 where anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent / "tests")]
+
+from programs.compare import MODES
+from programs.features import ALL, CORE, FEATURES, TO_COME
+from programs.net import Failure, Tally, run_many
+
+SHOWN = 3  # programs of each kind of failure
+
+
+def numbers(text: str) -> range:
+    """`7` or `0:2000`."""
+    start, _, stop = text.partition(":")
+    return range(int(start), int(stop)) if stop else range(int(start), int(start) + 1)
+
+
+def choose(text: str) -> frozenset[str]:
+    """The features that are allowed: now, all, core, or names with commas on the ground of core."""
+    known = {"now": FEATURES, "all": ALL, "core": CORE}
+    if text in known:
+        return known[text]
+    names = frozenset(name.strip() for name in text.split(","))
+    if names - ALL:
+        raise SystemExit(f"no features: {', '.join(sorted(names - ALL))}. There are: {', '.join(sorted(ALL))}")
+    return CORE | names
+
+
+def print_counts(tally: Tally, modes: list[str], seconds: float) -> None:
+    """A table of outcomes."""
+    outcomes = ["same", "allowed", "refusal", "different"]
+    print(f"{tally.programs} programs in {seconds:.1f} s")
+    print(f"{'':18}" + "".join(f"{o:>12}" for o in outcomes))
+    for mode in modes:
+        print(f"{mode:18}" + "".join(f"{tally.outcomes[mode, o]:>12}" for o in outcomes))
+    for (mode, message), count in tally.refusals.most_common():
+        print(f"  refused {count:4} x {mode}: {message}")
+
+
+def print_failures(failures: list[Failure], shown: int) -> None:
+    """Every kind of failure, with its smallest programs."""
+    kinds: dict[str, list[Failure]] = {}
+    for failure in failures:
+        kinds.setdefault(failure.kind, []).append(failure)
+    for kind, alike in sorted(kinds.items(), key=lambda item: -len(item[1])):
+        print(f"\n== {len(alike)} x {kind}")
+        features = Counter(f for failure in alike for f in failure.features - CORE)
+        print(f"   features: {', '.join(f'{f} {n}' for f, n in features.most_common(12))}")
+        for failure in sorted(alike, key=lambda f: len(f.program.source()))[:shown]:
+            print(failure)
+
+
+def by_feature(seeds: range, modes: list[str], ground: frozenset[str], chosen: Any) -> int:
+    """A line a feature: programs that show it on the ground of those that pass, and how many are as in PyTorch."""
+    names = sorted(ALL - CORE) if chosen.only is None else [n.strip() for n in chosen.only.split(",")]
+    print(f"{'feature':46}" + "".join(f"{m:>20}" for m in modes) + "    (as PyTorch + refused / run)")
+    is_bad = False
+    for name in names:
+        tally = Tally()
+        for part in run_many(seeds, modes, ground, wanted=name, jobs=chosen.jobs, chunk=max(1, len(seeds) // chosen.jobs)):
+            tally.add(part)
+        cells = []
+        for mode in modes:
+            good, refused, bad = (tally.outcomes[mode, o] for o in ("same", "refusal", "different"))
+            good += tally.outcomes[mode, "allowed"]
+            cells.append(f"{good}{f'+{refused}' if refused else ''}/{good + refused + bad}")
+            is_bad |= bad > 0
+        print(f"{name:46}" + "".join(f"{c:>20}" for c in cells) + ("    to come" if name in TO_COME else ""), flush=True)
+    return int(is_bad)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=numbers, default=range(200), metavar="A:B")
+    parser.add_argument("--modes", default="eager-cpu,compiled-cpu", help="with commas, or all")
+    parser.add_argument("--features", default="now", help="now (what make test allows), all, core, or names with commas")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--shrink", action="store_true", help="drop statements while a program still fails")
+    parser.add_argument("--show", action="store_true", help="print every program, whether it fails or not")
+    parser.add_argument("--shown", type=int, default=SHOWN, help="programs of each kind of failure")
+    parser.add_argument("--by-feature", action="store_true", help="a line a feature")
+    parser.add_argument("--only", help="with --by-feature: these features, with commas")
+    parser.add_argument("--cases", action="store_true", help="the programs written by hand")
+    chosen = parser.parse_args(arguments)
+    modes = list(MODES) if chosen.modes == "all" else chosen.modes.split(",")
+    if set(modes) - set(MODES):
+        raise SystemExit(f"no modes: {', '.join(set(modes) - set(MODES))}. There are: {', '.join(MODES)}")
+    if chosen.by_feature:
+        return by_feature(chosen.seeds, modes, CORE if chosen.features == "now" else choose(chosen.features), chosen)
+    allowed = choose(chosen.features)
+    if chosen.show:
+        from programs.generate import generate  # only here: a program is shown
+
+        for seed in chosen.seeds:
+            print(generate(seed, allowed).source(), end="\n\n")
+    began = time.perf_counter()
+    tally = Tally()
+    for part in run_many(chosen.seeds, modes, allowed, is_shrinking=chosen.shrink, jobs=chosen.jobs):
+        tally.add(part)
+    print_failures(tally.failures, chosen.shown)
+    print()
+    print_counts(tally, modes, time.perf_counter() - began)
+    return int(bool(tally.failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

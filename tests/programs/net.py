@@ -1,0 +1,134 @@
+"""Runs many programs in many modes, on several processes, and counts what comes of them."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+from .compare import Difference, Verdict, run, under_torch
+from .features import ALL, CORE
+from .generate import Builder, generate
+from .language import Program
+from .shrink import shrink
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A program that is not what PyTorch says."""
+
+    seed: int
+    mode: str
+    difference: Difference
+    program: Program
+    features: frozenset[str]
+
+    @property
+    def kind(self) -> str:
+        """What failures that look alike have in common."""
+        d = self.difference
+        path = re.sub(r"\d+", "N", d.path)
+        if d.kind == "property":
+            return f"property {path.rpartition('.')[2] or path}: {summary(d.expected)} -> {summary(d.found)}"
+        if d.kind == "value":
+            return "value" + (" of .grad" if ".grad" in path else "")
+        return f"{d.kind}: {summary(d.expected)} -> {summary(d.found)}"
+
+    def __str__(self) -> str:
+        is_compiled = self.mode.startswith("compiled")
+        return (
+            f"--- seed {self.seed}, {self.mode}, features: {', '.join(sorted(self.features - CORE)) or 'core'}\n"
+            f"{self.program.source(is_compiled=is_compiled)}\n{self.difference}"
+        )
+
+
+def summary(value: object) -> str:
+    """A value or a message without its numbers and names."""
+    return re.sub(r"\d+", "N", re.sub(r"'[^']*'|\([^)]*\)|\[[^\]]*\]", "…", str(value).splitlines()[0] if str(value) else ""))[:90]
+
+
+@dataclass
+class Tally:
+    """Counts by mode, and the failures."""
+
+    programs: int = 0
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)  # by mode and outcome
+    refusals: Counter[tuple[str, str]] = field(default_factory=Counter)  # by mode and message
+    failures: list[Failure] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        """Take in what another process counted."""
+        self.programs += other.programs
+        self.outcomes += other.outcomes
+        self.refusals += other.refusals
+        self.failures += other.failures
+
+
+def try_program(program: Program, mode: str, **known: object) -> Verdict:
+    """The verdict; a crash of the comparison itself is a difference too."""
+    try:
+        return run(program, mode, under_torch(program))
+    except Exception:
+        words = traceback.format_exc(limit=-3)
+        return Verdict("different", Difference("crash", -1, "", "", "runs", words))
+
+
+def run_chunk(
+    seeds: Sequence[int], modes: Sequence[str], allowed: frozenset[str], wanted: str | None, is_shrinking: bool
+) -> Tally:
+    """Some programs in every mode."""
+    tally = Tally()
+    for seed in seeds:
+        program = generate(seed, allowed) if wanted is None else focused(seed, wanted, allowed)
+        if program is None:
+            continue
+        tally.programs += 1
+        for mode in modes:
+            if mode.startswith("compiled") and program.step is None:
+                continue
+            verdict = try_program(program, mode)
+            tally.outcomes[mode, verdict.outcome] += 1
+            if verdict.outcome == "refusal":
+                tally.refusals[mode, summary(verdict.message)] += 1
+            if verdict.difference is not None:
+                small, found = shrink(program, mode) if is_shrinking and verdict.difference.where >= 0 else (program, verdict)
+                assert found.difference is not None
+                tally.failures.append(Failure(seed, mode, found.difference, small, small.features))
+    return tally
+
+
+def focused(seed: int, wanted: str, allowed: frozenset[str] | None = None, attempts: int = 12) -> Program | None:
+    """A program that shows a feature, on the ground of `allowed`; None where none came up."""
+    ground = (allowed or CORE) | {wanted, wanted.removeprefix("shared ")}
+    for attempt in range(attempts):
+        number = seed * attempts + attempt
+        program = Builder(number, ground, wanted).build()
+        if wanted in program.features:
+            return Program(program.setup, program.schedule, program.step, number)
+    return None
+
+
+def run_many(
+    seeds: Iterable[int],
+    modes: Sequence[str],
+    allowed: frozenset[str] = ALL,
+    *,
+    wanted: str | None = None,
+    is_shrinking: bool = False,
+    jobs: int = 1,
+    chunk: int = 50,
+) -> Iterator[Tally]:
+    """Tallies of chunks, in the order of the seeds."""
+    numbers = list(seeds)
+    chunks = [numbers[i : i + chunk] for i in range(0, len(numbers), chunk)]
+    if jobs <= 1:
+        yield from (run_chunk(c, modes, allowed, wanted, is_shrinking) for c in chunks)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        waiting = [pool.submit(run_chunk, c, modes, allowed, wanted, is_shrinking) for c in chunks]
+        for future in waiting:
+            yield future.result()
