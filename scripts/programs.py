@@ -22,7 +22,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent.parent / "tests")]
 
 from programs.compare import MODES
 from programs.features import ALL, CORE, FEATURES, TO_COME
-from programs.net import Failure, Tally, run_many
+from programs.net import Failure, Tally, Task, chunks, run_many
 
 SHOWN = 3  # programs of each kind of failure
 
@@ -73,17 +73,16 @@ def by_feature(seeds: range, modes: list[str], ground: frozenset[str], chosen: A
     names = sorted(ALL - CORE) if chosen.only is None else [n.strip() for n in chosen.only.split(",")]
     print(f"{'feature':46}" + "".join(f"{m:>20}" for m in modes) + "    (as PyTorch + refused / run)")
     is_bad = False
-    for name in names:
-        tally = Tally()
-        for part in run_many(seeds, modes, ground, wanted=name, jobs=chosen.jobs, chunk=max(1, len(seeds) // chosen.jobs)):
-            tally.add(part)
+    tasks = [Task(tuple(seeds), ground, name) for name in names]
+    for task, tally in run_many(tasks, modes, jobs=chosen.jobs):
         cells = []
         for mode in modes:
             good, refused, bad = (tally.outcomes[mode, o] for o in ("same", "refusal", "different"))
             good += tally.outcomes[mode, "allowed"]
             cells.append(f"{good}{f'+{refused}' if refused else ''}/{good + refused + bad}")
             is_bad |= bad > 0
-        print(f"{name:46}" + "".join(f"{c:>20}" for c in cells) + ("    to come" if name in TO_COME else ""), flush=True)
+        mark = "    to come" if task.wanted in TO_COME else ""
+        print(f"{task.wanted:46}" + "".join(f"{c:>20}" for c in cells) + mark, flush=True)
     return int(is_bad)
 
 
@@ -113,7 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(generate(seed, allowed).source(), end="\n\n")
     began = time.perf_counter()
     tally = Tally()
-    for part in run_many(chosen.seeds, modes, allowed, is_shrinking=chosen.shrink, jobs=chosen.jobs):
+    for _, part in run_many(chunks(chosen.seeds, allowed), modes, is_shrinking=chosen.shrink, jobs=chosen.jobs):
         tally.add(part)
     print_failures(tally.failures, chosen.shown)
     print()

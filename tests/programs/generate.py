@@ -63,6 +63,7 @@ class Builder:
         self.calls: list[Call] = []
         self.cell: str | None = None
         self.states: list[statements.PythonState] = []
+        self.state_results: list[str] = []  # in the step: what depends on Python state
         self.kinds: dict[str, tuple[str, ...]] = {}  # of every name: the views that led to it
         self.attached: set[str] = set()  # results of steps that have a history: never an operand
         self.space: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 
 from .compare import Difference, Verdict, run, under_torch
-from .features import ALL, CORE
+from .features import CORE
 from .generate import Builder, generate
 from .language import Program
 from .shrink import shrink
@@ -68,7 +68,7 @@ class Tally:
         self.failures += other.failures
 
 
-def try_program(program: Program, mode: str, **known: object) -> Verdict:
+def try_program(program: Program, mode: str) -> Verdict:
     """The verdict; a crash of the comparison itself is a difference too."""
     try:
         return run(program, mode, under_torch(program))
@@ -77,13 +77,20 @@ def try_program(program: Program, mode: str, **known: object) -> Verdict:
         return Verdict("different", Difference("crash", -1, "", "", "runs", words))
 
 
-def run_chunk(
-    seeds: Sequence[int], modes: Sequence[str], allowed: frozenset[str], wanted: str | None, is_shrinking: bool
-) -> Tally:
-    """Some programs in every mode."""
+@dataclass(frozen=True)
+class Task:
+    """Seeds of programs, in a part of the language; only programs that show `wanted`, if anything."""
+
+    seeds: tuple[int, ...]
+    allowed: frozenset[str]
+    wanted: str | None = None
+
+
+def run_task(task: Task, modes: Sequence[str], is_shrinking: bool = False) -> Tally:
+    """The programs of a task in every mode."""
     tally = Tally()
-    for seed in seeds:
-        program = generate(seed, allowed) if wanted is None else focused(seed, wanted, allowed)
+    for seed in task.seeds:
+        program = generate(seed, task.allowed) if task.wanted is None else focused(seed, task.wanted, task.allowed)
         if program is None:
             continue
         tally.programs += 1
@@ -101,9 +108,9 @@ def run_chunk(
     return tally
 
 
-def focused(seed: int, wanted: str, allowed: frozenset[str] | None = None, attempts: int = 12) -> Program | None:
+def focused(seed: int, wanted: str, allowed: frozenset[str], attempts: int = 12) -> Program | None:
     """A program that shows a feature, on the ground of `allowed`; None where none came up."""
-    ground = (allowed or CORE) | {wanted, wanted.removeprefix("shared ")}
+    ground = allowed | {wanted, wanted.removeprefix("shared ")}
     for attempt in range(attempts):
         number = seed * attempts + attempt
         program = Builder(number, ground, wanted).build()
@@ -113,22 +120,18 @@ def focused(seed: int, wanted: str, allowed: frozenset[str] | None = None, attem
 
 
 def run_many(
-    seeds: Iterable[int],
-    modes: Sequence[str],
-    allowed: frozenset[str] = ALL,
-    *,
-    wanted: str | None = None,
-    is_shrinking: bool = False,
-    jobs: int = 1,
-    chunk: int = 50,
-) -> Iterator[Tally]:
-    """Tallies of chunks, in the order of the seeds."""
-    numbers = list(seeds)
-    chunks = [numbers[i : i + chunk] for i in range(0, len(numbers), chunk)]
+    tasks: Iterable[Task], modes: Sequence[str], *, is_shrinking: bool = False, jobs: int = 1
+) -> Iterator[tuple[Task, Tally]]:
+    """Tallies of tasks, in their order."""
     if jobs <= 1:
-        yield from (run_chunk(c, modes, allowed, wanted, is_shrinking) for c in chunks)
+        yield from ((task, run_task(task, modes, is_shrinking)) for task in tasks)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(run_chunk, c, modes, allowed, wanted, is_shrinking) for c in chunks]
-        for future in waiting:
-            yield future.result()
+        waiting = [(task, pool.submit(run_task, task, modes, is_shrinking)) for task in tasks]
+        for task, future in waiting:
+            yield task, future.result()
+
+
+def chunks(seeds: Sequence[int], allowed: frozenset[str], size: int = 50) -> list[Task]:
+    """Tasks for all programs of some seeds."""
+    return [Task(tuple(seeds[i : i + size]), allowed) for i in range(0, len(seeds), size)]

@@ -453,6 +453,7 @@ def state_in_body(b: Builder, state: PythonState) -> Candidate | None:
     if x is None:
         return None
     y = b.name("y")
+    b.state_results.append(y)
     return Candidate(state.body.format(x=x, y=y), marked(state.feature), (y,))
 
 
@@ -461,7 +462,7 @@ def between(b: Builder) -> list[tuple[int, Maker]]:
     texts = [(s.feature, c) for s in b.states for c in s.changes]
     makers: list[tuple[int, Maker]] = []
     if texts:
-        makers.append((25, lambda b: state_changed(b, texts)))
+        makers.append((60, lambda b: state_changed(b, texts)))
     makers.append((3, rebound))
     return makers
 
@@ -571,8 +572,8 @@ def returned(b: Builder) -> str:
     """What the step gives."""
     rng = b.rng
     own = [n for n in b.floats() if n in (b.local or {})]
-    parts = []
-    for _ in range(rng.choice([1, 1, 1, 2])):
+    parts = [f"{n}.detach()" if b.read(n).requires_grad else n for n in b.state_results if n in own][:1]
+    for _ in range(rng.choice([1, 1, 1, 2]) if not parts else rng.choice([0, 0, 1])):
         x = b.pick() if "returned capture" in b.allowed and rng.random() < 0.1 else rng.choice(own) if own else None
         if x is None:
             return "None"
