@@ -20,6 +20,7 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent / "tests")]
 
+from programs.cases import CASES, run_case
 from programs.compare import MODES
 from programs.features import ALL, CORE, FEATURES, TO_COME
 from programs.net import Failure, Tally, Task, chunks, run_many
@@ -86,6 +87,20 @@ def by_feature(seeds: range, modes: list[str], ground: frozenset[str], chosen: A
     return int(is_bad)
 
 
+def cases(modes: list[str]) -> int:
+    """A line a program written by hand."""
+    is_bad = False
+    for case in CASES.values():
+        for mode in modes:
+            if not mode.startswith("compiled") or case.uses_step:
+                verdict = run_case(case, mode)
+                is_bad |= verdict.difference is not None
+                print(f"{case.name:46}{mode:18}{verdict.outcome:12}{verdict.message[:100]}")
+                if verdict.difference:
+                    print(f"  {verdict.difference}")
+    return int(is_bad)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=numbers, default=range(200), metavar="A:B")
@@ -102,6 +117,8 @@ def main(arguments: list[str] | None = None) -> int:
     modes = list(MODES) if chosen.modes == "all" else chosen.modes.split(",")
     if set(modes) - set(MODES):
         raise SystemExit(f"no modes: {', '.join(set(modes) - set(MODES))}. There are: {', '.join(MODES)}")
+    if chosen.cases:
+        return cases(modes)
     if chosen.by_feature:
         return by_feature(chosen.seeds, modes, CORE if chosen.features == "now" else choose(chosen.features), chosen)
     allowed = choose(chosen.features)
