@@ -22,7 +22,9 @@ sys.path[:0] = [str(Path(__file__).resolve().parent.parent / "tests")]
 
 from programs.cases import CASES, run_case
 from programs.compare import MODES
-from programs.features import ALL, CORE, FEATURES, TO_COME
+from programs.features import ALL, CASES_TO_COME, CORE, TO_COME
+from programs.features import allowed as working
+from programs.generate import generate
 from programs.net import Failure, Tally, Task, chunks, run_many
 
 SHOWN = 3  # programs of each kind of failure
@@ -34,9 +36,9 @@ def numbers(text: str) -> range:
     return range(int(start), int(stop)) if stop else range(int(start), int(start) + 1)
 
 
-def choose(text: str) -> frozenset[str]:
-    """The features that are allowed: now, all, core, or names with commas on the ground of core."""
-    known = {"now": FEATURES, "all": ALL, "core": CORE}
+def choose(text: str) -> frozenset[str] | None:
+    """The features that are allowed: now (None: by mode), all, core, or names with commas on the ground of core."""
+    known = {"now": None, "all": ALL, "core": CORE}
     if text in known:
         return known[text]
     names = frozenset(name.strip() for name in text.split(","))
@@ -82,7 +84,7 @@ def by_feature(seeds: range, modes: list[str], ground: frozenset[str], chosen: A
             good += tally.outcomes[mode, "allowed"]
             cells.append(f"{good}{f'+{refused}' if refused else ''}/{good + refused + bad}")
             is_bad |= bad > 0
-        mark = "    to come" if task.wanted in TO_COME else ""
+        mark = f"    to come {TO_COME[name]}" if (name := task.wanted or "") in TO_COME else ""
         print(f"{task.wanted:46}" + "".join(f"{c:>20}" for c in cells) + mark, flush=True)
     return int(is_bad)
 
@@ -95,7 +97,8 @@ def cases(modes: list[str]) -> int:
             if not mode.startswith("compiled") or case.uses_step:
                 verdict = run_case(case, mode)
                 is_bad |= verdict.difference is not None
-                print(f"{case.name:46}{mode:18}{verdict.outcome:12}{verdict.message[:100]}")
+                mark = f"to come {CASES_TO_COME[case.name]}" if case.name in CASES_TO_COME else ""
+                print(f"{case.name:60}{mode:18}{verdict.outcome:12}{mark:20}{verdict.message[:100]}")
                 if verdict.difference:
                     print(f"  {verdict.difference}")
     return int(is_bad)
@@ -120,13 +123,13 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.cases:
         return cases(modes)
     if chosen.by_feature:
-        return by_feature(chosen.seeds, modes, CORE if chosen.features == "now" else choose(chosen.features), chosen)
+        return by_feature(chosen.seeds, modes, choose(chosen.features) or CORE, chosen)
     allowed = choose(chosen.features)
     if chosen.show:
-        from programs.generate import generate  # only here: a program is shown
-
         for seed in chosen.seeds:
-            print(generate(seed, allowed).source(), end="\n\n")
+            for mode in modes:
+                print(f"--- {mode}")
+                print(generate(seed, working(mode) if allowed is None else allowed).source(), end="\n\n")
     began = time.perf_counter()
     tally = Tally()
     for _, part in run_many(chunks(chosen.seeds, allowed), modes, is_shrinking=chosen.shrink, jobs=chosen.jobs):

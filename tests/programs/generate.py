@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -18,7 +19,6 @@ from unittest import mock
 import torch
 
 from . import statements
-from .features import FEATURES
 from .language import HIDDEN, Program, Statement, Step, code, execute, namespace
 from .views import VIEW_MAKERS, view
 
@@ -190,7 +190,7 @@ class Builder:
                 seen.add("history leaves step")
             if self.step is not None and not is_call:
                 seen |= self.between_calls(before, after, values, gradients)
-        elif candidate.may_fail and self.local is None:
+        elif candidate.may_fail and self.local is None and "refused shapes" not in seen:
             seen.add(next((f for text, f in REFUSALS.items() if text in str(error)), "refused otherwise"))
         if (error is not None and not (candidate.may_fail and self.local is None)) or not (
             seen <= self.allowed and self.small()
@@ -351,7 +351,8 @@ class Builder:
         self.take(statements.call(self, is_first=True), is_call=True)
 
 
-def generate(seed: int, allowed: frozenset[str] = FEATURES) -> Program:
+@lru_cache(maxsize=200)  # several modes ask for the same in a row
+def generate(seed: int, allowed: frozenset[str]) -> Program:
     """The program of a number, in the part of the language that is allowed."""
     program = Builder(seed, allowed).build()
     return Program(program.setup, program.schedule, program.step, seed)

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from multiprocessing import get_context
 
 from .compare import Difference, Verdict, run, under_torch
-from .features import CORE
+from .features import COMPANIONS, CORE, allowed
 from .generate import Builder, generate
 from .language import Program
 from .shrink import shrink
@@ -82,7 +83,7 @@ class Task:
     """Seeds of programs, in a part of the language; only programs that show `wanted`, if anything."""
 
     seeds: tuple[int, ...]
-    allowed: frozenset[str]
+    allowed: frozenset[str] | None  # None: what works in each mode
     wanted: str | None = None
 
 
@@ -90,27 +91,33 @@ def run_task(task: Task, modes: Sequence[str], is_shrinking: bool = False) -> Ta
     """The programs of a task in every mode."""
     tally = Tally()
     for seed in task.seeds:
-        program = generate(seed, task.allowed) if task.wanted is None else focused(seed, task.wanted, task.allowed)
-        if program is None:
-            continue
         tally.programs += 1
         for mode in modes:
-            if mode.startswith("compiled") and program.step is None:
+            ground = allowed(mode) if task.allowed is None else task.allowed
+            program = generate(seed, ground) if task.wanted is None else focused(seed, task.wanted, ground)
+            if program is None or (mode.startswith("compiled") and program.step is None):
                 continue
             verdict = try_program(program, mode)
             tally.outcomes[mode, verdict.outcome] += 1
             if verdict.outcome == "refusal":
                 tally.refusals[mode, summary(verdict.message)] += 1
             if verdict.difference is not None:
-                small, found = shrink(program, mode) if is_shrinking and verdict.difference.where >= 0 else (program, verdict)
-                assert found.difference is not None
-                tally.failures.append(Failure(seed, mode, found.difference, small, small.features))
+                tally.failures.append(failure_of(program, mode, verdict, is_shrinking))
     return tally
 
 
-def focused(seed: int, wanted: str, allowed: frozenset[str], attempts: int = 12) -> Program | None:
-    """A program that shows a feature, on the ground of `allowed`; None where none came up."""
-    ground = allowed | {wanted, wanted.removeprefix("shared ")}
+def failure_of(program: Program, mode: str, verdict: Verdict, is_shrinking: bool) -> Failure:
+    """A failure, made small if that is wanted."""
+    if is_shrinking and verdict.difference is not None and verdict.difference.where >= 0:
+        program, verdict = shrink(program, mode)
+    assert verdict.difference is not None
+    return Failure(program.seed, mode, verdict.difference, program, program.features)
+
+
+@lru_cache(maxsize=200)  # several modes ask for the same in a row
+def focused(seed: int, wanted: str, ground: frozenset[str], attempts: int = 12) -> Program | None:
+    """A program that shows a feature, on a ground of others; None where none came up."""
+    ground = ground | COMPANIONS.get(wanted, frozenset()) | {wanted, wanted.removeprefix("shared ")}
     for attempt in range(attempts):
         number = seed * attempts + attempt
         program = Builder(number, ground, wanted).build()
@@ -132,6 +139,6 @@ def run_many(
             yield task, future.result()
 
 
-def chunks(seeds: Sequence[int], allowed: frozenset[str], size: int = 50) -> list[Task]:
+def chunks(seeds: Sequence[int], allowed: frozenset[str] | None, size: int = 50) -> list[Task]:
     """Tasks for all programs of some seeds."""
     return [Task(tuple(seeds[i : i + size]), allowed) for i in range(0, len(seeds), size)]
