@@ -10,7 +10,7 @@ from functools import cache
 
 VIEWS = (
     "row", "select", "slice", "step slice", "narrow", "split", "chunk", "unbind", "iteration", "transpose", "permute",
-    "expand", "diagonal", "unfold", "unsqueeze", "squeeze", "flatten", "view", "reshape", "view_as", "whole", "newaxis",
+    "expand", "diagonal", "unfold", "unsqueeze", "squeeze", "flatten", "view", "reshape", "all of it", "newaxis",
     "detach", "data", "no-op",
 )  # fmt: skip
 OTHER_ALIASES = ("grad", "grad.data", "state_dict", "Parameter", "data assign", "result")
@@ -28,7 +28,7 @@ ALL = CORE | {
     # gradients
     "write in graph", "tracked value written", "tracked value written in no_grad", "average of a leaf", "update by hand",
     "autograd.grad", "grad None", "grad assign", "zero_grad to zero", "requires_grad_", "detach_", "no_grad result",
-    "second backward", "history written in no_grad", "view made in no_grad", "copy by clone", "copy by tensor()", "copy by deepcopy", "int32", "int64", "layout",
+    "second backward", "history written in no_grad", "view made in no_grad", "copy by clone", "copy by tensor()", "copy by deepcopy", "deepcopy of a gradient", "flag of a shared tensor", "leaf changed after use", "int32", "int64", "layout",
     # what PyTorch refuses
     "refused leaf write", "refused leaf view write", "refused second backward", "saved value changed",
     "refused overlapping write", "refused write to one of several views", "refused write to view made in no_grad",
@@ -39,7 +39,7 @@ ALL = CORE | {
     "number argument", "flag argument", "offset argument", "None argument", "captured name rebound",
     "gradient changed between calls", "capture written between calls",
     # calls
-    "argument written", "capture written in step", "same argument twice", "arguments that share memory", "captured argument",
+    "argument written", "capture written in step", "same argument twice", "shared argument written", "arguments that share memory", "captured argument",
     "argument that shares memory with a capture", "other shape", "error in step", "returned capture", "result shares memory",
     "attached result", "history leaves step", "history enters step", "leaf argument",
 }  # fmt: skip
@@ -64,6 +64,9 @@ COMPANIONS = {  # what a feature shows only beside
     "returned capture": frozenset({"result shares memory"}),
     "arguments that share memory": frozenset({"row", "view", "slice", "detach", "same argument twice"}),
     "argument that shares memory with a capture": frozenset({"row", "view", "slice", "detach", "captured argument"}),
+    "shared argument written": frozenset({"argument written", "same argument twice"}),
+    "deepcopy of a gradient": frozenset({"copy by deepcopy"}),
+    "flag of a shared tensor": frozenset({"requires_grad_", "row", "view"}),
     "error in step": frozenset({"other shape"}),
     "history leaves step": frozenset({"write in graph", "tracked value written", "capture written in step"}),
     "tracked value written in no_grad": frozenset({"tracked value written"}),

@@ -8,6 +8,7 @@ not taken. Everything is drawn from random.Random(seed); nothing else decides.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -123,11 +124,19 @@ class Builder:
     def view(self, x: str) -> tuple[str, str] | None:
         """A view of an expression, by kind; of the wanted kind more often than not."""
         kind = (self.wanted or "").removeprefix("through ").removeprefix("shared ")
+        tensor = self.read(x)
         maker = dict(VIEW_MAKERS).get(kind)
         if maker is not None and self.rng.random() < 0.6:
-            text = maker(self.rng, x, self.read(x))
-            return None if text is None else (kind, text)
-        return view(self.rng, x, self.read(x))
+            text = maker(self.rng, x, tensor)
+            found = None if text is None else (kind, text)
+        else:
+            found = view(self.rng, x, tensor)
+        if found is None or found[0] in {"detach", "data", "no-op"}:
+            return found
+        seen = self.read(found[1])
+        if (seen.shape, seen.stride(), seen.data_ptr()) == (tensor.shape, tensor.stride(), tensor.data_ptr()):
+            return "all of it", found[1]  # x[:], x.view_as(x), a slice from end to end: another tensor, nothing else
+        return found
 
     def name(self, prefix: str) -> str:
         """A new name."""
@@ -174,6 +183,8 @@ class Builder:
         history = {n: t.grad_fn for n, t in before.items() if n.partition(".")[0] not in (self.local or {})}
         outer = [self.space.get(n) for n in code(candidate.text).co_names] if self.local is not None else []
         entering = any(isinstance(t, torch.Tensor) and t.grad_fn is not None for t in outer)
+        leaves = {n: t for n, t in before.items() if t.is_leaf and t.requires_grad}
+        used = self.leaves_behind(before)
         gradients = {n: t for n, t in before.items() if n.endswith(".grad")}
         self.walked_again = False
         error = execute(candidate.text, self.space, self.local)
@@ -186,6 +197,8 @@ class Builder:
                 self.rebuild()
                 return False
             seen |= self.shared_writes(before, after, values)
+            if any(id(t) in used and not (t.requires_grad and torch.equal(t, values[n])) for n, t in leaves.items()):
+                seen.add("leaf changed after use")
             if (is_call or self.local is not None) and any(after[n].grad_fn is not h for n, h in history.items() if n in after):
                 seen.add("history leaves step")
             if self.step is not None and not is_call:
@@ -209,7 +222,9 @@ class Builder:
         found = {}
         for name in candidate.defines:
             tensor = self.scope().get(name)
-            if isinstance(tensor, torch.Tensor):
+            if not isinstance(tensor, torch.Tensor):
+                found[name] = candidate.kinds
+            else:
                 at = tensor.untyped_storage().data_ptr()
                 shares = any(
                     t is not tensor and t.untyped_storage().data_ptr() == at for n, t in self.tensors().items() if n != name
@@ -228,8 +243,22 @@ class Builder:
         seen: set[str] = set()
         for group in groups.values():
             if len({id(before[p]) for p in group}) > 1:
-                seen |= {f"shared {kind}" for p in group for kind in self.kinds.get(p, ())}
+                names = {re.split(r"[.\[]", p)[0] for p in group if not p.endswith(".grad")}
+                seen |= {f"shared {kind}" for name in names for kind in self.kinds.get(name, ())}
         return seen
+
+    def leaves_behind(self, tensors: dict[str, torch.Tensor]) -> set[int]:
+        """The leaves that gradients of named tensors would go to."""
+        waiting = [t.grad_fn for t in tensors.values() if t.grad_fn is not None]
+        nodes, found = set[int](), set[int]()
+        while waiting:
+            node = waiting.pop()
+            if id(node) not in nodes:
+                nodes.add(id(node))
+                if type(node).__name__ == "AccumulateGrad":
+                    found.add(id(node.variable))  # type: ignore[attr-defined]
+                waiting += [n for n, _ in node.next_functions if n is not None]
+        return found
 
     def between_calls(
         self,

@@ -150,11 +150,19 @@ def copied(b: Builder) -> Candidate | None:
         ]
     )
     name = b.name("c")
-    return Candidate(f"{name} = {text}", marked(f"copy by {kind}"), (name,))
+    features = {f"copy by {kind}"}
+    if kind == "deepcopy" and b.read(x).is_leaf and b.read(x).grad is not None:
+        features.add("deepcopy of a gradient")
+    return Candidate(f"{name} = {text}", frozenset(features), (name,))
 
 
 def copied_module(b: Builder) -> Candidate | None:
-    return Candidate("k = copy.deepcopy(m)", marked("copy by deepcopy"), ("k",)) if "m" in b.space else None
+    if "m" not in b.space:
+        return None
+    features = {"copy by deepcopy"}
+    if any(p.grad is not None for p in b.space["m"].parameters()):
+        features.add("deepcopy of a gradient")
+    return Candidate("k = copy.deepcopy(m)", frozenset(features), ("k",))
 
 
 # -- writing in place
@@ -363,7 +371,11 @@ def flag_changed(b: Builder) -> Candidate | None:
     if x is None:
         return None
     text = b.rng.choice([f"{x}.requires_grad_()", f"{x}.requires_grad_(False)", f"{x}.requires_grad = True"])
-    return Candidate(text, marked("requires_grad_"), may_fail=True)
+    features = {"requires_grad_"}
+    at = b.read(x).untyped_storage().data_ptr()
+    if sum(t.untyped_storage().data_ptr() == at for t in {id(t): t for t in b.tensors().values()}.values()) > 1:
+        features.add("flag of a shared tensor")
+    return Candidate(text, frozenset(features), may_fail=True)
 
 
 def detached_in_place(b: Builder) -> Candidate | None:
@@ -608,7 +620,13 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
         texts.append(text)
         tensors.append((text, b.read(text)))
     name = b.name("r")
-    features |= relations(b, tensors, captured)
+    related = relations(b, tensors, captured)
+    features |= related
+    owners = {t.untyped_storage().data_ptr(): t for t in b.tensors().values()}
+    related |= {text for text, t in tensors if owners.get(t.untyped_storage().data_ptr(), t) is not t}
+    written = {"argument written", "capture written in step"}
+    if related and any(s.features & written for s in step.body):
+        features.add("shared argument written")
     if any(t.requires_grad for _, t in tensors):
         features.add("leaf argument" if all(t.is_leaf for _, t in tensors) else "history enters step")
     before = {n: t for n, t in b.tensors().items()}
