@@ -108,7 +108,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=numbers, default=range(200), metavar="A:B")
     parser.add_argument("--modes", default="eager-cpu,compiled-cpu", help="with commas, or all")
-    parser.add_argument("--features", default="now", help="now (what make test allows), all, core, or names with commas")
+    parser.add_argument(
+        "--features", default="now", help="now (what make test allows), all, core, or names with commas"
+    )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--shrink", action="store_true", help="drop statements while a program still fails")
     parser.add_argument("--show", action="store_true", help="print every program, whether it fails or not")

@@ -102,7 +102,9 @@ def _run_case(case: Case, mode: str) -> Verdict:
             difference = first_difference(wanted, found, results)
             if difference is not None:
                 path, theirs, ours = difference
-                return Verdict("different", Difference("value", at, f"the yield number {at} of {case.name}", path, theirs, ours))
+                return Verdict(
+                    "different", Difference("value", at, f"the yield number {at} of {case.name}", path, theirs, ours)
+                )
     return Verdict("same")
 
 
@@ -227,7 +229,18 @@ def views_written(lib, compiled):
 @case
 def views_follow_their_base(lib, compiled):
     x = lib.arange(6.0).reshape(2, 3)
-    views = [x[1], x[:, 1], x[:, ::2], x.t(), x.view(3, 2), x.flatten(), x.diagonal(), x.unfold(1, 2, 1), *x.unbind(1), *x]
+    views = [
+        x[1],
+        x[:, 1],
+        x[:, ::2],
+        x.t(),
+        x.view(3, 2),
+        x.flatten(),
+        x.diagonal(),
+        x.unfold(1, 2, 1),
+        *x.unbind(1),
+        *x,
+    ]
     yield views
     x.add_(10)
     yield views
@@ -327,7 +340,13 @@ def leaves_refuse_to_be_written(lib, compiled):
     def item():
         p[0] = 1
 
-    yield [raises(lambda: p.add_(1)), raises(item), raises(lambda: p[0].add_(1)), raises(lambda: p.t().mul_(2)), raises(p.zero_)]
+    yield [
+        raises(lambda: p.add_(1)),
+        raises(item),
+        raises(lambda: p[0].add_(1)),
+        raises(lambda: p.t().mul_(2)),
+        raises(p.zero_),
+    ]
     yield p
     with lib.no_grad():
         p[0].add_(1)

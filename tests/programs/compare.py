@@ -8,6 +8,7 @@ a CompileError. The program stops there.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -132,7 +133,9 @@ def judge_errors(
         return Verdict("allowed", message=str(theirs)) if ours is None else judged(where, statement, theirs, ours)
     if (theirs is None) != (ours is None):
         kind = "refused" if theirs is None else "accepted"
-        return Verdict("different", Difference(kind, where, statement.text, "", words[0] or "goes on", words[1] or "goes on"))
+        return Verdict(
+            "different", Difference(kind, where, statement.text, "", words[0] or "goes on", words[1] or "goes on")
+        )
     return judged(where, statement, theirs, ours)
 
 
@@ -150,17 +153,13 @@ def first_difference(
     """The first path at which two observations differ. Results of a compiled step are detached: their flags are not
     compared.
     """
-    for path, value in expected.items():
-        if path not in found:
-            return path, value, "not there"
-        name, _, flag = path.rpartition(".")
-        if flag in {"requires_grad", "is_leaf", "grad is None"} and name.partition("[")[0] in results:
+    for path in [*expected, *(p for p in found if p not in expected)]:
+        is_result = re.split(r"[.\[]", path)[0] in results
+        if is_result and (".grad" in path or path.endswith((".requires_grad", ".is_leaf"))):
             continue
-        if not equal(value, found[path]):
-            return path, value, found[path]
-    for path in found.keys() - expected.keys():
-        if ".grad" not in path or path.partition(".grad")[0].partition("[")[0] not in results:
-            return path, "not there", found[path]
+        value, got = expected.get(path, "not there"), found.get(path, "not there")
+        if not equal(value, got):
+            return path, value, got
     return None
 
 

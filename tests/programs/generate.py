@@ -37,6 +37,7 @@ REFUSALS = {  # what PyTorch says, and the feature
     "does not require grad": "refused backward",
     "leaf variables": "refused flag",
     "detach": "refused detach_",
+    "view size is not compatible": "refused view",
 }
 
 
@@ -47,6 +48,7 @@ class Call:
     kind: str  # tensor, number, flag, offset, nothing
     text: str  # the first argument
     shape: tuple[int, ...] = ()
+    view: str = ""  # the kind of view that the argument is, if it is one
 
 
 class Builder:
@@ -111,7 +113,7 @@ class Builder:
         return [
             n
             for n, t in self.scope().items()
-            if isinstance(t, torch.Tensor) and t.dtype == torch.float32 and n not in self.attached and where(t)
+            if isinstance(t, torch.Tensor) and t.dtype == torch.float32 and n not in self.attached | HIDDEN and where(t)
         ]
 
     def pick(self, where: Callable[[torch.Tensor], bool] = lambda t: True) -> str | None:
@@ -185,6 +187,7 @@ class Builder:
         entering = any(isinstance(t, torch.Tensor) and t.grad_fn is not None for t in outer)
         leaves = {n: t for n, t in before.items() if t.is_leaf and t.requires_grad}
         used = self.leaves_behind(before)
+        versions = {n: t._version for n, t in leaves.items()}
         gradients = {n: t for n, t in before.items() if n.endswith(".grad")}
         self.walked_again = False
         error = execute(candidate.text, self.space, self.local)
@@ -197,13 +200,18 @@ class Builder:
                 self.rebuild()
                 return False
             seen |= self.shared_writes(before, after, values)
-            if any(id(t) in used and not (t.requires_grad and torch.equal(t, values[n])) for n, t in leaves.items()):
+            if any(
+                id(t) in used and not (t.requires_grad and t._version == versions[n] and torch.equal(t, values[n]))
+                for n, t in leaves.items()
+            ):
                 seen.add("leaf changed after use")
-            if (is_call or self.local is not None) and any(after[n].grad_fn is not h for n, h in history.items() if n in after):
+            if (is_call or self.local is not None) and any(
+                after[n].grad_fn is not h for n, h in history.items() if n in after
+            ):
                 seen.add("history leaves step")
             if self.step is not None and not is_call:
                 seen |= self.between_calls(before, after, values, gradients)
-        elif candidate.may_fail and self.local is None and "refused shapes" not in seen:
+        elif candidate.may_fail and self.local is None and not seen & {"refused shapes", "refused view"}:
             seen.add(next((f for text, f in REFUSALS.items() if text in str(error)), "refused otherwise"))
         if (error is not None and not (candidate.may_fail and self.local is None)) or not (
             seen <= self.allowed and self.small()
@@ -227,7 +235,9 @@ class Builder:
             else:
                 at = tensor.untyped_storage().data_ptr()
                 shares = any(
-                    t is not tensor and t.untyped_storage().data_ptr() == at for n, t in self.tensors().items() if n != name
+                    t is not tensor and t.untyped_storage().data_ptr() == at
+                    for n, t in self.tensors().items()
+                    if n != name
                 )
                 found[name] = candidate.kinds if shares else ()
         return found
@@ -271,7 +281,9 @@ class Builder:
         assert self.step is not None
         seen: set[str] = set()
         now = {n: t for n, t in after.items() if n.endswith(".grad")}
-        if now.keys() != gradients.keys() or any(now[n] is not t or not torch.equal(values[n], t) for n, t in gradients.items()):
+        if now.keys() != gradients.keys() or any(
+            now[n] is not t or not torch.equal(values[n], t) for n, t in gradients.items()
+        ):
             seen.add("gradient changed between calls")
         captured = self.step.captured()
         for name, tensor in before.items():
@@ -317,7 +329,10 @@ class Builder:
             self.walk([outputs] if isinstance(outputs, torch.Tensor) else outputs)
             return grad(outputs, *args, **kwargs)
 
-        with mock.patch.object(torch.Tensor, "backward", noted_backward), mock.patch.object(torch.autograd, "grad", noted_grad):
+        with (
+            mock.patch.object(torch.Tensor, "backward", noted_backward),
+            mock.patch.object(torch.autograd, "grad", noted_grad),
+        ):
             yield
 
     def walk(self, outputs: Sequence[torch.Tensor]) -> None:
@@ -385,4 +400,3 @@ def generate(seed: int, allowed: frozenset[str]) -> Program:
     """The program of a number, in the part of the language that is allowed."""
     program = Builder(seed, allowed).build()
     return Program(program.setup, program.schedule, program.step, seed)
-

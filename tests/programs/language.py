@@ -117,7 +117,19 @@ def together(step: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], tim
     return given
 
 
-HIDDEN = {"lib", "copy", "compiled", "together", "SimpleNamespace", "__builtins__", "__warningregistry__", "q", "step", "change", "make"}
+HIDDEN = {
+    "lib",
+    "copy",
+    "compiled",
+    "together",
+    "SimpleNamespace",
+    "__builtins__",
+    "__warningregistry__",
+    "q",
+    "step",
+    "change",
+    "make",
+}
 
 
 def namespace(lib: Any, compiled: Callable[..., Any]) -> dict[str, Any]:

@@ -49,7 +49,9 @@ class Failure:
 
 def summary(value: object) -> str:
     """A value or a message without its numbers and names."""
-    return re.sub(r"\d+", "N", re.sub(r"'[^']*'|\([^)]*\)|\[[^\]]*\]", "…", str(value).splitlines()[0] if str(value) else ""))[:90]
+    return re.sub(
+        r"\d+", "N", re.sub(r"'[^']*'|\([^)]*\)|\[[^\]]*\]", "…", str(value).splitlines()[0] if str(value) else "")
+    )[:90]
 
 
 @dataclass

@@ -71,7 +71,9 @@ def new_integers(b: Builder) -> Candidate:
 def shared_parameter(b: Builder) -> Candidate | None:
     x = b.pick(lambda t: t.is_leaf and not t.requires_grad)
     name = b.name("p")
-    return x and Candidate(f"{name} = lib.nn.Parameter({x})", marked("Parameter of a tensor"), (name,), (*b.kinds.get(x, ()), "Parameter"))
+    return x and Candidate(
+        f"{name} = lib.nn.Parameter({x})", marked("Parameter of a tensor"), (name,), (*b.kinds.get(x, ()), "Parameter")
+    )
 
 
 def new_module(b: Builder) -> Candidate | None:
@@ -85,7 +87,13 @@ def new_module(b: Builder) -> Candidate | None:
 def new_optimizer(b: Builder) -> Candidate | None:
     names = b.floats(lambda t: t.is_leaf and t.requires_grad)
     leaves = list({id(b.space[n]): n for n in names}.values())  # two names may be of one tensor
-    what = "m.parameters()" if "m" in b.space and b.rng.random() < 0.6 else f"[{', '.join(leaves[:2])}]" if leaves else None
+    what = (
+        "m.parameters()"
+        if "m" in b.space and b.rng.random() < 0.6
+        else f"[{', '.join(leaves[:2])}]"
+        if leaves
+        else None
+    )
     if what is None or "o" in b.space:
         return None
     momentum = ", momentum=0.5" if b.rng.random() < 0.5 else ""
@@ -174,7 +182,12 @@ def place(b: Builder) -> tuple[str, tuple[str, ...]] | None:
     if "m" in b.space and rng.random() < 0.3:
         weight = rng.choice(["m.weight", "m.bias"])
         text, kind = rng.choice(
-            [(weight, ""), (f"{weight}.data", "data"), (f"{weight}.detach()", "detach"), (f"m.state_dict()['{weight[2:]}']", "state_dict")]
+            [
+                (weight, ""),
+                (f"{weight}.data", "data"),
+                (f"{weight}.detach()", "detach"),
+                (f"m.state_dict()['{weight[2:]}']", "state_dict"),
+            ]
         )
         if rng.random() < 0.2 and b.read(weight).grad is not None:
             text, kind = rng.choice([(f"{weight}.grad", "grad"), (f"{weight}.grad.data", "grad.data")])
@@ -214,10 +227,13 @@ def write(b: Builder) -> Candidate | None:
     features = {f"through {kind}" for kind in kinds}
     text, more = change(b, target, t, operand, same)
     features |= more
-    if b.local is not None and root in {f"x{i}" for i in range(len(b.calls))}:
+    arguments = [a for a in (b.local or {}).values() if isinstance(a, torch.Tensor)][: len(b.calls)]
+    if any(a.untyped_storage().data_ptr() == t.untyped_storage().data_ptr() for a in arguments):
         features.add("argument written")
     elif b.local is not None and root not in b.local:
         features.add("capture written in step")
+        if ".grad" in target:
+            features.add("gradient written in step")
     source = b.read(same) if same and same in text.removeprefix(target) else None
     tracked = t.requires_grad
     is_leaf_path = tracked and (t.is_leaf or b.read(root).is_leaf if root != "m" else True)
@@ -248,9 +264,20 @@ def change(b: Builder, target: str, t: torch.Tensor, operand: str, same: str | N
         return f"{target}[{where}] = {value}", {feature}
     if choice < 0.38 and can_assign:
         mask = rng.choice([f"{target} > 1.0", f"{same or target} < 2.0"])
-        return rng.choice([(f"{target}[{mask}] = {number(rng)}", {"set mask"}), (f"{target}.masked_fill_({mask}, {number(rng)})", {"masked_fill_"})])
+        return rng.choice(
+            [
+                (f"{target}[{mask}] = {number(rng)}", {"set mask"}),
+                (f"{target}.masked_fill_({mask}, {number(rng)})", {"masked_fill_"}),
+            ]
+        )
     if choice < 0.5 and (can_augment(b, target)):
-        return rng.choice([(f"{target} += {operand}", {"augmented"}), (f"{target} *= {factor(rng)}", {"augmented"}), (f"{target} -= {operand}", {"augmented"})])
+        return rng.choice(
+            [
+                (f"{target} += {operand}", {"augmented"}),
+                (f"{target} *= {factor(rng)}", {"augmented"}),
+                (f"{target} -= {operand}", {"augmented"}),
+            ]
+        )
     if choice < 0.58 and can_assign:
         row = "[" + ", ".join([literal(rng, tuple(t.shape[1:]))]) + "]"
         at = rng.randrange(t.shape[0])
@@ -312,17 +339,26 @@ def backward(b: Builder) -> Candidate | None:
 
 def grad_of(b: Builder) -> Candidate | None:
     leaf = b.pick(lambda t: t.requires_grad and t.is_leaf)
-    loss = loss_of(b)
+    y = b.pick(lambda t: t.requires_grad)
     name = b.name("d")
-    if not leaf or not loss:
+    if not leaf or not y:
         return None
+    loss = b.rng.choice([f"({y} * {y}).sum()", f"({y} * 2.0).sum()"])  # of y.sum() PyTorch gives one number, expanded
     text = f"{name} = lib.autograd.grad({loss}, [{leaf}], allow_unused=True)[0]"
     return Candidate(text, marked("autograd.grad"), (name,), may_fail=True)
 
 
 def gradient_cleared(b: Builder) -> Candidate | None:
     p = b.pick(lambda t: t.is_leaf and t.grad is not None)
-    options = [(f"{p}.grad = None", "grad None"), (f"{p}.grad.zero_()", "through grad"), (f"{p}.grad.data.zero_()", "through grad.data")] if p else []
+    options = (
+        [
+            (f"{p}.grad = None", "grad None"),
+            (f"{p}.grad.zero_()", "through grad"),
+            (f"{p}.grad.data.zero_()", "through grad.data"),
+        ]
+        if p
+        else []
+    )
     if "o" in b.space:
         options += [("o.zero_grad()", "zero_grad"), ("o.zero_grad(set_to_none=False)", "zero_grad to zero")]
     if "m" in b.space:
@@ -375,12 +411,17 @@ def flag_changed(b: Builder) -> Candidate | None:
     at = b.read(x).untyped_storage().data_ptr()
     if sum(t.untyped_storage().data_ptr() == at for t in {id(t): t for t in b.tensors().values()}.values()) > 1:
         features.add("flag of a shared tensor")
+    if b.step and x in b.step.captured():
+        features.add("flag changed between calls")
     return Candidate(text, frozenset(features), may_fail=True)
 
 
 def detached_in_place(b: Builder) -> Candidate | None:
     x = b.pick(lambda t: t.requires_grad)
-    return x and Candidate(f"{x}.detach_()", marked("detach_"), may_fail=True)
+    if x is None:
+        return None
+    features = {"detach_", "flag changed between calls"} if b.step and x in b.step.captured() else {"detach_"}
+    return Candidate(f"{x}.detach_()", frozenset(features), may_fail=True)
 
 
 def layout(b: Builder) -> Candidate | None:
@@ -389,7 +430,12 @@ def layout(b: Builder) -> Candidate | None:
         return None
     name = b.name("s")
     text = b.rng.choice(
-        [f"{x}.is_contiguous()", f"{x}.stride()", f"{x}.data_ptr() == {y}.data_ptr()", f"{x}.untyped_storage().data_ptr() == {y}.untyped_storage().data_ptr()"]
+        [
+            f"{x}.is_contiguous()",
+            f"{x}.stride()",
+            f"{x}.data_ptr() == {y}.data_ptr()",
+            f"{x}.untyped_storage().data_ptr() == {y}.untyped_storage().data_ptr()",
+        ]
     )
     return Candidate(f"{name} = {text}", marked("layout"), (name,))
 
@@ -399,7 +445,12 @@ def wrong_shape(b: Builder) -> Candidate | None:
     if x is None:
         return None
     bad = fresh(b.rng, (7,))
-    text = b.rng.choice([f"{x}.add_({bad})", f"{x}.copy_({bad})", f"{x}[0:1] = {bad}", f"{x} + {bad}", f"{x}.view(13)", f"{x}[50]"])
+    n = b.read(x).numel()
+    if not b.read(x).is_contiguous() and b.rng.random() < 0.5:
+        return Candidate(f"{b.name('v')} = {x}.view({n})", marked("refused view"), may_fail=True)
+    text = b.rng.choice(
+        [f"{x}.add_({bad})", f"{x}.copy_({bad})", f"{x}[0:1] = {bad}", f"{x} + {bad}", f"{x}.view(13)", f"{x}[50]"]
+    )
     return Candidate(no_grad(text), marked("refused shapes"), may_fail=True)
 
 
@@ -502,9 +553,9 @@ def parameters(b: Builder) -> list[Call]:
     """The parameters of a step, with the arguments of its first call."""
     from .generate import Call  # the builder's own record: it imports this module
 
-    calls = [argument(b, None, b.rng.choice(SHAPES))]
+    calls = [argument(b, b.rng.choice(SHAPES))]
     if b.rng.random() < 0.4:
-        calls.append(argument(b, None, b.rng.choice([calls[0].shape, b.rng.choice(SHAPES)])))
+        calls.append(argument(b, b.rng.choice([calls[0].shape, b.rng.choice(SHAPES)])))
     kinds = [k for k in ("number argument", "flag argument", "offset argument", "None argument") if k in b.allowed]
     if kinds and (b.rng.random() < 0.3 or b.wanted in kinds):
         kind = b.wanted if b.wanted in kinds else b.rng.choice(kinds)
@@ -541,7 +592,7 @@ def reads(b: Builder) -> list[tuple[int, Maker]]:
     return [(20, maker(i, c.kind)) for i, c in enumerate(b.calls) if c.kind != "tensor"]
 
 
-def argument(b: Builder, captured: set[str] | None, shape: tuple[int, ...]) -> Call:
+def argument(b: Builder, shape: tuple[int, ...]) -> Call:
     """An argument of a shape: a new tensor, one with a name, a view or a copy of one."""
     from .generate import Call  # as above
 
@@ -555,7 +606,7 @@ def argument(b: Builder, captured: set[str] | None, shape: tuple[int, ...]) -> C
         x = rng.choice(larger)
         found = b.view(x)
         if found and tuple(b.read(found[1]).shape) == shape:
-            return Call("tensor", found[1], shape)
+            return Call("tensor", found[1], shape, found[0])
     if named and choice < 0.75:
         return Call("tensor", f"{rng.choice(named)}.clone().detach()", shape)
     return Call("tensor", fresh(rng, shape), shape)
@@ -590,7 +641,9 @@ def returned(b: Builder) -> str:
         if x is None:
             return "None"
         is_tracked = b.read(x).requires_grad
-        parts.append(f"{x}.detach()" if is_tracked and ("attached result" not in b.allowed or rng.random() < 0.7) else x)
+        parts.append(
+            f"{x}.detach()" if is_tracked and ("attached result" not in b.allowed or rng.random() < 0.7) else x
+        )
     if len(parts) == 1:
         return parts[0]
     return rng.choice([f"({', '.join(parts)})", f"{{'u': {parts[0]}, 'v': {parts[1]}}}"])
@@ -616,7 +669,9 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
         if again and b.rng.random() < 0.3:
             text = again[0]
         else:
-            text = c.text if is_first else argument(b, captured, shape).text
+            given_as = c if is_first else argument(b, shape)
+            text = given_as.text
+            features |= {given_as.view} - {""}
         texts.append(text)
         tensors.append((text, b.read(text)))
     name = b.name("r")
@@ -640,7 +695,9 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
     if any(t.requires_grad for t in flat):
         features.add("attached result")
         b.attached.add(name)
-    at = {t.untyped_storage().data_ptr() for t in before.values()} | {t.untyped_storage().data_ptr() for _, t in tensors}
+    at = {t.untyped_storage().data_ptr() for t in before.values()} | {
+        t.untyped_storage().data_ptr() for _, t in tensors
+    }
     if any(t.untyped_storage().data_ptr() in at for t in flat):
         features.add("result shares memory")
     return Candidate(f"{name} = step({', '.join(texts)})", frozenset(features), (name,), ("result",))

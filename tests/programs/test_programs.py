@@ -77,10 +77,16 @@ def lines(*texts: str) -> tuple[Statement, ...]:
 def test_a_program_that_differs_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A library whose add_ adds twice."""
     monkeypatch.setattr(sg.Tensor, "add_", lambda self, other: self.sub_(-2 * other))
-    program = Program(lines("a = lib.tensor([1.0, 2.0])", "b = lib.ones(2)", "b.mul_(2.0)", "a.add_(1.0)", "c = b + 1"), ())
+    program = Program(
+        lines("a = lib.tensor([1.0, 2.0])", "b = lib.ones(2)", "b.mul_(2.0)", "a.add_(1.0)", "c = b + 1"), ()
+    )
     verdict = run(program, "eager-cpu")
     assert verdict.difference is not None
-    assert (verdict.difference.path, verdict.difference.expected, verdict.difference.found) == ("a", [2.0, 3.0], [3.0, 4.0])
+    assert (verdict.difference.path, verdict.difference.expected, verdict.difference.found) == (
+        "a",
+        [2.0, 3.0],
+        [3.0, 4.0],
+    )
     small, _ = shrink(program, "eager-cpu")
     assert [s.text for s in small.setup] == ["a = lib.tensor([1.0, 2.0])", "a.add_(1.0)"]
 
@@ -91,7 +97,12 @@ def test_a_program_that_differs_is_found_and_made_small(monkeypatch: pytest.Monk
         (["p = lib.ones(2, requires_grad=True)", "p.add_(1)"], "add_", lambda self, _: self, ""),
         (["a = lib.ones(2)", "a.requires_grad_()"], "requires_grad_", lambda self: self, "a.requires_grad"),
         (["a = lib.ones(2)", "a.zero_()"], "zero_", lambda self: self.missing, ""),
-        (["p = lib.ones(2, requires_grad=True)", "p.sum().backward()"], "backward", lambda self: None, "p.grad is None"),
+        (
+            ["p = lib.ones(2, requires_grad=True)", "p.sum().backward()"],
+            "backward",
+            lambda self: None,
+            "p.grad is None",
+        ),
     ],
     ids=["what PyTorch refuses", "a flag", "an exception", "a gradient"],
 )

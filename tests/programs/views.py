@@ -125,7 +125,9 @@ def a_flatten(rng: random.Random, x: str, t: torch.Tensor) -> str | None:
 
 
 def shapes_of(rng: random.Random, t: torch.Tensor) -> str:
-    return rng.choice([f"{t.numel()}", "-1", f"1, {t.numel()}", f"{t.numel()}, 1", ", ".join(map(str, t.shape[::-1])) or "1"])
+    return rng.choice(
+        [f"{t.numel()}", "-1", f"1, {t.numel()}", f"{t.numel()}, 1", ", ".join(map(str, t.shape[::-1])) or "1"]
+    )
 
 
 def a_view(rng: random.Random, x: str, t: torch.Tensor) -> str | None:
@@ -156,7 +158,10 @@ VIEW_MAKERS: list[tuple[str, Callable[[random.Random, str, torch.Tensor], str | 
     ("flatten", a_flatten),
     ("view", a_view),
     ("reshape", a_reshape),
-    ("all of it", lambda rng, x, t: rng.choice([f"{x}.view_as({x})", f"{x}[:]" if t.ndim else f"{x}[...]", f"{x}[...]"])),
+    (
+        "all of it",
+        lambda rng, x, t: rng.choice([f"{x}.view_as({x})", f"{x}[:]" if t.ndim else f"{x}[...]", f"{x}[...]"]),
+    ),
     ("newaxis", lambda rng, x, t: f"{x}[None]" if t.ndim <= 2 else None),
     ("detach", lambda rng, x, t: f"{x}.detach()"),
     ("data", lambda rng, x, t: f"{x}.data"),
