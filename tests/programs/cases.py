@@ -152,7 +152,7 @@ def weights_initialised_by_apply(lib, compiled):
 
     net = lib.nn.Sequential(lib.nn.Linear(3, 2), lib.nn.ReLU(), lib.nn.Linear(2, 2))
     net.apply(initialise)
-    yield [p for p in net.parameters()]
+    yield list(net.parameters())
     yield net(lib.ones(1, 3))
 
 
@@ -826,15 +826,19 @@ def the_gradient_of_an_output(lib, compiled):
 # -- threads
 
 
-def in_threads(work: Callable[[int], None], count: int = 4) -> None:
-    """Run work(0), work(1), ... at once, changing between threads as often as Python can."""
+def in_threads(work: Callable[[int], Any], count: int = 4) -> list[Any]:
+    """What work(0), work(1), ... give, run at once, changing between threads as often as Python can."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     gate = threading.Barrier(count)
+    given: list[Any] = [None] * count
 
     def begin(number: int) -> None:
         gate.wait()
-        work(number)
+        try:
+            given[number] = work(number)
+        except Exception as error:
+            given[number] = f"{type(error).__name__}: {error}"
 
     threads = [threading.Thread(target=begin, args=(n,)) for n in range(count)]
     try:
@@ -844,12 +848,12 @@ def in_threads(work: Callable[[int], None], count: int = 4) -> None:
             thread.join()
     finally:
         sys.setswitchinterval(before)
+    return given
 
 
 @case
 def a_step_shared_by_threads(lib, compiled):
     w = lib.tensor([1.0, 2.0])
-    results: list[list[Any]] = [[] for _ in range(4)]
 
     @compiled
     def step(x):
@@ -857,39 +861,25 @@ def a_step_shared_by_threads(lib, compiled):
 
     def work(number):
         x = lib.full((2,), float(number))
-        for _ in range(50):
-            try:
-                results[number].append(step(x))
-            except Exception as error:
-                results[number].append(f"{type(error).__name__}: {error}")
+        return [step(x) for _ in range(50)]
 
-    in_threads(work)
-    yield results
+    yield in_threads(work)
 
 
 @case
 def a_step_shared_by_threads_with_arguments_of_their_own_shape(lib, compiled):
-    results: list[list[Any]] = [[] for _ in range(4)]
-
     @compiled
     def step(x, factor):
         return (x * factor).sum()
 
     def work(number):
-        for i in range(20):
-            try:
-                results[number].append(step(lib.full((number + 1,), float(i)), float(number)))
-            except Exception as error:
-                results[number].append(f"{type(error).__name__}: {error}")
+        return [step(lib.full((number + 1,), float(i)), float(number)) for i in range(20)]
 
-    in_threads(work)
-    yield results
+    yield in_threads(work)
 
 
 @case
 def a_step_a_thread(lib, compiled):
-    results: list[Any] = [None] * 4
-
     def work(number):
         @compiled
         def step(x):
@@ -898,16 +888,13 @@ def a_step_a_thread(lib, compiled):
         x = lib.arange(3.0)
         for _ in range(10):
             x = step(x).clamp(-64, 64)
-        results[number] = x
+        return x
 
-    in_threads(work)
-    yield results
+    yield in_threads(work)
 
 
 @case
-def tensors_made_in_threads(lib, compiled):
-    results: list[Any] = [None] * 4
-
+def training_in_threads(lib, compiled):
     def work(number):
         p = lib.full((3,), float(number), requires_grad=True)
         for _ in range(10):
@@ -915,7 +902,6 @@ def tensors_made_in_threads(lib, compiled):
             (p * p).sum().backward()
             with lib.no_grad():
                 p -= 0.25 * p.grad
-        results[number] = p.detach()
+        return p.detach()
 
-    in_threads(work)
-    yield results
+    yield in_threads(work)

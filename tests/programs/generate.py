@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import torch
 
 from . import statements
-from .language import HIDDEN, Program, Statement, Step, code, execute, namespace
+from .language import HIDDEN, Program, Statement, Step, code, execute, namespace, parts
 from .views import VIEW_MAKERS, view
 
 LARGEST = 2.0**11  # of the values; with a finest part of 2^-6, sums of a few products of two are exact in float32
@@ -148,30 +147,14 @@ class Builder:
     def tensors(self) -> dict[str, torch.Tensor]:
         """All tensors that a name leads to, gradients among them."""
         found: dict[str, torch.Tensor] = {}
-
-        def visit(path: str, value: Any) -> None:
+        waiting = [(name, value) for name, value in self.scope().items() if name not in HIDDEN]
+        for path, value in waiting:  # grows meanwhile
             if isinstance(value, torch.Tensor):
                 found[path] = value
                 if value.is_leaf and value.grad is not None:
                     found[f"{path}.grad"] = value.grad
-            elif isinstance(value, list | tuple):
-                for i, element in enumerate(value):
-                    visit(f"{path}[{i}]", element)
-            elif isinstance(value, dict):
-                for key, element in value.items():
-                    visit(f"{path}[{key!r}]", element)
-            elif isinstance(value, SimpleNamespace):
-                visit_all(path, vars(value))
-            elif isinstance(value, torch.nn.Module):
-                visit_all(path, dict(value.named_parameters()))
-
-        def visit_all(path: str, values: dict[str, Any]) -> None:
-            for key, element in values.items():
-                visit(f"{path}.{key}", element)
-
-        for name, value in self.scope().items():
-            if name not in HIDDEN:
-                visit(name, value)
+            else:
+                waiting += [(path + more, element) for more, element in parts(value)]
         return found
 
     # -- taking statements

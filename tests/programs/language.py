@@ -161,25 +161,30 @@ def execute(text: str, space: dict[str, Any], local: dict[str, Any] | None = Non
     return None
 
 
+def parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What a container, an object of attributes or a module leads to, each with what is written after its name."""
+    if isinstance(value, list | tuple):
+        yield from ((f"[{index}]", element) for index, element in enumerate(value))
+    elif isinstance(value, dict):
+        yield from ((f"[{key!r}]", element) for key, element in value.items())
+    elif isinstance(value, SimpleNamespace):
+        yield from ((f".{name}", element) for name, element in vars(value).items())
+    elif hasattr(value, "named_buffers"):  # a module
+        yield from ((f".{name}", parameter) for name, parameter in value.named_parameters())
+        yield from ((f".{name}", buffer) for name, buffer in value.named_buffers())
+
+
 def observe(value: Any, path: str, tensor_type: type, *, values: bool, found: dict[str, Any]) -> None:
     """Note what can be seen of a value, by a path: properties of tensors always, their elements where `values`."""
     if isinstance(value, tensor_type):
         note_tensor(value, path, tensor_type, values=values, found=found)
-    elif isinstance(value, list | tuple):
-        found[f"len({path})"] = len(value)
-        for index, element in enumerate(value):
-            observe(element, f"{path}[{index}]", tensor_type, values=values, found=found)
-    elif isinstance(value, dict):
-        for key, element in value.items():
-            observe(element, f"{path}[{key!r}]", tensor_type, values=values, found=found)
-    elif isinstance(value, SimpleNamespace):
-        for name, element in vars(value).items():
-            observe(element, f"{path}.{name}", tensor_type, values=values, found=found)
-    elif hasattr(value, "named_buffers"):  # a module
-        for name, parameter in value.named_parameters():
-            observe(parameter, f"{path}.{name}", tensor_type, values=values, found=found)
     elif value is None or isinstance(value, bool | int | float | str):
         found[path] = value
+    else:
+        if isinstance(value, list | tuple):
+            found[f"len({path})"] = len(value)
+        for more, element in parts(value):
+            observe(element, path + more, tensor_type, values=values, found=found)
 
 
 def note_tensor(tensor: Any, path: str, tensor_type: type, *, values: bool, found: dict[str, Any]) -> None:

@@ -684,7 +684,7 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
         features.add("shared argument written")
     if any(t.requires_grad for _, t in tensors):
         features.add("leaf argument" if all(t.is_leaf for _, t in tensors) else "history enters step")
-    before = {n: t for n, t in b.tensors().items()}
+    before = b.tensors()
     given, error = trial(b, f"step({', '.join(texts)})")
     if error is not None:
         may_fail = b.rng.random() < 0.5

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import torch
 
-
 # -- values as text
 
 
