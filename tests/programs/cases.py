@@ -901,7 +901,7 @@ def training_in_threads(lib, compiled):
             p.grad = None
             (p * p).sum().backward()
             with lib.no_grad():
-                p -= 0.25 * p.grad
+                p.sub_(p.grad, alpha=0.25)
         return p.detach()
 
     yield in_threads(work)

@@ -148,7 +148,7 @@ def judged(where: int, statement: Statement, theirs: Exception | None, ours: Exc
 
 
 def first_difference(
-    expected: dict[str, Any], found: dict[str, Any], results: set[str] = frozenset()
+    expected: dict[str, Any], found: dict[str, Any], results: set[str] | frozenset[str] = frozenset()
 ) -> tuple[str, Any, Any] | None:
     """The first path at which two observations differ. Results of a compiled step are detached: their flags are not
     compared.

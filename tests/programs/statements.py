@@ -71,8 +71,15 @@ def new_integers(b: Builder) -> Candidate:
 def shared_parameter(b: Builder) -> Candidate | None:
     x = b.pick(lambda t: t.is_leaf and not t.requires_grad)
     name = b.name("p")
-    return x and Candidate(
-        f"{name} = lib.nn.Parameter({x})", marked("Parameter of a tensor"), (name,), (*b.kinds.get(x, ()), "Parameter")
+    return (
+        None
+        if x is None
+        else Candidate(
+            f"{name} = lib.nn.Parameter({x})",
+            marked("Parameter of a tensor"),
+            (name,),
+            (*b.kinds.get(x, ()), "Parameter"),
+        )
     )
 
 
@@ -126,8 +133,8 @@ def arithmetic(b: Builder) -> Candidate | None:
 
 def named_view(b: Builder) -> Candidate | None:
     x = b.pick(lambda t: t.ndim >= 1)
-    found = x and b.view(x)
-    if not found:
+    found = None if x is None else b.view(x)
+    if x is None or found is None:
         return None
     kind, text = found
     name = b.name("v")
@@ -140,7 +147,7 @@ def named_view(b: Builder) -> Candidate | None:
 def named_gradient(b: Builder) -> Candidate | None:
     x = b.pick(lambda t: t.is_leaf and t.grad is not None)
     name = b.name("g")
-    return x and Candidate(f"{name} = {x}.grad", marked("grad alias"), (name,), ("grad",))
+    return None if x is None else Candidate(f"{name} = {x}.grad", marked("grad alias"), (name,), ("grad",))
 
 
 def copied(b: Builder) -> Candidate | None:
@@ -334,7 +341,7 @@ def loss_of(b: Builder) -> str | None:
 def backward(b: Builder) -> Candidate | None:
     loss = loss_of(b)
     keep = "retain_graph=True" if b.rng.random() < 0.3 else ""
-    return loss and Candidate(f"{loss}.backward({keep})", marked("backward"), may_fail=True)
+    return None if loss is None else Candidate(f"{loss}.backward({keep})", marked("backward"), may_fail=True)
 
 
 def grad_of(b: Builder) -> Candidate | None:
@@ -371,7 +378,7 @@ def gradient_cleared(b: Builder) -> Candidate | None:
 
 def gradient_assigned(b: Builder) -> Candidate | None:
     p = b.pick(lambda t: t.is_leaf and t.requires_grad)
-    return p and Candidate(f"{p}.grad = {fresh(b.rng, tuple(b.read(p).shape))}", marked("grad assign"))
+    return None if p is None else Candidate(f"{p}.grad = {fresh(b.rng, tuple(b.read(p).shape))}", marked("grad assign"))
 
 
 def stepped(b: Builder) -> Candidate | None:
@@ -585,7 +592,7 @@ def reads(b: Builder) -> list[tuple[int, Maker]]:
         def make(b: Builder) -> Candidate | None:
             x = b.pick(lambda t: t.ndim >= 1 and t.shape[0] >= 3)
             y = b.name("y")
-            return x and Candidate(READS[kind].format(x=x, y=y, v=f"x{index}"), marked(kind), (y,))
+            return None if x is None else Candidate(READS[kind].format(x=x, y=y, v=f"x{index}"), marked(kind), (y,))
 
         return make
 
