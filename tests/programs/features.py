@@ -36,7 +36,8 @@ ALL = CORE | {
     # Python around a step
     "global number", "attribute number", "dict number", "cell number", "cell tensor", "flag", "None", "string", "counter",
     "counter unread", "list append", "list read", "attribute store", "attribute state", "dict store", "exception in step",
-    "number argument", "flag argument", "offset argument", "None argument", "captured name rebound",
+    "number argument", "flag argument", "offset argument", "None argument", "captured name rebound", "list number", "list of tensors",
+    "function", "module parameter replaced", "load_state_dict", "threads", "mask",
     "gradient changed between calls", "capture written between calls", "flag changed between calls",
     # calls
     "argument written", "capture written in step", "gradient written in step", "same argument twice", "shared argument written", "arguments that share memory", "captured argument",
@@ -165,6 +166,11 @@ TO_COME: dict[str, str] = {
     "flag": "compiled",
     "None": "compiled",
     "string": "compiled",
+    "list number": "compiled",
+    "list of tensors": "compiled",
+    "function": "compiled",
+    "module parameter replaced": "compiled",
+    "threads": "compiled",
     "counter": "compiled",
     "counter unread": "compiled",
     "list append": "compiled",

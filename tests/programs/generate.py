@@ -275,8 +275,12 @@ class Builder:
         return seen
 
     def small(self) -> bool:
-        """Whether all values are small, exact and finite."""
-        for tensor in self.tensors().values():
+        """Whether all values can be read, are small, exact and finite."""
+        try:
+            tensors = self.tensors()
+        except RuntimeError:  # an error within a step left a view that PyTorch does not let anyone ask
+            return False
+        for tensor in tensors.values():
             if tensor.dtype == torch.float32 and tensor.numel():
                 scaled = tensor.detach() * FINEST
                 if not bool((scaled.abs() <= LARGEST * FINEST).all()) or not torch.equal(scaled, scaled.round()):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .language import parts
 from .views import factor, fresh, index_text, literal, number
 
 if TYPE_CHECKING:
@@ -66,6 +67,28 @@ def new_integers(b: Builder) -> Candidate:
     dtype = b.rng.choice(["int32", "int64"])
     text = f"{name} = lib.tensor({[b.rng.randrange(4) for _ in range(4)]}, dtype=lib.{dtype})"
     return Candidate(text, marked(dtype), (name,))
+
+
+def integers_written(b: Builder) -> Candidate | None:
+    names = [n for n, t in b.scope().items() if isinstance(t, torch.Tensor) and t.dtype in {torch.int32, torch.int64}]
+    if not names:
+        return None
+    n = b.rng.choice(names)
+    dtype = str(b.read(n).dtype).removeprefix("torch.")
+    kind, target = b.rng.choice([("", n), ("row", f"{n}[1:2]"), ("detach", f"{n}.detach()"), ("", n)])
+    text = b.rng.choice(
+        [f"{target}.add_(1)", f"{target}.fill_(2)", f"{target}[0] = 3", f"{target}.clamp_(0, 3)", f"{target}.mul_(2)"]
+    )
+    more = {f"through {kind}"} if kind else set[str]()
+    if b.local is not None:
+        more.add("capture written in step")
+    return Candidate(text, frozenset({dtype, *more}))
+
+
+def named_mask(b: Builder) -> Candidate | None:
+    x = b.pick()
+    name = b.name("k")
+    return None if x is None else Candidate(f"{name} = {x} > 1.0", marked("mask"), (name,))
 
 
 def shared_parameter(b: Builder) -> Candidate | None:
@@ -270,7 +293,12 @@ def change(b: Builder, target: str, t: torch.Tensor, operand: str, same: str | N
             value = f"{same}[{where}]"
         return f"{target}[{where}] = {value}", {feature}
     if choice < 0.38 and can_assign:
-        mask = rng.choice([f"{target} > 1.0", f"{same or target} < 2.0"])
+        named = [
+            n
+            for n, k in b.scope().items()
+            if isinstance(k, torch.Tensor) and k.dtype == torch.bool and k.shape == t.shape
+        ]
+        mask = rng.choice([f"{target} > 1.0", f"{same or target} < 2.0", *named[:1]])
         return rng.choice(
             [
                 (f"{target}[{mask}] = {number(rng)}", {"set mask"}),
@@ -469,10 +497,11 @@ SCHEDULE: list[tuple[int, Maker]] = [
     (12, write), (5, named_view), (5, arithmetic), (5, backward), (2, grad_of), (2, copied), (1, copied_module), (2, data_assigned),
     (2, gradient_cleared), (1, gradient_assigned), (1, named_gradient), (2, stepped), (2, updated_by_hand), (2, averaged),
     (1, flag_changed), (1, detached_in_place), (1, layout), (1, wrong_shape), (1, new_leaf), (1, shared_parameter), (1, new_optimizer),
+    (1, new_integers), (1, integers_written), (1, named_mask),
 ]  # fmt: skip
 BODY: list[tuple[int, Maker]] = [
     (10, arithmetic), (8, write), (5, named_view), (2, copied), (1, averaged), (1, grad_of), (1, gradient_cleared), (1, stepped),
-    (1, updated_by_hand), (1, data_assigned), (1, backward),
+    (1, updated_by_hand), (1, data_assigned), (1, backward), (1, named_mask), (1, integers_written),
 ]  # fmt: skip
 
 
@@ -506,6 +535,9 @@ PYTHON_STATES = [
     PythonState("attribute store", "state.last = None", "state.last = {x}.detach().clone()\n{y} = {x} + 1.0", ("state.last = None",)),
     PythonState("attribute state", "state.hidden = lib.tensor(1.0)", "state.hidden = state.hidden + 1.0\n{y} = {x} * state.hidden", ("state.hidden = lib.tensor(-2.0)", "state.hidden.zero_()")),
     PythonState("dict store", "cache = {}", "cache['last'] = {x}.detach().clone()\n{y} = {x} - 1.0", ("cache.clear()",)),
+    PythonState("list number", "betas = [2.0, 1.0]", "{y} = {x} * betas[0]", ("betas[0] = 0.5", "betas = [-1.0]", "betas.reverse()")),
+    PythonState("list of tensors", "state.bank = [lib.tensor(1.0), lib.tensor(2.0)]", "{y} = {x} + state.bank[0]", ("state.bank[0] = lib.tensor(5.0)", "state.bank.reverse()", "state.bank[0].add_(1.0)")),
+    PythonState("function", "twist = lambda t: t * 2.0", "{y} = twist({x})", ("twist = lambda t: t + 1.0", "twist = lambda t: -t")),
     PythonState("exception in step", "bad = False", "if bad:\n    raise ValueError('bad')\n{y} = {x} + 1.0", ("bad = True", "bad = False")),
 ]  # fmt: skip
 
@@ -534,6 +566,8 @@ def between(b: Builder) -> list[tuple[int, Maker]]:
     if texts:
         makers.append((60, lambda b: state_changed(b, texts)))
     makers.append((3, rebound))
+    makers.append((3, module_parameter_replaced))
+    makers.append((30 if b.wanted == "threads" else 2, shared_by_threads))
     return makers
 
 
@@ -551,6 +585,65 @@ def rebound(b: Builder) -> Candidate | None:
     t = b.read(x)
     grad = ", requires_grad=True" if t.requires_grad and t.is_leaf else ""
     return Candidate(f"{x} = {fresh(b.rng, tuple(t.shape))[:-1]}{grad})", marked("captured name rebound"), (x,))
+
+
+def module_parameter_replaced(b: Builder) -> Candidate | None:
+    if "m" not in b.space:
+        return None
+    value = fresh(b.rng, (2, 3))
+    text = b.rng.choice(
+        [
+            f"m.weight = lib.nn.Parameter({value})",
+            f"m.weight.data = {value}",
+            f"m.load_state_dict({{'weight': {value}, 'bias': m.bias * 1.0}})",
+        ]
+    )
+    features = (
+        {"module parameter replaced"}
+        if "Parameter" in text
+        else {"data assign"}
+        if "data" in text.partition("=")[0]
+        else {"load_state_dict"}
+    )
+    return Candidate(text, frozenset(features))
+
+
+IMPURE = {
+    "argument written", "capture written in step", "gradient written in step", "backward", "optimizer", "zero_grad",
+    "zero_grad to zero", "grad None", "autograd.grad", "update by hand", "average of a leaf", "data assign",
+    *(state.feature for state in PYTHON_STATES),
+}  # fmt: skip
+
+
+def shared_by_threads(b: Builder) -> Candidate | None:
+    """Several threads that call the step, which must change nothing."""
+    step = b.step
+    if step is None or any(s.features & IMPURE for s in step.body):
+        return None
+    calls = []
+    for _ in range(4):
+        texts = [
+            argument(b, c.shape).text if c.kind == "tensor" else b.rng.choice(PYTHON_ARGUMENTS[c.kind]) for c in b.calls
+        ]
+        calls.append(f"({', '.join(texts)},)")
+    name = b.name("r")
+    text = f"together(step, [{', '.join(calls)}])"
+    given, error = trial(b, text)
+    if error is not None or "raised" in str(given):
+        return None
+    b.attached.add(name)  # never an operand: what the threads gave is a list
+    kinds = {c.kind for c in b.calls} - {"tensor"}
+    is_tracked = any(t.requires_grad for t in tensors_in(given))
+    return Candidate(
+        f"{name} = {text}", marked("threads", *kinds, *(["attached result"] if is_tracked else [])), (name,)
+    )
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """The tensors that a value leads to."""
+    return (
+        [value] if isinstance(value, torch.Tensor) else [t for _, element in parts(value) for t in tensors_in(element)]
+    )
 
 
 # -- calls of a step
@@ -697,8 +790,7 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
         may_fail = b.rng.random() < 0.5
         features.add("error in step")
         return Candidate(f"{name} = step({', '.join(texts)})", frozenset(features), (), may_fail=may_fail)
-    flat = list(given.values()) if isinstance(given, dict) else list(given) if isinstance(given, tuple) else [given]
-    flat = [t for t in flat if isinstance(t, torch.Tensor)]
+    flat = tensors_in(given)
     if any(t.requires_grad for t in flat):
         features.add("attached result")
         b.attached.add(name)
