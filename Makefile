@@ -9,12 +9,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 # a thread a worker: more would only take turns
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+PROGRAMS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/programs.py
 # another processor's BLAS and NumPy (whose releases name its features differently), two threads, another order
 ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott \
 	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
 	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
 
-.PHONY: train test test-slow test-elsewhere mutants experiments check lint format stubs conformance setup adapter style types null print-python clean help
+.PHONY: train test test-slow test-all test-elsewhere mutants experiments check lint format stubs conformance setup adapter style types null print-python clean help
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -29,6 +30,10 @@ test: style types adapter  ## lint and types, then the tests on webgpu within th
 test-slow: adapter  ## the tests that take more than 5 s
 	$(PYTEST) -m "slow and not experiment"
 	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and slow and not experiment"
+
+test-all: test test-slow adapter  ## every test, and 20,000 random programs on cpu and 2,000 on webgpu beside PyTorch
+	$(PROGRAMS) --seeds 1000:21000 --modes eager-cpu,compiled-cpu --jobs $(JOBS)
+	$(PROGRAMS) --seeds 50:2050 --modes eager-webgpu,compiled-webgpu --jobs $(JOBS)
 
 test-elsewhere: setup  ## the tests that need no adapter as on another processor, in a random order (SEED=1)
 	$(ELSEWHERE) -m "not webgpu and not slow and not experiment"

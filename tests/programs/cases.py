@@ -1,0 +1,907 @@
+"""Programs written by hand, each a thing that people write: what they yield is compared in every mode.
+
+A case takes `lib` (torch or shadergrad) and `compiled` (sg.compile or nothing) and yields tensors, numbers, or lists
+and dictionaries of them. They are read when they are yielded.
+"""
+
+from __future__ import annotations
+
+import copy
+import dis
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+import shadergrad as sg
+
+from .compare import MODES, Difference, Verdict, default_device, first_difference
+from .language import observe
+
+Run = Callable[[Any, Any], Iterator[Any]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program written by hand."""
+
+    run: Run
+    uses_step: bool
+    may_refuse: bool  # a CompileError is as good: what it does with Python state cannot always be captured
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+
+CASES: dict[str, Case] = {}
+
+
+def case(run: Run) -> Run:
+    """A program that no mode may refuse."""
+    uses_step = any(i.argval == "compiled" for i in dis.get_instructions(run))
+    CASES[run.__name__] = Case(run, uses_step, may_refuse=False)
+    return run
+
+
+def may_refuse(run: Run) -> Run:
+    """A program that a compiled step may refuse in words."""
+    CASES[run.__name__] = Case(run, uses_step=True, may_refuse=True)
+    return run
+
+
+def raises(function: Callable[[], Any], kind: type[Exception] = Exception) -> str:
+    """What kind of exception a call raises: "refused", or "goes on"."""
+    try:
+        function()
+    except sg.CompileError:
+        raise
+    except kind:
+        return "refused"
+    return "goes on"
+
+
+def seen(values: Any, tensor_type: type) -> dict[str, Any]:
+    """All that can be seen of what a case yields."""
+    found: dict[str, Any] = {}
+    observe(values, "yielded", tensor_type, values=True, found=found)
+    return found
+
+
+def run_case(case: Case, mode: str) -> Verdict:
+    """The verdict of a case in a mode."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "To copy construct from a tensor")  # that it copies is the point
+        return _run_case(case, mode)
+
+
+def _run_case(case: Case, mode: str) -> Verdict:
+    expected = [seen(v, torch.Tensor) for v in case.run(torch, lambda function: function)]
+    device, is_compiled = MODES[mode]
+    compiled = sg.compile if is_compiled else lambda function: function
+    results = {"yielded"} if is_compiled and case.uses_step else set()
+    at = 0
+    with default_device(device):
+        running = case.run(sg, compiled)
+        for at, wanted in enumerate(expected):
+            try:
+                found = seen(next(running), sg.Tensor)
+            except sg.CompileError as error:
+                if is_compiled and case.may_refuse:
+                    return Verdict("refusal", message=str(error))
+                return different("refused", at, case, "goes on", f"CompileError: {error}")
+            except StopIteration:
+                return different("property", at, case, "yields", "ends")
+            except Exception as error:
+                return different("refused", at, case, "goes on", f"{type(error).__name__}: {error}")
+            difference = first_difference(wanted, found, results)
+            if difference is not None:
+                path, theirs, ours = difference
+                return Verdict(
+                    "different", Difference("value", at, f"the yield number {at} of {case.name}", path, theirs, ours)
+                )
+    return Verdict("same")
+
+
+def different(kind: str, at: int, case: Case, theirs: str, ours: str) -> Verdict:
+    return Verdict("different", Difference(kind, at, f"the yield number {at} of {case.name}", "", theirs, ours))
+
+
+# -- memory that names share
+
+
+@case
+def data_written_in_every_way(lib, compiled):
+    p = lib.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    p.data.add_(1)
+    yield p
+    p.data.fill_(4)
+    yield p
+    p.data.copy_(lib.tensor([1.0, 2.0, 9.0]))
+    yield p
+    p.data.clamp_(2, 5)
+    yield p
+    p.data[0] = 9
+    yield p
+    p.data[1:] *= 2
+    yield p
+
+
+@case
+def initialisation_of_weight_data(lib, compiled):
+    m = lib.nn.Linear(2, 2)
+    lib.nn.init.constant_(m.weight.data, 0.5)
+    lib.nn.init.ones_(m.bias.data)
+    yield m.weight
+    yield m.bias
+    lib.nn.init.normal_(m.weight.data, 0.0, 0.0)  # a spread of nothing: the mean everywhere
+    yield m.weight
+
+
+@case
+def weights_initialised_by_apply(lib, compiled):
+    def initialise(module):
+        if type(module).__name__ == "Linear":
+            module.weight.data.fill_(0.25)
+            module.bias.data.zero_()
+
+    net = lib.nn.Sequential(lib.nn.Linear(3, 2), lib.nn.ReLU(), lib.nn.Linear(2, 2))
+    net.apply(initialise)
+    yield list(net.parameters())
+    yield net(lib.ones(1, 3))
+
+
+@case
+def gradient_zeroed_through_data(lib, compiled):
+    p = lib.tensor([1.0, 2.0], requires_grad=True)
+    (p * p).sum().backward()
+    p.grad.data.zero_()
+    yield p.grad
+    (p * 3).sum().backward()
+    yield p.grad
+    g = p.grad
+    p.grad.zero_()
+    yield g
+
+
+@case
+def state_dict_entry_filled(lib, compiled):
+    m = lib.nn.Linear(2, 2)
+    with lib.no_grad():
+        m.weight.fill_(1.0)
+        m.bias.fill_(2.0)
+    state = m.state_dict()
+    state["weight"].fill_(7.0)
+    yield m.weight
+    with lib.no_grad():
+        m.bias.add_(1)
+    yield state["bias"]
+
+
+@case
+def detached_written(lib, compiled):
+    x = lib.tensor([1.0, 2.0, 3.0])
+    d = x.detach()
+    d.add_(1)
+    yield x
+    x.mul_(2)
+    yield d
+    x.detach().add_(5)
+    yield x
+    yield d
+
+
+@case
+def row_incremented(lib, compiled):
+    x = lib.zeros(3, 2)
+    row = x[0]
+    row += 1
+    yield x
+    x[0, 1] = 5
+    yield row
+    for line in x:
+        line.add_(1)
+    yield x
+
+
+@case
+def views_written(lib, compiled):
+    x = lib.arange(12.0).reshape(3, 4)
+    x.view(-1)[5] = 50
+    x.t()[0] = -1
+    x.diagonal().fill_(7)
+    a, b = x.split(2, 1)
+    a.mul_(2)
+    b[2].zero_()
+    x.unfold(1, 2, 2)[:, 1].sub_(1)
+    x.expand(1, 3, 4)[0, 1].add_(3)
+    x.unsqueeze(0).squeeze(0).narrow(0, 2, 1).neg_()
+    yield x
+    yield a
+    yield b
+
+
+@case
+def views_follow_their_base(lib, compiled):
+    x = lib.arange(6.0).reshape(2, 3)
+    views = [
+        x[1],
+        x[:, 1],
+        x[:, ::2],
+        x.t(),
+        x.view(3, 2),
+        x.flatten(),
+        x.diagonal(),
+        x.unfold(1, 2, 1),
+        *x.unbind(1),
+        *x,
+    ]
+    yield views
+    x.add_(10)
+    yield views
+    x[0] = lib.tensor([3.0, 2.0, 1.0])
+    yield views
+
+
+@case
+def reshape_of_a_transposed_tensor_copies(lib, compiled):
+    x = lib.arange(6.0).reshape(2, 3)
+    r = x.t().reshape(-1)
+    x.zero_()
+    yield r
+    r.fill_(1)
+    yield x
+
+
+@case
+def copies_stay_what_they_were(lib, compiled):
+    w = lib.tensor([1.0, 2.0], requires_grad=True)
+    copies = [w.clone().detach(), w.detach().clone(), copy.deepcopy(w), (w + 0).detach(), lib.tensor(w.detach())]
+    with lib.no_grad():
+        w.fill_(9)
+    yield copies
+
+
+@case
+def data_assigned_shares(lib, compiled):
+    p = lib.nn.Parameter(lib.zeros(2))
+    t = lib.tensor([1.0, 2.0])
+    p.data = t
+    t.add_(1)
+    yield p
+    p.data.mul_(2)
+    yield t
+
+
+@case
+def a_parameter_shares_with_its_tensor(lib, compiled):
+    t = lib.tensor([1.0, 2.0])
+    p = lib.nn.Parameter(t)
+    t.add_(1)
+    yield p
+    with lib.no_grad():
+        p.mul_(2)
+    yield t
+
+
+# -- gradients
+
+
+@case
+def an_average_of_weights_leaves_their_gradient(lib, compiled):
+    w = lib.tensor([1.0, 2.0], requires_grad=True)
+    ema = lib.zeros(2)
+    for _ in range(3):
+        (w * w).sum().backward()
+        with lib.no_grad():
+            ema.copy_(w)
+            w -= 0.25 * w.grad
+        yield w
+        yield w.grad
+        yield ema
+    with lib.no_grad():
+        ema.mul_(0.5).add_(w, alpha=0.5)
+    yield ema
+    yield w.requires_grad
+
+
+@case
+def history_follows_a_written_view(lib, compiled):
+    p = lib.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = p * 2
+    row = y[1:]
+    row.mul_(3)
+    y[0] = 5
+    yield y
+    (y * y).sum().backward()
+    yield p.grad
+
+
+@case
+def assignment_of_tracked_values(lib, compiled):
+    p = lib.tensor([1.0, 2.0], requires_grad=True)
+    x = lib.zeros(3)
+    x[1:] = p * 4
+    x[x > 7] = 1.0
+    yield x
+    x.sum().backward()
+    yield p.grad
+
+
+@case
+def leaves_refuse_to_be_written(lib, compiled):
+    p = lib.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+
+    def item():
+        p[0] = 1
+
+    yield [
+        raises(lambda: p.add_(1)),
+        raises(item),
+        raises(lambda: p[0].add_(1)),
+        raises(lambda: p.t().mul_(2)),
+        raises(p.zero_),
+    ]
+    yield p
+    with lib.no_grad():
+        p[0].add_(1)
+    yield p
+
+
+@case
+def wrong_shapes_change_nothing(lib, compiled):
+    x = lib.arange(4.0)
+    v = x[1:3]
+    bad = lib.ones(3)
+
+    def item():
+        v[:] = bad
+
+    yield [raises(lambda: v.add_(bad)), raises(item), raises(lambda: v.copy_(bad)), raises(lambda: x.view(3))]
+    yield x
+    yield v
+
+
+@case
+def several_addresses_of_one_element_refuse(lib, compiled):
+    x = lib.tensor([1.0, 2.0])
+    wide = x.expand(3, 2)
+    yield raises(lambda: wide.add_(1))
+    yield x
+    yield wide
+
+
+@case
+def flags_turned_on_and_off(lib, compiled):
+    x = lib.tensor([1.0, 2.0])
+    x.requires_grad_()
+    (x * 3).sum().backward()
+    yield x.grad
+    x.requires_grad_(False)
+    x.add_(1)
+    yield x
+    yield (x * 2).requires_grad
+    y = x.requires_grad_() * 2
+    y.detach_()
+    yield [y.requires_grad, y.is_leaf]
+
+
+# -- steps
+
+
+@case
+def copies_outlive_a_step_that_overwrites(lib, compiled):
+    w = lib.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = lib.optim.SGD([w], lr=0.5)
+
+    @compiled
+    def step(x):
+        optimizer.zero_grad()
+        loss = (w * x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    kept = [lib.tensor(w.detach()), w.detach().clone(), w.clone().detach(), lib.tensor(w)]
+    x = lib.tensor([2.0, 4.0])
+    losses = [step(x) for _ in range(3)]
+    yield losses
+    yield kept
+    yield w
+
+
+@case
+def tensors_of_tensors_outlive_a_step(lib, compiled):
+    w = lib.tensor([1.0, 2.0], requires_grad=True)
+
+    @compiled
+    def step(x):
+        with lib.no_grad():
+            w.add_(x)
+
+    kept = lib.zeros(2)
+    with lib.no_grad():
+        kept.copy_(w)
+    other = lib.stack([w.detach(), w.detach()])
+    for _ in range(3):
+        step(lib.ones(2))
+    yield kept
+    yield other
+    yield w
+
+
+@case
+def views_of_weights_see_the_steps(lib, compiled):
+    w = lib.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    alias, row = w.detach(), w.data[0]
+
+    @compiled
+    def step(x):
+        with lib.no_grad():
+            w.add_(x)
+
+    for _ in range(2):
+        step(lib.ones(2, 2))
+    yield alias
+    yield row
+
+
+@case
+def one_tensor_as_two_arguments(lib, compiled):
+    @compiled
+    def step(x, y):
+        return x * 2 + y
+
+    a, b = lib.tensor([1.0, 2.0]), lib.tensor([10.0, 20.0])
+    yield step(a, a)
+    yield step(a, b)
+    yield step(b, a)
+    yield step(b, b)
+    yield step(b, b[:])
+
+
+@case
+def two_arguments_that_are_written(lib, compiled):
+    @compiled
+    def step(x, y):
+        x.add_(1)
+        return x + y
+
+    a, b = lib.tensor([1.0, 2.0]), lib.tensor([10.0, 20.0])
+    yield step(a, b)
+    yield step(a, a)
+    yield step(a, a.view(2))
+    yield [a, b]
+
+
+@case
+def an_argument_that_is_captured(lib, compiled):
+    w = lib.tensor([1.0, 2.0])
+
+    @compiled
+    def step(x):
+        w.mul_(2)
+        return x + w
+
+    other = lib.tensor([5.0, 5.0])
+    yield step(w)
+    yield step(other)
+    yield step(w)
+    yield step(w.detach())
+    yield step(w[:])
+    yield w
+
+
+@case
+def an_argument_changed_in_place(lib, compiled):
+    @compiled
+    def step(x):
+        x.mul_(2)
+        x[0] = 9
+        return x.sum()
+
+    a, b = lib.tensor([1.0, 2.0]), lib.tensor([3.0, 4.0])
+    yield [step(a), step(b), step(a)]
+    yield [a, b]
+
+
+@case
+def a_row_changed_by_a_step(lib, compiled):
+    table = lib.zeros(3, 2)
+
+    @compiled
+    def step(row):
+        row += 1
+
+    step(table[0])
+    step(table[2])
+    step(table[2])
+    yield table
+
+
+@case
+def positions_assigned_by_an_index(lib, compiled):
+    x = lib.zeros(5)
+
+    @compiled
+    def step(index, values):
+        x[index] = values
+        return x * 1
+
+    yield step(lib.tensor([0, 3]), lib.tensor([1.0, 2.0]))
+    yield step(lib.tensor([4, 1]), lib.tensor([3.0, 4.0]))
+    yield x
+
+
+@case
+def slices_at_changing_offsets(lib, compiled):
+    data = lib.arange(24.0).reshape(12, 2)
+
+    @compiled
+    def step(i):
+        return data[i : i + 3].sum(0)
+
+    yield [step(i) for i in range(0, 9, 2)]
+    data.add_(1)
+    yield [step(i) for i in range(0, 9, 2)]
+
+
+@case
+def a_changing_learning_rate(lib, compiled):
+    w = lib.tensor([8.0, 16.0], requires_grad=True)
+
+    @compiled
+    def step(x, lr):
+        w.grad = None
+        (w * x).sum().backward()
+        with lib.no_grad():
+            w.sub_(lr * w.grad)
+
+    for lr in (1.0, 0.5, 0.25, 0.125):
+        step(lib.tensor([1.0, 2.0]), lr)
+    yield w
+
+
+@case
+def updates_by_hand(lib, compiled):
+    w = lib.tensor([1.0, 2.0], requires_grad=True)
+    for _ in range(5):
+        (w * lib.tensor([2.0, -2.0])).sum().backward()
+        with lib.no_grad():
+            for p in [w]:
+                p -= 0.5 * p.grad
+        w.grad = None
+    yield w
+
+
+@case
+def results_kept_across_calls(lib, compiled):
+    total = lib.zeros(2)
+
+    @compiled
+    def step(x):
+        total.add_(x)
+        return total * 1, x + 1
+
+    results = [step(lib.full((2,), float(i))) for i in range(4)]
+    yield results
+    yield total
+
+
+@case
+def a_result_that_is_the_state_itself(lib, compiled):
+    total = lib.zeros(2)
+
+    @compiled
+    def step(x):
+        total.add_(x)
+        return total
+
+    first = step(lib.ones(2))
+    step(lib.ones(2))
+    yield first
+    first.fill_(7)
+    yield total
+
+
+@case
+def weights_changed_between_calls(lib, compiled):
+    m = lib.nn.Linear(2, 1)
+    with lib.no_grad():
+        m.weight.fill_(1.0)
+        m.bias.fill_(0.0)
+
+    @compiled
+    def step(x):
+        return m(x).detach()
+
+    x = lib.tensor([[1.0, 2.0]])
+    yield step(x)
+    m.weight.data.fill_(2.0)
+    yield step(x)
+    m.load_state_dict({"weight": lib.full((1, 2), 3.0), "bias": lib.tensor([1.0])})
+    yield step(x)
+    m.weight.data = lib.full((1, 2), 5.0)
+    yield step(x)
+    m.weight = lib.nn.Parameter(lib.full((1, 2), 6.0))
+    yield step(x)
+
+
+@case
+def a_gradient_made_outside(lib, compiled):
+    w = lib.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = lib.optim.SGD([w], lr=0.5)
+
+    @compiled
+    def update():
+        optimizer.step()
+
+    for factor in (1.0, 2.0, -4.0):
+        optimizer.zero_grad()
+        (w * factor).sum().backward()
+        update()
+        yield w
+
+
+@case
+def gradients_accumulate_over_calls(lib, compiled):
+    w = lib.tensor([1.0, 2.0], requires_grad=True)
+
+    @compiled
+    def step(x):
+        (w * x).sum().backward()
+
+    step(lib.tensor([1.0, 2.0]))
+    step(lib.tensor([1.0, 2.0]))
+    yield w.grad
+    w.grad.zero_()
+    step(lib.tensor([4.0, 4.0]))
+    yield w.grad
+    w.grad = None
+    step(lib.tensor([1.0, 1.0]))
+    yield w.grad
+
+
+@case
+def other_shapes_between(lib, compiled):
+    w = lib.tensor([2.0, 3.0])
+
+    @compiled
+    def step(x):
+        w.add_(1)
+        return (x * w).sum(0)
+
+    yield [step(lib.ones(n, 2)) for n in (3, 2, 3, 1, 2)]
+    yield w
+
+
+@may_refuse
+def a_number_of_the_closure(lib, compiled):
+    scale = 2.0
+
+    @compiled
+    def step(x):
+        return x * scale
+
+    x = lib.tensor([1.0, 2.0])
+    yield step(x)
+    scale = 5.0
+    yield step(x)
+    scale = 2.0
+    yield step(x)
+
+
+@may_refuse
+def flags_of_an_object(lib, compiled):
+    state = SimpleNamespace(on=True, name="a", extra=None)
+
+    @compiled
+    def step(x):
+        y = x + 1 if state.on else x * 2
+        y = y if state.extra is None else y + state.extra
+        return -y if state.name == "b" else y
+
+    x = lib.tensor([3.0, 5.0])
+    yield step(x)
+    state.on = False
+    yield step(x)
+    state.name = "b"
+    yield step(x)
+    state.extra = lib.tensor(10.0)
+    yield step(x)
+    state.extra = lib.tensor(20.0)
+    yield step(x)
+
+
+@may_refuse
+def a_counter_of_the_step(lib, compiled):
+    state = SimpleNamespace(count=0)
+
+    @compiled
+    def step(x):
+        state.count += 1
+        return x + state.count
+
+    yield [step(lib.zeros(2)) for _ in range(3)]
+    yield state.count
+
+
+@may_refuse
+def a_list_that_grows(lib, compiled):
+    log = []
+
+    @compiled
+    def step(x):
+        log.append(x * 2)
+        return x + 1
+
+    for i in range(3):
+        step(lib.full((2,), float(i)))
+    yield log
+
+
+@may_refuse
+def a_hidden_state_in_an_attribute(lib, compiled):
+    state = SimpleNamespace(hidden=lib.zeros(2))
+
+    @compiled
+    def step(x):
+        state.hidden = state.hidden * 2 + x
+        return state.hidden.sum()
+
+    yield [step(lib.ones(2)) for _ in range(4)]
+    yield state.hidden
+    state.hidden = lib.zeros(2)
+    yield step(lib.ones(2))
+
+
+@may_refuse
+def an_exception_within_a_step(lib, compiled):
+    w = lib.tensor([1.0, 2.0])
+    state = SimpleNamespace(bad=True)
+
+    @compiled
+    def step(x):
+        y = x * 2
+        if state.bad:
+            raise ValueError("bad")
+        w.add_(y)
+        return w * 1
+
+    yield raises(lambda: step(lib.ones(2)), ValueError)
+    yield w
+    state.bad = False
+    yield step(lib.ones(2))
+    state.bad = True
+    yield raises(lambda: step(lib.ones(2)), ValueError)
+    yield w
+
+
+@case
+def training_and_evaluation_of_a_module(lib, compiled):
+    m = lib.nn.Sequential(lib.nn.Linear(2, 2), lib.nn.Dropout(0.0), lib.nn.BatchNorm1d(2))
+    with lib.no_grad():
+        m[0].weight.copy_(lib.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        m[0].bias.zero_()
+
+    @compiled
+    def step(x):
+        return m(x).detach()
+
+    x = lib.tensor([[1.0, 0.0], [0.0, 1.0]])
+    yield step(x)
+    m.eval()
+    yield step(x)
+    m.train()
+    yield step(x)
+    yield m[2].running_mean
+
+
+@case
+def the_gradient_of_an_output(lib, compiled):
+    w = lib.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    optimizer = lib.optim.RMSprop([w], lr=0.125)
+
+    @compiled
+    def step(x):
+        x = x.clone().requires_grad_()
+        optimizer.zero_grad()
+        y = (x * x * w).sum(1)
+        (slope,) = lib.autograd.grad(y.sum(), [x], create_graph=True)
+        loss = (y * y).mean() + (slope * slope).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    x = lib.tensor([[1.0, 0.5, -1.0], [2.0, 1.0, 0.0]])
+    yield [step(x) for _ in range(3)]
+    yield w
+
+
+# -- threads
+
+
+def in_threads(work: Callable[[int], Any], count: int = 4) -> list[Any]:
+    """What work(0), work(1), ... give, run at once, changing between threads as often as Python can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    gate = threading.Barrier(count)
+    given: list[Any] = [None] * count
+
+    def begin(number: int) -> None:
+        gate.wait()
+        try:
+            given[number] = work(number)
+        except Exception as error:
+            given[number] = f"{type(error).__name__}: {error}"
+
+    threads = [threading.Thread(target=begin, args=(n,)) for n in range(count)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    return given
+
+
+@case
+def a_step_shared_by_threads(lib, compiled):
+    w = lib.tensor([1.0, 2.0])
+
+    @compiled
+    def step(x):
+        return (x * w).sum(), x + w
+
+    def work(number):
+        x = lib.full((2,), float(number))
+        return [step(x) for _ in range(50)]
+
+    yield in_threads(work)
+
+
+@case
+def a_step_shared_by_threads_with_arguments_of_their_own_shape(lib, compiled):
+    @compiled
+    def step(x, factor):
+        return (x * factor).sum()
+
+    def work(number):
+        return [step(lib.full((number + 1,), float(i)), float(number)) for i in range(20)]
+
+    yield in_threads(work)
+
+
+@case
+def a_step_a_thread(lib, compiled):
+    def work(number):
+        @compiled
+        def step(x):
+            return x * number + 1
+
+        x = lib.arange(3.0)
+        for _ in range(10):
+            x = step(x).clamp(-64, 64)
+        return x
+
+    yield in_threads(work)
+
+
+@case
+def training_in_threads(lib, compiled):
+    def work(number):
+        p = lib.full((3,), float(number), requires_grad=True)
+        for _ in range(10):
+            p.grad = None
+            (p * p).sum().backward()
+            with lib.no_grad():
+                p.sub_(p.grad, alpha=0.25)
+        return p.detach()
+
+    yield in_threads(work)
