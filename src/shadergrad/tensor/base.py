@@ -541,8 +541,8 @@ class TensorBase(Checkable):
         tracing.changes += 1
         return self
 
-    def _rebase(self, node: Node) -> None:
-        """Begin a history: the same value, and as much shared as before."""
+    def _rebase(self, node: Node, alone: bool = False) -> None:
+        """Begin a history: the same value, and as much shared as before. alone: that of its views goes on as it was."""
         if current.trace is not None:
             current.trace.on_change(self)
         shared = self._shared
@@ -550,7 +550,7 @@ class TensorBase(Checkable):
             node.owner = weakref.ref(self)
             self._own(node)
             return
-        if shared.tensor() is not self:
+        if alone or shared.tensor() is not self:
             shared = self._join(self, node)
         else:  # and so of its views
             shared.node = self._current = node
@@ -579,7 +579,7 @@ class TensorBase(Checkable):
         tensor([2., 2.])
         """
         if self.requires_grad:
-            self._rebase(without_history(self._node))
+            self._rebase(without_history(self._node), alone=True)
         return self
 
     def _assign(self, node: Node) -> None:

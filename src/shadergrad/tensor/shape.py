@@ -38,7 +38,7 @@ class ShapeTensor(ElementwiseTensor):
         tensor([[0, 1, 2],
                 [3, 4, 5]])
         """
-        found = self.view(*shape)
+        found = self._viewed(shape, "reshape")
         layout = self._strides()[0]
         if layout == row_major(self._node.shape) or strides_of_view(self._node.shape, layout, found._node.shape):
             return found
@@ -55,17 +55,20 @@ class ShapeTensor(ElementwiseTensor):
         >>> x
         tensor([0, 0, 2, 3])
         """
-        sizes = list(sizes_of(shape, "view", "shape"))
+        return self._viewed(shape, "view")
+
+    def _viewed(self, shape: tuple[Any, ...], what: str) -> Self:
+        sizes = list(sizes_of(shape, what, "shape"))
         unknown = [k for k, n in enumerate(sizes) if n == -1]
         rest = math.prod(n for n in sizes if n != -1)
         if len(unknown) > 1:
-            raise ShapeError("[reshape] only one dimension can be inferred")
+            raise ShapeError(f"[{what}] only one dimension can be inferred")
         if unknown:
             if rest == 0 or self._node.size % rest:
-                raise ShapeError(f"[reshape] shape {sizes} is invalid for input of size {self._node.size}")
+                raise ShapeError(f"[{what}] shape {sizes} is invalid for input of size {self._node.size}")
             sizes[unknown[0]] = self._node.size // rest
         if min(sizes, default=0) < 0:
-            raise ShapeError(f"[reshape] invalid shape dimension {min(sizes)}")
+            raise ShapeError(f"[{what}] invalid shape dimension {min(sizes)}")
         return self._view(build.reshape(self._node, tuple(sizes)))
 
     def reshape_as(self, other: ShapeTensor) -> Self:
