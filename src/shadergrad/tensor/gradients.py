@@ -374,7 +374,7 @@ def backward(
                 owner = node.owner()
                 if isinstance(owner, Leaf):
                     owner = owner.tensor()
-            if owner is not None:
+            if owner is not None and owner.requires_grad:
                 _accumulate(owner, wrap(grad))
                 owners[id(node)] = owner
     together([t._grad for t in owners.values()])
