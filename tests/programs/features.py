@@ -197,6 +197,13 @@ TO_COME: dict[str, str] = {
     "gradient changed between calls": "compiled",
 }
 CASES_TO_COME: dict[str, str] = {
+    "a_soft_update_of_a_target_network": "everywhere",
+    "weights_clipped_within_a_step": "everywhere",
+    "two_parameters_that_change_places": "everywhere",
+    "labels_of_numpy": "everywhere",
+    "the_slope_of_a_network_in_its_loss": "webgpu",
+    "a_module_compiled_whole": "compiled",
+    "a_counter_in_a_cell": "compiled",
     "data_written_in_every_way": "everywhere",
     "initialisation_of_weight_data": "everywhere",
     "weights_initialised_by_apply": "everywhere",
