@@ -24,7 +24,7 @@ ALL = CORE | {
     *(f"through {kind}" for kind in (*VIEWS, *OTHER_ALIASES)),
     *(f"shared {kind}" for kind in (*VIEWS, *OTHER_ALIASES)),
     "set row", "set slice", "set step slice", "set index", "set int64 index", "set all", "set column", "set mask", "masked_fill_",
-    "augmented", "index_add_", "index_fill_", "init", "data assign", "Parameter of a tensor", "grad alias",
+    "augmented", "index_add_", "index_fill_", "init", "copy_", "data assign", "Parameter of a tensor", "grad alias",
     # gradients
     "write in graph", "tracked value written", "tracked value written in no_grad", "average of a leaf", "update by hand",
     "autograd.grad", "grad None", "grad assign", "zero_grad to zero", "requires_grad_", "detach_", "no_grad result",
@@ -193,6 +193,9 @@ TO_COME: dict[str, str] = {
     "history leaves step": "compiled",
     "history enters step": "compiled",
     "leaf argument": "compiled",
+    "copy_": "compiled",
+    "zero_grad to zero": "compiled",
+    "capture written between calls": "compiled",
     "int64": "webgpu",
     "gradient changed between calls": "compiled",
 }

@@ -19,7 +19,7 @@ from .views import factor, fresh, index_text, literal, number
 if TYPE_CHECKING:
     from .generate import Builder, Call
 
-SHAPES = [(4,), (2, 3), (3, 3), (2, 2)]
+SHAPES = [(4,), (2, 3), (3, 3), (2, 2), (1, 3)]
 Maker = Callable[["Builder"], "Candidate | None"]
 
 
@@ -223,7 +223,7 @@ def place(b: Builder) -> tuple[str, tuple[str, ...]] | None:
             text, kind = rng.choice([(f"{weight}.grad", "grad"), (f"{weight}.grad.data", "grad.data")])
         found = text, (kind,) if kind else ()
     else:
-        x = b.pick()
+        x = (b.pick_shared() if rng.random() < 0.5 else None) or b.pick()
         if x is None:
             return None
         found = x, ()
@@ -256,7 +256,7 @@ def write(b: Builder) -> Candidate | None:
     operand = same if same and rng.random() < 0.6 else fresh(rng, tuple(t.shape)) if rng.random() < 0.5 else number(rng)
     features = {f"through {kind}" for kind in kinds}
     text, more = change(b, target, t, operand, same)
-    features |= more
+    features |= more | ({"copy_"} if ".copy_(" in text else set[str]())
     arguments = [a for a in (b.local or {}).values() if isinstance(a, torch.Tensor)][: len(b.calls)]
     if any(a.untyped_storage().data_ptr() == t.untyped_storage().data_ptr() for a in arguments):
         features.add("argument written")
@@ -490,11 +490,11 @@ def wrong_shape(b: Builder) -> Candidate | None:
 
 
 SETUP: list[tuple[int, Maker]] = [
-    (4, new_tensor), (3, new_leaf), (2, new_module), (2, new_optimizer), (1, shared_parameter), (3, named_view), (2, arithmetic),
+    (4, new_tensor), (3, new_leaf), (2, new_module), (2, new_optimizer), (1, shared_parameter), (5, named_view), (2, arithmetic),
     (1, copied), (1, new_integers), (1, backward), (1, flag_changed),
 ]  # fmt: skip
 SCHEDULE: list[tuple[int, Maker]] = [
-    (12, write), (5, named_view), (5, arithmetic), (5, backward), (2, grad_of), (2, copied), (1, copied_module), (2, data_assigned),
+    (14, write), (8, named_view), (5, arithmetic), (5, backward), (2, grad_of), (2, copied), (1, copied_module), (2, data_assigned),
     (2, gradient_cleared), (1, gradient_assigned), (1, named_gradient), (2, stepped), (2, updated_by_hand), (2, averaged),
     (1, flag_changed), (1, detached_in_place), (1, layout), (1, wrong_shape), (1, new_leaf), (1, shared_parameter), (1, new_optimizer),
     (1, new_integers), (1, integers_written), (1, named_mask),
@@ -784,6 +784,8 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
         features.add("shared argument written")
     if any(t.requires_grad for _, t in tensors):
         features.add("leaf argument" if all(t.is_leaf for _, t in tensors) else "history enters step")
+        if any("argument written" in s.features for s in step.body):
+            features.add("write in graph")
     before = b.tensors()
     given, error = trial(b, f"step({', '.join(texts)})")
     if error is not None:
