@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -347,7 +348,8 @@ class Builder:
 
     def build(self) -> Program:
         """The program."""
-        with self.watching_backward():
+        with warnings.catch_warnings(), self.watching_backward():
+            warnings.simplefilter("ignore")  # else a program would depend on what the process does with warnings
             return self._build()
 
     @contextmanager
