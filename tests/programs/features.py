@@ -22,7 +22,7 @@ ALL = CORE | {
     *VIEWS,
     # changes in place: of a view's memory, and of memory that a named view shows
     *(f"through {kind}" for kind in (*VIEWS, *OTHER_ALIASES)),
-    *(f"shared {kind}" for kind in (*VIEWS, *OTHER_ALIASES)),
+    *(f"shared {kind}" for kind in (*VIEWS, "Parameter", "data assign", "result")),
     "set row", "set slice", "set step slice", "set index", "set int64 index", "set all", "set column", "set mask", "masked_fill_",
     "augmented", "index_add_", "index_fill_", "init", "copy_", "data assign", "Parameter of a tensor", "grad alias",
     # gradients
@@ -41,7 +41,7 @@ ALL = CORE | {
     "gradient changed between calls", "capture written between calls", "flag changed between calls",
     # calls
     "argument written", "capture written in step", "gradient written in step", "same argument twice", "shared argument written", "arguments that share memory", "captured argument",
-    "argument that shares memory with a capture", "other shape", "error in step", "returned capture", "result shares memory",
+    "argument that shares memory with a capture", "other shape", "error in step", "result shares memory",
     "attached result", "history leaves step", "history enters step", "leaf argument",
 }  # fmt: skip
 COMPANIONS = {  # what a feature shows only beside
@@ -56,21 +56,26 @@ COMPANIONS = {  # what a feature shows only beside
         {"write in graph", "view made in no_grad", "row", "through row"}
     ),
     "view made in no_grad": frozenset({"row", "view"}),
-    "shared grad": frozenset({"grad alias", "through grad"}),
-    "shared grad.data": frozenset({"grad alias", "through grad.data"}),
     "shared data assign": frozenset({"data assign"}),
     "through data assign": frozenset({"data assign", "shared data assign"}),
     "shared Parameter": frozenset({"Parameter of a tensor"}),
     "through Parameter": frozenset({"Parameter of a tensor", "shared Parameter"}),
-    "shared result": frozenset({"result shares memory", "returned capture"}),
-    "through result": frozenset({"result shares memory", "returned capture", "shared result"}),
-    "returned capture": frozenset({"result shares memory"}),
+    "shared result": frozenset(
+        {
+            "result shares memory",
+        }
+    ),
+    "through result": frozenset({"result shares memory", "shared result"}),
     "arguments that share memory": frozenset({"row", "view", "slice", "detach", "same argument twice"}),
     "argument that shares memory with a capture": frozenset({"row", "view", "slice", "detach", "captured argument"}),
     "shared argument written": frozenset({"argument written", "same argument twice"}),
     "deepcopy of a gradient": frozenset({"copy by deepcopy"}),
     "flag of a shared tensor": frozenset({"requires_grad_", "row", "view"}),
-    "error in step": frozenset({"other shape"}),
+    "flag changed between calls": frozenset({"requires_grad_"}),
+    "refused view": frozenset({"transpose", "refused shapes"}),
+    "saved value changed": frozenset({"masked_fill_", "set row", "augmented"}),
+    "error in step": frozenset({"other shape", "refused otherwise"}),
+    "exception in step": frozenset({"error in step", "refused otherwise"}),
     "history leaves step": frozenset({"write in graph", "tracked value written", "capture written in step"}),
     "tracked value written in no_grad": frozenset({"tracked value written"}),
     "history written in no_grad": frozenset({"view"}),
@@ -88,8 +93,6 @@ TO_COME: dict[str, str] = {
     "shared diagonal": "everywhere",
     "shared expand": "everywhere",
     "shared flatten": "everywhere",
-    "shared grad": "everywhere",
-    "shared grad.data": "everywhere",
     "shared iteration": "everywhere",
     "shared narrow": "everywhere",
     "shared newaxis": "everywhere",
@@ -102,7 +105,6 @@ TO_COME: dict[str, str] = {
     "shared slice": "everywhere",
     "shared split": "everywhere",
     "shared squeeze": "everywhere",
-    "shared state_dict": "everywhere",
     "shared step slice": "everywhere",
     "shared transpose": "everywhere",
     "shared unbind": "everywhere",
@@ -185,7 +187,6 @@ TO_COME: dict[str, str] = {
     "capture written in step": "compiled",
     "gradient written in step": "compiled",
     "result shares memory": "compiled",
-    "returned capture": "compiled",
     "captured argument": "compiled",
     "argument that shares memory with a capture": "compiled",
     "arguments that share memory": "compiled",

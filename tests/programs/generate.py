@@ -344,6 +344,8 @@ class Builder:
             if count == 0:
                 return
             (_, maker), *_ = self.rng.choices(makers, weights)
+            if self.wanted in statements.FOCUS and self.rng.random() < 0.4:
+                maker = statements.FOCUS[self.wanted]
             count -= self.take(maker(self))
 
     def build(self) -> Program:

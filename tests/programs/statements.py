@@ -267,7 +267,7 @@ def write(b: Builder) -> Candidate | None:
     source = b.read(same) if same and same in text.removeprefix(target) else None
     tracked = t.requires_grad
     is_leaf_path = tracked and (t.is_leaf or b.read(root).is_leaf if root != "m" else True)
-    if tracked and rng.random() < (0.85 if is_leaf_path else 0.4):
+    if tracked and rng.random() < (0.1 if (b.wanted or "").startswith("refused") else 0.85 if is_leaf_path else 0.4):
         text = no_grad(text)
         features.add("write in no_grad" if t.is_leaf or is_leaf_path else "history written in no_grad")
     elif tracked:
@@ -505,6 +505,22 @@ BODY: list[tuple[int, Maker]] = [
 ]  # fmt: skip
 
 
+FOCUS: dict[str, Maker] = {  # the statement that shows a wanted feature, where it is rare otherwise
+    "refused detach_": detached_in_place,
+    "refused flag": flag_changed,
+    "flag of a shared tensor": flag_changed,
+    "flag changed between calls": flag_changed,
+    "refused view": wrong_shape,
+    "refused leaf view write": write,
+    "refused write to one of several views": write,
+    "saved value changed": backward,
+    "refused second backward": backward,
+    "shared result": write,
+    "through result": write,
+    "shared argument written": write,
+}
+
+
 # -- Python state that a step reads or writes
 
 
@@ -737,7 +753,13 @@ def returned(b: Builder) -> str:
     own = [n for n in b.floats() if n in (b.local or {})]
     parts = [f"{n}.detach()" if b.read(n).requires_grad else n for n in b.state_results if n in own][:1]
     for _ in range(rng.choice([1, 1, 1, 2]) if not parts else rng.choice([0, 0, 1])):
-        x = b.pick() if "returned capture" in b.allowed and rng.random() < 0.1 else rng.choice(own) if own else None
+        x = (
+            b.pick()
+            if "result shares memory" in b.allowed and rng.random() < (0.8 if "result" in (b.wanted or "") else 0.1)
+            else rng.choice(own)
+            if own
+            else None
+        )
         if x is None:
             return "None"
         is_tracked = b.read(x).requires_grad
@@ -762,7 +784,11 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
             features.add(c.kind)
             continue
         shape = c.shape
-        if not is_first and "other shape" in b.allowed and b.rng.random() < 0.05:
+        if (
+            not is_first
+            and "other shape" in b.allowed
+            and b.rng.random() < (0.7 if b.wanted == "error in step" else 0.05)
+        ):
             shape = b.rng.choice(SHAPES)
             features.add("other shape")
         again = [t for t, s in tensors if tuple(s.shape) == shape]
