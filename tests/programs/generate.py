@@ -215,7 +215,7 @@ class Builder:
         entering = any(isinstance(t, torch.Tensor) and t.grad_fn is not None for t in outer)
         leaves = {n: t for n, t in before.items() if t.is_leaf and t.requires_grad}
         used = self.leaves_behind(before)
-        versions = {n: t._version for n, t in leaves.items()}
+        versions = {n: t._version for n, t in before.items()}
         gradients = {n: t for n, t in before.items() if n.endswith(".grad")}
         self.walked_again = self.overlaps.found = False
         with self.overlaps:
@@ -228,7 +228,7 @@ class Builder:
             except RuntimeError:  # a view made in no_grad of what was changed since: PyTorch does not even say is_leaf
                 self.rebuild()
                 return False
-            seen |= self.shared_writes(before, after, values)
+            seen |= self.shared_writes(before, after, values, versions)
             if any(
                 id(t) in used and not (t.requires_grad and t._version == versions[n] and torch.equal(t, values[n]))
                 for n, t in leaves.items()
@@ -274,12 +274,17 @@ class Builder:
         return found
 
     def shared_writes(
-        self, before: dict[str, torch.Tensor], after: dict[str, torch.Tensor], values: dict[str, torch.Tensor]
+        self,
+        before: dict[str, torch.Tensor],
+        after: dict[str, torch.Tensor],
+        values: dict[str, torch.Tensor],
+        versions: dict[str, int],
     ) -> set[str]:
         """The kinds of views through which a change shows elsewhere: names that hold one memory and changed together."""
         groups: dict[int, set[str]] = {}
         for path, tensor in before.items():
-            if after.get(path) is tensor and not torch.equal(values[path], tensor.detach()):
+            is_changed = tensor._version != versions[path] or not torch.equal(values[path], tensor.detach())
+            if after.get(path) is tensor and is_changed:  # a write of the same values counts: another call has others
                 groups.setdefault(tensor.untyped_storage().data_ptr(), set()).add(path)
         seen: set[str] = set()
         for group in groups.values():

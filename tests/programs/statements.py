@@ -270,6 +270,10 @@ def write(b: Builder) -> Candidate | None:
     if tracked and rng.random() < (0.1 if (b.wanted or "").startswith("refused") else 0.85 if is_leaf_path else 0.4):
         text = no_grad(text)
         features.add("write in no_grad" if t.is_leaf or is_leaf_path else "history written in no_grad")
+        if source is not None and source.requires_grad:
+            features.add("tracked value written in no_grad")
+        if any(c.kind == "None argument" for c in b.calls):  # which decides whether it is a leaf
+            features.add("history written in no_grad")
     elif tracked:
         features.add("write in graph")
     elif source is not None and source.requires_grad:
@@ -401,7 +405,9 @@ def gradient_cleared(b: Builder) -> Candidate | None:
     if not options:
         return None
     text, feature = b.rng.choice(options)
-    return Candidate(text, marked(feature))
+    return Candidate(
+        text, marked(feature, *(["gradient written in step"] if b.local is not None and "zero_()" in text else []))
+    )
 
 
 def gradient_assigned(b: Builder) -> Candidate | None:
