@@ -134,7 +134,7 @@ class ShapeTensor(ElementwiseTensor):
         >>> sg.tensor([[1, 2], [3, 4]]).ravel()
         tensor([1, 2, 3, 4])
         """
-        return self.reshape(-1)
+        return self.contiguous().view(-1)
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
         """Without axes of size 1: all, or those of `dim` (an axis or several) that have size 1.
