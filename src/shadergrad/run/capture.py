@@ -22,11 +22,10 @@ from ..tensor.storage import Base, Leaf
 from ..tensor.storage import Storage as SharedStorage
 from . import execute
 from .naming import Names, distinct, name_arguments
-from .replay import GradSlot, KeptGradient, Mark, Replay, empty
+from .python_state import PlaceSlot, PythonState, Watcher, refuse_kept
+from .replay import GradSlot, Holder, KeptGradient, Mark, Replay, empty
 from .tracing import Trace, current
 from .trees import exchange, leaves_of, tensors_in
-
-Holder = Tensor | GradSlot
 
 
 def _shown_by(node: Node) -> Tensor | None:
@@ -47,14 +46,17 @@ def capture(function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[
     flush(views=True)  # every tensor that exists is an input of the capture, never a constant of it
     for t in tensors:
         execute.realize([t._node])
-    found = _capture(function, args, kwargs, tensors, frozenset())
+    found, watch = _capture(function, args, kwargs, tensors, frozenset())
     themselves = found.shared_memory(tensors)
-    return _capture(function, args, kwargs, tensors, frozenset(themselves)) if themselves else found
+    if themselves:
+        found, watch = _capture(function, args, kwargs, tensors, frozenset(themselves))
+    refuse_kept(watch, found.made())
+    return found
 
 
 def _capture(
     function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[Tensor], themselves: frozenset[int]
-) -> Replay:
+) -> tuple[Replay, Trace]:
     """themselves: the arguments, by number, that the function gets as they are; of the others it gets the values."""
     watch = Trace()
     given = [t if k in themselves else _stand_in(t) for k, t in enumerate(tensors)]
@@ -62,17 +64,27 @@ def _capture(
     replaced = iter(given)
     args, kwargs = exchange((args, kwargs), Tensor, lambda _: next(replaced))
     watch.began = Tensor._of(build.constant(0, int32, "cpu"))._serial
+    python = Watcher(function, (args, kwargs), watch)
     current.trace = watch
     try:
-        seen = Observed(watch, function(*args, **kwargs))
+        result = python.run(function, args, kwargs)
+        effects = python.effects()
+        python.undo()
+        state = python.state(effects, result)
+        seen = Observed(watch, result, state)
         watch.undo()
-        captured = Captured(watch, stand_ins, seen)
+        captured = Captured(watch, stand_ins, seen, state)
         arguments = name_arguments(function, args, kwargs)
         replay = captured.replay(Names(watch, function), {k: arguments.get(id(s), "") for k, s in stand_ins.items()})
+        state.forget()
         replay.themselves = {k: tensors[k] for k in themselves}
-        return replay
-    except BaseException:
+        return replay, watch
+    except BaseException as error:
         watch.undo()
+        if python.has_ended or isinstance(
+            error, CompileError
+        ):  # else it is the function's own, with all that went before
+            python.undo()
         raise
     finally:
         current.trace = None
@@ -97,20 +109,23 @@ class Observed:
     result: what it returned, with marks for tensors; paths: where its tensors are in it, by id.
     """
 
-    def __init__(self, watch: Trace, result: Any) -> None:
+    def __init__(self, watch: Trace, result: Any, state: PythonState) -> None:
         changed = _changed(watch)
         self.assigned = [t for t, _ in changed]
         self.before = {id(t): resolve(old) for t, old in changed}
         self.gradients = [(t, t._grad) for t, _ in watch.grads.values()]
-        _refuse_hidden_tensors(result)
-        returned = list(tensors_in(result, "result"))
+        _refuse_hidden_tensors(result, "result")
+        for effect in state.fresh:
+            _refuse_hidden_tensors(effect.value, effect.path)
+        stored = (found for e in state.fresh for found in tensors_in(e.value, e.path))
+        returned = [*tensors_in(result, "result"), *stored]
         wanted = [*(t for _, t in returned), *self.assigned, *(g for _, g in self.gradients if g is not None)]
         self.outputs = list({id(t): t for t in wanted}.values())
         self.nodes = [t._node for t in self.outputs]
         self._check()
         self.place = {id(t): k for k, t in enumerate(self.outputs)}
         self.paths = {id(t): path for path, t in reversed(returned)}
-        self.result = exchange(result, Tensor, self._mark)
+        self.result = exchange((result, state.values()), Tensor, self._mark)
 
     def _check(self) -> None:
         devices = {node.device for node in self.nodes}
@@ -149,9 +164,9 @@ def _changed(watch: Trace) -> list[tuple[Tensor, Node]]:
     return list(found.values())
 
 
-def _refuse_hidden_tensors(result: Any) -> None:
+def _refuse_hidden_tensors(result: Any, where: str) -> None:
     """A tensor in an object of another kind would keep the value of the first call for ever."""
-    for path, leaf in leaves_of(result, "result"):
+    for path, leaf in leaves_of(result, where):
         within = leaf if isinstance(leaf, set | frozenset) else getattr(leaf, "__dict__", {}).values()
         if not isinstance(leaf, Tensor) and any(isinstance(v, Tensor) and v._node.storage is None for v in within):
             raise CompileError(
@@ -167,12 +182,13 @@ class Captured:
     in_place: output → input whose value it replaces, and whose memory it may take over.
     """
 
-    def __init__(self, watch: Trace, stand_ins: dict[int, Tensor], seen: Observed) -> None:
+    def __init__(self, watch: Trace, stand_ins: dict[int, Tensor], seen: Observed, state: PythonState) -> None:
         """Tensors must be as they were before the capture."""
-        self.watch, self.seen = watch, seen
+        self.watch, self.seen, self.state = watch, seen, state
         self._numbers = {id(t): k for k, t in stand_ins.items()}
         slots = [t for t, grad in (*watch.grads.values(), *watch.grad_reads.values()) if grad is not None]
-        self._slots = {id(t._grad): GradSlot(t) for t in slots if t._grad is not None}
+        self._slots: dict[int, Holder] = {id(t._grad): GradSlot(t) for t in slots if t._grad is not None}
+        self._slots |= {id(slot.first): slot for slot in state.slots}
         self._known: dict[int, tuple[int, Tensor]] = {}
         read_before = [n for n in seen.before.values() if n.storage is not None]
         self.graph = Capture(
@@ -218,6 +234,8 @@ class Captured:
             return Label("argument", arguments[holder])
         if isinstance(holder, GradSlot):
             return names.of_gradient(holder.tensor)
+        if isinstance(holder, PlaceSlot):
+            return Label("state", holder.path)
         return names.of(holder, changes=id(holder) in self.seen.before)
 
     def _label_of_output(self, t: Tensor, names: Names, slots: dict[int, Tensor]) -> Label:
@@ -254,6 +272,7 @@ class Captured:
             result=seen.result,
             flags=[*self.watch.attributes.values(), *flags],
             slots=[(GradSlot(t), none) for t, none in self.watch.grad_reads.values()],
+            python=self.state,
         )
 
     def _kept_gradients(self) -> list[KeptGradient]:

@@ -16,6 +16,7 @@ from ..graph.node import Node, grad_mode
 from ..runtime.device import Program, Storage
 from ..tensor import Tensor
 from . import execute, tracing
+from .python_state import PlaceSlot, PythonState
 from .trees import exchange
 
 NO_VALUE = object()  # in place of a storage, until a run gives one
@@ -41,6 +42,9 @@ class GradSlot:
     @property
     def _node(self) -> Node:
         return self.gradient._node
+
+
+Holder = Tensor | GradSlot | PlaceSlot
 
 
 class KeptGradient:
@@ -94,16 +98,17 @@ class Replay:
     changes_arguments: whether an argument takes another value, so that another one may see it.
     gradients: those that are not inputs too, so that each run may write the same memory again.
     grads: (tensor, tensor put into its .grad or None), all others.
-    result: what the function returned, with marks for its tensors.
+    result: what the function returned, and what it left in places of Python, with marks for tensors.
+    python: what it read of Python, and the places.
     flags: (owner, attribute, value) that can only change when tracing.changes does; slots: those that may at any time.
     into: the program's `into`, once a run has made the memory of gradients.
     """
 
     program: Program
-    holders: list[Tensor | GradSlot | None]
+    holders: list[Holder | None]
     arguments: list[tuple[int, int]]
-    written: list[tuple[int, Tensor | GradSlot]]
-    changed: list[tuple[Tensor | GradSlot | int, int]]
+    written: list[tuple[int, Holder]]
+    changed: list[tuple[Holder | int, int]]
     captured: list[Tensor]
     themselves: dict[int, Tensor]
     changes_arguments: bool
@@ -112,6 +117,7 @@ class Replay:
     result: Any
     flags: list[tuple[Any, str, Any]]
     slots: list[tuple[GradSlot, bool]]
+    python: PythonState
     into: list[Storage | None] | None = None
     flags_seen: int = -1
 
@@ -125,7 +131,13 @@ class Replay:
             if not all(getattr(owner, name) == value for owner, name, value in self.flags):
                 return False
             self.flags_seen = tracing.changes
-        return all(slot.is_none == none for slot, none in self.slots)
+        return all(slot.is_none == none for slot, none in self.slots) and self.python.holds(self.captured)
+
+    def made(self) -> list[Tensor]:
+        """The tensors that runs give again and again."""
+        owned = [t for kept in self.gradients for t in (kept.owner, kept.tensor)]
+        given = [t for pair in self.grads for t in pair if t is not None]
+        return [*owned, *given, *(_tensor_of(h) for h in self.holders if h is not None)]
 
     def shared_memory(self, tensors: list[Tensor]) -> set[int]:
         """The arguments, by number, that share what the function changes with what it reads in another place."""
@@ -174,7 +186,10 @@ class Replay:
             kept.owner._grad = kept.tensor
         for tensor, grad in self.grads:
             tensor._grad = grad
-        return exchange(self.result, Mark, lambda mark: _tensor(mark, outputs[mark.output]))
+        result, stored = exchange(self.result, Mark, lambda mark: _tensor(mark, outputs[mark.output]))
+        if self.python.effects:
+            self.python.do(stored)
+        return result
 
     def _memory_for_gradients(self) -> list[Storage | None] | None:
         """`into` where the run may write gradients to the memory of the previous ones; None: to fresh memory."""
@@ -203,7 +218,9 @@ def _without_value(node: Node) -> Node:
     return nodes.leaf(NO_VALUE, node.shape, node.dtype, node.device)
 
 
-def _tensor_of(holder: Tensor | GradSlot) -> Tensor:
+def _tensor_of(holder: Holder) -> Tensor:
+    if isinstance(holder, PlaceSlot):
+        return holder.tensor
     return holder.gradient if isinstance(holder, GradSlot) else holder
 
 

@@ -7,6 +7,7 @@ active.
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Any
 
 from ..errors import CompileError
@@ -22,6 +23,7 @@ class Trace:
     grad_reads, attributes: facts outside the arguments on which the function's course depends.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.
     began: tensors with a higher serial number were made since.
+    made: what is pending, tensors and what they share, as long as anyone holds it.
     """
 
     def __init__(self) -> None:
@@ -33,6 +35,11 @@ class Trace:
         self.modules: dict[int, Any] = {}
         self.optimizers: dict[int, Any] = {}
         self.generators: dict[int, Any] = {}
+        self.made: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+    def on_pending(self, thing: Any) -> None:
+        """A tensor, or what tensors share, whose value is pending."""
+        self.made[thing._serial] = thing
 
     def on_assign(self, tensor: Any) -> None:
         """A tensor is about to take another value."""
@@ -70,6 +77,11 @@ class Trace:
             f"{what} reads a value inside a compiled step, where nothing has been computed yet. "
             "Hint: return the tensor and read it after the step, or choose with sg.where instead of if."
         )
+
+    def forget(self) -> None:
+        """Hold no tensor any more."""
+        for table in (self.before, self.grads, self.grad_reads, self.attributes):
+            table.clear()
 
     def undo(self) -> None:
         """Put everything back to what it was."""
