@@ -18,12 +18,12 @@ from ..graph.capture import Capture
 from ..graph.node import Node, resolve
 from ..plan import Label, Plan
 from ..tensor import Tensor, flush
-from ..tensor.storage import Base, Leaf
+from ..tensor.storage import Base, Leaf, Path
 from ..tensor.storage import Storage as SharedStorage
 from . import execute
 from .naming import Names, distinct, name_arguments
 from .python_state import PlaceSlot, PythonState, Watcher, refuse_kept
-from .replay import GradSlot, Holder, KeptGradient, Mark, Replay, empty
+from .replay import Fresh, GradSlot, Holder, KeptGradient, Mark, Replay, empty
 from .tracing import Trace, current
 from .trees import exchange, leaves_of, tensors_in
 
@@ -46,10 +46,11 @@ def capture(function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[
     flush(views=True)  # every tensor that exists is an input of the capture, never a constant of it
     for t in tensors:
         execute.realize([t._node])
-    found, watch = _capture(function, args, kwargs, tensors, frozenset())
-    themselves = found.shared_memory(tensors)
-    if themselves:
-        found, watch = _capture(function, args, kwargs, tensors, frozenset(themselves))
+    themselves = frozenset(k for k, t in enumerate(tensors) if t.requires_grad)
+    found, watch = _capture(function, args, kwargs, tensors, themselves)
+    more = found.shared_memory(tensors) - themselves
+    if more:
+        found, watch = _capture(function, args, kwargs, tensors, themselves | more)
     refuse_kept(watch, found.made())
     return found
 
@@ -71,8 +72,7 @@ def _capture(
         effects = python.effects()
         python.undo()
         state = python.state(effects, result)
-        seen = Observed(watch, result, state)
-        watch.undo()
+        seen = Observed(watch, result, stand_ins, state)
         captured = Captured(watch, stand_ins, seen, state)
         arguments = name_arguments(function, args, kwargs)
         replay = captured.replay(Names(watch, function), {k: arguments.get(id(s), "") for k, s in stand_ins.items()})
@@ -92,40 +92,53 @@ def _capture(
 
 def _stand_in(t: Tensor) -> Tensor:
     """A tensor with the value of an argument, and nothing else of it."""
-    if t.requires_grad:
-        raise CompileError(
-            "an argument of a compiled step requires grad. Hint: detach() it; parameters are captured, not passed."
-        )
     node = t._node
     return Tensor._of(nodes.leaf(node.storage, node.shape, node.dtype, node.device))
 
 
 class Observed:
-    """What a function did, read off before its doings are undone.
+    """What a function did, read off before its doings are undone; after that they are.
 
-    assigned: tensors of the outside that it gave another value; before: the nodes that they had, by id.
+    assigned: tensors of the outside that it gave another value; before: the nodes that they had, by id; rebound: those
+    whose memory it exchanged.
     gradients: (tensor, what is in its .grad now) for each slot that it set.
     outputs: the tensors whose values a run must give, each once; place: where they are among them, by id.
     result: what it returned, with marks for tensors; paths: where its tensors are in it, by id.
     """
 
-    def __init__(self, watch: Trace, result: Any, state: PythonState) -> None:
-        changed = _changed(watch)
-        self.assigned = [t for t, _ in changed]
-        self.before = {id(t): resolve(old) for t, old in changed}
+    def __init__(self, watch: Trace, result: Any, stand_ins: dict[int, Tensor], state: PythonState) -> None:
+        self._began = watch.began
+        candidates = _touched(watch)
         self.gradients = [(t, t._grad) for t, _ in watch.grads.values()]
         _refuse_hidden_tensors(result, "result")
         for effect in state.fresh:
             _refuse_hidden_tensors(effect.value, effect.path)
         stored = (found for e in state.fresh for found in tensors_in(e.value, e.path))
         returned = [*tensors_in(result, "result"), *stored]
-        wanted = [*(t for _, t in returned), *self.assigned, *(g for _, g in self.gradients if g is not None)]
-        self.outputs = list({id(t): t for t in wanted}.values())
-        self.nodes = [t._node for t in self.outputs]
+        views = self._views(watch, [t for _, t in returned], {id(t): k for k, t in stand_ins.items()})
+        computed = [whole for whole, _ in views.values() if isinstance(whole, Tensor) and whole._serial > watch.began]
+        gradients = [g for _, g in self.gradients if g is not None]
+        values = {id(t): t._node for t in (*computed, *candidates, *gradients, *(t for _, t in returned))}
+        rebound = [t for t in candidates if id(t) in watch.before and _is_rebound(t, watch.before[id(t)][1])]
+        if any(t._cell().origin <= watch.began for t in rebound if isinstance(t._cell(), SharedStorage)):
+            raise CompileError(
+                "a compiled step set a tensor's data to a tensor that exists outside, whose memory the two would share. Hint: "
+                "copy_ the values, or share them before the step."
+            )
+        self.rebound = {id(t) for t in rebound}
+        watch.undo()
+        self.assigned = [t for t in candidates if _is_changed(t, values[id(t)])]
+        self.before = {id(t): resolve(t._node) for t in self.assigned}
+        wanted = [*computed, *self.assigned, *gradients]
+        self.outputs = list({id(t): t for t in wanted or [t for _, t in returned]}.values())
+        self.nodes = [values[id(t)] for t in self.outputs]
         self._check()
         self.place = {id(t): k for k, t in enumerate(self.outputs)}
-        self.paths = {id(t): path for path, t in reversed(returned)}
-        self.result = exchange((result, state.values()), Tensor, self._mark)
+        self.paths = {
+            id(whole): path for path, t in reversed(returned) if not isinstance(whole := views[id(t)][0], int)
+        }
+        marks = self._marks(views)
+        self.result = exchange((result, state.values()), Tensor, lambda t: marks[id(t)])
 
     def _check(self) -> None:
         devices = {node.device for node in self.nodes}
@@ -136,32 +149,76 @@ class Observed:
         if not devices:
             raise CompileError("the function returned no tensor and changed none: there is nothing to compile.")
 
-    def _mark(self, t: Tensor) -> Mark:
-        return Mark(self.place[id(t)], t._node.shape, t.dtype, t._node.device)
+    def _views(
+        self, watch: Trace, returned: list[Tensor], arguments: dict[int, int]
+    ) -> dict[int, tuple[Tensor | int, Path | None]]:
+        """What each returned tensor is a view of, by id: an argument by number, a tensor of the outside, or one that was
+        made; and through which path, None where it is that itself."""
+        alike: dict[int, set[int]] = {}
+        for t in returned:
+            if t._shared is not None:
+                alike.setdefault(id(t._shared.storage), set()).add(id(t))
+        found: dict[int, tuple[Tensor | int, Path | None]] = {}
+        for t in returned:
+            shared = t._shared
+            whole, path = t, None
+            is_made = id(t) not in arguments and t._serial > watch.began
+            if is_made and shared is not None and self._is_seen_elsewhere(shared.storage, alike, watch):
+                whole = Tensor._all_of(shared.storage)
+                path = None if whole is t else (*shared.path, *t._path)
+            found[id(t)] = (arguments.get(id(whole), whole), path)
+        return found
+
+    def _is_seen_elsewhere(self, storage: SharedStorage, alike: dict[int, set[int]], watch: Trace) -> bool:
+        return storage.origin <= watch.began or len(alike[id(storage)]) > 1
+
+    def _marks(self, views: dict[int, tuple[Tensor | int, Path | None]]) -> dict[int, Mark]:
+        fresh: dict[int, Fresh] = {}
+        marks = {}
+        for key, (whole, path) in views.items():
+            source: Fresh | Tensor | int = whole
+            if isinstance(whole, Tensor) and id(whole) in self.place and whole._serial > self._began:
+                node = whole._node
+                source = fresh.setdefault(id(whole), Fresh(self.place[id(whole)], node.shape, node.dtype, node.device))
+            marks[key] = Mark(source, path)
+        return marks
 
     def is_new(self, gradient: Tensor) -> bool:
         """Whether a gradient is a tensor that the function made, and not one that it changed."""
         return id(gradient) not in self.before
 
 
-def _changed(watch: Trace) -> list[tuple[Tensor, Node]]:
-    """Tensors of the outside that show what has another value now, each once, with the node that it had before."""
-    found: dict[int, tuple[Tensor, Node]] = {}
-    for thing, state in list(watch.before.values()):
+def _touched(watch: Trace) -> list[Tensor]:
+    """Tensors of the outside that show what may have another value now, each once."""
+    found: dict[int, Tensor] = {}
+    for thing, _ in list(watch.before.values()):
         if isinstance(thing, Tensor) and thing._serial <= watch.began:
-            tensor, before = thing, state[0]
+            found[id(thing)] = thing
         elif isinstance(thing, SharedStorage) and thing.origin <= watch.began:
-            tensor, before = Tensor._all_of(thing), state
-        else:
-            continue
-        if resolve(tensor._node) is not resolve(before):
-            found.setdefault(id(tensor), (tensor, before))
-        elif tensor.requires_grad != before.requires_grad and isinstance(thing, Tensor):
-            raise CompileError(
-                "a compiled step changed requires_grad of a tensor, and left it so; later calls would not. Hint: change it "
-                "outside, or back before the step ends."
-            )
+            tensor = Tensor._all_of(thing)
+            found[id(tensor)] = tensor
     return list(found.values())
+
+
+def _is_rebound(t: Tensor, state: tuple[Any, ...]) -> bool:
+    """Whether the memory that a tensor shows was exchanged, by `t.data = other`."""
+    _, shared, *_ = state
+    if t._shared is None or (shared is not None and shared.storage is t._shared.storage):
+        return False
+    return shared is not None or t._shared.storage.tensor() is not t or t._shared.storage.origin != t._serial
+
+
+def _is_changed(t: Tensor, value: Node) -> bool:
+    """Whether a tensor, now as before the function ran, had another value at its end."""
+    before = t._node
+    if resolve(value) is not resolve(before):
+        return True
+    if before.requires_grad != value.requires_grad:
+        raise CompileError(
+            "a compiled step changed requires_grad of a tensor, and left it so; later calls would not. Hint: change it "
+            "outside, or back before the step ends."
+        )
+    return False
 
 
 def _refuse_hidden_tensors(result: Any, where: str) -> None:
@@ -200,7 +257,7 @@ class Captured:
         self.in_place: dict[int, int] = {}
         for k, t in enumerate(seen.outputs):
             position = self.graph.position_of_source(seen.before[id(t)]) if id(t) in seen.before else None
-            if position is not None and not isinstance(self.holders[position], int):
+            if position is not None and not isinstance(self.holders[position], int) and id(t) not in seen.rebound:
                 self.in_place[k] = position
 
     def _holder(self, tensor: Tensor) -> Holder | int:
@@ -266,6 +323,7 @@ class Captured:
             changed=changed,
             captured=self._captured(),
             themselves={},
+            rebound=[t for t in seen.assigned if id(t) in seen.rebound],
             changes_arguments=any(isinstance(holder, int) for holder, _ in changed),
             gradients=gradients,
             grads=[(t, g) for t, g in seen.gradients if id(g) not in rewritten],

@@ -97,8 +97,7 @@ def appended(before: list[Any], after: list[Any], most: int | None) -> list[Any]
     """What was added at the end, if nothing else was done; most: of elements, that the container keeps."""
     added = len(after) - len(before)
     if most is not None and len(after) == most:  # the first ones may have fallen out
-        for added in range(max(added, 0), most + 1):
-            kept = most - added
+        for kept in range(min(len(before), most), -1, -1):
             if all(map(is_, before[len(before) - kept :], after)):
                 return after[kept:]
         return None

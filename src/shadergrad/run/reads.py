@@ -128,7 +128,12 @@ class _Follower:
             self.push(_Operand(constant=(i.argval,)))
         elif name == "PUSH_NULL":
             self.push(_Operand())
-        elif name in ("LOAD_ATTR", "LOAD_METHOD"):
+        else:
+            self.operate(i)
+
+    def operate(self, i: dis.Instruction) -> None:
+        name = i.opname
+        if name in ("LOAD_ATTR", "LOAD_METHOD"):
             self.attribute(i.argval)
         elif name == "BINARY_SUBSCR" or (name == "BINARY_OP" and i.argrepr == "[]"):
             self.item()

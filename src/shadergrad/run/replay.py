@@ -15,6 +15,7 @@ from ..graph import node as nodes
 from ..graph.node import Node, grad_mode
 from ..runtime.device import Program, Storage
 from ..tensor import Tensor
+from ..tensor.storage import Path
 from . import execute, tracing
 from .python_state import PlaceSlot, PythonState
 from .trees import exchange
@@ -75,13 +76,28 @@ class KeptGradient:
         self.tensor = Tensor._of(_without_value(self.tensor._current))
 
 
-class Mark:
-    """The place of a returned tensor within a result."""
+class Fresh:
+    """An output of the program that becomes a tensor of its own."""
 
     __slots__ = ("device", "dtype", "output", "shape")
 
     def __init__(self, output: int, shape: tuple[int, ...], dtype: DType, device: str) -> None:
         self.output, self.shape, self.dtype, self.device = output, shape, dtype, device
+
+    def tensor(self, outputs: list[Storage]) -> Tensor:
+        return Tensor._of(nodes.leaf(outputs[self.output], self.shape, self.dtype, self.device))
+
+
+class Mark:
+    """The place of a tensor within a result: what it is a view of, through which path.
+
+    source: an output, the number of an argument, or a tensor of the outside. path: None where it is that tensor itself.
+    """
+
+    __slots__ = ("path", "source")
+
+    def __init__(self, source: Fresh | Tensor | int, path: Path | None) -> None:
+        self.source, self.path = source, path
 
 
 @dataclass
@@ -92,6 +108,7 @@ class Replay:
     arguments: (input, argument) positions.
     written: (input, its holder): those whose memory the run overwrites with their next value.
     changed: (holder or number of an argument, output) pairs: which other outputs become whose new value.
+    rebound: those whose memory is another one after each run, which nothing else shares.
     captured: the tensors that the function changes, and where it changes an argument, all that it captured: an argument
     that shares memory with one of them is to be captured itself.
     themselves: arguments, by number, that are captured themselves, and so must be the same in the next call.
@@ -109,6 +126,7 @@ class Replay:
     arguments: list[tuple[int, int]]
     written: list[tuple[int, Holder]]
     changed: list[tuple[Holder | int, int]]
+    rebound: list[Tensor]
     captured: list[Tensor]
     themselves: dict[int, Tensor]
     changes_arguments: bool
@@ -181,15 +199,34 @@ class Replay:
         for _, holder in self.written:
             _tensor_of(holder)._was_overwritten()
         for holder, k in self.changed:
-            _give(tensors[holder] if isinstance(holder, int) else _tensor_of(holder), outputs[k])
+            tensor = tensors[holder] if isinstance(holder, int) else _tensor_of(holder)
+            _give(tensor, outputs[k], any(tensor is t for t in self.rebound))
         for kept in self.gradients:
             kept.owner._grad = kept.tensor
         for tensor, grad in self.grads:
             tensor._grad = grad
-        result, stored = exchange(self.result, Mark, lambda mark: _tensor(mark, outputs[mark.output]))
+        result, stored = self._handed_out(outputs, tensors)
         if self.python.effects:
             self.python.do(stored)
         return result
+
+    def _handed_out(self, outputs: list[Storage], tensors: list[Tensor]) -> Any:
+        """The result, in which what the function returned twice is one tensor, and what shared memory shares it."""
+        made: dict[Any, Tensor] = {}
+
+        def tensor(mark: Mark) -> Tensor:
+            if mark not in made:
+                source = mark.source
+                if isinstance(source, Fresh):
+                    if source not in made:
+                        made[source] = source.tensor(outputs)
+                    whole = made[source]
+                else:
+                    whole = tensors[source] if isinstance(source, int) else source
+                made[mark] = whole if mark.path is None else whole._seen_along(mark.path)
+            return made[mark]
+
+        return exchange(self.result, Mark, tensor)
 
     def _memory_for_gradients(self) -> list[Storage | None] | None:
         """`into` where the run may write gradients to the memory of the previous ones; None: to fresh memory."""
@@ -224,13 +261,14 @@ def _tensor_of(holder: Holder) -> Tensor:
     return holder.gradient if isinstance(holder, GradSlot) else holder
 
 
-def _give(tensor: Tensor, storage: Storage) -> None:
-    """Let a tensor have the value in `storage`."""
+def _give(tensor: Tensor, storage: Storage, alone: bool = False) -> None:
+    """Let a tensor have the value in `storage`, and what shares memory with it; alone: not."""
     node = tensor._node
-    if node.storage is not storage:
+    if node.storage is storage:
+        return
+    made = nodes.leaf(storage, node.shape, node.dtype, node.device)
+    if alone:
+        tensor._become(made)
+    else:
         with grad_mode(False):
-            tensor._assign(nodes.leaf(storage, node.shape, node.dtype, node.device))
-
-
-def _tensor(mark: Mark, storage: Storage) -> Tensor:
-    return Tensor._of(nodes.leaf(storage, mark.shape, mark.dtype, mark.device))
+            tensor._assign(made)

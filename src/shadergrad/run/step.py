@@ -123,7 +123,7 @@ class CompiledStep(Generic[P, R]):
 def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
     """The signature of a call, and the tensors in its arguments, in order."""
     if not kwargs and all(isinstance(a, Tensor) for a in args):
-        return tuple([(n.shape, n.dtype, n.device) for n in [t._node for t in args]]), list(args)
+        return tuple([(n.shape, n.dtype, n.device, n.requires_grad) for n in [t._node for t in args]]), list(args)
     tensors: list[Tensor] = []
     return signature((args, kwargs), tensors), tensors
 
@@ -133,9 +133,10 @@ def compile(function: Callable[P, R]) -> CompiledStep[P, R]:
     """Capture `function` on first use and replay it from then on, in one submission a call.
 
     The function may call backward() and optimizer steps, and change tensors in place; all of that happens on the
-    device. It may not read values (item(), print, if tensor). Arguments: tensors that require no gradient, numbers,
-    strings, containers; a new combination of shapes, dtypes and Python values captures anew. Raises CompileError where
-    the function cannot be captured: there are no graph breaks.
+    device. It may not read values (item(), print, if tensor). Arguments: tensors, numbers, strings, containers; a new
+    combination of shapes, dtypes and Python values captures anew, and so does a tensor that requires grad, or shares
+    memory with what the function changes, and is not that of an earlier call. Raises CompileError where the function
+    cannot be captured: there are no graph breaks.
 
     >>> w = sg.ones(2)
     >>> step = sg.compile(lambda x: w.add_(x))

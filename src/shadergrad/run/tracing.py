@@ -18,7 +18,8 @@ changes = 0  # counts up when a flag that a capture may depend on is set: requir
 class Trace:
     """What happened to tensors since the trace began.
 
-    before: what was changed, tensors, storages and bases of views, with the state that it had.
+    before: what was changed, tensors, storages and bases of views, with the state that it had; seen: views that were derived
+    anew from what was changed, with theirs.
     grads: tensors whose .grad slot was set, with what it held before.
     grad_reads, attributes: facts outside the arguments on which the function's course depends.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.
@@ -29,6 +30,7 @@ class Trace:
     def __init__(self) -> None:
         self.began = 0
         self.before: dict[int, tuple[Any, Any]] = {}
+        self.seen: dict[int, tuple[Any, Any]] = {}
         self.grads: dict[int, tuple[Any, Any | None]] = {}
         self.grad_reads: dict[int, tuple[Any, bool]] = {}
         self.attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
@@ -78,14 +80,19 @@ class Trace:
             "Hint: return the tensor and read it after the step, or choose with sg.where instead of if."
         )
 
+    def on_seen(self, view: Any) -> None:
+        """A view is about to be derived anew."""
+        if id(view) not in self.seen:
+            self.seen[id(view)] = (view, view._snapshot())
+
     def forget(self) -> None:
         """Hold no tensor any more."""
-        for table in (self.before, self.grads, self.grad_reads, self.attributes):
+        for table in (self.before, self.grads, self.grad_reads, self.attributes, self.seen):
             table.clear()
 
     def undo(self) -> None:
         """Put everything back to what it was."""
-        for thing, state in sorted(self.before.values(), key=lambda entry: entry[0].restore_order):
+        for thing, state in (*self.seen.values(), *self.before.values()):
             thing._restore(state)
         for tensor, grad in self.grads.values():
             tensor._grad = grad

@@ -73,7 +73,8 @@ def signature(value: Any, tensors: list[Tensor]) -> Any:
     """
     if isinstance(value, Tensor):
         tensors.append(value)
-        return ("tensor", value._node.shape, value._node.dtype.name, value._node.device)
+        node = value._node
+        return ("tensor", node.shape, node.dtype.name, node.device, node.requires_grad)
     if isinstance(value, np.ndarray):
         raise CompileError(
             "a compiled step takes tensors. Hint: sg.tensor(array, device=...) puts an array on a device."

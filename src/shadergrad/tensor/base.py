@@ -95,7 +95,6 @@ class TensorBase(Checkable):
     )
     __hash__ = object.__hash__  # == is elementwise; a tensor is itself
 
-    restore_order: ClassVar[int] = 2
     _class: ClassVar[type[Any]]  # that of results: TensorBase, which says so where it is defined
 
     _current: Node  # the value; where it is shared, as of version _seen
@@ -112,9 +111,13 @@ class TensorBase(Checkable):
         """The present value."""
         shared = self._shared
         if shared is not None and self._seen != shared.storage.version:
+            if current.trace is not None:
+                current.trace.on_seen(self)
             whole = shared.current()
             with grad_mode(True):
-                self._current = follow(self._path, whole)
+                node = self._current = follow(self._path, whole)
+            if node.owner is None:
+                node.owner = weakref.ref(self)
             self._seen = shared.storage.version
         return self._current
 
@@ -189,6 +192,12 @@ class TensorBase(Checkable):
         if mine.requires_grad and not (node.requires_grad and mode.grad):
             return self._alias(path, without_history(node), ambiguous=True)
         return self._seen_through(shared, path, node)
+
+    def _seen_along(self, path: Path) -> Self:
+        """A view through a path; without history, where this tensor requires grad."""
+        with grad_mode(False):
+            node = follow(path, without_history(self._node))
+        return self._alias((*self._path, *path), node)
 
     def _alias(self, path: Path, node: Node, ambiguous: bool = False) -> Self:
         """A tensor with a history of its own, and that a new one, which shares what `path` shows of this one's base."""
@@ -572,12 +581,14 @@ class TensorBase(Checkable):
         return self._alias(self._path, without_history(self._node))
 
     def detach_(self) -> Self:
-        """detach, in place: the tensor becomes a leaf without history.
+        """detach, in place: the tensor becomes a leaf without history. Raises AutogradError for a view.
 
         >>> y = sg.ones(2, requires_grad=True) * 2
         >>> y.detach_()
         tensor([2., 2.])
         """
+        if self._shared is not None and self._shared.tensor() is not self:
+            raise AutogradError("Can't detach views in-place. Use detach() instead.")
         if self.requires_grad:
             self._rebase(without_history(self._node), alone=True)
         return self
@@ -595,16 +606,17 @@ class TensorBase(Checkable):
                 pending.changed(self)
             return
         shared.write(self._path, node)
-        if (
-            self._path and not node.requires_grad and not shared.node.requires_grad
-        ):  # no need to cut out what was put in
-            self._current = node
+        if self._path and not node.requires_grad and not shared.node.requires_grad:
+            if current.trace is not None:
+                current.trace.on_seen(self)
+            self._current = renamed(node)  # no need to cut out what was put in
+            self._current.owner = weakref.ref(self)
             self._seen = shared.storage.version
 
     def _update_in_place(self, value: TensorBase | Node, what: str) -> Self:
         """The result of an in-place operation; refuses what PyTorch refuses."""
         node = value if isinstance(value, Node) else value._node
-        self._check_writable(node, what)
+        self._check_writable(what)
         if node.shape != self._node.shape:
             raise ShapeError(
                 f"[{what}] output with shape {list(self.shape)} doesn't match the broadcast shape {list(node.shape)}"
@@ -620,7 +632,7 @@ class TensorBase(Checkable):
         self._assign(node)
         return self
 
-    def _check_writable(self, node: Node, what: str) -> None:
+    def _check_writable(self, what: str) -> None:
         """Raises AutogradError where a write has no place on the tape, ShapeError where it has none in memory."""
         shared = self._shared
         whole = self._current if shared is None else shared.current()

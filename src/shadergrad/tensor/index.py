@@ -708,6 +708,7 @@ def _assign(x: Any, key: Any, value: Any) -> None:
 
 def _assign_to_part(part: Any, value: Any) -> None:
     if part._is_the_same_view(value):  # x[0] += 1, which has written already
+        part._check_writable("setitem")
         return
     value = value.to(part.device, part.dtype)
     while value.ndim > part.ndim and value.shape[0] == 1:  # leading axes of size 1 fall away, as in PyTorch

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from ..dtypes import DType, bool_, int32, uint8
 from ..graph import build
@@ -69,7 +69,6 @@ class Storage:
     """
 
     __slots__ = ("__weakref__", "_serial", "node", "origin", "tensor", "version")
-    restore_order: ClassVar[int] = 0  # before the bases, which ask for its version
 
     def __init__(self, tensor: Any) -> None:
         self._serial = pending.next_serial()
@@ -87,12 +86,11 @@ class Storage:
     def value(self) -> Node:
         return without_history(self.node)
 
-    def _snapshot(self) -> Node:
-        return self.node
+    def _snapshot(self) -> tuple[Node, int]:
+        return self.node, self.version
 
-    def _restore(self, node: Node) -> None:
-        self.node = node
-        self.version = new_version()
+    def _restore(self, state: tuple[Node, int]) -> None:
+        self.node, self.version = state
 
 
 class Leaf:
@@ -117,7 +115,6 @@ class Base:
     """
 
     __slots__ = ("__weakref__", "ambiguous", "leaf", "node", "path", "storage", "tensor", "version")
-    restore_order: ClassVar[int] = 1
 
     def __init__(self, storage: Storage, path: Path, node: Node, tensor: Any, ambiguous: bool = False) -> None:
         self.storage = storage
@@ -174,12 +171,11 @@ class Base:
             pending.note(storage)
             pending.changed(storage)
 
-    def _snapshot(self) -> tuple[Node, bool]:
-        return self.node, self.version == self.storage.version
+    def _snapshot(self) -> tuple[Node, int]:
+        return self.node, self.version
 
-    def _restore(self, state: tuple[Node, bool]) -> None:
-        self.node, fresh = state
-        self.version = self.storage.version if fresh else 0
+    def _restore(self, state: tuple[Node, int]) -> None:
+        self.node, self.version = state
 
 
 def without_history(node: Node) -> Node:
