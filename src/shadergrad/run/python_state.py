@@ -12,6 +12,7 @@ that a function of C hands out (getattr, vars) is not seen. A tensor that ends u
 
 from __future__ import annotations
 
+import builtins
 import gc
 import sys
 import sysconfig
@@ -76,13 +77,23 @@ def is_users(filename: str) -> bool:
     return not filename.startswith(_STANDARD) or "site-packages" in filename or "dist-packages" in filename
 
 
-def _reads_in(code: CodeType) -> dict[int, tuple[Read, ...]] | None:
+def _is_generated(code: CodeType, names: dict[str, Any]) -> bool:
+    """Whether code without a file, such as the __init__ of a dataclass, is that of a module that is not the user's."""
+    name = str(names.get("__name__", ""))
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return code.co_filename == "<string>" and (
+        name.startswith("namedtuple_") or (file is not None and not is_users(file))
+    )
+
+
+def _reads_in(code: CodeType, names: dict[str, Any]) -> dict[int, tuple[Read, ...]] | None:
     """The chains of the user's code; None where there are none."""
     known = _reads.get(id(code))
     if known is None:
         if len(_reads) >= MOST_CODES:
             _reads.clear()
-        known = _reads[id(code)] = (code, (reads_of(code) or None) if is_users(code.co_filename) else None)
+        is_seen = is_users(code.co_filename) and not _is_generated(code, names)
+        known = _reads[id(code)] = (code, (reads_of(code) or None) if is_seen else None)
     return known[1]
 
 
@@ -106,6 +117,12 @@ def _is_opaque(value: Any) -> bool:
     return type(value).__module__.startswith("shadergrad.") and not _is_module(value)
 
 
+def _is_users_class(kind: type) -> bool:
+    """Whether a class is none of the library, the standard library or NumPy."""
+    is_python = bool(kind.__flags__ & 1 << 9)  # Py_TPFLAGS_HEAPTYPE
+    return is_python and is_users(getattr(sys.modules.get(kind.__module__), "__file__", None) or "")
+
+
 class Watcher:
     """Looks up what a function reads while it runs, and finds what it changed.
 
@@ -124,7 +141,8 @@ class Watcher:
         self._functions: dict[int, list[FunctionType]] = {}
         self._inner: dict[int, tuple[CodeType, FrameType]] = {}  # codes within those that ran, with the frame around
         self._previous: Any = None
-        self._returned: set[int] = set()
+        self._returned: tuple[FrameType | None, Any] = (None, None)  # the frame that called, and what it got
+        self._waiting: tuple[FrameType, Any, int, str] | None = None  # a chain that goes on when a property has run
         for _, leaf in leaves_of(arguments):
             if not isinstance(leaf, Tensor):
                 self._know(leaf)
@@ -148,6 +166,7 @@ class Watcher:
             sys.settrace(self._previous)
             sys._getframe().f_trace_opcodes = False
             self._inner.clear()
+            self._returned, self._waiting = (None, None), None
 
     def _on_call(self, frame: FrameType, event: str, argument: Any) -> Any:
         before = None
@@ -156,7 +175,7 @@ class Watcher:
             if sys.gettrace() != self._on_call:  # some tracers put themselves back
                 sys.settrace(self._on_call)
         code = frame.f_code
-        reads = _reads_in(code)
+        reads = _reads_in(code, frame.f_globals)
         if reads is None:
             return before
         for inner in code.co_consts:
@@ -170,7 +189,9 @@ class Watcher:
             if event == "opcode":
                 for read in reads.get(frame.f_lasti, ()):
                     self._look(frame, read)
-            elif before is not None:
+            elif event == "return":
+                self._on_return(frame, argument)
+            if event != "opcode" and before is not None:
                 before = before(frame, event, argument)
             return on_event
 
@@ -181,24 +202,50 @@ class Watcher:
         name = path = read.name
         if read.root == "local":
             value = frame.f_locals.get(name, MISSING)
-            if not self._is_known(value):
-                return
+        elif read.root == "result":
+            around, value = self._returned
+            value, path = (value, "(...)") if around is frame else (MISSING, "")
         elif read.root == "global":
+            if held(frame.f_globals, name) is MISSING and read.use > STORE and hasattr(builtins, name):
+                return
             value = self._at(frame.f_globals, name, path, read.use > STORE or bool(read.steps), is_namespace=True)
         else:
             cell = self._cell(frame, frame.f_code, name)
             if cell is None:
                 return
             value = self._at(cell, "", path, read.use > STORE or bool(read.steps))
-        for kind, key in read.steps:
+        self._follow(frame, value, read.steps, read.use, path)
+
+    def _follow(self, frame: FrameType, value: Any, steps: Any, use: int, path: str) -> None:
+        for k, (kind, key) in enumerate(steps):
             if not self._is_known(value):
                 return
-            if kind == "item at":
+            kind, computed, _ = kind.partition(" at")
+            if computed:
                 key = self._key(frame, key)
-            value = self._attribute(value, key, path) if kind == "attribute" else self._item(value, key, path)
-            path += written(("attribute" if kind == "attribute" else "item", key))
+            if kind == "attribute":
+                if not isinstance(key, str):
+                    return
+                if self._is_property(value, key):  # its code is watched as it runs; then the chain goes on
+                    self._waiting = frame, steps[k + 1 :], use, path + written((kind, key))
+                    return
+                value = self._attribute(value, key, path)
+            else:
+                value = self._item(value, key, path)
+            path += written((kind, key))
         if self._is_known(value):
-            self._end(value, read.use, path)
+            self._end(value, use, path)
+
+    def _on_return(self, frame: FrameType, value: Any) -> None:
+        """The user's code gave something to what called it."""
+        self._returned = frame.f_back, value
+        if self._waiting is not None and self._waiting[0] is frame.f_back:
+            waiting, self._waiting = self._waiting, None
+            self._follow(waiting[0], value, *waiting[1:])
+
+    def _is_property(self, owner: Any, name: str) -> bool:
+        found = next((vars(c)[name] for c in type(owner).__mro__ if name in vars(c)), None)
+        return isinstance(found, property)
 
     def _key(self, frame: FrameType, read: Read) -> Any:
         """What a variable that is an index holds; it is looked up as a chain of its own as well."""
@@ -259,7 +306,7 @@ class Watcher:
             old = before.setdefault(key, now) if id(container) in self.partial else before.get(key, MISSING)
         else:
             old = before[key] if -len(before) <= key < len(before) else MISSING
-        if now is old and not (now is MISSING and is_namespace):  # a built-in
+        if now is old:
             if is_read:
                 self.reads.setdefault((id(container), key), (container, key, path))
             self._know(now)
@@ -308,12 +355,11 @@ class Watcher:
 
     def _of_class(self, kind: type, name: str, path: str) -> Any:
         for c in kind.__mro__:
-            if name in vars(c):
-                if c.__module__ == "builtins" or not is_users(
-                    getattr(sys.modules.get(c.__module__), "__file__", None) or ""
-                ):
-                    return MISSING
-                return self._at(vars(c), name, path, is_namespace=True)
+            if not _is_users_class(c):
+                return MISSING
+            found = self._at(vars(c), name, path, is_namespace=True)
+            if found is not MISSING:
+                return found
         return MISSING
 
     def _item(self, owner: Any, key: Any, path: str) -> Any:

@@ -21,9 +21,10 @@ NOTHING = ("RESUME", "NOP", "CACHE", "EXTENDED_ARG", "PRECALL", "COPY_FREE_VARS"
 
 @dataclass(frozen=True)
 class Read:
-    """A chain: a root, then attributes ("attribute", name) and items ("item", key) or ("item at", Read).
+    """A chain: a root, then attributes ("attribute", name) and items ("item", key), or ("attribute at", Read) and
+    ("item at", Read) where the code computes which.
 
-    root: global, free (a variable of a function around) or local.
+    root: global, free (a variable of a function around), local, or result (of the call that has just returned).
     """
 
     root: str
@@ -38,7 +39,7 @@ class Read:
 def written(step: tuple[str, Any]) -> str:
     """A step as Python writes it."""
     kind, key = step
-    return f".{key}" if kind == "attribute" else f"[{key!r}]" if kind == "item" else f"[{key}]"
+    return f".{key}" if kind.startswith("attribute") else f"[{key!r}]" if kind == "item" else f"[{key}]"
 
 
 class _Operand:
@@ -129,14 +130,16 @@ class _Follower:
         elif name == "PUSH_NULL":
             self.push(_Operand())
         else:
-            self.operate(i)
+            self.operate(i, following)
 
-    def operate(self, i: dis.Instruction) -> None:
+    def operate(self, i: dis.Instruction, following: int) -> None:
         name = i.opname
         if name in ("LOAD_ATTR", "LOAD_METHOD"):
             self.attribute(i.argval)
         elif name == "BINARY_SUBSCR" or (name == "BINARY_OP" and i.argrepr == "[]"):
             self.item()
+        elif name.startswith("CALL"):
+            self.call(i.arg or 0 if name == "CALL" else -1, following)
         elif name == "BINARY_OP":
             self.pop()
             self.pop()
@@ -175,6 +178,26 @@ class _Follower:
     def attribute(self, name: str) -> None:
         owner = self.pop(-1)
         self.push(owner.then("attribute", name) if owner.root else _Operand())
+
+    def call(self, count: int, following: int) -> None:
+        """A call with that many arguments; of getattr, hasattr and vars it is known what they read."""
+        found = self.stack[-count:] if 0 < count < len(self.stack) else []
+        functions = {o.name for o in self.stack[-count - 2 : -count] if o.root == "global" and not o.steps}
+        owner = found[0] if found else _Operand()
+        if owner.root and functions & {"getattr", "hasattr"} and 2 <= count <= 3:
+            kind, key = ("attribute", found[1].constant) if found[1].constant else ("attribute at", (found[1].read(),))
+            if found[1].constant or found[1].root:
+                chain = owner.then(kind, key[0])
+                self.forget()
+                self.push(chain)
+                return
+        elif owner.root and "vars" in functions and count == 1:
+            chain = owner.then("attribute", "__dict__")
+            self.forget()
+            self.push(chain)
+            return
+        self.forget()
+        self.load(following, "result", "")
 
     def item(self) -> None:
         key, owner = self.pop(), self.pop(-1)
