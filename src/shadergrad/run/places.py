@@ -67,6 +67,8 @@ def put(container: Any, key: Any, value: Any) -> None:
             member.__delete__(container.owner)
         else:
             member.__set__(container.owner, value)
+    elif isinstance(container, list | deque):
+        container[key] = value
     elif value is MISSING:
         dict.pop(container, key, None)
     else:
@@ -82,6 +84,11 @@ def contents(container: Any) -> Any:
     if isinstance(container, dict):
         return dict(container)
     return set(container) if isinstance(container, set) else list(container)
+
+
+def keys_of(container: Any) -> Any:
+    """Which places there are in a container: the keys of a dict in their order, else how many."""
+    return list(container) if isinstance(container, dict) else len(container)
 
 
 def refill(container: Any, items: Any) -> None:

@@ -47,6 +47,7 @@ from .places import (
     elements,
     held,
     is_plain,
+    keys_of,
     put,
     refill,
     same,
@@ -128,7 +129,7 @@ class Watcher:
 
     known: objects that existed before the capture, by id. before: what containers held when they were first met, by id;
     of namespaces only what was asked for. reads: places that the function's course depends on, with how they are
-    written; whole: containers that it looked at as a whole.
+    written; whole: containers that it looked at as a whole; lengths: of which it asked how many elements they have.
     """
 
     def __init__(self, function: Callable[..., Any], arguments: Any, trace: Trace) -> None:
@@ -138,6 +139,7 @@ class Watcher:
         self.partial: set[int] = set()
         self.reads: dict[tuple[int, Any], tuple[Any, Any, str]] = {}
         self.whole: dict[int, str] = {}
+        self.lengths: dict[int, str] = {}
         self._functions: dict[int, list[FunctionType]] = {}
         self._inner: dict[int, tuple[CodeType, FrameType]] = {}  # codes within those that ran, with the frame around
         self._previous: Any = None
@@ -320,7 +322,10 @@ class Watcher:
             return self._at(owner.__dict__, name, path, is_namespace=True) if is_own else MISSING
         if isinstance(owner, list | deque | dict | set) and hasattr(type(owner), name):
             kind = next(k for k in NOT_READ if isinstance(owner, k))
-            self._end(owner, CALL if name in NOT_READ[kind] else VALUE, path.rpartition(".")[0])
+            if name == "__len__":
+                self.lengths.setdefault(id(owner), path.rpartition(".")[0])
+            is_read = name not in NOT_READ[kind] and name != "__len__"
+            self._end(owner, VALUE if is_read else CALL, path.rpartition(".")[0])
             return MISSING
         if isinstance(owner, type):
             return self._of_class(owner, name, path)
@@ -372,7 +377,7 @@ class Watcher:
                 return MISSING
         if isinstance(owner, list | deque):
             if isinstance(key, int):
-                return self._at(owner, key, f"{path}[{key!r}]")
+                return self._at(owner, key + len(owner) if key < 0 else key, f"{path}[{key!r}]")
             self._end(owner, VALUE, path)
         elif _is_module(owner) and isinstance(key, int):
             below = list(owner.__dict__["_modules"].values())
@@ -447,6 +452,11 @@ class Watcher:
                     found.append(Effect(container, key, new, self._name(container, key, path), False))
             elif not _unchanged(container, before):
                 added = None
+                if isinstance(container, list) and len(container) == len(before):
+                    for k, new in enumerate(container):
+                        if new is not before[k]:
+                            found.append(Effect(container, k, new, f"{path}[{k}]", False))
+                    continue
                 if isinstance(container, list | deque):
                     added = appended(before, list(container), getattr(container, "maxlen", None))
                     if added is None:
@@ -483,13 +493,25 @@ class Watcher:
 
     def state(self, effects: list[Effect], result: Any) -> PythonState:
         """Guards and effects of the step. After undo."""
+        state = PythonState(effects)
+        for container_id, path in self.whole.items():
+            container, before, _ = self.before[container_id]
+            own = [e for e in effects if e.container is container]
+            if own and all(e.key is not MISSING for e in own) and keys_of(container) == keys_of(before):
+                state.lengths.append((container, keys_of(before), path))  # element by element: some may be read anew
+                for key in before if isinstance(before, dict) else range(len(before)):
+                    self.reads.setdefault((container_id, key), (container, key, f"{path}[{key!r}]"))
+            else:
+                state.whole.append((container, before, path))
+        for container_id, path in self.lengths.items():
+            container, before, _ = self.before[container_id]
+            state.lengths.append((container, keys_of(before), path))
         tensors: dict[int, int] = {}  # how many places hold each
         for container, key, _ in self.reads.values():
             for _, t in tensors_in(held(container, key)):
                 tensors[id(t)] = tensors.get(id(t), 0) + 1
         stays = {id(t) for _, t in tensors_in((result, [e.value for e in effects if e.value is not MISSING]))}
         rewritten = {(id(e.container), e.key): e for e in effects if e.key is not MISSING}
-        state = PythonState(effects)
         for (container_id, key), (container, _, path) in self.reads.items():
             value = held(container, key)
             effect = rewritten.get((container_id, key))
@@ -502,9 +524,6 @@ class Watcher:
                 state.shapes.append((container, key, _form(value)))
             elif not self._is_guarded_by_its_module(container, key, value):
                 state.places.append((container, key, value, path))
-        for container_id, path in self.whole.items():
-            container, before, _ = self.before[container_id]
-            state.whole.append((container, before, path))
         state.settle()
         return state
 
@@ -581,14 +600,15 @@ class PlaceSlot:
 class PythonState:
     """What a captured function read and leaves behind, besides tensors.
 
-    places: (container, key, value, how it is written); whole: (container, its items, how it is written): must be the
-    same for the capture to hold. slots, shapes: tensors that are read at each call, and what they must agree in.
+    places: (container, key, value, how it is written); whole: (container, its items, how it is written), lengths:
+    (container, its keys or their number, how it is written): must be the same for the capture to hold. slots, shapes: tensors that are read at each call, and what they must agree in.
     effects: what each run does; which of them get values anew: `fresh`.
     """
 
     def __init__(self, effects: list[Effect]) -> None:
         self.places: list[tuple[Any, Any, Any, str]] = []
         self.whole: list[tuple[Any, Any, str]] = []
+        self.lengths: list[tuple[Any, Any, str]] = []
         self.slots: list[PlaceSlot] = []
         self.shapes: list[tuple[Any, Any, Any]] = []
         self.effects = effects
@@ -639,6 +659,9 @@ class PythonState:
         for container, items, _ in self.whole:
             if not same_contents(container, items):
                 return False
+        for container, keys, _ in self.lengths:
+            if keys_of(container) != keys:
+                return False
         return not self.slots or self._slots_hold(changed)
 
     def _slots_hold(self, changed: list[Tensor]) -> bool:
@@ -671,6 +694,9 @@ class PythonState:
                     if same_size
                     else f"{path} went from {len(items)} to {len(container)} elements"
                 )
+        for container, keys, path in self.lengths:
+            if keys_of(container) != keys:
+                return f"{path} has other keys, or another number of elements"
         for container, key, form in self.shapes:
             if _form(held(container, key)) != form:
                 slot = next(s for s in self.slots if s.container is container and s.key == key)

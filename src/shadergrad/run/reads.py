@@ -180,7 +180,7 @@ class _Follower:
         self.push(owner.then("attribute", name) if owner.root else _Operand())
 
     def call(self, count: int, following: int) -> None:
-        """A call with that many arguments; of getattr, hasattr and vars it is known what they read."""
+        """A call with that many arguments; of getattr, hasattr, vars and len it is known what they read."""
         found = self.stack[-count:] if 0 < count < len(self.stack) else []
         functions = {o.name for o in self.stack[-count - 2 : -count] if o.root == "global" and not o.steps}
         owner = found[0] if found else _Operand()
@@ -191,8 +191,8 @@ class _Follower:
                 self.forget()
                 self.push(chain)
                 return
-        elif owner.root and "vars" in functions and count == 1:
-            chain = owner.then("attribute", "__dict__")
+        elif owner.root and functions & {"vars", "len"} and count == 1:
+            chain = owner.then("attribute", "__dict__" if "vars" in functions else "__len__")
             self.forget()
             self.push(chain)
             return

@@ -22,6 +22,12 @@ from .trees import exchange
 
 NO_VALUE = object()  # in place of a storage, until a run gives one
 STORAGE_HOLDERS = 2  # of a gradient's storage: its node and `into`
+FLAGS = {
+    "version": "a hyperparameter of {} changed",
+    "_training": "the training flag of {} changed",
+    "_settings": "an attribute, a hook or a tensor of {} changed",
+    "requires_grad": "requires_grad of {} changed",
+}
 NODE_HOLDERS = 2  # of a gradient's node: its tensor and who asks
 
 
@@ -150,6 +156,18 @@ class Replay:
                 return False
             self.flags_seen = tracing.changes
         return all(slot.is_none == none for slot, none in self.slots) and self.python.holds(self.captured)
+
+    def broken(self) -> str:
+        """Why it does not hold, in words, or that tensors do not share memory as they did."""
+        words = self.python.broken()
+        if words:
+            return words
+        for owner, name, value in self.flags:
+            if getattr(owner, name) != value:
+                return FLAGS.get(name, "{} is not as it was").format(f"a {type(owner).__name__}")
+        if any(slot.is_none != none for slot, none in self.slots):
+            return "a tensor has a gradient and had none, or has none and had one"
+        return "arguments are other tensors, or share memory otherwise"
 
     def made(self) -> list[Tensor]:
         """The tensors that runs give again and again."""

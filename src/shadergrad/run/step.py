@@ -100,8 +100,7 @@ class CompiledStep(Generic[P, R]):
         """Why the capture of before does not serve."""
         before = self._described
         if self._latest is not None and self._latest[0] == key:
-            words = self._latest[1].python.broken()
-            return words or "a tensor, a gradient or a module that it uses is another one, or shares memory"
+            return self._latest[1].broken()
         changes = [
             f"argument {k!r} went from {before[k]} to {v}" for k, v in described.items() if before.get(k, v) != v
         ]
