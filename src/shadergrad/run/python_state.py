@@ -372,11 +372,13 @@ class Watcher:
             return owner[key] if isinstance(key, int) and -len(owner) <= key < len(owner) else MISSING
         if isinstance(owner, dict) and type(owner).__getitem__ in (dict.__getitem__,):
             try:
+                self._open(owner, path)
                 return self._at(owner, key, f"{path}[{key!r}]")
             except TypeError:
                 return MISSING
         if isinstance(owner, list | deque):
             if isinstance(key, int):
+                self._open(owner, path)
                 return self._at(owner, key + len(owner) if key < 0 else key, f"{path}[{key!r}]")
             self._end(owner, VALUE, path)
         elif _is_module(owner) and isinstance(key, int):
@@ -450,29 +452,29 @@ class Watcher:
             if isinstance(before, dict):
                 for key, new in self._differences(container, before):
                     found.append(Effect(container, key, new, self._name(container, key, path), False))
+            elif isinstance(container, list) and len(container) == len(before):
+                for k, new in enumerate(container):
+                    if new is not before[k]:
+                        found.append(Effect(container, k, new, f"{path}[{k}]", False))
             elif not _unchanged(container, before):
-                added = None
-                if isinstance(container, list) and len(container) == len(before):
-                    for k, new in enumerate(container):
-                        if new is not before[k]:
-                            found.append(Effect(container, k, new, f"{path}[{k}]", False))
-                    continue
-                if isinstance(container, list | deque):
-                    added = appended(before, list(container), getattr(container, "maxlen", None))
-                    if added is None:
-                        self.whole.setdefault(id(container), path)
-                elif isinstance(container, set):
-                    self.whole.setdefault(id(container), path)
-                    for element in before:
-                        self._know(element)
-                new = contents(container) if added is None else added
-                found.append(Effect(container, MISSING, new, path, added is not None))
+                found.append(self._refilled(container, before, path))
         for effect in found:
             value = effect.value
             effect.is_fresh = not (is_plain(value) or value is MISSING or id(value) in self.known)
             if effect.is_fresh:
                 effect.value = self._with_known_kept(value)
         return found
+
+    def _refilled(self, container: Any, before: Any, path: str) -> Effect:
+        """The effect on a list, a deque or a set that has other elements."""
+        if isinstance(container, list | deque):
+            added = appended(before, list(container), getattr(container, "maxlen", None))
+            if added is not None:
+                return Effect(container, MISSING, added, path, True)
+        self.whole.setdefault(id(container), path)  # what comes of it depends on all that was in it
+        for element in before:
+            self._know(element)
+        return Effect(container, MISSING, contents(container), path, False)
 
     def _with_known_kept(self, value: Any) -> Any:
         """A container that the function made, in which those that existed before are not to be copied."""
@@ -508,14 +510,14 @@ class Watcher:
             state.lengths.append((container, keys_of(before), path))
         tensors: dict[int, int] = {}  # how many places hold each
         for container, key, _ in self.reads.values():
-            for _, t in tensors_in(held(container, key)):
+            for t in _tensors_of(held(container, key)):
                 tensors[id(t)] = tensors.get(id(t), 0) + 1
         stays = {id(t) for _, t in tensors_in((result, [e.value for e in effects if e.value is not MISSING]))}
         rewritten = {(id(e.container), e.key): e for e in effects if e.key is not MISSING}
         for (container_id, key), (container, _, path) in self.reads.items():
             value = held(container, key)
             effect = rewritten.get((container_id, key))
-            inside = [t for _, t in tensors_in(value)] if effect is not None else []
+            inside = _tensors_of(value) if effect is not None else []
             is_state = bool(inside) and any(True for _ in tensors_in(effect.value if effect else None))
             if is_state and all(
                 tensors[id(t)] == 1 and id(t) not in stays and self._may_be_read_anew(t) for t in inside
@@ -547,6 +549,11 @@ def _unchanged(container: Any, before: Any) -> bool:
     if isinstance(container, set):
         return container == before
     return len(container) == len(before) and all(a is b for a, b in zip(container, before, strict=True))
+
+
+def _tensors_of(value: Any) -> list[Tensor]:
+    """A tensor, or those in a tuple: what is replaced as a whole."""
+    return [t for _, t in tensors_in(value)] if isinstance(value, Tensor | tuple) else []
 
 
 def _form(value: Any) -> Any:
