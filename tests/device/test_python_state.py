@@ -283,6 +283,34 @@ def a_state_that_is_replaced_and_shared(compiled):
     yield step(vector(1)), row, state.h
 
 
+@captured(1)
+def a_state_seen_through_views(compiled):
+    state = SimpleNamespace(h=vector(1, 2))
+
+    @compiled
+    def step(x):
+        rows = state.h.view(2, 1) + x
+        state.h = (rows * state.h[:1]).view(-1)
+        return rows.sum()
+
+    for i in range(4):
+        yield step(vector(i)), state.h
+
+
+@captured(3)
+def a_state_of_which_a_view_is_returned(compiled):
+    state = SimpleNamespace(h=vector(1, 2))
+
+    @compiled
+    def step(x):
+        row = state.h[:1]
+        state.h = state.h + x
+        return row
+
+    for i in range(3):
+        yield step(vector(i)), state.h
+
+
 @captured(4)
 def a_state_that_moves_on(compiled):
     state = SimpleNamespace(now=vector(1), before=vector(0))

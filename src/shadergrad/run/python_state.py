@@ -140,6 +140,7 @@ class Watcher:
         self.reads: dict[tuple[int, Any], tuple[Any, Any, str]] = {}
         self.whole: dict[int, str] = {}
         self.lengths: dict[int, str] = {}
+        self._alone: dict[int, Tensor] = {}  # tensors that shared no memory when they were first met
         self._functions: dict[int, list[FunctionType]] = {}
         self._inner: dict[int, tuple[CodeType, FrameType]] = {}  # codes within those that ran, with the frame around
         self._previous: Any = None
@@ -269,6 +270,11 @@ class Watcher:
             return False
         return id(value) in self.known or isinstance(value, ModuleType | type) or _is_module(value)
 
+    def _meet(self, value: Any) -> None:
+        """What lay in a place before the capture."""
+        self._alone.update({id(t): t for t in _tensors_of(value) if t._shared is None})
+        self._know(value)
+
     def _know(self, value: Any) -> None:
         """An object that existed before the capture, and what of it existed too."""
         if is_plain(value) or isinstance(value, Tensor) or id(value) in self.known:
@@ -311,7 +317,7 @@ class Watcher:
         if now is old:
             if is_read:
                 self.reads.setdefault((id(container), key), (container, key, path))
-            self._know(now)
+            self._meet(now)
         return now
 
     def _attribute(self, owner: Any, name: str, path: str) -> Any:
@@ -394,7 +400,7 @@ class Watcher:
                 self.whole.setdefault(id(value), path)
             if use > STORE:
                 for element in elements(self.before[id(value)][1]):
-                    self._know(element)
+                    self._meet(element)
         elif not isinstance(value, type | ModuleType | FunctionType | tuple) and not _is_opaque(value):
             own = _attributes(value)
             if own is not None:
@@ -512,16 +518,15 @@ class Watcher:
         for container, key, _ in self.reads.values():
             for t in _tensors_of(held(container, key)):
                 tensors[id(t)] = tensors.get(id(t), 0) + 1
-        stays = {id(t) for _, t in tensors_in((result, [e.value for e in effects if e.value is not MISSING]))}
+        kept = [t for _, t in tensors_in((result, [e.value for e in effects if e.value is not MISSING]))]
+        stays = {id(t) for t in kept} | {id(t._shared.storage) for t in kept if t._shared is not None}
         rewritten = {(id(e.container), e.key): e for e in effects if e.key is not MISSING}
         for (container_id, key), (container, _, path) in self.reads.items():
             value = held(container, key)
             effect = rewritten.get((container_id, key))
             inside = _tensors_of(value) if effect is not None else []
             is_state = bool(inside) and any(True for _ in tensors_in(effect.value if effect else None))
-            if is_state and all(
-                tensors[id(t)] == 1 and id(t) not in stays and self._may_be_read_anew(t) for t in inside
-            ):
+            if is_state and all(tensors[id(t)] == 1 and self._may_be_read_anew(t, stays) for t in inside):
                 state.slots += [PlaceSlot(container, key, k, t, path) for k, t in enumerate(inside)]
                 state.shapes.append((container, key, _form(value)))
             elif not self._is_guarded_by_its_module(container, key, value):
@@ -529,11 +534,15 @@ class Watcher:
         state.settle()
         return state
 
-    def _may_be_read_anew(self, t: Tensor) -> bool:
-        """Whether the place of a tensor can be read at each call instead of the tensor."""
-        node = t._node
-        is_its_own = node.storage is not None and node.owner is not None and node.owner() is t
-        return is_its_own and t._shared is None and not t.requires_grad and id(t) not in self.trace.before
+    def _may_be_read_anew(self, t: Tensor, stays: set[int]) -> bool:
+        """Whether the place of a tensor can be read at each call instead of the tensor. stays: the ids of tensors, and of
+        what they share, that the function hands out or keeps elsewhere."""
+        node, ids = t._node, {id(t), id(t._cell())}
+        if id(t) not in self._alone or t.requires_grad or node.storage is None or node.owner is None:
+            return False
+        owner = node.owner()
+        is_its_own = owner is t or (t._cell() is owner and owner.tensor() is t)
+        return is_its_own and not ids & (stays | self.trace.before.keys())
 
     def _is_guarded_by_its_module(self, container: Any, key: Any, value: Any) -> bool:
         if not (isinstance(container, dict) and "_parameters" in container and "_modules" in container):
