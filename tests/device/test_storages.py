@@ -129,6 +129,8 @@ def test_updates_by_hand_compile_a_bounded_number_of_plans_and_keep_no_history(d
 def test_a_moving_average_leaves_the_gradient_of_what_it_copies_alone(device: str) -> None:
     w, average = sg.ones(2, device=device).requires_grad_(), sg.zeros(2, device=device)
     with sg.no_grad():
+        average.copy_(w * 2)
+        assert not average.requires_grad
         average.copy_(w)
     (w * 3).sum().backward()
     assert gradient(w).tolist() == [3, 3]

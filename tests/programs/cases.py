@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import copy
 import dis
-import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
 import shadergrad as sg
 
 from .compare import MODES, Difference, Verdict, default_device, first_difference
-from .language import observe
+from .language import observe, together
 
 Run = Callable[[Any, Any], Iterator[Any]]
 
@@ -823,32 +822,211 @@ def the_gradient_of_an_output(lib, compiled):
     yield w
 
 
+# -- what people train
+
+
+def numbered(lib, module):
+    """The module with other weights than chance gave it: multiples of 1/8 in a row."""
+    with lib.no_grad():
+        for p in module.parameters():
+            p.copy_((lib.arange(float(p.numel())).reshape(p.shape) - 2.0) / 8.0)
+    return module
+
+
+@case
+def a_soft_update_of_a_target_network(lib, compiled):
+    net, target = numbered(lib, lib.nn.Linear(2, 2)), lib.nn.Linear(2, 2)
+    target.load_state_dict(net.state_dict())
+    optimizer = lib.optim.SGD(net.parameters(), lr=0.5)
+
+    @compiled
+    def step(x):
+        optimizer.zero_grad()
+        loss = (net(x) - target(x).detach() - 1).pow(2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    for _ in range(3):
+        yield step(lib.tensor([[1.0, 0.5]]))
+        yield list(target.parameters())
+        for p, t in zip(net.parameters(), target.parameters(), strict=True):
+            t.data.copy_(0.5 * p.data + 0.5 * t.data)
+    target.load_state_dict(net.state_dict())
+    step(lib.tensor([[1.0, 0.5]]))
+    yield list(target.parameters())
+
+
+@case
+def weights_clipped_within_a_step(lib, compiled):
+    net = numbered(lib, lib.nn.Linear(3, 2))
+    optimizer = lib.optim.SGD(net.parameters(), lr=0.5)
+
+    @compiled
+    def step(x):
+        net.zero_grad()
+        net(x).sum().backward()
+        for p in net.parameters():
+            p.grad.data.clamp_(-1, 1)
+        optimizer.step()
+        for p in net.parameters():
+            p.data.clamp_(-0.25, 0.25)
+
+    for _ in range(2):
+        step(lib.tensor([[1.0, -2.0, 0.5]]))
+        yield list(net.parameters())
+        yield net.weight.grad
+
+
+@case
+def an_average_of_a_module_within_a_step(lib, compiled):
+    net = numbered(lib, lib.nn.Linear(2, 2))
+    ema = copy.deepcopy(net)
+    optimizer = lib.optim.SGD(net.parameters(), lr=0.5)
+
+    @compiled
+    def step(x):
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+        with lib.no_grad():
+            for e, p in zip(ema.parameters(), net.parameters(), strict=True):
+                e.mul_(0.5).add_(p, alpha=0.5)
+
+    for _ in range(3):
+        step(lib.tensor([[1.0, 2.0]]))
+    yield list(net.parameters())
+    yield list(ema.parameters())
+    yield [p.requires_grad for p in ema.parameters()]
+
+
+@case
+def two_parameters_that_change_places(lib, compiled):
+    a, b = lib.nn.Parameter(lib.zeros(2)), lib.nn.Parameter(lib.ones(2))
+    a.data, b.data = b.data, a.data
+    yield [a, b]
+    a.data.add_(5)
+    yield [a, b]
+
+
+@case
+def a_buffer_that_is_filled(lib, compiled):
+    buffer = lib.zeros(6, 2)
+
+    @compiled
+    def push(at, x):
+        buffer[at] = x
+        buffer[at + 1 : at + 3] += 1
+
+    for at in range(4):
+        push(at, lib.full((2,), float(at)))
+    yield buffer
+    yield buffer[lib.tensor([0, 3])]
+
+
+@case
+def truncated_backpropagation(lib, compiled):
+    w = lib.tensor(2.0, requires_grad=True)
+    h = lib.tensor(1.0)
+    for _ in range(3):
+        h = h * w
+        h.backward()
+        h = h.detach() / 2
+        yield [h, w.grad]
+    h = h * w
+    h.detach_()
+    yield h
+
+
+@case
+def a_hidden_state_given_back(lib, compiled):
+    w = lib.tensor([[0.5, 1.0], [-1.0, 0.5]], requires_grad=True)
+
+    @compiled
+    def step(x, h):
+        h = x @ w + h
+        h.sum().backward()
+        return h.detach()
+
+    h = lib.zeros(1, 2)
+    for _ in range(3):
+        h = step(lib.ones(1, 2), h)
+    yield h
+    yield w.grad
+
+
+@case
+def labels_of_numpy(lib, compiled):
+    net = numbered(lib, lib.nn.Linear(2, 3))
+
+    @compiled
+    def step(x, y):
+        loss = lib.nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        return loss.detach()
+
+    labels = lib.tensor(np.array([0, 2, 1]))
+    x = lib.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    yield [step(x, labels), step(x, labels)]
+    yield net.weight.grad
+    yield str(labels.dtype).rpartition(".")[2]
+
+
+@case
+def the_slope_of_a_network_in_its_loss(lib, compiled):
+    net = lib.nn.Sequential(lib.nn.Linear(2, 4), lib.nn.Tanh(), lib.nn.Linear(4, 1))
+    numbered(lib, net)
+    optimizer = lib.optim.Adam(net.parameters(), lr=0.125)
+
+    @compiled
+    def step(x):
+        x = x.clone().requires_grad_()
+        optimizer.zero_grad()
+        y = net(x)
+        (slope,) = lib.autograd.grad(y.sum(), [x], create_graph=True)
+        loss = (y - 1).pow(2).mean() + (slope.pow(2).sum(1) - 1).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    x = lib.tensor([[1.0, 0.5], [-0.5, 1.0], [0.25, -1.0]])
+    yield [step(x) for _ in range(2)]
+
+
+@case
+def a_module_compiled_whole(lib, compiled):
+    net = numbered(lib, lib.nn.Linear(2, 2))
+    model = compiled(net)
+    yield model(lib.tensor([[1.0, 2.0]])).detach()
+    model.eval()
+    yield [net.training, len(list(model.parameters())), sorted(model.state_dict())]
+    model.train()
+    model(lib.tensor([[1.0, 2.0]])).sum().backward()
+    yield net.weight.grad
+
+
+@may_refuse
+def a_counter_in_a_cell(lib, compiled):
+    count = 0
+
+    @compiled
+    def step(x):
+        nonlocal count
+        count += 1
+        return x * count
+
+    yield [step(lib.ones(2)) for _ in range(3)]
+    yield count
+
+
 # -- threads
 
 
 def in_threads(work: Callable[[int], Any], count: int = 4) -> list[Any]:
-    """What work(0), work(1), ... give, run at once, changing between threads as often as Python can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    gate = threading.Barrier(count)
-    given: list[Any] = [None] * count
-
-    def begin(number: int) -> None:
-        gate.wait()
-        try:
-            given[number] = work(number)
-        except Exception as error:
-            given[number] = f"{type(error).__name__}: {error}"
-
-    threads = [threading.Thread(target=begin, args=(n,)) for n in range(count)]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
-    return given
+    """What work(0), work(1), ... give, run at once."""
+    return [
+        given if isinstance(given, str) else given[0] for given in together(work, [(n,) for n in range(count)], times=1)
+    ]
 
 
 @case

@@ -28,9 +28,15 @@ MODES = {  # device, compiled
 }
 TOLERANCE = 1e-5  # values are exact in float32 by construction; steps of some optimizers are not
 
-# where PyTorch stops, and the library need not: a right value of what was saved is as good, and positions in a tensor are
-# looked at when the value is computed
-MAY_COMPUTE = ("modified by an inplace operation", "is out of bounds for dimension")
+# where PyTorch stops, and the library need not: a right value of what was saved is as good, what is read before a write has
+# its old value, one of several views is a view, and positions in a tensor are looked at when the value is computed
+MAY_COMPUTE = (
+    "modified by an inplace operation",
+    "is out of bounds for dimension",
+    "some elements of the input tensor and the written-to tensor refer to a single memory location",
+    "is a view and is being modified inplace",
+    "function that returns multiple views",
+)
 
 
 @dataclass(frozen=True)
@@ -130,7 +136,8 @@ def judge_errors(
         return Verdict("refusal", message=str(ours))
     words = [None if e is None else f"{type(e).__name__}: {e}" for e in (theirs, ours)]
     if theirs is not None and any(m in str(theirs) for m in MAY_COMPUTE):
-        return Verdict("allowed", message=str(theirs)) if ours is None else judged(where, statement, theirs, ours)
+        is_as_good = ours is None or isinstance(ours, TypeError)  # which a tuple of views raises afterwards
+        return Verdict("allowed", message=str(theirs)) if is_as_good else judged(where, statement, theirs, ours)
     if (theirs is None) != (ours is None):
         kind = "refused" if theirs is None else "accepted"
         return Verdict(

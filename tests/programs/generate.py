@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import random
 import re
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import Any
 from unittest import mock
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import statements
 from .language import HIDDEN, Program, Statement, Step, code, execute, namespace, parts
@@ -38,6 +41,42 @@ REFUSALS = {  # what PyTorch says, and the feature
     "detach": "refused detach_",
     "view size is not compatible": "refused view",
 }
+
+
+class Overlaps(TorchDispatchMode):
+    """Notes writes whose result PyTorch leaves open: to elements that share an address, or that are also read elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = func(*args, **(kwargs or {}))
+        if is_mutable(func) and args and isinstance(args[0], torch.Tensor):
+            self.found |= self.is_open(args[0], [a for a in args[1:] if isinstance(a, torch.Tensor)])
+        return given
+
+    def is_open(self, written: torch.Tensor, others: list[torch.Tensor]) -> bool:
+        """Whether the order of the elements decides what comes out."""
+        at = addresses(written)
+        if len(set(at)) < len(at):
+            return True
+        shared = [o for o in others if o.untyped_storage().data_ptr() == written.untyped_storage().data_ptr()]
+        return any(set(at) & set(there) and there != at for there in map(addresses, shared))
+
+
+@cache
+def is_mutable(operation: Any) -> bool:
+    """Whether an operation of PyTorch writes to its first argument."""
+    return operation._schema.is_mutable
+
+
+def addresses(tensor: torch.Tensor) -> list[int]:
+    """Where the elements lie, in their order."""
+    found = [int(tensor.storage_offset())]
+    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        found = [at + i * stride for at in found for i in range(size)]
+    return found
 
 
 @dataclass
@@ -72,6 +111,7 @@ class Builder:
         self.local: dict[str, Any] | None = None  # while a step's body is written
         self.count = 0
         self.look = self.rng.choice([1.0, 0.3, 0.0])  # how often all values are read
+        self.overlaps = Overlaps()
         self.walked: dict[int, Any] = {}  # the nodes of graphs that a backward pass went through
         self.walked_again = False
         self.rebuild()
@@ -135,9 +175,14 @@ class Builder:
         if found is None or found[0] in {"detach", "data", "no-op"}:
             return found
         seen = self.read(found[1])
-        if (seen.shape, seen.stride(), seen.data_ptr()) == (tensor.shape, tensor.stride(), tensor.data_ptr()):
+        if seen.shape == tensor.shape and seen.data_ptr() == tensor.data_ptr() and addresses(seen) == addresses(tensor):
             return "all of it", found[1]  # x[:], x.view_as(x), a slice from end to end: another tensor, nothing else
         return found
+
+    def pick_shared(self) -> str | None:
+        """One whose memory another name holds too."""
+        at = Counter(t.untyped_storage().data_ptr() for t in {id(t): t for t in self.tensors().values()}.values())
+        return self.pick(lambda t: at[t.untyped_storage().data_ptr()] > 1)
 
     def name(self, prefix: str) -> str:
         """A new name."""
@@ -170,10 +215,11 @@ class Builder:
         entering = any(isinstance(t, torch.Tensor) and t.grad_fn is not None for t in outer)
         leaves = {n: t for n, t in before.items() if t.is_leaf and t.requires_grad}
         used = self.leaves_behind(before)
-        versions = {n: t._version for n, t in leaves.items()}
+        versions = {n: t._version for n, t in before.items()}
         gradients = {n: t for n, t in before.items() if n.endswith(".grad")}
-        self.walked_again = False
-        error = execute(candidate.text, self.space, self.local)
+        self.walked_again = self.overlaps.found = False
+        with self.overlaps:
+            error = execute(candidate.text, self.space, self.local)
         seen = {"second backward"} if self.walked_again else set[str]()
         seen |= set(candidate.features) | ({"history enters step"} if entering else set())
         if error is None:
@@ -182,7 +228,7 @@ class Builder:
             except RuntimeError:  # a view made in no_grad of what was changed since: PyTorch does not even say is_leaf
                 self.rebuild()
                 return False
-            seen |= self.shared_writes(before, after, values)
+            seen |= self.shared_writes(before, after, values, versions)
             if any(
                 id(t) in used and not (t.requires_grad and t._version == versions[n] and torch.equal(t, values[n]))
                 for n, t in leaves.items()
@@ -196,8 +242,10 @@ class Builder:
                 seen |= self.between_calls(before, after, values, gradients)
         elif candidate.may_fail and self.local is None and not seen & {"refused shapes", "refused view"}:
             seen.add(next((f for text, f in REFUSALS.items() if text in str(error)), "refused otherwise"))
-        if (error is not None and not (candidate.may_fail and self.local is None)) or not (
-            seen <= self.allowed and self.small()
+        if (
+            self.overlaps.found
+            or (error is not None and not (candidate.may_fail and self.local is None))
+            or not (seen <= self.allowed and self.small())
         ):
             self.rebuild()
             return False
@@ -226,12 +274,17 @@ class Builder:
         return found
 
     def shared_writes(
-        self, before: dict[str, torch.Tensor], after: dict[str, torch.Tensor], values: dict[str, torch.Tensor]
+        self,
+        before: dict[str, torch.Tensor],
+        after: dict[str, torch.Tensor],
+        values: dict[str, torch.Tensor],
+        versions: dict[str, int],
     ) -> set[str]:
         """The kinds of views through which a change shows elsewhere: names that hold one memory and changed together."""
         groups: dict[int, set[str]] = {}
         for path, tensor in before.items():
-            if after.get(path) is tensor and not torch.equal(values[path], tensor.detach()):
+            is_changed = tensor._version != versions[path] or not torch.equal(values[path], tensor.detach())
+            if after.get(path) is tensor and is_changed:  # a write of the same values counts: another call has others
                 groups.setdefault(tensor.untyped_storage().data_ptr(), set()).add(path)
         seen: set[str] = set()
         for group in groups.values():
@@ -296,11 +349,14 @@ class Builder:
             if count == 0:
                 return
             (_, maker), *_ = self.rng.choices(makers, weights)
+            if self.wanted in statements.FOCUS and self.rng.random() < 0.4:
+                maker = statements.FOCUS[self.wanted]
             count -= self.take(maker(self))
 
     def build(self) -> Program:
         """The program."""
-        with self.watching_backward():
+        with warnings.catch_warnings(), self.watching_backward():
+            warnings.simplefilter("ignore")  # else a program would depend on what the process does with warnings
             return self._build()
 
     @contextmanager
@@ -343,7 +399,7 @@ class Builder:
         self.draw(statements.SETUP, rng.randrange(1, 5))
         if not has_step:
             self.draw(statements.SCHEDULE, rng.randrange(4, 12))
-            return Program((), tuple(self.setup))
+            return Program((), looked_at_the_end(self.setup))
         self.write_step()
         for _ in range(rng.randrange(3, 9)):
             if rng.random() < 0.5:
@@ -351,7 +407,7 @@ class Builder:
             else:
                 self.draw(statements.SCHEDULE + statements.between(self), 1)
         self.take(statements.call(self), is_call=True)
-        return Program(tuple(self.setup), tuple(self.schedule), self.step)
+        return Program(tuple(self.setup), looked_at_the_end(self.schedule), self.step)
 
     def write_step(self) -> None:
         """The step and its first call."""
@@ -380,6 +436,11 @@ class Builder:
         self.into = self.schedule
         self.rebuild()
         self.take(statements.call(self, is_first=True), is_call=True)
+
+
+def looked_at_the_end(statements: list[Statement]) -> tuple[Statement, ...]:
+    """The statements, all values read after the last."""
+    return (*statements[:-1], *(replace(s, look=True) for s in statements[-1:]))
 
 
 @lru_cache(maxsize=200)  # several modes ask for the same in a row

@@ -8,6 +8,7 @@ statement is a line or a block of Python over the names `lib` (torch or shadergr
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -96,24 +97,30 @@ class Program:
         return "\n".join([*lines, *text])
 
 
-def together(step: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], times: int = 4) -> list[list[Any]]:
-    """Calls `step` from one thread for each of `arguments`, `times` times each; what they gave, or what was raised."""
+def together(step: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], times: int = 8) -> list[Any]:
+    """What a thread for each of `arguments` gets from calling `step` so many times, or what was raised there. Python changes
+    between the threads as often as it can.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
     gate = threading.Barrier(len(arguments))
-    given: list[list[Any]] = [[] for _ in arguments]
+    given: list[Any] = [None] * len(arguments)
 
     def call(index: int) -> None:
         gate.wait()
-        for _ in range(times):
-            try:
-                given[index].append(step(*arguments[index]))
-            except Exception as error:
-                given[index].append(f"raised {type(error).__name__}: {error}")
+        try:
+            given[index] = [step(*arguments[index]) for _ in range(times)]
+        except Exception as error:
+            given[index] = f"raised {type(error).__name__}: {error}"
 
     threads = [threading.Thread(target=call, args=(i,)) for i in range(len(arguments))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
     return given
 
 

@@ -117,7 +117,7 @@ def failure_of(program: Program, mode: str, verdict: Verdict, is_shrinking: bool
 
 
 @lru_cache(maxsize=200)  # several modes ask for the same in a row
-def focused(seed: int, wanted: str, ground: frozenset[str], attempts: int = 12) -> Program | None:
+def focused(seed: int, wanted: str, ground: frozenset[str], attempts: int = 40) -> Program | None:
     """A program that shows a feature, on a ground of others; None where none came up."""
     ground = ground | COMPANIONS.get(wanted, frozenset()) | {wanted, wanted.removeprefix("shared ")}
     for attempt in range(attempts):

@@ -19,7 +19,7 @@ from .views import factor, fresh, index_text, literal, number
 if TYPE_CHECKING:
     from .generate import Builder, Call
 
-SHAPES = [(4,), (2, 3), (3, 3), (2, 2)]
+SHAPES = [(4,), (2, 3), (3, 3), (2, 2), (1, 3)]
 Maker = Callable[["Builder"], "Candidate | None"]
 
 
@@ -223,7 +223,7 @@ def place(b: Builder) -> tuple[str, tuple[str, ...]] | None:
             text, kind = rng.choice([(f"{weight}.grad", "grad"), (f"{weight}.grad.data", "grad.data")])
         found = text, (kind,) if kind else ()
     else:
-        x = b.pick()
+        x = (b.pick_shared() if rng.random() < 0.5 else None) or b.pick()
         if x is None:
             return None
         found = x, ()
@@ -256,7 +256,7 @@ def write(b: Builder) -> Candidate | None:
     operand = same if same and rng.random() < 0.6 else fresh(rng, tuple(t.shape)) if rng.random() < 0.5 else number(rng)
     features = {f"through {kind}" for kind in kinds}
     text, more = change(b, target, t, operand, same)
-    features |= more
+    features |= more | ({"copy_"} if ".copy_(" in text else set[str]())
     arguments = [a for a in (b.local or {}).values() if isinstance(a, torch.Tensor)][: len(b.calls)]
     if any(a.untyped_storage().data_ptr() == t.untyped_storage().data_ptr() for a in arguments):
         features.add("argument written")
@@ -267,9 +267,13 @@ def write(b: Builder) -> Candidate | None:
     source = b.read(same) if same and same in text.removeprefix(target) else None
     tracked = t.requires_grad
     is_leaf_path = tracked and (t.is_leaf or b.read(root).is_leaf if root != "m" else True)
-    if tracked and rng.random() < (0.85 if is_leaf_path else 0.4):
+    if tracked and rng.random() < (0.1 if (b.wanted or "").startswith("refused") else 0.85 if is_leaf_path else 0.4):
         text = no_grad(text)
         features.add("write in no_grad" if t.is_leaf or is_leaf_path else "history written in no_grad")
+        if source is not None and source.requires_grad:
+            features.add("tracked value written in no_grad")
+        if any(c.kind == "None argument" for c in b.calls):  # which decides whether it is a leaf
+            features.add("history written in no_grad")
     elif tracked:
         features.add("write in graph")
     elif source is not None and source.requires_grad:
@@ -401,7 +405,9 @@ def gradient_cleared(b: Builder) -> Candidate | None:
     if not options:
         return None
     text, feature = b.rng.choice(options)
-    return Candidate(text, marked(feature))
+    return Candidate(
+        text, marked(feature, *(["gradient written in step"] if b.local is not None and "zero_()" in text else []))
+    )
 
 
 def gradient_assigned(b: Builder) -> Candidate | None:
@@ -490,11 +496,11 @@ def wrong_shape(b: Builder) -> Candidate | None:
 
 
 SETUP: list[tuple[int, Maker]] = [
-    (4, new_tensor), (3, new_leaf), (2, new_module), (2, new_optimizer), (1, shared_parameter), (3, named_view), (2, arithmetic),
+    (4, new_tensor), (3, new_leaf), (2, new_module), (2, new_optimizer), (1, shared_parameter), (5, named_view), (2, arithmetic),
     (1, copied), (1, new_integers), (1, backward), (1, flag_changed),
 ]  # fmt: skip
 SCHEDULE: list[tuple[int, Maker]] = [
-    (12, write), (5, named_view), (5, arithmetic), (5, backward), (2, grad_of), (2, copied), (1, copied_module), (2, data_assigned),
+    (14, write), (8, named_view), (5, arithmetic), (5, backward), (2, grad_of), (2, copied), (1, copied_module), (2, data_assigned),
     (2, gradient_cleared), (1, gradient_assigned), (1, named_gradient), (2, stepped), (2, updated_by_hand), (2, averaged),
     (1, flag_changed), (1, detached_in_place), (1, layout), (1, wrong_shape), (1, new_leaf), (1, shared_parameter), (1, new_optimizer),
     (1, new_integers), (1, integers_written), (1, named_mask),
@@ -503,6 +509,22 @@ BODY: list[tuple[int, Maker]] = [
     (10, arithmetic), (8, write), (5, named_view), (2, copied), (1, averaged), (1, grad_of), (1, gradient_cleared), (1, stepped),
     (1, updated_by_hand), (1, data_assigned), (1, backward), (1, named_mask), (1, integers_written),
 ]  # fmt: skip
+
+
+FOCUS: dict[str, Maker] = {  # the statement that shows a wanted feature, where it is rare otherwise
+    "refused detach_": detached_in_place,
+    "refused flag": flag_changed,
+    "flag of a shared tensor": flag_changed,
+    "flag changed between calls": flag_changed,
+    "refused view": wrong_shape,
+    "refused leaf view write": write,
+    "refused write to one of several views": write,
+    "saved value changed": backward,
+    "refused second backward": backward,
+    "shared result": write,
+    "through result": write,
+    "shared argument written": write,
+}
 
 
 # -- Python state that a step reads or writes
@@ -737,7 +759,13 @@ def returned(b: Builder) -> str:
     own = [n for n in b.floats() if n in (b.local or {})]
     parts = [f"{n}.detach()" if b.read(n).requires_grad else n for n in b.state_results if n in own][:1]
     for _ in range(rng.choice([1, 1, 1, 2]) if not parts else rng.choice([0, 0, 1])):
-        x = b.pick() if "returned capture" in b.allowed and rng.random() < 0.1 else rng.choice(own) if own else None
+        x = (
+            b.pick()
+            if "result shares memory" in b.allowed and rng.random() < (0.8 if "result" in (b.wanted or "") else 0.1)
+            else rng.choice(own)
+            if own
+            else None
+        )
         if x is None:
             return "None"
         is_tracked = b.read(x).requires_grad
@@ -762,7 +790,11 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
             features.add(c.kind)
             continue
         shape = c.shape
-        if not is_first and "other shape" in b.allowed and b.rng.random() < 0.05:
+        if (
+            not is_first
+            and "other shape" in b.allowed
+            and b.rng.random() < (0.7 if b.wanted == "error in step" else 0.05)
+        ):
             shape = b.rng.choice(SHAPES)
             features.add("other shape")
         again = [t for t, s in tensors if tuple(s.shape) == shape]
@@ -784,6 +816,8 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
         features.add("shared argument written")
     if any(t.requires_grad for _, t in tensors):
         features.add("leaf argument" if all(t.is_leaf for _, t in tensors) else "history enters step")
+        if any("argument written" in s.features for s in step.body):
+            features.add("write in graph")
     before = b.tensors()
     given, error = trial(b, f"step({', '.join(texts)})")
     if error is not None:

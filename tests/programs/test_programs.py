@@ -28,7 +28,11 @@ def assert_as_pytorch(first: int, size: int, modes: list[str]) -> None:
     failures = "\n\n".join(map(str, tally.failures[:2]))
     words = "`python scripts/programs.py --shrink --seeds N` makes one small"
     assert not tally.failures, f"{len(tally.failures)} programs differ from PyTorch ({words}):\n{failures}"
-    assert all(sum(n for (m, _), n in tally.outcomes.items() if m == mode) > size // 3 for mode in modes)
+    for mode in modes:
+        counts = {outcome: n for (m, outcome), n in tally.outcomes.items() if m == mode}
+        assert sum(counts.values()) == size or mode.startswith("compiled")
+        assert counts.get("same", 0) > size // 5, f"{mode}: hardly a program ran to its end: {counts}"
+        assert counts.get("refusal", 0) < size // 5, f"{mode}: too many steps are refused: {tally.refusals}"
 
 
 @pytest.mark.parametrize("chunk", range(20))
@@ -38,7 +42,7 @@ def test_random_programs_mean_what_pytorch_says(chunk: int) -> None:
 
 @pytest.mark.parametrize("chunk", range(5))
 def test_random_programs_mean_the_same_on_webgpu(chunk: int, webgpu: str) -> None:
-    assert_as_pytorch(chunk * SIZE // 5, SIZE // 5, [f"eager-{webgpu}", f"compiled-{webgpu}"])
+    assert_as_pytorch(chunk * 20, 20, [f"eager-{webgpu}", f"compiled-{webgpu}"])
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -100,6 +100,8 @@ def a_permute(rng: random.Random, x: str, t: torch.Tensor) -> str | None:
 
 
 def an_expand(rng: random.Random, x: str, t: torch.Tensor) -> str | None:
+    if t.ndim == 2 and t.shape[0] == 1:
+        return f"{x}.expand(2, {t.shape[1]})"
     return f"{x}.expand(2, {', '.join(map(str, t.shape))})" if t.ndim == 1 and t.numel() else None
 
 

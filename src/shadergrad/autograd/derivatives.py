@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 from ..arguments import checked
 from ..errors import AutogradError
 from ..graph import autodiff, build
-from ..tensor import Tensor, cotangent, tensors_of, together
+from ..tensor import Tensor, cotangent, leaf_of, tensors_of, together
 
 
 class GradArgumentError(AutogradError, ValueError):
@@ -74,6 +74,7 @@ def grad(
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
         targets=[x._node for x in ins],
+        leaf_of=leaf_of,
     )
     result: list[Tensor | None] = []
     for k, x in enumerate(ins):

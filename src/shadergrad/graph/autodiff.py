@@ -6,7 +6,8 @@ primitives' own `vjp`, written in nodes, so with create_graph the result can be 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..errors import AutogradError
 from .leaves import Variable
@@ -20,11 +21,16 @@ def backward(
     retain_graph: bool = False,
     create_graph: bool = False,
     targets: Sequence[Node] | None = None,
+    leaf_of: Callable[[Node], Any] = id,
 ) -> dict[int, tuple[Node, Node]]:
-    """Cotangents by id of node, as (node, cotangent): for all Variables reached, or for `targets` only."""
+    """Cotangents by id of node, as (node, cotangent): for all Variables reached, or for `targets` only.
+
+    leaf_of: of what a Variable is a value; that of a target stands for the earlier values of its leaf too.
+    """
     order = topological(roots, _tape_inputs)
     _refuse_released(order)
-    wanted = None if targets is None else {id(t) for t in targets}
+    earlier = {} if targets is None else _earlier_values(order, targets, leaf_of)
+    wanted = None if targets is None else {*(id(t) for t in targets), *earlier}
     needed = _leading_to(order, wanted)
     collected: dict[int, Node] = {}
     found: dict[int, tuple[Node, Node]] = {}
@@ -39,7 +45,9 @@ def backward(
                 g = node.hooks.on_gradient(g)
             is_leaf = isinstance(node.primitive, Variable)
             if is_leaf if wanted is None else id(node) in wanted:
-                found[id(node)] = (node, g)
+                target = earlier.get(id(node), node)
+                before = found.get(id(target))
+                found[id(target)] = (target, g if before is None else before[1] + g)
             if is_leaf:
                 continue
             for source, cotangent in zip(node.inputs, node.primitive.vjp(g, node), strict=True):
@@ -48,6 +56,13 @@ def backward(
     if not (retain_graph or create_graph):
         _release(order)
     return found
+
+
+def _earlier_values(order: Sequence[Node], targets: Sequence[Node], leaf_of: Callable[[Node], Any]) -> dict[int, Node]:
+    """The Variables that are earlier values of the leaves of targets, by id, with the target."""
+    leaves = {leaf_of(t): t for t in targets if isinstance(t.primitive, Variable)}
+    variables = [node for node in order if isinstance(node.primitive, Variable)]
+    return {id(node): leaves[leaf_of(node)] for node in variables if leaf_of(node) in leaves}
 
 
 def _refuse_released(order: Sequence[Node]) -> None:

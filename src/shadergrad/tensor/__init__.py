@@ -28,7 +28,7 @@ from .creation import (
     zeros_like,
 )
 from .elementwise import where
-from .gradients import RemovableHandle, backward, cotangent, tensors_of, together
+from .gradients import RemovableHandle, backward, cotangent, leaf_of, tensors_of, together
 from .handle import Tensor, as_tensor
 from .index import in_range, select_positions
 from .pending import flush, sync
@@ -82,6 +82,7 @@ __all__ = [
     "in_range",
     "is_dtype_name",
     "joint",
+    "leaf_of",
     "linspace",
     "manual_seed",
     "meet",

@@ -331,6 +331,12 @@ def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
     return gradient._node
 
 
+def leaf_of(node: Node) -> Any:
+    """The tensor of which a Variable is a value, or was one; None if it is gone."""
+    owner = None if node.owner is None else node.owner()
+    return owner.tensor() if isinstance(owner, Leaf) else owner
+
+
 @checked
 def backward(
     tensors: Any,
@@ -365,16 +371,15 @@ def backward(
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
         targets=None if targets is None else [t._node for t in targets],
+        leaf_of=leaf_of,
     )
     owners = {id(t._node): t for t in targets or ()}
     with grad_mode(create_graph):
         for node, grad in found.values():
             owner = owners.get(id(node))
             if owner is None and node.owner is not None:
-                owner = node.owner()
-                if isinstance(owner, Leaf):
-                    owner = owner.tensor()
-            if owner is not None:
+                owner = leaf_of(node)
+            if owner is not None and owner.requires_grad:
                 _accumulate(owner, wrap(grad))
                 owners[id(node)] = owner
     together([t._grad for t in owners.values()])

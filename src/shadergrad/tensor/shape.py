@@ -134,7 +134,7 @@ class ShapeTensor(ElementwiseTensor):
         >>> sg.tensor([[1, 2], [3, 4]]).ravel()
         tensor([1, 2, 3, 4])
         """
-        return self.reshape(-1)
+        return self.contiguous().view(-1)
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
         """Without axes of size 1: all, or those of `dim` (an axis or several) that have size 1.
@@ -359,7 +359,7 @@ class ShapeTensor(ElementwiseTensor):
         shape = (1,) * (len(counts) - self.ndim) + tuple(self.shape)
         spread = self.reshape([k for n in shape for k in (1, n)])
         spread = spread.expand(*(k for c, n in zip(counts, shape, strict=True) for k in (c, n)))
-        return spread.view([c * n for c, n in zip(counts, shape, strict=True)])._copied()
+        return spread._viewed(tuple(c * n for c, n in zip(counts, shape, strict=True)), "repeat")._copied()
 
     def tile(self, *dims: Any) -> Self:
         """The tensor tiled so many times along the last axes; `repeat` with 1 for the counts that are missing in front.
@@ -381,7 +381,8 @@ class ShapeTensor(ElementwiseTensor):
         x = self.reshape(-1) if dim is None else self
         axis = 0 if dim is None else check_axis(dim, self.ndim, "repeat_interleave")
         wide = x.unsqueeze(axis + 1).expand(*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
-        return wide.view(*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])._copied()
+        sizes = (*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])
+        return wide._viewed(sizes, "repeat_interleave")._copied()
 
     def prelu(self, weight: ShapeTensor) -> Self:
         """x where positive, weight * x elsewhere; a weight for each channel (axis 1), or one for all (He et al., 2015).

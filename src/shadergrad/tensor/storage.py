@@ -158,12 +158,19 @@ class Base:
         storage = self.storage
         if current.trace is not None:
             current.trace.on_change(storage)
-        after = succeeding(before, put(before, path, node), self)
+        if self.path:
+            with grad_mode(False):
+                storage.node = put(storage.value(), (*self.path, *path), without_history(node))
+        if _repeats(self.path):  # what is written in one place is seen in others
+            with grad_mode(False):
+                after = succeeding(before, follow(self.path, storage.node), self)
+        else:
+            after = succeeding(before, put(before, path, node), self)
         owner = None if after.owner is None else after.owner()
         if owner is not None and owner is not self and owner is not storage:
             after = renamed(after)
-        with grad_mode(False):
-            storage.node = put(storage.value(), self.path, without_history(after)) if self.path else after
+        if not self.path:
+            storage.node = after
         storage.version = new_version()
         self._set(after)
         self.own(after)
@@ -238,9 +245,14 @@ def _shape_after(step: Primitive, shape: Shape) -> Shape:
     return step.infer(described)[0]
 
 
+def _repeats(path: Path) -> bool:
+    """Whether a path may show an element twice."""
+    return any(isinstance(step, v.Expand | Window) for step in path)
+
+
 def put(whole: Node, path: Path, part: Node) -> Node:
     """`whole` with `part` in the place of what the path shows."""
-    if any(isinstance(step, v.Expand | Window) for step in path):
+    if _repeats(path):
         return _scattered(whole, path, part)
     inputs = []
     shown = whole
