@@ -508,6 +508,27 @@ def an_exception_after_changes(compiled):
 
 
 @captured(1)
+def a_tensor_stored_before_an_exception(compiled):
+    state = SimpleNamespace(bad=False, h=None)
+    w = vector(1)
+
+    @compiled
+    def step(x):
+        if state.bad:
+            state.h = w * 10
+            raise ValueError("bad")
+        w.add_(x)
+        return w * 1
+
+    step(vector(1))
+    state.bad = True
+    with pytest.raises(ValueError, match="bad"):
+        step(vector(5))
+    state.bad = False
+    yield step(vector(1)), state.h
+
+
+@captured(1)
 def a_value_that_is_put_back(compiled):
     state = SimpleNamespace(depth=0)
 

@@ -18,6 +18,7 @@ from ..graph.capture import Capture
 from ..graph.node import Node, resolve
 from ..plan import Label, Plan
 from ..tensor import Tensor, flush
+from ..tensor.pending import note
 from ..tensor.storage import Base, Leaf, Path
 from ..tensor.storage import Storage as SharedStorage
 from . import execute
@@ -81,10 +82,12 @@ def _capture(
         return replay, watch
     except BaseException as error:
         watch.undo()
-        if python.has_ended or isinstance(
-            error, CompileError
-        ):  # else it is the function's own, with all that went before
+        current.trace = None
+        if python.has_ended or isinstance(error, CompileError):
             python.undo()
+        else:  # the function's own: what it did in Python before stays, and tensors that it stored are as any others
+            for thing in list(watch.made.values()):
+                note(thing)
         raise
     finally:
         current.trace = None

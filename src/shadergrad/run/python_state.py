@@ -172,29 +172,35 @@ class Watcher:
             self._returned, self._waiting = (None, None), None
 
     def _on_call(self, frame: FrameType, event: str, argument: Any) -> Any:
+        known = _reads.get(id(frame.f_code))
+        if self._previous is None and known is not None and known[1] is None:  # the library's own, mostly
+            return None
         before = None
         if self._previous is not None:
             before = self._previous(frame, event, argument)
             if sys.gettrace() != self._on_call:  # some tracers put themselves back
                 sys.settrace(self._on_call)
-        code = frame.f_code
-        reads = _reads_in(code, frame.f_globals)
+        reads = _reads_in(frame.f_code, frame.f_globals)
         if reads is None:
             return before
-        for inner in code.co_consts:
-            if isinstance(inner, CodeType):
-                self._inner[id(inner)] = code, frame
+        self._inner.update({id(c): (frame.f_code, frame) for c in frame.f_code.co_consts if isinstance(c, CodeType)})
         frame.f_trace_opcodes = True
-        frame.f_trace_lines = before is not None
+        return self._followed(reads, before)
+
+    def _followed(self, reads: dict[int, tuple[Read, ...]], before: Any) -> Any:
+        """What is told of the events in a frame of the user's. before: what another tracer follows it with."""
 
         def on_event(frame: FrameType, event: str, argument: Any) -> Any:
             nonlocal before
             if event == "opcode":
                 for read in reads.get(frame.f_lasti, ()):
                     self._look(frame, read)
-            elif event == "return":
+                return on_event
+            if event == "return":
                 self._on_return(frame, argument)
-            if event != "opcode" and before is not None:
+            elif event == "line":
+                frame.f_trace_opcodes = True  # Python 3.13 takes no notice of it at the call
+            if before is not None:
                 before = before(frame, event, argument)
             return on_event
 
