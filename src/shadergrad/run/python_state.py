@@ -547,7 +547,7 @@ class Watcher:
         if id(t) not in self._alone or t.requires_grad or node.storage is None or node.owner is None:
             return False
         owner = node.owner()
-        is_its_own = owner is t or (t._cell() is owner and owner.tensor() is t)
+        is_its_own = owner is t or (owner is not None and t._cell() is owner and owner.tensor() is t)
         return is_its_own and not ids & (stays | self.trace.before.keys())
 
     def _is_guarded_by_its_module(self, container: Any, key: Any, value: Any) -> bool:

@@ -31,7 +31,7 @@ P = ParamSpec("P")  # the parameters of a function that is compiled
 R = TypeVar("R")  # what it gives
 
 MOST_VALUES = (
-    8  # captures that differ only in numbers among the arguments: another is traced again, and compiles nothing
+    8  # captures that differ only in numbers among the arguments, or in Python state: each holds gradients of its own
 )
 MOST_CAPTURES = 64  # that one step keeps
 WARNED_AT = 8  # captures
@@ -108,7 +108,10 @@ class CompiledStep(Generic[P, R]):
 
     def _keep(self, key: Any, entry: Replay) -> None:
         """Add a capture, and let go of those that were used longest ago where memory gets short."""
-        self._entries.setdefault(key, []).append(entry)
+        same = self._entries.setdefault(key, [])
+        same.append(entry)
+        if len(same) > MOST_VALUES:
+            self._nbytes -= execute.plan_bytes(same.pop(0).program.plan)
         self._entries.move_to_end(key)
         self._nbytes += execute.plan_bytes(entry.program.plan)
         while self._nbytes > CAPTURE_BYTES or sum(map(len, self._entries.values())) > MOST_CAPTURES:
