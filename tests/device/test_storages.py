@@ -258,16 +258,17 @@ def test_arguments_of_a_step_may_be_written_share_memory_and_require_grad(device
 
 def test_data_that_is_set_in_a_step(device: str) -> None:
     p = nn.Parameter(sg.ones(2, device=device))
-    alias, other = p.data, sg.zeros(2, device=device)
+    other = sg.zeros(2, device=device)
 
     @sg.compile
     def step() -> None:
         p.data = p.data * 2
 
-    for _ in range(3):
-        step()
-    assert p.tolist() == [8, 8]
-    assert alias.tolist() == [1, 1], "that memory is p's no more"
+    step()
+    alias = p.data
+    step()
+    assert p.tolist() == [4, 4]
+    assert alias.tolist() == [2, 2], "that memory is p's no more"
 
     @sg.compile
     def shares() -> None:
@@ -275,6 +276,26 @@ def test_data_that_is_set_in_a_step(device: str) -> None:
 
     with pytest.raises(sg.CompileError, match="exists outside"):
         shares()
+    alias = p.data
+    with pytest.raises(sg.CompileError, match="others share"):
+        sg.compile(lambda: setattr(p, "data", p.data * 2))()
+    del alias
+    p.data = other + 1
+    step()
+    step()
+    assert p.tolist() == [4, 4]
+    assert step.captures == 1
+
+
+def test_memory_that_is_exchanged_between_steps_is_seen(device: str) -> None:
+    p, other = nn.Parameter(sg.ones(2, device=device)), sg.zeros(2, device=device)
+    row = p.data[:1]
+    step = sg.compile(lambda: (p.data.add_(1), row * 10)[1])
+    assert step().tolist() == [20]
+    p.data = other
+    for count in (1, 2):
+        assert step().tolist() == [20], "what shared the memory before"
+        assert other.tolist() == p.tolist() == [count, count]
 
 
 def test_what_a_gradient_is_held_by_sees_it_grow(device: str) -> None:

@@ -19,7 +19,7 @@ from ..graph.node import Node, resolve
 from ..plan import Label, Plan
 from ..tensor import Tensor, flush
 from ..tensor.pending import note
-from ..tensor.storage import Base, Leaf, Path
+from ..tensor.storage import Base, Leaf, Path, overlaps
 from ..tensor.storage import Storage as SharedStorage
 from . import execute
 from .naming import Names, distinct, name_arguments
@@ -49,11 +49,18 @@ def capture(function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[
         execute.realize([t._node])
     themselves = frozenset(k for k, t in enumerate(tensors) if t.requires_grad)
     found, watch = _capture(function, args, kwargs, tensors, themselves)
-    more = found.shared_memory(tensors) - themselves
+    more = (found.shared_memory(tensors) | _several_places(found, tensors)) - themselves
     if more:
         found, watch = _capture(function, args, kwargs, tensors, themselves | more)
     refuse_kept(watch, found.made())
     return found
+
+
+def _several_places(found: Replay, tensors: list[Tensor]) -> set[int]:
+    """The arguments that the function changes and in which an element has several places: their whole value does not tell
+    what was written."""
+    changed = {holder for holder, _ in found.changed if isinstance(holder, int)}
+    return {k for k in changed if overlaps(tensors[k]._node.shape, tensors[k].stride())}
 
 
 def _capture(
@@ -102,8 +109,7 @@ def _stand_in(t: Tensor) -> Tensor:
 class Observed:
     """What a function did, read off before its doings are undone; after that they are.
 
-    assigned: tensors of the outside that it gave another value; before: the nodes that they had, by id; rebound: those
-    whose memory it exchanged.
+    assigned: tensors of the outside that it gave another value; before: the nodes that they had, by id.
     gradients: (tensor, what is in its .grad now) for each slot that it set.
     outputs: the tensors whose values a run must give, each once; place: where they are among them, by id.
     result: what it returned, with marks for tensors; paths: where its tensors are in it, by id.
@@ -122,13 +128,6 @@ class Observed:
         computed = [whole for whole, _ in views.values() if isinstance(whole, Tensor) and whole._serial > watch.began]
         gradients = [g for _, g in self.gradients if g is not None]
         values = {id(t): t._node for t in (*computed, *candidates, *gradients, *(t for _, t in returned))}
-        rebound = [t for t in candidates if id(t) in watch.before and _is_rebound(t, watch.before[id(t)][1])]
-        if any(t._cell().origin <= watch.began for t in rebound if isinstance(t._cell(), SharedStorage)):
-            raise CompileError(
-                "a compiled step set a tensor's data to a tensor that exists outside, whose memory the two would share. Hint: "
-                "copy_ the values, or share them before the step."
-            )
-        self.rebound = {id(t) for t in rebound}
         watch.undo()
         self.assigned = [t for t in candidates if _is_changed(t, values[id(t)])]
         self.before = {id(t): resolve(t._node) for t in self.assigned}
@@ -203,14 +202,6 @@ def _touched(watch: Trace) -> list[Tensor]:
     return list(found.values())
 
 
-def _is_rebound(t: Tensor, state: tuple[Any, ...]) -> bool:
-    """Whether the memory that a tensor shows was exchanged, by `t.data = other`."""
-    _, shared, *_ = state
-    if t._shared is None or (shared is not None and shared.storage is t._shared.storage):
-        return False
-    return shared is not None or t._shared.storage.tensor() is not t or t._shared.storage.origin != t._serial
-
-
 def _is_changed(t: Tensor, value: Node) -> bool:
     """Whether a tensor, now as before the function ran, had another value at its end."""
     before = t._node
@@ -260,7 +251,9 @@ class Captured:
         self.in_place: dict[int, int] = {}
         for k, t in enumerate(seen.outputs):
             position = self.graph.position_of_source(seen.before[id(t)]) if id(t) in seen.before else None
-            if position is not None and not isinstance(self.holders[position], int) and id(t) not in seen.rebound:
+            if position is None or isinstance(self.holders[position], int):
+                continue
+            if self._held(seen.before[id(t)])[1]._cell() is t._cell():
                 self.in_place[k] = position
 
     def _holder(self, tensor: Tensor) -> Holder | int:
@@ -316,7 +309,9 @@ class Captured:
                 empty(g)
         gradients = self._kept_gradients()
         rewritten = {id(kept.tensor) for kept in gradients}
-        flags = [(h, "requires_grad", h.requires_grad) for h in self.holders if isinstance(h, Tensor)]
+        held = [h for h in self.holders if isinstance(h, Tensor)]
+        memory = [(h, "_exchanged" if h._share_no_more() else "_rebound") for h in held]
+        flags = [(h, name, getattr(h, name)) for h, name in (*((h, "requires_grad") for h in held), *memory)]
         changed = self._changed(program.plan, rewritten)
         return Replay(
             program=program,
@@ -326,7 +321,7 @@ class Captured:
             changed=changed,
             captured=self._captured(),
             themselves={},
-            rebound=[t for t in seen.assigned if id(t) in seen.rebound],
+            rebound=[t for t in self.watch.rebound.values() if t._serial <= self.watch.began],
             changes_arguments=any(isinstance(holder, int) for holder, _ in changed),
             gradients=gradients,
             grads=[(t, g) for t, g in seen.gradients if id(g) not in rewritten],
@@ -345,12 +340,17 @@ class Captured:
             if g is not None and self.seen.is_new(g) and id(t) not in accumulated
         ]
 
+    def _is_in_place(self, plan: Plan, output: int) -> bool:
+        """Whether an output is written over the value that it follows."""
+        position = self.in_place.get(output)
+        return position is not None and plan.buffers[plan.outputs[output]].aliases == plan.inputs[position]
+
     def _written(self, plan: Plan) -> list[tuple[int, Holder]]:
         """The inputs over whose values the new ones are written, and their holders."""
         found = []
         for output, position in self.in_place.items():
             holder = self.holders[position]
-            if not isinstance(holder, int) and plan.buffers[plan.outputs[output]].aliases is not None:
+            if not isinstance(holder, int) and self._is_in_place(plan, output):
                 found.append((position, holder))
         return found
 
@@ -358,7 +358,7 @@ class Captured:
         """What takes a new value that is not written over the old one, with the output: changed tensors, and gradients that
         are none of `rewritten`."""
         place = self.seen.place
-        apart = [t for t in self.seen.assigned if plan.buffers[plan.outputs[place[id(t)]]].aliases is None]
+        apart = [t for t in self.seen.assigned if not self._is_in_place(plan, place[id(t)])]
         gradients = [g for g in self._new_gradients() if id(g) not in rewritten]
         return [*((self._holder(t), place[id(t)]) for t in apart), *((g, place[id(g)]) for g in gradients)]
 

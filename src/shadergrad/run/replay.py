@@ -114,7 +114,7 @@ class Replay:
     arguments: (input, argument) positions.
     written: (input, its holder): those whose memory the run overwrites with their next value.
     changed: (holder or number of an argument, output) pairs: which other outputs become whose new value.
-    rebound: those whose memory is another one after each run, which nothing else shares.
+    rebound: those whose memory is another one after each run: what shares the one before does not change.
     captured: the tensors that the function changes, and where it changes an argument, all that it captured: an argument
     that shares memory with one of them is to be captured itself.
     themselves: arguments, by number, that are captured themselves, and so must be the same in the next call.
@@ -197,6 +197,9 @@ class Replay:
 
     def storages(self, tensors: list[Tensor]) -> list[Storage]:
         """The values of the program's inputs; pending ones are computed."""
+        for tensor in self.rebound:
+            if tensor._shared is not None:
+                tensor._become(tensor._node)
         holders = self.bind(tensors)
         found: list[Storage] = [holder._node.storage for holder in holders]
         if None in found:
@@ -218,7 +221,7 @@ class Replay:
             _tensor_of(holder)._was_overwritten()
         for holder, k in self.changed:
             tensor = tensors[holder] if isinstance(holder, int) else _tensor_of(holder)
-            _give(tensor, outputs[k], any(tensor is t for t in self.rebound))
+            _give(tensor, outputs[k])
         for kept in self.gradients:
             kept.owner._grad = kept.tensor
         for tensor, grad in self.grads:
@@ -279,14 +282,9 @@ def _tensor_of(holder: Holder) -> Tensor:
     return holder.gradient if isinstance(holder, GradSlot) else holder
 
 
-def _give(tensor: Tensor, storage: Storage, alone: bool = False) -> None:
-    """Let a tensor have the value in `storage`, and what shares memory with it; alone: not."""
+def _give(tensor: Tensor, storage: Storage) -> None:
+    """Let a tensor have the value in `storage`, and what shares memory with it."""
     node = tensor._node
-    if node.storage is storage:
-        return
-    made = nodes.leaf(storage, node.shape, node.dtype, node.device)
-    if alone:
-        tensor._become(made)
-    else:
+    if node.storage is not storage:
         with grad_mode(False):
-            tensor._assign(made)
+            tensor._assign(nodes.leaf(storage, node.shape, node.dtype, node.device))

@@ -19,7 +19,7 @@ class Trace:
     """What happened to tensors since the trace began.
 
     before: what was changed, tensors, storages and bases of views, with the state that it had; seen: views that were derived
-    anew from what was changed, with theirs.
+    anew from what was changed, with theirs; rebound: tensors whose memory is exchanged.
     grads: tensors whose .grad slot was set, with what it held before.
     grad_reads, attributes: facts outside the arguments on which the function's course depends.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.
@@ -31,6 +31,7 @@ class Trace:
         self.began = 0
         self.before: dict[int, tuple[Any, Any]] = {}
         self.seen: dict[int, tuple[Any, Any]] = {}
+        self.rebound: dict[int, Any] = {}
         self.grads: dict[int, tuple[Any, Any | None]] = {}
         self.grad_reads: dict[int, tuple[Any, bool]] = {}
         self.attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
@@ -49,7 +50,7 @@ class Trace:
     def on_change(self, thing: Any) -> None:
         """A tensor that shares nothing, a storage or a base is about to take another state."""
         if id(thing) not in self.before:
-            self.before[id(thing)] = (thing, thing._snapshot())
+            self.before[id(thing)] = self.seen.get(id(thing)) or (thing, thing._snapshot())
 
     def on_grad_read(self, tensor: Any) -> None:
         if id(tensor) not in self.grads:
@@ -82,12 +83,22 @@ class Trace:
 
     def on_seen(self, view: Any) -> None:
         """A view is about to be derived anew."""
-        if id(view) not in self.seen:
+        if id(view) not in self.seen and id(view) not in self.before:
             self.seen[id(view)] = (view, view._snapshot())
+
+    def references(self, base: Any) -> tuple[int, int]:
+        """How many references this trace holds to a base of views, and to its storage."""
+        noted = [*self.before.values(), *self.seen.values()]
+        to_base = sum((thing is base) + any(part is base for part in state) for thing, state in noted)
+        return to_base, sum(thing is base.storage for thing, _ in noted)
+
+    def on_rebind(self, tensor: Any) -> None:
+        """A tensor that shares nothing is about to take other memory, and not only another value."""
+        self.rebound[id(tensor)] = tensor
 
     def forget(self) -> None:
         """Hold no tensor any more."""
-        for table in (self.before, self.grads, self.grad_reads, self.attributes, self.seen):
+        for table in (self.before, self.grads, self.grad_reads, self.attributes, self.seen, self.rebound):
             table.clear()
 
     def undo(self) -> None:

@@ -89,7 +89,18 @@ class Size(tuple[int, ...]):
 class TensorBase(Checkable):
     """A handle on a value: a node of its own, or what a path of views shows of a base that it shares (storage.py)."""
 
-    __slots__ = ("__weakref__", "_current", "_grad", "_leaf", "_path", "_seen", "_serial", "_shared", "_siblings")
+    __slots__ = (
+        "__weakref__",
+        "_current",
+        "_grad",
+        "_leaf",
+        "_path",
+        "_rebound",
+        "_seen",
+        "_serial",
+        "_shared",
+        "_siblings",
+    )
     __array_priority__ = (
         1000  # so that NumPy leaves array + tensor to the tensor, which refuses it, and 2.0 * tensor too
     )
@@ -102,6 +113,7 @@ class TensorBase(Checkable):
     _path: Path  # the views through which it is seen
     _seen: int
     _leaf: Leaf | None  # of one that is, or was, shared
+    _rebound: int  # how often its memory was exchanged for another's: what a compiled step looks at
     _grad: Any  # the gradient, a tensor or None
     _serial: int
     _siblings: list[weakref.ref[Any]] | None  # what came from the same backward pass
@@ -127,6 +139,7 @@ class TensorBase(Checkable):
         self._grad = None
         self._siblings = None
         self._leaf = None
+        self._rebound = 0
         if alone:
             self._own(node)
         else:
@@ -173,6 +186,7 @@ class TensorBase(Checkable):
         result._grad = None
         result._siblings = None
         result._leaf = None
+        result._rebound = 0
         result._current = node
         result._shared = shared
         result._path = path
@@ -213,6 +227,7 @@ class TensorBase(Checkable):
         self._grad = None
         self._siblings = None
         self._leaf = None
+        self._rebound = 0
         self._join(other, without_history(other._node))
 
     def _become(self, node: Node) -> None:
@@ -233,10 +248,8 @@ class TensorBase(Checkable):
 
         References tell: to the node of the value, and to its memory. One too many costs a copy, and nothing else.
         """
+        self._share_no_more()
         shared = self._shared
-        if shared is not None and sys.getrefcount(shared) <= 3 and sys.getrefcount(shared.storage) <= 2:
-            self._own_again(shared.current())  # the aliases are gone
-            shared = None
         node = self._node
         if shared is not None:
             shared.node = shared.storage.node = node
@@ -244,9 +257,10 @@ class TensorBase(Checkable):
             return False
         copy = build.elementwise("Or", node, False) if self.dtype is bool_ else build.elementwise("Mul", node, 1)
         execute.realize([copy])
-        made = nodes.leaf(copy.storage, node.shape, node.dtype, node.device)
-        if isinstance(node.primitive, Variable):
-            made = nodes.variable(made, self if shared is None else shared, node.hooks)
+        with grad_mode(False):
+            made = succeeding(node, nodes.leaf(copy.storage, node.shape, node.dtype, node.device), self)
+        if made.storage is None:
+            made.materialize(copy.storage)
         self._current = made
         if shared is None:
             made.owner = weakref.ref(self)
@@ -256,10 +270,25 @@ class TensorBase(Checkable):
             shared.node = shared.storage.node = made
         return True
 
-    def _own_again(self, node: Node) -> None:
+    def _share_no_more(self) -> bool:
+        """Be alone again, where all that shared the value is gone. Whether the tensor shares nothing."""
+        shared = self._shared
+        if shared is None:
+            return True
+        notes = (0, 0) if current.trace is None else current.trace.references(shared)
+        if sys.getrefcount(shared) - notes[0] > 3 or sys.getrefcount(shared.storage) - notes[1] > 2:
+            return False
+        if current.trace is not None:
+            current.trace.on_seen(self)
+        node = self._current = shared.current()
         self._shared = None
-        self._current = node
-        node.owner = weakref.ref(self)  # of a leaf, its earlier nodes know `_leaf`
+        nodes.resolve(node).owner = node.owner = weakref.ref(self)  # of a leaf, its earlier nodes know `_leaf`
+        return True
+
+    @property
+    def _exchanged(self) -> int:
+        """How often the memory was exchanged, 0 for what is alone with it: to that it makes no difference."""
+        return 0 if not self._rebound or self._share_no_more() else self._rebound
 
     def _was_overwritten(self) -> None:
         """The memory of the value holds another one now: who shares it derives what it sees anew."""
@@ -276,6 +305,7 @@ class TensorBase(Checkable):
         result = object.__new__(TensorBase._class)
         base = Base(storage, (), storage.value(), result)
         result._serial, result._grad, result._siblings, result._leaf = storage.origin, None, None, None
+        result._rebound = 0
         result._current, result._shared, result._path, result._seen = base.node, base, (), storage.version
         return result
 
@@ -755,7 +785,14 @@ class TensorBase(Checkable):
         tensor([[1, 3],
                 [2, 4]])
         """
-        return self if self._strides()[0] == row_major(self._node.shape) else self._copied()
+        return self if self._is_row_major() else self._copied()
+
+    def _is_row_major(self) -> bool:
+        """Whether the elements lie row by row in what is shared."""
+        shape = self._node.shape
+        return 0 in shape or all(
+            n == 1 or a == b for n, a, b in zip(shape, self._strides()[0], row_major(shape), strict=True)
+        )
 
     def _copied(self) -> Self:
         """The value in memory of its own, as clone(), but at no cost: no computation is recorded."""

@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from ..arguments import checked, type_name
-from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, NotTensorsError, ShapeError
+from ..errors import (
+    ArgumentTypeError,
+    AutogradError,
+    CompileError,
+    DeviceError,
+    DTypeError,
+    NotTensorsError,
+    ShapeError,
+)
 from ..graph import autodiff, build
 from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode, mode
@@ -180,14 +188,34 @@ class GradientTensor(TensorBase):
                 f"{after.dtype.name} of shape {list(after.shape)}."
             )
         if current.trace is not None:
-            current.trace.on_change(self)
+            self._set_data_in_a_step(value, after)
+            return
         tracing.changes += 1
+        self._rebound += 1
         with grad_mode(False):
             shared = self._join(value, after)
             self._current = shared.node = succeeding(before, after, shared)
             if self.is_leaf and before.requires_grad:
                 shared.own(shared.node)
                 self._leaf = shared.leaf
+
+    def _set_data_in_a_step(self, value: TensorBase, after: Node) -> None:
+        """The value alone is taken, where no one can see that the memory is not."""
+        assert current.trace is not None
+        shares = value._serial if value._shared is None else value._shared.storage.origin
+        if not self._share_no_more() or shares <= current.trace.began:
+            raise CompileError(
+                "a compiled step set the data of a tensor whose memory others share, or to a tensor that exists outside. Hint: "
+                "copy_ the values, or exchange the memory before the step."
+            )
+        if (after.shape, after.dtype) != (self._node.shape, self._node.dtype):
+            raise CompileError(
+                f"a compiled step cannot set the data of a tensor of {self.dtype.name} {tuple(self.shape)} to one of "
+                f"{after.dtype.name} {tuple(after.shape)}."
+            )
+        current.trace.on_rebind(self)
+        with grad_mode(False):
+            self._assign(after)
 
     def backward(
         self,

@@ -432,10 +432,7 @@ class ShapeTensor(ElementwiseTensor):
         >>> x.is_contiguous(), x.t().is_contiguous()
         (True, False)
         """
-        shape, layout = self._node.shape, self._strides()[0]
-        return self._node.size == 0 or all(
-            n == 1 or a == b for n, a, b in zip(shape, layout, row_major(shape), strict=True)
-        )
+        return self._is_row_major()
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements lie from one to the next along every axis, or along `dim`, in what the tensor shares.
