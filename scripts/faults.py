@@ -44,6 +44,7 @@ NUMBERS = "device/test_numbers.py::test_"
 SCHEDULE = "null/test_schedule.py::test_"
 GUARDS = "device/test_guards.py::test_"
 STEP = "device/test_step.py::test_"
+PYTHON = "device/test_python_state.py::test_"
 PROGRAMS = "device/test_webgpu_runtime.py::TestPrograms::test_"
 REUSE = "device/test_webgpu_runtime.py::TestReuse::test_"
 EDGES = "device/test_records.py::test_"
@@ -486,8 +487,29 @@ RUNNING = (
           "            or sys.getrefcount(node) - 1 > NODE_HOLDERS\n", "",
           STEP + "a_gradient_kept_by_the_user_is_not_overwritten"),
     fault("run-an-exception-leaves-changes", "run/capture.py",
-          "    except BaseException:\n        watch.undo()\n", "    except BaseException:\n",
+          "    except BaseException as error:\n        watch.undo()\n", "    except BaseException as error:\n",
           STEP + "an_exception_inside_leaves_parameters_unchanged"),
+    fault("run-python-state-is-not-looked-at", "run/replay.py",
+          " and self.python.holds(self.captured)", "",
+          PYTHON + "a_step_reads_and_leaves_what_its_function_does"),
+    fault("run-python-state-is-not-left", "run/replay.py",
+          "            self.python.do(stored)\n", "            pass\n",
+          PYTHON + "a_step_reads_and_leaves_what_its_function_does"),
+    fault("run-python-state-of-a-refused-capture-stays", "run/capture.py",
+          "isinstance(error, CompileError):\n            python.undo()", "isinstance(error, CompileError):\n            pass",
+          PYTHON + "what_a_refused_capture_did_is_undone"),
+    fault("run-python-true-is-one", "run/places.py",
+          "    if type(a) is not type(b):\n        return False\n", "",
+          PYTHON + "a_step_reads_and_leaves_what_its_function_does"),
+    fault("run-hidden-tensors-are-kept", "run/capture.py",
+          "    refuse_kept(watch, found.made())\n", "",
+          PYTHON + "a_tensor_kept_where_no_step_can_put_it_is_refused"),
+    fault("run-captures-without-bound", "run/step.py",
+          " or sum(map(len, self._entries.values())) > MOST_CAPTURES", "",
+          PYTHON + "a_step_keeps_a_bounded_number_of_captures"),
+    fault("run-threads-at-once", "run/step.py",
+          "        with execute.lock:\n", "        if True:\n",
+          PYTHON + "threads_share_a_step"),
     fault("run-recorded-values-are-lost", "run/step.py",
           "if nodes.nodes_made != self._nodes_seen:", "if False:",
           STEP + "what_was_recorded_before_a_step_keeps_its_value"),

@@ -260,6 +260,7 @@ def test_loops_by_hand_compile_twice(device: str) -> None:
 # ---------------------------------------------------------------------------------- compiled steps
 
 
+@pytest.mark.filterwarnings("ignore:.* is captured for the 8th time")  # that it is, is the point
 def test_an_argument_that_is_a_number_compiles_two_plans(device: str) -> None:
     """Each value is traced, for the function may look at it; from the second on none is compiled."""
     programs.clear()
@@ -287,6 +288,7 @@ def test_an_argument_that_is_a_number_compiles_two_plans(device: str) -> None:
     np.testing.assert_allclose(assert_compiles_nothing(lambda: step(tensor, 1.0, 8)).numpy(), expected, 1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:.* is captured for the 8th time")  # that it is, is the point
 def test_values_of_an_argument_keep_no_gradients_without_bound(webgpu: str) -> None:
     w = sg.tensor(np.ones(50_000, np.float32), device=webgpu, requires_grad=True)
 
@@ -307,6 +309,7 @@ def test_values_of_an_argument_keep_no_gradients_without_bound(webgpu: str) -> N
     assert step.captures == 40
 
 
+@pytest.mark.filterwarnings("ignore:.* is captured for the 8th time")  # that it is, is the point
 def test_a_row_of_state_is_written_in_place_wherever_it_is(device: str) -> None:
     programs.clear()
     history = sg.tensor(np.zeros((40, 2), np.float32), device=device)

@@ -23,8 +23,8 @@ class Module(ModuleTree["Module"], HookMethods):
     """Assign parameters and modules as attributes; write `forward`; call the module.
 
     A compiled step depends on what it saw of a module: its tensors, submodules, hooks, plain attributes
-    (numbers, strings, tuples) and the training flag. Changing one of these from outside captures the step anew; an
-    attribute that forward itself sets is set when the step is captured, and not again.
+    (numbers, strings, tuples) and the training flag. Changing one of these captures the step anew. An attribute that
+    forward sets is set at each call; one that it reads and changes, such as a count of calls, captures each call anew.
     Raises ModuleAttributeError for parameters and modules set before super().__init__(), ModuleTypeError for something
     else in the place of a parameter, a buffer or a module.
 

@@ -18,15 +18,15 @@ from ..graph.capture import Capture
 from ..graph.node import Node, resolve
 from ..plan import Label, Plan
 from ..tensor import Tensor, flush
+from ..tensor.pending import note
 from ..tensor.storage import Base, Leaf, Path, overlaps
 from ..tensor.storage import Storage as SharedStorage
 from . import execute
 from .naming import Names, distinct, name_arguments
-from .replay import Fresh, GradSlot, KeptGradient, Mark, Replay, empty
+from .python_state import PlaceSlot, PythonState, Watcher, refuse_kept
+from .replay import Fresh, GradSlot, Holder, KeptGradient, Mark, Replay, empty
 from .tracing import Trace, current
 from .trees import exchange, leaves_of, tensors_in
-
-Holder = Tensor | GradSlot
 
 
 def _shown_by(node: Node) -> Tensor | None:
@@ -48,9 +48,12 @@ def capture(function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[
     for t in tensors:
         execute.realize([t._node])
     themselves = frozenset(k for k, t in enumerate(tensors) if t.requires_grad)
-    found = _capture(function, args, kwargs, tensors, themselves)
+    found, watch = _capture(function, args, kwargs, tensors, themselves)
     more = (found.shared_memory(tensors) | _several_places(found, tensors)) - themselves
-    return _capture(function, args, kwargs, tensors, themselves | more) if more else found
+    if more:
+        found, watch = _capture(function, args, kwargs, tensors, themselves | more)
+    refuse_kept(watch, found.made())
+    return found
 
 
 def _several_places(found: Replay, tensors: list[Tensor]) -> set[int]:
@@ -62,7 +65,7 @@ def _several_places(found: Replay, tensors: list[Tensor]) -> set[int]:
 
 def _capture(
     function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[Tensor], themselves: frozenset[int]
-) -> Replay:
+) -> tuple[Replay, Trace]:
     """themselves: the arguments, by number, that the function gets as they are; of the others it gets the values."""
     watch = Trace()
     given = [t if k in themselves else _stand_in(t) for k, t in enumerate(tensors)]
@@ -70,16 +73,28 @@ def _capture(
     replaced = iter(given)
     args, kwargs = exchange((args, kwargs), Tensor, lambda _: next(replaced))
     watch.began = Tensor._of(build.constant(0, int32, "cpu"))._serial
+    python = Watcher(function, (args, kwargs), watch)
     current.trace = watch
     try:
-        seen = Observed(watch, function(*args, **kwargs), stand_ins)
-        captured = Captured(watch, stand_ins, seen)
+        result = python.run(function, args, kwargs)
+        effects = python.effects()
+        python.undo()
+        state = python.state(effects, result)
+        seen = Observed(watch, result, stand_ins, state)
+        captured = Captured(watch, stand_ins, seen, state)
         arguments = name_arguments(function, args, kwargs)
         replay = captured.replay(Names(watch, function), {k: arguments.get(id(s), "") for k, s in stand_ins.items()})
+        state.forget()
         replay.themselves = {k: tensors[k] for k in themselves}
-        return replay
-    except BaseException:
+        return replay, watch
+    except BaseException as error:
         watch.undo()
+        current.trace = None
+        if python.has_ended or isinstance(error, CompileError):
+            python.undo()
+        else:  # the function's own: what it did in Python before stays, and tensors that it stored are as any others
+            for thing in list(watch.made.values()):
+                note(thing)
         raise
     finally:
         current.trace = None
@@ -100,12 +115,15 @@ class Observed:
     result: what it returned, with marks for tensors; paths: where its tensors are in it, by id.
     """
 
-    def __init__(self, watch: Trace, result: Any, stand_ins: dict[int, Tensor]) -> None:
+    def __init__(self, watch: Trace, result: Any, stand_ins: dict[int, Tensor], state: PythonState) -> None:
         self._began = watch.began
         candidates = _touched(watch)
         self.gradients = [(t, t._grad) for t, _ in watch.grads.values()]
-        _refuse_hidden_tensors(result)
-        returned = list(tensors_in(result, "result"))
+        _refuse_hidden_tensors(result, "result")
+        for effect in state.fresh:
+            _refuse_hidden_tensors(effect.value, effect.path)
+        stored = (found for e in state.fresh for found in tensors_in(e.value, e.path))
+        returned = [*tensors_in(result, "result"), *stored]
         views = self._views(watch, [t for _, t in returned], {id(t): k for k, t in stand_ins.items()})
         computed = [whole for whole, _ in views.values() if isinstance(whole, Tensor) and whole._serial > watch.began]
         gradients = [g for _, g in self.gradients if g is not None]
@@ -122,7 +140,7 @@ class Observed:
             id(whole): path for path, t in reversed(returned) if not isinstance(whole := views[id(t)][0], int)
         }
         marks = self._marks(views)
-        self.result = exchange(result, Tensor, lambda t: marks[id(t)])
+        self.result = exchange((result, state.values()), Tensor, lambda t: marks[id(t)])
 
     def _check(self) -> None:
         devices = {node.device for node in self.nodes}
@@ -197,9 +215,9 @@ def _is_changed(t: Tensor, value: Node) -> bool:
     return False
 
 
-def _refuse_hidden_tensors(result: Any) -> None:
+def _refuse_hidden_tensors(result: Any, where: str) -> None:
     """A tensor in an object of another kind would keep the value of the first call for ever."""
-    for path, leaf in leaves_of(result, "result"):
+    for path, leaf in leaves_of(result, where):
         within = leaf if isinstance(leaf, set | frozenset) else getattr(leaf, "__dict__", {}).values()
         if not isinstance(leaf, Tensor) and any(isinstance(v, Tensor) and v._node.storage is None for v in within):
             raise CompileError(
@@ -215,12 +233,13 @@ class Captured:
     in_place: output → input whose value it replaces, and whose memory it may take over.
     """
 
-    def __init__(self, watch: Trace, stand_ins: dict[int, Tensor], seen: Observed) -> None:
+    def __init__(self, watch: Trace, stand_ins: dict[int, Tensor], seen: Observed, state: PythonState) -> None:
         """Tensors must be as they were before the capture."""
-        self.watch, self.seen = watch, seen
+        self.watch, self.seen, self.state = watch, seen, state
         self._numbers = {id(t): k for k, t in stand_ins.items()}
         slots = [t for t, grad in (*watch.grads.values(), *watch.grad_reads.values()) if grad is not None]
-        self._slots = {id(t._grad): GradSlot(t) for t in slots if t._grad is not None}
+        self._slots: dict[int, Holder] = {id(t._grad): GradSlot(t) for t in slots if t._grad is not None}
+        self._slots |= {id(slot.first): slot for slot in state.slots}
         self._known: dict[int, tuple[int, Tensor]] = {}
         read_before = [n for n in seen.before.values() if n.storage is not None]
         self.graph = Capture(
@@ -268,6 +287,8 @@ class Captured:
             return Label("argument", arguments[holder])
         if isinstance(holder, GradSlot):
             return names.of_gradient(holder.tensor)
+        if isinstance(holder, PlaceSlot):
+            return Label("state", holder.path)
         return names.of(holder, changes=id(holder) in self.seen.before)
 
     def _label_of_output(self, t: Tensor, names: Names, slots: dict[int, Tensor]) -> Label:
@@ -307,6 +328,7 @@ class Captured:
             result=seen.result,
             flags=[*self.watch.attributes.values(), *flags],
             slots=[(GradSlot(t), none) for t, none in self.watch.grad_reads.values()],
+            python=self.state,
         )
 
     def _kept_gradients(self) -> list[KeptGradient]:

@@ -31,6 +31,9 @@ PROGRAM_BYTES = 128 << 20  # of host memory for the plans of the programs that a
 BYTES_A_ROW = 1024  # of a plan's tables, with all that a program makes of it (110 KiB for an MLP's training step)
 
 
+lock = threading.RLock()  # held while values are computed and steps are captured and run: one thread at a time
+
+
 def plan_bytes(plan: Plan) -> int:
     """Host memory that a plan and its program take, about; not what the driver makes of its kernels."""
     rows = len(plan.buffers) + len(plan.kernels) + len(plan.dispatches)
@@ -114,13 +117,16 @@ def realize(wanted: Sequence[Node]) -> None:
     What the backward pass of a node would need, and the plan stores anyway, is kept in its node as well, so that
     reading a loss before backward() computes nothing twice.
     """
-    pending = list({id(n): n for n in wanted if n.storage is None}.values())
-    compute = [n for n in pending if resolve(n).storage is None]
-    if compute:
-        _compute(compute)
-    for node in pending:
-        if is_alias(node):
-            node.materialize(resolve(node).storage)
+    if all(n.storage is not None for n in wanted):
+        return
+    with lock:
+        pending = list({id(n): n for n in wanted if n.storage is None}.values())
+        compute = [n for n in pending if resolve(n).storage is None]
+        if compute:
+            _compute(compute)
+        for node in pending:
+            if is_alias(node):
+                node.materialize(resolve(node).storage)
 
 
 def _compute(wanted: list[Node]) -> None:

@@ -14,17 +14,31 @@ from typing import Any
 from ..graph.node import resolve
 from ..plan import Label, Role
 from ..tensor import Tensor
+from .places import shown
 from .tracing import Trace
-from .trees import tensors_in
+from .trees import leaves_of, tensors_in
 
 
 def name_arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[int, str]:
     """How the function calls the tensors in its arguments, by id: `x`, `batch[0]`, `options['a']`."""
-    try:
-        bound = inspect.signature(getattr(function, "forward", function)).bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):  # a built-in tells no signature, and a hook may change what forward takes
-        bound = {"args": args, "kwargs": kwargs}
+    bound = _bound(function, args, kwargs)
     return {id(t): path for name, value in bound.items() for path, t in tensors_in(value, name)}
+
+
+def _bound(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
+    try:
+        return dict(inspect.signature(getattr(function, "forward", function)).bind(*args, **kwargs).arguments)
+    except (TypeError, ValueError):  # a built-in tells no signature, and a hook may change what forward takes
+        return {"args": args, "kwargs": kwargs}
+
+
+def describe_arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, str]:
+    """What a message says of each argument, by its name: the shape of a tensor, the value of anything else."""
+    found = {}
+    for name, value in _bound(function, args, kwargs).items():
+        for path, leaf in leaves_of(value, name):
+            found[path] = str(tuple(leaf._node.shape)) if isinstance(leaf, Tensor) else shown(leaf)
+    return found
 
 
 def variables_of(function: Callable[..., Any]) -> dict[int, str]:

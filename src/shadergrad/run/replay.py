@@ -17,10 +17,17 @@ from ..runtime.device import Program, Storage
 from ..tensor import Tensor
 from ..tensor.storage import Path
 from . import execute, tracing
+from .python_state import PlaceSlot, PythonState
 from .trees import exchange
 
 NO_VALUE = object()  # in place of a storage, until a run gives one
 STORAGE_HOLDERS = 2  # of a gradient's storage: its node and `into`
+FLAGS = {
+    "version": "a hyperparameter of {} changed",
+    "_training": "the training flag of {} changed",
+    "_settings": "an attribute, a hook or a tensor of {} changed",
+    "requires_grad": "requires_grad of {} changed",
+}
 NODE_HOLDERS = 2  # of a gradient's node: its tensor and who asks
 
 
@@ -42,6 +49,9 @@ class GradSlot:
     @property
     def _node(self) -> Node:
         return self.gradient._node
+
+
+Holder = Tensor | GradSlot | PlaceSlot
 
 
 class KeptGradient:
@@ -111,16 +121,17 @@ class Replay:
     changes_arguments: whether an argument takes another value, so that another one may see it.
     gradients: those that are not inputs too, so that each run may write the same memory again.
     grads: (tensor, tensor put into its .grad or None), all others.
-    result: what the function returned, with marks for its tensors.
+    result: what the function returned, and what it left in places of Python, with marks for tensors.
+    python: what it read of Python, and the places.
     flags: (owner, attribute, value) that can only change when tracing.changes does; slots: those that may at any time.
     into: the program's `into`, once a run has made the memory of gradients.
     """
 
     program: Program
-    holders: list[Tensor | GradSlot | None]
+    holders: list[Holder | None]
     arguments: list[tuple[int, int]]
-    written: list[tuple[int, Tensor | GradSlot]]
-    changed: list[tuple[Tensor | GradSlot | int, int]]
+    written: list[tuple[int, Holder]]
+    changed: list[tuple[Holder | int, int]]
     rebound: list[Tensor]
     captured: list[Tensor]
     themselves: dict[int, Tensor]
@@ -130,6 +141,7 @@ class Replay:
     result: Any
     flags: list[tuple[Any, str, Any]]
     slots: list[tuple[GradSlot, bool]]
+    python: PythonState
     into: list[Storage | None] | None = None
     flags_seen: int = -1
 
@@ -143,7 +155,25 @@ class Replay:
             if not all(getattr(owner, name) == value for owner, name, value in self.flags):
                 return False
             self.flags_seen = tracing.changes
-        return all(slot.is_none == none for slot, none in self.slots)
+        return all(slot.is_none == none for slot, none in self.slots) and self.python.holds(self.captured)
+
+    def broken(self) -> str:
+        """Why it does not hold, in words, or that tensors do not share memory as they did."""
+        words = self.python.broken()
+        if words:
+            return words
+        for owner, name, value in self.flags:
+            if getattr(owner, name) != value:
+                return FLAGS.get(name, "{} is not as it was").format(f"a {type(owner).__name__}")
+        if any(slot.is_none != none for slot, none in self.slots):
+            return "a tensor has a gradient and had none, or has none and had one"
+        return "arguments are other tensors, or share memory otherwise"
+
+    def made(self) -> list[Tensor]:
+        """The tensors that runs give again and again."""
+        owned = [t for kept in self.gradients for t in (kept.owner, kept.tensor)]
+        given = [t for pair in self.grads for t in pair if t is not None]
+        return [*owned, *given, *(_tensor_of(h) for h in self.holders if h is not None)]
 
     def shared_memory(self, tensors: list[Tensor]) -> set[int]:
         """The arguments, by number, that share what the function changes with what it reads in another place."""
@@ -196,7 +226,10 @@ class Replay:
             kept.owner._grad = kept.tensor
         for tensor, grad in self.grads:
             tensor._grad = grad
-        return self._handed_out(outputs, tensors)
+        result, stored = self._handed_out(outputs, tensors)
+        if self.python.effects:
+            self.python.do(stored)
+        return result
 
     def _handed_out(self, outputs: list[Storage], tensors: list[Tensor]) -> Any:
         """The result, in which what the function returned twice is one tensor, and what shared memory shares it."""
@@ -243,7 +276,9 @@ def _without_value(node: Node) -> Node:
     return nodes.leaf(NO_VALUE, node.shape, node.dtype, node.device)
 
 
-def _tensor_of(holder: Tensor | GradSlot) -> Tensor:
+def _tensor_of(holder: Holder) -> Tensor:
+    if isinstance(holder, PlaceSlot):
+        return holder.tensor
     return holder.gradient if isinstance(holder, GradSlot) else holder
 
 

@@ -8,6 +8,7 @@ optimizer state are overwritten in place. Later calls bind the arguments and sub
 from __future__ import annotations
 
 import functools
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -21,6 +22,7 @@ from ..plan import Plan
 from ..tensor import Tensor, flush
 from . import execute
 from .capture import capture
+from .naming import describe_arguments
 from .replay import Replay
 from .tracing import current
 from .trees import signature, without_numbers
@@ -29,15 +31,19 @@ P = ParamSpec("P")  # the parameters of a function that is compiled
 R = TypeVar("R")  # what it gives
 
 MOST_VALUES = (
-    8  # captures that differ only in numbers among the arguments: another is traced again, and compiles nothing
+    8  # captures that differ only in numbers among the arguments, or in Python state: each holds gradients of its own
 )
+MOST_CAPTURES = 64  # that one step keeps
+WARNED_AT = 8  # captures
 CAPTURE_BYTES = execute.PROGRAM_BYTES  # of host memory for the captures that one step keeps
 
 
 class CompiledStep(Generic[P, R]):
     """A function that runs as one submission. Call it as the function itself; `sg.compile` makes it.
 
-    captures: how often the function was captured, that is once a combination of shapes, dtypes and Python arguments.
+    captures: how often the function was captured, that is once a combination of shapes, dtypes and Python arguments, and
+    of what it reads of Python besides. From the 8th on a warning says once what changed. Threads may share a step; they
+    run it one after the other.
 
     >>> step = sg.compile(lambda x: (x * x).sum())
     >>> step(sg.tensor([1.0, 2.0])), step(sg.tensor([3.0, 4.0])), step.captures
@@ -51,30 +57,64 @@ class CompiledStep(Generic[P, R]):
         self._nbytes = 0
         self._latest: tuple[Any, Replay] | None = None  # with its signature
         self._nodes_seen = -1
+        self._described: dict[str, str] = {}
+        self._has_warned = False
         self.captures = 0
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if current.trace is not None:
             return self._function(*args, **kwargs)
-        key, tensors = _describe(args, kwargs)
-        for entry in self._entries.get(key, ()):
-            if entry.holds(tensors):
-                break
-        else:
-            entry = capture(self._function, args, kwargs, tensors)
-            self.captures += 1
-            self._keep(key, entry)
-        self._entries.move_to_end(key)
-        self._latest = (key, entry)
-        self._protect()
-        return entry.run(entry.storages(tensors), tensors)
+        with execute.lock:
+            key, tensors = _describe(args, kwargs)
+            entries = self._entries.get(key, [])
+            for k in range(len(entries) - 1, -1, -1):
+                if entries[k].holds(tensors):
+                    entry = entries[k]
+                    if k < len(entries) - 1:
+                        entries.append(entries.pop(k))  # the one used last at the end
+                    break
+            else:
+                entry = self._capture(key, args, kwargs, tensors)
+            self._entries.move_to_end(key)
+            self._latest = (key, entry)
+            self._protect()
+            return entry.run(entry.storages(tensors), tensors)
+
+    def _capture(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
+        described = describe_arguments(self._function, args, kwargs)
+        if self.captures + 1 >= WARNED_AT and not self._has_warned:
+            self._has_warned = True
+            changed = self._what_changed(key, described)
+            warnings.warn(
+                f"{getattr(self, '__name__', 'a compiled step')} is captured for the {self.captures + 1}th time: {changed}. A "
+                "capture runs the function in Python, and may compile. Hint: docs/compile.md says what calls can share.",
+                stacklevel=3,
+            )
+        entry = capture(self._function, args, kwargs, tensors)
+        self._described = described
+        self.captures += 1
+        self._keep(key, entry)
+        return entry
+
+    def _what_changed(self, key: Any, described: dict[str, str]) -> str:
+        """Why the capture of before does not serve."""
+        before = self._described
+        if self._latest is not None and self._latest[0] == key:
+            return self._latest[1].broken()
+        changes = [
+            f"argument {k!r} went from {before[k]} to {v}" for k, v in described.items() if before.get(k, v) != v
+        ]
+        return changes[0] if changes else "its arguments are built otherwise"
 
     def _keep(self, key: Any, entry: Replay) -> None:
         """Add a capture, and let go of those that were used longest ago where memory gets short."""
-        self._entries.setdefault(key, []).append(entry)
+        same = self._entries.setdefault(key, [])
+        same.append(entry)
+        if len(same) > MOST_VALUES:
+            self._nbytes -= execute.plan_bytes(same.pop(0).program.plan)
         self._entries.move_to_end(key)
         self._nbytes += execute.plan_bytes(entry.program.plan)
-        while self._nbytes > CAPTURE_BYTES:
+        while self._nbytes > CAPTURE_BYTES or sum(map(len, self._entries.values())) > MOST_CAPTURES:
             oldest, entries = next(iter(self._entries.items()))
             if entries[0] is entry:
                 break

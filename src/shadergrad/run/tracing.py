@@ -7,6 +7,7 @@ active.
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Any
 
 from ..errors import CompileError
@@ -23,6 +24,7 @@ class Trace:
     grad_reads, attributes: facts outside the arguments on which the function's course depends.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.
     began: tensors with a higher serial number were made since.
+    made: what is pending, tensors and what they share, as long as anyone holds it.
     """
 
     def __init__(self) -> None:
@@ -36,6 +38,11 @@ class Trace:
         self.modules: dict[int, Any] = {}
         self.optimizers: dict[int, Any] = {}
         self.generators: dict[int, Any] = {}
+        self.made: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+    def on_pending(self, thing: Any) -> None:
+        """A tensor, or what tensors share, whose value is pending."""
+        self.made[thing._serial] = thing
 
     def on_assign(self, tensor: Any) -> None:
         """A tensor is about to take another value."""
@@ -88,6 +95,11 @@ class Trace:
     def on_rebind(self, tensor: Any) -> None:
         """A tensor that shares nothing is about to take other memory, and not only another value."""
         self.rebound[id(tensor)] = tensor
+
+    def forget(self) -> None:
+        """Hold no tensor any more."""
+        for table in (self.before, self.grads, self.grad_reads, self.attributes, self.seen, self.rebound):
+            table.clear()
 
     def undo(self) -> None:
         """Put everything back to what it was."""

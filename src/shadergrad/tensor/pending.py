@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from operator import itemgetter
 from typing import Any
@@ -18,25 +19,27 @@ LIMIT = 20_000  # nodes recorded before everything alive is computed
 _live: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by serial number
 _failed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # those whose computation raised
 _changed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # in place, and not computed since
-_serial = 0
+_serials = itertools.count(1)
 _flushed_at = 0
 
 
 def next_serial() -> int:
     """A number for a tensor: later ones are higher."""
-    global _serial
-    _serial += 1
-    return _serial
+    return next(_serials)
 
 
 def note(tensor: Any) -> None:
-    """A tensor whose node is pending."""
+    """A tensor whose node is pending. What a capture makes is its own: nobody else computes it."""
+    if current.trace is not None:
+        current.trace.on_pending(tensor)
+        return
     _live[tensor._serial] = tensor
 
 
 def changed(tensor: Any) -> None:
     """A tensor, or what tensors share, whose pending value took the place of another."""
-    _changed[tensor._serial] = tensor
+    if current.trace is None:
+        _changed[tensor._serial] = tensor
 
 
 def take_changed(device_name: str) -> list[Node]:
