@@ -526,7 +526,7 @@ RUNNING = (
           "            _tensor_of(holder)._was_overwritten()\n", "            pass\n",
           STORAGES + "a_compiled_step_writes_through_an_alias_and_aliases_see_what_it_writes"),
     fault("run-arguments-that-share-memory", "run/capture.py",
-          "    more = (found.shared_memory(tensors) | _several_places(found, tensors)) - themselves\n", "    more = set[int]()\n",
+          "    more = found.shared_memory(tensors) - themselves\n", "    more = set[int]()\n",
           STORAGES + "arguments_of_a_step_may_be_written_share_memory_and_require_grad"),
     fault("run-results-in-memory-of-their-own", "run/capture.py",
           "            if is_made and shared is not None and", "            if False and shared is not None and",

@@ -287,6 +287,23 @@ def test_data_that_is_set_in_a_step(device: str) -> None:
     assert step.captures == 1
 
 
+def test_updates_of_data_in_place_and_views_made_once(device: str) -> None:
+    w = sg.ones(4, device=device).requires_grad_()
+    view = w.view(2, 2)
+
+    def update(rate: float) -> None:
+        w.grad = None
+        (view * view).sum().backward()
+        w.data -= rate * gradient(w)
+
+    step = sg.compile(update)
+    for run in (update, update, step, step):
+        run(0.25)
+    assert w.tolist() == [0.0625] * 4
+    assert view.tolist() == [[0.0625] * 2] * 2
+    assert step.captures == 1
+
+
 def test_memory_that_is_exchanged_between_steps_is_seen(device: str) -> None:
     p, other = nn.Parameter(sg.ones(2, device=device)), sg.zeros(2, device=device)
     row = p.data[:1]

@@ -19,7 +19,7 @@ from ..graph.node import Node, resolve
 from ..plan import Label, Plan
 from ..tensor import Tensor, flush
 from ..tensor.pending import note
-from ..tensor.storage import Base, Leaf, Path, overlaps
+from ..tensor.storage import Base, Leaf, Path
 from ..tensor.storage import Storage as SharedStorage
 from . import execute
 from .naming import Names, distinct, name_arguments
@@ -49,18 +49,11 @@ def capture(function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[
         execute.realize([t._node])
     themselves = frozenset(k for k, t in enumerate(tensors) if t.requires_grad)
     found, watch = _capture(function, args, kwargs, tensors, themselves)
-    more = (found.shared_memory(tensors) | _several_places(found, tensors)) - themselves
+    more = found.shared_memory(tensors) - themselves
     if more:
         found, watch = _capture(function, args, kwargs, tensors, themselves | more)
     refuse_kept(watch, found.made())
     return found
-
-
-def _several_places(found: Replay, tensors: list[Tensor]) -> set[int]:
-    """The arguments that the function changes and in which an element has several places: their whole value does not tell
-    what was written."""
-    changed = {holder for holder, _ in found.changed if isinstance(holder, int)}
-    return {k for k in changed if overlaps(tensors[k]._node.shape, tensors[k].stride())}
 
 
 def _capture(
@@ -322,7 +315,7 @@ class Captured:
             captured=self._captured(),
             themselves={},
             rebound=[t for t in self.watch.rebound.values() if t._serial <= self.watch.began],
-            changes_arguments=any(isinstance(holder, int) for holder, _ in changed),
+            changes_arguments=[holder for holder, _ in changed if isinstance(holder, int)],
             gradients=gradients,
             grads=[(t, g) for t, g in seen.gradients if id(g) not in rewritten],
             result=seen.result,

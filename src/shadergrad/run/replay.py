@@ -15,7 +15,7 @@ from ..graph import node as nodes
 from ..graph.node import Node, grad_mode
 from ..runtime.device import Program, Storage
 from ..tensor import Tensor
-from ..tensor.storage import Path
+from ..tensor.storage import Path, overlaps
 from . import execute, tracing
 from .python_state import PlaceSlot, PythonState
 from .trees import exchange
@@ -118,7 +118,7 @@ class Replay:
     captured: the tensors that the function changes, and where it changes an argument, all that it captured: an argument
     that shares memory with one of them is to be captured itself.
     themselves: arguments, by number, that are captured themselves, and so must be the same in the next call.
-    changes_arguments: whether an argument takes another value, so that another one may see it.
+    changes_arguments: those that take another value, by number, so that another one may see it.
     gradients: those that are not inputs too, so that each run may write the same memory again.
     grads: (tensor, tensor put into its .grad or None), all others.
     result: what the function returned, and what it left in places of Python, with marks for tensors.
@@ -135,7 +135,7 @@ class Replay:
     rebound: list[Tensor]
     captured: list[Tensor]
     themselves: dict[int, Tensor]
-    changes_arguments: bool
+    changes_arguments: list[int]
     gradients: list[KeptGradient]
     grads: list[tuple[Tensor, Tensor | None]]
     result: Any
@@ -184,6 +184,9 @@ class Replay:
                     found.add(k)
             elif any(c._shared is not None and c._shared.storage is t._shared.storage for c in self.captured):
                 found.add(k)
+        for k in self.changes_arguments:
+            if tensors[k]._shared is not None and overlaps(tensors[k]._node.shape, tensors[k].stride()):
+                found.add(k)  # whose whole value does not tell what was written in one of several places
         if self.changes_arguments and len(tensors) > 1:
             cells = [t if t._shared is None else t._shared.storage for t in tensors]
             found |= {k for k, c in enumerate(cells) if sum(c is other for other in cells) > 1}

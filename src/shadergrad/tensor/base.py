@@ -122,7 +122,7 @@ class TensorBase(Checkable):
     def _node(self) -> Node:
         """The present value."""
         shared = self._shared
-        if shared is not None and self._seen != shared.storage.version:
+        if shared is not None and (self._seen != shared.storage.version or (self._path and self._current.released)):
             if current.trace is not None:
                 current.trace.on_seen(self)
             whole = shared.current()
@@ -801,6 +801,13 @@ class TensorBase(Checkable):
     def _is_the_same_view(self, other: TensorBase) -> bool:
         """Whether both see the same elements of the same base."""
         return self._shared is not None and self._shared is other._shared and self._path == other._path
+
+    def _is_the_same_memory(self, other: TensorBase) -> bool:
+        """Whether both see the same elements of the same storage, in the same order."""
+        mine, its = self._shared, other._shared
+        if mine is None or its is None:
+            return self is other
+        return mine.storage is its.storage and (*mine.path, *self._path) == (*its.path, *other._path)
 
     def _strides(self) -> tuple[tuple[int, ...], int]:
         """Elements from one to the next along every axis, and before the first, in what is shared."""

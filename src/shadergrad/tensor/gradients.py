@@ -181,6 +181,8 @@ class GradientTensor(TensorBase):
     def data(self, value: TensorBase) -> None:
         if not isinstance(value, TensorBase):
             raise ArgumentTypeError(f"data has to be a Tensor, not {type_name(value)}.")
+        if self._is_the_same_memory(value):  # as after p.data += 1
+            return
         before, after = self._node, without_history(value._node)
         if before.requires_grad and (after.dtype.category < 2 or (after.shape != before.shape and not self.is_leaf)):
             raise AutogradError(
