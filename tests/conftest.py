@@ -46,6 +46,14 @@ def require_webgpu() -> str:
     return "webgpu"
 
 
+@pytest.fixture(autouse=True)
+def nothing_pending() -> None:
+    """Each test begins with nothing to compute that another one left, which would join its plans."""
+    from shadergrad.tensor import flush
+
+    flush()
+
+
 @pytest.fixture(params=["cpu", "webgpu"])
 def device(request: pytest.FixtureRequest) -> str:
     """The name of a device, each in turn."""
