@@ -242,6 +242,23 @@ def attributes_of_modules(compiled):
     yield step(vector(3)), net.last
 
 
+@captured(3)
+def a_module_whose_forward_is_replaced(compiled):
+    class Double(nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    net = nn.Sequential(Double())
+    step = compiled(lambda x: net(x))
+    yield step(vector(1))
+    net[0].forward = lambda x: x * 5
+    yield step(vector(1))
+    del net[0].forward
+    yield step(vector(1))
+    Double.forward = lambda self, x: x * 3
+    yield step(vector(1))
+
+
 # -- what is left
 
 

@@ -138,7 +138,8 @@ class Module(ModuleTree["Module"], HookMethods):
         passed = {"_training", *self.__dict__.get("_unguarded", ())}
         plain = tuple((k, v) for k, v in self.__dict__.items() if k not in passed and _is_plain(v))
         tables = (self._parameters, self._buffers, self._modules)
-        return (*plain, *((k, id(v)) for table in tables for k, v in table.items()), self._hooks.ids())
+        forward = id(self.__dict__.get("forward"))
+        return (*plain, *((k, id(v)) for table in tables for k, v in table.items()), self._hooks.ids(), forward)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Give the module a parameter by name, as assigning the attribute does.

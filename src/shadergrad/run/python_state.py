@@ -459,6 +459,8 @@ class Watcher:
 
     def effects(self) -> list[Effect]:
         """What the function left in places, before that is undone."""
+        for kind in {type(module): None for module in self.trace.modules.values()}:
+            self._of_class(kind, "forward", f"{kind.__name__}.forward")  # which the library looks up
         found: list[Effect] = []
         for container, before, path in self.before.values():
             if isinstance(before, dict):
