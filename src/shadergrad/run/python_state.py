@@ -746,6 +746,7 @@ def refuse_kept(watch: Trace, ours: list[Any]) -> None:
     ours: those that the step itself keeps.
     """
     watch.forget()
+    ours = [*ours, *(t._grad for t in ours if t._grad is not None)]
     ids = {id(t) for t in ours} | {id(t._shared.storage) for t in ours if t._shared is not None}
     if not _kept(watch, ids):
         return
