@@ -259,6 +259,24 @@ def a_module_whose_forward_is_replaced(compiled):
     yield step(vector(1))
 
 
+@captured(3)
+def names_of_what_is_written_alone(compiled):
+    table, items, log = vector(1, 2), {}, []
+
+    @compiled
+    def step(x):
+        table[0] = x
+        items["x"] = x * 1
+        log.append(x * 2)
+        return x + 1
+
+    yield step(vector(3).sum()), table, items, log
+    table, before = vector(5, 6), table
+    yield step(vector(4).sum()), table, before
+    items, log = {}, []
+    yield step(vector(5).sum()), table, before, items, log
+
+
 # -- what is left
 
 

@@ -54,7 +54,7 @@ from .places import (
     same_contents,
     shown,
 )
-from .reads import ALIAS, CALL, STORE, VALUE, Read, reads_of, written
+from .reads import CALL, STORE, TARGET, VALUE, Read, reads_of, written
 from .tracing import Trace
 from .trees import exchange, leaves_of, tensors_in
 
@@ -215,14 +215,14 @@ class Watcher:
             around, value = self._returned
             value, path = (value, "(...)") if around is frame else (MISSING, "")
         elif read.root == "global":
-            if held(frame.f_globals, name) is MISSING and read.use > STORE and hasattr(builtins, name):
+            if held(frame.f_globals, name) is MISSING and read.use > TARGET and hasattr(builtins, name):
                 return
-            value = self._at(frame.f_globals, name, path, read.use > STORE or bool(read.steps), is_namespace=True)
+            value = self._at(frame.f_globals, name, path, read.use > TARGET or bool(read.steps), is_namespace=True)
         else:
             cell = self._cell(frame, frame.f_code, name)
             if cell is None:
                 return
-            value = self._at(cell, "", path, read.use > STORE or bool(read.steps))
+            value = self._at(cell, "", path, read.use > TARGET or bool(read.steps))
         self._follow(frame, value, read.steps, read.use, path)
 
     def _follow(self, frame: FrameType, value: Any, steps: Any, use: int, path: str) -> None:
@@ -740,15 +740,13 @@ class PythonState:
             tracing.changes += 1
 
 
-NO_STATE = PythonState([])
-
-
 def refuse_kept(watch: Trace, ours: list[Any]) -> None:
     """Raise CompileError where something that is no place still holds a tensor of a capture that is over.
 
     ours: those that the step itself keeps.
     """
     watch.forget()
+    ours = [*ours, *(t._grad for t in ours if t._grad is not None)]
     ids = {id(t) for t in ours} | {id(t._shared.storage) for t in ours if t._shared is not None}
     if not _kept(watch, ids):
         return
@@ -766,6 +764,3 @@ def refuse_kept(watch: Trace, ours: list[Any]) -> None:
 
 def _kept(watch: Trace, ours: set[int]) -> list[Any]:
     return [t for t in watch.made.values() if id(t) not in ours and t._node.storage is None]
-
-
-__all__ = ["ALIAS", "NO_STATE", "Effect", "PlaceSlot", "PythonState", "Watcher", "refuse_kept"]

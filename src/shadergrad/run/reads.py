@@ -12,9 +12,8 @@ from types import CodeType
 from typing import Any
 
 # how what a chain leads to is used, the weakest first
-STORE, ALIAS, CALL, VALUE = range(
-    4
-)  # something is put into it, it is given a name, its method is called, anything else
+TARGET, STORE, ALIAS, CALL, VALUE = range(5)
+# it is replaced, something is put into it, it is given a name, its method is called, anything else
 
 NOTHING = ("RESUME", "NOP", "CACHE", "EXTENDED_ARG", "PRECALL", "COPY_FREE_VARS", "MAKE_CELL", "NOT_TAKEN")
 
@@ -168,7 +167,7 @@ class _Follower:
         elif name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"):
             root = "global" if name.endswith("GLOBAL") else self.variable(i.argval)
             place = _Operand(i.offset, root, i.argval)
-            place.used(STORE)
+            place.used(TARGET)
             self.chains.append(place)
             if name.startswith("STORE"):
                 self.pop(ALIAS)

@@ -170,10 +170,12 @@ class Replay:
         return "arguments are other tensors, or share memory otherwise"
 
     def made(self) -> list[Tensor]:
-        """The tensors that runs give again and again."""
+        """The tensors that this holds, and that may have been made by the function."""
         owned = [t for kept in self.gradients for t in (kept.owner, kept.tensor)]
         given = [t for pair in self.grads for t in pair if t is not None]
-        return [*owned, *given, *(_tensor_of(h) for h in self.holders if h is not None)]
+        asked = [slot.tensor for slot, _ in self.slots]
+        flagged = [owner for owner, _, _ in self.flags if isinstance(owner, Tensor)]
+        return [*owned, *given, *asked, *flagged, *(_tensor_of(h) for h in self.holders if h is not None)]
 
     def shared_memory(self, tensors: list[Tensor]) -> set[int]:
         """The arguments, by number, that share what the function changes with what it reads in another place."""
