@@ -94,6 +94,7 @@ def test_the_program_used_longest_ago_goes_first(device: str, small_caches: Prog
         assert small_caches.compiled == before
 
 
+@pytest.mark.filterwarnings("ignore:.*is captured for the 8th time")
 def test_a_compiled_step_forgets_the_shapes_it_met_longest_ago(device: str, small_caches: Programs) -> None:
     state = sg.zeros(1, device=device)
 
@@ -111,6 +112,7 @@ def test_a_compiled_step_forgets_the_shapes_it_met_longest_ago(device: str, smal
     assert compiled.captures == 2 * 29 + 1, "the shape that came every time was captured once"
 
 
+@pytest.mark.filterwarnings("ignore:.*is captured for the 8th time")
 def test_a_compiled_step_forgets_captures_of_one_shape_too(device: str, small_caches: Programs) -> None:
     """A Python attribute that the step looks at captures anew whenever it changes."""
     parameter = sg.ones(3, device=device, requires_grad=True)
