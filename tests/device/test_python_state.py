@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import warnings
@@ -775,3 +776,26 @@ def test_threads_share_a_step(device: str) -> None:
     calls = count * (times if device == "cpu" else times // 10)
     assert (total.item(), state.count.item()) == (calls, calls)
     assert step.captures == 4
+
+
+def test_what_the_garbage_collector_calls_is_no_part_of_the_step() -> None:
+    """Else a tool that counts collections would have steps captured again."""
+    counted = {"collections": 0}
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        counted["collections"] += 1
+
+    w = sg.zeros(2)
+    step = sg.compile(lambda: w.add_(1))
+    threshold = gc.get_threshold()
+    gc.callbacks.append(count)
+    gc.set_threshold(1)
+    try:
+        for _ in range(3):
+            step()
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(count)
+    assert counted["collections"] > 0
+    assert step.captures == 1
+    assert gc.isenabled()
