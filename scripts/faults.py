@@ -523,7 +523,7 @@ RUNNING = (
           "            if tensor._keep_memory_private():\n", "            if False:\n",
           STORAGES + "copies_keep_their_values_while_compiled_steps_overwrite_the_memory"),
     fault("run-aliases-do-not-see-a-step", "run/replay.py",
-          "            _tensor_of(holder)._was_overwritten()\n", "            pass\n",
+          "                tensor._was_overwritten()\n", "                pass\n",
           STORAGES + "a_compiled_step_writes_through_an_alias_and_aliases_see_what_it_writes"),
     fault("run-arguments-that-share-memory", "run/capture.py",
           "    more = found.shared_memory(tensors) - themselves\n", "    more = set[int]()\n",

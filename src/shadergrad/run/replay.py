@@ -29,6 +29,8 @@ FLAGS = {
     "requires_grad": "requires_grad of {} changed",
 }
 NODE_HOLDERS = 2  # of a gradient's node: its tensor and who asks
+MINE = 2  # references to a tensor's node: the tensor's and that of who asks
+IN_USE = 3  # to its memory: the node's, that of the list of inputs, and that of who asks
 
 
 class GradSlot:
@@ -145,6 +147,9 @@ class Replay:
     into: list[Storage | None] | None = None
     flags_seen: int = -1
 
+    def __post_init__(self) -> None:
+        self._captured_ids = {id(t) for t in self.captured}  # which live as long as this
+
     def holds(self, tensors: list[Tensor]) -> bool:
         """Whether what the function looked at is as it was: outside its arguments, and which of these share memory."""
         if any(tensors[k] is not t for k, t in self.themselves.items()):
@@ -182,7 +187,7 @@ class Replay:
         found = set()
         for k, t in enumerate(tensors):
             if t._shared is None:
-                if any(t is c for c in self.captured):
+                if id(t) in self._captured_ids:
                     found.add(k)
             elif any(c._shared is not None and c._shared.storage is t._shared.storage for c in self.captured):
                 found.add(k)
@@ -211,8 +216,11 @@ class Replay:
             for holder in holders:
                 execute.realize([holder._node])
             found = [holder._node.storage for holder in holders]
+        references = sys.getrefcount
         for position, holder in self.written:
-            tensor = _tensor_of(holder)
+            tensor: Tensor = holder if isinstance(holder, Tensor) else _tensor_of(holder)
+            if tensor._shared is None and references(tensor._current) <= MINE and references(found[position]) <= IN_USE:
+                continue  # most often nobody else has it
             if tensor._keep_memory_private():
                 found[position] = tensor._node.storage
         return found
@@ -223,7 +231,9 @@ class Replay:
         if self.into is None and self.gradients:
             self._keep_gradients(outputs)
         for _, holder in self.written:
-            _tensor_of(holder)._was_overwritten()
+            tensor: Tensor = holder if isinstance(holder, Tensor) else _tensor_of(holder)
+            if tensor._shared is not None:
+                tensor._was_overwritten()
         for holder, k in self.changed:
             tensor = tensors[holder] if isinstance(holder, int) else _tensor_of(holder)
             _give(tensor, outputs[k])
