@@ -302,4 +302,4 @@ def _give(tensor: Tensor, storage: Storage) -> None:
     node = tensor._node
     if node.storage is not storage:
         with grad_mode(False):
-            tensor._assign(nodes.leaf(storage, node.shape, node.dtype, node.device))
+            tensor._assign(nodes.leaf(storage, node.shape, node.dtype, node.device), "fill_")  # no other write overlaps

@@ -623,8 +623,12 @@ class TensorBase(Checkable):
             self._rebase(without_history(self._node), alone=True)
         return self
 
-    def _assign(self, node: Node) -> None:
-        """Take another value, in place, and so whatever shares it; a leaf that requires grad stays one."""
+    def _assign(self, node: Node, what: str = "write") -> None:
+        """Take another value, in place, and so whatever shares it; a leaf that requires grad stays one.
+
+        Raises ShapeError, under the name `what`, where elements share a place: of which only fill_ says one value.
+        """
+        self._check_memory(what)
         if current.trace is not None:
             current.trace.on_assign(self)
         shared = self._shared
@@ -659,11 +663,11 @@ class TensorBase(Checkable):
             node = cast(node, self.dtype)
         if node.device != self._node.device:
             raise DeviceError(f"[{what}] the value is on {node.device}, the tensor on {self.device}.")
-        self._assign(node)
+        self._assign(node, what)
         return self
 
     def _check_writable(self, what: str) -> None:
-        """Raises AutogradError where a write has no place on the tape, ShapeError where it has none in memory."""
+        """Raises AutogradError where a write has no place on the tape."""
         shared = self._shared
         whole = self._current if shared is None else shared.current()
         if mode.grad:
@@ -677,9 +681,12 @@ class TensorBase(Checkable):
                     f"A view was created in no_grad mode and is being modified inplace with grad mode enabled ({what}). "
                     "Hint: make the view outside no_grad, or write to it within."
                 )
-        if shared is None or not (shared.path or self._path):
+
+    def _check_memory(self, what: str) -> None:
+        shared = self._shared
+        if shared is None or not (shared.path or self._path) or what == "fill_":
             return
-        if what != "fill_" and overlaps(self._node.shape, self._strides()[0]):
+        if overlaps(self._node.shape, self._strides()[0]):
             raise ShapeError(
                 f"[{what}] unsupported operation: more than one element of the written-to tensor refers to a single memory "
                 "location. Please clone() the tensor before performing the operation."
@@ -700,7 +707,7 @@ class TensorBase(Checkable):
         if array.shape != self._node.shape:
             raise ShapeError(f"[write_] the array is {array.shape}, the tensor {tuple(self.shape)}.")
         with grad_mode(False):
-            self._assign(execute.upload(array, self.dtype, self._node.device))
+            self._assign(execute.upload(array, self.dtype, self._node.device), "write_")
         return self
 
     def to(

@@ -434,7 +434,7 @@ def _accumulate(owner: Any, grad: TensorBase) -> None:
         elif mode.grad:
             owner.grad = wrap(before._node + grad._node)
         else:  # whoever holds the gradient sees it grow
-            before._assign(before._node + grad._node)
+            before._assign(before._node + grad._node, "backward")
     if owner._hook_ids:
         for hook in list(owner._node.hooks.after.values()):
             hook(owner)

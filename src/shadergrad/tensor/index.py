@@ -16,12 +16,13 @@ from ..dtypes import bool_, int32, uint8
 from ..errors import ArgumentTypeError, AxisError, DTypeError, IndexRangeError, IndexTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
-from ..graph.node import make, mode
+from ..graph.node import Node, make, mode
 from ..primitives import views as v
 from ..primitives.indexing import Gather, InRange, ScatterAdd
 from .base import OPERANDS, Number, RaggedError, TensorBase, check_axis, host_tensor, sizes_of, wrap
 from .creation import arange
 from .elementwise import where
+from .overwrite import overwrite
 from .reduce import ReduceTensor
 from .results import joint
 from .shape import cat, stack
@@ -44,7 +45,7 @@ class IndexTensor(ReduceTensor):
         return _index(self, key if isinstance(key, tuple) else (key,))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Assignment to a part. Of several values for one place, their mean is taken."""
+        """Assignment to a part. Of several values for one place, the last one stays."""
         _assign(self, key, value)
 
     def __iter__(self):
@@ -230,52 +231,47 @@ class IndexTensor(ReduceTensor):
         >>> sg.zeros(3).scatter_add(0, sg.tensor([0, 2, 2]), sg.tensor([1.0, 2.0, 3.0]))
         tensor([1., 0., 5.])
         """
-        axis = check_axis(dim, self.ndim, "scatter_add")
-        if src.dtype is not self.dtype:
-            raise DTypeError(
-                f"scatter_add(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
-            )
-        if index.ndim != self.ndim or src.ndim != self.ndim:
-            raise ShapeError("Index tensor must have the same number of dimensions as self tensor")
-        source = src
-        if index.shape != src.shape:
-            if any(m > n for n, m in zip(src.shape, index.shape, strict=True)):
-                raise ShapeError(f"[scatter_add] index {tuple(index.shape)} is larger than src {tuple(src.shape)}.")
-            source = src[tuple(slice(0, n) for n in index.shape)]
-        if any(m > n for a, (n, m) in enumerate(zip(self.shape, index.shape, strict=True)) if a != axis):
-            raise ShapeError(
-                f"[scatter_add] index {tuple(index.shape)} is larger than self {tuple(self.shape)} apart from dimension {dim}."
-            )
-        added = wrap(make(ScatterAdd(axis, self.shape[axis]), index._node, cast(source._node, self.dtype)))
+        axis, source = self._scattered_along("scatter_add", dim, index, src)
+        added = wrap(make(ScatterAdd(axis, self.shape[axis]), index._node, source))
         padding: list[int] = []
         for a in reversed(range(self.ndim)):
             padding += [0, self.shape[a] - added.shape[a]]
         return self + (added.pad(padding) if any(padding) else added)
 
+    def _scattered_along(self, what: str, dim: int, index: IndexTensor, src: IndexTensor) -> tuple[int, Node]:
+        """The axis, and what of src goes to the places in the index; raises what scatter_add says."""
+        axis = check_axis(dim, self.ndim, what)
+        if src.dtype is not self.dtype:
+            raise DTypeError(
+                f"{what}(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
+            )
+        if index.ndim != self.ndim or src.ndim != self.ndim:
+            raise ShapeError("Index tensor must have the same number of dimensions as self tensor")
+        if index.shape != src.shape:
+            if any(m > n for n, m in zip(src.shape, index.shape, strict=True)):
+                raise ShapeError(f"[{what}] index {tuple(index.shape)} is larger than src {tuple(src.shape)}.")
+            src = src[tuple(slice(0, n) for n in index.shape)]
+        if any(m > n for a, (n, m) in enumerate(zip(self.shape, index.shape, strict=True)) if a != axis):
+            raise ShapeError(
+                f"[{what}] index {tuple(index.shape)} is larger than self {tuple(self.shape)} apart from dimension {dim}."
+            )
+        return axis, src._node
+
     def scatter(self, dim: int, index: IndexTensor, src: IndexTensor | Number) -> Self:
         """self with src[..., j, ...] at position index[..., j, ...] along `dim`. src: a number, or a tensor of at least
         the index's shape. index: as scatter_add's.
 
-        Of several values for one place, the mean is taken (PyTorch: any of them). Raises DTypeError where src is not of
+        Of several values for one place, the last one stays (PyTorch: any of them). Raises DTypeError where src is not of
         self's dtype.
 
         >>> sg.zeros(3).scatter(0, sg.tensor([2, 0]), sg.tensor([5.0, 6.0]))
         tensor([6., 0., 5.])
         """
-        source: Any = src
+        given: Any = src
         if not isinstance(src, IndexTensor):
-            source = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
-        elif src.dtype is not self.dtype:
-            raise DTypeError(
-                f"scatter(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
-            )
-        if self.dtype in (bool_, uint8):  # of which there are no sums
-            return self.to(dtype=int32).scatter(dim, index, source.to(dtype=int32)).to(dtype=self.dtype)
-        nothing = wrap(build.like(self._node, 0))
-        ones = wrap(build.like(source._node, 1))
-        count, total = nothing.scatter_add(dim, index, ones), nothing.scatter_add(dim, index, source)
-        divisor = count.clamp(min=1)
-        return where(count > 0, total / divisor if self.dtype.category == 2 else total.floor_divide(divisor), self)
+            given = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
+        axis, source = self._scattered_along("scatter", dim, index, given)
+        return wrap(overwrite(self._node, axis, index._node, source))
 
     def index_add(self, dim: int, index: IndexTensor, source: IndexTensor, *, alpha: float = 1) -> Self:
         """self plus alpha times the slices of `source` at positions `index`, integers (k,), along `dim`, in a fixed
@@ -695,15 +691,8 @@ def _assign(x: Any, key: Any, value: Any) -> None:
     numbers = arange(x.numel(), device=x.device).reshape(x.shape)
     places = numbers[key]
     value = value.expand(*places.shape).reshape(-1)
-    flat = places.reshape(-1)
-    if x.dtype in (bool_, uint8):  # of which there are no sums
-        value = value.to(dtype=int32)
-    total = wrap(build.constant(0, value.dtype, x._node.device, (x.numel(),)))
-    count = total.scatter_add(0, flat, value * 0 + 1)
-    total = total.scatter_add(0, flat, value)
-    mean = total / count if x.dtype.category == 2 else total.floor_divide(count.maximum(count * 0 + 1))
-    result = where(count > 0, mean.to(dtype=x.dtype), x.reshape(-1)).reshape(x.shape)
-    x._update_in_place(result, "setitem")
+    written = overwrite(x.reshape(-1)._node, 0, places.reshape(-1)._node, value._node)
+    x._update_in_place(build.reshape(written, tuple(x.shape)), "setitem")
 
 
 def _assign_to_part(part: Any, value: Any) -> None:
