@@ -93,7 +93,6 @@ TO_COME: dict[str, str] = {
     "history leaves step": "compiled",
 }
 CASES_TO_COME: dict[str, str] = {
-    "the_slope_of_a_network_in_its_loss": "webgpu",
     "a_module_compiled_whole": "compiled",
 }
 
