@@ -50,7 +50,7 @@ class CompiledStep(Generic[P, R]):
     (tensor(5.), tensor(25.), 1)
     """
 
-    def __init__(self, function: Callable[P, R]) -> None:
+    def __init__(self, function: Callable[P, R], most_unwarned: int = WARNED_AT - 1) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._entries: OrderedDict[Any, list[Replay]] = OrderedDict()  # the signature used last at the end
@@ -58,6 +58,7 @@ class CompiledStep(Generic[P, R]):
         self._latest: tuple[Any, Replay] | None = None  # with its signature
         self._nodes_seen = -1
         self._described: dict[str, str] = {}
+        self._most_unwarned = most_unwarned
         self._has_warned = False
         self.captures = 0
 
@@ -82,7 +83,7 @@ class CompiledStep(Generic[P, R]):
 
     def _capture(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
         described = describe_arguments(self._function, args, kwargs)
-        if self.captures + 1 >= WARNED_AT and not self._has_warned:
+        if self.captures >= self._most_unwarned and not self._has_warned:
             self._has_warned = True
             changed = self._what_changed(key, described)
             warnings.warn(
