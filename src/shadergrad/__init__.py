@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import autograd, data, devices, functions, interop, nn, optim
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from .compiled import CompiledModule, compile
 from .dtypes import bool_ as bool
 from .dtypes import float32, float64, int32, int64, uint8, uint32
 from .errors import (
@@ -27,7 +28,7 @@ from .errors import (
     ShapeError,
 )
 from .functions import *  # noqa: F403  # the function forms; their names are functions.__all__
-from .run.step import CompiledStep, compile
+from .run.step import CompiledStep
 from .serialization import load, save
 from .tensor import (
     Generator,
@@ -58,6 +59,7 @@ __all__ = [
     "AutogradError",
     "CheckpointError",
     "CompileError",
+    "CompiledModule",
     "CompiledStep",
     "DTypeError",
     "DeviceError",

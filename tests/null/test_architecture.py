@@ -42,6 +42,7 @@ ROOMS = [
     "serialization",
     "data",
     "nn",
+    "compiled",
     "optim",
     "interop",
     "functions",

@@ -220,7 +220,7 @@ BAD: dict[str, str] = {
     "l.load(3)": "load(): argument 'path' must be str or Path, not int.",
     "l.load(\"/nonexistent\")": "there is no checkpoint /nonexistent. Check the path, or train from the start.",
     "l.save(3)": "save(): missing a required argument: 'path'",
-    "l.compile(3)": "compile(): argument 'function' must be a function, not int.",
+    "l.compile(3)": "compile(): argument 'model' must be a function or a module, not int.",
     "x.expand(\"a\")": "expand(): argument 'size' must be tuple of ints, not str.",
     "x.expand(3,3)": "[expand] the expanded size (3) must match the existing size (2) at dimension 0: (2, 2) to (3, 3).",
     "x.expand(2)": "[expand] the number of sizes provided (1) must be greater or equal to the number of dimensions (2)",

@@ -15,7 +15,6 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..arguments import checked
 from ..errors import CompileError
 from ..graph import node as nodes
 from ..plan import Plan
@@ -167,23 +166,3 @@ def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
         return tuple([(n.shape, n.dtype, n.device, n.requires_grad) for n in [t._node for t in args]]), list(args)
     tensors: list[Tensor] = []
     return signature((args, kwargs), tensors), tensors
-
-
-@checked
-def compile(function: Callable[P, R]) -> CompiledStep[P, R]:
-    """Capture `function` on first use and replay it from then on, in one submission a call.
-
-    The function may call backward() and optimizer steps, and change tensors in place; all of that happens on the
-    device. It may not read values (item(), print, if tensor). Arguments: tensors, numbers, strings, containers; a new
-    combination of shapes, dtypes and Python values captures anew, and so does a tensor that requires grad, or shares
-    memory with what the function changes, and is not that of an earlier call. Raises CompileError where the function
-    cannot be captured: there are no graph breaks.
-
-    >>> w = sg.ones(2)
-    >>> step = sg.compile(lambda x: w.add_(x))
-    >>> step(sg.tensor([1.0, 2.0]))
-    tensor([2., 3.])
-    >>> w
-    tensor([2., 3.])
-    """
-    return CompiledStep(function)
