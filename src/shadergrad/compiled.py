@@ -23,7 +23,8 @@ from .run import execute
 from .run.step import CompiledStep
 from .run.tracing import current
 from .run.trees import exchange, tensors_in
-from .tensor import Tensor
+from .runtime.device import Program
+from .tensor import Tensor, flush
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,6 +50,8 @@ class BackwardPass:
         for k, t in enumerate(values):
             if t._node.storage is not None:
                 self._origins.setdefault(id(t._node.storage), ("value", k))
+        self._program: Program | None = None
+        self._sources: list[Any] = []
         self._saved: list[Tensor] = []
         self._gradients = self._cut([found[id(t)][1] for t in targets if id(t) in found], ends)
 
@@ -86,16 +89,15 @@ class BackwardPass:
         """Gradients of what they are wanted of, None where none leads there. given: the values by kind of origin."""
         if not self._gradients:
             return [None] * len(self._reached)
-        execute.realize(given["cotangent"])
-        capture = Capture(self._gradients)
-        origins = [self._origins.get(id(source.storage)) for source in capture.sources]
-        inputs = [
-            source.storage if origin is None else given[origin[0]][origin[1]].storage
-            for source, origin in zip(capture.sources, origins, strict=True)
-        ]
+        flush(views=True)  # the loss and its slope, in one plan
         with execute.lock:
-            program, _ = execute.programs.get(capture)
-            storages = program.run(inputs)
+            execute.realize(given["cotangent"])
+            if self._program is None:
+                capture = Capture(self._gradients)
+                self._program = execute.programs.get(capture)[0]
+                self._sources = [self._origins.get(id(s.storage), s.storage) for s in capture.sources]
+            inputs = [given[s[0]][s[1]].storage if isinstance(s, tuple) else s for s in self._sources]
+            storages = self._program.run(inputs)
         made = (
             Tensor._of(nodes.leaf(storage, g.shape, g.dtype, g.device))
             for storage, g in zip(storages, self._gradients, strict=True)
