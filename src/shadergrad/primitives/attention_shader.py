@@ -86,7 +86,8 @@ class Blocks:
     threads: int
     depth: int
 
-    def pool(self, wide: int) -> int:
+    @property
+    def pool(self) -> int:
         """Vec4s of workgroup memory."""
         return self.weights + self.exchange + self.rows // LANES
 
@@ -116,10 +117,11 @@ class Blocks:
 def choose_blocks(p: Problem, target: Target) -> Blocks:
     """The largest blocks that fit the device and are not mostly padding."""
     threads = 256 if p.wide > 64 else 128
-    large = Blocks(64, 64, threads, min(p.wide, 32))
     small = Blocks(32, 32, 64, min(p.wide, 32))
-    fits = 16 * large.pool(p.wide) <= target.max_workgroup_storage and threads <= target.max_workgroup_invocations
-    return large if fits and min(p.rows, p.columns) > SMALL else small
+    if min(p.rows, p.columns) <= SMALL or threads > target.max_workgroup_invocations:
+        return small
+    large = (Blocks(64, 64, threads, min(p.wide, depth)) for depth in (32, 16))
+    return next((b for b in large if 16 * b.pool <= target.max_workgroup_storage), small)
 
 
 @dataclass(frozen=True)
@@ -370,7 +372,7 @@ class Writer:
         return ("sg_threefry",) if self.p.dropped else ()
 
     def preamble(self) -> str:
-        return f"var<workgroup> pool: array<vec4<f32>, {self.blocks.pool(self.p.wide)}>;{PREAMBLE}"
+        return f"var<workgroup> pool: array<vec4<f32>, {self.blocks.pool}>;{PREAMBLE}"
 
 
 def forward(p: Problem, layouts: Sequence[Layout], target: Target) -> CallKernel:
