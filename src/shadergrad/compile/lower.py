@@ -14,7 +14,7 @@ from ..primitives.window import Conv, Fold, Unwindow, Window
 from .order import argsort_to_merges, argsort_to_ranks, scatter_to_index, scatter_to_sum
 from .rewrite import Inputs, Rewriter
 
-SPLIT_FROM = 4096  # elements a reduction must have before it is worth a second pass
+SPLIT_FROM = 4096  # elements a reduction must have more than before it is worth a second pass
 SPLIT_OUTPUTS = 2048  # with more results than this, there is work enough for every core in one pass
 SPLIT_PARTS = 512
 ENOUGH_ROWS = 512  # rows, each a workgroup's, that keep every core at work however long they are
@@ -72,7 +72,7 @@ def split_large_reductions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | 
 
 def _parts_of_rows(count: int, outputs: int) -> int:
     """Into how many parts sums along `outputs` rows of `count` elements are cut; below 2: not at all."""
-    if count < SPLIT_FROM or outputs >= ENOUGH_ROWS:
+    if count <= SPLIT_FROM or outputs >= ENOUGH_ROWS:
         return 1
     return min(SPLIT_PARTS, count // 1024, max(1, SPLIT_OUTPUTS * 16 // max(outputs, 1)))
 

@@ -25,7 +25,8 @@ from .wgsl.dot import render_dot
 from .wgsl.map import render_map
 from .wgsl.row import render_row, threads_of
 
-LITTLE = 1 << 18  # elements of what is kept for a kernel that runs later than it might
+LITTLE = 1 << 19  # elements of what is kept for a kernel that runs later than it might
+PATIENCE = 4  # levels that a kernel waits for another with which it shares a dispatch
 
 RENDER = {"map": render_map, "row": render_row, "dot": render_dot, "call": render_call}
 
@@ -103,7 +104,8 @@ class Schedule:
         nothing else reads and that read little, and rows that may run beside each other anyway."""
         self._share(self._buckets(self._sinks("map")))
         self._share(self._buckets_alike([g for g in self._sinks("row") if self._reads_little(g)]))
-        self._share(self._buckets_alike([g for g in self.fuser.groups if g.archetype == "row"], by_level=True))
+        if not circle(self.after):
+            self._share(self._buckets_alike([g for g in self.fuser.groups if g.archetype == "row"], by_level=True))
 
     def _share(self, buckets: list[list[Group]]) -> None:
         shared = {id(part): bucket for bucket in map(_together, buckets) for part in bucket.parts}
@@ -121,16 +123,37 @@ class Schedule:
 
     def _reads_little(self, group: Group) -> bool:
         """Whether it costs little memory to run it later."""
-        return sum(n.size for n in self.fuser.buffers_read(group).values()) <= LITTLE
+        read = self.fuser.buffers_read(group).values()
+        return sum(n.size for n in read if not isinstance(n.primitive, Placeholder)) <= LITTLE
 
     def _buckets_alike(self, groups: list[Group], by_level: bool = False) -> list[list[Group]]:
-        """Buckets of row groups with equally many threads, that may share workgroup memory; by_level: of one level each."""
-        level = self._levels() if by_level else {}
+        """Buckets of row groups with equally many threads, that may share workgroup memory; by_level: of those that may run
+        at one time."""
+        at = self._meeting_levels(groups) if by_level else {}
         alike: dict[tuple[int, int], list[Group]] = {}
         for group in groups:
             if not group.parts:
-                alike.setdefault((level.get(id(group), 0), threads_of(group)), []).append(group)
+                alike.setdefault((at.get(id(group), 0), threads_of(group)), []).append(group)
         return [bucket for groups in alike.values() for bucket in self._buckets(groups)]
+
+    def _meeting_levels(self, groups: list[Group]) -> dict[int, int]:
+        """The level at which each runs: a group that can wait (what reads it runs later) waits a little for one of as many
+        threads that cannot."""
+        level = self._levels()
+        latest: dict[int, int] = {}
+        for key, before in self.after.items():
+            for k in before:
+                latest[k] = min(latest.get(k, level[key] - 1), level[key] - 1)
+        ends = {id(g): latest.get(id(g), level[id(g)]) for g in groups}
+        fixed = {(level[id(g)], threads_of(g)) for g in groups if not g.parts and ends[id(g)] == level[id(g)]}
+        found = dict(level)
+        for group in groups:
+            key = id(group)
+            for later in range(level[key], min(ends[key], level[key] + PATIENCE) + 1):
+                if (later, threads_of(group.parts[0] if group.parts else group)) in fixed:
+                    found[key] = later
+                    break
+        return found
 
     def _sinks(self, archetype: str) -> list[Group]:
         outputs = {id(o) for o in self.outputs}

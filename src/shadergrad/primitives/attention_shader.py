@@ -79,12 +79,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Rows (queries) and columns (keys) of a block of weights, threads of a workgroup, steps of a contraction over d."""
+    """Rows (queries) and columns (keys) of a block of weights, threads of a workgroup, steps of a contraction over d;
+    kept: the size of a head, where the rows' operand stays in workgroup memory, else 0."""
 
     rows: int
     columns: int
     threads: int
     depth: int
+    kept: int = 0
 
     @property
     def pool(self) -> int:
@@ -92,9 +94,19 @@ class Blocks:
         return self.weights + self.exchange + self.rows // LANES
 
     @property
+    def second(self) -> int:
+        """Where a step of the second operand begins: behind the first, a step of it or all."""
+        return (self.kept or self.depth) * self.stride(self.rows)
+
+    @property
+    def plain(self) -> int:
+        """Where a plain tile begins: over the operands' steps."""
+        return self.second if self.kept else 0
+
+    @property
     def weights(self) -> int:
-        """Where the block of weights begins: behind a step of two operands."""
-        return self.depth * (self.stride(self.rows) + self.stride(self.columns))
+        """Where the block of weights begins: behind the operands."""
+        return self.second + self.depth * self.stride(self.columns)
 
     @property
     def exchange(self) -> int:
@@ -109,7 +121,7 @@ class Blocks:
     def steps(self, wide: int, most: int) -> int:
         """Rows of a plain tile, `wide` elements each, that fit where the two operands do."""
         steps = most
-        while steps * wide // LANES > self.weights:
+        while steps * wide // LANES > self.weights - self.plain:
             steps //= 2
         return steps
 
@@ -233,7 +245,7 @@ class Writer:
         self.add("}")
 
     def plain(self, source: str, first: str, steps: int, limit: int, layout: Layout, exact: bool) -> None:
-        """Rows first, first + 1, ... of an operand as they are, at the head of workgroup memory."""
+        """Rows first, first + 1, ... of an operand as they are."""
         p, quads = self.p, self.p.wide // LANES
         self.add(f"for (var t = id; t < {steps * quads}; t += {self.blocks.threads}) {{")
         self.add(f"let r = t / {quads};\nlet quad = t % {quads};\nvar value = vec4<f32>();")
@@ -242,20 +254,20 @@ class Writer:
             conditions.append(f"quad < {p.d // LANES}")
         load = f"value = {source}[{source}_at + ({first} + r) * {layout[3] // LANES} + quad];"
         self.add(f"if ({' && '.join(conditions)}) {{ {load} }}" if conditions else load)
-        self.add("pool[t] = value;\n}")
+        self.add(f"pool[{self.blocks.plain} + t] = value;\n}}")
 
     def between(self, name: str, a: str, b: str, layouts: dict[str, Layout]) -> None:
         """The block of products of rows of a (from r0) and rows of b (from c0): name += a b^T."""
         blocks, p = self.blocks, self.p
-        second = f"{blocks.depth * blocks.stride(blocks.rows)}"
+        stride = blocks.stride(blocks.rows)
         self.clear(name, self.scores)
         self.add(f"for (var d0 = 0; d0 < {p.wide}; d0 += {blocks.depth}) {{\nworkgroupBarrier();")
-        self.turned(a, "r0", blocks.rows, p.rows, "d0", "0", layouts[a])
-        self.turned(b, "c0", blocks.columns, p.columns, "d0", second, layouts[b])
+        if not blocks.kept:
+            self.turned(a, "r0", blocks.rows, p.rows, "d0", "0", layouts[a])
+        self.turned(b, "c0", blocks.columns, p.columns, "d0", str(blocks.second), layouts[b])
         self.add("workgroupBarrier();")
-        self.product(
-            name, self.scores, blocks.depth, ("0", blocks.stride(blocks.rows)), (second, blocks.stride(blocks.columns))
-        )
+        first = (f"d0 * {stride}" if blocks.kept else "0", stride)
+        self.product(name, self.scores, blocks.depth, first, (str(blocks.second), blocks.stride(blocks.columns)))
         self.add("}")
 
     def onto(self, name: str, tile: Tile, of: str, first: str, limit: int, layout: Layout) -> None:
@@ -267,12 +279,12 @@ class Writer:
         if steps == count:
             self.plain(of, first, steps, limit, layout, limit % count == 0)
             self.add("workgroupBarrier();")
-            self.product(name, tile, steps, (str(blocks.weights), stride), ("0", self.p.wide // LANES))
+            self.product(name, tile, steps, (str(blocks.weights), stride), (str(blocks.plain), self.p.wide // LANES))
             return
         self.add(f"for (var j0 = 0; j0 < {count}; j0 += {steps}) {{\nif (j0 > 0) {{ workgroupBarrier(); }}")
         self.plain(of, f"{first} + j0", steps, limit, layout, limit % count == 0)
         self.add("workgroupBarrier();")
-        self.product(name, tile, steps, (f"{blocks.weights} + j0 * {stride}", stride), ("0", self.p.wide // LANES))
+        self.product(name, tile, steps, (f"{blocks.weights} + j0 * {stride}", stride), (str(blocks.plain), self.p.wide // LANES))
         self.add("}")
 
     # -- the block of weights
@@ -393,6 +405,10 @@ def forward(p: Problem, layouts: Sequence[Layout], target: Target) -> CallKernel
         w.add(f"var top_{g} = vec4<f32>(lowest());\nvar total_{g} = vec4<f32>();")
     w.sums("s", tile)
     w.sums("o", out)
+    if blocks.kept:
+        w.add(f"for (var d0 = 0; d0 < {p.wide}; d0 += {blocks.depth}) {{")
+        w.turned("q", "r0", blocks.rows, p.rows, "d0", f"d0 * {blocks.stride(blocks.rows)}", laid["q"])
+        w.add("}")
     end = f"min({p.columns}, r0 + {blocks.rows})" if p.causal else str(p.columns)
     w.add(f"for (var c0 = 0; c0 < {end}; c0 += {blocks.columns}) {{")
     w.between("s", "q", "k", laid)

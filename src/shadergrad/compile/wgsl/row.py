@@ -20,6 +20,7 @@ MIN_THREADS = 64
 MAX_THREADS = 256
 SHORT_ROW = 16  # elements that one thread reduces by itself
 BLOCK = 32  # elements that a thread adds up before they join its total: long sums keep their digits
+MANY_ROWS = 2048
 COLUMNS = 32  # neighbouring rows of a strided reduction in one workgroup
 
 
@@ -28,6 +29,9 @@ def layout(group: Group) -> tuple[int, int]:
     if group.inner <= SHORT_ROW:
         return min(MIN_THREADS, power_of_two(group.outer)), 1
     if group.trailing:
+        if group.inner <= MAX_THREADS and group.outer >= MANY_ROWS:  # several rows a workgroup: fewer barriers
+            width = min(COLUMNS, power_of_two(group.inner))
+            return MAX_THREADS // width, width
         width = min(power_of_two(group.inner), MAX_THREADS)
         return max(1, min(MIN_THREADS // width, power_of_two(group.outer))), width
     rows = min(COLUMNS, power_of_two(group.outer))
