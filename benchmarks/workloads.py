@@ -150,4 +150,85 @@ def transformer(small: bool) -> Workload:
     return Workload(model, lambda: text(sequence, batch, characters=characters), cross_entropy)
 
 
-WORKLOADS: dict[str, Callable[[bool], Workload]] = {f.__name__: f for f in (logreg, mlp, cnn, lstm, transformer, xor)}
+def mlm(small: bool) -> Workload:
+    """A masked language model of proteins: width 128, 4 heads, 6 layers, 512 features between, 25 tokens, 32 x 128 of them,
+    15 % hidden and asked for, AdamW."""
+    sequence, batch, width, heads, depth, tokens = (8, 2, 64, 2, 2, 25) if small else (128, 32, 128, 4, 6, 25)
+
+    def model(lib: Any) -> Any:
+        nn = lib.nn
+
+        class Encoder(nn.Module):
+            """Logits [batch, sequence, tokens]."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                layer = nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True)
+                self.embedding = nn.Embedding(tokens, width)
+                self.places = nn.Parameter(lib.randn(1, sequence, width) * 0.02)
+                self.layers = nn.TransformerEncoder(layer, depth, nn.LayerNorm(width), enable_nested_tensor=False)
+                self.dense = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width), nn.Linear(width, tokens))
+
+            def forward(self, x: Any) -> Any:
+                return self.dense(self.layers(self.embedding(x) + self.places))
+
+        return Encoder()
+
+    def residues() -> Arrays:
+        """Tokens with some hidden (21), and what stood there, -100 elsewhere."""
+        rng = np.random.default_rng(0)
+        drawn = rng.integers(0, 20, (batch, sequence)).astype(np.int32)
+        hidden = rng.random(drawn.shape) < 0.15
+        return np.where(hidden, 21, drawn).astype(np.int32), np.where(hidden, drawn, -100).astype(np.int32)
+
+    return Workload(model, residues, cross_entropy)
+
+
+def gpt2s(small: bool) -> Workload:
+    """GPT-2 small, 124 M parameters: width 768, 12 heads, 12 layers, 50,257 tokens, 4 x 512 of them, AdamW."""
+    sequence, batch, width, heads, depth, tokens = (8, 2, 64, 2, 2, 50) if small else (512, 4, 768, 12, 12, 50257)
+
+    def model(lib: Any) -> Any:
+        nn, F = lib.nn, lib.nn.functional
+
+        class Block(nn.Module):
+            """Attention to what is before, and a perceptron."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+                self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+                self.mlp = nn.Sequential(
+                    nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
+                )
+
+            def forward(self, x: Any) -> Any:
+                n, length = x.shape[0], x.shape[1]
+                parts = self.c_attn(self.ln_1(x)).split(width, 2)
+                q, k, v = (p.reshape(n, length, heads, width // heads).transpose(1, 2) for p in parts)
+                seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+                x = x + self.c_proj(seen.transpose(1, 2).reshape(n, length, width))
+                return x + self.mlp(self.ln_2(x))
+
+        class GPT(nn.Module):
+            """Logits [batch, sequence, tokens]; the head's weights are those of the embedding."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.wte, self.wpe = nn.Embedding(tokens, width), nn.Embedding(sequence, width)
+                self.blocks = nn.Sequential(*(Block() for _ in range(depth)))
+                self.ln_f = nn.LayerNorm(width)
+                with lib.no_grad():
+                    self.wte.weight *= 0.02
+                    self.wpe.weight *= 0.02
+
+            def forward(self, x: Any) -> Any:
+                x = self.wte(x) + self.wpe.weight
+                return F.linear(self.ln_f(self.blocks(x)), self.wte.weight)
+
+        return GPT()
+
+    return Workload(model, lambda: text(batch, sequence, characters=tokens), cross_entropy)
+
+
+WORKLOADS: dict[str, Callable[[bool], Workload]] = {f.__name__: f for f in (logreg, mlp, cnn, lstm, transformer, mlm, gpt2s, xor)}

@@ -17,11 +17,15 @@ from ..graph.leaves import Numbers, Placeholder
 from ..graph.node import Node, topological
 from ..plan import Target
 from ..primitives.elementwise import Elementwise
-from ..primitives.indexing import InRange
+from ..primitives.indexing import Gather, InRange
 from ..primitives.views import Cat, Reshape, SliceAt, View
 from .render import Recorder
 
 CHEAP = 2  # scalar operations that are recomputed rather than stored and read again
+RECOMPUTED = 40  # those that are recomputed where a large array would be stored beside the one that they are of
+LARGE = 1 << 16  # elements of a large array
+SMALLER = 16  # an array of rows' scalars is so many times smaller than that of their elements
+FEW_READS = 4  # buffers that a value is computed of again
 DEEPEST = 100  # operations in a chain before its value is stored: rendering recurses along it
 LONG_ROW = 8192  # rows longer than this are not fused with maps over their elements unless there are many rows
 MANY_ROWS = 256
@@ -188,7 +192,9 @@ class Fuser:
             return id(node) in self.output_ids and not self.is_source(node)
         if id(node) in self.output_ids or is_anchor(node) or node.primitive.kind == "call":
             return True
-        return not isinstance(node.primitive, View) and self._is_shared(node) and not self._is_cheap(node)
+        if isinstance(node.primitive, View) or not self._is_shared(node):
+            return False
+        return not (self._is_cheap(node) or self._is_recomputed(node))
 
     def _stored_operands(self, node: Node) -> Iterator[Node]:
         """What a kernel reads from memory: all that a call is given, and the operands of a product that are computed, for
@@ -214,6 +220,31 @@ class Fuser:
         recorder = self._recorded(node)
         reads = [n for n in recorder.reads.values() if not isinstance(n.primitive, Numbers)]
         return recorder.cost <= CHEAP and len(reads) <= 1
+
+    def _is_recomputed(self, node: Node) -> bool:
+        """Whether a large array is a function of one other, element by element, and of what belongs to whole rows, and is
+        read element by element: normalised values, log-probabilities, what an activation and its gradient have in common.
+        It costs less to compute it twice than to keep it."""
+        if node.size < LARGE or node.primitive.kind != "elementwise" or not self._is_read_by_elements(node):
+            return False
+        recorder = self._recorded(node)
+        sizes = sorted(n.size for n in recorder.reads.values() if not isinstance(n.primitive, Numbers))
+        return (
+            recorder.cost <= RECOMPUTED
+            and sizes[-1:] == [node.size]
+            and all(n * SMALLER <= node.size for n in sizes[:-1])
+            and len(sizes) <= FEW_READS
+        )
+
+    def _is_read_by_elements(self, node: Node) -> bool:
+        """Whether those that read it, looking through reshapes, take each element at most a few times."""
+        for user in self.consumers[id(node)]:
+            if isinstance(user.primitive, Reshape):
+                if not self._is_read_by_elements(user):
+                    return False
+            elif not isinstance(user.primitive, Elementwise | Gather) and user.primitive.kind != "reduce":
+                return False
+        return True
 
     def _recorded(self, node: Node) -> Recorder:
         """What it takes to compute one element of a node."""

@@ -14,9 +14,12 @@ from ..primitives.window import Conv, Fold, Unwindow, Window
 from .order import argsort_to_merges, argsort_to_ranks, scatter_to_index, scatter_to_sum
 from .rewrite import Inputs, Rewriter
 
-SPLIT_FROM = 4096  # elements a reduction must have before it is worth a second pass
+SPLIT_FROM = 4096  # elements a reduction must have more than before it is worth a second pass
 SPLIT_OUTPUTS = 2048  # with more results than this, there is work enough for every core in one pass
 SPLIT_PARTS = 512
+ENOUGH_ROWS = 512  # rows, each a workgroup's, that keep every core at work however long they are
+SPLIT_COLUMNS_FROM = 1024  # as SPLIT_FROM, of sums down columns: a workgroup has 32 of them, with 8 threads each
+ENOUGH_COLUMNS = 16384  # columns, or parts of columns, that keep every core at work
 
 
 def thin_dot_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -47,7 +50,9 @@ def split_large_reductions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | 
     (x,) = inputs
     shape, dtype = p.infer(x)
     count = math.prod(x.shape[a] for a in p.axes)
-    parts = _worthwhile_parts(count, x.size // max(count, 1))
+    wide = [a for a in range(x.ndim) if x.shape[a] > 1]
+    along_rows = set(wide[len(wide) - sum(a in p.axes for a in wide) :]) <= set(p.axes)
+    parts = (_parts_of_rows if along_rows else _parts_of_columns)(count, x.size // max(count, 1))
     if parts < 2:
         return None
     before = tuple(a for a in range(min(p.axes)) if a not in p.axes)
@@ -65,11 +70,19 @@ def split_large_reductions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | 
     return r.reshape(r.make(type(p)((len(head),)), partial), shape)
 
 
-def _worthwhile_parts(count: int, outputs: int) -> int:
-    """Into how many parts reductions of `count` elements are cut, for that many outputs; below 2: not at all."""
-    if count < SPLIT_FROM or outputs > SPLIT_OUTPUTS:
+def _parts_of_rows(count: int, outputs: int) -> int:
+    """Into how many parts sums along `outputs` rows of `count` elements are cut; below 2: not at all."""
+    if count <= SPLIT_FROM or outputs >= ENOUGH_ROWS:
         return 1
     return min(SPLIT_PARTS, count // 1024, max(1, SPLIT_OUTPUTS * 16 // max(outputs, 1)))
+
+
+def _parts_of_columns(count: int, outputs: int) -> int:
+    """The same for sums down columns: powers of two, which divide most sizes."""
+    if count < SPLIT_COLUMNS_FROM or outputs > SPLIT_OUTPUTS * 2:
+        return 1
+    wanted = max(count // 1024, min(ENOUGH_COLUMNS // max(outputs, 1), count // 64))
+    return min(SPLIT_PARTS, 1 << (wanted.bit_length() - 1)) if wanted else 1
 
 
 def fold_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:

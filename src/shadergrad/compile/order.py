@@ -14,7 +14,7 @@ from ..primitives.views import Expand, Slice
 from .rewrite import Inputs, Rewriter
 
 ALL_PAIRS = 1 << 20  # comparisons up to which a sort, or a scattered sum, is two plain kernels: fewer dispatches
-ALL_PLACES = 8  # places up to which a scattered sum reads every source for every one
+ALL_PLACES = 32  # places up to which a scattered sum reads every source for every one
 
 
 def sorted_rows(r: Rewriter, x: Node, descending: bool) -> Node:

@@ -23,7 +23,10 @@ from .render import Renderer
 from .wgsl.call import render_call
 from .wgsl.dot import render_dot
 from .wgsl.map import render_map
-from .wgsl.row import render_row
+from .wgsl.row import render_row, threads_of
+
+LITTLE = 1 << 19  # elements of what is kept for a kernel that runs later than it might
+PATIENCE = 4  # levels that a kernel waits for another with which it shares a dispatch
 
 RENDER = {"map": render_map, "row": render_row, "dot": render_dot, "call": render_call}
 
@@ -97,8 +100,15 @@ class Schedule:
     # -- horizontal fusion
 
     def _share_dispatches(self) -> None:
-        """Maps that nothing else reads (optimizer updates) in as few dispatches as the binding limit allows."""
-        shared = {id(part): bucket for bucket in map(_together, self._buckets(self._sinks())) for part in bucket.parts}
+        """Maps that nothing else reads (optimizer updates) in as few dispatches as the binding limit allows; so rows that
+        nothing else reads and that read little, and rows that may run beside each other anyway."""
+        self._share(self._buckets(self._sinks("map")))
+        self._share(self._buckets_alike([g for g in self._sinks("row") if self._reads_little(g)]))
+        if not circle(self.after):
+            self._share(self._buckets_alike([g for g in self.fuser.groups if g.archetype == "row"], by_level=True))
+
+    def _share(self, buckets: list[list[Group]]) -> None:
+        shared = {id(part): bucket for bucket in map(_together, buckets) for part in bucket.parts}
         if not shared:
             return
         by_id = {id(g): shared.get(id(g), g) for g in self.fuser.groups}
@@ -111,11 +121,45 @@ class Schedule:
         self.fuser.groups = list({id(g): g for g in by_id.values()}.values())
         self.fuser.producer |= {id(root): bucket for bucket in shared.values() for root in bucket.roots}
 
-    def _sinks(self) -> list[Group]:
+    def _reads_little(self, group: Group) -> bool:
+        """Whether it costs little memory to run it later."""
+        read = self.fuser.buffers_read(group).values()
+        return sum(n.size for n in read if not isinstance(n.primitive, Placeholder)) <= LITTLE
+
+    def _buckets_alike(self, groups: list[Group], by_level: bool = False) -> list[list[Group]]:
+        """Buckets of row groups with equally many threads, that may share workgroup memory; by_level: of those that may run
+        at one time."""
+        at = self._meeting_levels(groups) if by_level else {}
+        alike: dict[tuple[int, int], list[Group]] = {}
+        for group in groups:
+            if not group.parts:
+                alike.setdefault((at.get(id(group), 0), threads_of(group)), []).append(group)
+        return [bucket for groups in alike.values() for bucket in self._buckets(groups)]
+
+    def _meeting_levels(self, groups: list[Group]) -> dict[int, int]:
+        """The level at which each runs: a group that can wait (what reads it runs later) waits a little for one of as many
+        threads that cannot."""
+        level = self._levels()
+        latest: dict[int, int] = {}
+        for key, before in self.after.items():
+            for k in before:
+                latest[k] = min(latest.get(k, level[key] - 1), level[key] - 1)
+        ends = {id(g): latest.get(id(g), level[id(g)]) for g in groups}
+        fixed = {(level[id(g)], threads_of(g)) for g in groups if not g.parts and ends[id(g)] == level[id(g)]}
+        found = dict(level)
+        for group in groups:
+            key = id(group)
+            for later in range(level[key], min(ends[key], level[key] + PATIENCE) + 1):
+                if (later, threads_of(group.parts[0] if group.parts else group)) in fixed:
+                    found[key] = later
+                    break
+        return found
+
+    def _sinks(self, archetype: str) -> list[Group]:
         outputs = {id(o) for o in self.outputs}
         read = {key for g in self.fuser.groups for key in self.fuser.buffers_read(g)}
         unread = outputs - read
-        return [g for g in self.fuser.groups if g.archetype == "map" and all(id(r) in unread for r in g.roots)]
+        return [g for g in self.fuser.groups if g.archetype == archetype and all(id(r) in unread for r in g.roots)]
 
     def _buckets(self, sinks: list[Group]) -> list[list[Group]]:
         """Those that fit one kernel together, first fit, the largest first."""
@@ -151,11 +195,15 @@ class Schedule:
                 f"kernels of this plan wait for each other in a circle: {names}. This is a fault of the compiler, not of your "
                 "program. Hint: call sg.sync() between the operations, outside of sg.compile, and report it."
             )
+        level, rank = self._levels(), self.fuser.rank
+        return sorted(by_id.values(), key=lambda g: (level[id(g)], min(rank[id(r)] for r in g.roots)))
+
+    def _levels(self) -> dict[int, int]:
+        """How many kernels, one after another, run before each group, by its id."""
         level: dict[int, int] = {}
         for key in TopologicalSorter(self.after).static_order():
             level[key] = 1 + max((level[before] for before in self.after[key]), default=0)
-        rank = self.fuser.rank
-        return sorted(by_id.values(), key=lambda g: (level[id(g)], min(rank[id(r)] for r in g.roots)))
+        return level
 
     # -- the plan
 
@@ -247,8 +295,9 @@ class Table:
 
 
 def _together(bucket: list[Group]) -> Group:
-    """One group of independent maps."""
-    return Group("map", [n for g in bucket for n in g.roots], size=sum(g.size for g in bucket), parts=bucket)
+    """One group of independent maps, or rows."""
+    roots, reduces = [n for g in bucket for n in g.roots], [n for g in bucket for n in g.reduces]
+    return Group(bucket[0].archetype, roots, reduces, size=sum(g.size for g in bucket), parts=bucket)
 
 
 def circle(after: Mapping[int, set[int]]) -> list[int]:

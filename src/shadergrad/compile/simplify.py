@@ -214,6 +214,60 @@ def compose_shapes(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     return r.make(p, x.inputs[0]) if type(p) is type(x.primitive) else None
 
 
+def slice_of_padding(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """A part of a padded array that holds no padding is a part of the array."""
+    (x, *_) = inputs or (None,)
+    if not isinstance(p, Slice) or x is None or not isinstance(x.primitive, Pad) or any(x.primitive.interior):
+        return None
+    (source,) = x.inputs
+    starts = tuple(a - low for a, low in zip(p.starts, x.primitive.low, strict=True))
+    ends = (a + (n - 1) * k for a, n, k in zip(starts, p.sizes, p.steps, strict=True))
+    if min(starts, default=0) < 0 or any(end >= n for end, n in zip(ends, source.shape, strict=True)):
+        return None
+    whole = p.sizes == source.shape and all(k == 1 for k, n in zip(p.steps, p.sizes, strict=True) if n > 1)
+    return source if whole else r.make(Slice(starts, p.sizes, p.steps), source)
+
+
+def sum_of_parts(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """Parts of one array beside each other, each with zeros around it in its own place, add up to a larger part: gradients
+    of what was split. All of them are the array."""
+    if not isinstance(p, Add):
+        return None
+    a, b = (_place_of_part(x) for x in inputs)
+    if a is None or b is None or a[0] is not b[0]:
+        return None
+    source, starts, ends = a
+    apart = [k for k in range(source.ndim) if (starts[k], ends[k]) != (b[1][k], b[2][k])]
+    if len(apart) != 1:
+        return None
+    (axis,) = apart
+    (low, middle), (again, high) = sorted(((starts[axis], ends[axis]), (b[1][axis], b[2][axis])))
+    if middle != again:
+        return None
+    starts, ends = (tuple(v if k == axis else old[k] for k in range(source.ndim)) for v, old in ((low, starts), (high, ends)))
+    sizes = tuple(e - a for a, e in zip(starts, ends, strict=True))
+    if sizes == source.shape:
+        return source
+    part = r.make(Slice(starts, sizes, (1,) * source.ndim), source)
+    after = tuple(n - e for n, e in zip(source.shape, ends, strict=True))
+    return r.make(Pad(starts, after, (0,) * source.ndim, 0.0), part)
+
+
+def _place_of_part(x: Node) -> tuple[Node, tuple[int, ...], tuple[int, ...]] | None:
+    """(array, starts, ends) of a part of it between zeros, where it stands in the array."""
+    pad = x.primitive
+    if not isinstance(pad, Pad) or pad.value != 0 or any(pad.interior):
+        return None
+    (part,) = x.inputs
+    cut = part.primitive
+    if not isinstance(cut, Slice) or any(k != 1 for k in cut.steps):
+        return None
+    (source,) = part.inputs
+    if source.shape != x.shape or cut.starts != pad.low:
+        return None
+    return source, cut.starts, tuple(a + n for a, n in zip(cut.starts, cut.sizes, strict=True))
+
+
 RULES = (
     look_through_aliases,
     empty_results,
@@ -230,4 +284,6 @@ RULES = (
     small_powers,
     compose_permutations,
     compose_shapes,
+    slice_of_padding,
+    sum_of_parts,
 )

@@ -25,6 +25,7 @@ class CallKernel:
     workgroups: how many there are; any number, for the grid is folded to what the device allows.
     vectors: the arrays bound as array<vec4<...>>; their sizes must be multiples of four.
     preamble: what stands before the entry point: constants, workgroup variables, functions. flops: for `explain`.
+    functions: those of compile/wgsl/math.wgsl that they call.
     """
 
     body: str
@@ -33,6 +34,7 @@ class CallKernel:
     preamble: str = ""
     vectors: frozenset[str] = frozenset()
     flops: int = 0
+    functions: tuple[str, ...] = ()
 
 
 class Call(Primitive):

@@ -11,6 +11,7 @@ from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
+from .views import Permute, Reshape
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,5 +34,17 @@ class Dot(Primitive):
     def vjp(self, g, node):
         a, b = node.inputs
         da = build.dot(g, build.transpose(b)) if a.requires_grad else None
-        db = build.dot(build.transpose(a), g) if b.requires_grad else None
+        db = _of_second(a, b, g) if b.requires_grad else None
         return da, db
+
+
+def _of_second(a: Node, b: Node, g: Node) -> Node:
+    """The gradient of b: a^T g; computed as (g^T a)^T where b is a transposed matrix, such as a layer's weights, so that the
+    gradient of what was transposed comes out as it lies in memory."""
+    behind = b
+    while isinstance(behind.primitive, Reshape):
+        behind = behind.inputs[0]
+    if b.shape[0] != 1 or not isinstance(behind.primitive, Permute):
+        return build.dot(build.transpose(a), g)
+    turned = build.reshape(build.dot(build.transpose(g), a), (b.shape[2], b.shape[1]))
+    return build.reshape(build.permute(turned, (1, 0)), b.shape)

@@ -19,6 +19,7 @@ def render_call(group: Group, fuser: Fuser, renderer: Renderer, target: Target) 
     held = [*map(behind_reshapes, call.inputs), root]
     for name, node in zip((*primitive.arguments, "result"), held, strict=True):
         renderer.bindings[len(renderer.bindings)] = Binding(name, node, node is root, name in own.vectors)
+    renderer.functions |= set(own.functions)
     head = [f"let wg = {workgroup_index(own.workgroups, target)};"]
     if own.workgroups > target.max_workgroups:  # the folded grid has a few more
         head.append(f"if (wg >= {own.workgroups}) {{ return; }}")

@@ -20,6 +20,7 @@ MIN_THREADS = 64
 MAX_THREADS = 256
 SHORT_ROW = 16  # elements that one thread reduces by itself
 BLOCK = 32  # elements that a thread adds up before they join its total: long sums keep their digits
+MANY_ROWS = 2048
 COLUMNS = 32  # neighbouring rows of a strided reduction in one workgroup
 
 
@@ -28,6 +29,9 @@ def layout(group: Group) -> tuple[int, int]:
     if group.inner <= SHORT_ROW:
         return min(MIN_THREADS, power_of_two(group.outer)), 1
     if group.trailing:
+        if group.inner <= MAX_THREADS and group.outer >= MANY_ROWS:  # several rows a workgroup: fewer barriers
+            width = min(COLUMNS, power_of_two(group.inner))
+            return MAX_THREADS // width, width
         width = min(power_of_two(group.inner), MAX_THREADS)
         return max(1, min(MIN_THREADS // width, power_of_two(group.outer))), width
     rows = min(COLUMNS, power_of_two(group.outer))
@@ -35,36 +39,54 @@ def layout(group: Group) -> tuple[int, int]:
 
 
 def render_row(group: Group, fuser: Fuser, r: Renderer, target: Target) -> Rendered:
-    """The kernel of a row group."""
+    """The kernel of a row group, or of several that share a dispatch: each takes a range of workgroups."""
+    parts = group.parts or [group]
+    threads = threads_of(parts[0])
+    counts = [-(-part.outer // layout(part)[0]) for part in parts]
+    total = sum(counts)
+    index = workgroup_index(total, target)
+    partials: dict[str, str] = {}
+    body: list[str] = []
+    flops = start = 0
+    if len(parts) == 1:
+        flops = _part(group, r, index, partials)
+        body = r.scopes[0].lines
+    else:
+        for part, count in zip(parts, counts, strict=True):
+            r.open("o")
+            flops += _part(part, r, f"(wg - {start})", partials)
+            body += [f"if (wg >= {start} && wg < {start + count}) {{", *indent(r.close()), "}"]
+            start += count
+        body = [f"let wg = {index};", *r.scopes[0].lines, *body]
+    globals_ = "".join(f"var<workgroup> {name}: array<{wgsl}, {threads}>;\n" for wgsl, name in partials.items())
+    shapes = [f"{part.outer} rows of {part.inner}" for part in parts]
+    shape = " + ".join(shapes) if len(parts) <= 2 else f"{len(parts)} parts, {sum(p.outer for p in parts)} rows"
+    return finish(
+        r, group, target, threads=threads, workgroups=total, body=body, globals_=globals_, shape=shape, flops=flops
+    )
+
+
+def threads_of(group: Group) -> int:
+    """Of a workgroup."""
     rows, width = layout(group)
-    threads = rows * width
-    workgroups = -(-group.outer // rows)
-    r.line(f"let row = {workgroup_index(workgroups, target)} * {rows} + {_row_of_thread(group, rows, width)};")
+    return rows * width
+
+
+def _part(group: Group, r: Renderer, index: str, partials: dict[str, str]) -> int:
+    """The statements of one row group, `index` the number of the workgroup in it; gives its operations."""
+    rows, width = layout(group)
+    r.line(f"let row = {index} * {rows} + {_row_of_thread(group, rows, width)};")
     r.line(f"let place = {_place_of_thread(group, rows, width)};")
     if group.outer > 1:
         r.line(f"let o = min(row, {group.outer - 1});")
     o, element = variable("o", group.outer), variable("r", group.inner)
-    partials: dict[str, str] = {}
     results: dict[int, str] = {}
     for reduce in group.reduces:
         r.local[id(reduce)] = _result_reader(results, reduce)
     for level in _levels(group):
         _reduce_level(level, r, group, o, element, rows, width, partials, results)
     _write(group, r, width)
-    globals_ = "".join(f"var<workgroup> {name}: array<{wgsl}, {threads}>;\n" for wgsl, name in partials.items())
-    shape = f"{group.outer} rows of {group.inner}"
-    body = r.scopes[0].lines
-    return finish(
-        r,
-        group,
-        target,
-        threads=threads,
-        workgroups=workgroups,
-        body=body,
-        globals_=globals_,
-        shape=shape,
-        flops=_flops(group, r),
-    )
+    return _flops(group, r)
 
 
 def _row_of_thread(group: Group, rows: int, width: int) -> str:
@@ -119,6 +141,8 @@ def _reduce_level(
     """One loop over the row for all reductions of the level, then a tree for each."""
     accumulators = [f"acc{group.reduces.index(n)}" for n in level]
     _start(level, accumulators, r)
+    for name in accumulators:  # what is made of results stays within the part
+        r.depth[name] = r.depth[name.replace("acc", "s")] = len(r.scopes) - 1
     blocks = group.inner > 2 * BLOCK * width
     sums = [f"block_{acc}" if blocks else acc for acc in accumulators]
     r.open("r")

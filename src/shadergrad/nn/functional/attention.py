@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 
-from ...dtypes import bool_
+from ...dtypes import bool_, float32, float64
 from ...errors import DTypeError, ShapeError
-from ...tensor import Tensor, arange, where
-from .dropout import dropout
+from ...graph import node as nodes
+from ...primitives.attention import Attention
+from ...tensor import Tensor, arange, default_generator, where
+from .dropout import check_probability, dropout
+
+SHORTEST = 8  # queries or keys from which on the fused kernels are worth their tiles
+HEADS = (16, 128)  # sizes of heads that they are made for
 
 
 def scaled_dot_product_attention(
@@ -37,14 +42,85 @@ def scaled_dot_product_attention(
     """
     if is_causal and attn_mask is not None:
         raise ShapeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    check_probability("scaled_dot_product_attention", dropout_p)
     if enable_gqa:
         key, value = (_repeated(x, query.shape[-3]) for x in (key, value))
-    scores = (query * (1.0 / math.sqrt(query.shape[-1]) if scale is None else scale)) @ key.transpose(-2, -1)
+    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if _is_fused(query, key, value, attn_mask, dropout_p):
+        return fused_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    return composed_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+
+
+def composed_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float,
+) -> Tensor:
+    """`scaled_dot_product_attention` of tensor operations, with the whole matrix of weights."""
+    scores = (query * scale) @ key.transpose(-2, -1)
     if is_causal:
         rows, columns = scores.shape[-2:]
         attn_mask = arange(rows, device=query.device).unsqueeze(1) >= arange(columns, device=query.device)
     weights = dropout(masked_softmax(scores, attn_mask), dropout_p)
     return weights @ value
+
+
+def _is_fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float) -> bool:
+    """Whether the kernels that hold no matrix of weights are made for these: the same on every device, so that the same
+    weights are dropped."""
+    if query.ndim < 2 or key.shape != value.shape or query.shape[-1] != key.shape[-1] or query.shape[:-2] != key.shape[:-2]:
+        return False
+    if not query.dtype is key.dtype is value.dtype or query.dtype not in (float32, float64) or dropout_p == 1.0:
+        return False
+    if mask is not None and (mask.requires_grad or (mask.dtype is not bool_ and mask.dtype is not query.dtype)):
+        return False
+    if mask is not None and (mask.ndim > query.ndim or not _broadcasts(mask, (*query.shape[:-1], key.shape[-2]))):
+        return False
+    suits = HEADS[0] <= query.shape[-1] <= HEADS[1]
+    return suits and min(query.shape[-2], key.shape[-2]) >= SHORTEST and query.numel() > 0
+
+
+def _broadcasts(mask: Tensor, shape: tuple[int, ...]) -> bool:
+    return all(m in (1, n) for m, n in zip(reversed(mask.shape), reversed(shape), strict=False))
+
+
+def fused_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float,
+) -> Tensor:
+    """`scaled_dot_product_attention` by blocks: memory grows with L + S, not with their product (Dao, 2023)."""
+    shape, filling = query.shape, -query.shape[-1] % 4
+    if filling:  # zeros, which change no score
+        query, key, value = (x.pad((0, filling)) for x in (query, key, value))
+    q, k, v = (_four_axes(x) for x in (query, key, value))
+    given = [q, k, v]
+    if attn_mask is not None:
+        mask = attn_mask.reshape(*(1,) * (len(shape) - attn_mask.ndim), *attn_mask.shape)
+        if len(shape) > 4 and math.prod(mask.shape[:-3]) > 1:
+            mask = mask.expand(*shape[:-3], *mask.shape[-3:])
+        given.append(_four_axes(mask))
+    nodes_given = [x._node for x in given]
+    if dropout_p:
+        nodes_given.append(default_generator(query.device).bits((2,)))
+    call = Attention(float(scale), is_causal, attn_mask is not None, float(dropout_p))
+    flat = Tensor._of(nodes.make(call, *nodes_given))
+    n, heads, length, d = q.shape
+    result = flat[: q.numel()].reshape(n, length, heads, d).transpose(1, 2)[..., : shape[-1]]
+    return result.reshape(*shape)
+
+
+def _four_axes(x: Tensor) -> Tensor:
+    """(..., heads, L, E) with all axes before the heads as one."""
+    return x.reshape(*(1,) * (4 - x.ndim), *x.shape) if x.ndim < 5 else x.reshape(-1, *x.shape[-3:])
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:

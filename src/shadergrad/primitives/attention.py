@@ -1,0 +1,406 @@
+"""Attention without its matrix: softmax(q k^T scale + mask) v by blocks of queries and keys, forward and backward.
+
+Dao, "FlashAttention-2" (2023). q (n, heads, l, d), k and v (n, heads, s, d), d a multiple of four. The forward pass keeps
+for each row the logarithm of the sum of its exponentials, from which the backward pass computes the weights anew; its three
+gradients are sums in a fixed order, without atomics. attention_shader.py writes the kernels, here are the NumPy twins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType, bool_, uint32
+from ..errors import DTypeError, ShapeError
+from ..graph import build
+from ..graph.build import Builder
+from ..graph.node import Node, make, mode
+from ..graph.primitive import Shape
+from ..plan import Target
+from . import attention_shader as shader
+from .attention_shader import Layout, Problem, kept_from
+from .call import Call, CallKernel
+from .random import Threefry, threefry2x32
+from .reduce import ReduceMax
+from .strides import Strided, is_covered, row_major, strided
+from .views import Slice
+
+@dataclass(frozen=True, eq=False)
+class AttentionCall(Call):
+    """The base of these calls. dropped: the share of weights set to zero; the others are divided by what is left.
+
+    masked: whether there is a mask (n or 1, heads or 1, l or 1, s or 1) after q, k and v: bools, true where attention is
+    allowed, or numbers that are added. The last input, where dropped > 0, is the key (2,) of the random words: word j % 2
+    of threefry(i ceil(s / 2) + j / 2, row of n heads) decides about column j of row i.
+    """
+
+    scale: float
+    causal: bool
+    masked: bool
+    dropped: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("q", "k", "v", *(("mask",) if self.masked else ()), *(("key",) if self.dropped else ()))
+
+    def problem(self, inputs: Sequence[Node]) -> Problem:
+        """What is computed, of q, k, v, the mask and the key."""
+        q, k = inputs[:2]
+        mask = inputs[3] if self.masked else None
+        strides = None if mask is None else row_major(mask.shape)
+        return Problem(
+            *q.shape[:3],
+            k.shape[2],
+            q.shape[3],
+            self.scale,
+            self.causal,
+            strides,
+            mask is not None and mask.dtype is bool_,
+            self.dropped,
+        )
+
+    def check(self, inputs: Sequence[Node]) -> None:
+        q, k, v = inputs[:3]
+        if q.ndim != 4 or k.shape != v.shape or (*q.shape[:2], q.shape[3]) != (*k.shape[:2], k.shape[3]):
+            raise ShapeError(f"[attention] q is {q.shape}, k {k.shape}, v {v.shape}; they must be (n, heads, l or s, d).")
+        if q.shape[3] % shader.LANES:
+            raise ShapeError(f"[attention] the size of a head is {q.shape[3]}, no multiple of {shader.LANES}.")
+        if not q.dtype is k.dtype is v.dtype or q.dtype.category != 2:
+            raise DTypeError(f"[attention] q is {q.dtype.name}, k {k.dtype.name}, v {v.dtype.name}.")
+        whole = (*q.shape[:3], k.shape[2])
+        if self.masked and any(m not in (1, n) for m, n in zip(inputs[3].shape, whole, strict=True)):
+            raise ShapeError(f"[attention] the mask is {inputs[3].shape}; it must broadcast to {whole}.")
+
+    # -- the same in NumPy
+
+    def scores(self, q: np.ndarray, k: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
+        """q k^T scale with the masks, (n, heads, l, s)."""
+        result = q @ np.swapaxes(k, -2, -1) * q.dtype.type(self.scale)
+        if self.masked:
+            mask = others[0]
+            result = np.where(mask, result, -np.inf) if mask.dtype == bool else result + mask
+        if self.causal:
+            result = np.where(np.tri(*result.shape[-2:], dtype=bool), result, -np.inf)
+        return result.astype(q.dtype)
+
+    def kept(self, shape: Shape, others: Sequence[np.ndarray]) -> Any:
+        """What each weight is multiplied with: 0, or 1 / (1 - dropped)."""
+        if not self.dropped:
+            return 1
+        n, heads, rows, columns = shape
+        half = -(-columns // 2)
+        pair = np.arange(rows * half, dtype=np.uint32)[None]
+        words = np.stack(threefry2x32(others[-1], pair, np.arange(n * heads, dtype=np.uint32)[:, None]), -1)
+        words = words.reshape(n, heads, rows, 2 * half)[..., :columns]
+        return np.where(words >= kept_from(self.dropped), 1.0 / (1.0 - self.dropped), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Attention(AttentionCall):
+    """q, k, v, [mask], [key] to one flat array: the result, laid out (n, l, heads, d), then the logarithms of the sums
+    (n, heads, l), then up to three elements that fill a vec4."""
+
+    kind = "call"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.names
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        self.check(inputs)
+        q = inputs[0]
+        return (shader.padded(q.size + q.size // q.shape[3]),), q.dtype
+
+    def numpy(self, q, k, v, *others):
+        s = self.scores(q, k, others)
+        with np.errstate(invalid="ignore"):
+            top = s.max(-1, keepdims=True)
+            top = np.where(np.isneginf(top), 0, top)
+            powers = np.exp(s - top)
+            total = powers.sum(-1, keepdims=True)
+            logs = np.where(total == 0, -np.inf, top + np.log(np.where(total == 0, 1, total)))
+        weights = powers / np.where(total == 0, 1, total) * self.kept(s.shape, others)
+        result = np.zeros(self.infer_size(q.shape), q.dtype)
+        result[: q.size] = (weights @ v).transpose(0, 2, 1, 3).reshape(-1)
+        result[q.size : q.size + logs.size] = logs.reshape(-1)
+        return result
+
+    @staticmethod
+    def infer_size(shape: Shape) -> int:
+        return shader.padded(math.prod(shape) + math.prod(shape[:3]))
+
+    def expand(self, r: Builder, *inputs: Node) -> Node | None:
+        """The kernel, which reads q, k and v where they lie."""
+        laid = [_in_place(x) for x in inputs[:3]]
+        return r.make(LaidAttention(self.problem(inputs), tuple(of for _, of in laid)), *(x for x, _ in laid), *inputs[3:])
+
+    def vjp(self, g, node):
+        inputs = node.inputs
+        q, k = inputs[:2]
+        n, heads, rows, d = q.shape
+        upper = make(Slice((0,), (q.size,), (1,)), g)
+        upper = build.permute(build.reshape(upper, (n, rows, heads, d)), (0, 2, 1, 3))
+        others = (None,) * (len(inputs) - 3)
+        if mode.grad:  # a gradient that is to be differentiated itself
+            return (*self._composed(upper, inputs), *others)
+        places, shape = _places_of_gradients(inputs[:3])
+        sums = make(AttentionSums(), upper, node)
+        flat = make(AttentionGradient(*(getattr(self, f.name) for f in fields(AttentionCall)), places, shape), upper, sums, *inputs)
+        return (*(_view_of(flat, place, x) for place, x in zip(places, (q, k, inputs[2]), strict=True)), *others)
+
+    def _composed(self, g: Node, inputs: tuple[Node, ...]) -> tuple[Node, Node, Node]:
+        """The gradients with the whole matrix of weights, of operations that have gradients themselves."""
+        q, k, v = inputs[:3]
+        n, heads, rows, d = q.shape
+        columns = k.shape[2]
+        whole = (n * heads, rows, columns)
+        q3, k3, v3, g3 = (build.reshape(x, (n * heads, x.shape[2], d)) for x in (q, k, v, g))
+        scores = build.dot(q3, build.transpose(k3)) * self.scale
+        if self.masked:
+            mask = build.reshape(build.broadcast(inputs[3], (n, heads, rows, columns)), whole)
+            scores = build.where(mask, scores, -math.inf) if mask.dtype is bool_ else scores + mask
+        if self.causal:
+            row, column = (build.iota_along(scores, a) for a in (1, 2))
+            scores = build.where(build.less(row, column), -math.inf, scores)
+        top = make(ReduceMax((2,)), scores)
+        top = build.where(build.equal(top, -math.inf), 0.0, top)
+        powers = build.elementwise("Exp", scores - build.broadcast(top, whole))
+        total = build.sum_over(powers, (2,))
+        total = build.where(build.equal(total, 0.0), 1.0, total)
+        weights = powers / build.broadcast(total, whole)
+        kept = self._kept_node(inputs[-1], whole, q) if self.dropped else None
+        to_weights = build.dot(g3, build.transpose(v3))
+        used = weights
+        if kept is not None:
+            to_weights, used = to_weights * kept, weights * kept
+        delta = build.sum_over(to_weights * weights, (2,))
+        to_scores = weights * (to_weights - build.broadcast(delta, whole)) * self.scale
+        found = (build.dot(to_scores, k3), build.dot(build.transpose(to_scores), q3), build.dot(build.transpose(used), g3))
+        return tuple(build.reshape(x, of.shape) for x, of in zip(found, (q, k, v), strict=True))  # type: ignore[return-value]
+
+    def _kept_node(self, key: Node, whole: Shape, like: Node) -> Node:
+        """`kept`, of nodes."""
+        batch, rows, columns = whole
+        half = -(-columns // 2)
+        pairs = (batch, rows * half)
+        place = build.broadcast(build.reshape(build.iota(rows * half, key.device, uint32), (1, rows * half)), pairs)
+        row = build.broadcast(build.reshape(build.iota(batch, key.device, uint32), (batch, 1)), pairs)
+        words = build.permute(make(Threefry(), key, place, row), (1, 2, 0))
+        words = make(Slice((0, 0, 0), whole, (1, 1, 1)), build.reshape(words, (batch, rows, 2 * half)))
+        zero = build.constant(0.0, like.dtype, like.device, whole)
+        return build.where(build.less(words, kept_from(self.dropped)), zero, 1.0 / (1.0 - self.dropped))
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionSums(Call):
+    """g (n, heads, l, d), the gradient of the result, and `Attention`'s flat array to (2, n, heads, l): the logarithms of
+    the sums, and the sums of gradient times result."""
+
+    kind = "call"
+    differentiable = False
+    arguments = ("g", "flat")
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return (2, *inputs[0].shape[:3]), inputs[0].dtype
+
+    def numpy(self, g, flat):
+        n, heads, rows, d = g.shape
+        result = flat[: g.size].reshape(n, rows, heads, d).transpose(0, 2, 1, 3)
+        logs = flat[g.size : g.size + g.size // d].reshape(n, heads, rows)
+        return np.stack([logs, (g * result).sum(-1)])
+
+    def expand(self, r: Builder, *inputs: Node) -> Node | None:
+        g, layout = _in_place(inputs[0])
+        return r.make(LaidSums(inputs[0].shape, layout), g, inputs[1])
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionGradient(AttentionCall):
+    """g, the sums of `AttentionSums`, q, k, v, [mask], [key] to the gradients of q, k and v in one array of `shape`, laid
+    out at `places`."""
+
+    kind = "call"
+    differentiable = False
+    places: tuple[Layout, ...]
+    shape: Shape
+
+    @property
+    def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("g", "sums", *self.names)
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        self.check(inputs[2:])
+        return self.shape, inputs[0].dtype
+
+    def numpy(self, g, sums, q, k, v, *others):
+        s = self.scores(q, k, others)
+        logs, delta = sums[..., None]
+        with np.errstate(invalid="ignore"):
+            weights = np.where(np.isneginf(s), 0, np.exp(s - np.where(np.isneginf(logs), 0, logs)))
+        kept = self.kept(s.shape, others)
+        to_scores = weights * (g @ np.swapaxes(v, -2, -1) * kept - delta) * q.dtype.type(self.scale)
+        found = (to_scores @ k, np.swapaxes(to_scores, -2, -1) @ q, np.swapaxes(weights * kept, -2, -1) @ g)
+        result = np.zeros(self.shape, q.dtype)
+        for value, place in zip(found, self.places, strict=True):
+            _writable(result, place, value.shape)[:] = value
+        return result
+
+    def expand(self, r: Builder, *inputs: Node) -> Node | None:
+        laid = [_in_place(x) for x in (inputs[0], *inputs[2:5])]
+        made = LaidGradient(self.problem(inputs[2:]), tuple(of for _, of in laid), self.places, self.shape)
+        (g, *qkv) = (x for x, _ in laid)
+        return r.make(made, g, inputs[1], *qkv, *inputs[5:])
+
+
+def _writable(result: np.ndarray, place: Layout, shape: Shape) -> np.ndarray:
+    """The part of an array at a layout."""
+    flat = result.reshape(-1)[place[0] :]
+    return np.lib.stride_tricks.as_strided(flat, shape, [flat.itemsize * s for s in (*place[1:], 1)])
+
+
+# -- where things lie
+
+
+def _layout(found: Strided) -> Layout | None:
+    """Of (n, heads, l, d) with neighbours along d, in whole vec4s; None where it is not so."""
+    *outer, inner = found.strides
+    layout = (found.offset, *outer)
+    fits = inner == 1 and found.base.size % shader.LANES == 0 and all(s % shader.LANES == 0 for s in layout)
+    return layout if fits else None
+
+
+def _in_place(node: Node) -> tuple[Node, Layout]:
+    """The node that a kernel reads for this one, and where in it; this one itself where its elements are scattered."""
+    found = strided(node)
+    layout = _layout(found)
+    if layout is None:
+        return node, (0, *row_major(node.shape)[:3])
+    return found.base, layout
+
+
+def _places_of_gradients(qkv: Sequence[Node]) -> tuple[tuple[Layout, ...], Shape]:
+    """Where the gradients of q, k and v go so that seen through the views from which q, k and v came they are whole
+    arrays: into one of the shape of the base where all three are parts of it, else one after another."""
+    found = [strided(x) for x in qkv]
+    layouts = [_layout(f) for f in found]
+    base = found[0].base
+    if all(f.base is base for f in found) and None not in layouts and _share(base, qkv, layouts):
+        return tuple(layouts), base.shape  # type: ignore[arg-type]
+    places, start = [], 0
+    for x, f, layout in zip(qkv, found, layouts, strict=True):
+        axes = list(zip(x.shape, f.strides, strict=True))
+        alone = layout is not None and layout[0] == 0 and is_covered(f.base.size, axes)
+        places.append((start, *(f.strides if alone else row_major(x.shape))[:3]))
+        start += x.size
+    return tuple(places), (start,)
+
+
+def _share(base: Node, qkv: Sequence[Node], layouts: Sequence[Any]) -> bool:
+    """Whether q, k and v lie in one array beside each other, alike, and fill it."""
+    q = qkv[0]
+    if any(x.shape != q.shape for x in qkv) or any(of[1:] != layouts[0][1:] for of in layouts):
+        return False
+    starts = sorted(of[0] for of in layouts)
+    step = starts[1]
+    axes = [*zip(q.shape, (*layouts[0][1:], 1), strict=True), (3, step)]
+    return step > 0 and starts == [0, step, 2 * step] and is_covered(base.size, axes)
+
+
+def _view_of(flat: Node, place: Layout, x: Node) -> Node:
+    """The gradient of x, in `flat` at `place`: through the views that x is of its base, where it was laid out for them."""
+    found = strided(x)
+    if flat.shape == found.base.shape and place == _layout(found):
+        return _through_views(flat, found)
+    part = make(Slice((place[0],), (x.size,), (1,)), flat)
+    if place[1:] == row_major(x.shape)[:3]:
+        return build.reshape(part, x.shape)
+    return _through_views(build.reshape(part, found.base.shape), found)
+
+
+def _through_views(x: Node, found: Strided) -> Node:
+    for view in found.views:
+        x = make(view.primitive, x)
+    return x
+
+
+# -- the kernels
+
+
+@dataclass(frozen=True, eq=False)
+class LaidAttention(Call):
+    """`Attention` of q, k and v that lie in their buffers at `layouts`."""
+
+    kind = "call"
+    differentiable = False
+    problem: Problem
+    layouts: tuple[Layout, ...]
+
+    @property
+    def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("q", "k", "v", *self.problem.names)
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return (Attention.infer_size(self.problem.shape),), inputs[0].dtype
+
+    def numpy(self, q, k, v, *others):
+        parts = (_writable(x, of, shape) for x, of, shape in zip((q, k, v), self.layouts, self.problem.shapes, strict=True))
+        return Attention(*_parameters(self.problem)).numpy(*parts, *others)
+
+    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+        return shader.forward(self.problem, self.layouts, target)
+
+
+@dataclass(frozen=True, eq=False)
+class LaidSums(Call):
+    """`AttentionSums` of a g of `shape` that lies in its buffer at `layout`."""
+
+    kind = "call"
+    differentiable = False
+    arguments = ("g", "flat")
+    shape: Shape
+    layout: Layout
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return (2, *self.shape[:3]), inputs[0].dtype
+
+    def numpy(self, g, flat):
+        return AttentionSums().numpy(_writable(g, self.layout, self.shape), flat)
+
+    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+        return shader.sums(self.shape, self.layout)
+
+
+@dataclass(frozen=True, eq=False)
+class LaidGradient(Call):
+    """`AttentionGradient` of g, q, k and v that lie in their buffers at `layouts`, into an array of `shape` at `places`."""
+
+    kind = "call"
+    differentiable = False
+    problem: Problem
+    layouts: tuple[Layout, ...]
+    places: tuple[Layout, ...]
+    shape: Shape
+
+    @property
+    def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("g", "sums", "q", "k", "v", *self.problem.names)
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return self.shape, inputs[0].dtype
+
+    def numpy(self, g, sums, q, k, v, *others):
+        shapes = (self.problem.shape, *self.problem.shapes)
+        g, q, k, v = (_writable(x, of, s) for x, of, s in zip((g, q, k, v), self.layouts, shapes, strict=True))
+        call = AttentionGradient(*_parameters(self.problem), self.places, self.shape)
+        return call.numpy(g, sums, q, k, v, *others)
+
+    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+        return shader.backward(self.problem, self.layouts, self.places, target)
+
+
+def _parameters(p: Problem) -> tuple[float, bool, bool, float]:
+    return p.scale, p.causal, p.mask is not None, p.dropped
