@@ -143,11 +143,15 @@ class Batches:
         bucket = self.buckets[rng.choice(len(self.buckets), p=self._shares)]
         chosen = [self.families[bucket.members[k]] for k in rng.integers(0, len(bucket.members), self.batch_size)]
         rows = [int(rng.integers(family.depth)) for family in chosen]
-        pairs = zip(chosen, rows, strict=True)
-        tokens = np.concatenate([pair_tokens(f.a[k : k + 1], f.b[k : k + 1], *bucket.shape) for f, k in pairs])
+        length_a = bucket.shape[0]
+        empty_a, empty_b = (np.full((self.batch_size, n), PAD) for n in bucket.shape)
+        tokens = pair_tokens(empty_a, empty_b)
+        for k, (family, row) in enumerate(zip(chosen, rows, strict=True)):
+            tokens[k, 1 : 1 + family.shape[0]] = family.a[row]
+            tokens[k, 2 + length_a : 2 + length_a + family.shape[1]] = family.b[row]
         if self.phase == "mlm":
             return mask_tokens(tokens, rng)
-        return tokens, np.concatenate([contact_labels(f, 1, bucket.shape) for f in chosen])
+        return tokens, np.concatenate([contact_labels(family, 1, bucket.shape) for family in chosen])
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         step = 0

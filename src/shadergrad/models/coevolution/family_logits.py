@@ -61,8 +61,8 @@ class FamilyPredictor:
             found = self._combined(family, shape or family.shape, background)
         finally:
             self.model.train(training)
-        present = (family.a < PAD).any(0)[:, None] & (family.b < PAD).any(0)
-        return np.where(present, found[: family.shape[0], : family.shape[1]], np.nan)
+        a, b = (np.any(chain < PAD, axis=0) for chain in (family.a, family.b))
+        return np.where(np.logical_and.outer(a, b), found[: family.shape[0], : family.shape[1]], np.nan)
 
     def _combined(self, family: Family, shape: tuple[int, int], background: bool) -> np.ndarray:
         weights = sequence_weights(family.joined())
@@ -74,7 +74,10 @@ class FamilyPredictor:
         # steps of one size through the circle of members: no pair is drawn twice
         steps = 1 + np.arange(shifts) * (family.depth - 1) // shifts
         others = ((rows + step) % family.depth for step in steps)
-        total = sum(self._sum(family, shape, rows, other, np.sqrt(weights * weights[other])) for other in others)
+        total = np.zeros(shape)
+        for other in others:
+            given = np.sqrt(weights * weights[other])
+            total += self._sum(family, shape, rows, other, given * (weights.sum() / given.sum()))
         share = weights.sum() / (weights.sum() + BACKGROUND_DEPTH)
         return paired - share * total / shifts
 
