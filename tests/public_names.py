@@ -21,6 +21,8 @@ NAMESPACES: dict[str, Any] = {
     "sg.logic.circuit": sg.logic.circuit,
     "sg.logic.gates": sg.logic.gates,
     "sg.logic.wiring": sg.logic.wiring,
+    "sg.models.coevolution": sg.models.coevolution,
+    "sg.models.coevolution.dca": sg.models.coevolution.dca,
     "sg.nn": sg.nn,
     "sg.nn.functional": sg.nn.functional,
     "sg.nn.init": sg.nn.init,

@@ -48,6 +48,7 @@ from .functions import tensor as tensor  # isort: skip  # last: the package .ten
 if TYPE_CHECKING:
     from . import extend as extend
     from . import logic as logic
+    from . import models as models
     from . import recipes as recipes
 
 float = float32
@@ -97,6 +98,7 @@ __all__ = [
     "logic",
     "long",
     "manual_seed",
+    "models",
     "nn",
     "no_grad",
     "optim",
@@ -110,7 +112,7 @@ __all__ = [
 ]
 __all__ += functions.__all__
 
-_LATER = ("extend", "logic", "recipes")  # imported when they are first asked for
+_LATER = ("extend", "logic", "models", "recipes")  # imported when they are first asked for
 
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of these

@@ -49,6 +49,7 @@ ROOMS = [
     "shadergrad",
     "extend",
     "logic",
+    "models",
     "train",
     "recipes",
     "cli",
