@@ -8,8 +8,10 @@ from ...dtypes import bool_
 from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor, arange, where
 from .dropout import dropout
+from .substitutes import replaceable
 
 
+@replaceable
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
