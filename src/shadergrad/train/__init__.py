@@ -6,11 +6,12 @@ a user's own is anywhere: `shadergrad train path/to/mine.py`; examples/my_recipe
 
 from .backward import TrainingStep
 from .errors import RecipeError, TrainingError
-from .recipe import Option, Recipe
+from .recipe import BACKWARD, Option, Recipe
 from .settings import Settings
 from .trainable import Position, Stream, Trainable
 
 __all__ = [
+    "BACKWARD",
     "Option",
     "Position",
     "Recipe",

@@ -26,6 +26,7 @@ from ..config import ENGINES, config
 from ..extras import MissingPackageError
 from ..nn.reflection import Reflection
 from .errors import TrainingError
+from .settings import Settings
 
 Loss = Callable[..., Tensor]
 TRIALS = 2  # steps of each engine that `auto` takes; the last of them counts, for the first compiles
@@ -79,6 +80,11 @@ class TrainingStep:
         self._engines: dict[str, _Shaders | _Apart] = {}
         self._trial: _Trial | None = None
         self.backward = config.backward if backward is None else backward
+
+    @classmethod
+    def of(cls, settings: Settings, model: nn.Module, optimizer: Optimizer, loss: Loss, **options: Any) -> TrainingStep:
+        """The step of a recipe that has train.BACKWARD among its options, by what the user chose."""
+        return cls(model, optimizer, loss, backward=settings["backward"], threads=settings["threads"], **options)
 
     @property
     def backward(self) -> str:
