@@ -48,6 +48,7 @@ ROOMS = [
     "shadergrad",
     "extend",
     "logic",
+    "models",
     "train",
     "recipes",
     "cli",

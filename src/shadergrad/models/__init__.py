@@ -1,0 +1,1 @@
+"""Whole networks of the field, written on the public names alone."""
