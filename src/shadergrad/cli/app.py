@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..errors import ShadergradError
+from .bench import bench
+from .gpt import gpt
 from .recipes import LogicGroup, RecipeGroup
 
 BAD_INPUT = 2
@@ -31,6 +33,10 @@ app.add_typer(
     name="logic",
     help="Networks and automata of logic gates.",
 )
+predict = typer.Typer(no_args_is_help=True, help="What a trained network says of something.")
+app.add_typer(predict, name="predict")
+predict.command("gpt")(gpt)
+app.add_typer(bench, name="bench", help="How fast this machine is.")
 
 
 @app.command()

@@ -1,8 +1,8 @@
-"""Models of a field, whole: from its files to its pictures.
+"""Whole models of a field, written on the public names alone.
 
-coevolution/: which residues of two proteins touch, read from the sequences of both.
+coevolution/: which residues of two proteins touch, read from the sequences of both. gpt/: language models of GPT-2's shape.
 """
 
-from . import coevolution
+from . import coevolution, gpt
 
-__all__ = ["coevolution"]
+__all__ = ["coevolution", "gpt"]

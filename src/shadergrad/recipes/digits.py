@@ -10,7 +10,7 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import load_digits
-from shadergrad.train import Recipe, Settings, Trainable
+from shadergrad.train import BACKWARD, Recipe, Settings, Trainable, TrainingStep
 
 SMOOTHING = 0.1
 
@@ -22,13 +22,11 @@ def build(settings: Settings, device: str) -> Trainable:
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10)).to(device)
     optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
 
-    def step(images: Tensor, labels: Tensor) -> Tensor:
-        """One update on images [batch, 64] and labels [batch]; the loss is a scalar."""
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(images), labels, label_smoothing=SMOOTHING)
-        loss.backward()
-        optimizer.step()
-        return loss
+    def loss(images: Tensor, labels: Tensor) -> Tensor:
+        """Of images [batch, 64] and labels [batch], a scalar."""
+        return F.cross_entropy(model(images), labels, label_smoothing=SMOOTHING)
+
+    step = TrainingStep.of(settings, model, optimizer, loss)
 
     images, labels = sg.tensor(test_images, device=device), sg.tensor(test_labels, device=device)
 
@@ -47,4 +45,5 @@ RECIPE = Recipe(
     "Handwritten digits: 1,797 images of 8x8 pixels, an MLP 64-128-64-10, AdamW.",
     build,
     defaults={"epochs": 40, "batch_size": 64, "lr": 3e-3},
+    options=BACKWARD,
 )

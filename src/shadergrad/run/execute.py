@@ -131,6 +131,8 @@ def realize(wanted: Sequence[Node]) -> None:
 
 def _compute(wanted: list[Node]) -> None:
     """One run for pending nodes, and for what else it gives."""
+    if get_device(wanted[0].device).compute(wanted):
+        return
     capture = Capture(wanted, keep=any(n.requires_grad and not n.released for n in wanted))
     program, kept = programs.get(capture)
     results = program.run([s.storage for s in capture.sources])

@@ -230,7 +230,8 @@ class Replay:
         outputs = self.program.run(inputs, self._memory_for_gradients())
         if self.into is None and self.gradients:
             self._keep_gradients(outputs)
-        for _, holder in self.written:
+        for position, holder in self.written:
+            inputs[position].writes += 1
             tensor: Tensor = holder if isinstance(holder, Tensor) else _tensor_of(holder)
             if tensor._shared is not None:
                 tensor._was_overwritten()

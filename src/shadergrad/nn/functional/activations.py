@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import ShapeError
 from ...tensor import Tensor, check_axis, rand, where
 from ..errors import ArgumentError
+from .substitutes import replaceable
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -26,6 +27,7 @@ def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
     return input._update_in_place(result, "inplace") if inplace else result
 
 
+@replaceable
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel, 2016).
 

@@ -13,6 +13,7 @@ from ...errors import ShapeError
 from ...tensor import Tensor, rand, where
 from ..arguments import number
 from ..errors import ArgumentError
+from .substitutes import replaceable
 
 SELU_FLOOR = -1.7580993408473766  # what selu tends to below
 
@@ -41,6 +42,7 @@ def _dropped(what: str, input: Tensor, shape: Sequence[int], p: float, training:
     return _placed(input, where(kept, input * (1.0 / (1.0 - p)), 0.0), inplace)
 
 
+@replaceable
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Each element 0 with probability p, else times 1 / (1 - p); without training, the input (Srivastava et al., 2014).
 

@@ -14,6 +14,7 @@ from ...errors import ShapeError
 from ...graph.node import grad_mode
 from ...tensor import Tensor
 from ..errors import ArgumentError
+from .substitutes import replaceable
 
 
 def _normalized(x: Tensor, axes: Sequence[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -164,6 +165,7 @@ def _trailing(input: Tensor, normalized_shape: Sequence[int], star: str, **tenso
     return tuple(range(input.ndim - len(wanted), input.ndim))
 
 
+@replaceable
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
