@@ -16,7 +16,7 @@ from .dtypes import DType, parse_dtype
 from .errors import PlanError
 
 Role = Literal["argument", "parameter", "state", "counter", "constant", "temporary", "result", "fault"]
-FORMAT = 3
+FORMAT = 4
 # what a kernel may report of an index that is data, by the number that it writes: {index}, {size}
 FAULTS = (
     "[gather] index {index} is out of range for an axis of size {size}.",
@@ -45,7 +45,11 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True)
 class Target:
-    """What the compiler must know of a device. `language` is "wgsl" or "numpy"."""
+    """What the compiler must know of a device. `language` is "wgsl" or "numpy".
+
+    exact_components: whether a thread may write one component of a vector in shared memory while others write the others.
+    WGSL lets a compiler write the whole vector (Direct3D's does); wgpu-native's do not.
+    """
 
     language: str
     max_storage_buffers: int = 8
@@ -55,6 +59,7 @@ class Target:
     max_binding_bytes: int = 134217728
     subgroups: bool = False
     checked: bool = False
+    exact_components: bool = False
 
 
 PORTABLE = Target("wgsl")
