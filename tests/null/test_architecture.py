@@ -48,6 +48,7 @@ ROOMS = [
     "shadergrad",
     "extend",
     "logic",
+    "web",
     "train",
     "recipes",
     "cli",
