@@ -47,8 +47,9 @@ class Label(NamedTuple):
 class Target:
     """What the compiler must know of a device. `language` is "wgsl" or "numpy".
 
-    exact_components: whether a thread may write one component of a vector in shared memory while others write the others.
-    WGSL lets a compiler write the whole vector (Direct3D's does); wgpu-native's do not.
+    native: whether wgpu-native compiles the kernels, and no browser. It writes single components of vectors in shared memory,
+    where WGSL lets a compiler write the whole vector (Direct3D's does) over what other threads write beside it; and it gives
+    drivers no hint to unroll loops, where browsers mind long texts, which they compile each time a page is opened.
     """
 
     language: str
@@ -59,7 +60,7 @@ class Target:
     max_binding_bytes: int = 134217728
     subgroups: bool = False
     checked: bool = False
-    exact_components: bool = False
+    native: bool = False
 
 
 PORTABLE = Target("wgsl")

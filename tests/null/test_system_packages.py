@@ -66,4 +66,4 @@ def test_nothing_is_installed_where_it_may_not(
 ) -> None:
     said = run(tmp_path, user, **variables)
     assert "apt-get" not in said
-    assert f"NOT INSTALLED: mesa-vulkan-drivers iverilog gcc libc6-dev: {reason}" in said
+    assert f"NOT INSTALLED: mesa-vulkan-drivers iverilog chromium gcc libc6-dev: {reason}" in said

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..errors import ShadergradError
+from .pages import export, serve
 from .recipes import LogicGroup, RecipeGroup
 
 BAD_INPUT = 2
@@ -39,6 +40,10 @@ def info() -> None:
     from .info import print_info  # wgpu takes longer to load than most commands to run
 
     print_info(Console(highlight=False))
+
+
+app.command()(export)
+app.command()(serve)
 
 
 def main() -> None:

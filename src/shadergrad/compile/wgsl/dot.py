@@ -53,7 +53,9 @@ TILES = (
     Tile(32, 32, 32, 4, 4),
     Tile(16, 16, 32, 4, 4),
 )
-SHORT = (Tile(16, 16, 8, 4, 4), Tile(16, 16, 16, 4, 4))  # for contractions that a step of 32 would mostly pad
+# for contractions that a step of 32 would mostly pad, and for browsers, which compile a short text sooner
+SHORT = (Tile(16, 16, 8, 4, 4), Tile(16, 16, 16, 4, 4))
+UNROLLED = 4  # steps that are written out for browsers, where the rest is a loop; every tile is a multiple deep
 ENOUGH_WORKGROUPS = 96  # with fewer, a large GPU idles: a smaller tile is better
 
 
@@ -65,7 +67,7 @@ def choose_tile(batch: int, m: int, n: int, k: int, target: Target) -> Tile:
         if workgroups >= ENOUGH_WORKGROUPS and tile.is_filled(m, n, 2):
             return tile
     tile = next((t for t in reversed(fitting) if t.is_filled(m, n, 4)), fitting[-1])
-    return next((t for t in SHORT if k <= t.bk), tile) if tile is TILES[-1] else tile
+    return next((t for t in SHORT if k <= t.bk or not target.native), tile) if tile is TILES[-1] else tile
 
 
 class DotKernel:
@@ -159,15 +161,38 @@ class DotKernel:
 
     def _multiply(self, a: Operand, b: Operand) -> None:
         t, r = self.tile, self.r
-        for step in range(t.bk):
-            for i in range(t.tm // LANES):
-                r.line(f"let a_{step}_{i} = {a.quad(f'{step * t.bm // LANES + i * (t.bm // t.tm)} + tm')};")
+        if self.target.native:
+            for step in range(t.bk):
+                self._multiply_step(a, b, str(step), step)
+            return
+        r.line(f"for (var step = 0; step < {t.bk}; step += {UNROLLED}) {{")
+        r.open()
+        for step in range(UNROLLED):
+            self._multiply_step(a, b, str(step), f"(step + {step})" if step else "step")
+        lines = indent(r.close())
+        for line in lines:
+            r.line(line)
+        r.line("}")
+
+    def _multiply_step(self, a: Operand, b: Operand, name: str, step: int | str) -> None:
+        """Products of one place along the contraction; `step` is its number, or the text of it."""
+        t, r = self.tile, self.r
+
+        def at(tile: int, part: int, each: int, thread: str) -> str:
+            row = (
+                f"{step * tile // LANES + part * each}"
+                if isinstance(step, int)
+                else f"{step} * {tile // LANES} + {part * each}"
+            )
+            return f"{row} + {thread}"
+
+        for i in range(t.tm // LANES):
+            r.line(f"let a_{name}_{i} = {a.quad(at(t.bm, i, t.bm // t.tm, 'tm'))};")
+        for j in range(t.tn // LANES):
+            r.line(f"let b_{name}_{j} = {b.quad(at(t.bn, j, t.bn // t.tn, 'tn'))};")
+        for i in range(t.tm):
             for j in range(t.tn // LANES):
-                r.line(f"let b_{step}_{j} = {b.quad(f'{step * t.bn // LANES + j * (t.bn // t.tn)} + tn')};")
-            for i in range(t.tm):
-                for j in range(t.tn // LANES):
-                    a_value = f"a_{step}_{i // LANES}[{i % LANES}]"
-                    r.line(self._multiply_add(f"c_{i}_{j}", a_value, f"b_{step}_{j}"))
+                r.line(self._multiply_add(f"c_{i}_{j}", f"a_{name}_{i // LANES}[{i % LANES}]", f"b_{name}_{j}"))
 
     def _multiply_add(self, c: str, a: str, b: str) -> str:
         if self.is_float:
@@ -317,7 +342,7 @@ class Operand:
     @property
     def holds_numbers(self) -> bool:
         """Whether the tile is an array of numbers and not of vec4s, so that threads cannot race."""
-        return self.writes_components and not self.kernel.target.exact_components
+        return self.writes_components and not self.kernel.target.native
 
     def declaration(self) -> str:
         count = self.kernel.tile.bk * self.tile_free

@@ -6,6 +6,8 @@ import { Program, ShadergradError, readTensors } from "./runtime.js";
 const REPORT_EVERY = 120; // milliseconds between two reports of a training
 /** @type {Record<string, Program>} */
 const programs = {};
+/** Those that are not needed to begin. @type {Record<string, Promise<Program>>} */
+const later = {};
 /** @type {Map<string, {dtype: string, shape: number[], data: import("./runtime.js").Numbers}>} */
 let data = new Map();
 /** @type {ArrayBuffer} */
@@ -28,7 +30,7 @@ const tell = (values) => postMessage(values);
 
 /** @type {Record<string, (...args: any[]) => any>} */
 const calls = {
-  /** Loads all programs of a page: the step first, whose device and state the others share. */
+  /** Loads the programs of a page: the step first, whose device and state the others share. */
   async load(/** @type {string} */ base, /** @type {{programs: string[], data: string | null}} */ page, options = {}) {
     const [file, given] = await Promise.all([
       fetch(new URL("state.safetensors", base)).then((answer) => answer.arrayBuffer()),
@@ -36,13 +38,16 @@ const calls = {
     ]);
     initial = file;
     if (given) data = readTensors(given);
-    for (const name of page.programs)
-      programs[name] = await Program.load(new URL(`${name}.json`, base), {
+    const load = (/** @type {string} */ name) =>
+      Program.load(new URL(`${name}.json`, base), {
         ...options,
         state: initial,
         share: programs.step,
         onlost: (loss) => tell({ event: "lost", ...loss }),
       });
+    programs.step = await load("step");
+    // the step begins; the others are compiled meanwhile
+    for (const name of page.programs.slice(1)) later[name] = load(name).then((program) => (programs[name] = program));
     return calls.info();
   },
 
@@ -53,12 +58,14 @@ const calls = {
       dispatches: step.plan.dispatches.length,
       parameters: step.names.filter((spec) => spec.role === "parameter").reduce((n, s) => n + s.shape.reduce((a, b) => a * b, 1), 0),
       names: step.names.map(({ role, name, shape, dtype }) => ({ role, name, shape, dtype })),
-      programs: Object.fromEntries(Object.entries(programs).map(([n, p]) => [n, { arguments: p.arguments, results: p.results }])),
+      arguments: step.arguments,
       steps: step.steps,
     };
   },
 
-  run: (/** @type {string} */ name, /** @type {any} */ inputs, /** @type {any} */ options) => programs[name].run(inputs, options),
+  async run(/** @type {string} */ name, /** @type {any} */ inputs, /** @type {any} */ options) {
+    return (programs[name] ?? (await later[name])).run(inputs, options);
+  },
   read: (/** @type {string} */ name) => programs.step.read(name),
   write: (/** @type {string} */ name, /** @type {any} */ value) => programs.step.write(name, value),
   data: (/** @type {string} */ name) => data.get(name),
@@ -169,7 +176,7 @@ async function loop(steps) {
   /** @type {Promise<any>[]} */
   const underWay = [];
   for (let k = 0; k < steps && training; k++) {
-    underWay.push(step.run(batch(), { results: numbers }).then((values) => rows.push({ step: step.steps, ...values })));
+    underWay.push(step.run(batch(), { results: numbers }).then((values) => rows.push(values)));
     if (underWay.length >= 4) await underWay.shift();
     if (performance.now() - reported > REPORT_EVERY) {
       report();
