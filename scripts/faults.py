@@ -508,7 +508,7 @@ RUNNING = (
           " or sum(map(len, self._entries.values())) > MOST_CAPTURES", "",
           PYTHON + "a_step_keeps_a_bounded_number_of_captures"),
     fault("run-threads-at-once", "run/step.py",
-          "        with execute.lock:\n", "        if True:\n",
+          "        with execute.lock:\n            key, tensors", "        if True:\n            key, tensors",
           PYTHON + "threads_share_a_step"),
     fault("run-recorded-values-are-lost", "run/step.py",
           "if nodes.nodes_made != self._nodes_seen:", "if False:",

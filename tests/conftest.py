@@ -92,6 +92,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         ("WEBGPU", NO_ADAPTER, REMEDY),
         ("VERILOG", "no Icarus Verilog", "install iverilog"),
         ("EXPORTED C", "no C compiler", "install gcc"),
+        ("BROWSER", "no Chromium", "install chromium"),
     ):
         skipped = [r for r in terminalreporter.stats.get("skipped", []) if lacking in str(r.longrepr)]
         if skipped:

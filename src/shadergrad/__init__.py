@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from . import logic as logic
     from . import models as models
     from . import recipes as recipes
+    from . import web as web
 
 float = float32
 int = int32
@@ -109,10 +110,11 @@ __all__ = [
     "sync",
     "uint8",
     "uint32",
+    "web",
 ]
 __all__ += functions.__all__
 
-_LATER = ("extend", "logic", "models", "recipes")  # imported when they are first asked for
+_LATER = ("extend", "logic", "models", "recipes", "web")  # imported when they are first asked for
 
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of these

@@ -16,7 +16,7 @@ from .dtypes import DType, parse_dtype
 from .errors import PlanError
 
 Role = Literal["argument", "parameter", "state", "counter", "constant", "temporary", "result", "fault"]
-FORMAT = 3
+FORMAT = 4
 # what a kernel may report of an index that is data, by the number that it writes: {index}, {size}
 FAULTS = (
     "[gather] index {index} is out of range for an axis of size {size}.",
@@ -45,7 +45,12 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True)
 class Target:
-    """What the compiler must know of a device. `language` is "wgsl" or "numpy"."""
+    """What the compiler must know of a device. `language` is "wgsl" or "numpy".
+
+    native: whether wgpu-native compiles the kernels, and no browser. It writes single components of vectors in shared memory,
+    where WGSL lets a compiler write the whole vector (Direct3D's does) over what other threads write beside it; and it gives
+    drivers no hint to unroll loops, where browsers mind long texts, which they compile each time a page is opened.
+    """
 
     language: str
     max_storage_buffers: int = 8
@@ -55,6 +60,7 @@ class Target:
     max_binding_bytes: int = 134217728
     subgroups: bool = False
     checked: bool = False
+    native: bool = False
 
 
 PORTABLE = Target("wgsl")

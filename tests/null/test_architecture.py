@@ -50,6 +50,7 @@ ROOMS = [
     "extend",
     "logic",
     "models",
+    "web",
     "train",
     "recipes",
     "cli",

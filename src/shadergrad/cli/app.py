@@ -11,6 +11,7 @@ from rich.markup import escape
 from ..errors import ShadergradError
 from .bench import bench
 from .gpt import gpt
+from .pages import export, serve
 from .recipes import LogicGroup, RecipeGroup
 
 BAD_INPUT = 2
@@ -45,6 +46,10 @@ def info() -> None:
     from .info import print_info  # wgpu takes longer to load than most commands to run
 
     print_info(Console(highlight=False))
+
+
+app.command()(export)
+app.command()(serve)
 
 
 def main() -> None:

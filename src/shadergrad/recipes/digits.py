@@ -6,6 +6,9 @@ this small data set: https://arxiv.org/abs/1512.00567, section 7.
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
@@ -38,7 +41,42 @@ def build(settings: Settings, device: str) -> Trainable:
         accuracy = float((logits.numpy().argmax(axis=1) == test_labels).mean())
         return {"test_loss": loss, "test_accuracy": accuracy}
 
-    return Trainable(model, optimizer, (train_images, train_labels), step, evaluate)
+    def page(folder: Path) -> None:
+        digits_page(folder, settings, model, step, {"name": "0.weight", "side": 8, "across": 16})
+
+    return Trainable(model, optimizer, (train_images, train_labels), step, evaluate, page=page)
+
+
+def digits_page(folder: Path, settings: Settings, model: nn.Module, step: Any, weights: dict[str, Any]) -> None:
+    """A page that trains a classifier of the digits, and lets the visitor draw some.
+
+    weights: which ones the page draws: their name, the side of a square, and how many squares stand side by side.
+    """
+    train_images, train_labels, test_images, test_labels = load_digits()
+
+    @sg.compile
+    def train(images: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        return {"loss": step(images, labels)}
+
+    @sg.compile
+    def predict(images: Tensor) -> Tensor:
+        with sg.no_grad():
+            return model(images)
+
+    n = settings.batch_size
+    sg.web.export(
+        train,
+        folder,
+        sg.tensor(train_images[:n]),
+        sg.tensor(train_labels[:n]),
+        title="Handwritten digits, learned on your GPU",
+        text="The network begins with random weights and learns from 1,437 small pictures while you watch: draw a digit at any "
+        "moment and see what it has understood so far.",
+        programs={"predict": (predict, sg.tensor(test_images)), "classify": (predict, sg.tensor(test_images[:1]))},
+        data={"images": train_images, "labels": train_labels, "test_images": test_images, "test_labels": test_labels},
+        page="digits",
+        settings={"batch": n, "weights": weights, "steps": 2000},
+    )
 
 
 RECIPE = Recipe(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import load_digits
 from shadergrad.train import BACKWARD, Recipe, Settings, Trainable, TrainingStep
+
+from .digits import digits_page
 
 SMOOTHING = 0.1  # as in the recipe of the perceptron
 
@@ -44,7 +48,10 @@ def build(settings: Settings, device: str) -> Trainable:
         accuracy = float((logits.numpy().argmax(axis=1) == test_labels).mean())
         return {"test_loss": loss, "test_accuracy": accuracy}
 
-    return Trainable(model, optimizer, (train_images, train_labels), step, evaluate)
+    def page(folder: Path) -> None:
+        digits_page(folder, settings, model, step, {"name": "1.weight", "side": 3, "across": 8})
+
+    return Trainable(model, optimizer, (train_images, train_labels), step, evaluate, page=page)
 
 
 RECIPE = Recipe(

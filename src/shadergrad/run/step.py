@@ -17,11 +17,12 @@ import numpy as np
 
 from ..errors import CompileError
 from ..graph import node as nodes
-from ..plan import Plan
+from ..plan import PORTABLE, Plan
 from ..tensor import Tensor, flush
 from . import execute
 from .capture import capture
 from .naming import describe_arguments
+from .portable import PortableStep
 from .replay import Replay
 from .tracing import current
 from .trees import signature, without_numbers
@@ -90,7 +91,7 @@ class CompiledStep(Generic[P, R]):
                 "capture runs the function in Python, and may compile. Hint: docs/compile.md says what calls can share.",
                 stacklevel=3,
             )
-        entry = capture(self._function, args, kwargs, tensors)
+        entry, _ = capture(self._function, args, kwargs, tensors)
         self._described = described
         self.captures += 1
         self._keep(key, entry)
@@ -151,6 +152,24 @@ class CompiledStep(Generic[P, R]):
                 "Hint: call the step with them first."
             )
         return [*(execute.download(holder._node) for holder in entry.bind(tensors)), *entry.program.numbers]
+
+    def portable(self, *args: P.args, **kwargs: P.kwargs) -> PortableStep:
+        """What a call with these arguments would run, for another runner: a plan within WebGPU's default limits, whatever
+        the tensors' device, and the values that it reads and changes. Nothing runs, and nothing changes.
+
+        Raises CompileError where the function cannot be captured, or does what only Python can: keep something of the call
+        in a Python object, or change an argument. DTypeError for a dtype that no GPU has.
+
+        >>> w = sg.ones(2)
+        >>> step = sg.compile(lambda x: w.add_(x).sum())
+        >>> step.portable(sg.tensor([1.0, 2.0])).plan
+        Plan(wgsl: 2 kernels, 2 dispatches, 2 inputs, 2 outputs, 0 B of temporaries)
+        >>> w
+        tensor([1., 1.])
+        """
+        with execute.lock:
+            _, tensors = _describe(args, kwargs)
+            return PortableStep(*capture(self._function, args, kwargs, tensors, PORTABLE), tensors)
 
     def _ran_last(self, what: str) -> tuple[Any, Replay]:
         if self._latest is None:
