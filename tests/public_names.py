@@ -17,6 +17,7 @@ NAMESPACES: dict[str, Any] = {
     "sg.devices": sg.devices,
     "sg.extend": sg.extend,
     "sg.interop": sg.interop,
+    "sg.linalg": sg.linalg,
     "sg.logic": sg.logic,
     "sg.logic.circuit": sg.logic.circuit,
     "sg.logic.gates": sg.logic.gates,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import autograd, data, devices, functions, interop, nn, optim
+from . import autograd, data, devices, functions, interop, linalg, nn, optim
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .dtypes import bool_ as bool
 from .dtypes import float32, float64, int32, int64, uint8, uint32
@@ -27,6 +27,8 @@ from .errors import (
     ShapeError,
 )
 from .functions import *  # noqa: F403  # the function forms; their names are functions.__all__
+from .linalg import older
+from .linalg.older import *  # noqa: F403  # what PyTorch had before torch.linalg
 from .run.step import CompiledStep, compile
 from .serialization import load, save
 from .tensor import (
@@ -91,6 +93,7 @@ __all__ = [
     "int64",
     "interop",
     "is_grad_enabled",
+    "linalg",
     "load",
     "logic",
     "long",
@@ -107,6 +110,7 @@ __all__ = [
     "uint32",
 ]
 __all__ += functions.__all__
+__all__ += older.__all__
 
 _LATER = ("extend", "logic", "recipes")  # imported when they are first asked for
 

@@ -38,6 +38,8 @@ ROOMS = [
     "run",
     "devices",
     "autograd",
+    "host",
+    "linalg",
     "checkpoint",
     "serialization",
     "data",

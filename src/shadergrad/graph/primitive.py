@@ -58,7 +58,7 @@ class Primitive(metaclass=_Interned):
     nodes (`opened`).
     """
 
-    kind: ClassVar[str] = ""  # source, elementwise, view, index, reduce, dot, call
+    kind: ClassVar[str] = ""  # source, elementwise, view, index, reduce, dot, call, host
     differentiable: ClassVar[bool] = True
     cost: ClassVar[int] = 1  # scalar operations an element, roughly
     form: ClassVar[Form | None] = None  # of each primitive its own

@@ -50,6 +50,7 @@ from .storage import (
     succeeding,
     without_history,
 )
+from .transfer import moved
 
 Number = bool | int | float
 LARGEST = 1 << 60  # elements, 8 bytes each: what a 64-bit number of bytes counts
@@ -708,10 +709,9 @@ class TensorBase(Checkable):
     ) -> Self:
         """On another device and/or with another dtype: to('webgpu'), to(sg.float64), to('cpu', sg.int32), to(other).
 
-        Gives the tensor itself where nothing changes and `copy` is not set. A leaf that requires grad gives another
-        leaf on the other device (PyTorch: a computed tensor). non_blocking changes nothing. Raises DeviceError for an
-        unknown device, DTypeError for an unknown dtype or one that the device has not, AutogradError for a computed
-        tensor that requires grad and goes to another device.
+        Gives the tensor itself where nothing changes and `copy` is not set. Gradients go back the way that the value came,
+        also to another device. non_blocking changes nothing. Raises DeviceError for an unknown device, DTypeError for an
+        unknown dtype or one that the device has not, CompileError for another device within a compiled step.
 
         >>> sg.tensor([1.7, -1.7]).to(sg.int32)
         tensor([ 1, -1])
@@ -736,15 +736,9 @@ class TensorBase(Checkable):
         if wanted is not self.dtype and get_device(self._node.device).target.language == "numpy":
             result = wrap(cast(result._node, wanted))
         if target != self._node.device:
-            if result.requires_grad and mode.grad and not result.is_leaf:
-                raise AutogradError(
-                    "[to] moving a computed tensor that requires grad between devices is not recorded. Hint: detach() it first."
-                )
             get_device(target)
-            node = execute.upload(result._read("to()"), result.dtype, target)
+            node = moved(result._node, result._read("to()"), target)
             result = wrap(node)
-            if self.requires_grad and self.is_leaf:
-                result.requires_grad_()
         if wanted is not result.dtype:
             result = wrap(cast(result._node, wanted))
         return result.clone() if copy and result is self else result
