@@ -104,6 +104,10 @@ def names_stub() -> str:
     own = names.NamedTensor
     lines = [line for a, n in names.ALIASES.items() for line in declarations(a, getattr(own, n), "Self")]
     lines += [declaration(f"{n}_", getattr(own, n), "Self") for n in names.IN_PLACE]
+    for n in sg.linalg.older.METHODS:  # which stand above tensors
+        returns = signature_of(getattr(sg.linalg.older, n)).return_annotation
+        lines.append(declaration(n, getattr(sg.linalg.older, n), "Self" if returns == "Tensor" else "Any"))
+    lines = [line.replace(": Tensor", ": ElementwiseTensor") for line in lines]
     for operator in ("add", "sub", "mul", "truediv"):
         lines.append(f"    def __i{operator}__(self, other: ElementwiseTensor | Number) -> Self: ...")
     body = "\n".join(lines)

@@ -27,8 +27,22 @@ from .errors import (
     ShapeError,
 )
 from .functions import *  # noqa: F403  # the function forms; their names are functions.__all__
-from .linalg import older
-from .linalg.older import *  # noqa: F403  # what PyTorch had before torch.linalg
+from .linalg.older import (
+    chain_matmul,
+    cholesky,
+    cholesky_inverse,
+    cholesky_solve,
+    det,
+    inverse,
+    logdet,
+    matrix_exp,
+    matrix_power,
+    pinverse,
+    qr,
+    slogdet,
+    svd,
+    triangular_solve,
+)
 from .run.step import CompiledStep, compile
 from .serialization import load, save
 from .tensor import (
@@ -77,8 +91,13 @@ __all__ = [
     "as_tensor",
     "autograd",
     "bool",
+    "chain_matmul",
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
     "compile",
     "data",
+    "det",
     "device",
     "devices",
     "enable_grad",
@@ -92,25 +111,33 @@ __all__ = [
     "int32",
     "int64",
     "interop",
+    "inverse",
     "is_grad_enabled",
     "linalg",
     "load",
+    "logdet",
     "logic",
     "long",
     "manual_seed",
+    "matrix_exp",
+    "matrix_power",
     "nn",
     "no_grad",
     "optim",
+    "pinverse",
+    "qr",
     "recipes",
     "save",
     "set_default_device",
     "set_grad_enabled",
+    "slogdet",
+    "svd",
     "sync",
+    "triangular_solve",
     "uint8",
     "uint32",
 ]
 __all__ += functions.__all__
-__all__ += older.__all__
 
 _LATER = ("extend", "logic", "recipes")  # imported when they are first asked for
 
