@@ -20,6 +20,7 @@ from typing import Any, get_overloads
 
 import shadergrad as sg
 from shadergrad import functions
+from shadergrad.linalg import older
 from shadergrad.tensor import names, records
 
 PACKAGE = Path(sg.__file__).parent
@@ -104,9 +105,9 @@ def names_stub() -> str:
     own = names.NamedTensor
     lines = [line for a, n in names.ALIASES.items() for line in declarations(a, getattr(own, n), "Self")]
     lines += [declaration(f"{n}_", getattr(own, n), "Self") for n in names.IN_PLACE]
-    for n in sg.linalg.older.METHODS:  # which stand above tensors
-        returns = signature_of(getattr(sg.linalg.older, n)).return_annotation
-        lines.append(declaration(n, getattr(sg.linalg.older, n), "Self" if returns == "Tensor" else "Any"))
+    for n in older.METHODS:  # which stand above tensors
+        returns = signature_of(getattr(older, n)).return_annotation
+        lines.append(declaration(n, getattr(older, n), "Self" if returns == "Tensor" else "Any"))
     lines = [line.replace(": Tensor", ": ElementwiseTensor") for line in lines]
     for operator in ("add", "sub", "mul", "truediv"):
         lines.append(f"    def __i{operator}__(self, other: ElementwiseTensor | Number) -> Self: ...")
