@@ -21,6 +21,7 @@ from typing import Any, get_overloads
 import shadergrad as sg
 from shadergrad import functions
 from shadergrad.linalg import older
+from shadergrad.special import older as special
 from shadergrad.tensor import names, records
 
 PACKAGE = Path(sg.__file__).parent
@@ -108,6 +109,8 @@ def names_stub() -> str:
     for n in older.METHODS:  # which stand above tensors
         returns = signature_of(getattr(older, n)).return_annotation
         lines.append(declaration(n, getattr(older, n), "Self" if returns == "Tensor" else "Any"))
+    for n, method in special.METHODS.items():
+        lines.append(declaration(n, method, "Self"))
     lines = [line.replace(": Tensor", ": ElementwiseTensor") for line in lines]
     for operator in ("add", "sub", "mul", "truediv"):
         lines.append(f"    def __i{operator}__(self, other: ElementwiseTensor | Number) -> Self: ...")

@@ -26,6 +26,7 @@ NAMESPACES: dict[str, Any] = {
     "sg.nn.functional": sg.nn.functional,
     "sg.nn.init": sg.nn.init,
     "sg.nn.utils": sg.nn.utils,
+    "sg.special": sg.special,
     "sg.optim": sg.optim,
     "sg.optim.lr_scheduler": sg.optim.lr_scheduler,
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import autograd, data, devices, functions, interop, linalg, nn, optim
+from . import autograd, data, devices, functions, interop, linalg, nn, optim, special
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .dtypes import bool_ as bool
 from .dtypes import float32, float64, int32, int64, uint8, uint32
@@ -45,6 +45,7 @@ from .linalg.older import (
 )
 from .run.step import CompiledStep, compile
 from .serialization import load, save
+from .special.older import i0, igamma, igammac, mvlgamma, polygamma
 from .tensor import (
     Generator,
     Size,
@@ -106,6 +107,9 @@ __all__ = [
     "float32",
     "float64",
     "get_default_device",
+    "i0",
+    "igamma",
+    "igammac",
     "inference_mode",
     "int",
     "int32",
@@ -121,16 +125,19 @@ __all__ = [
     "manual_seed",
     "matrix_exp",
     "matrix_power",
+    "mvlgamma",
     "nn",
     "no_grad",
     "optim",
     "pinverse",
+    "polygamma",
     "qr",
     "recipes",
     "save",
     "set_default_device",
     "set_grad_enabled",
     "slogdet",
+    "special",
     "svd",
     "sync",
     "triangular_solve",

@@ -40,6 +40,7 @@ ROOMS = [
     "autograd",
     "host",
     "linalg",
+    "special",
     "checkpoint",
     "serialization",
     "data",
