@@ -16,6 +16,7 @@ NAMESPACES: dict[str, Any] = {
     "sg.data": sg.data,
     "sg.devices": sg.devices,
     "sg.extend": sg.extend,
+    "sg.fft": sg.fft,
     "sg.interop": sg.interop,
     "sg.linalg": sg.linalg,
     "sg.logic": sg.logic,

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import autograd, data, devices, functions, interop, linalg, nn, optim, special
+from . import autograd, data, devices, fft, functions, interop, linalg, nn, optim, special
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from .complex_numbers import angle, complex, conj, imag, is_complex, polar, real, view_as_complex, view_as_real
 from .dtypes import bool_ as bool
-from .dtypes import float32, float64, int32, int64, uint8, uint32
+from .dtypes import complex64, complex128, float32, float64, int32, int64, uint8, uint32
 from .errors import (
     ArgumentTypeError,
     AutogradError,
@@ -69,6 +70,8 @@ if TYPE_CHECKING:
 float = float32
 int = int32
 long = int64
+cfloat = complex64
+cdouble = complex128
 
 __all__ = [
     "ArgumentTypeError",
@@ -89,20 +92,28 @@ __all__ = [
     "Size",
     "Tensor",
     "__version__",
+    "angle",
     "as_tensor",
     "autograd",
     "bool",
+    "cdouble",
+    "cfloat",
     "chain_matmul",
     "cholesky",
     "cholesky_inverse",
     "cholesky_solve",
     "compile",
+    "complex",
+    "complex64",
+    "complex128",
+    "conj",
     "data",
     "det",
     "device",
     "devices",
     "enable_grad",
     "extend",
+    "fft",
     "float",
     "float32",
     "float64",
@@ -110,12 +121,14 @@ __all__ = [
     "i0",
     "igamma",
     "igammac",
+    "imag",
     "inference_mode",
     "int",
     "int32",
     "int64",
     "interop",
     "inverse",
+    "is_complex",
     "is_grad_enabled",
     "linalg",
     "load",
@@ -130,8 +143,10 @@ __all__ = [
     "no_grad",
     "optim",
     "pinverse",
+    "polar",
     "polygamma",
     "qr",
+    "real",
     "recipes",
     "save",
     "set_default_device",
@@ -143,6 +158,8 @@ __all__ = [
     "triangular_solve",
     "uint8",
     "uint32",
+    "view_as_complex",
+    "view_as_real",
 ]
 __all__ += functions.__all__
 

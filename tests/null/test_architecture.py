@@ -41,6 +41,8 @@ ROOMS = [
     "host",
     "linalg",
     "special",
+    "complex_numbers",
+    "fft",
     "checkpoint",
     "serialization",
     "data",

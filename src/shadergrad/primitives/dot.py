@@ -32,6 +32,6 @@ class Dot(Primitive):
 
     def vjp(self, g, node):
         a, b = node.inputs
-        da = build.dot(g, build.transpose(b)) if a.requires_grad else None
-        db = build.dot(build.transpose(a), g) if b.requires_grad else None
+        da = build.dot(g, build.transpose(build.conjugate(b))) if a.requires_grad else None
+        db = build.dot(build.transpose(build.conjugate(a)), g) if b.requires_grad else None
         return da, db
