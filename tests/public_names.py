@@ -27,6 +27,7 @@ NAMESPACES: dict[str, Any] = {
     "sg.nn.functional": sg.nn.functional,
     "sg.nn.init": sg.nn.init,
     "sg.nn.utils": sg.nn.utils,
+    "sg.signal.windows": sg.signal.windows,
     "sg.special": sg.special,
     "sg.optim": sg.optim,
     "sg.optim.lr_scheduler": sg.optim.lr_scheduler,

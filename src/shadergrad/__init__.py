@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import autograd, data, devices, fft, functions, interop, linalg, nn, optim, special
+from . import autograd, data, devices, fft, functions, interop, linalg, nn, optim, signal, special
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .complex_numbers import angle, complex, conj, imag, is_complex, polar, real, view_as_complex, view_as_real
 from .dtypes import bool_ as bool
@@ -46,6 +46,7 @@ from .linalg.older import (
 )
 from .run.step import CompiledStep, compile
 from .serialization import load, save
+from .signal.older import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window
 from .special.older import i0, igamma, igammac, mvlgamma, polygamma
 from .tensor import (
     Generator,
@@ -95,6 +96,8 @@ __all__ = [
     "angle",
     "as_tensor",
     "autograd",
+    "bartlett_window",
+    "blackman_window",
     "bool",
     "cdouble",
     "cfloat",
@@ -118,6 +121,8 @@ __all__ = [
     "float32",
     "float64",
     "get_default_device",
+    "hamming_window",
+    "hann_window",
     "i0",
     "igamma",
     "igammac",
@@ -130,6 +135,7 @@ __all__ = [
     "inverse",
     "is_complex",
     "is_grad_enabled",
+    "kaiser_window",
     "linalg",
     "load",
     "logdet",
@@ -151,6 +157,7 @@ __all__ = [
     "save",
     "set_default_device",
     "set_grad_enabled",
+    "signal",
     "slogdet",
     "special",
     "svd",

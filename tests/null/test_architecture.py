@@ -43,6 +43,7 @@ ROOMS = [
     "special",
     "complex_numbers",
     "fft",
+    "signal",
     "checkpoint",
     "serialization",
     "data",
