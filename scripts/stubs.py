@@ -19,7 +19,9 @@ from types import SimpleNamespace
 from typing import Any, get_overloads
 
 import shadergrad as sg
-from shadergrad import functions
+from shadergrad import complex_numbers, functions
+from shadergrad.linalg import older
+from shadergrad.special import older as special
 from shadergrad.tensor import names, records
 
 PACKAGE = Path(sg.__file__).parent
@@ -104,6 +106,13 @@ def names_stub() -> str:
     own = names.NamedTensor
     lines = [line for a, n in names.ALIASES.items() for line in declarations(a, getattr(own, n), "Self")]
     lines += [declaration(f"{n}_", getattr(own, n), "Self") for n in names.IN_PLACE]
+    for n in older.METHODS:  # which stand above tensors
+        returns = signature_of(getattr(older, n)).return_annotation
+        lines.append(declaration(n, getattr(older, n), "Self" if returns == "Tensor" else "Any"))
+    for n, method in {**special.METHODS, **complex_numbers.METHODS}.items():
+        lines.append(declaration(n, method, "bool" if n == "is_complex" else "Self"))
+    lines += [f"    @property\n    def {n}(self) -> Self: ..." for n in complex_numbers.PROPERTIES]
+    lines = [line.replace(": Tensor", ": ElementwiseTensor") for line in lines]
     for operator in ("add", "sub", "mul", "truediv"):
         lines.append(f"    def __i{operator}__(self, other: ElementwiseTensor | Number) -> Self: ...")
     body = "\n".join(lines)

@@ -16,7 +16,9 @@ NAMESPACES: dict[str, Any] = {
     "sg.data": sg.data,
     "sg.devices": sg.devices,
     "sg.extend": sg.extend,
+    "sg.fft": sg.fft,
     "sg.interop": sg.interop,
+    "sg.linalg": sg.linalg,
     "sg.logic": sg.logic,
     "sg.logic.circuit": sg.logic.circuit,
     "sg.logic.gates": sg.logic.gates,
@@ -27,6 +29,8 @@ NAMESPACES: dict[str, Any] = {
     "sg.nn.functional": sg.nn.functional,
     "sg.nn.init": sg.nn.init,
     "sg.nn.utils": sg.nn.utils,
+    "sg.signal.windows": sg.signal.windows,
+    "sg.special": sg.special,
     "sg.optim": sg.optim,
     "sg.optim.lr_scheduler": sg.optim.lr_scheduler,
 }

@@ -162,7 +162,7 @@ WORDS: dict[str, tuple[set[type], Callable[[Any], Any] | None, str]] = {
     "bool": ({bool}, lambda v: bool(v) if isinstance(v, np.bool_) else _REFUSED, "bool"),
     "int": ({int}, _int, "int"),
     "float": ({int, float, bool}, _number, "float"),
-    "Number": ({int, float, bool}, _number, "Number"),
+    "Number": ({int, float, bool, complex}, _number, "Number"),
     "str": ({str}, _instance(str), "str"),
     "Path": (set(), _instance(os.PathLike), "Path"),
     "np.ndarray": ({np.ndarray}, _instance(np.ndarray, np.generic), "numpy.ndarray"),

@@ -151,7 +151,7 @@ def make(primitive: Primitive, *inputs: Node) -> Node:
             )
     shape, dtype = primitive.infer(*inputs)
     requires_grad = (
-        mode.grad and primitive.differentiable and dtype.category == 2 and any(i.requires_grad for i in inputs)
+        mode.grad and primitive.differentiable and dtype.category >= 2 and any(i.requires_grad for i in inputs)
     )
     return Node(primitive, inputs, shape, dtype, device, requires_grad)
 

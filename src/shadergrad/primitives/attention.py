@@ -29,6 +29,7 @@ from .reduce import ReduceMax
 from .strides import Strided, is_covered, row_major, strided
 from .views import Slice
 
+
 @dataclass(frozen=True, eq=False)
 class AttentionCall(Call):
     """The base of these calls. dropped: the share of weights set to zero; the others are divided by what is left.
@@ -66,7 +67,9 @@ class AttentionCall(Call):
     def check(self, inputs: Sequence[Node]) -> None:
         q, k, v = inputs[:3]
         if q.ndim != 4 or k.shape != v.shape or (*q.shape[:2], q.shape[3]) != (*k.shape[:2], k.shape[3]):
-            raise ShapeError(f"[attention] q is {q.shape}, k {k.shape}, v {v.shape}; they must be (n, heads, l or s, d).")
+            raise ShapeError(
+                f"[attention] q is {q.shape}, k {k.shape}, v {v.shape}; they must be (n, heads, l or s, d)."
+            )
         if q.shape[3] % shader.LANES:
             raise ShapeError(f"[attention] the size of a head is {q.shape[3]}, no multiple of {shader.LANES}.")
         if not q.dtype is k.dtype is v.dtype or q.dtype.category != 2:
@@ -136,7 +139,9 @@ class Attention(AttentionCall):
     def expand(self, r: Builder, *inputs: Node) -> Node | None:
         """The kernel, which reads q, k and v where they lie."""
         laid = [_in_place(x) for x in inputs[:3]]
-        return r.make(LaidAttention(self.problem(inputs), tuple(of for _, of in laid)), *(x for x, _ in laid), *inputs[3:])
+        return r.make(
+            LaidAttention(self.problem(inputs), tuple(of for _, of in laid)), *(x for x, _ in laid), *inputs[3:]
+        )
 
     def vjp(self, g, node):
         inputs = node.inputs
@@ -149,7 +154,12 @@ class Attention(AttentionCall):
             return (*self._composed(upper, inputs), *others)
         places, shape = _places_of_gradients(inputs[:3])
         sums = make(AttentionSums(), upper, node)
-        flat = make(AttentionGradient(*(getattr(self, f.name) for f in fields(AttentionCall)), places, shape), upper, sums, *inputs)
+        flat = make(
+            AttentionGradient(*(getattr(self, f.name) for f in fields(AttentionCall)), places, shape),
+            upper,
+            sums,
+            *inputs,
+        )
         return (*(_view_of(flat, place, x) for place, x in zip(places, (q, k, inputs[2]), strict=True)), *others)
 
     def _composed(self, g: Node, inputs: tuple[Node, ...]) -> tuple[Node, Node, Node]:
@@ -179,7 +189,11 @@ class Attention(AttentionCall):
             to_weights, used = to_weights * kept, weights * kept
         delta = build.sum_over(to_weights * weights, (2,))
         to_scores = weights * (to_weights - build.broadcast(delta, whole)) * self.scale
-        found = (build.dot(to_scores, k3), build.dot(build.transpose(to_scores), q3), build.dot(build.transpose(used), g3))
+        found = (
+            build.dot(to_scores, k3),
+            build.dot(build.transpose(to_scores), q3),
+            build.dot(build.transpose(used), g3),
+        )
         return tuple(build.reshape(x, of.shape) for x, of in zip(found, (q, k, v), strict=True))  # type: ignore[return-value]
 
     def _kept_node(self, key: Node, whole: Shape, like: Node) -> Node:
@@ -347,7 +361,9 @@ class LaidAttention(Call):
         return (Attention.infer_size(self.problem.shape),), inputs[0].dtype
 
     def numpy(self, q, k, v, *others):
-        parts = (_writable(x, of, shape) for x, of, shape in zip((q, k, v), self.layouts, self.problem.shapes, strict=True))
+        parts = (
+            _writable(x, of, shape) for x, of, shape in zip((q, k, v), self.layouts, self.problem.shapes, strict=True)
+        )
         return Attention(*_parameters(self.problem)).numpy(*parts, *others)
 
     def kernel(self, target: Target, *inputs: Node) -> CallKernel:

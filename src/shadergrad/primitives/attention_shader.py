@@ -284,7 +284,9 @@ class Writer:
         self.add(f"for (var j0 = 0; j0 < {count}; j0 += {steps}) {{\nif (j0 > 0) {{ workgroupBarrier(); }}")
         self.plain(of, f"{first} + j0", steps, limit, layout, limit % count == 0)
         self.add("workgroupBarrier();")
-        self.product(name, tile, steps, (f"{blocks.weights} + j0 * {stride}", stride), (str(blocks.plain), self.p.wide // LANES))
+        self.product(
+            name, tile, steps, (f"{blocks.weights} + j0 * {stride}", stride), (str(blocks.plain), self.p.wide // LANES)
+        )
         self.add("}")
 
     # -- the block of weights
@@ -432,7 +434,8 @@ def forward(p: Problem, layouts: Sequence[Layout], target: Target) -> CallKernel
             w.add(f"s_{i}_{q} = exp(s_{i}_{q} - vec4<f32>(base_{i // LANES}[{i % LANES}]));")
     for g in groups:
         rows = ", ".join(
-            " + ".join(f"dot(s_{g * LANES + i}_{q}, vec4<f32>(1.0))" for q in range(tile.broad // LANES)) for i in range(LANES)
+            " + ".join(f"dot(s_{g * LANES + i}_{q}, vec4<f32>(1.0))" for q in range(tile.broad // LANES))
+            for i in range(LANES)
         )
         w.add(f"total_{g} = total_{g} * fall_{g} + vec4<f32>({rows});")
     if p.dropped:
@@ -478,13 +481,19 @@ def _finish_rows(w: Writer, out: Tile, exchange: int, scales: int) -> None:
     w.add("workgroupBarrier();")
     w.add(f"if (x{tile.across} == 0) {{")
     for g in groups:
-        w.add(f"for (var t = 1; t < {tile.across}; t++) {{ total_{g} += pool[{exchange} + t * {quads} + {w.row_quad(tile, g)}]; }}")
-        w.add(f"let empty_{g} = total_{g} == vec4<f32>();\nlet whole_{g} = select(total_{g}, vec4<f32>(1.0), empty_{g});")
+        w.add(
+            f"for (var t = 1; t < {tile.across}; t++) {{ total_{g} += pool[{exchange} + t * {quads} + {w.row_quad(tile, g)}]; }}"
+        )
+        w.add(
+            f"let empty_{g} = total_{g} == vec4<f32>();\nlet whole_{g} = select(total_{g}, vec4<f32>(1.0), empty_{g});"
+        )
         w.add(f"pool[{scales} + {w.row_quad(tile, g)}] = vec4<f32>(1.0) / whole_{g};")
         w.add(f"let logs_{g} = select(finite(top_{g}) + log(whole_{g}), vec4<f32>(lowest()), empty_{g});")
         for e in range(LANES):
             at = f"{math.prod(p.shape)} + bh * {p.rows} + r0 + {w.row_quad(tile, g)} * {LANES} + {e}"
-            w.add(f"if (r0 + {w.row_quad(tile, g)} * {LANES} + {e} < {p.rows}) {{ let at = {at}; result[at / {LANES}][at % {LANES}] = logs_{g}[{e}]; }}")
+            w.add(
+                f"if (r0 + {w.row_quad(tile, g)} * {LANES} + {e} < {p.rows}) {{ let at = {at}; result[at / {LANES}][at % {LANES}] = logs_{g}[{e}]; }}"
+            )
     w.add("}\nworkgroupBarrier();")
     w.add(w.active(out))
     for g in range(out.tall // LANES):

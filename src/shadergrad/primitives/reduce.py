@@ -29,6 +29,8 @@ class Reduce(Primitive):
         (x,) = inputs
         if x.dtype.category == 0:
             raise DTypeError(f"[{self.name}] is not defined for bool; convert to int32 first.")
+        if x.dtype.category == 3 and not isinstance(self, ReduceSum):
+            raise DTypeError(f"[{self.name}] is not defined for {x.dtype.name}.")
         if any(not 0 <= a < x.ndim for a in self.axes):
             raise ShapeError(f"[{self.name}] axes {self.axes} are not all axes of shape {x.shape}.")
         return tuple(1 if a in self.axes else n for a, n in enumerate(x.shape)), x.dtype

@@ -14,6 +14,7 @@ from ..graph import build
 from ..graph.build import cast
 from ..graph.node import Node, make
 from ..primitives import elementwise as e
+from ..primitives.complex import Magnitude
 from .base import OPERANDS, Number, TensorBase, binary, floating, not_ours, operands, unsupported, wrap
 from .records import RecordTensor
 
@@ -424,7 +425,7 @@ class ElementwiseTensor(RecordTensor):
         >>> x.abs()
         tensor([1., 2.])
         """
-        return wrap(make(e.Abs(), self._node))
+        return wrap(make(Magnitude() if self.dtype.is_complex else e.Abs(), self._node))
 
     def sign(self) -> Self:
         """-1, 0 or 1, in the same dtype; NaN of NaN (PyTorch gives 0). The gradient is 0. Raises DTypeError for bools.
@@ -817,7 +818,7 @@ class ElementwiseTensor(RecordTensor):
         >>> sg.tensor([1.0, math.nan]).isnan()
         tensor([False,  True])
         """
-        return wrap(make(e.IsNan(), self._node)) if self.dtype.category == 2 else self != self
+        return wrap(make(e.IsNan(), self._node)) if self.dtype.category >= 2 else self != self
 
     def isfinite(self) -> Self:
         """Where self is neither infinite nor NaN, as bools.
@@ -825,7 +826,7 @@ class ElementwiseTensor(RecordTensor):
         >>> sg.tensor([1.0, math.inf, math.nan]).isfinite()
         tensor([ True, False, False])
         """
-        return wrap(make(e.IsFinite(), self._node)) if self.dtype.category == 2 else self == self
+        return wrap(make(e.IsFinite(), self._node)) if self.dtype.category >= 2 else self == self
 
     def isinf(self) -> Self:
         """Where self is infinite, of either sign, as bools.
@@ -987,7 +988,7 @@ def _floor_divide(a: T | Number, b: ElementwiseTensor | Number) -> T:
 def _divide_towards_zero(a: T, b: ElementwiseTensor | Number) -> T:
     if max(a.dtype.category, (b.dtype if isinstance(b, TensorBase) else of_scalar(b)).category) == 2:
         return _divide(a, b).trunc()
-    sign = a.sign() * (b.sign() if isinstance(b, TensorBase) else 1 if b > 0 else -1)
+    sign = a.sign() * (b.sign() if isinstance(b, TensorBase) else 1 if b > 0 else -1)  # type: ignore[operator]
     return _floor_divide(a.abs(), abs(b)) * sign
 
 

@@ -73,7 +73,7 @@ class ReduceTensor(ShapeTensor):
         tensor([1.5, 4.5])
         """
         node = self._node if dtype is None else cast(self._node, parse_dtype(dtype))
-        if node.dtype.category != 2:
+        if node.dtype.category < 2:
             raise DTypeError(
                 f"mean(): could not infer output dtype. Input dtype must be a floating point dtype. Got: {self.dtype.name}. Hint: .float() first."
             )
