@@ -70,7 +70,7 @@ from .tensor import (  # noqa: F401
     zeros_like,
 )
 from .tensor import where as _where
-from .tensor.names import FUNCTIONS
+from .tensor.names import FUNCTIONS, WITHOUT_OUT
 
 # what makes tensors, and what the rooms, which stand below Tensor, cannot say the type of
 MADE = (
@@ -83,7 +83,7 @@ INPLACE_ACTIVATIONS = ("relu_", "sigmoid_", "tanh_")
 
 def _function_form(name: str) -> Any:
     """The function whose first argument is the tensor."""
-    form = checked(getattr(Tensor, name).unchecked, name, "input")
+    form = checked(getattr(Tensor, name).unchecked, name, "input", out=name not in WITHOUT_OUT)
     form.__module__ = "shadergrad"
     return form
 
@@ -235,7 +235,28 @@ def iinfo(dtype: Any) -> np.iinfo:
 
 
 concat, concatenate = (checked(inspect.unwrap(cat), name) for name in ("concat", "concatenate"))
-where = checked(_where)  # here and not where it is made: inside, arguments are what they should be
+_WITH_OUT = (
+    "arange",
+    "cat",
+    "concat",
+    "concatenate",
+    "empty",
+    "eye",
+    "full",
+    "hstack",
+    "linspace",
+    "ones",
+    "rand",
+    "randint",
+    "randn",
+    "randperm",
+    "stack",
+    "tensordot",
+    "vstack",
+    "zeros",
+)
+globals().update({name: checked(inspect.unwrap(globals()[name]), name, out=True) for name in _WITH_OUT})
+where = checked(_where, out=True)  # here and not where it is made: inside, arguments are what they should be
 
 __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checkers read functions.pyi
     {

@@ -227,9 +227,15 @@ def compare(actual: Any, expected: Any, drawn: bool = False, tolerance: float | 
             _compare_values(actual.detach().numpy(), expected.numpy(force=True), tolerance)
         elif actual.numel():
             actual.detach().numpy()
-    elif isinstance(expected, list | tuple):
-        if not isinstance(actual, list | tuple) or len(actual) != len(expected):
-            number = len(actual) if isinstance(actual, list | tuple) else type(actual).__name__
+    else:
+        _compare_others(actual, expected, drawn, tolerance)
+
+
+def _compare_others(actual: Any, expected: Any, drawn: bool, tolerance: float | None) -> None:
+    """Sequences, numbers and None."""
+    if isinstance(expected, list | tuple):
+        number = len(actual) if isinstance(actual, list | tuple) else type(actual).__name__
+        if number != len(expected):
             raise DifferError(f"gives {number} results, expected {len(expected)}")
         for a, b in zip(actual, expected, strict=True):
             compare(a, b, drawn, tolerance)

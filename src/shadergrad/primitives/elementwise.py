@@ -158,6 +158,19 @@ FloorDiv = record(
 )
 
 
+def _fmod(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):  # an infinite dividend, or a divisor of 0, gives NaN
+        return np.fmod(a, b)
+
+
+Fmod = record(
+    "Fmod", "What is left of a / b rounded towards zero, exactly; NaN for an infinite a, and for b = 0.",
+    _fmod, "sg_fmod({a}, {b})",
+    gradient=lambda g, a, b, y: (g, -(g * elementwise("Trunc", a / b))),
+    arity=2, categories=FLOATS, cost=24, domain=(0.5, 3.0),
+)
+
+
 def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind in "iu":
         powers = np.power(a, np.abs(b))  # wraps, as in shaders

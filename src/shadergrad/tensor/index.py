@@ -57,8 +57,9 @@ class IndexTensor(ReduceTensor):
             refuse("__contains__", "element", element, "Tensor or Number")
         return bool((self == element).any().item())
 
-    def narrow(self, dim: int, start: int, length: int) -> Self:
-        """`length` slices along `dim` from `start` on; a negative start counts from the end.
+    def narrow(self, dim: int, start: int | IndexTensor, length: int) -> Self:
+        """`length` slices along `dim` from `start` on, a number or an integer tensor of shape (), which is read; a negative
+        start counts from the end.
 
         Raises ShapeError where start + length exceeds the axis, or length is negative, IndexRangeError for a start
         outside it.
@@ -67,6 +68,10 @@ class IndexTensor(ReduceTensor):
         tensor([1, 2, 3])
         """
         axis, n = _axis_of(self, dim, "narrow")
+        if isinstance(start, TensorBase):
+            if start.ndim or start.dtype.category != 1:
+                raise ShapeError("narrow(): start must be an 0-dim integral Tensor.")
+            start = int(start.item())
         if not -n <= start <= n:
             raise IndexRangeError(
                 f"[narrow] start out of range (expected to be in range of [{-n}, {n}], but got {start})"
@@ -165,6 +170,8 @@ class IndexTensor(ReduceTensor):
             if not isinstance(shifts, int):
                 raise ShapeError("[roll] several shifts want as many dims.")
             return self.reshape(-1).roll(shifts, 0).reshape(self.shape)
+        if not self.ndim:
+            raise IndexRangeError("[roll] a tensor of shape () has no axis; roll(shifts) alone takes it.")
         moves = [shifts] if isinstance(shifts, int) else list(shifts)
         axes = [dims] if isinstance(dims, int) else list(dims)
         if len(moves) != len(axes):
@@ -191,6 +198,12 @@ class IndexTensor(ReduceTensor):
         axis = check_axis(dim, self.ndim, "index_select")
         if index.ndim > 1:
             raise AxisError(f"index_select(): Index is supposed to be a vector, but has shape {tuple(index.shape)}.")
+        if not self.ndim:
+            if index.numel() != 1:
+                raise IndexRangeError(
+                    f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)"
+                )
+            return self.reshape(1).index_select(0, index.reshape(1)).reshape(())
         return select_positions(self, axis, index.reshape(-1))
 
     def gather(self, dim: int, index: IndexTensor) -> Self:
@@ -204,6 +217,8 @@ class IndexTensor(ReduceTensor):
                 [3]])
         """
         axis = check_axis(dim, self.ndim, "gather")
+        if not index.numel() and index.dtype.category == 1:
+            return wrap(build.constant(0, self.dtype, self._node.device, tuple(index.shape)))
         if not self.ndim:
             return self.reshape(1).gather(0, index.reshape(-1)).reshape(index.shape)
         x = self._node
@@ -230,6 +245,8 @@ class IndexTensor(ReduceTensor):
         >>> sg.zeros(3).scatter_add(0, sg.tensor([0, 2, 2]), sg.tensor([1.0, 2.0, 3.0]))
         tensor([1., 0., 5.])
         """
+        if not self.ndim:
+            return self.reshape(1).scatter_add(dim, index.reshape(-1), src.reshape(-1)).reshape(())
         axis = check_axis(dim, self.ndim, "scatter_add")
         if src.dtype is not self.dtype:
             raise DTypeError(
@@ -252,16 +269,28 @@ class IndexTensor(ReduceTensor):
             padding += [0, self.shape[a] - added.shape[a]]
         return self + (added.pad(padding) if any(padding) else added)
 
-    def scatter(self, dim: int, index: IndexTensor, src: IndexTensor | Number) -> Self:
+    def scatter(
+        self,
+        dim: int,
+        index: IndexTensor,
+        src: IndexTensor | Number | None = None,
+        *,
+        value: Number | None = None,
+        reduce: str | None = None,
+    ) -> Self:
         """self with src[..., j, ...] at position index[..., j, ...] along `dim`. src: a number, or a tensor of at least
         the index's shape. index: as scatter_add's.
 
-        Of several values for one place, the mean is taken (PyTorch: any of them). Raises DTypeError where src is not of
-        self's dtype.
+        Of several values for one place, the mean is taken (PyTorch: any of them). value: another name of a number as src.
+        reduce: 'add' or 'multiply' joins the values with self in place of replacing it. Raises DTypeError where src is not
+        of self's dtype, ShapeError for another `reduce`.
 
         >>> sg.zeros(3).scatter(0, sg.tensor([2, 0]), sg.tensor([5.0, 6.0]))
         tensor([6., 0., 5.])
         """
+        src = value if src is None else src
+        if src is None:
+            raise ArgumentTypeError("scatter(): missing a required argument: 'src' or 'value'")
         source: Any = src
         if not isinstance(src, IndexTensor):
             source = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
@@ -269,6 +298,8 @@ class IndexTensor(ReduceTensor):
             raise DTypeError(
                 f"scatter(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
             )
+        if reduce is not None:
+            return _scattered(self, dim, index, source, reduce)
         if self.dtype in (bool_, uint8):  # of which there are no sums
             return self.to(dtype=int32).scatter(dim, index, source.to(dtype=int32)).to(dtype=self.dtype)
         nothing = wrap(build.like(self._node, 0))
@@ -287,6 +318,8 @@ class IndexTensor(ReduceTensor):
         >>> sg.zeros(3).index_add(0, sg.tensor([0, 0, 2]), sg.tensor([1.0, 2.0, 3.0]))
         tensor([3., 0., 3.])
         """
+        if not self.ndim:
+            return self.reshape(1).index_add(dim, index, source.reshape(-1), alpha=alpha).reshape(())
         axis = check_axis(dim, self.ndim, "index_add")
         wanted = tuple(index.numel() if a == axis else n for a, n in enumerate(self.shape))
         if index.ndim > 1:
@@ -301,13 +334,15 @@ class IndexTensor(ReduceTensor):
         places = index.reshape(shape).expand(*source.shape)
         return self.scatter_add(axis, places, source if alpha == 1 else source * alpha)
 
-    def index_fill(self, dim: int, index: IndexTensor, value: Number) -> Self:
-        """self with the number `value` in the slices at positions `index`, integers (k,), along `dim`.
+    def index_fill(self, dim: int, index: IndexTensor, value: IndexTensor | Number) -> Self:
+        """self with `value`, a number or a tensor of shape (), in the slices at positions `index`, integers (k,), along `dim`.
 
         >>> sg.zeros(2, 3).index_fill(1, sg.tensor([0, 2]), 7)
         tensor([[7., 0., 7.],
                 [7., 0., 7.]])
         """
+        if not self.ndim:
+            return self.reshape(1).index_fill(dim, index, value).reshape(())
         axis = check_axis(dim, self.ndim, "index_fill")
         if not index.dtype.is_position:
             raise IndexTypeError(f"index_fill(): argument 'index' must be of integers, not {index.dtype.name}.")
@@ -318,14 +353,14 @@ class IndexTensor(ReduceTensor):
 
     def take_along_dim(self, indices: IndexTensor, dim: int | None = None) -> Self:
         """gather, with `indices` and self broadcast to each other apart from `dim`; without dim, of the elements in
-        row-major order.
+        row-major order. Negative indices count from the end.
 
         >>> x = sg.tensor([[3, 1, 2]])
         >>> x.take_along_dim(x.argsort(1), 1)
         tensor([[1, 2, 3]])
         """
         if dim is None:
-            return self.reshape(-1).gather(0, indices.reshape(-1))
+            return self.reshape(-1).gather(0, _wrapped(indices.reshape(-1), self.numel()))
         axis = check_axis(dim, self.ndim, "take_along_dim")
         if indices.ndim != self.ndim:
             raise ShapeError(
@@ -333,12 +368,14 @@ class IndexTensor(ReduceTensor):
             )
         x, along = self.transpose(axis, -1), indices.transpose(axis, -1)
         shape = _broadcast(x.shape[:-1], along.shape[:-1], "take_along_dim")
-        picked = x.expand(*shape, x.shape[-1]).gather(-1, along.expand(*shape, along.shape[-1]))
+        along = _wrapped(along.expand(*shape, along.shape[-1]), x.shape[-1])
+        picked = x.expand(*shape, x.shape[-1]).gather(-1, along)
         return picked.transpose(axis, -1)
 
     def masked_scatter(self, mask: IndexTensor, source: IndexTensor) -> Self:
-        """self with the first elements of `source`, in order, where the bool `mask` holds. The mask is broadcast to
-        self.
+        """self with the first elements of `source`, in order, where the bool `mask` holds. The two are broadcast.
+
+        Raises DTypeError for a mask that is not of bools, or a source of another dtype.
 
         >>> sg.zeros(4).masked_scatter(sg.tensor([True, False, True, False]), sg.tensor([5.0, 6.0]))
         tensor([5., 0., 6., 0.])
@@ -348,9 +385,10 @@ class IndexTensor(ReduceTensor):
                 f"[masked_scatter] the mask must be of bools, not {mask.dtype.name}, and self and source of the same dtype, "
                 f"not {self.dtype.name} and {source.dtype.name}."
             )
-        mask = mask.expand(*self.shape)
+        shape = _broadcast(self.shape, mask.shape, "masked_scatter")
+        mask = mask.expand(*shape)
         order = (mask.reshape(-1).to(dtype=int32).cumsum(0) - 1).clamp(min=0)
-        return where(mask, source.reshape(-1).index_select(0, order).reshape(self.shape), self)
+        return where(mask, source.reshape(-1).index_select(0, order).reshape(shape), self)
 
     def masked_select(self, mask: IndexTensor) -> Self:
         """The elements where the bool `mask` holds, in one axis; the two are broadcast. Reads the mask.
@@ -364,7 +402,7 @@ class IndexTensor(ReduceTensor):
         if mask.dtype is not bool_:
             raise DTypeError(f"masked_select: expected BoolTensor for mask, not {mask.dtype.name}.")
         shape = _broadcast(self.shape, mask.shape, "masked_select")
-        return self.expand(*shape)[mask.expand(*shape)]
+        return self.expand(*shape).reshape(-1)[mask.expand(*shape).reshape(-1)]
 
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False) -> Self: ...
@@ -469,12 +507,24 @@ class IndexTensor(ReduceTensor):
         axis = check_axis(dim, self.ndim, "diff")
         if n < 0:
             raise ShapeError(f"[diff] order must be non-negative but got {n}")
+        if n == 0:
+            return self._copied()
         x: Any = cat([t for t in (prepend, self, append) if t is not None], axis)
         for _ in range(min(n, x.shape[axis])):
             count = x.shape[axis] - 1
             after, before = x.narrow(axis, 1, count), x.narrow(axis, 0, count)
             x = after ^ before if x.dtype is bool_ else after - before
         return x
+
+
+def _scattered(x: T, dim: int, index: IndexTensor, source: Any, reduce: str) -> T:
+    """scatter with reduce=."""
+    if reduce == "add":
+        return x.scatter_add(dim, index, source[tuple(slice(0, n) for n in index.shape)])
+    if reduce != "multiply":
+        raise ShapeError(f"scatter(): reduce argument must be either add or multiply, not {reduce!r}.")
+    found: Any = x
+    return found.scatter_reduce(dim, index, source, "prod")
 
 
 def _axis_of(x: TensorBase, dim: int, what: str) -> tuple[int, int]:

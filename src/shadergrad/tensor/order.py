@@ -15,14 +15,14 @@ from ..graph.node import make
 from ..primitives.indexing import ArgSort, Gather
 from .base import Number, check_axis, wrap
 from .elementwise import _as_tensor, where
-from .index import IndexTensor
 from .reduce import ValuesAndIndices, _without
+from .scatter import ScatterTensor
 from .shape import stack
 
 T = TypeVar("T", bound="OrderTensor")
 
 
-class OrderTensor(IndexTensor):
+class OrderTensor(ScatterTensor):
     """Methods that order: sorting, the k largest, medians, quantiles, places in a sorted axis."""
 
     __slots__ = ()

@@ -281,15 +281,16 @@ class ShapeTensor(ElementwiseTensor):
         """
         return self.expand(*sizes_of((shape,), "broadcast_to"))
 
-    def flip(self, *dims: Any) -> Self:
-        """In reverse order along axes, given as arguments or a sequence.
+    def flip(self, *axes: Any, dims: int | Sequence[int] | None = None) -> Self:
+        """In reverse order along axes, given as arguments or a sequence, also by the name `dims`.
 
         >>> sg.tensor([[1, 2], [3, 4]]).flip(1)
         tensor([[2, 1],
                 [4, 3]])
         """
-        axes = check_axes(sizes_of(dims, "flip", "dims"), self.ndim, "flip") if sizes_of(dims, "flip", "dims") else ()
-        return wrap(make(v.Flip(axes), self._node)) if axes else self._copied()
+        wanted = sizes_of((dims,) if dims is not None else axes, "flip", "dims")
+        found = check_axes(wanted, self.ndim, "flip") if wanted else ()
+        return wrap(make(v.Flip(found), self._node)) if found else self._copied()
 
     def fliplr(self) -> Self:
         """In reverse order along axis 1; at least 2 axes.
@@ -371,19 +372,6 @@ class ShapeTensor(ElementwiseTensor):
         counts = sizes_of(dims, "tile", "dims")
         return self.repeat((1,) * max(0, self.ndim - len(counts)) + counts)
 
-    def repeat_interleave(self, repeats: int, dim: int | None = None) -> Self:
-        """Every element `repeats` times in a row along `dim`; by default of the flattened tensor. One count for all: a
-        tensor of counts is not supported.
-
-        >>> sg.tensor([1, 2]).repeat_interleave(2)
-        tensor([1, 1, 2, 2])
-        """
-        x = self.reshape(-1) if dim is None else self
-        axis = 0 if dim is None else check_axis(dim, self.ndim, "repeat_interleave")
-        wide = x.unsqueeze(axis + 1).expand(*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
-        sizes = (*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])
-        return wide._viewed(sizes, "repeat_interleave")._copied()
-
     def prelu(self, weight: ShapeTensor) -> Self:
         """x where positive, weight * x elsewhere; a weight for each channel (axis 1), or one for all (He et al., 2015).
 
@@ -417,7 +405,8 @@ class ShapeTensor(ElementwiseTensor):
                 [2, 3, 4]])
         """
         if self.ndim == 0:
-            raise ShapeError("unfold: a tensor of shape () has no axis")
+            check_axis(dimension, 0, "unfold")
+            return self.reshape(1).unfold(0, size, step).reshape(size)
         axis = check_axis(dimension, self.ndim, "unfold")
         if size > self.shape[axis] or step < 1:
             raise ShapeError(

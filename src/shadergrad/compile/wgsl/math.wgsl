@@ -48,6 +48,25 @@ fn sg_floor_div_u32(a: u32, b: u32) -> u32 {
   return select(a / select(b, 1u, b == 0u), 0u, b == 0u);
 }
 
+// What is left of a / b rounded towards zero, by long division of the significands, eight bits at a time: exact.
+fn sg_fmod(a: f32, b: f32) -> f32 {
+  let x = bitcast<u32>(a) & 0x7fffffffu;
+  let y = bitcast<u32>(b) & 0x7fffffffu;
+  if (y == 0u || x >= 0x7f800000u || y > 0x7f800000u) { return sg_bits(0x7fc00000u); }
+  if (x < y) { return a; }
+  let low = select(y & 0x7fffffu, (y & 0x7fffffu) | 0x800000u, y >= 0x800000u);
+  var rest = select(x & 0x7fffffu, (x & 0x7fffffu) | 0x800000u, x >= 0x800000u) % low;
+  let exponent = max(i32(y >> 23u), 1);
+  var steps = max(i32(x >> 23u), 1) - exponent;
+  while (steps >= 8) {
+    rest = (rest << 8u) % low;
+    steps -= 8;
+  }
+  rest = (rest << u32(steps)) % low;
+  let size = ldexp(f32(rest), exponent - 150);
+  return select(size, -size, (bitcast<u32>(a) >> 31u) == 1u);
+}
+
 // a ** b as C's pow. Zero, infinite and NaN operands are decided by hand: log2 and exp2 may give anything for them.
 fn sg_pow(a: f32, b: f32) -> f32 {
   let infinity = sg_bits(0x7f800000u);

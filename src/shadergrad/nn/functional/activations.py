@@ -277,7 +277,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([0.   , 1.125, 4.   ])
     """
     middle = where(input < 3.0, input * (input + 3.0) / 6.0, input)
-    return _placed(input, where(input > -3.0, middle, input * 0.0), inplace)
+    return _placed(input, where(input <= -3.0, 0.0, middle), inplace)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -286,7 +286,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     >>> F.threshold(sg.tensor([1.0, 2.0, 3.0]), 2.0, -1.0)
     tensor([-1., -1.,  3.])
     """
-    return _placed(input, where(input > threshold, input, value), inplace)
+    return _placed(input, where(input <= threshold, value, input), inplace)
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -295,7 +295,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     >>> F.hardshrink(sg.tensor([-2.0, 0.25, 2.0]))
     tensor([-2.,  0.,  2.])
     """
-    return where((input > lambd) | (input < -lambd), input, 0.0)
+    return where((input >= -lambd) & (input <= lambd), 0.0, input)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -306,7 +306,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """
     if lambd < 0:
         raise ArgumentError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, 0.0))
+    inside = (input >= -lambd) & (input <= lambd)
+    return where(inside, 0.0, where(input < 0, input + lambd, input - lambd))
 
 
 def tanhshrink(input: Tensor) -> Tensor:
