@@ -44,6 +44,7 @@ from .nn.functional import (  # noqa: F401
 from .tensor import (  # noqa: F401
     Tensor,
     arange,
+    assembly,
     cat,
     common_shape,
     einsum,
@@ -70,12 +71,32 @@ from .tensor import (  # noqa: F401
     zeros_like,
 )
 from .tensor import where as _where
+from .tensor.assembly import (  # noqa: F401
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    block_diag,
+    cartesian_prod,
+    cdist,
+    column_stack,
+    combinations,
+    dstack,
+    gradient,
+    histogramdd,
+    isin,
+    real,
+    tril_indices,
+    triu_indices,
+    unravel_index,
+)
+from .tensor.creation import logspace, scalar_tensor  # noqa: F401
 from .tensor.names import FUNCTIONS, WITHOUT_OUT
+from .tensor.random import normal, randint_like  # noqa: F401
 
 # what makes tensors, and what the rooms, which stand below Tensor, cannot say the type of
 MADE = (
-    "arange", "empty", "eye", "from_numpy", "full", "full_like", "linspace", "ones", "ones_like",
-    "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "tensor", "zeros", "zeros_like", "where",
+    "arange", "empty", "eye", "from_numpy", "full", "full_like", "linspace", "logspace", "normal", "ones", "ones_like",
+    "rand", "rand_like", "randint", "randint_like", "scalar_tensor", "randn", "randn_like", "randperm", "tensor", "zeros", "zeros_like", "where",
 )  # fmt: skip
 
 INPLACE_ACTIVATIONS = ("relu_", "sigmoid_", "tanh_")
@@ -180,6 +201,16 @@ def empty_like(x: Tensor, **options: Any) -> Tensor:
 
 
 @checked
+def fill(input: Tensor, value: float) -> Tensor:
+    """A tensor like `input` with a number, or a tensor of shape (), in every element.
+
+    >>> sg.fill(sg.zeros(2), 3)
+    tensor([3., 3.])
+    """
+    return input.clone().fill_(value)
+
+
+@checked
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """One beside the other: along axis 1, or axis 0 of vectors; tensors of shape () count as vectors of one element.
 
@@ -238,6 +269,10 @@ concat, concatenate = (checked(inspect.unwrap(cat), name) for name in ("concat",
 _WITH_OUT = (
     "arange",
     "cat",
+    "column_stack",
+    "dstack",
+    "logspace",
+    "normal",
     "concat",
     "concatenate",
     "empty",
@@ -263,6 +298,7 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checker
         *FUNCTIONS,
         *INPLACE_ACTIVATIONS,
         *MADE,
+        *assembly.__all__,
         "adaptive_avg_pool1d",
         "adaptive_max_pool1d",
         "avg_pool1d",
@@ -293,6 +329,7 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checker
         "e",
         "einsum",
         "empty_like",
+        "fill",
         "finfo",
         "hstack",
         "iinfo",

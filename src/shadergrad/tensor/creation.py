@@ -191,6 +191,72 @@ def arange(
     return finish(build.cast(node if end is None else node + low, kind), requires_grad)
 
 
+def _end(value: Any) -> Any:
+    """An end of a range: a number, or a tensor of shape (), which is read."""
+    if isinstance(value, TensorBase):
+        if value.ndim:
+            raise ShapeError("linspace only supports 0-dimensional start and end tensors.")
+        return value.item()
+    return value
+
+
+@checked
+def scalar_tensor(s: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """A number as a tensor of shape (); float32 unless `dtype` says another.
+
+    >>> sg.scalar_tensor(3)
+    tensor(3.)
+    """
+    return _filled("scalar_tensor", (), s, float32 if dtype is None else dtype, device, requires_grad)
+
+
+@checked
+def logspace(
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """`steps` powers of `base`, whose exponents are at equal distances from start to end; float32 unless told.
+
+    Raises ShapeError for a negative number of them.
+
+    >>> sg.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    if steps < 0:
+        raise ShapeError(f"[logspace] number of steps must be non-negative, but it is {steps}")
+    kind = float32 if dtype is None else parse_dtype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        powers = np.float64(base) ** _spaced(_end(start), _end(end), steps, kind)
+    return _of_values(powers, kind, device, requires_grad)
+
+
+def _spaced(start: float, end: float, steps: int, kind: Any) -> np.ndarray:
+    """Numbers at equal distances, in the arithmetic of PyTorch: from either end, and whole numbers cut."""
+    if kind.category < 2:
+        start, end = int(start), int(end)
+    if kind is float32:
+        start, end = float(np.float32(start)), float(np.float32(end))
+    step = (end - start) / (steps - 1) if steps > 1 else 0.0
+    places = np.arange(steps)
+    return (
+        np.where(places < steps // 2, start + step * places, end - step * (steps - 1 - places))
+        if steps > 1
+        else (np.full(steps, float(start)))
+    )
+
+
+def _of_values(values: np.ndarray, kind: Any, device: Any, requires_grad: bool) -> Any:
+    with np.errstate(over="ignore", invalid="ignore"):
+        cut = np.trunc(values).astype(kind.numpy) if kind.category == 1 else values
+    return tensor(cut, dtype=kind, device=device, requires_grad=requires_grad)
+
+
 @checked
 def linspace(
     start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
@@ -204,12 +270,8 @@ def linspace(
     """
     if steps < 0:
         raise ShapeError(f"[linspace] number of steps must be non-negative, but it is {steps}")
-    return tensor(
-        np.linspace(start, end, steps),
-        dtype=float32 if dtype is None else dtype,
-        device=device,
-        requires_grad=requires_grad,
-    )
+    kind = float32 if dtype is None else parse_dtype(dtype)
+    return _of_values(_spaced(_end(start), _end(end), steps, kind), kind, device, requires_grad)
 
 
 @checked

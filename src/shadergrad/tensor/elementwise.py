@@ -139,6 +139,8 @@ class ElementwiseTensor(RecordTensor):
     def __rtruediv__(self, other: Number) -> Self:
         return _reflected("div", self, other)
 
+    __rdiv__ = __rtruediv__
+
     def __pow__(self, other: ElementwiseTensor | Number) -> Self:
         return _operator("pow", self, other)
 

@@ -218,7 +218,7 @@ class IndexTensor(ReduceTensor):
         """
         axis = check_axis(dim, self.ndim, "gather")
         if not index.numel() and index.dtype.category == 1:
-            return wrap(build.constant(0, self.dtype, self._node.device, tuple(index.shape)))
+            return self.reshape(-1)[:0].reshape(index.shape)
         if not self.ndim:
             return self.reshape(1).gather(0, index.reshape(-1)).reshape(index.shape)
         x = self._node

@@ -39,16 +39,17 @@ ALIASES = {
     "subtract": "sub",
     "swapaxes": "transpose",
     "swapdims": "transpose",
+    "trapz": "trapezoid",
     "true_divide": "div",
 }
 
 # each also as name_(), which writes the result into the tensor and gives the tensor
 IN_PLACE = (
-    "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "addmm", "addmv", "arccos", "arcsin", "arctan", "asin", "asinh",
+    "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "arccos", "arcsin", "arctan", "asin", "asinh",
     "atan", "atan2", "atanh", "baddbmm", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_right_shift", "bitwise_or", "bitwise_xor", "ceil", "clamp",
-    "clamp_max", "clamp_min", "clip", "cos", "cosh", "cumprod", "cumsum", "deg2rad", "div", "divide", "eq", "erf",
+    "clamp_max", "clamp_min", "clip", "copysign", "cos", "cosh", "cumprod", "cumsum", "deg2rad", "div", "divide", "eq", "erf",
     "erfinv", "exp", "exp2", "expm1", "fix", "floor", "floor_divide", "fmod", "frac", "ge", "gt", "heaviside",
-    "hypot", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "le", "lerp", "log", "log10", "log1p", "log2", "logical_and", "logical_not",
+    "float_power", "gcd", "lcm", "ldexp", "nextafter", "renorm", "sgn", "hypot", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "le", "lerp", "log", "log10", "log1p", "log2", "logical_and", "logical_not",
     "logical_or", "logical_xor", "logit", "lt", "masked_fill", "masked_scatter", "mul",
     "multiply", "nan_to_num", "ne", "neg", "negative", "pow", "rad2deg", "reciprocal", "relu", "remainder", "round",
     "put", "rsqrt", "scatter", "scatter_add", "scatter_reduce", "sigmoid", "sign", "sin", "sinc", "sinh", "sqrt", "square", "sub",
@@ -57,7 +58,7 @@ IN_PLACE = (
 
 # of those below, what PyTorch gives no `out=`
 WITHOUT_OUT = frozenset((
-    "allclose", "argwhere", "broadcast_to", "chunk", "clone", "count_nonzero", "detach", "diagonal", "dist", "equal",
+    "allclose", "argwhere", "bincount", "corrcoef", "cov", "cumulative_trapezoid", "dsplit", "hsplit", "vsplit", "isreal", "rot90", "rsub", "split_with_sizes", "tensor_split", "trapezoid", "trapz", "unique", "unique_consecutive", "diag_embed", "diagflat", "diagonal_scatter", "select_scatter", "slice_scatter", "index_put", "put", "broadcast_to", "chunk", "clone", "count_nonzero", "detach", "diagonal", "dist", "equal",
     "flatten", "flip", "fliplr", "flipud", "index_fill", "is_floating_point", "isclose", "isfinite", "isinf", "isnan",
     "masked_fill", "masked_scatter", "moveaxis", "movedim", "narrow", "numel", "permute", "positive", "prelu", "ravel",
     "relu", "repeat_interleave", "reshape", "roll", "select", "split", "squeeze", "std_mean", "swapaxes", "swapdims",
@@ -66,6 +67,11 @@ WITHOUT_OUT = frozenset((
 
 # each also as a function of the package, whose first argument is the tensor
 FUNCTIONS = (
+    "addbmm", "addr", "angle", "copysign", "corrcoef", "cov", "cross", "cummax", "cummin", "cumulative_trapezoid",
+    "dsplit", "float_power", "fmax", "fmin", "frexp", "gcd", "histc", "histogram", "hsplit", "isreal", "kron", "lcm",
+    "ldexp", "logcumsumexp", "mode", "msort", "nanmedian", "nanquantile", "nextafter", "renorm", "rot90", "rsub",
+    "sgn", "signbit", "split_with_sizes", "tensor_split", "trapezoid", "trapz", "unique", "unique_consecutive",
+    "vdot", "vsplit",
     "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "addmm", "addmv", "argwhere", "bincount", "diag_embed", "diagflat", "diagonal_scatter", "index_copy", "index_put", "index_reduce", "put", "scatter_reduce", "select_scatter", "slice_scatter", "take", "all", "allclose", "amax",
     "amin", "aminmax", "any", "arccos", "arcsin", "arctan", "argmax", "argmin", "argsort", "asin", "asinh", "atan",
     "atan2", "atanh", "baddbmm", "bernoulli", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",

@@ -40,6 +40,8 @@ class ProductTensor(OrderTensor):
         return _matmul(self, other) if isinstance(other, TensorBase) else not_ours("@", self, other)
 
     def __rmatmul__(self, other: Any) -> Self:
+        if isinstance(other, TensorBase):
+            return _matmul(other, self)  # type: ignore[return-value]
         raise unsupported("@", other, self)
 
     def mm(self, mat2: ProductTensor) -> Self:
@@ -181,6 +183,8 @@ def _added(x: T, product: Any, beta: float, alpha: float, what: str) -> T:
         raise ShapeError(
             f"[{what}] {tuple(x.shape)} does not broadcast to the product's shape, {tuple(product.shape)}."
         )
+    if product.dtype.category == 1:  # as PyTorch, whose factors are of the elements' dtype
+        beta, alpha = int(beta), int(alpha)
     scaled = product if alpha == 1 else product * alpha
     return scaled if beta == 0 else (x if beta == 1 else x * beta) + scaled
 

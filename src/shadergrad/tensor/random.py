@@ -20,10 +20,10 @@ from ..primitives.views import Slice
 from ..run import execute
 from ..run.tracing import current
 from ..runtime.device import canonical_name
-from .base import TensorBase, check_sizes, host_tensor, sizes_of, wrap
+from .base import TensorBase, check_sizes, common_shape, host_tensor, sizes_of, wrap
+from .counts import CountedTensor
 from .creation import finish
 from .placement import check_storable, resolve_device
-from .products import ProductTensor
 
 LONGEST_CHAIN = 8  # draws recorded before the counter is computed
 
@@ -294,6 +294,61 @@ def randint(
 
 
 @checked
+def randint_like(
+    x: TensorBase,
+    low: int,
+    high: int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    generator: Generator | None = None,
+) -> Any:
+    """randint with the shape, dtype and device of x, where options name no others; randint_like(x, high) starts at 0.
+
+    >>> sg.randint_like(sg.zeros(2, 3), 10).shape
+    shadergrad.Size([2, 3])
+    """
+    low, high = (0, low) if high is None else (low, high)
+    wanted = x.dtype if dtype is None else dtype
+    where = x.device if device is None else device
+    return randint(low, high, tuple(x.shape), dtype=wanted, device=where, generator=generator)
+
+
+@checked
+def normal(
+    mean: TensorBase | float = 0.0,
+    std: TensorBase | float = 1.0,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    generator: Generator | None = None,
+) -> Any:
+    """Normal numbers of these means and standard deviations, numbers or tensors, which are broadcast; or of `size`.
+
+    Raises ShapeError for a negative number as std, ArgumentTypeError for two numbers without a size.
+
+    >>> sg.normal(sg.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 2.])
+    """
+    if not isinstance(std, TensorBase) and std < 0:
+        raise ShapeError(f"normal expects std >= 0.0, but found std {std}")
+    tensors: list[Any] = [t for t in (mean, std) if isinstance(t, TensorBase)]
+    if not tensors:
+        if size is None:
+            raise ArgumentTypeError(
+                "normal(): missing a required argument: 'size', for a mean and a std that are numbers"
+            )
+        return randn(*sizes_of((size,), "normal"), dtype=dtype, device=device, generator=generator) * std + mean
+    shape = common_shape(*(tuple(t.shape) for t in tensors))
+    for t in tensors:
+        if t.dtype.category != 2:
+            raise DTypeError(f"normal expects means and deviations that are floating, not {t.dtype.name}.")
+    drawn = randn(*shape, dtype=tensors[0].dtype, device=tensors[0].device, generator=generator)
+    return drawn * std + mean
+
+
+@checked
 def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Any:
     """A random order of 0 ... n - 1, int32 (n,). Drawn on the host, which reads the generator's state.
 
@@ -311,7 +366,7 @@ def randperm(n: int, *, device: Any = None, generator: Generator | None = None) 
     return host_tensor(np.argsort(words[0] ^ words[1], kind="stable").astype(np.int32), device=name)
 
 
-class RandomTensor(ProductTensor):
+class RandomTensor(CountedTensor):
     """Random values."""
 
     __slots__ = ()
@@ -336,6 +391,87 @@ class RandomTensor(ProductTensor):
         if std < 0:
             raise ShapeError(f"normal_ expects std >= 0.0, but found std {std}")
         return self._update_in_place(randn_like(self, generator=generator) * std + mean, "normal_")
+
+    def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Self:
+        """Fill with whole numbers from [from_, to), in place; gives self. random_(to) starts at 0.
+
+        Without bounds up to the largest whole number that the dtype holds exactly, of 31 bits at most. Raises ShapeError
+        where `to` is not above from_.
+
+        >>> x = sg.zeros(4).random_(1, 3)
+        >>> ((x == 1) | (x == 2)).all()
+        tensor(True)
+        """
+        if to is None and from_:
+            from_, to = 0, from_
+        if to is None:
+            to = (
+                2
+                if self.dtype.name == "bool"
+                else 256
+                if self.dtype.name == "uint8"
+                else 2**24
+                if self.dtype is float32
+                else 2**31 - 1
+            )
+        drawn = randint(from_, to, tuple(self.shape), device=self.device, generator=generator)
+        return self._update_in_place(drawn.to(dtype=self.dtype), "random_")
+
+    def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Self:
+        """Fill with numbers of density lambd exp(-lambd x), in place; gives self. Raises ShapeError for lambd <= 0.
+
+        >>> (sg.zeros(4).exponential_() >= 0).all()
+        tensor(True)
+        """
+        if not lambd > 0:
+            raise ShapeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+        self._check_floating("exponential_")
+        return self._update_in_place(-self._unit(generator).log() / lambd, "exponential_")
+
+    def geometric_(self, p: float, *, generator: Generator | None = None) -> Self:
+        """Fill with the number of the first success, from 1, at chance p, in place; gives self. Raises ShapeError for a p
+        outside (0, 1).
+
+        >>> (sg.zeros(4).geometric_(0.5) >= 1).all()
+        tensor(True)
+        """
+        if not 0 < p < 1:
+            raise ShapeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+        drawn = (self._unit(generator).log() / math.log1p(-p)).ceil().clamp(min=1.0)
+        return self._update_in_place(drawn.to(dtype=self.dtype), "geometric_")
+
+    def cauchy_(self, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Self:
+        """Fill with numbers of Cauchy's distribution, in place; gives self. Raises ShapeError for sigma <= 0.
+
+        >>> sg.zeros(4).cauchy_().isfinite().all()
+        tensor(True)
+        """
+        if not sigma > 0:
+            raise ShapeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+        self._check_floating("cauchy_")
+        angle = (self._unit(generator) - 0.5) * math.pi
+        return self._update_in_place(angle.tan() * sigma + median, "cauchy_")
+
+    def log_normal_(self, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Self:
+        """Fill with numbers whose logarithms are normal with this mean and deviation, in place; gives self. Raises
+        ShapeError for std <= 0.
+
+        >>> (sg.zeros(4).log_normal_() > 0).all()
+        tensor(True)
+        """
+        if not std > 0:
+            raise ShapeError(f"log_normal_ expects std > 0.0, but found std={std}")
+        self._check_floating("log_normal_")
+        drawn = randn_like(self, generator=generator) * std + mean
+        return self._update_in_place(drawn.exp(), "log_normal_")
+
+    def _unit(self, generator: Generator | None) -> Self:
+        """Uniform on (0, 1), both ends left out."""
+        return rand(*self.shape, device=self.device, generator=generator) + 2.0**-25
+
+    def _check_floating(self, what: str) -> None:
+        if self.dtype.category != 2:
+            raise DTypeError(f"[{what}] is for floating tensors, not for {self.dtype.name}.")
 
     def bernoulli_(self, p: TensorBase | float = 0.5, *, generator: Generator | None = None) -> Self:
         """Fill with 1 with probability p, a number or a tensor that broadcasts to self, else 0; in place, gives self.

@@ -143,6 +143,8 @@ class ScatterTensor(IndexTensor):
             raise DTypeError(f"take(): Expected a long tensor for index, but got {index.dtype.name}.")
         if index.numel() and not self.numel():
             raise IndexRangeError("take(): tried to take from an empty tensor")
+        if not index.numel():
+            return self.reshape(-1)[:0].reshape(index.shape)
         flat = _wrapped(index.reshape(-1), self.numel())
         return self.reshape(-1).gather(0, flat).reshape(index.shape)
 
@@ -243,7 +245,7 @@ class ScatterTensor(IndexTensor):
         return self.nonzero()
 
     def bincount(self, weights: ScatterTensor | None = None, minlength: int = 0) -> Self:
-        """How often each value from 0 on occurs in a vector of integers, int32, or the sums of its `weights`.
+        """How often each value from 0 on occurs in a vector of integers, int32, or the sums of its `weights`, floating.
 
         As long as the largest value and one, or minlength. Reads self. Raises DTypeError for floats, ShapeError for
         negative values and other shapes.
@@ -261,7 +263,7 @@ class ScatterTensor(IndexTensor):
         size = max(minlength, int(values.max()) + 1 if values.size else 0)
         ones: Any = host_tensor(np.ones(values.shape, np.int32), device=self.device)
         counted = ones if weights is None else weights
-        if counted.dtype.category == 2:
+        if weights is not None and counted.dtype.name != "float32":
             counted = counted.to(dtype="float32" if counted.device != "cpu" else "float64")
         total: Any = wrap(build.constant(0, counted.dtype, counted._node.device, (size,)))
         return total.scatter_add(0, self.to(dtype=int32), counted)

@@ -9,20 +9,22 @@ from typing import Any, Self, TypeVar
 
 from ..arguments import checked
 from ..dtypes import bool_, promote_operands
-from ..errors import ArgumentTypeError, IndexRangeError, ShapeError
+from ..errors import ArgumentTypeError, AutogradError, CompileError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
-from ..graph.node import make
+from ..graph.node import make, mode
 from ..primitives import views as v
 from ..primitives.window import Window
+from ..run.tracing import current
 from .base import check_axes, check_axis, sizes_of, wrap
-from .elementwise import ElementwiseTensor, where
+from .elementwise import where
+from .numeric import NumericTensor
 from .storage import row_major, strides_of_view
 
 T = TypeVar("T", bound="ShapeTensor")
 
 
-class ShapeTensor(ElementwiseTensor):
+class ShapeTensor(NumericTensor):
     """Methods that move elements: shapes, axes, repetition, padding, windows, joining."""
 
     __slots__ = ()
@@ -156,6 +158,59 @@ class ShapeTensor(ElementwiseTensor):
         """
         at = check_axis(dim, self.ndim + 1, "unsqueeze")
         return self.view(*self.shape[:at], 1, *self.shape[at:])
+
+    def _turned_into(self, view: Self, what: str) -> Self:
+        """Show henceforth what a view of this tensor shows."""
+        if mode.grad and self.is_leaf and self.requires_grad:
+            raise AutogradError(
+                f"a leaf Variable that requires grad is being used in an in-place operation ({what}). Hint: do it under sg.no_grad()."
+            )
+        if current.trace is not None and self._serial <= current.trace.began:
+            raise CompileError(
+                f"[{what}] a compiled step cannot give a tensor from outside other axes. Hint: do it before."
+            )
+        self._join(view, view._node)
+        return self
+
+    def squeeze_(self, dim: int | Sequence[int] | None = None) -> Self:
+        """`squeeze`, in place: the tensor loses axes of size 1, and is returned. Raises AutogradError for a leaf that
+        requires grad.
+
+        >>> x = sg.zeros(1, 3)
+        >>> x.squeeze_().shape
+        shadergrad.Size([3])
+        """
+        return self._turned_into(self.squeeze(dim), "squeeze_")
+
+    def unsqueeze_(self, dim: int) -> Self:
+        """`unsqueeze`, in place: the tensor gets an axis of size 1, and is returned. Raises AutogradError for a leaf that
+        requires grad.
+
+        >>> x = sg.zeros(3)
+        >>> x.unsqueeze_(0).shape
+        shadergrad.Size([1, 3])
+        """
+        return self._turned_into(self.unsqueeze(dim), "unsqueeze_")
+
+    def transpose_(self, dim0: int, dim1: int) -> Self:
+        """`transpose`, in place: two axes of the tensor change places, and it is returned. Raises AutogradError for a leaf
+        that requires grad.
+
+        >>> x = sg.zeros(2, 3)
+        >>> x.transpose_(0, 1).shape
+        shadergrad.Size([3, 2])
+        """
+        return self._turned_into(self.transpose(dim0, dim1), "transpose_")
+
+    def t_(self) -> Self:
+        """`t`, in place: the tensor becomes its transpose, and is returned. Raises AutogradError for a leaf that requires
+        grad.
+
+        >>> x = sg.zeros(2, 3)
+        >>> x.t_().shape
+        shadergrad.Size([3, 2])
+        """
+        return self._turned_into(self.t(), "t_")
 
     def permute(self, *dims: Any) -> Self:
         """The axes in another order: axis k of the result is axis dims[k] of the tensor. Raises ShapeError unless every

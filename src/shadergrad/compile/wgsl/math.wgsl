@@ -15,6 +15,46 @@ fn sg_is_finite(x: f32) -> bool {
   return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u;
 }
 
+fn sg_sign_bit(x: f32) -> bool {
+  return (bitcast<u32>(x) >> 31u) == 1u;
+}
+
+// The neighbour of a towards b, by its bits: they order as the size does.
+fn sg_next_after(a: f32, b: f32) -> f32 {
+  if (sg_is_nan(a) || sg_is_nan(b)) { return sg_bits(0x7fc00000u); }
+  let x = bitcast<u32>(a);
+  let y = bitcast<u32>(b);
+  if (x == y || ((x | y) & 0x7fffffffu) == 0u) { return b; }
+  if ((x & 0x7fffffffu) == 0u) { return sg_bits((y & 0x80000000u) | 1u); }
+  let negative = (x >> 31u) == 1u;
+  let grows = (a < b) != negative;
+  return sg_bits(select(x - 1u, x + 1u, grows));
+}
+
+// The e of x = m * 2 ** e with 0.5 <= |m| < 1.
+fn sg_exponent(x: f32) -> f32 {
+  let bits = bitcast<u32>(x) & 0x7fffffffu;
+  if (bits == 0u || bits >= 0x7f800000u) { return 0.0; }
+  if (bits < 0x800000u) { return f32(firstLeadingBit(bits)) - 148.0; }
+  return f32(bits >> 23u) - 126.0;
+}
+
+fn sg_gcd_i32(a: i32, b: i32) -> i32 {
+  return i32(sg_gcd_u32(u32(abs(a)), u32(abs(b))));
+}
+
+// Euclid's algorithm.
+fn sg_gcd_u32(a: u32, b: u32) -> u32 {
+  var x = a;
+  var y = b;
+  while (y != 0u) {
+    let rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return x;
+}
+
 // Whether x counts as true: all but 0, NaN included.
 fn sg_truth(x: f32) -> bool {
   return (bitcast<u32>(x) & 0x7fffffffu) != 0u;
