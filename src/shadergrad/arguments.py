@@ -319,7 +319,7 @@ def checked(
                     args = tuple(takes.positionals(args))
         if options:
             if out and "out" in options:
-                return _written(public, options.pop("out"), call(*args, **options))
+                return written(public, options.pop("out"), call(*args, **options))
             args, options = takes.named(args, options)
         try:
             return function(*args, **options)
@@ -338,7 +338,7 @@ def checked(
     return call  # type: ignore[return-value]  # wraps gives another type, and the same signature
 
 
-def _written(what: str, out: Any, result: Any) -> Any:
+def written(what: str, out: Any, result: Any) -> Any:
     """The result of a function in the tensors that it was told to write to."""
     if out is None:
         return result

@@ -35,6 +35,7 @@ from .nn.functional import (  # noqa: F401
     max_pool2d,
     max_pool3d,
     pairwise_distance,
+    pdist,
     pixel_shuffle,
     pixel_unshuffle,
     rms_norm,
@@ -201,6 +202,16 @@ def empty_like(x: Tensor, **options: Any) -> Tensor:
 
 
 @checked
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+    """The last axes padded with `value`: (before, after) pairs from the last axis backwards; negative amounts cut.
+
+    >>> sg.constant_pad_nd(sg.tensor([1, 2]), (1, 1))
+    tensor([0, 1, 2, 0])
+    """
+    return input.pad(pad, value)
+
+
+@checked
 def fill(input: Tensor, value: float) -> Tensor:
     """A tensor like `input` with a number, or a tensor of shape (), in every element.
 
@@ -279,6 +290,7 @@ _WITH_OUT = (
     "eye",
     "full",
     "hstack",
+    "isin",
     "linspace",
     "ones",
     "rand",
@@ -314,7 +326,9 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checker
         "max_pool1d",
         "max_pool2d",
         "max_pool3d",
+        "constant_pad_nd",
         "pairwise_distance",
+        "pdist",
         "pixel_shuffle",
         "pixel_unshuffle",
         "rms_norm",

@@ -228,7 +228,7 @@ def gradient(
     steps = (
         list(spacing)
         if isinstance(spacing, list | tuple)
-        else [spacing] * (len(axes) if isinstance(spacing, int | float) else 1)
+        else [spacing] * (1 if isinstance(spacing, TensorBase) and spacing.ndim else len(axes))
     )
     if len(steps) != len(axes):
         raise ShapeError(

@@ -126,7 +126,7 @@ class DividedTensor(ProductTensor):
             raise ShapeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(self.shape)}}}.")
         x = self.sum(tuple(range(extra))) if extra else self
         axes = tuple(a for a, n in enumerate(wanted) if n == 1 and x.shape[a] != 1)
-        return x.sum(axes, keepdim=True) if axes else x.to(dtype=int32) if x.dtype is bool_ else x
+        return x.sum(axes, keepdim=True) if axes else x.to(dtype=int32) if x.dtype is bool_ and not x.ndim else x
 
     def vdot(self, other: DividedTensor) -> Self:
         """The sum of the products of two vectors (n,): `dot`, for there are no complex numbers here.

@@ -58,7 +58,7 @@ IN_PLACE = (
 
 # of those below, what PyTorch gives no `out=`
 WITHOUT_OUT = frozenset((
-    "allclose", "argwhere", "bincount", "corrcoef", "cov", "cumulative_trapezoid", "dsplit", "hsplit", "vsplit", "isreal", "rot90", "rsub", "split_with_sizes", "tensor_split", "trapezoid", "trapz", "unique", "unique_consecutive", "diag_embed", "diagflat", "diagonal_scatter", "select_scatter", "slice_scatter", "index_put", "put", "broadcast_to", "chunk", "clone", "count_nonzero", "detach", "diagonal", "dist", "equal",
+    "allclose", "argwhere", "bincount", "corrcoef", "cov", "cumulative_trapezoid", "dsplit", "hsplit", "vsplit", "isreal", "rot90", "rsub", "split_with_sizes", "tensor_split", "trapezoid", "trapz", "unique", "unique_consecutive", "diag_embed", "diagflat", "diagonal_scatter", "select_scatter", "index_put", "put", "broadcast_to", "chunk", "clone", "count_nonzero", "detach", "diagonal", "dist", "equal",
     "flatten", "flip", "fliplr", "flipud", "index_fill", "is_floating_point", "isclose", "isfinite", "isinf", "isnan",
     "masked_fill", "masked_scatter", "moveaxis", "movedim", "narrow", "numel", "permute", "positive", "prelu", "ravel",
     "relu", "repeat_interleave", "reshape", "roll", "select", "split", "squeeze", "std_mean", "swapaxes", "swapdims",

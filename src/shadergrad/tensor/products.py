@@ -205,6 +205,13 @@ def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -
     else:
         left = [check_axis(d, a.ndim, "tensordot") for d in dims[0]]
         right = [check_axis(d, b.ndim, "tensordot") for d in dims[1]]
+        if len(left) != len(right):
+            raise ShapeError(f"both dimension lists should have same length, got {list(dims[0])} and {list(dims[1])}")
+    for k, m in zip(left, right, strict=True):  # an axis of size 1 is summed over the other's
+        if a.shape[k] != b.shape[m] and a.shape[k] == 1:
+            b = b.sum(m, keepdim=True)  # type: ignore[assignment]
+        elif a.shape[k] != b.shape[m] and b.shape[m] == 1:
+            a = a.sum(k, keepdim=True)
     if [a.shape[k] for k in left] != [b.shape[k] for k in right]:
         raise ShapeError(
             f"[tensordot] contracted axes {left} of {tuple(a.shape)} and {right} of {tuple(b.shape)} differ."

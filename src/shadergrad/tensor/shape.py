@@ -261,6 +261,26 @@ class ShapeTensor(NumericTensor):
         return self.permute(*reversed(range(self.ndim)))
 
     @property
+    def H(self) -> Self:
+        """The transpose of a matrix, conjugated, which changes nothing here. Raises ShapeError for other than 0 or 2 axes.
+
+        >>> sg.zeros(2, 3).H.shape
+        shadergrad.Size([3, 2])
+        """
+        if self.ndim not in (0, 2):
+            raise ShapeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
+        return self.transpose(0, 1) if self.ndim else self
+
+    @property
+    def mH(self) -> Self:
+        """The last two axes exchanged, and conjugated, which changes nothing here: `mT`.
+
+        >>> sg.zeros(5, 2, 3).mH.shape
+        shadergrad.Size([5, 3, 2])
+        """
+        return self.mT
+
+    @property
     def mT(self) -> Self:
         """The last two axes exchanged: every matrix (..., n, m) transposed to (..., m, n).
 
