@@ -100,6 +100,32 @@ MADE = (
     "rand", "rand_like", "randint", "randint_like", "scalar_tensor", "randn", "randn_like", "randperm", "tensor", "zeros", "zeros_like", "where",
 )  # fmt: skip
 
+# of those that are no methods, what may be told a tensor to write to
+WITH_OUT = (
+    "arange",
+    "cat",
+    "column_stack",
+    "dstack",
+    "logspace",
+    "normal",
+    "concat",
+    "concatenate",
+    "empty",
+    "eye",
+    "full",
+    "hstack",
+    "isin",
+    "linspace",
+    "ones",
+    "rand",
+    "randint",
+    "randn",
+    "randperm",
+    "stack",
+    "tensordot",
+    "vstack",
+    "zeros",
+)
 INPLACE_ACTIVATIONS = ("relu_", "sigmoid_", "tanh_")
 
 
@@ -277,32 +303,7 @@ def iinfo(dtype: Any) -> np.iinfo:
 
 
 concat, concatenate = (checked(inspect.unwrap(cat), name) for name in ("concat", "concatenate"))
-_WITH_OUT = (
-    "arange",
-    "cat",
-    "column_stack",
-    "dstack",
-    "logspace",
-    "normal",
-    "concat",
-    "concatenate",
-    "empty",
-    "eye",
-    "full",
-    "hstack",
-    "isin",
-    "linspace",
-    "ones",
-    "rand",
-    "randint",
-    "randn",
-    "randperm",
-    "stack",
-    "tensordot",
-    "vstack",
-    "zeros",
-)
-globals().update({name: checked(inspect.unwrap(globals()[name]), name, out=True) for name in _WITH_OUT})
+globals().update({name: checked(inspect.unwrap(globals()[name]), name, out=True) for name in WITH_OUT})
 where = checked(_where, out=True)  # here and not where it is made: inside, arguments are what they should be
 
 __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checkers read functions.pyi

@@ -35,7 +35,7 @@ LEFT_OUT = {
 # by the names of entries: what is drawn, or not initialised: shapes and dtypes are compared
 DRAWN = re.compile(
     r"cauchy|exponential|geometric|log_normal|normal.*|uniform|.*dropout.*|rand.*|multinomial|bernoulli|new_empty|empty.*"
-    r"|nn_functional_rrelu|.*fractional_max_pool.*|svd_lowrank|pca_lowrank"
+    r"|nn_functional_rrelu|.*fractional_max_pool.*|svd_lowrank|pca_lowrank|.*multi_head_attention_forward"
 )
 
 

@@ -306,7 +306,7 @@ Trunc = record("Trunc", "The integer part.", np.trunc, "trunc({a})", flat, categ
 
 NextAfter = record(
     "NextAfter", "The next number that the dtype holds after a, towards b.", np.nextafter, "sg_next_after({a}, {b})",
-    arity=2, categories=FLOATS, cost=8,
+    gradient=lambda g, a, b, y: (g, None), arity=2, categories=FLOATS, cost=8,
 )
 Gcd = record(
     "Gcd", "The greatest common divisor, not negative; of 0 and 0 it is 0.", np.gcd,

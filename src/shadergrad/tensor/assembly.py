@@ -225,6 +225,7 @@ def gradient(
     axes = [check_axis(d, input.ndim, "gradient") for d in axes]
     if len(set(axes)) != len(axes):
         raise ShapeError(f"dim {next(a for a in axes if axes.count(a) > 1)} appears multiple times in the list of dims")
+    spacing = 1 if spacing is None else spacing
     steps = (
         list(spacing)
         if isinstance(spacing, list | tuple)
@@ -253,7 +254,8 @@ def _slopes(x: Any, axis: int, step: Any, edge_order: int) -> Any:
                 f"torch.gradient expected each coordinate tensor to have {n} elements, but got {step.shape[0]}"
             )
         shape = [-1 if a == axis else 1 for a in range(x.ndim)]
-        widths: Any = step.diff().reshape(shape)
+        coordinates: Any = step
+        widths: Any = coordinates.diff().reshape(shape)
     else:
         widths = (
             wrap(build.constant(1, x.dtype, x._node.device, tuple(n - 1 if a == axis else 1 for a in range(x.ndim))))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import checked
-from ..dtypes import float32, of_scalar, parse_dtype, uint8
+from ..dtypes import float32, int64, of_scalar, parse_dtype, uint8
 from ..errors import ArgumentTypeError, ShapeError
 from ..graph import build
 from ..graph.node import Node
@@ -176,8 +176,10 @@ def arange(
         raise ShapeError(f"[arange] step must be nonzero and all finite, but it is {low} to {high} by {step}")
     if (high - low) * step < 0:
         raise ShapeError(f"[arange] upper bound and lower bound inconsistent with step sign: {low} to {high} by {step}")
-    count = math.ceil((high - low) / step)
     kind = of_scalar(low + step + high) if dtype is None else parse_dtype(dtype)
+    if kind is int64 and dtype is not None:  # as PyTorch: the bounds are cut first
+        low, high, step = int(low), int(high), int(step) or step
+    count = math.ceil((high - low) / step)
     name = resolve_device(device)
     check_storable(kind, name)
     for value in (low, low + max(count - 1, 0) * step):

@@ -237,6 +237,7 @@ class DividedTensor(ProductTensor):
                 f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"
             )
         x: Any = self.reshape(1, -1) if self.ndim < 2 else self
+        norm: Any
         x = x if x.dtype.category == 2 else x.to(dtype="float32")
         weights = _weights(x.shape[1], fweights, aweights)
         if weights is None:
@@ -252,7 +253,7 @@ class DividedTensor(ProductTensor):
             if aweights is not None and correction:
                 norm = total - correction * (w * aweights).sum() / total
             product = (centred * w) @ centred.t()
-        scale = max(norm, 0) if not isinstance(norm, TensorBase) else norm.clamp(min=0)
+        scale: Any = norm.clamp(min=0) if isinstance(norm, TensorBase) else max(norm, 0)
         return (product / scale).squeeze()
 
     def corrcoef(self) -> Self:

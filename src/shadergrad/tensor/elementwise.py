@@ -371,8 +371,8 @@ class ElementwiseTensor(RecordTensor):
         >>> x.lerp(sg.tensor([4.0, 20.0]), 0.25)
         tensor([ 1. , 12.5])
         """
-        step = end - self
-        near = abs(weight) < 0.5
+        step: Any = end - self
+        near: Any = abs(weight) < 0.5
         if isinstance(near, bool):
             return self + step * weight if near else end - step * (1.0 - weight)
         return where(near, self + step * weight, end - step * (1.0 - weight))

@@ -562,6 +562,14 @@ def in_range(index: T, size: int, fault: int) -> T:
     return wrap(make(InRange(size, fault), index._node))
 
 
+def holds(condition: T, fault: int) -> T:
+    """The condition, a bool tensor; where it does not hold, IndexRangeError: at once on cpu, at the next read on webgpu.
+
+    fault: what is told, a number of plan.FAULTS.
+    """
+    return in_range(where(condition, 0, -1), 1, fault) == 0
+
+
 class _Block(NamedTuple):
     """Every `step`-th of `size` positions along an axis, from `start` on."""
 

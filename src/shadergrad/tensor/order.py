@@ -210,9 +210,10 @@ def _quantile(x: Any, what: str, q: Any, dim: int | None, keepdim: bool, interpo
     ordered, missing = flat.sort(axis)[0], flat.isnan()
     counted = (~missing).sum(axis, keepdim=True) if what == "nanquantile" else None
     results = []
+    fractions: Any = q
     follows = not isinstance(q, int | float) and q.requires_grad
     for k, point in enumerate(points.reshape(-1)):
-        exact = q.reshape(-1)[k] if follows else None  # for its gradient
+        exact = fractions.reshape(-1)[k] if follows else None  # for its gradient
         value = _at_fraction(ordered, axis, float(point), counted, interpolation, exact)
         spoiled = missing.any(axis, keepdim=True) if counted is None else counted == 0
         value = where(spoiled, math.nan, value)

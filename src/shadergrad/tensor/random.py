@@ -14,6 +14,7 @@ from ..errors import ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import Node, make
+from ..plan import IN_BERNOULLI, IN_MULTINOMIAL
 from ..primitives import elementwise as e
 from ..primitives.random import Threefry, threefry2x32
 from ..primitives.views import Slice
@@ -23,6 +24,8 @@ from ..runtime.device import canonical_name
 from .base import TensorBase, check_sizes, common_shape, host_tensor, sizes_of, wrap
 from .counts import CountedTensor
 from .creation import finish
+from .elementwise import where
+from .index import holds
 from .placement import check_storable, resolve_device
 
 LONGEST_CHAIN = 8  # draws recorded before the counter is computed
@@ -310,8 +313,8 @@ def randint_like(
     """
     low, high = (0, low) if high is None else (low, high)
     wanted = x.dtype if dtype is None else dtype
-    where = x.device if device is None else device
-    return randint(low, high, tuple(x.shape), dtype=wanted, device=where, generator=generator)
+    place = x.device if device is None else device
+    return randint(low, high, tuple(x.shape), dtype=wanted, device=place, generator=generator)
 
 
 @checked
@@ -482,32 +485,42 @@ class RandomTensor(CountedTensor):
         if not isinstance(p, TensorBase) and not 0 <= p <= 1:
             raise ShapeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
         drawn = rand(*self.shape, device=self.device, generator=generator) < p
+        if isinstance(p, TensorBase):
+            given: Any = p
+            drawn = where(holds((given >= 0) & (given <= 1), IN_BERNOULLI), drawn, False)
         return self._update_in_place(drawn.to(dtype=self.dtype), "bernoulli_")
 
     def bernoulli(self, *, generator: Generator | None = None) -> Self:
         """1 with the probability that is the element, else 0; of the shape and dtype of self.
 
-        Raises DTypeError for integers. A probability outside [0, 1] counts as the nearer of the two (PyTorch raises).
+        Raises DTypeError for integers. A probability outside [0, 1] raises IndexRangeError: at once on cpu, at the next read
+        on webgpu.
 
         >>> sg.tensor([0.0, 1.0]).bernoulli()
         tensor([0., 1.])
         """
-        return (rand_like(self, generator=generator) < self.detach()).to(dtype=self.dtype)
+        p = self.detach()
+        drawn = rand_like(self, generator=generator) < p
+        return where(holds((p >= 0) & (p <= 1), IN_BERNOULLI), drawn, False).to(dtype=self.dtype)
 
     def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Self:
         """Positions along the last axis drawn with probabilities proportional to the elements, int32.
 
         self: (n,) or (rows, n), non-negative; result (num_samples,) or (rows, num_samples). By the Gumbel-max method:
-        the largest of log(p) + noise, or, without replacement, the num_samples largest. Values are not read: negative
-        ones, and rows of zeros, give any position (PyTorch raises). Raises ShapeError for other shapes, for no samples,
-        and for more of them than elements, without replacement.
+        the largest of log(p) + noise, or, without replacement, the num_samples largest. Negative, infinite and NaN ones,
+        and rows of zeros, raise IndexRangeError: at once on cpu, at the next read on webgpu. Raises DTypeError for integers,
+        ShapeError for other shapes, for no samples, and for more of them than elements, without replacement.
 
         >>> sg.tensor([0.0, 1.0, 0.0]).multinomial(3, replacement=True)
         tensor([1, 1, 1])
         """
         if self.ndim not in (1, 2):
             raise ShapeError(f"[multinomial] prob_dist must be 1 or 2 dim, but its shape is {tuple(self.shape)}")
+        if self.dtype.category != 2:
+            raise DTypeError(f"multinomial only supports floating-point dtypes for input, got: {self.dtype.name}")
         n = self.shape[-1]
+        if n > 2**24:
+            raise ShapeError("number of categories cannot exceed 2^24")
         if num_samples <= 0:
             raise ShapeError(f"[multinomial] cannot sample n_sample <= 0 samples, but it is {num_samples}")
         if not replacement and num_samples > n:
@@ -515,6 +528,9 @@ class RandomTensor(CountedTensor):
         shape = (*self.shape[:-1], num_samples, n) if replacement else tuple(self.shape)
         u = rand(*shape, device=self.device, generator=generator)
         noise = -(-(u + 2.0**-24).log()).log()  # u has 23 bits: never 0, never 1
-        p = self.detach().log()
+        weights = self.detach()
+        p = weights.log()
         score = (p.unsqueeze(-2) if replacement else p) + noise
-        return score.argmax(-1) if replacement else score.topk(num_samples)[1]
+        drawn = score.argmax(-1) if replacement else score.topk(num_samples)[1]
+        right = ((weights >= 0) & weights.isfinite()).all(-1, keepdim=True) & (weights > 0).any(-1, keepdim=True)
+        return where(holds(right, IN_MULTINOMIAL), drawn, 0)

@@ -314,6 +314,8 @@ class ReduceTensor(ShapeTensor):
         >>> sg.tensor([[2, 3], [4, 5]]).prod(1)
         tensor([ 6, 20])
         """
+        if dtype is not None and parse_dtype(dtype) is bool_:
+            return self.to(dtype=bool_).all(dim, keepdim)
         return _reduce(ReduceProd, _summable(self, dtype), dim, keepdim, "prod")
 
     def cumsum(self, dim: int, *, dtype: Any = None) -> Self:

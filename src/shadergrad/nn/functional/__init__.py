@@ -81,6 +81,7 @@ from .losses import soft_margin_loss as soft_margin_loss
 from .margins import multi_margin_loss as multi_margin_loss
 from .margins import multilabel_margin_loss as multilabel_margin_loss
 from .margins import multilabel_soft_margin_loss as multilabel_soft_margin_loss
+from .multihead import multi_head_attention_forward as multi_head_attention_forward
 from .normalization import batch_norm as batch_norm
 from .normalization import group_norm as group_norm
 from .normalization import instance_norm as instance_norm
@@ -200,6 +201,7 @@ __all__ = [
     "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",

@@ -34,11 +34,11 @@ def multi_margin_loss(
     check_reduction(reduction)
     if p not in (1, 2):
         raise ArgumentError(f"multi_margin_loss: Invalid p, expected 1 or 2 but got {p}")
-    if input.ndim not in (1, 2) or input.shape[-1] == 0:
+    if input.ndim > 2 or (input.ndim and input.shape[-1] == 0):
         raise ShapeError(
             f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
         )
-    rows = input if input.ndim == 2 else input.unsqueeze(0)
+    rows = input if input.ndim == 2 else input.reshape(1, -1)
     if target.numel() != rows.shape[0] or target.ndim > 1:
         raise ShapeError(f"inconsistent target size, expected {rows.shape[0]} but got {list(target.shape)}")
     if not target.dtype.is_position:

@@ -223,5 +223,6 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     if not input.numel():
         return input
     square = (input * input).pad([0, 0] * (input.ndim - 2) + [size // 2, (size - 1) // 2])
-    mean = square.unfold(1, size, 1).mean(-1)
+    total = square.unfold(1, size, 1).sum(-1)
+    mean = total.div(size, rounding_mode=None if input.is_floating_point() else "trunc")
     return input / (mean * alpha + k) ** beta

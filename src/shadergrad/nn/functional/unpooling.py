@@ -37,8 +37,12 @@ def _unpool(
         raise ShapeError(f"[{what}] the output would be of size {sizes}.")
     batch, channels = x.shape[:2]
     empty = zeros(batch, channels, math.prod(sizes), dtype=x.dtype, device=x.device)
-    flat = indices.reshape(batch, channels, -1)
-    result = empty.scatter(2, flat, x.reshape(batch, channels, -1)).reshape(batch, channels, *sizes)
+    count = math.prod(x.shape[2:])
+    flat, values = indices.reshape(batch, channels, count), x.reshape(batch, channels, count)
+    result = empty.scatter(2, flat, values.detach())
+    if values.requires_grad:  # windows that overlap found the same element: each gets its whole gradient
+        result = result + empty.scatter_add(2, flat, values - values.detach())
+    result = result.reshape(batch, channels, *sizes)
     return result if batched else result.squeeze(0)
 
 
@@ -200,7 +204,7 @@ def _flat_places(best: Tensor, places: list[Any], kernel: Any, counts: Any, size
         shape[a] = counts[a]
         window = arange(counts[a], device=best.device).reshape(shape) * kernel[a] + part
         batch, channels = best.shape[:2]
-        found = places[a].gather(2, window.reshape(batch, channels, -1)).reshape(best.shape)
+        found = places[a].gather(2, window.reshape(batch, channels, math.prod(counts))).reshape(best.shape)
         result = found if result is None else result * sizes[a] + found
     return result
 
