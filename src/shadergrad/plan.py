@@ -23,8 +23,11 @@ FAULTS = (
     "[cross_entropy] target {index} is out of bounds: there are {size} classes, 0 to {last}. Hint: ignore_index leaves out one value.",
     "[embedding] index {index} is out of range: the table has {size} rows, 0 to {last}.",
     "[scatter_add] position {index} is out of range for an axis of size {size}.",
+    "[multinomial] a probability is negative, infinite or NaN, or those of a whole row are zero.",
+    "[bernoulli] a probability lies outside [0, 1], or is NaN.",
+    "[binary_cross_entropy] all elements of input should be between 0 and 1. Hint: binary_cross_entropy_with_logits takes any.",
 )
-IN_GATHER, IN_TARGET, IN_EMBEDDING, IN_SCATTER = range(len(FAULTS))
+IN_GATHER, IN_TARGET, IN_EMBEDDING, IN_SCATTER, IN_MULTINOMIAL, IN_BERNOULLI, IN_BINARY = range(len(FAULTS))
 
 
 def fault_text(fault: int, index: int, size: int) -> str:

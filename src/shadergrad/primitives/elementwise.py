@@ -165,6 +165,19 @@ FloorDiv = record(
 )
 
 
+def _fmod(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):  # an infinite dividend, or a divisor of 0, gives NaN
+        return np.fmod(a, b)
+
+
+Fmod = record(
+    "Fmod", "What is left of a / b rounded towards zero, exactly; NaN for an infinite a, and for b = 0.",
+    _fmod, "sg_fmod({a}, {b})",
+    gradient=lambda g, a, b, y: (g, -(g * elementwise("Trunc", a / b))),
+    arity=2, categories=FLOATS, cost=24, domain=(0.5, 3.0),
+)
+
+
 def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind in "iu":
         powers = np.power(a, np.abs(b))  # wraps, as in shaders
@@ -298,6 +311,21 @@ Round = record("Round", "The nearest integer, halves to the even one.", np.round
 Trunc = record("Trunc", "The integer part.", np.trunc, "trunc({a})", flat, categories=FLOATS)
 
 
+NextAfter = record(
+    "NextAfter", "The next number that the dtype holds after a, towards b.", np.nextafter, "sg_next_after({a}, {b})",
+    gradient=lambda g, a, b, y: (g, None), arity=2, categories=FLOATS, cost=8,
+)
+Gcd = record(
+    "Gcd", "The greatest common divisor, not negative; of 0 and 0 it is 0.", np.gcd,
+    lambda dtype: f"sg_gcd_{dtype.wgsl}({{a}}, {{b}})", arity=2, categories=INTEGERS, cost=64, domain=(0, 60),
+)
+Exponent = record(
+    "Exponent", "The e of x = m * 2 ** e with 0.5 <= |m| < 1, as a float; 0 of 0, infinities and NaN.",
+    lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(x.dtype), "sg_exponent({a})", flat,
+    categories=FLOATS, cost=8,
+)
+
+
 def _angle_gradient(g: Node, a: Node, b: Node, y: Node) -> Cotangents:
     scale = g / (a * a + b * b)
     return scale * b, -(scale * a)
@@ -330,6 +358,10 @@ NotEqual = comparison(
 )
 # questions of their own, for shaders may take x != x as false and x - x as 0
 IsNan = record("IsNan", "Whether x is NaN.", np.isnan, "sg_is_nan({a})", categories=FLOATS, of_complex=True, gives=bool_)
+SignBit = record(
+    "SignBit", "Whether the sign is minus, -0.0 and NaN included.", np.signbit, "sg_sign_bit({a})",
+    categories=FLOATS, gives=bool_,
+)
 IsFinite = record(
     "IsFinite", "Whether x is neither infinite nor NaN.", np.isfinite, "sg_is_finite({a})",
     categories=FLOATS, of_complex=True, gives=bool_,

@@ -3,7 +3,8 @@
 The methods of tensors lie in rooms, each a class that extends the one before it, so that a method knows those below and no
 other:
 
-    base -> gradients -> records -> elementwise -> shape -> reduce -> index -> order -> products -> random -> names -> handle
+    base -> gradients -> records -> elementwise -> numeric -> shape -> reduce -> index -> scatter -> order -> products ->
+    divide -> scans -> counts -> random -> names -> handle
 
 Results are always of the class that handle.py defines, Tensor.
 """

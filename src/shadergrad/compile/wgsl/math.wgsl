@@ -15,6 +15,46 @@ fn sg_is_finite(x: f32) -> bool {
   return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u;
 }
 
+fn sg_sign_bit(x: f32) -> bool {
+  return (bitcast<u32>(x) >> 31u) == 1u;
+}
+
+// The neighbour of a towards b, by its bits: they order as the size does.
+fn sg_next_after(a: f32, b: f32) -> f32 {
+  if (sg_is_nan(a) || sg_is_nan(b)) { return sg_bits(0x7fc00000u); }
+  let x = bitcast<u32>(a);
+  let y = bitcast<u32>(b);
+  if (x == y || ((x | y) & 0x7fffffffu) == 0u) { return b; }
+  if ((x & 0x7fffffffu) == 0u) { return sg_bits((y & 0x80000000u) | 1u); }
+  let negative = (x >> 31u) == 1u;
+  let grows = (a < b) != negative;
+  return sg_bits(select(x - 1u, x + 1u, grows));
+}
+
+// The e of x = m * 2 ** e with 0.5 <= |m| < 1.
+fn sg_exponent(x: f32) -> f32 {
+  let bits = bitcast<u32>(x) & 0x7fffffffu;
+  if (bits == 0u || bits >= 0x7f800000u) { return 0.0; }
+  if (bits < 0x800000u) { return f32(firstLeadingBit(bits)) - 148.0; }
+  return f32(bits >> 23u) - 126.0;
+}
+
+fn sg_gcd_i32(a: i32, b: i32) -> i32 {
+  return i32(sg_gcd_u32(u32(abs(a)), u32(abs(b))));
+}
+
+// Euclid's algorithm.
+fn sg_gcd_u32(a: u32, b: u32) -> u32 {
+  var x = a;
+  var y = b;
+  while (y != 0u) {
+    let rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return x;
+}
+
 // Whether x counts as true: all but 0, NaN included.
 fn sg_truth(x: f32) -> bool {
   return (bitcast<u32>(x) & 0x7fffffffu) != 0u;
@@ -46,6 +86,25 @@ fn sg_floor_div_i32(a: i32, b: i32) -> i32 {
 
 fn sg_floor_div_u32(a: u32, b: u32) -> u32 {
   return select(a / select(b, 1u, b == 0u), 0u, b == 0u);
+}
+
+// What is left of a / b rounded towards zero, by long division of the significands, eight bits at a time: exact.
+fn sg_fmod(a: f32, b: f32) -> f32 {
+  let x = bitcast<u32>(a) & 0x7fffffffu;
+  let y = bitcast<u32>(b) & 0x7fffffffu;
+  if (y == 0u || x >= 0x7f800000u || y > 0x7f800000u) { return sg_bits(0x7fc00000u); }
+  if (x < y) { return a; }
+  let low = select(y & 0x7fffffu, (y & 0x7fffffu) | 0x800000u, y >= 0x800000u);
+  var rest = select(x & 0x7fffffu, (x & 0x7fffffu) | 0x800000u, x >= 0x800000u) % low;
+  let exponent = max(i32(y >> 23u), 1);
+  var steps = max(i32(x >> 23u), 1) - exponent;
+  while (steps >= 8) {
+    rest = (rest << 8u) % low;
+    steps -= 8;
+  }
+  rest = (rest << u32(steps)) % low;
+  let size = ldexp(f32(rest), exponent - 150);
+  return select(size, -size, (bitcast<u32>(a) >> 31u) == 1u);
 }
 
 // a ** b as C's pow. Zero, infinite and NaN operands are decided by hand: log2 and exp2 may give anything for them.
