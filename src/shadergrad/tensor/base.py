@@ -35,6 +35,7 @@ from ..run import execute, tracing
 from ..run.tracing import current
 from ..runtime.device import get_device
 from . import pending
+from .elsewhere import computed_on
 from .placement import check_storable, device, named_device, resolve_device
 from .storage import (
     Base,
@@ -749,8 +750,8 @@ class TensorBase(Checkable):
             result = wrap(cast(result._node, wanted))
         if target != self._node.device:
             get_device(target)
-            node = moved(result._node, result._read("to()"), target)
-            result = wrap(node)
+            node = computed_on(target, result._node) if current.trace is None else None
+            result = wrap(moved(result._node, result._read("to()"), target) if node is None else node)
         if wanted is not result.dtype:
             result = wrap(cast(result._node, wanted))
         return result.clone() if copy and result is self else result

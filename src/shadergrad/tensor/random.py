@@ -17,7 +17,6 @@ from ..graph.node import Node, make
 from ..plan import IN_BERNOULLI, IN_MULTINOMIAL
 from ..primitives import elementwise as e
 from ..primitives.random import Threefry, threefry2x32
-from ..primitives.views import Slice
 from ..run import execute
 from ..run.tracing import current
 from ..runtime.device import canonical_name
@@ -105,9 +104,7 @@ def random_bits(key: Node, shape: tuple[int, ...]) -> Node:
     """As jax.random.bits(key, shape) with jax_threefry_partitionable: the words of the 64-bit position, xored."""
     size = math.prod(shape)
     low = make(e.Cast(uint32), build.iota(size, key.device))
-    block = make(Threefry(), key, build.like(low, 0), low)
-    words = [build.reshape(make(Slice((k, 0), (1, size), (1, 1)), block), shape) for k in (0, 1)]
-    return make(e.Xor(), *words)
+    return build.reshape(make(Threefry(True), key, build.like(low, 0), low), shape)
 
 
 def uniform_bits(bits: Node) -> Node:
