@@ -158,6 +158,11 @@ class CompiledModule(Module):
         except AttributeError:
             return getattr(super().__getattr__("_orig_mod"), name)
 
+    @property
+    def captures(self) -> int:
+        """How often the module was captured, with and without gradients."""
+        return self._passes.captures + self._forward_alone.captures
+
     def train(self, mode: bool = True) -> Any:
         """Set the training flag, the module's too."""
         self._orig_mod.train(mode)

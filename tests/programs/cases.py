@@ -822,6 +822,55 @@ def the_gradient_of_an_output(lib, compiled):
     yield w
 
 
+@case
+def a_tensor_copied_to_itself_and_then_written_through_a_view(lib, compiled):
+    a = lib.tensor([[2.0, 3.0, 5.0]])
+
+    @compiled
+    def step(x):
+        x.copy_(a)
+        x[None].select(1, 0).mul_(2.0).add_(x)
+
+    for _ in range(3):
+        step(a)
+        yield a
+
+
+@case
+def a_leaf_copied_to_itself_and_then_written_through_a_view(lib, compiled):
+    w = lib.tensor([[2.0, 3.0, 5.0]], requires_grad=True)
+
+    @compiled
+    def step(x):
+        with lib.no_grad():
+            x.copy_(w)
+            x[None].mul_(2.0)
+        (x * x).sum().backward()
+
+    for _ in range(3):
+        w.grad = None
+        step(w)
+        yield [w, w.grad]
+
+
+@case
+def a_leaf_that_takes_a_value_and_is_written_through_a_view(lib, compiled):
+    a, w = lib.tensor([2.0, 3.0]), lib.tensor([0.0, 0.0], requires_grad=True)
+
+    @compiled
+    def step():
+        with lib.no_grad():
+            w.copy_(a)
+            w.copy_(w)
+            w[None].mul_(2.0)
+        return (w * a).sum().detach()
+
+    for _ in range(3):
+        yield step()
+        yield w
+        a.add_(1.0)
+
+
 # -- what people train
 
 

@@ -88,8 +88,6 @@ TO_COME: dict[str, str] = {
     "refused flag": "compiled",
     "refused view": "everywhere",
     "flag of a shared tensor": "everywhere",
-    "error in step": "compiled",
-    "flag changed between calls": "compiled",
     "history leaves step": "compiled",
 }
 CASES_TO_COME: dict[str, str] = {}

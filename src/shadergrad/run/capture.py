@@ -18,7 +18,6 @@ from ..graph.capture import Capture
 from ..graph.node import Node, resolve
 from ..plan import Label, Plan, Target
 from ..tensor import Tensor, flush
-from ..tensor.pending import note
 from ..tensor.storage import Base, Leaf, Path
 from ..tensor.storage import Storage as SharedStorage
 from . import execute
@@ -29,14 +28,21 @@ from .tracing import Trace, current
 from .trees import exchange, leaves_of, tensors_in
 
 
-def _shown_by(node: Node) -> Tensor | None:
-    """The tensor whose value a captured node is, if there is one."""
+def _shown_by(node: Node, began: int) -> Tensor | None:
+    """The tensor whose value a captured node is, if there is one.
+
+    Sharing that began in the capture has been undone: then it is the tensor that was shared first.
+    """
     owner = None if node.owner is None else node.owner()
-    if isinstance(owner, Leaf) and owner.storage is not None:
-        owner = owner.storage()
+    tensor = None
+    if isinstance(owner, Leaf):
+        tensor = owner.tensor()
+        owner = None if owner.storage is None else owner.storage()
     if isinstance(owner, SharedStorage):
-        return Tensor._all_of(owner)
-    return owner.tensor() if isinstance(owner, Base | Leaf) else owner
+        return Tensor._all_of(owner) if owner._serial <= began else owner.tensor()
+    if tensor is None:
+        tensor = owner.tensor() if isinstance(owner, Base) else owner
+    return tensor
 
 
 def capture(
@@ -89,14 +95,10 @@ def _capture(
         state.forget()
         replay.themselves = {k: tensors[k] for k in themselves}
         return replay, watch
-    except BaseException as error:
+    except BaseException:
         watch.undo()
         current.trace = None
-        if python.has_ended or isinstance(error, CompileError):
-            python.undo()
-        else:  # the function's own: what it did in Python before stays, and tensors that it stored are as any others
-            for thing in list(watch.made.values()):
-                note(thing)
+        python.undo()
         raise
     finally:
         current.trace = None
@@ -126,6 +128,7 @@ class Observed:
             _refuse_hidden_tensors(effect.value, effect.path)
         stored = (found for e in state.fresh for found in tensors_in(e.value, e.path))
         returned = [*tensors_in(result, "result"), *stored]
+        _refuse_given_away(watch, [t for _, t in returned])
         views = self._views(watch, [t for _, t in returned], {id(t): k for k, t in stand_ins.items()})
         computed = [whole for whole, _ in views.values() if isinstance(whole, Tensor) and whole._serial > watch.began]
         gradients = [g for _, g in self.gradients if g is not None]
@@ -217,6 +220,17 @@ def _is_changed(t: Tensor, value: Node) -> bool:
     return False
 
 
+def _refuse_given_away(watch: Trace, returned: list[Tensor]) -> None:
+    """A tensor whose memory another one took, `p.data = t`, would have memory of its own after a replay."""
+    given = [t for r in watch.given_away if (t := r()) is not None]
+    cells = {id(t) for t in given} | {id(t._shared.storage) for t in given if t._shared is not None}
+    if any(id(t) in cells or (t._shared is not None and id(t._shared.storage) in cells) for t in returned):
+        raise CompileError(
+            "a compiled step set the data of a tensor to another that it returns or stores, and the two would not share "
+            "memory. Hint: return a clone()."
+        )
+
+
 def _refuse_hidden_tensors(result: Any, where: str) -> None:
     """A tensor in an object of another kind would keep the value of the first call for ever."""
     for path, leaf in leaves_of(result, where):
@@ -265,7 +279,7 @@ class Captured:
     def _held(self, node: Node) -> tuple[int, Tensor]:
         """What tells a captured value from others, and the tensor that holds it, so that a later change of it is seen."""
         if id(node) not in self._known:
-            tensor = _shown_by(node)
+            tensor = _shown_by(node, self.watch.began)
             if tensor is None or resolve(tensor._node).storage is not node.storage:  # no one's any more: a constant
                 tensor = Tensor._of(nodes.leaf(node.storage, node.shape, node.dtype, node.device))
                 self._known[id(node)] = (id(node.storage), tensor)

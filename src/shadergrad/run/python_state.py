@@ -150,7 +150,6 @@ class Watcher:
             if not isinstance(leaf, Tensor):
                 self._know(leaf)
         self._know(function)
-        self.has_ended = False
 
     # -- watching
 
@@ -167,9 +166,7 @@ class Watcher:
         )
         sys.settrace(self._on_call)
         try:
-            result = function(*args, **kwargs)
-            self.has_ended = True
-            return result
+            return function(*args, **kwargs)
         finally:
             sys.settrace(self._previous)
             sys._getframe().f_trace_opcodes = False

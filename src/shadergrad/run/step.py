@@ -91,7 +91,13 @@ class CompiledStep(Generic[P, R]):
                 "capture runs the function in Python, and may compile. Hint: docs/compile.md says what calls can share.",
                 stacklevel=3,
             )
-        entry, _ = capture(self._function, args, kwargs, tensors)
+        try:
+            entry, _ = capture(self._function, args, kwargs, tensors)
+        except CompileError:
+            raise
+        except Exception as error:  # the function's own: all is as before the call, so that it may leave what it leaves
+            self._function(*args, **kwargs)
+            raise error
         self._described = described
         self.captures += 1
         self._keep(key, entry)

@@ -32,6 +32,7 @@ class Trace:
         self.before: dict[int, tuple[Any, Any]] = {}
         self.seen: dict[int, tuple[Any, Any]] = {}
         self.rebound: dict[int, Any] = {}
+        self.given_away: list[weakref.ref[Any]] = []
         self.grads: dict[int, tuple[Any, Any | None]] = {}
         self.grad_reads: dict[int, tuple[Any, bool]] = {}
         self.attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
@@ -92,9 +93,10 @@ class Trace:
         to_base = sum((thing is base) + any(part is base for part in state) for thing, state in noted)
         return to_base, sum(thing is base.storage for thing, _ in noted)
 
-    def on_rebind(self, tensor: Any) -> None:
-        """A tensor that shares nothing is about to take other memory, and not only another value."""
+    def on_rebind(self, tensor: Any, value: Any) -> None:
+        """A tensor that shares nothing is about to take the memory of another, which it is given the value of."""
         self.rebound[id(tensor)] = tensor
+        self.given_away.append(weakref.ref(value))
 
     def forget(self) -> None:
         """Hold no tensor any more."""

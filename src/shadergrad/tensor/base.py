@@ -329,6 +329,10 @@ class TensorBase(Checkable):
 
     def _restore(self, state: tuple[Any, ...]) -> None:
         self._current, self._shared, self._path, self._seen = state
+        node = self._current
+        owner = None if node.owner is None else node.owner()
+        if self._shared is None and not isinstance(owner, TensorBase):  # what it was shared through meanwhile
+            node.owner = weakref.ref(self)
 
     @staticmethod
     def _of(node: Node) -> Any:
@@ -580,11 +584,11 @@ class TensorBase(Checkable):
         if requires_grad and self.dtype.category < 2:
             raise AutogradError("only Tensors of floating point and complex dtype can require gradients")
         self._rebase(nodes.variable(node, self) if requires_grad else without_history(node))
-        tracing.changes += 1
         return self
 
     def _rebase(self, node: Node, alone: bool = False) -> None:
         """Begin a history: the same value, and as much shared as before. alone: that of its views goes on as it was."""
+        tracing.changes += 1
         if current.trace is not None:
             current.trace.on_change(self)
         shared = self._shared
@@ -638,7 +642,10 @@ class TensorBase(Checkable):
         if shared is None:
             if current.trace is not None:
                 current.trace.on_change(self)
-            self._own(succeeding(self._current, node, self))
+            before = self._current
+            self._own(succeeding(before, node, self))
+            if self._current.requires_grad != before.requires_grad:
+                tracing.changes += 1
             if self._current.storage is None:
                 pending.changed(self)
             return

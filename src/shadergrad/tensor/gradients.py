@@ -215,7 +215,7 @@ class GradientTensor(TensorBase):
                 f"a compiled step cannot set the data of a tensor of {self.dtype.name} {tuple(self.shape)} to one of "
                 f"{after.dtype.name} {tuple(after.shape)}."
             )
-        current.trace.on_rebind(self)
+        current.trace.on_rebind(self, value)
         with grad_mode(False):
             self._assign(after)
 

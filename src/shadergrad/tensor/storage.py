@@ -27,6 +27,7 @@ from ..graph.node import Node, grad_mode, make, mode
 from ..graph.primitive import Primitive, Shape
 from ..primitives import views as v
 from ..primitives.window import Window
+from ..run import tracing
 from ..run.tracing import current
 from . import pending
 from .overwrite import overwrite
@@ -172,6 +173,8 @@ class Base:
         if not self.path:
             storage.node = after
         storage.version = new_version()
+        if after.requires_grad != before.requires_grad:
+            tracing.changes += 1
         self._set(after)
         self.own(after)
         if storage.node.storage is None:
@@ -208,7 +211,10 @@ def renamed(node: Node) -> Node:
 def succeeding(before: Node, value: Node, owner: Any) -> Node:
     """`value` as what a tensor holds that held `before`: a leaf stays one, and a history goes on."""
     if isinstance(before.primitive, Variable):
-        return nodes.variable(without_history(value), owner, before.hooks)
+        value = without_history(value)
+        if current.trace is not None and value.storage is not None:  # still whose value it is
+            value = make(Alias(), value)
+        return nodes.variable(value, owner, before.hooks)
     if not mode.grad:
         value = without_history(value)
     if before.requires_grad and not value.requires_grad:
