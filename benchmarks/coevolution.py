@@ -119,7 +119,7 @@ def compare(
 def draw_curves(curves: dict[str, dict[int, Any]], path: Path) -> str | None:
     """Precision at L and average precision over depth, a line a method, with intervals. None, or why nothing was drawn."""
     figures = figure_module("the curve over depth")
-    figure = figures.Figure(figsize=(9, 3.6), dpi=110, layout="constrained")
+    figure = figures.Figure(figsize=(9, 3.6), dpi=90, layout="constrained")
     for k, (measure, title) in enumerate((("P@L", "precision at L"), ("AP", "average precision"))):
         axes = figure.add_subplot(1, 2, k + 1)
         depths = [int(depth) for depth in next(iter(curves.values()))]
@@ -134,8 +134,8 @@ def draw_curves(curves: dict[str, dict[int, Any]], path: Path) -> str | None:
         axes.set_xlabel("pairs of sequences in the family")
         axes.set_title(title, fontsize=10)
         plain_axes(axes)
-        if k == 1:
-            axes.legend(fontsize=8, loc="lower right")
+        if k == 0:
+            axes.legend(fontsize=8, loc="upper left")
     figure.savefig(path)
     return None
 

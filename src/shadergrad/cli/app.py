@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..errors import ShadergradError
+from .predict import predict_app
 from .recipes import LogicGroup, RecipeGroup
 
 BAD_INPUT = 2
@@ -31,6 +32,7 @@ app.add_typer(
     name="logic",
     help="Networks and automata of logic gates.",
 )
+app.add_typer(predict_app, name="predict", help="What a trained model says of your data.")
 
 
 @app.command()

@@ -71,6 +71,8 @@ class Trainable:
     identity: what else a resumed run must share with the run it continues, by name: JSON data.
     losses: names of what step returns, in metrics.jsonl: several where it returns a tensor (losses,). Of one named
     "loss" the run draws the curve.
+    schedule: the factor of the learning rates for step 0, 1, 2 ... of the whole run; a resumed run enters it where it
+    left. unit: what the samples are, as the progress bar says them.
     """
 
     model: nn.Module
@@ -81,6 +83,8 @@ class Trainable:
     show: Callable[[Position], Iterable[str]] = _no_lines
     identity: dict[str, Any] = field(default_factory=dict)
     losses: tuple[str, ...] = ("loss",)
+    schedule: Callable[[int], float] | None = None
+    unit: str = "samples"
 
     def __post_init__(self) -> None:
         if isinstance(self.data, Stream):
