@@ -170,7 +170,12 @@ def test_a_split_is_of_families_and_repeatable() -> None:
 def families_of(*shapes: tuple[int, int]) -> list[co.Family]:
     rng = np.random.default_rng(0)
     return [
-        co.Family(f"{a}x{b}", *(rng.integers(0, 20, (3, n)).astype(np.uint8) for n in (a, b)), np.zeros((a, b), bool))
+        co.Family(
+            f"{a}x{b}",
+            rng.integers(0, 20, (3, a)).astype(np.uint8),
+            rng.integers(0, 20, (3, b)).astype(np.uint8),
+            np.zeros((a, b), bool),
+        )
         for a, b in shapes
     ]
 
