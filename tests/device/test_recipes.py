@@ -66,7 +66,7 @@ def own_options(mnist_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     """What each recipe needs to be quick."""
     text = tmp_path_factory.mktemp("text") / "a text.txt"
     text.write_text("\n".join(char_lm.TALE.read_text().splitlines()[:SHORT_TEXT]))
-    tiny = ["--families", "8", "--depth", "4", "--epoch-steps", "2", "--warm-up", "1", "--buckets", "1"]
+    tiny = ["--families", "8", "--depth", "4", "--epoch-steps", "2", "--warm-up", "2", "--buckets", "1"]
     tiny += ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--d-ff", "8", "--max-len", "64"]
     return {"mnist": ["--data", str(mnist_folder)], "char-lm": ["--text", str(text)], "coevolution": tiny}
 

@@ -15,7 +15,7 @@ OPTIONS = (
     Option("length_a", int, "Columns of the first chain, where files do not say it."),
     Option("contacts", Path, "A TSV of contacts: i, j, and family, distance.", shown="synthetic"),
     Option("pretrained", Path, "The --out of a run whose transformer this one begins with.", may_change=True),
-    Option("families", int, "Synthetic families.", 256),
+    Option("families", int, "Synthetic families.", 512),
     Option("depth", int, "Pairs of a synthetic family.", 16),
     Option("held_out", float, "The share of the families that is measured and not trained on.", 0.1),
     Option("epoch_steps", int, "Steps of an epoch, after which the run is measured and saved.", 100),
