@@ -965,7 +965,7 @@ COEVOLUTION = (
           "null/test_coevolution_baselines.py::test_residues_that_are_drawn_at_once_do_not_touch"),
     fault("run-schedule-stands-still", "train/run.py",
           "self._set_rates(self.done + unread)", "self._set_rates(unread)",
-          "device/test_recipes.py::test_a_recipe_trains_and_is_resumed_bit_for_bit[coevolution]"),
+          "device/test_recipes.py::test_a_schedule_is_asked_for_each_step_and_goes_on_where_it_left"),
 )
 # fmt: on
 

@@ -332,6 +332,27 @@ def test_a_stream_of_batches_is_learned_and_its_steps_are_counted(tmp_path: Path
     assert measured[-1]["loss"] < 0.01 * measured[0]["loss"]
 
 
+def test_a_schedule_is_asked_for_each_step_and_goes_on_where_it_left(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def factor(step: int) -> float:
+        asked.append(step)
+        return 1.0 / (1 + step)
+
+    def scheduled(settings: Settings, device: str) -> Trainable:
+        return replace(made(settings, device), schedule=factor)
+
+    assert train_with(made, tmp_path / "even", "cpu", epochs=2)
+    assert train_with(scheduled, tmp_path / "whole", "cpu", epochs=2)
+    assert asked == list(range(2 * STEPS))
+    asked.clear()
+    assert train_with(scheduled, tmp_path / "parts", "cpu", epochs=1)
+    assert train_with(scheduled, tmp_path / "parts", "cpu", epochs=2, resume=True)
+    assert asked == list(range(2 * STEPS))
+    assert_same_checkpoints(tmp_path / "whole", tmp_path / "parts")
+    assert rows(tmp_path / "whole")[-1]["loss"] != rows(tmp_path / "even")[-1]["loss"]
+
+
 def test_a_stream_stopped_within_an_epoch_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert train_made(tmp_path / "whole", "cpu")
     with monkeypatch.context() as patch:
