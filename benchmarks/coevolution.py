@@ -33,16 +33,19 @@ TRAINED_DEPTH = 16  # pairs of a training family
 SMALL = {"phase1": 3, "phase2": 3, "families": 4, "labelled": 3, "held_out": 2}
 
 
-def one_family(task: tuple[int, int, int, float | None]) -> co.Family:
-    seed, number, depth, mutations = task
+def one_family(task: tuple[int, int, co.Physics, int, float | None]) -> co.Family:
+    seed, number, physics, depth, mutations = task
     rng = np.random.default_rng((seed, number))
-    return co.sample_family(f"synthetic-{seed}-{number}", rng, co.Physics(), depth, mutations)
+    return co.sample_family(f"synthetic-{seed}-{number}", rng, physics, depth, mutations)
 
 
-def families_of(count: int, depth: int, seed: int, mutations: float | None = None) -> list[co.Family]:
+def families_of(
+    count: int, depth: int, seed: int, physics: co.Physics, mutations: float | None = None
+) -> list[co.Family]:
     """As co.sample_families, by several processes."""
-    with ProcessPoolExecutor() as pool:
-        return list(pool.map(one_family, [(seed, k, depth, mutations) for k in range(count)], chunksize=4))
+    tasks = [(seed, k, physics, depth, mutations) for k in range(count)]
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        return list(pool.map(one_family, tasks, chunksize=16))
 
 
 def train(
@@ -81,9 +84,10 @@ def summary(found: list[dict[str, float]]) -> dict[str, list[float]]:
     return {n: [round(x, 4) for x in (float(np.mean(v)), *co.bootstrap_interval(v))] for n, v in values.items()}
 
 
-def methods(models: dict[str, Any], device: str, regularization: float) -> dict[str, Callable[[co.Family], np.ndarray]]:
-    """Everything that is compared, by name."""
-    longest = co.Physics().lengths[1]
+def methods(
+    models: dict[str, Any], device: str, regularization: float, longest: int
+) -> dict[str, Callable[[co.Family], np.ndarray]]:
+    """Everything that is compared, by name. longest: of the chains; the model's input is padded to it."""
     shape = longest, longest
 
     def by_model(model: Any) -> Callable[[co.Family], np.ndarray]:
@@ -119,7 +123,7 @@ def compare(
 def draw_curves(curves: dict[str, dict[int, Any]], path: Path) -> str | None:
     """Precision at L and average precision over depth, a line a method, with intervals. None, or why nothing was drawn."""
     figures = figure_module("the curve over depth")
-    figure = figures.Figure(figsize=(9, 3.6), dpi=110, layout="constrained")
+    figure = figures.Figure(figsize=(9, 3.6), dpi=90, layout="constrained")
     for k, (measure, title) in enumerate((("P@L", "precision at L"), ("AP", "average precision"))):
         axes = figure.add_subplot(1, 2, k + 1)
         depths = [int(depth) for depth in next(iter(curves.values()))]
@@ -134,8 +138,8 @@ def draw_curves(curves: dict[str, dict[int, Any]], path: Path) -> str | None:
         axes.set_xlabel("pairs of sequences in the family")
         axes.set_title(title, fontsize=10)
         plain_axes(axes)
-        if k == 1:
-            axes.legend(fontsize=8, loc="lower right")
+        if k == 0:
+            axes.legend(fontsize=8, loc="upper left")
     figure.savefig(path)
     return None
 
@@ -181,12 +185,13 @@ def main(
         phase1, phase2, families, labelled, held_out = SMALL.values()
     sizes = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16} if small else {}
     counts: list[int] = [8, 12] if small else list(DEPTHS)
+    physics = co.Physics(lengths=(8, 9)) if small else co.Physics()
     started = time.perf_counter()
-    unlabelled = families_of(families, TRAINED_DEPTH, seed + 1)
-    known = families_of(labelled, TRAINED_DEPTH, seed + 2)
-    tests = {"independent": families_of(held_out, max(counts), seed + 3)}
+    unlabelled = families_of(families, TRAINED_DEPTH, seed + 1, physics)
+    known = families_of(labelled, TRAINED_DEPTH, seed + 2, physics)
+    tests = {"independent": families_of(held_out, max(counts), seed + 3, physics)}
     if mutations:
-        tests["tree"] = families_of(held_out, max(counts), seed + 4, mutations)
+        tests["tree"] = families_of(held_out, max(counts), seed + 4, physics, mutations)
     print(f"families: {time.perf_counter() - started:.1f} s", flush=True)
     options = {"device": device, "weight_decay": weight_decay, "batch_size": batch_size, "seed": seed}
     models = {}
@@ -199,7 +204,7 @@ def main(
     out.mkdir(parents=True, exist_ok=True)
     for name, model in models.items():
         sg.save(model.state_dict(), out / f"{name.replace(' ', '-')}.safetensors")
-    by = methods(models, device, regularization)
+    by = methods(models, device, regularization, physics.lengths[1])
     neff = {
         name: round(float(np.mean([co.effective_depth(f)[0] for f in unseen])), 1) for name, unseen in tests.items()
     }

@@ -36,6 +36,8 @@ RULE = "null/test_simplify.py::test_a_rule_gives_the_expected_form_and_the_same_
 MODULE = "device/test_modules.py::test_a_module_equals_pytorchs_in_float64["
 LOSS = "device/test_losses.py::test_a_loss_equals_pytorchs_in_float64["
 OPTIMIZER = "device/test_optimizers.py::test_cpu_equals_pytorch_in_float64_over_a_hundred_steps["
+CO_MODEL = "device/test_coevolution_model.py::test_"
+CO_TRAINING = "device/test_coevolution_training.py::test_"
 RATES = "device/test_schedulers.py::test_the_first_hundred_rates_are_pytorchs["
 RATE_OF_EPOCH = "device/test_schedulers.py::test_a_step_to_an_epoch_sets_pytorchs_rates["
 INDEX = "null/test_index.py::test_"
@@ -930,6 +932,45 @@ LOGIC = (
           "fires |= undecided & differs & less;", "fires |= undecided & differs;",
           "device/test_circuit_gpu.py::test_masks_are_the_same_bits_on_every_device"),
 )
+
+COEVOLUTION = (
+    fault("coevolution-pad-has-a-position", "models/coevolution/model.py",
+          "((tokens != PAD).to(sg.int32).cumsum(1) - 1)", "((tokens != SEP + 1).to(sg.int32).cumsum(1) - 1)",
+          CO_MODEL + "padding_changes_nothing[mlm]"),
+    fault("coevolution-pad-is-seen", "models/coevolution/model.py",
+          "layer(x, padding, need_maps)", "layer(x, None, need_maps)",
+          CO_MODEL + "padding_changes_nothing[mlm]"),
+    fault("coevolution-one-direction-of-attention", "models/coevolution/model.py",
+          "m[:, :, a, b] + m[:, :, b, a].transpose(2, 3)", "m[:, :, a, b] + m[:, :, a, b]",
+          CO_MODEL + "loss_and_gradients_are_those_of_the_twin_in_pytorch[cpu-1e-09-contacts]"),
+    fault("coevolution-scaled-by-padding-too", "models/coevolution/model.py",
+          "count = present.to(x.dtype).sum(1)", "count = (present.to(x.dtype) * 0 + 1).sum(1)",
+          CO_MODEL + "padding_changes_nothing[contacts]"),
+    fault("coevolution-parts-divided-by-their-own-weight", "models/coevolution/training.py",
+          "share(labels[part], weight)", "share(labels[part], loss.weight(labels[part]) * accumulate)",
+          CO_TRAINING + "four_parts_of_a_batch_are_the_batch"),
+    fault("coevolution-unknown-counts-as-no-contact", "models/coevolution/losses.py",
+          "(labels > -0.5)", "(labels > -1.5)",
+          CO_MODEL + "loss_and_gradients_are_those_of_the_twin_in_pytorch[cpu-1e-09-contacts]"),
+    fault("coevolution-no-background", "models/coevolution/family_logits.py",
+          "return paired - share * total / shifts", "return paired",
+          CO_TRAINING + "logits_of_members_add_up_and_the_background_takes_away_what_is_not_coevolution"),
+    fault("coevolution-x-is-masked", "models/coevolution/batches.py",
+          "chosen = (tokens < X)", "chosen = (tokens <= X)",
+          "null/test_coevolution_data.py::test_a_sixth_of_the_residues_is_masked_and_nothing_else"),
+    fault("coevolution-gaps-are-alike", "models/coevolution/families.py",
+          "((rows == row) & present).sum(1)", "(rows == row).sum(1)",
+          "null/test_coevolution_data.py::test_weights_count_relatives_and_gaps_are_no_likeness"),
+    fault("coevolution-couplings-counted-twice", "models/coevolution/dca.py",
+          "j.square().sum() * 0.25", "j.square().sum() * 0.5",
+          "null/test_coevolution_baselines.py::test_pseudo_likelihood_reaches_the_optimum"),
+    fault("coevolution-sites-that-touch-drawn-at-once", "models/coevolution/synthetic.py",
+          "next(c for c in range(len(touching)) if c not in taken)", "0",
+          "null/test_coevolution_baselines.py::test_residues_that_are_drawn_at_once_do_not_touch"),
+    fault("run-schedule-stands-still", "train/run.py",
+          "self._set_rates(self.done + unread)", "self._set_rates(unread)",
+          "device/test_recipes.py::test_a_schedule_is_asked_for_each_step_and_goes_on_where_it_left"),
+)
 # fmt: on
 
 FAULTS: tuple[Fault, ...] = (
@@ -943,4 +984,5 @@ FAULTS: tuple[Fault, ...] = (
     *NETWORKS,
     *TRAINING,
     *LOGIC,
+    *COEVOLUTION,
 )

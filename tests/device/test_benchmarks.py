@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
+import coevolution
 import shadergrad as sg
 import step
 import uncompiled
@@ -47,3 +51,15 @@ def test_the_benchmark_of_loops_prints_each_way(device: str, capsys: pytest.Capt
     printed = capsys.readouterr().out
     for words in ("uncompiled", "module", "step", "times as fast"):
         assert words in printed
+
+
+@pytest.mark.slow
+def test_the_curve_over_depth_is_drawn_of_every_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    coevolution.main("cpu", tmp_path, small=True)
+    curves = json.loads((tmp_path / "curve.json").read_text())["curves"]
+    baselines = {"MI+APC", "mfDCA", "plmDCA", "model"}
+    assert set(curves["independent"]) == baselines | {"model without phase 1"}
+    assert set(curves["tree"]) == baselines
+    assert all(set(curve) == {"8", "12"} for curve in curves["tree"].values())
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".png", ".safetensors"}
+    assert "pairs/s" in capsys.readouterr().out

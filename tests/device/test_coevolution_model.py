@@ -59,7 +59,8 @@ class Twin(torch.nn.Module):
                 segment = 1 if token == co.SEP else segment
         x = self.norm(self.tokens(tokens) + self.segments(segments) + self.positions(positions))
         maps = []
-        for layer in self.layers:
+        layers: Any = self.layers
+        for layer in layers:
             y = layer.norm1(x)
             y, weights = layer.attention(y, y, y, tokens == co.PAD, average_attn_weights=False)
             maps.append(weights)

@@ -66,7 +66,9 @@ def own_options(mnist_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     """What each recipe needs to be quick."""
     text = tmp_path_factory.mktemp("text") / "a text.txt"
     text.write_text("\n".join(char_lm.TALE.read_text().splitlines()[:SHORT_TEXT]))
-    return {"mnist": ["--data", str(mnist_folder)], "char-lm": ["--text", str(text)]}
+    tiny = ["--families", "8", "--depth", "4", "--epoch-steps", "2", "--warm-up", "2", "--buckets", "1"]
+    tiny += ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--d-ff", "8", "--max-len", "64"]
+    return {"mnist": ["--data", str(mnist_folder)], "char-lm": ["--text", str(text)], "coevolution": tiny}
 
 
 def rows(out: Path) -> list[dict[str, float]]:
@@ -328,6 +330,27 @@ def test_a_stream_of_batches_is_learned_and_its_steps_are_counted(tmp_path: Path
     measured = rows(tmp_path)
     assert [row["step"] for row in measured] == [STEPS, 2 * STEPS, 3 * STEPS, 4 * STEPS]
     assert measured[-1]["loss"] < 0.01 * measured[0]["loss"]
+
+
+def test_a_schedule_is_asked_for_each_step_and_goes_on_where_it_left(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def factor(step: int) -> float:
+        asked.append(step)
+        return 1.0 / (1 + step)
+
+    def scheduled(settings: Settings, device: str) -> Trainable:
+        return replace(made(settings, device), schedule=factor)
+
+    assert train_with(made, tmp_path / "even", "cpu", epochs=2)
+    assert train_with(scheduled, tmp_path / "whole", "cpu", epochs=2)
+    assert asked == list(range(2 * STEPS))
+    asked.clear()
+    assert train_with(scheduled, tmp_path / "parts", "cpu", epochs=1)
+    assert train_with(scheduled, tmp_path / "parts", "cpu", epochs=2, resume=True)
+    assert asked == list(range(2 * STEPS))
+    assert_same_checkpoints(tmp_path / "whole", tmp_path / "parts")
+    assert rows(tmp_path / "whole")[-1]["loss"] != rows(tmp_path / "even")[-1]["loss"]
 
 
 def test_a_stream_stopped_within_an_epoch_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,9 +150,10 @@ def test_predicted_contacts_are_read_again_as_contacts(tmp_path: Path) -> None:
 
 
 def test_weights_count_relatives_and_gaps_are_no_likeness() -> None:
-    rows = np.array([[0, 1, 2, 3, 4], [0, 1, 2, 3, 9], [5, 6, 7, 8, 9], [0, 1, co.PAD, co.PAD, co.PAD]], np.uint8)
-    assert co.sequence_weights(rows).tolist() == [0.5, 0.5, 1.0, 1.0]
-    assert co.sequence_weights(rows, identity=0.9).tolist() == [1.0] * 4
+    gaps = [co.PAD] * 3
+    rows = np.array([[0, 1, 2, 3, 4], [0, 1, 2, 3, 9], [5, 6, 7, 8, 9], [0, 1, *gaps], [5, 6, *gaps]], np.uint8)
+    assert co.sequence_weights(rows).tolist() == [0.5, 0.5, 1.0, 1.0, 1.0]
+    assert co.sequence_weights(rows, identity=0.9).tolist() == [1.0] * 5
 
 
 def test_a_split_is_of_families_and_repeatable() -> None:
@@ -170,7 +171,12 @@ def test_a_split_is_of_families_and_repeatable() -> None:
 def families_of(*shapes: tuple[int, int]) -> list[co.Family]:
     rng = np.random.default_rng(0)
     return [
-        co.Family(f"{a}x{b}", *(rng.integers(0, 20, (3, n)).astype(np.uint8) for n in (a, b)), np.zeros((a, b), bool))
+        co.Family(
+            f"{a}x{b}",
+            rng.integers(0, 20, (3, a)).astype(np.uint8),
+            rng.integers(0, 20, (3, b)).astype(np.uint8),
+            np.zeros((a, b), bool),
+        )
         for a, b in shapes
     ]
 

@@ -12,6 +12,7 @@ from ..errors import ShadergradError
 from .bench import bench
 from .gpt import gpt
 from .pages import export, serve
+from .predict import predict_app
 from .recipes import LogicGroup, RecipeGroup
 
 BAD_INPUT = 2
@@ -34,9 +35,8 @@ app.add_typer(
     name="logic",
     help="Networks and automata of logic gates.",
 )
-predict = typer.Typer(no_args_is_help=True, help="What a trained network says of something.")
-app.add_typer(predict, name="predict")
-predict.command("gpt")(gpt)
+app.add_typer(predict_app, name="predict", help="What a trained model says of your data.")
+predict_app.command("gpt")(gpt)
 app.add_typer(bench, name="bench", help="How fast this machine is.")
 
 

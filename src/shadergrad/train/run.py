@@ -103,6 +103,7 @@ class Run:
         self.epoch_steps = steps_in_epoch(trainable, settings)
         self.steps = (settings.epochs or 0) * self.epoch_steps if settings.steps is None else settings.steps
         self.position = self._at_epoch(0)
+        self._rates = [group["lr"] for group in trainable.optimizer.param_groups]  # before a checkpoint's are read
 
         step = trainable.step
         apart = isinstance(step, TrainingStep) and step.backward != "shaders"
@@ -147,7 +148,9 @@ class Run:
         size = 1 if self._counts_steps else self.settings.batch_size
         with (
             StopWish() as stop,
-            Bar(console, "steps" if self._counts_steps else "samples", self.steps * size, self.done * size) as bar,
+            Bar(
+                console, "steps" if self._counts_steps else self.trainable.unit, self.steps * size, self.done * size
+            ) as bar,
         ):
             stopping = False
             while self.done < self.steps and not stopping:
@@ -170,6 +173,7 @@ class Run:
         latest = sg.zeros(KEPT, len(self.trainable.losses), device=self.device)
         unread, stopping = 0, False
         for batch in loader(self.trainable, self.settings, self.position, last, self.batch_device):
+            self._set_rates(self.done + unread)
             latest = self.step(latest, *batch)
             unread += 1
             stopping = bool(stop)
@@ -193,6 +197,14 @@ class Run:
         if reached < last and not stopping:
             raise RecipeError(f"an epoch has {last} steps, and the data ended after {reached}.")
         return stopping, (reached - first) * self.settings.batch_size / (shown - started)
+
+    def _set_rates(self, step: int) -> None:
+        """The learning rates of a step, by the schedule, if there is one."""
+        if self.trainable.schedule is None:
+            return
+        factor = self.trainable.schedule(step)
+        for rate, group in zip(self._rates, self.trainable.optimizer.param_groups, strict=True):
+            group["lr"] = rate * factor
 
     def save(self) -> Path:
         """Write the checkpoint. Raises TrainingError where the model is no longer finite."""

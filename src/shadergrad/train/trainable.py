@@ -73,6 +73,8 @@ class Trainable:
     page: writes the folder of `shadergrad export`, given its path; by default the step goes onto the page that any step has.
     losses: names of what step returns, in metrics.jsonl: several where it returns a tensor (losses,). Of one named
     "loss" the run draws the curve.
+    schedule: the factor of the learning rates for step 0, 1, 2 ... of the whole run; a resumed run enters it where it
+    left. unit: what the samples are, as the progress bar says them.
     """
 
     model: nn.Module
@@ -84,6 +86,8 @@ class Trainable:
     identity: dict[str, Any] = field(default_factory=dict)
     losses: tuple[str, ...] = ("loss",)
     page: Callable[[Path], object] | None = None
+    schedule: Callable[[int], float] | None = None
+    unit: str = "samples"
 
     def __post_init__(self) -> None:
         if isinstance(self.data, Stream):

@@ -15,7 +15,7 @@ from .losses import Contacts, MaskedTokens
 from .metrics import average_precision, bootstrap_interval, measure, precision_at
 from .model import CoevolutionTransformer, ContactPredictor, EncoderLayer, MaskedLanguageModel
 from .synthetic import Physics, plant_contacts, sample_families, sample_family
-from .training import WarmUpCosine, backward_here, contact_balance, decay_groups, model_for, training_step
+from .training import WarmUpCosine, backward_here, contact_balance, decay_groups, inputs_of, model_for, training_step
 from .vocabulary import AMINO_ACIDS, CLS, MASK, PAD, SEP, ResidueError, X, decode, encode
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "decode",
     "effective_depth",
     "encode",
+    "inputs_of",
     "mask_tokens",
     "measure",
     "model_for",

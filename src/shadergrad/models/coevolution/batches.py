@@ -58,25 +58,23 @@ def buckets(families: Sequence[Family], most: int = 4) -> list[Bucket]:
     """
     if most < 1 or not families:
         raise FamilyError(f"[buckets] {len(families)} families into {most} buckets.")
-    order = sorted(range(len(families)), key=lambda k: (sum(families[k].shape), families[k].shape))
-    groups = [order]
+    shapes = np.array([family.shape for family in families])
+    groups = [np.lexsort((shapes[:, 0], shapes.sum(1)))]
     while len(groups) < most:
-        cuts = [(_saved(families, group, at), g, at) for g, group in enumerate(groups) for at in range(1, len(group))]
-        saved, g, at = max(cuts, default=(0, 0, 0))
-        if saved == 0:
+        saved = [_saved(shapes[group]) for group in groups]
+        best = max(range(len(groups)), key=lambda k: saved[k].max(initial=0))
+        if saved[best].max(initial=0) == 0:
             break
-        groups[g : g + 1] = [groups[g][:at], groups[g][at:]]
-    return [Bucket(_shape(families, group), tuple(group)) for group in groups]
+        groups[best : best + 1] = np.split(groups[best], [saved[best].argmax() + 1])
+    return [Bucket((int(a), int(b)), tuple(map(int, group))) for group in groups for a, b in [shapes[group].max(0)]]
 
 
-def _shape(families: Sequence[Family], group: list[int]) -> tuple[int, int]:
-    return max(families[k].shape[0] for k in group), max(families[k].shape[1] for k in group)
-
-
-def _saved(families: Sequence[Family], group: list[int], at: int) -> int:
-    """Tokens of padding that cutting a group saves."""
-    parts = group[:at], group[at:]
-    return len(group) * sum(_shape(families, group)) - sum(len(p) * sum(_shape(families, p)) for p in parts)
+def _saved(shapes: np.ndarray) -> np.ndarray:
+    """Tokens of padding that a cut saves, behind the first, the second ... of the families with shapes (n, 2)."""
+    n, before = len(shapes), np.arange(1, len(shapes))
+    first = np.maximum.accumulate(shapes)[:-1].sum(1)
+    rest = np.maximum.accumulate(shapes[::-1])[::-1][1:].sum(1)
+    return n * shapes.max(0).sum() - before * first - (n - before) * rest
 
 
 def mask_tokens(tokens: np.ndarray, rng: np.random.Generator, share: float = MASKED) -> tuple[np.ndarray, np.ndarray]:

@@ -127,7 +127,11 @@ def training_step(
 
 
 def inputs_of(model: nn.Module, tokens: sg.Tensor, labels: sg.Tensor) -> tuple[Any, ...]:
-    """What a model of either phase is called with, for a batch."""
+    """What a model of either phase is called with, for the tokens and labels of a batch.
+
+    >>> len(sg.models.coevolution.inputs_of(nn.Linear(1, 1), sg.zeros(1, 5), sg.zeros(1, 5)))
+    1
+    """
     return (tokens, labels.shape[1]) if isinstance(model, ContactPredictor) else (tokens,)
 
 

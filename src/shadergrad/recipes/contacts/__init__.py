@@ -1,0 +1,1 @@
+"""What the recipe of the coevolution transformer and its prediction share."""

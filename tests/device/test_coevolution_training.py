@@ -1,0 +1,231 @@
+"""Training the coevolution transformer: parts of a batch, both phases, families, and the commands."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shadergrad as sg
+from helpers import as_array, assert_close, assert_compiles_nothing, grad_of
+from shadergrad import cli
+from shadergrad.checkpoint import load_checkpoint
+from shadergrad.models import coevolution as co
+from shadergrad.recipes import coevolution as recipe
+
+SIZES = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16, "max_len": 40, "dropout": 0.0}
+PHYSICS = co.Physics(lengths=(8, 10), coupling=1.5)
+
+
+def tiny(phase: str, device: str, dtype: Any = None) -> Any:
+    sg.manual_seed(1)
+    model = co.model_for(phase, co.CoevolutionTransformer(**SIZES))
+    return model.to(device) if dtype is None else model.to(device, dtype)
+
+
+def loss_of(phase: str) -> Any:
+    return co.MaskedTokens() if phase == "mlm" else co.Contacts(4.0)
+
+
+@pytest.mark.parametrize("phase", ["mlm", "contacts"])
+def test_four_parts_of_a_batch_are_the_batch(phase: str) -> None:
+    """Losses and gradients, though the parts have different numbers of masked residues and known contacts."""
+    tokens, labels = co.Batches(co.sample_families(6, 4, physics=PHYSICS), phase, 8, most=1).at(0)
+    found = []
+    for parts in (1, 4):
+        model = tiny(phase, "cpu", sg.float64)
+        optimizer = sg.optim.SGD(model.parameters(), lr=0.0)
+        step = co.training_step(model, optimizer, loss_of(phase), accumulate=parts, clip=None)
+        given = sg.tensor(labels if phase == "mlm" else labels.astype(np.float64))
+        found.append((step(sg.tensor(tokens), given), [grad_of(p) for p in model.parameters()]))
+    assert_close(found[1][0], found[0][0], 1e-12, 0, "the loss")
+    for one, whole in zip(found[1][1], found[0][1], strict=True):
+        assert_close(one, whole, 1e-9, 1e-15, "a gradient")
+
+
+def test_a_batch_that_has_no_equal_parts_is_refused() -> None:
+    model = tiny("mlm", "cpu")
+    step = co.training_step(model, sg.optim.SGD(model.parameters(), lr=0.1), co.MaskedTokens(), accumulate=3)
+    with pytest.raises(co.FamilyError, match="a batch of 4 pairs has no 3 equal parts"):
+        step(sg.zeros(4, 9, dtype=sg.int32), sg.zeros(4, 9, dtype=sg.int32))
+
+
+def test_gradients_are_clipped_to_the_norm() -> None:
+    model = tiny("contacts", "cpu")
+    batch = co.Batches(co.sample_families(6, 4, physics=PHYSICS), "contacts", 8, most=1).at(0)
+    co.training_step(model, sg.optim.SGD(model.parameters(), lr=0.0), co.Contacts(4.0), clip=0.01)(
+        *map(sg.tensor, batch)
+    )
+    norm = np.sqrt(sum(float((as_array(grad_of(p)) ** 2).sum()) for p in model.parameters()))
+    assert norm == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", ["mlm", "contacts"])
+def test_a_compiled_step_learns_and_compiles_once(phase: str, device: str) -> None:
+    """Of one batch, again and again; another backward engine takes the place of ours."""
+    model, calls = tiny(phase, device), []
+
+    def engine(*arguments: Any) -> sg.Tensor:
+        calls.append(1)
+        return co.backward_here(*arguments)
+
+    optimizer = sg.optim.AdamW(co.decay_groups(model, 0.01), lr=0.01)
+    step = sg.compile(co.training_step(model, optimizer, loss_of(phase), backward=engine))
+    tokens, labels = co.Batches(co.sample_families(4, 4, physics=PHYSICS), phase, 8, most=1).at(0)
+    batch = sg.tensor(tokens, device=device), sg.tensor(labels, device=device)
+    losses = [step(*batch).item()]
+    for k in range(30):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.01 * co.WarmUpCosine(5, 30)(k)
+        losses.append(assert_compiles_nothing(lambda: step(*batch)).item() if k else step(*batch).item())
+    assert losses[-1] < 0.85 * losses[0]
+    assert calls
+
+
+def test_matrices_decay_and_vectors_do_not() -> None:
+    model = tiny("mlm", "cpu")
+    decaying, rest = co.decay_groups(model, 0.1)
+    assert len(decaying["params"]) + len(rest["params"]) == len(list(model.parameters()))
+    names = {id(p): name for name, p in model.named_parameters()}
+    assert all(names[id(p)].endswith("weight") for p in decaying["params"])
+    assert {"transformer.norm.weight", "head.0.bias"} <= {names[id(p)] for p in rest["params"]}
+    assert rest["weight_decay"] == 0.0
+
+
+# --- families
+
+
+class Table(co.ContactPredictor):
+    """A predictor that knows the potential, and a bias of single residues that says nothing of contacts."""
+
+    def __init__(self) -> None:
+        super().__init__(co.CoevolutionTransformer(**SIZES))
+        table = np.zeros((25, 25), np.float32)
+        table[:20, :20] = PHYSICS.potential() + np.linspace(-3, 3, 20)
+        self.table = sg.tensor(table)
+
+    def forward(self, tokens: sg.Tensor, length_a: int) -> sg.Tensor:
+        a, b = tokens[:, 1 : 1 + length_a], tokens[:, 2 + length_a : -1]
+        hot = [(x.unsqueeze(2) == sg.arange(25)).to(sg.float32) for x in (a, b)]
+        return hot[0] @ self.table @ hot[1].transpose(1, 2)
+
+
+def test_logits_of_members_add_up_and_the_background_takes_away_what_is_not_coevolution() -> None:
+    family = co.sample_family("one", np.random.default_rng(2), replace(PHYSICS, coupling=1.5), 120)
+    assert family.contacts is not None
+    predictor = co.FamilyPredictor(Table(), batch_size=50)
+    plain, corrected = (predictor(family, (12, 12), background=b) for b in (False, True))
+    table = as_array(predictor.model.table)
+    weights = co.sequence_weights(family.joined())
+    expected = (weights[:, None, None] * table[family.a[:, :, None], family.b[:, None, :]]).sum(0)
+    assert_close(plain, expected, 1e-4, 1e-3)
+    assert co.average_precision(corrected, family.contacts) > co.average_precision(plain, family.contacts) + 0.2
+    assert co.average_precision(corrected, family.contacts) > 0.9
+
+
+def test_columns_without_residues_get_no_score_and_what_is_not_aligned_is_not_combined() -> None:
+    rows = np.array([[0, co.PAD, 2], [1, co.PAD, 3]], np.uint8)
+    predictor = co.FamilyPredictor(tiny("contacts", "cpu"))
+    found = predictor(co.Family("gaps", rows, rows))
+    assert np.isnan(found[1]).all()
+    assert np.isfinite(found[::2, ::2]).all()
+    with pytest.raises(co.FamilyError, match="is not aligned, so its 2 pairs cannot be combined"):
+        predictor(co.Family("loose", rows, rows, aligned=False))
+    assert predictor(co.Family("single", rows[:1], rows[:1], aligned=False)).shape == (3, 3)
+
+
+# --- commands
+
+WORDS = ["--device", "cpu", "--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--d-ff", "8", "--max-len", "64"]
+WORDS += ["--epoch-steps", "2", "--warm-up", "1", "--buckets", "2", "--batch-size", "4", "--epochs", "1"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Families in files, and their contacts in one."""
+    root = tmp_path_factory.mktemp("families")
+    (root / "pairs").mkdir()
+    lines = ["family\ti\tj"]
+    for family in co.sample_families(6, 5, seed=3, physics=PHYSICS):
+        co.write_family(root / "pairs", family)
+        assert family.contacts is not None
+        lines += [f"{family.name}\t{i + 1}\t{j + 1}" for i, j in np.argwhere(family.contacts)]
+    (root / "contacts.tsv").write_text("\n".join(lines) + "\n")
+    return root
+
+
+def test_both_phases_train_on_files_and_a_family_is_predicted(
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs, contacts = ["--pairs", str(folder / "pairs")], ["--contacts", str(folder / "contacts.tsv")]
+    first, second, out = (str(tmp_path / name) for name in ("first", "second", "out"))
+    assert cli.run(["train", "coevolution", *WORDS, *pairs, "--out", first]) == 0
+    more = ["--phase", "contacts", "--pretrained", first, "--accumulate", "2"]
+    assert cli.run(["train", "coevolution", *WORDS, *pairs, *contacts, *more, "--out", second]) == 0
+    row = json.loads((tmp_path / "second" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert {"loss", "test_loss", "P@L", "AP", "samples_per_second"} <= row.keys()
+    name = "synthetic-3-0"
+    (tmp_path / "own.tsv").write_text(
+        "".join(
+            line + "\n" for line in (folder / "contacts.tsv").read_text().splitlines() if name in line or "i\t" in line
+        )
+    )
+    capsys.readouterr()
+    words = ["--device", "cpu", "--out", out, "--contacts", str(tmp_path / "own.tsv"), "--top", "7"]
+    assert cli.run(["predict", "coevolution", second, str(folder / "pairs" / f"{name}.fasta"), *words]) == 0
+    text = capsys.readouterr().out
+    assert f"{name}: 5 pairs, Neff 5.0" in text
+    assert "P@L 0." in text
+    table = [line.split("\t") for line in (tmp_path / "out" / "contacts.tsv").read_text().splitlines()]
+    assert table[0] == ["i", "j", "residue_i", "residue_j", "score", "probability"]
+    assert len(table) == 8
+    scores = [float(line[4]) for line in table[1:]]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 < float(line[5]) < 1 for line in table[1:])
+    assert (tmp_path / "out" / "contacts.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_phase_2_begins_with_the_transformer_of_phase_1(tmp_path: Path, folder: Path) -> None:
+    pairs = ["--pairs", str(folder / "pairs")]
+    assert cli.run(["train", "coevolution", *WORDS, *pairs, "--out", str(tmp_path)]) == 0
+    shape = {"d_model": 8, "n_layers": 1, "n_heads": 2, "d_ff": 8, "max_len": 64}
+    transformer = co.CoevolutionTransformer(**shape)
+    recipe.load_transformer(transformer, tmp_path)
+    arrays, _ = load_checkpoint(tmp_path)
+    for name, p in transformer.state_dict().items():
+        assert np.array_equal(as_array(p), arrays[f"model/transformer.{name}"]), name
+    with pytest.raises(sg.ShadergradError, match=r"has another transformer: tokens\.weight"):
+        recipe.load_transformer(co.CoevolutionTransformer(**{**shape, "d_model": 16}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--phase", "other"], "there is no phase 'other'"),
+        (["--contacts", "c.tsv"], "say something of --pairs"),
+        (["--pairs", "FOLDER/pairs", "--phase", "contacts"], "the contacts of too few families are known"),
+        (["--pairs", "FOLDER/pairs/synthetic-3-0.fasta"], "is one family; families are held out whole"),
+        (["--pairs", "FOLDER/contacts.tsv"], "the ending '.tsv' says no format"),
+        (["--max-len", "20"], "the model positions for 20"),
+    ],
+)
+def test_what_cannot_be_trained_is_said_in_a_line(
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    given = [word.replace("FOLDER", str(folder)) for word in words]
+    assert cli.run(["train", "coevolution", *WORDS, "--families", "4", *given, "--out", str(tmp_path / "out")]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_run_of_phase_1_predicts_no_contacts(
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["train", "coevolution", *WORDS, "--families", "4", "--out", str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert cli.run(["predict", "coevolution", str(tmp_path), str(folder / "pairs" / "synthetic-3-0.fasta")]) == 2
+    assert "is no run that learned contacts" in capsys.readouterr().err
