@@ -135,6 +135,61 @@ def test_parameters_without_a_gradient_stay_and_what_a_norm_tracks_moves_once(en
     assert found["norm.num_batches_tracked"].item() == 3
 
 
+class Carefree(nn.Module):
+    """Makes tensors without a word of where, and keeps one as a plain attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(sg.ones(TOKENS))
+        self.scale = sg.linspace(0.5, 1.5, TOKENS)
+
+    def forward(self, tokens: sg.Tensor) -> sg.Tensor:
+        return (tokens.unsqueeze(-1) == sg.arange(TOKENS)) * self.weight * self.scale
+
+
+def test_tensors_that_a_forward_makes_or_keeps_are_on_the_device_of_the_engine(webgpu: str) -> None:
+    found = {}
+    for engine in ENGINES:
+        sg.set_default_device(webgpu)
+        try:
+            model = Carefree()
+            step = TrainingStep(
+                model,
+                sg.optim.SGD(model.parameters(), lr=1.0),
+                lambda x, model=model: F.cross_entropy(model(x).reshape(-1, TOKENS), x.reshape(-1)),
+                backward=engine,
+            )
+            found[engine] = losses(step, 3)
+            assert sg.get_default_device() == webgpu
+        finally:
+            sg.set_default_device("cpu")
+    assert_close(found["torch"], found["shaders"], 0, 1e-5)
+    assert_close(found["numpy"], found["shaders"], 0, 1e-5)
+
+
+def test_what_only_the_shaders_can_do_is_refused() -> None:
+    step = training("cpu", "torch")
+    step.optimizer.add_param_group({"params": [nn.Parameter(sg.ones(1))]})
+    with pytest.raises(TrainingError, match="the optimizer has parameters that the model has not"):
+        losses(step, 1)
+    step = training("cpu", "torch")
+    next(step.model.parameters()).register_hook(lambda g: g * 2)
+    with pytest.raises(TrainingError, match=r"embedding.weight has hooks on its gradient"):
+        losses(step, 1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_of_several_numbers_the_first_is_minimised_and_all_are_given(engine: str, device: str) -> None:
+    plain = training(device, engine)
+    several = training(device, engine)
+    one = several.loss
+    several.loss = lambda x: sg.stack([one(x), x.to(dtype=sg.float32).mean()])
+    for tokens in batches(3):
+        first, second = several(tokens).numpy()
+        assert first == pytest.approx(plain(tokens).item(), abs=1e-5)
+        assert second == pytest.approx(tokens.mean(), abs=1e-5)
+
+
 def test_auto_takes_two_steps_of_each_and_says_what_it_chose(device: str) -> None:
     said: list[str] = []
     step = training(device, "auto", say=said.append)

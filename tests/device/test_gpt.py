@@ -132,7 +132,7 @@ def test_files_that_are_no_gpt2s_are_refused(theirs: TheirGPT, tmp_path: Path) -
     save_file({"wte.weight": torch.zeros(3, 4)}, path)
     with pytest.raises(InteropError, match=r"is no GPT-2's: it lacks wpe.weight"):
         read_model(path)
-    huggingface(path, theirs, **{"lm_head.weight": torch.zeros(13, 16)})
+    huggingface(path, theirs, "", **{"lm_head.weight": torch.zeros(13, 16)})
     with pytest.raises(InteropError, match=r"lm_head.weight that is not wte.weight"):
         read_model(path)
     huggingface(path, theirs)

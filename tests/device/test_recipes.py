@@ -66,7 +66,12 @@ def own_options(mnist_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     """What each recipe needs to be quick."""
     text = tmp_path_factory.mktemp("text") / "a text.txt"
     text.write_text("\n".join(char_lm.TALE.read_text().splitlines()[:SHORT_TEXT]))
-    return {"mnist": ["--data", str(mnist_folder)], "char-lm": ["--text", str(text)]}
+    small = ["--context", "16", "--width", "16", "--layers", "1", "--heads", "2"]
+    return {
+        "mnist": ["--data", str(mnist_folder)],
+        "char-lm": ["--text", str(text)],
+        "gpt": ["--text", str(text), *small],
+    }
 
 
 def rows(out: Path) -> list[dict[str, float]]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..run import execute
-from ..tensor import Generator, Tensor, default_generator
+from ..tensor import Generator, Tensor, default_generator, standing_in
 from .errors import ModuleError
 from .module import Module
 from .parameter import Parameter
@@ -111,7 +111,7 @@ class Reflection:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Within, the module's tensors are the twins. One thread at a time, and no compiled step runs meanwhile."""
-        with execute.lock, self._random:
+        with execute.lock, self._random, standing_in(self.source, self.device):
             for table, key, _, own in self._places:
                 table[key] = self._twins[id(own)].other
             try:
@@ -140,12 +140,12 @@ class Reflection:
 
 
 def _places(module: Module) -> list[tuple[dict[str, Any], str, str, Tensor]]:
-    """Where the tensors of a module and of those below are: table, key, dotted name, tensor."""
+    """Where the tensors of a module and of those below are, plain attributes too: table, key, dotted name, tensor."""
     found = []
     for prefix, part in module.named_modules():
-        for table in (part._parameters, part._buffers):
+        for table in (part._parameters, part._buffers, part.__dict__):
             for key, tensor in table.items():
-                if tensor is not None:
+                if isinstance(tensor, Tensor):
                     found.append((table, key, f"{prefix}.{key}" if prefix else key, tensor))
     return found
 

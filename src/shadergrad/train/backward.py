@@ -40,13 +40,15 @@ class TrainingStep:
     """One update of a model by one batch: call it with the batch, tensors or arrays; gives the loss before the update.
 
     model: whose parameters the optimizer has, on one device. loss: takes the parts of a batch, calls the model, and gives
-    a scalar. backward: shaders, torch, numpy or auto; None: SHADERGRAD_BACKWARD, else shaders. It may be set to another
+    a scalar, or several numbers (k,): the first is what is minimised, the others are reported with it. backward: shaders, torch, numpy or auto; None: SHADERGRAD_BACKWARD, else shaders. It may be set to another
     between steps, as `backward`. finish: called between the gradients and the optimizer, as to clip, or for a schedule
     on the device. accumulate: parts in which a batch is taken one after the other; the gradient is the mean of theirs,
     which is that of the batch where parts weigh the same. threads: of PyTorch; None: the cores less 2, at least 1.
     say: gets a line when `auto` has chosen.
 
     engine: what runs now, never auto. dispatches: of the latest step, on the model's device.
+    Tensors that `loss` uses are arguments, in the model, or made on the device of what it is given: with torch and numpy
+    it runs on another device.
     Raises TrainingError for an unknown engine, accumulate below 1, or a batch that it does not divide;
     MissingPackageError for torch where PyTorch is not installed.
 
@@ -83,8 +85,15 @@ class TrainingStep:
 
     @classmethod
     def of(cls, settings: Settings, model: nn.Module, optimizer: Optimizer, loss: Loss, **options: Any) -> TrainingStep:
-        """The step of a recipe that has train.BACKWARD among its options, by what the user chose."""
-        return cls(model, optimizer, loss, backward=settings["backward"], threads=settings["threads"], **options)
+        """The step of a recipe that has train.BACKWARD among its options, by what the user chose.
+
+        Raises TrainingError for --threads where no PyTorch runs, and as the class.
+        """
+        threads = settings["threads"]
+        step = cls(model, optimizer, loss, backward=settings["backward"], threads=threads, **options)
+        if threads is not None and step.backward not in ("torch", "auto"):
+            raise TrainingError(f"--threads is {threads}, for PyTorch; with --backward {step.backward} none runs.")
+        return step
 
     @property
     def backward(self) -> str:
@@ -145,10 +154,10 @@ class TrainingStep:
         losses = []
         for piece in self.parts(batch):
             loss = self.loss(*piece)
-            if loss.shape != ():
+            if loss.ndim > 1:
                 raise TrainingError(f"[TrainingStep] the loss must be a scalar; it is {tuple(loss.shape)}.")
             loss = loss if self.accumulate == 1 else loss / self.accumulate
-            part(loss)
+            part(loss[0] if loss.ndim else loss)
             losses.append(loss.detach())
         return sum(losses[1:], losses[0])
 
@@ -177,7 +186,7 @@ class _Shaders:
     def __init__(self, step: TrainingStep) -> None:
         @sg.compile
         def whole(*batch: Any) -> Tensor:
-            step.optimizer.zero_grad()
+            step.model.zero_grad()
             loss = step.total(batch, Tensor.backward)
             step.finish()
             step.optimizer.step()
@@ -210,7 +219,22 @@ class _Apart:
         self._step, self._forward, self._update = step, forward, update
         self._parameters = dict(step.model.named_parameters())
 
+    def _check(self) -> None:
+        """Raises TrainingError where gradients from elsewhere would not be what the user asked for."""
+        known = {id(p) for p in self._parameters.values()}
+        if any(id(p) not in known for group in self._step.optimizer.param_groups for p in group["params"]):
+            raise TrainingError(
+                "[TrainingStep] the optimizer has parameters that the model has not. Remedy: --backward shaders"
+            )
+        for name, p in self._parameters.items():
+            if p._node.hooks is not None:
+                raise TrainingError(
+                    f"[TrainingStep] {name} has hooks on its gradient, which only the shaders call. "
+                    "Remedy: --backward shaders"
+                )
+
     def __call__(self, *batch: Any) -> Tensor:
+        self._check()
         device = self._step.device
         host = tuple(x.detach().numpy() if isinstance(x, Tensor) else x for x in batch)
         self.sync()
@@ -246,7 +270,7 @@ class _Torch(_Apart):
         mirror = self._mirror
         for part in self._step.parts(batch):
             loss = mirror.run_unsynced(self._step.loss, *part)
-            mirror.backward(loss / self._step.accumulate)
+            mirror.backward((loss[0] if loss.ndim else loss) / self._step.accumulate)
         return mirror.gradients()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.autograd.function import once_differentiable
 
 from ...dtypes import DType, parse_dtype
 from ...errors import AutogradError, DeviceError
@@ -147,8 +148,8 @@ class _ByTwin(torch.autograd.Function):
         return value
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *grads: Any) -> Any:
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         primitive, shape, dtype = ctx.node
         value, *operands = ctx.saved_tensors
         needed = ctx.needs_input_grad[1:]
@@ -173,7 +174,8 @@ class _Meet(torch.autograd.Function):
         return token
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         gathered = {position: wrap(_leaf(g, False)) for position, g in ctx.gathered.items()}
         ctx.gathered.clear()
         with grad_mode(False):
@@ -190,7 +192,8 @@ class _Part(torch.autograd.Function):
         return value.clone()
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         (g,) = grads
         before = ctx.gathered.get(ctx.position)
         ctx.gathered[ctx.position] = g if before is None else before + g
