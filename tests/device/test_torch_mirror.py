@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from helpers import (
 )
 from module_cases import CASES as MODULES
 from module_cases import ModuleCase, floats
-from shadergrad import nn
+from shadergrad import extend, nn
 from shadergrad.extras import MissingPackageError
 from shadergrad.interop import InteropError
 from shadergrad.interop.torch import mirror, torch_name
@@ -226,6 +227,34 @@ def test_pythons_own_ways_have_our_gradients_in_a_mirror() -> None:
     assert_close(twin.gradients()["weight"], grad_of(model.weight), 1e-5, 1e-5)
 
 
+@dataclass(frozen=True)
+class Cubed(extend.Operation):
+    """x ** 3, whose gradient is said to be 7 g: so that it is seen whose rule is used."""
+
+    arguments = ("x",)
+
+    def infer(self, *inputs: extend.Spec) -> extend.Spec:
+        return inputs[0]
+
+    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
+        return arrays[0] ** 3
+
+    def gradient(self, g: sg.Tensor, result: sg.Tensor, *inputs: sg.Tensor) -> Any:
+        return (g * 7,)
+
+
+def test_a_kernel_written_by_hand_runs_by_its_numpy_twin_and_its_own_gradient() -> None:
+    class Cube(nn.Module):
+        def forward(self, x: sg.Tensor) -> sg.Tensor:
+            return Cubed()(x + 1)
+
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = mirror(Cube())(x)
+    y.sum().backward()
+    assert y.tolist() == [8, 27]
+    assert grad_of(x).tolist() == [7, 7]
+
+
 def test_what_a_norm_tracks_is_tracked_in_the_mirror_too() -> None:
     ours, theirs = nn.BatchNorm1d(3), torch.nn.BatchNorm1d(3)
     twin, x = mirror(ours), torch.randn(6, 3)
@@ -301,6 +330,8 @@ def test_what_cannot_be_mirrored_is_said() -> None:
         twin(torch.ones(1, 2))
     with pytest.raises(InteropError, match=r"no tensor of torch.bfloat16"):
         mirror(nn.Linear(2, 2))(torch.ones(1, 2, dtype=torch.bfloat16))
+    with pytest.raises(InteropError, match=r"an input of shadergrad's requires grad"):
+        mirror(nn.Linear(2, 2))(sg.ones(1, 2, requires_grad=True))
     compiled = sg.compile(lambda x: x + 1)
 
     class Compiled(nn.Module):

@@ -2,7 +2,7 @@
 
     shaders  forward, backward and optimizer on the model's device, compiled: one submission
     torch    the loss on the model's device; the gradients by PyTorch's autograd on the cpu, in a mirror of the model
-             (interop/torch); the optimizer on the device
+             (interop/torch); the optimizer on the device. Of a model on the cpu device the loss is PyTorch's too
     numpy    the same, with the cpu device's gradients
     auto     two steps of each, then the fastest
 
@@ -153,13 +153,17 @@ class TrainingStep:
         """The mean of the losses of a batch's parts, after `part` was called with each, divided."""
         losses = []
         for piece in self.parts(batch):
-            loss = self.loss(*piece)
-            if loss.ndim > 1:
-                raise TrainingError(f"[TrainingStep] the loss must be a scalar; it is {tuple(loss.shape)}.")
+            loss = self.checked(self.loss(*piece))
             loss = loss if self.accumulate == 1 else loss / self.accumulate
             part(loss[0] if loss.ndim else loss)
             losses.append(loss.detach())
         return sum(losses[1:], losses[0])
+
+    def checked(self, loss: Any) -> Any:
+        """What `loss` gave, a tensor of either library. Raises TrainingError for what is no loss."""
+        if loss.ndim > 1:
+            raise TrainingError(f"[TrainingStep] the loss must be a scalar; it is {tuple(loss.shape)}.")
+        return loss
 
     def parts(self, batch: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         """A batch cut along the first axes of what has one."""
@@ -238,24 +242,28 @@ class _Apart:
         device = self._step.device
         host = tuple(x.detach().numpy() if isinstance(x, Tensor) else x for x in batch)
         self.sync()
-        loss = self._forward(*(_on(x, device) for x in batch))  # runs while the cpu computes
-        found = self.gradients(host)
+        loss = self.forward(batch)  # runs while the cpu computes
+        found, own = self.gradients(host)
         for name, p in self._parameters.items():
             p.grad = Tensor(found[name], dtype=p.dtype, device=device) if name in found else None
         self._update()
-        return loss
+        return own if loss is None else loss
+
+    def forward(self, batch: tuple[Any, ...]) -> Tensor | None:
+        """The loss of a batch, on the model's device; None where that of the gradients is taken."""
+        return self._forward(*(_on(x, self._step.device) for x in batch))
 
     def sync(self) -> None:
         """Copy what has changed of the model; before the forward pass, so that it has not to be waited for."""
         raise NotImplementedError
 
-    def gradients(self, batch: tuple[Any, ...]) -> dict[str, np.ndarray]:
-        """Those of the loss of a batch of arrays, by the names of parameters."""
+    def gradients(self, batch: tuple[Any, ...]) -> tuple[dict[str, np.ndarray], Tensor]:
+        """Those of the loss of a batch of arrays, by the names of parameters; and that loss."""
         raise NotImplementedError
 
     @property
     def dispatches(self) -> int:
-        return len(self._forward.plan.dispatches) + len(self._update.plan.dispatches)
+        return sum(len(step.plan.dispatches) for step in (self._forward, self._update) if step.captures)
 
 
 class _Torch(_Apart):
@@ -266,12 +274,20 @@ class _Torch(_Apart):
     def sync(self) -> None:
         self._mirror.sync()
 
-    def gradients(self, batch: tuple[Any, ...]) -> dict[str, np.ndarray]:
-        mirror = self._mirror
-        for part in self._step.parts(batch):
-            loss = mirror.run_unsynced(self._step.loss, *part)
-            mirror.backward((loss[0] if loss.ndim else loss) / self._step.accumulate)
-        return mirror.gradients()
+    def forward(self, batch: tuple[Any, ...]) -> Tensor | None:
+        """On the cpu device nothing would run meanwhile: there PyTorch's forward pass is that of the model."""
+        return None if self._step.device == "cpu" else super().forward(batch)
+
+    def gradients(self, batch: tuple[Any, ...]) -> tuple[dict[str, np.ndarray], Tensor]:
+        mirror, step = self._mirror, self._step
+        total: Any = 0
+        for part in step.parts(batch):
+            loss = step.checked(mirror.run_unsynced(step.loss, *part)) / step.accumulate
+            mirror.backward(loss[0] if loss.ndim else loss)
+            total = total + loss.detach()
+        if step.device == "cpu":
+            mirror.write_back_buffers()
+        return mirror.gradients(), Tensor(total.numpy())
 
 
 class _Numpy(_Apart):
@@ -282,10 +298,10 @@ class _Numpy(_Apart):
     def sync(self) -> None:
         self._reflection.sync()
 
-    def gradients(self, batch: tuple[Any, ...]) -> dict[str, np.ndarray]:
+    def gradients(self, batch: tuple[Any, ...]) -> tuple[dict[str, np.ndarray], Tensor]:
         with self._reflection.in_place():
-            self._step.total(tuple(_on(x, "cpu") for x in batch), Tensor.backward)
-        return self._reflection.gradients()
+            loss = self._step.total(tuple(_on(x, "cpu") for x in batch), Tensor.backward)
+        return self._reflection.gradients(), loss
 
 
 def _on(x: Any, device: str) -> Any:
