@@ -375,3 +375,43 @@ def test_a_mirror_compiles_nothing() -> None:
     twin(torch.ones(2, 4)).sum().backward()
     assert programs.compiled == before
     assert len(twin.gradients()) == 6
+
+
+def test_errors_within_a_mirror_are_ours() -> None:
+    class Tail(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.linear = nn.Embedding(4, 3), nn.Linear(3, 2)
+
+        def forward(self, x: sg.Tensor, what: str) -> sg.Tensor:
+            if what == "loss":
+                return F.cross_entropy(self.linear(self.embedding(x)), x)
+            return self.linear(sg.ones(2, 4)) if what == "linear" else self.embedding.weight[x]
+
+    twin = mirror(Tail())
+    with pytest.raises(sg.IndexRangeError):
+        twin(torch.tensor([4]), "loss")
+    with pytest.raises(sg.IndexRangeError):
+        twin(torch.tensor([3]), "loss")  # a row, and no class
+    with pytest.raises(sg.IndexRangeError):
+        twin(torch.tensor([7]), "index")
+    with pytest.raises(sg.ShapeError, match=r"\[linear\] cannot contract: input is \(2, 4\)"):
+        twin(torch.tensor([0]), "linear")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, w, i: F.linear(x, w, w[0]),
+        lambda x, w, i: F.embedding(i, w),
+        lambda x, w, i: F.layer_norm(x, (4,), w[0], w[1]),
+        lambda x, w, i: F.gelu(x, "tanh"),
+        lambda x, w, i: F.scaled_dot_product_attention(x, x, x, dropout_p=0.1, is_causal=True),
+        lambda x, w, i: F.cross_entropy(x, i, label_smoothing=0.1),
+        lambda x, w, i: F.dropout(x, 0.5),
+    ],
+    ids=["linear", "embedding", "layer_norm", "gelu", "attention", "cross_entropy", "dropout"],
+)
+def test_what_pytorch_computes_whole_is_one_value(call: Any) -> None:
+    x, w, i = (to_ours(t) for t in (torch.ones(4, 4), torch.ones(4, 4), torch.tensor([0, 1, 2, 3], dtype=torch.int32)))
+    assert call(x, w, i)._node.storage is not None

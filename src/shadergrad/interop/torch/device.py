@@ -8,6 +8,7 @@ Only mirrors use it. A compiled step of ours cannot run there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -124,11 +125,12 @@ def _computed(node: Node) -> torch.Tensor:
     if isinstance(primitive, Result):
         return _Part.apply(primitive.position, *operands)
     rule = rule_of(type(primitive).__name__, operands)
-    if rule is None:
-        return _ByTwin.apply(node, *operands) if node.requires_grad else _by_twin(node, operands)
-    value = rule(primitive, *operands)
-    dtype = torch_dtype(node.dtype)
-    return value if value.dtype is dtype else value.to(dtype)
+    if rule is not None:
+        with suppress(RuntimeError, IndexError):  # the twin raises what is raised here, as for a position out of range
+            value = rule(primitive, *operands)
+            dtype = torch_dtype(node.dtype)
+            return value if value.dtype is dtype else value.to(dtype)
+    return _ByTwin.apply(node, *operands) if node.requires_grad else _by_twin(node, operands)
 
 
 def _by_twin(node: Node, operands: Sequence[torch.Tensor]) -> torch.Tensor:
