@@ -31,6 +31,7 @@ from shadergrad.extras import MissingPackageError
 from shadergrad.interop import InteropError
 from shadergrad.interop.torch import mirror, torch_name
 from shadergrad.interop.torch.device import to_ours, to_theirs
+from shadergrad.interop.torch.mirrored import Mirror
 from shadergrad.interop.torch.threads import check_threads, default_threads
 from shadergrad.nn.errors import ModuleError
 from shadergrad.run.execute import programs
@@ -92,7 +93,7 @@ def test_a_mirrored_module_equals_pytorchs_own_in_float64(c: ModuleCase) -> None
             p.normal_(0.2, 0.6)
     ours = c.make(nn).to(sg.float64).train(c.train)
     ours.load_state_dict(theirs.state_dict())
-    twin = mirror(ours)
+    twin: Mirror = mirror(ours)
     assert twin.state_dict().keys() == theirs.state_dict().keys()
     found, expected = module_results(c, twin), module_results(c, theirs)
     assert found.keys() == expected.keys()
