@@ -27,9 +27,9 @@ from ..extras import MissingPackageError
 from ..nn.reflection import Reflection
 from .errors import TrainingError
 from .settings import Settings
+from .trial import Trial
 
 Loss = Callable[..., Tensor]
-TRIALS = 2  # steps of each engine that `auto` takes; the last of them counts, for the first compiles
 
 
 def _nothing() -> None:
@@ -40,8 +40,9 @@ class TrainingStep:
     """One update of a model by one batch: call it with the batch, tensors or arrays; gives the loss before the update.
 
     model: whose parameters the optimizer has, on one device. loss: takes the parts of a batch, calls the model, and gives
-    a scalar, or several numbers (k,): the first is what is minimised, the others are reported with it. backward: shaders, torch, numpy or auto; None: SHADERGRAD_BACKWARD, else shaders. It may be set to another
-    between steps, as `backward`. finish: called between the gradients and the optimizer, as to clip, or for a schedule
+    a scalar, or several numbers (k,): the first is what is minimised, the others are reported with it.
+    backward: shaders, torch, numpy or auto; None: SHADERGRAD_BACKWARD, else shaders. It may be set to another between
+    steps, as `backward`. finish: called between the gradients and the optimizer, as to clip, or for a schedule
     on the device. accumulate: parts in which a batch is taken one after the other; the gradient is the mean of theirs,
     which is that of the batch where parts weigh the same. threads: of PyTorch; None: the cores less 2, at least 1.
     say: gets a line when `auto` has chosen.
@@ -80,7 +81,7 @@ class TrainingStep:
         self.model, self.optimizer, self.loss = model, optimizer, loss
         self.finish, self.accumulate, self.threads, self.say = finish, accumulate, threads, say
         self._engines: dict[str, _Shaders | _Apart] = {}
-        self._trial: _Trial | None = None
+        self._trial: Trial | None = None
         self.backward = config.backward if backward is None else backward
 
     @classmethod
@@ -104,7 +105,7 @@ class TrainingStep:
     def backward(self, name: str) -> None:
         if name not in ENGINES:
             raise TrainingError(f"--backward is {name!r}; choose one of {', '.join(ENGINES)}.")
-        trial = _Trial(self) if name == "auto" else None
+        trial = self._begun_trial() if name == "auto" else None
         self.engine = name if trial is None else trial.engine
         self._now = self._engine(self.engine)
         self._backward, self._trial = name, trial
@@ -133,16 +134,26 @@ class TrainingStep:
             self._engines[name] = makers[name](self)
         return self._engines[name]
 
+    def _begun_trial(self) -> Trial:
+        """Of all engines that there are. On the cpu device the shaders' is NumPy's already."""
+        names = ["shaders", "torch"] if self.device == "cpu" else ["shaders", "torch", "numpy"]
+        try:
+            self._engine("torch")
+        except MissingPackageError:
+            names.remove("torch")
+            return Trial(names, "; torch is not installed")
+        return Trial(names)
+
     def _try(self, batch: tuple[Any, ...]) -> Tensor:
         trial = self._trial
         assert trial is not None
         started = time.perf_counter()
         loss = self._now(*batch)
         loss.item()
-        done = trial.add(time.perf_counter() - started)
+        trial.add(time.perf_counter() - started)
         self.engine = trial.engine
         self._now = self._engine(self.engine)
-        if done:
+        if trial.is_over:
             self._trial = None
             self.say(trial.verdict(len(batch[0]) if batch else 1))
         return loss
@@ -309,35 +320,3 @@ def _on(x: Any, device: str) -> Any:
     if isinstance(x, np.ndarray):
         return Tensor(x, device=device)
     return x.to(device) if isinstance(x, Tensor) else x
-
-
-class _Trial:
-    """The steps by which `auto` finds out which engine is the fastest here."""
-
-    def __init__(self, step: TrainingStep) -> None:
-        self._left_out = ""
-        self.names = ["shaders", "torch", *([] if step.device == "cpu" else ["numpy"])]
-        try:
-            step._engine("torch")
-        except MissingPackageError:
-            self.names.remove("torch")
-            self._left_out = "; torch is not installed"
-        self._seconds: dict[str, float] = {}
-        self._taken = 0
-
-    @property
-    def engine(self) -> str:
-        """Whose turn it is; at the end, the fastest."""
-        if self._taken == TRIALS * len(self.names):
-            return min(self._seconds, key=self._seconds.__getitem__)
-        return self.names[self._taken // TRIALS]
-
-    def add(self, seconds: float) -> bool:
-        """A step took so long. Whether the trial is over."""
-        self._seconds[self.engine] = seconds
-        self._taken += 1
-        return self._taken == TRIALS * len(self.names)
-
-    def verdict(self, sequences: int) -> str:
-        speeds = ", ".join(f"{name} {sequences / seconds:,.1f}/s" for name, seconds in self._seconds.items())
-        return f"backward auto: {self.engine} ({speeds}{self._left_out})"
