@@ -58,6 +58,9 @@ WIRING = "null/test_logic_wiring.py::test_"
 BOARDS = "null/test_circuit_boards.py::test_"
 INTEGERS = "device/test_integers.py::test_"
 GATES = "device/test_logic_gates.py::test_"
+MIRROR = "device/test_torch_mirror.py::test_"
+BACKWARD = "device/test_backward.py::test_"
+GPT = "device/test_gpt.py::test_"
 
 # fmt: off
 INDEX_ALGEBRA = (
@@ -971,6 +974,47 @@ COEVOLUTION = (
           "self._set_rates(self.done + unread)", "self._set_rates(unread)",
           "device/test_recipes.py::test_a_schedule_is_asked_for_each_step_and_goes_on_where_it_left"),
 )
+ENGINES = (
+    fault("engine-writes-not-counted", "run/replay.py",
+          "inputs[position].writes += 1", "inputs[position].writes += 0",
+          MIRROR + "only_what_has_changed_is_copied[cpu]"),
+    fault("engine-detached-keeps-its-history", "interop/torch/device.py",
+          "    if value.requires_grad and not node.requires_grad:\n        value = value.detach()\n", "",
+          MIRROR + "pythons_own_ways_have_our_gradients_in_a_mirror"),
+    fault("engine-names-of-a-perceptron", "interop/torch/names.py",
+          '"linear2": "3"', '"linear2": "2"',
+          MIRROR + "a_mirrors_state_dict_is_that_of_the_same_network_written_in_pytorch[cpu]"),
+    fault("engine-succeeding-gradient", "interop/torch/rules.py",
+          "return None, grads[0]", "return grads[0], None",
+          MIRROR + "a_value_put_in_place_without_a_history_keeps_the_one_that_was"),
+    fault("engine-vjp-of-a-twin", "interop/torch/device.py",
+          "inputs = tuple(_leaf(x, n) for x, n in zip(operands, needed, strict=True))", "inputs = tuple(_leaf(x * 0, n) for x, n in zip(operands, needed, strict=True))",
+          MIRROR + "a_kernel_written_by_hand_runs_by_its_numpy_twin_and_its_own_gradient"),
+    fault("engine-threads-stay", "interop/torch/threads.py",
+          "    finally:\n        if before != threads:\n            torch.set_num_threads(before)\n", "    finally:\n        pass\n",
+          MIRROR + "a_mirror_computes_on_as_many_threads_as_it_was_told"),
+    fault("engine-random-state-not-followed", "nn/reflection.py",
+          "generator.set_state(self._state)", "generator.set_state(self._before)",
+          BACKWARD + "numpys_gradients_are_those_of_the_masks_that_the_shaders_drew"),
+    fault("engine-parts-not-averaged", "train/backward.py",
+          "*part)) / step.accumulate", "*part))",
+          BACKWARD + "gradients_of_parts_are_those_of_the_batch[cpu-torch]"),
+    fault("engine-norm-tracks-twice", "train/backward.py",
+          'if step.device == "cpu":', "if False:",
+          BACKWARD + "parameters_without_a_gradient_stay_and_what_a_norm_tracks_moves_once[cpu-torch]"),
+    fault("gpt-conv1d-not-turned", "models/gpt/weights.py",
+          '"*.attn.c_attn.weight", ', "",
+          GPT + "a_file_of_huggingfaces_gives_pytorchs_logits_and_gradients[cpu]"),
+    fault("gpt-sees-what-follows", "models/gpt/sampler.py",
+          "seen = places <= own.unsqueeze(1)", "seen = places <= own.unsqueeze(1) + 1",
+          GPT + "the_cache_gives_what_the_whole_text_gives[cpu]"),
+    fault("gpt-cache-begins-anew", "models/gpt/sampler.py",
+          "range(0, before, CHUNK)", "range(CHUNK, before, CHUNK)",
+          GPT + "the_cache_gives_what_the_whole_text_gives[cpu]"),
+    fault("gpt-loss-of-the-head", "models/gpt/model.py",
+          "return F.linear(self.ln_f(x), self.wte.weight)", "return F.linear(self.ln_f(x), self.wte.weight.detach())",
+          GPT + "a_file_of_huggingfaces_gives_pytorchs_logits_and_gradients[cpu]"),
+)
 # fmt: on
 
 FAULTS: tuple[Fault, ...] = (
@@ -985,4 +1029,5 @@ FAULTS: tuple[Fault, ...] = (
     *TRAINING,
     *LOGIC,
     *COEVOLUTION,
+    *ENGINES,
 )

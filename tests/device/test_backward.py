@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from helpers import assert_close, assert_same_bits, grad_of
-from shadergrad import config, nn
+from shadergrad import cli, config, nn
 from shadergrad.extras import MissingPackageError
 from shadergrad.train import TrainingError, TrainingStep
 
@@ -135,6 +136,74 @@ def test_parameters_without_a_gradient_stay_and_what_a_norm_tracks_moves_once(en
     assert found["norm.num_batches_tracked"].item() == 3
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_frozen_and_thawed_between_steps_is_left_alone_and_trained(engine: str, device: str) -> None:
+    step = training(device, engine)
+    head = dict(step.model.named_parameters())["head.bias"]
+    seen = []
+    for tokens, trains in zip(batches(4), (False, True, False, True), strict=True):
+        head.requires_grad_(trains)
+        before = head.detach().numpy()
+        step(tokens)
+        seen.append(bool((head.detach().numpy() != before).any()))
+    assert seen == [False, True, False, True]
+
+
+class Carefree(nn.Module):
+    """Makes tensors without a word of where, and keeps one as a plain attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(sg.ones(TOKENS))
+        self.scale = sg.linspace(0.5, 1.5, TOKENS)
+
+    def forward(self, tokens: sg.Tensor) -> sg.Tensor:
+        return (tokens.unsqueeze(-1) == sg.arange(TOKENS)) * self.weight * self.scale
+
+
+def test_tensors_that_a_forward_makes_or_keeps_are_on_the_device_of_the_engine(webgpu: str) -> None:
+    found = {}
+    for engine in ENGINES:
+        sg.set_default_device(webgpu)
+        try:
+            model = Carefree()
+            step = TrainingStep(
+                model,
+                sg.optim.SGD(model.parameters(), lr=1.0),
+                lambda x, model=model: F.cross_entropy(model(x).reshape(-1, TOKENS), x.reshape(-1)),
+                backward=engine,
+            )
+            found[engine] = losses(step, 3)
+            assert sg.get_default_device() == webgpu
+        finally:
+            sg.set_default_device("cpu")
+    assert_close(found["torch"], found["shaders"], 0, 1e-5)
+    assert_close(found["numpy"], found["shaders"], 0, 1e-5)
+
+
+def test_what_only_the_shaders_can_do_is_refused() -> None:
+    step = training("cpu", "torch")
+    step.optimizer.add_param_group({"params": [nn.Parameter(sg.ones(1))]})
+    with pytest.raises(TrainingError, match="the optimizer has parameters that the model has not"):
+        losses(step, 1)
+    step = training("cpu", "torch")
+    next(step.model.parameters()).register_hook(lambda g: g * 2)
+    with pytest.raises(TrainingError, match=r"embedding.weight has hooks on its gradient"):
+        losses(step, 1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_of_several_numbers_the_first_is_minimised_and_all_are_given(engine: str, device: str) -> None:
+    plain = training(device, engine)
+    several = training(device, engine)
+    one = several.loss
+    several.loss = lambda x: sg.stack([one(x), x.to(dtype=sg.float32).mean()])
+    for tokens in batches(3):
+        first, second = several(tokens).numpy()
+        assert first == pytest.approx(plain(tokens).item(), abs=1e-5)
+        assert second == pytest.approx(tokens.mean(), abs=1e-5)
+
+
 def test_auto_takes_two_steps_of_each_and_says_what_it_chose(device: str) -> None:
     said: list[str] = []
     step = training(device, "auto", say=said.append)
@@ -184,3 +253,29 @@ def test_pytorchs_own_settings_are_as_before_a_step() -> None:
     losses(training("cpu", "torch", 0.1, threads=1), 1)
     assert torch.get_num_threads() == before[0]
     assert torch.equal(torch.get_rng_state(), before[1])
+
+
+def test_threads_without_pytorch_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["train", "digits", "--device", "cpu", "--out", str(tmp_path), "--threads", "2"]
+    assert cli.run(options) == 2
+    assert "--threads is 2, for PyTorch; with --backward shaders none runs" in capsys.readouterr().err
+
+
+def test_the_benchmark_shows_each_engine_and_pytorch(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    sizes = ["--layers", "1", "--width", "8", "--heads", "2", "--length", "5", "--batch-size", "2", "--steps", "1"]
+    assert cli.run(["bench", "backward", "--device", device, *sizes]) == 0
+    lines = [line.split("│")[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    names = [line[0].strip() for line in lines]
+    assert names == (
+        ["shaders", "torch", "numpy", "PyTorch alone, cpu"]
+        if device == "webgpu"
+        else ["shaders (here NumPy)", "torch", "PyTorch alone, cpu"]
+    )
+    ours = {line[4].strip() for line in lines[:-1]}
+    assert len(ours) == 1, "the engines' losses agree"
+    assert all(float(line[2].strip().replace(",", "")) > 0 for line in lines)
+    assert cli.run(["bench", "backward", "--device", device, "--steps", "0"]) == 2
+    assert "--steps is 0; it must be at least 1" in capsys.readouterr().err

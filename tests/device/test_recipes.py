@@ -69,6 +69,12 @@ def own_options(mnist_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     tiny = ["--families", "8", "--depth", "4", "--epoch-steps", "2", "--warm-up", "2", "--buckets", "1"]
     tiny += ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--d-ff", "8", "--max-len", "64"]
     return {"mnist": ["--data", str(mnist_folder)], "char-lm": ["--text", str(text)], "coevolution": tiny}
+    small = ["--context", "16", "--width", "16", "--layers", "1", "--heads", "2"]
+    return {
+        "mnist": ["--data", str(mnist_folder)],
+        "char-lm": ["--text", str(text)],
+        "gpt": ["--text", str(text), *small],
+    }
 
 
 def rows(out: Path) -> list[dict[str, float]]:
@@ -444,3 +450,15 @@ def test_a_run_that_changes_its_engine_goes_on_as_if_it_had_not(
     assert found == pytest.approx(whole, abs=1e-4)
     assert cli.run([*parts, "--backward", "cuda", "--resume"]) == 2
     assert "--backward is 'cuda'; choose one of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("backward", ["torch", "numpy"])
+def test_a_run_resumed_with_another_engine_draws_the_masks_of_the_run_never_stopped(
+    tmp_path: Path, own_options: dict[str, list[str]], device: str, backward: str
+) -> None:
+    options = ["train", "gpt", "--device", device, "--backward", backward, "--batch-size", "4", *own_options["gpt"]]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert cli.run([*options, "--out", str(whole), "--steps", "8"]) == 0
+    assert cli.run([*options, "--out", str(parts), "--steps", "3"]) == 0
+    assert cli.run([*options, "--out", str(parts), "--steps", "8", "--resume"]) == 0
+    assert rows(parts)[-1]["test_loss"] == pytest.approx(rows(whole)[-1]["test_loss"], abs=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,12 @@ from helpers import (
 )
 from module_cases import CASES as MODULES
 from module_cases import ModuleCase, floats
-from shadergrad import nn
+from shadergrad import extend, nn
 from shadergrad.extras import MissingPackageError
 from shadergrad.interop import InteropError
 from shadergrad.interop.torch import mirror, torch_name
 from shadergrad.interop.torch.device import to_ours, to_theirs
+from shadergrad.interop.torch.mirrored import Mirror
 from shadergrad.interop.torch.threads import check_threads, default_threads
 from shadergrad.nn.errors import ModuleError
 from shadergrad.run.execute import programs
@@ -91,7 +93,7 @@ def test_a_mirrored_module_equals_pytorchs_own_in_float64(c: ModuleCase) -> None
             p.normal_(0.2, 0.6)
     ours = c.make(nn).to(sg.float64).train(c.train)
     ours.load_state_dict(theirs.state_dict())
-    twin = mirror(ours)
+    twin: Mirror = mirror(ours)
     assert twin.state_dict().keys() == theirs.state_dict().keys()
     found, expected = module_results(c, twin), module_results(c, theirs)
     assert found.keys() == expected.keys()
@@ -226,6 +228,49 @@ def test_pythons_own_ways_have_our_gradients_in_a_mirror() -> None:
     assert_close(twin.gradients()["weight"], grad_of(model.weight), 1e-5, 1e-5)
 
 
+def test_a_value_put_in_place_without_a_history_keeps_the_one_that_was() -> None:
+    class Rounded(nn.Module):
+        def forward(self, x: sg.Tensor) -> sg.Tensor:
+            y = x * 3
+            with sg.no_grad():
+                y.copy_(y.round())
+            return y * y
+
+    x = torch.tensor([0.5, 1.1], requires_grad=True)
+    y = mirror(Rounded())(x)
+    y.sum().backward()
+    assert y.tolist() == [4, 9]
+    assert grad_of(x).tolist() == [12, 18]
+
+
+@dataclass(frozen=True)
+class Cubed(extend.Operation):
+    """x ** 3, whose gradient is said to be 7 x g: so that it is seen whose rule is used."""
+
+    arguments = ("x",)
+
+    def infer(self, *inputs: extend.Spec) -> extend.Spec:
+        return inputs[0]
+
+    def numpy(self, *arrays: np.ndarray) -> np.ndarray:
+        return arrays[0] ** 3
+
+    def gradient(self, g: sg.Tensor, result: sg.Tensor, *inputs: sg.Tensor) -> Any:
+        return (g * inputs[0] * 7,)
+
+
+def test_a_kernel_written_by_hand_runs_by_its_numpy_twin_and_its_own_gradient() -> None:
+    class Cube(nn.Module):
+        def forward(self, x: sg.Tensor) -> sg.Tensor:
+            return Cubed()(x + 1)
+
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = mirror(Cube())(x)
+    y.sum().backward()
+    assert y.tolist() == [8, 27]
+    assert grad_of(x).tolist() == [14, 21]
+
+
 def test_what_a_norm_tracks_is_tracked_in_the_mirror_too() -> None:
     ours, theirs = nn.BatchNorm1d(3), torch.nn.BatchNorm1d(3)
     twin, x = mirror(ours), torch.randn(6, 3)
@@ -273,9 +318,9 @@ def test_a_mirror_computes_on_as_many_threads_as_it_was_told() -> None:
             return x
 
     before = torch.get_num_threads()
-    mirror(Watch(), threads=2)(torch.ones(1))
     mirror(Watch(), threads=1)(torch.ones(1))
-    assert seen == [2, 1]
+    mirror(Watch(), threads=3)(torch.ones(1))
+    assert seen == [1, 3]
     assert torch.get_num_threads() == before
     assert default_threads() >= 1
     for wrong in (0, -1, True, 1.5):
@@ -301,6 +346,8 @@ def test_what_cannot_be_mirrored_is_said() -> None:
         twin(torch.ones(1, 2))
     with pytest.raises(InteropError, match=r"no tensor of torch.bfloat16"):
         mirror(nn.Linear(2, 2))(torch.ones(1, 2, dtype=torch.bfloat16))
+    with pytest.raises(InteropError, match=r"an input of shadergrad's requires grad"):
+        mirror(nn.Linear(2, 2))(sg.ones(1, 2, requires_grad=True))
     compiled = sg.compile(lambda x: x + 1)
 
     class Compiled(nn.Module):
@@ -329,3 +376,43 @@ def test_a_mirror_compiles_nothing() -> None:
     twin(torch.ones(2, 4)).sum().backward()
     assert programs.compiled == before
     assert len(twin.gradients()) == 6
+
+
+def test_errors_within_a_mirror_are_ours() -> None:
+    class Tail(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.linear = nn.Embedding(4, 3), nn.Linear(3, 2)
+
+        def forward(self, x: sg.Tensor, what: str) -> sg.Tensor:
+            if what == "loss":
+                return F.cross_entropy(self.linear(self.embedding(x)), x)
+            return self.linear(sg.ones(2, 4)) if what == "linear" else self.embedding.weight[x]
+
+    twin = mirror(Tail())
+    with pytest.raises(sg.IndexRangeError):
+        twin(torch.tensor([4]), "loss")
+    with pytest.raises(sg.IndexRangeError):
+        twin(torch.tensor([3]), "loss")  # a row, and no class
+    with pytest.raises(sg.IndexRangeError):
+        twin(torch.tensor([7]), "index")
+    with pytest.raises(sg.ShapeError, match=r"\[linear\] cannot contract: input is \(2, 4\)"):
+        twin(torch.tensor([0]), "linear")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, w, i: F.linear(x, w, w[0]),
+        lambda x, w, i: F.embedding(i, w),
+        lambda x, w, i: F.layer_norm(x, (4,), w[0], w[1]),
+        lambda x, w, i: F.gelu(x, "tanh"),
+        lambda x, w, i: F.scaled_dot_product_attention(x, x, x, dropout_p=0.1, is_causal=True),
+        lambda x, w, i: F.cross_entropy(x, i, label_smoothing=0.1),
+        lambda x, w, i: F.dropout(x, 0.5),
+    ],
+    ids=["linear", "embedding", "layer_norm", "gelu", "attention", "cross_entropy", "dropout"],
+)
+def test_what_pytorch_computes_whole_is_one_value(call: Any) -> None:
+    x, w, i = (to_ours(t) for t in (torch.ones(4, 4), torch.ones(4, 4), torch.tensor([0, 1, 2, 3], dtype=torch.int32)))
+    assert call(x, w, i)._node.storage is not None

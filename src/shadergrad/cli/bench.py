@@ -64,7 +64,7 @@ def backward(
     table = Table(
         title=f"{layers} layers, d {width}, {heads} heads, {batch_size} x {length} tokens, dropout {dropout:g}"
     )
-    for title in ("backward", "ms a step", "sequences/s", "dispatches", "loss of the last step"):
+    for title in ("backward", "ms a step", "sequences/s", "dispatches", "last loss"):
         table.add_column(title, justify="left" if title == "backward" else "right")
     for row in rows:
         table.add_row(*row)

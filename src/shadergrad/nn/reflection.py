@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..run import execute
-from ..tensor import Generator, Tensor, default_generator
+from ..tensor import Generator, Tensor, default_generator, standing_in
 from .errors import ModuleError
 from .module import Module
 from .parameter import Parameter
@@ -69,6 +69,11 @@ class Reflection:
         """Give a twin the value of its original."""
         twin.other.write_(array)
 
+    def require(self, twin: Twin) -> None:
+        """Let a twin require gradients as its original does."""
+        if twin.other.requires_grad != twin.own.requires_grad:
+            twin.other.requires_grad_(twin.own.requires_grad)
+
     def settle(self, twin: Twin, now: Tensor) -> None:
         """After a call: `now` is in the place of a twin, which is a buffer."""
         if now is not twin.other:
@@ -84,8 +89,8 @@ class Reflection:
         self._check()
         changed = [twin for twin in self.twins if _version(twin.own) != twin.version]
         for twin in self.twins:
-            if twin.is_parameter and twin.other.requires_grad != twin.own.requires_grad:
-                twin.other.requires_grad_(twin.own.requires_grad)
+            if twin.is_parameter:
+                self.require(twin)
         for twin, array in zip(changed, _download([twin.own for twin in changed]), strict=True):
             self.copy(twin, array)
             twin.version = _version(twin.own)
@@ -111,7 +116,7 @@ class Reflection:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Within, the module's tensors are the twins. One thread at a time, and no compiled step runs meanwhile."""
-        with execute.lock, self._random:
+        with execute.lock, self._random, standing_in(self.source, self.device):
             for table, key, _, own in self._places:
                 table[key] = self._twins[id(own)].other
             try:
@@ -124,6 +129,14 @@ class Reflection:
                 twin = self._twins[id(own)]
                 if not twin.is_parameter:
                     self.settle(twin, tensor)
+
+    def write_back_buffers(self) -> None:
+        """Give the module's buffers the values that calls have left in their twins, and draw once from its generator."""
+        for twin in self.twins:
+            if not twin.is_parameter:
+                twin.own.write_(twin.other.detach().numpy())
+        generator = default_generator(self.source)
+        generator.set_state(generator.get_state() + np.array([0, 0, 1], np.uint32))
 
     def next_seed(self) -> int:
         """A seed for generators of another library: it follows from the state of ours, and is another one in each call."""
@@ -140,12 +153,12 @@ class Reflection:
 
 
 def _places(module: Module) -> list[tuple[dict[str, Any], str, str, Tensor]]:
-    """Where the tensors of a module and of those below are: table, key, dotted name, tensor."""
+    """Where the tensors of a module and of those below are, plain attributes too: table, key, dotted name, tensor."""
     found = []
     for prefix, part in module.named_modules():
-        for table in (part._parameters, part._buffers):
+        for table in (part._parameters, part._buffers, part.__dict__):
             for key, tensor in table.items():
-                if tensor is not None:
+                if isinstance(tensor, Tensor):
                     found.append((table, key, f"{prefix}.{key}" if prefix else key, tensor))
     return found
 

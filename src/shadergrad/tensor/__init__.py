@@ -32,7 +32,7 @@ from .gradients import RemovableHandle, backward, cotangent, leaf_of, tensors_of
 from .handle import Tensor, as_tensor
 from .index import holds, in_range, select_positions
 from .pending import flush, sync
-from .placement import check_storable, device, get_default_device, resolve_device, set_default_device
+from .placement import check_storable, device, get_default_device, resolve_device, set_default_device, standing_in
 from .products import einsum, tensordot
 from .random import (
     Generator,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from ..arguments import checked, refuse
@@ -54,6 +57,27 @@ class _Defaults:
     device: str = "cpu"
 
 
+class _Here(threading.local):
+    """What stands in its place in one thread, for a while."""
+
+    device: str | None = None
+
+
+_here = _Here()
+
+
+@contextmanager
+def standing_in(source: str, name: str) -> Iterator[None]:
+    """Within, in this thread, where the default device is `source`, it is `name`."""
+    before = _here.device
+    if resolve_device(None) == source:
+        _here.device = name
+    try:
+        yield
+    finally:
+        _here.device = before
+
+
 @checked
 def set_default_device(name: str) -> None:
     """Where tensors are made that name no device. Initially 'cpu'. Raises DeviceError for a device that there is not.
@@ -71,11 +95,11 @@ def get_default_device() -> device:
     >>> sg.get_default_device()
     'cpu'
     """
-    return device(_Defaults.device)
+    return device(resolve_device(None))
 
 
 def resolve_device(name: object | None) -> str:
-    return _Defaults.device if name is None else _checked_name(name)
+    return (_here.device or _Defaults.device) if name is None else _checked_name(name)
 
 
 def check_storable(dtype: DType, device_name: str) -> None:

@@ -2,7 +2,7 @@
 
     shaders  forward, backward and optimizer on the model's device, compiled: one submission
     torch    the loss on the model's device; the gradients by PyTorch's autograd on the cpu, in a mirror of the model
-             (interop/torch); the optimizer on the device
+             (interop/torch); the optimizer on the device. Of a model on the cpu device the loss is PyTorch's too
     numpy    the same, with the cpu device's gradients
     auto     two steps of each, then the fastest
 
@@ -27,9 +27,9 @@ from ..extras import MissingPackageError
 from ..nn.reflection import Reflection
 from .errors import TrainingError
 from .settings import Settings
+from .trial import Trial
 
 Loss = Callable[..., Tensor]
-TRIALS = 2  # steps of each engine that `auto` takes; the last of them counts, for the first compiles
 
 
 def _nothing() -> None:
@@ -40,13 +40,16 @@ class TrainingStep:
     """One update of a model by one batch: call it with the batch, tensors or arrays; gives the loss before the update.
 
     model: whose parameters the optimizer has, on one device. loss: takes the parts of a batch, calls the model, and gives
-    a scalar. backward: shaders, torch, numpy or auto; None: SHADERGRAD_BACKWARD, else shaders. It may be set to another
-    between steps, as `backward`. finish: called between the gradients and the optimizer, as to clip, or for a schedule
+    a scalar, or several numbers (k,): the first is what is minimised, the others are reported with it.
+    backward: shaders, torch, numpy or auto; None: SHADERGRAD_BACKWARD, else shaders. It may be set to another between
+    steps, as `backward`. finish: called between the gradients and the optimizer, as to clip, or for a schedule
     on the device. accumulate: parts in which a batch is taken one after the other; the gradient is the mean of theirs,
     which is that of the batch where parts weigh the same. threads: of PyTorch; None: the cores less 2, at least 1.
     say: gets a line when `auto` has chosen.
 
     engine: what runs now, never auto. dispatches: of the latest step, on the model's device.
+    Tensors that `loss` uses are arguments, in the model, or made on the device of what it is given: with torch and numpy
+    it runs on another device.
     Raises TrainingError for an unknown engine, accumulate below 1, or a batch that it does not divide;
     MissingPackageError for torch where PyTorch is not installed.
 
@@ -78,13 +81,20 @@ class TrainingStep:
         self.model, self.optimizer, self.loss = model, optimizer, loss
         self.finish, self.accumulate, self.threads, self.say = finish, accumulate, threads, say
         self._engines: dict[str, _Shaders | _Apart] = {}
-        self._trial: _Trial | None = None
+        self._trial: Trial | None = None
         self.backward = config.backward if backward is None else backward
 
     @classmethod
     def of(cls, settings: Settings, model: nn.Module, optimizer: Optimizer, loss: Loss, **options: Any) -> TrainingStep:
-        """The step of a recipe that has train.BACKWARD among its options, by what the user chose."""
-        return cls(model, optimizer, loss, backward=settings["backward"], threads=settings["threads"], **options)
+        """The step of a recipe that has train.BACKWARD among its options, by what the user chose.
+
+        Raises TrainingError for --threads where no PyTorch runs, and as the class.
+        """
+        threads = settings["threads"]
+        step = cls(model, optimizer, loss, backward=settings["backward"], threads=threads, **options)
+        if threads is not None and step.backward not in ("torch", "auto"):
+            raise TrainingError(f"--threads is {threads}, for PyTorch; with --backward {step.backward} none runs.")
+        return step
 
     @property
     def backward(self) -> str:
@@ -95,7 +105,7 @@ class TrainingStep:
     def backward(self, name: str) -> None:
         if name not in ENGINES:
             raise TrainingError(f"--backward is {name!r}; choose one of {', '.join(ENGINES)}.")
-        trial = _Trial(self) if name == "auto" else None
+        trial = self._begun_trial() if name == "auto" else None
         self.engine = name if trial is None else trial.engine
         self._now = self._engine(self.engine)
         self._backward, self._trial = name, trial
@@ -124,16 +134,26 @@ class TrainingStep:
             self._engines[name] = makers[name](self)
         return self._engines[name]
 
+    def _begun_trial(self) -> Trial:
+        """Of all engines that there are. On the cpu device the shaders' is NumPy's already."""
+        names = ["shaders", "torch"] if self.device == "cpu" else ["shaders", "torch", "numpy"]
+        try:
+            self._engine("torch")
+        except MissingPackageError:
+            names.remove("torch")
+            return Trial(names, "; torch is not installed")
+        return Trial(names)
+
     def _try(self, batch: tuple[Any, ...]) -> Tensor:
         trial = self._trial
         assert trial is not None
         started = time.perf_counter()
         loss = self._now(*batch)
         loss.item()
-        done = trial.add(time.perf_counter() - started)
+        trial.add(time.perf_counter() - started)
         self.engine = trial.engine
         self._now = self._engine(self.engine)
-        if done:
+        if trial.is_over:
             self._trial = None
             self.say(trial.verdict(len(batch[0]) if batch else 1))
         return loss
@@ -144,13 +164,17 @@ class TrainingStep:
         """The mean of the losses of a batch's parts, after `part` was called with each, divided."""
         losses = []
         for piece in self.parts(batch):
-            loss = self.loss(*piece)
-            if loss.shape != ():
-                raise TrainingError(f"[TrainingStep] the loss must be a scalar; it is {tuple(loss.shape)}.")
+            loss = self.checked(self.loss(*piece))
             loss = loss if self.accumulate == 1 else loss / self.accumulate
-            part(loss)
+            part(loss[0] if loss.ndim else loss)
             losses.append(loss.detach())
         return sum(losses[1:], losses[0])
+
+    def checked(self, loss: Any) -> Any:
+        """What `loss` gave, a tensor of either library. Raises TrainingError for what is no loss."""
+        if loss.ndim > 1:
+            raise TrainingError(f"[TrainingStep] the loss must be a scalar; it is {tuple(loss.shape)}.")
+        return loss
 
     def parts(self, batch: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         """A batch cut along the first axes of what has one."""
@@ -177,7 +201,7 @@ class _Shaders:
     def __init__(self, step: TrainingStep) -> None:
         @sg.compile
         def whole(*batch: Any) -> Tensor:
-            step.optimizer.zero_grad()
+            step.model.zero_grad()
             loss = step.total(batch, Tensor.backward)
             step.finish()
             step.optimizer.step()
@@ -210,28 +234,47 @@ class _Apart:
         self._step, self._forward, self._update = step, forward, update
         self._parameters = dict(step.model.named_parameters())
 
+    def _check(self) -> None:
+        """Raises TrainingError where gradients from elsewhere would not be what the user asked for."""
+        known = {id(p) for p in self._parameters.values()}
+        if any(id(p) not in known for group in self._step.optimizer.param_groups for p in group["params"]):
+            raise TrainingError(
+                "[TrainingStep] the optimizer has parameters that the model has not. Remedy: --backward shaders"
+            )
+        for name, p in self._parameters.items():
+            if p._node.hooks is not None:
+                raise TrainingError(
+                    f"[TrainingStep] {name} has hooks on its gradient, which only the shaders call. "
+                    "Remedy: --backward shaders"
+                )
+
     def __call__(self, *batch: Any) -> Tensor:
+        self._check()
         device = self._step.device
         host = tuple(x.detach().numpy() if isinstance(x, Tensor) else x for x in batch)
         self.sync()
-        loss = self._forward(*(_on(x, device) for x in batch))  # runs while the cpu computes
-        found = self.gradients(host)
+        loss = self.forward(batch)  # runs while the cpu computes
+        found, own = self.gradients(host)
         for name, p in self._parameters.items():
             p.grad = Tensor(found[name], dtype=p.dtype, device=device) if name in found else None
         self._update()
-        return loss
+        return own if loss is None else loss
+
+    def forward(self, batch: tuple[Any, ...]) -> Tensor | None:
+        """The loss of a batch, on the model's device; None where that of the gradients is taken."""
+        return self._forward(*(_on(x, self._step.device) for x in batch))
 
     def sync(self) -> None:
         """Copy what has changed of the model; before the forward pass, so that it has not to be waited for."""
         raise NotImplementedError
 
-    def gradients(self, batch: tuple[Any, ...]) -> dict[str, np.ndarray]:
-        """Those of the loss of a batch of arrays, by the names of parameters."""
+    def gradients(self, batch: tuple[Any, ...]) -> tuple[dict[str, np.ndarray], Tensor]:
+        """Those of the loss of a batch of arrays, by the names of parameters; and that loss."""
         raise NotImplementedError
 
     @property
     def dispatches(self) -> int:
-        return len(self._forward.plan.dispatches) + len(self._update.plan.dispatches)
+        return sum(len(step.plan.dispatches) for step in (self._forward, self._update) if step.captures)
 
 
 class _Torch(_Apart):
@@ -242,12 +285,20 @@ class _Torch(_Apart):
     def sync(self) -> None:
         self._mirror.sync()
 
-    def gradients(self, batch: tuple[Any, ...]) -> dict[str, np.ndarray]:
-        mirror = self._mirror
-        for part in self._step.parts(batch):
-            loss = mirror.run_unsynced(self._step.loss, *part)
-            mirror.backward(loss / self._step.accumulate)
-        return mirror.gradients()
+    def forward(self, batch: tuple[Any, ...]) -> Tensor | None:
+        """On the cpu device nothing would run meanwhile: there PyTorch's forward pass is that of the model."""
+        return None if self._step.device == "cpu" else super().forward(batch)
+
+    def gradients(self, batch: tuple[Any, ...]) -> tuple[dict[str, np.ndarray], Tensor]:
+        mirror, step = self._mirror, self._step
+        total: Any = 0
+        for part in step.parts(batch):
+            loss = step.checked(mirror.run_unsynced(step.loss, *part)) / step.accumulate
+            mirror.backward(loss[0] if loss.ndim else loss)
+            total = total + loss.detach()
+        if step.device == "cpu":
+            mirror.write_back_buffers()
+        return mirror.gradients(), Tensor(total.numpy())
 
 
 class _Numpy(_Apart):
@@ -258,10 +309,10 @@ class _Numpy(_Apart):
     def sync(self) -> None:
         self._reflection.sync()
 
-    def gradients(self, batch: tuple[Any, ...]) -> dict[str, np.ndarray]:
+    def gradients(self, batch: tuple[Any, ...]) -> tuple[dict[str, np.ndarray], Tensor]:
         with self._reflection.in_place():
-            self._step.total(tuple(_on(x, "cpu") for x in batch), Tensor.backward)
-        return self._reflection.gradients()
+            loss = self._step.total(tuple(_on(x, "cpu") for x in batch), Tensor.backward)
+        return self._reflection.gradients(), loss
 
 
 def _on(x: Any, device: str) -> Any:
@@ -269,35 +320,3 @@ def _on(x: Any, device: str) -> Any:
     if isinstance(x, np.ndarray):
         return Tensor(x, device=device)
     return x.to(device) if isinstance(x, Tensor) else x
-
-
-class _Trial:
-    """The steps by which `auto` finds out which engine is the fastest here."""
-
-    def __init__(self, step: TrainingStep) -> None:
-        self._left_out = ""
-        self.names = ["shaders", "torch", *([] if step.device == "cpu" else ["numpy"])]
-        try:
-            step._engine("torch")
-        except MissingPackageError:
-            self.names.remove("torch")
-            self._left_out = "; torch is not installed"
-        self._seconds: dict[str, float] = {}
-        self._taken = 0
-
-    @property
-    def engine(self) -> str:
-        """Whose turn it is; at the end, the fastest."""
-        if self._taken == TRIALS * len(self.names):
-            return min(self._seconds, key=self._seconds.__getitem__)
-        return self.names[self._taken // TRIALS]
-
-    def add(self, seconds: float) -> bool:
-        """A step took so long. Whether the trial is over."""
-        self._seconds[self.engine] = seconds
-        self._taken += 1
-        return self._taken == TRIALS * len(self.names)
-
-    def verdict(self, sequences: int) -> str:
-        speeds = ", ".join(f"{name} {sequences / seconds:,.1f}/s" for name, seconds in self._seconds.items())
-        return f"backward auto: {self.engine} ({speeds}{self._left_out})"

@@ -65,7 +65,8 @@ class Trainable:
     """What a recipe builds, and a run trains.
 
     data: training arrays with equal first axes, or a Stream of batches. step: takes the parts of a batch as tensors on
-    the device, updates the model and returns the loss, a scalar tensor; the run compiles it.
+    the device, updates the model and returns the loss, a scalar tensor; the run compiles it. A TrainingStep is one that lets
+    the user choose how the backward pass runs.
     evaluate: measures of the model, by name; "test_accuracy", from 0 to 1, is drawn beside the loss.
     show: called at the end, also of a run that was stopped, with how far it is; gives lines to print, and may write
     files into settings.out.

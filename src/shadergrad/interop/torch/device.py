@@ -8,10 +8,12 @@ Only mirrors use it. A compiled step of ours cannot run there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import torch
+from torch.autograd.function import once_differentiable
 
 from ...dtypes import DType, parse_dtype
 from ...errors import AutogradError, DeviceError
@@ -123,11 +125,12 @@ def _computed(node: Node) -> torch.Tensor:
     if isinstance(primitive, Result):
         return _Part.apply(primitive.position, *operands)
     rule = rule_of(type(primitive).__name__, operands)
-    if rule is None:
-        return _ByTwin.apply(node, *operands) if node.requires_grad else _by_twin(node, operands)
-    value = rule(primitive, *operands)
-    dtype = torch_dtype(node.dtype)
-    return value if value.dtype is dtype else value.to(dtype)
+    if rule is not None:
+        with suppress(RuntimeError, IndexError):  # the twin raises what is raised here, as for a position out of range
+            value = rule(primitive, *operands)
+            dtype = torch_dtype(node.dtype)
+            return value if value.dtype is dtype else value.to(dtype)
+    return _ByTwin.apply(node, *operands) if node.requires_grad else _by_twin(node, operands)
 
 
 def _by_twin(node: Node, operands: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -147,8 +150,8 @@ class _ByTwin(torch.autograd.Function):
         return value
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *grads: Any) -> Any:
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         primitive, shape, dtype = ctx.node
         value, *operands = ctx.saved_tensors
         needed = ctx.needs_input_grad[1:]
@@ -173,7 +176,8 @@ class _Meet(torch.autograd.Function):
         return token
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         gathered = {position: wrap(_leaf(g, False)) for position, g in ctx.gathered.items()}
         ctx.gathered.clear()
         with grad_mode(False):
@@ -190,7 +194,8 @@ class _Part(torch.autograd.Function):
         return value.clone()
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         (g,) = grads
         before = ctx.gathered.get(ctx.position)
         ctx.gathered[ctx.position] = g if before is None else before + g

@@ -39,10 +39,15 @@ class _Reflection(Reflection):
     def copy(self, twin: Twin, array: np.ndarray) -> None:
         theirs = self.theirs[twin.name]
         value = torch.from_numpy(array)
-        theirs.data = value if value.dtype is not theirs.dtype else theirs.data.copy_(value)
-        if isinstance(theirs, torch.nn.Parameter):
-            theirs.requires_grad_(twin.own.requires_grad)
-        twin.other = _twin(theirs)
+        if value.dtype is theirs.dtype:  # where the twin sees it too
+            theirs.data.copy_(value)
+        else:
+            theirs.data = value
+            twin.other = _twin(theirs)
+
+    def require(self, twin: Twin) -> None:
+        self.theirs[twin.name].requires_grad_(twin.own.requires_grad)
+        super().require(twin)
 
     def settle(self, twin: Twin, now: Tensor) -> None:
         value = to_theirs(now).detach()
@@ -143,6 +148,11 @@ class Mirror(torch.nn.Module):
                 new = Tensor(gradients[twin.name], dtype=own.dtype, device=own.device)
                 own.grad = new if own.grad is None else own.grad + new
 
+    def write_back_buffers(self) -> None:
+        """Let calls of the mirror have been the module's own calls: its buffers become the mirror's, and its generator
+        goes on by a draw."""
+        self._reflection.write_back_buffers()
+
     def write_back(self) -> None:
         """Give the module's tensors the values of the mirror's, where these were trained or loaded."""
         for twin in self._reflection.twins:
@@ -186,9 +196,18 @@ def _part(parts: dict[str, torch.nn.Module], prefix: str, kind: str = "") -> tor
 
 def _exchanged(given: Any) -> Any:
     """Arguments with all tensors and arrays on the device "torch"."""
-    given = exchange(given, Tensor, lambda t: torch.from_numpy(t.detach().numpy()))
+    given = exchange(given, Tensor, _values)
     given = exchange(given, np.ndarray, torch.from_numpy)
     return exchange(given, torch.Tensor, to_ours)
+
+
+def _values(tensor: Tensor) -> torch.Tensor:
+    if tensor.requires_grad:
+        raise InteropError(
+            "[mirror] an input of shadergrad's requires grad, and PyTorch's gradients do not reach it. "
+            "Hint: give a torch.Tensor that does, or detach() it."
+        )
+    return torch.from_numpy(tensor.numpy())
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,7 @@ def read_model(path: str | Path, n_head: int | None = None) -> GPT:
     return model.eval()
 
 
-def _described(path: Path) -> dict[str, float]:
+def _described(path: Path) -> dict[str, Any]:
     """What config.json beside the file says."""
     file = path.with_name("config.json")
     try:

@@ -1,13 +1,15 @@
 """Functions that some devices compute whole, where others compute the operations that they are composed of.
 
 In: a function of this folder. Out: the same, which on a device with a substitute of its name calls that instead. A
-substitute takes the same arguments, and gives the same value and gradients.
+substitute takes the same arguments, and gives the same value and gradients; where it raises, the composition has its turn,
+and raises what the function raises.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
 from ...tensor import Tensor
@@ -36,7 +38,8 @@ def replaceable(function: Callable[P, R]) -> Callable[P, R]:
             first = args[0] if args else next(iter(kwargs.values()), None)
             found = _substitutes.get((first._node.device, name)) if isinstance(first, Tensor) else None
             if found is not None:
-                return found(*args, **kwargs)
+                with suppress(RuntimeError, IndexError, TypeError, ValueError):
+                    return found(*args, **kwargs)
         return function(*args, **kwargs)
 
     return call
