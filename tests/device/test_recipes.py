@@ -68,11 +68,11 @@ def own_options(mnist_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     text.write_text("\n".join(char_lm.TALE.read_text().splitlines()[:SHORT_TEXT]))
     tiny = ["--families", "8", "--depth", "4", "--epoch-steps", "2", "--warm-up", "2", "--buckets", "1"]
     tiny += ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--d-ff", "8", "--max-len", "64"]
-    return {"mnist": ["--data", str(mnist_folder)], "char-lm": ["--text", str(text)], "coevolution": tiny}
     small = ["--context", "16", "--width", "16", "--layers", "1", "--heads", "2"]
     return {
         "mnist": ["--data", str(mnist_folder)],
         "char-lm": ["--text", str(text)],
+        "coevolution": tiny,
         "gpt": ["--text", str(text), *small],
     }
 
