@@ -871,6 +871,41 @@ def a_leaf_that_takes_a_value_and_is_written_through_a_view(lib, compiled):
         a.add_(1.0)
 
 
+@case
+def a_leaf_that_is_detached_between_calls(lib, compiled):
+    w = lib.tensor([2.0, 3.0], requires_grad=True)
+    alias = w.detach()
+
+    @compiled
+    def step(x):
+        (w * x).sum().backward()
+
+    step(alias)
+    step(lib.tensor([1.0, 4.0]))
+    yield w.grad
+    w.detach_()
+    try:
+        step(lib.tensor([1.0, 4.0]))
+        yield "goes on"
+    except RuntimeError:
+        yield "refused"
+
+
+@case
+def a_tensor_that_takes_a_history_between_calls(lib, compiled):
+    w, x = lib.tensor([2.0, 3.0], requires_grad=True), lib.tensor([1.0, 2.0])
+
+    @compiled
+    def step():
+        (w * x).sum().backward(retain_graph=True)
+
+    step()
+    yield w.grad
+    x.mul_(w)
+    step()
+    yield w.grad
+
+
 # -- what people train
 
 

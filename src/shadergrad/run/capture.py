@@ -331,7 +331,8 @@ class Captured:
         rewritten = {id(kept.tensor) for kept in gradients}
         held = [h for h in self.holders if isinstance(h, Tensor)]
         memory = [(h, "_exchanged" if h._share_no_more() else "_rebound") for h in held]
-        flags = [(h, name, getattr(h, name)) for h, name in (*((h, "requires_grad") for h in held), *memory)]
+        grads = [(t, "requires_grad") for t in {id(t): t for t in (*held, *self._leaves())}.values()]
+        flags = [(t, name, getattr(t, name)) for t, name in (*grads, *memory)]
         changed = self._changed(program.plan, rewritten)
         return Replay(
             program=program,
@@ -350,6 +351,13 @@ class Captured:
             slots=[(GradSlot(t), none) for t, none in self.watch.grad_reads.values()],
             python=self.state,
         )
+
+    def _leaves(self) -> list[Tensor]:
+        """Those whose values are read, whatever tensor holds the memory, and those whose gradients are set or added to."""
+        owners = [source.owner() for source in self.graph.sources if source.owner is not None]
+        read = [owner.tensor() for owner in owners if isinstance(owner, Leaf)]
+        slots = (t for t, _ in (*self.seen.gradients, *self.watch.grad_reads.values()))
+        return [t for t in (*read, *slots) if t is not None]
 
     def _kept_gradients(self) -> list[KeptGradient]:
         """Those that no run reads, so that each may write them where the run before did."""
