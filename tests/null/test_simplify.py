@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shadergrad.compile import lower, order, simplify
+from shadergrad.compile import convolution, lower, order, simplify
 from shadergrad.compile.rewrite import Rewriter
 from shadergrad.dtypes import DType, bool_, float32, int32, uint8, uint32
 from shadergrad.graph import build
@@ -254,7 +254,7 @@ def test_a_rule_gives_the_expected_form_and_the_same_value(rule: Rule, name: str
 def test_all_rules_together_keep_the_value(rule: Rule, name: str, build: Build, expected: str) -> None:
     graph = Graph()
     before = build(graph)
-    after = rewritten(before, *simplify.RULES, *lower.RULES)
+    after = rewritten(before, *simplify.RULES, *convolution.RULES, *lower.RULES)
     assert (after.shape, after.dtype) == (before.shape, before.dtype)
     np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-5, atol=1e-6)
 
@@ -297,8 +297,12 @@ def scattered(g: Graph, n: int, size: int) -> Node:
 LARGER: dict[Rule, Build] = {
     lower.expand_call: lambda g: make(Doubled(), g.input(5)),
     lower.fold_to_sum: lambda g: make(Fold((1,), (7,), (1,), (1,)), g.input(2, 5, 3)),
-    lower.conv_to_dot: lambda g: make(Conv((1,), (1,)), g.input(1, 2, 2, 7), g.input(1, 4, 2, 3)),
+    convolution.conv_to_dot: lambda g: make(Conv((1,), (1,)), g.input(1, 2, 2, 7), g.input(1, 4, 2, 3)),
+    convolution.spread_to_residues: lambda g: make(
+        Conv((1,), (1,), (0,), (0,), (2,)), g.input(1, 2, 2, 7), g.input(1, 4, 2, 3)
+    ),
     lower.split_long_contractions: lambda g: make(Dot(), g.input(2, 3, 4096), g.input(2, 4096, 5)),
+    lower.contiguous_rows: lambda g: make(ReduceSum((0, 2)), g.input(4, 3, 5)),
     lower.split_large_reductions: lambda g: make(ReduceSum((0,)), g.input(9001)),
     order.scatter_to_sum: lambda g: scattered(g, 7, 3),
     order.scatter_to_index: lambda g: scattered(g, 3000, 400),
@@ -307,7 +311,7 @@ LARGER: dict[Rule, Build] = {
 }
 
 
-@pytest.mark.parametrize("rule", [*simplify.RULES, *lower.RULES], ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("rule", [*simplify.RULES, *convolution.RULES, *lower.RULES], ids=lambda rule: rule.__name__)
 def test_every_rule_of_the_compiler_changes_a_graph_and_keeps_its_value(rule: Rule) -> None:
     """A new rule needs a graph in RULES, or in LARGER and a test below."""
     changed = 0
@@ -380,10 +384,48 @@ def test_conv_to_dot_multiplies_window_views(batch: int, length: int, step: int,
     graph = Graph()
     x, w = graph.input(groups, batch, 2, length), graph.input(groups, 4, 2, 3)
     before = make(Conv((step,), (dilation,)), x, w)
-    after = rewritten(before, lower.conv_to_dot)
+    after = rewritten(before, convolution.conv_to_dot)
     assert {"window", "dot"} <= set(primitives_of(after))
     assert "conv" not in primitives_of(after)
     np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("padding", [(0, 0), (1, 2), (-1, 1)])
+@pytest.mark.parametrize(("spread", "dilation", "window"), [(2, 1, 3), (3, 1, 2), (2, 2, 3), (4, 2, 2), (3, 2, 4)])
+def test_spread_to_residues_meets_no_zeros(spread: int, dilation: int, window: int, padding: tuple[int, int]) -> None:
+    """What is left of a convolution of spread elements are convolutions of the elements themselves."""
+    graph = Graph()
+    x, w = graph.input(2, 3, 2, 6, 5), graph.input(2, 4, 2, window, 3)
+    low, high = padding
+    before = make(Conv((1, 2), (dilation, 1), (low, 1), (high, 0), (spread, 1)), x, w)
+    after = rewritten(before, convolution.spread_to_residues)
+    convs = [n for n in topological([after], lambda n: n.inputs) if isinstance(n.primitive, Conv)]
+    assert convs
+    assert all(n.primitive.spread == (1, 1) for n in convs if isinstance(n.primitive, Conv))
+    assert sum(n.inputs[1].shape[3] for n in convs) == window, "each place of the window is used once"
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("k", [4096, 5000])
+def test_split_long_contractions_takes_samples_with_one_left_operand_as_columns(k: int) -> None:
+    graph = Graph()
+    left = build.broadcast(graph.input(1, 3, k), (4, 3, k))
+    before = make(Dot(), left, graph.input(4, k, 5))
+    after = rewritten(before, lower.split_long_contractions)
+    (dot,) = [n for n in topological([after], lambda n: n.inputs) if isinstance(n.primitive, Dot)]
+    assert dot.shape[1:] == (3, 20)
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("axes", [(0, 2), (0, 3), (0, 2, 3), (1, 3)])
+def test_contiguous_rows_reduces_the_last_axes(axes: tuple[int, ...]) -> None:
+    graph = Graph()
+    before = make(ReduceSum(axes), graph.input(4, 3, 5, 2))
+    after = rewritten(before, lower.contiguous_rows)
+    (found,) = [p for n in topological([after], lambda n: n.inputs) if isinstance(p := n.primitive, ReduceSum)]
+    trailing = tuple(range(4 - len(axes), 4))
+    assert found.axes == (axes if 3 not in axes else trailing)
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("k", [4096, 5000, 4099])
@@ -498,5 +540,5 @@ def test_gather_with_constant_positions_keeps_its_value() -> None:
     graph = Graph()
     positions = build.broadcast(build.reshape(Node(Iota(2), (), (2,), int32, "cpu"), (2, 1)), (2, 3))
     before = make(Gather(0), graph.input(5, 3), positions)
-    after = rewritten(before, *simplify.RULES, *lower.RULES)
+    after = rewritten(before, *simplify.RULES, *convolution.RULES, *lower.RULES)
     np.testing.assert_array_equal(graph.evaluate(after), graph.evaluate(before))

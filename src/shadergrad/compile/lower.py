@@ -9,10 +9,11 @@ from ..graph.primitive import Primitive
 from ..primitives.call import Call
 from ..primitives.dot import Dot
 from ..primitives.reduce import Reduce
-from ..primitives.views import Pad
-from ..primitives.window import Conv, Fold, Unwindow, Window
+from ..primitives.views import Pad, Slice
+from ..primitives.window import Fold, Unwindow
 from .order import argsort_to_merges, argsort_to_ranks, scatter_to_index, scatter_to_sum
 from .rewrite import Inputs, Rewriter
+from .tiles import is_shared, parts_of
 
 SPLIT_FROM = 4096  # elements a reduction must have before it is worth a second pass
 SPLIT_OUTPUTS = 2048  # with more results than this, there is work enough for every core in one pass
@@ -38,6 +39,22 @@ def thin_dot_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
         product = r.mul(r.broadcast(column, (batch, k, n)), b)
         return r.sum(product, (1,))
     return None
+
+
+def contiguous_rows(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """A reduction over the innermost axis and others further out goes over the last axes, so that neighbouring threads read
+    neighbouring elements: the statistics of a batch norm, the gradient of a bias."""
+    if not isinstance(p, Reduce):
+        return None
+    (x,) = inputs
+    wide = [a for a in range(x.ndim) if x.shape[a] > 1]
+    reduced = [a for a in wide if a in p.axes]
+    if not reduced or reduced[-1] != wide[-1] or reduced == wide[len(wide) - len(reduced) :]:
+        return None
+    kept = [a for a in range(x.ndim) if a not in reduced]
+    moved = r.permute(x, (*kept, *reduced))
+    shape, _ = p.infer(x)
+    return r.reshape(r.make(type(p)(tuple(range(len(kept), x.ndim))), moved), shape)
 
 
 def split_large_reductions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -83,41 +100,6 @@ def fold_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     return r.reshape(total, total.shape[:rank])
 
 
-MERGE_BELOW = 32  # with fewer windows a sample, the samples of a batch share a product
-
-
-def conv_to_dot(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """A product of the weights with window views: of every sample by itself, so that the result has the layout of the
-    convolution's, or of all samples together where one alone has few windows."""
-    if not isinstance(p, Conv):
-        return None
-    x, w = inputs
-    rank = len(p.steps)
-    groups, batch, channels = x.shape[:3]
-    out, window = w.shape[1], math.prod(w.shape[3:])
-    axes = tuple(range(3, 3 + rank))
-    places = tuple(range(3 + rank, 3 + 2 * rank))
-    windows = r.make(Window(axes, w.shape[3:], p.steps, p.dilations), x)
-    counts = windows.shape[3 : 3 + rank]
-    count = math.prod(counts)
-    weights = r.reshape(w, (groups, out, channels * window))
-    if count >= MERGE_BELOW or batch == 1:
-        columns = r.permute(windows, (0, 1, 2, *places, *axes))
-        columns = r.reshape(columns, (groups * batch, channels * window, count))
-        rows = r.reshape(weights, (groups, 1, out, channels * window))
-        rows = r.broadcast(rows, (groups, batch, out, channels * window))
-        rows = r.reshape(rows, (groups * batch, out, channels * window))
-        return r.reshape(r.dot(rows, columns), (groups, batch, out, *counts))
-    columns = r.permute(windows, (0, 2, *places, 1, *axes))
-    columns = r.reshape(columns, (groups, channels * window, batch * count))
-    product = r.reshape(r.dot(weights, columns), (groups, out, batch, *counts))
-    return r.permute(product, (0, 2, 1, *axes))
-
-
-LONG_CONTRACTION = 4096
-FEW_TILES = 64
-
-
 def split_long_contractions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """A product with few results and a long contraction becomes several shorter ones and their sum, in a fixed order."""
     if not isinstance(p, Dot):
@@ -125,20 +107,21 @@ def split_long_contractions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node |
     a, b = inputs
     batch, m, k = a.shape
     n = b.shape[2]
-    tiles = batch * -(-m // 32) * -(-n // 32)
-    if k < LONG_CONTRACTION or tiles > FEW_TILES:
-        return None
-    parts = min(k // 512, 4 * FEW_TILES // tiles)
-    while parts > 1 and k % parts:
-        parts -= 1
+    shared = is_shared(a)  # all samples have one left operand: they are further columns
+    samples, batch = (batch, 1) if shared else (1, batch)
+    parts = parts_of(batch, m, samples * n, k, p.window, r.target)
     if parts < 2:
         return None
     chunk = k // parts
+    if shared:
+        a = r.make(Slice((0, 0, 0), (1, m, k), (1, 1, 1)), a)
     left = r.permute(r.reshape(a, (batch, m, parts, chunk)), (0, 2, 1, 3))
     left = r.reshape(left, (batch * parts, m, chunk))
-    right = r.reshape(b, (batch * parts, chunk, n))
-    partial = r.reshape(r.dot(left, right), (batch, parts, m, n))
-    return r.reshape(r.sum(partial, (1,)), (batch, m, n))
+    right = r.permute(r.reshape(b, (samples, batch * parts, chunk, n)), (1, 2, 0, 3))
+    right = r.reshape(right, (batch * parts, chunk, samples * n))
+    partial = r.reshape(r.make(p, left, right), (batch, parts, m, samples, n))
+    partial = r.permute(partial, (0, 3, 1, 2, 4))
+    return r.reshape(r.sum(partial, (2,)), (batch * samples, m, n))
 
 
 def expand_call(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -153,8 +136,8 @@ RULES = (
     fold_to_sum,
     argsort_to_merges,
     argsort_to_ranks,
-    conv_to_dot,
     thin_dot_to_sum,
     split_long_contractions,
+    contiguous_rows,
     split_large_reductions,
 )

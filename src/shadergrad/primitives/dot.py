@@ -15,9 +15,14 @@ from ..graph.primitive import Primitive, Shape
 
 @dataclass(frozen=True, eq=False)
 class Dot(Primitive):
-    """a (batch, m, k) times b (batch, k, n) gives (batch, m, n)."""
+    """a (batch, m, k) times b (batch, k, n) gives (batch, m, n).
+
+    window: k runs over channels and, within each, over so many places of a window; a hint to the kernel, which then takes
+    whole windows at a time.
+    """
 
     kind = "dot"
+    window: int = 1
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         a, b = inputs

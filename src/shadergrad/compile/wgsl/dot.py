@@ -8,67 +8,16 @@ written out, for compilers get no hint to unroll it.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from ...graph.index import Index, opaque, unflatten, variable
-from ...graph.node import Node
 from ...plan import Target
 from ..fuse import Fuser, Group
 from ..kernel import Rendered, finish, indent, workgroup_index
-from ..render import LANE, LANES, Recorder, Renderer, lane_variable, narrowed
+from ..render import LANES, Renderer, lane_variable, narrowed
+from ..tiles import choose_tile, is_shared
+from .operand import Operand, TiledProduct, operand_of
 
 
-@dataclass(frozen=True)
-class Tile:
-    """bm x bn results a workgroup in steps of bk; tm x tn results a thread."""
-
-    bm: int
-    bn: int
-    bk: int
-    tm: int
-    tn: int
-
-    @property
-    def threads(self) -> int:
-        return (self.bm // self.tm) * (self.bn // self.tn)
-
-    @property
-    def storage(self) -> int:
-        """Bytes of workgroup memory."""
-        return 4 * self.bk * (self.bm + self.bn)
-
-    def fits(self, target: Target) -> bool:
-        return self.threads <= target.max_workgroup_invocations and self.storage <= target.max_workgroup_storage
-
-    def is_filled(self, m: int, n: int, part: int) -> bool:
-        """Whether m x n results reach beyond 1 / part of the tile along both axes."""
-        return m > self.bm // part and n > self.bn // part
-
-
-TILES = (
-    Tile(128, 128, 16, 8, 8),
-    Tile(64, 64, 16, 8, 4),
-    Tile(32, 32, 32, 4, 4),
-    Tile(16, 16, 32, 4, 4),
-)
-SHORT = (Tile(16, 16, 8, 4, 4), Tile(16, 16, 16, 4, 4))  # for contractions that a step of 32 would mostly pad
-ENOUGH_WORKGROUPS = 96  # with fewer, a large GPU idles: a smaller tile is better
-
-
-def choose_tile(batch: int, m: int, n: int, k: int, target: Target) -> Tile:
-    """The largest tile that still gives enough workgroups and is not mostly padding."""
-    fitting = [t for t in TILES if t.fits(target)]
-    for tile in fitting:
-        workgroups = batch * -(-m // tile.bm) * -(-n // tile.bn)
-        if workgroups >= ENOUGH_WORKGROUPS and tile.is_filled(m, n, 2):
-            return tile
-    tile = next((t for t in reversed(fitting) if t.is_filled(m, n, 4)), fitting[-1])
-    return next((t for t in SHORT if k <= t.bk), tile) if tile is TILES[-1] else tile
-
-
-class DotKernel:
+class DotKernel(TiledProduct):
     """The state of rendering one product."""
 
     def __init__(self, group: Group, fuser: Fuser, renderer: Renderer, target: Target) -> None:
@@ -77,31 +26,38 @@ class DotKernel:
         self.dot = group.dot
         self.batch, self.m, self.k = self.dot.inputs[0].shape
         self.n = self.dot.shape[2]
-        self.tile = choose_tile(self.batch, self.m, self.n, self.k, target)
+        self.window = self.dot.primitive.window  # type: ignore[attr-defined]
+        self.shared = is_shared(self.dot.inputs[0])  # all samples have one left operand: they are further columns
+        self.columns = self.n * (self.batch if self.shared else 1)
+        self.batches = 1 if self.shared else self.batch
+        self.tile = choose_tile(self.batches, self.m, self.columns, self.k, self.window, target)
+        if self.tile.bk % self.window:
+            self.window = 1
+        padding = 4 * self.tile.bk * 2 * LANES
+        self.padded = self.tile.storage + padding <= target.max_workgroup_storage
         self.is_float = self.dot.dtype.category == 2
         self.element = str(self.dot.dtype.wgsl)
 
     def render(self) -> Rendered:
         t, r = self.tile, self.r
-        tiles_m, tiles_n = -(-self.m // t.bm), -(-self.n // t.bn)
-        workgroups = self.batch * tiles_m * tiles_n
-        across = t.bn // t.tn
+        tiles_m, tiles_n = -(-self.m // t.bm), -(-self.columns // t.bn)
+        workgroups = self.batches * tiles_m * tiles_n
         r.lanes = LANES
         r.line(f"let wg = {workgroup_index(workgroups, self.target)};")
         r.line(f"let n0 = (wg % {tiles_n}) * {t.bn};")
         r.line(f"let m0 = ((wg / {tiles_n}) % {tiles_m}) * {t.bm};")
-        if self.batch > 1:
+        if self.batches > 1:
             r.line(f"let b = wg / {tiles_n * tiles_m};")
         r.line("let id = i32(lid);")
-        r.line(f"let tm = id / {across};")
-        r.line(f"let tn = id % {across};")
+        self._places()
         for i in range(t.tm):
             for j in range(t.tn // LANES):
                 r.line(f"var c_{i}_{j} = vec4<{self.element}>();")
-        self._loop()
+        operands = self._loop()
         self._epilogue()
-        width = f"vec4<{self.element}>"
-        globals_ = f"var<workgroup> tile_a: array<{width}, {t.bk * t.bm // LANES}>;\nvar<workgroup> tile_b: array<{width}, {t.bk * t.bn // LANES}>;\n"
+        globals_ = "".join(
+            f"var<workgroup> tile_{o.name}: array<vec4<{self.element}>, {t.bk * o.across}>;\n" for o in operands
+        )
         shape = (
             f"{self.batch} x " * (self.batch > 1) + f"{self.m} x {self.n} x {self.k} (tile {t.bm} x {t.bn} x {t.bk})"
         )
@@ -117,19 +73,30 @@ class DotKernel:
             flops=2 * self.batch * self.m * self.n * self.k,
         )
 
+    def _places(self) -> None:
+        """Where in the tile a thread's results lie: a subgroup takes 8 by 4 threads, which read few different elements."""
+        t, r = self.tile, self.r
+        down, across = t.bm // t.tm, t.bn // t.tn
+        if down % 4 or across % 8:
+            r.line(f"let tm = id / {across};")
+            r.line(f"let tn = id % {across};")
+            return
+        r.line(f"let tm = id / 32 / {across // 8} * 4 + id % 32 / 8;")
+        r.line(f"let tn = id / 32 % {across // 8} * 8 + id % 8;")
+
     # -- the loop over the contraction
 
-    def _loop(self) -> None:
+    def _loop(self) -> tuple[Operand, ...]:
         """Each step stores the tiles fetched before, starts fetching the next ones, and multiplies meanwhile."""
         t, r = self.tile, self.r
         a, b = self.dot.inputs
         operands = (
-            self._operand(a, "a", self.m, t.bm, "m0", lambda f, k: (self._batch_index(), f, k)),
-            self._operand(b, "b", self.n, t.bn, "n0", lambda f, k: (self._batch_index(), k, f)),
+            operand_of(self, a, "a", self.m, t.bm, "m0", lambda f, k: (self._batch_index(), f, k)),
+            operand_of(self, b, "b", self.columns, t.bn, "n0", self._index_of_column),
         )
         for operand in operands:
-            for part in range(operand.parts):
-                r.line(f"var {operand.register(part)} = vec4<{self.element}>();")
+            for register in operand.registers():
+                r.line(register)
         r.line("var k0 = 0;")
         self._fetch_into_registers(operands, "{")
         r.line(f"for (var k = 0; k < {self.k}; k += {t.bk}) {{")
@@ -141,11 +108,12 @@ class DotKernel:
         if self.k > t.bk:
             r.line(f"k0 = k + {t.bk};")
             self._fetch_into_registers(operands, f"if (k0 < {self.k}) {{")
-        self._multiply()
+        self._multiply(operands)
         r.line("workgroupBarrier();")
         for line in indent(r.close()):
             r.line(line)
         r.line("}")
+        return operands
 
     def _fetch_into_registers(self, operands: tuple[Operand, ...], head: str) -> None:
         self.r.open("k0")
@@ -157,13 +125,14 @@ class DotKernel:
             self.r.line(line)
         self.r.line("}")
 
-    def _multiply(self) -> None:
+    def _multiply(self, operands: tuple[Operand, ...]) -> None:
         t, r = self.tile, self.r
+        a, b = operands
         for step in range(t.bk):
             for i in range(t.tm // LANES):
-                r.line(f"let a_{step}_{i} = tile_a[{step * t.bm // LANES + i * (t.bm // t.tm)} + tm];")
+                r.line(f"let a_{step}_{i} = tile_a[{step * a.across + i * (t.bm // t.tm)} + tm];")
             for j in range(t.tn // LANES):
-                r.line(f"let b_{step}_{j} = tile_b[{step * t.bn // LANES + j * (t.bn // t.tn)} + tn];")
+                r.line(f"let b_{step}_{j} = tile_b[{step * b.across + j * (t.bn // t.tn)} + tn];")
             for i in range(t.tm):
                 for j in range(t.tn // LANES):
                     a_value = f"a_{step}_{i // LANES}[{i % LANES}]"
@@ -175,48 +144,13 @@ class DotKernel:
         return f"{c} = {c} + {a} * {b};"
 
     def _batch_index(self) -> Index:
-        return variable("b", self.batch)
+        return variable("b", self.batches)
 
-    def _operand(self, node: Node, name: str, free: int, tile_free: int, start: str, index: IndexOf) -> Operand:
-        along = self._contiguous_axis(node, free, index)
-        return LOADERS[along](self, node, name, free, tile_free, start, index)
-
-    def _contiguous_axis(self, operand: Node, free: int, index: IndexOf) -> str:
-        """Along which axis four neighbours are one load: k, free, or neither (then which is nearer in memory)."""
-        k_quads = index(variable("f", free), variable("q", -(-self.k // LANES)) * LANES + lane_variable())
-        free_quads = index(variable("q", -(-free // LANES)) * LANES + lane_variable(), variable("k", self.k))
-        if self.k % LANES == 0 and self._reads_quads(operand, k_quads):
-            return "k"
-        if free % LANES == 0 and self._reads_quads(operand, free_quads):
-            return "free"
-        recorder = Recorder(self.r.is_buffer)
-        recorder.pull(operand, index(variable("f", free), variable("k", self.k)))
-        splits = [flat.split("k") for _, flat in recorder.reads]
-        return "scalar k" if any(s is not None and s[1] == 1 for s in splits) else "scalar free"
-
-    def _reads_quads(self, operand: Node, index: tuple[Index, ...]) -> bool:
-        recorder = Recorder(self.r.is_buffer)
-        recorder.pull(operand, index)
-        splits = [flat.split(LANE) for _, flat in recorder.reads]
-        if not splits or not any(s is not None and s[1] == 1 for s in splits):
-            return False
-        return all(s is not None and (s[1] == 0 or (s[1] == 1 and s[0].divisible(LANES))) for s in splits)
-
-    def known(self, text: str, size: int, prefix: str) -> Index:
-        """A name for an index expression within an axis, in the present scope."""
-        return opaque(self.r.define(text, self._depth(text), prefix=prefix), 0, max(size - 1, 0))
-
-    def clamped(self, text: str, size: int, exact: bool, prefix: str) -> tuple[Index, str | None]:
-        """(index, condition): past the end of the axis the index stays inside and the condition is false."""
-        if exact:
-            return self.known(text, size, prefix), None
-        raw = self.r.define(text, self._depth(text), prefix=prefix)
-        condition = self.r.define(f"{raw} < {size}", self._depth(raw), prefix="ok")
-        return self.known(f"min({raw}, {size - 1})", size, prefix), condition
-
-    def _depth(self, text: str) -> int:
-        """Where a text over names can be computed: outside the loop, unless it depends on the step."""
-        return max((self.r.depth.get(word, 0) for word in re.findall(r"[A-Za-z_]\w*", text)), default=0)
+    def _index_of_column(self, column: Index, k: Index) -> tuple[Index, ...]:
+        """The index into the right operand."""
+        if self.shared:
+            return column // self.n, k, column % self.n
+        return self._batch_index(), k, column
 
     # -- the results
 
@@ -239,19 +173,22 @@ class DotKernel:
         checks = []
         if self.m % t.bm:
             checks.append(f"m_{i} < {self.m}")
-        if self.n % t.bn:
-            checks.append(f"n_{j} < {self.n}" if vector else f"n_{j} + {e} < {self.n}")
+        if self.columns % t.bn:
+            checks.append(f"n_{j} < {self.columns}" if vector else f"n_{j} + {e} < {self.columns}")
         r.open(f"m_{i}")  # nothing that depends on m may leave the guard
         m = opaque(f"m_{i}", 0, self.m - 1)
         if vector:
-            n = self.known(f"n_{j} / {LANES}", self.n // LANES, "q") * LANES + lane_variable()
+            column = self.known(self._inside(f"n_{j} / {LANES}", self.columns // LANES), self.columns // LANES, "q")
+            column = column * LANES + lane_variable()
         else:
-            n = self.known(f"n_{j} + {e}" if e else f"n_{j}", self.n, "column")
+            text = self._inside(f"n_{j} + {e}" if e else f"n_{j}", self.columns)
+            column = self.known(text, self.columns, "column")
         value = narrowed(f"c_{i}_{j}" if vector else f"c_{i}_{j}[{e}]", self.dot.dtype, vector)
         if vector:
             r.vectors.add(value)
         r.local[id(self.dot)] = lambda index: value
-        flat = (self._batch_index() * self.m + m) * self.n + n
+        b, _, n = self._index_of_column(column, m)
+        flat = (b * self.m + m) * self.n + n
         values = [(root, r.pull(root, unflatten(flat, root.shape))) for root in self.group.roots]
         for root, result in values:
             r.store(root, flat, result)
@@ -261,156 +198,9 @@ class DotKernel:
             r.line(line)
         r.line("}")
 
-
-IndexOf = Callable[[Index, Index], tuple[Index, ...]]  # from (free axis, k) to an index into the operand
-
-
-@dataclass
-class Operand:
-    """A tile of an operand on its way: fetched into registers, four values a thread and part, then stored as
-    [k][free axis] in workgroup memory. tile_free: the tile's size along the free axis, which starts at `start`."""
-
-    kernel: DotKernel
-    node: Node
-    name: str
-    free: int
-    tile_free: int
-    start: str
-    index: IndexOf
-
-    @property
-    def quads(self) -> int:
-        return self.kernel.tile.bk * self.tile_free // LANES
-
-    @property
-    def parts(self) -> int:
-        assert self.quads % self.kernel.tile.threads == 0, "a tile must be a whole number of fetches"
-        return self.quads // self.kernel.tile.threads
-
-    def register(self, part: int) -> str:
-        return f"next_{self.name}_{part}"
-
-    def place(self, text: str) -> str:
-        """A name, outside the loop, for where a thread's part lies in the tile."""
-        return self.kernel.r.define(text, 0)
-
-    def thread(self, part: int) -> str:
-        return f"(id + {part * self.kernel.tile.threads})" if part else "id"
-
-    def zeroed(self, value: str, condition: str | None) -> str:
-        """The value, or zero past the end of the contraction."""
-        value = self.kernel.r.as_vector(value, self.kernel.dot.dtype)
-        return value if condition is None else f"select(vec4<{self.kernel.element}>(), {value}, {condition})"
-
-    def fetch(self) -> None:
-        """Statements that load all parts into registers."""
-        raise NotImplementedError
-
-    def store(self) -> list[str]:
-        """Statements that move the registers to workgroup memory."""
-        raise NotImplementedError
-
-
-class AlongK(Operand):
-    """Four neighbours along k are one load."""
-
-    def places(self, part: int) -> tuple[str, str]:
-        per_row = self.kernel.tile.bk // LANES
-        return self.place(f"{self.thread(part)} / {per_row}"), self.place(f"{self.thread(part)} % {per_row}")
-
-    def fetch(self) -> None:
-        d = self.kernel
-        for part in range(self.parts):
-            row, quad = self.places(part)
-            f, _ = d.clamped(f"{self.start} + {row}", self.free, self.free % self.tile_free == 0, "free")
-            q, ok = d.clamped(f"k0 / {LANES} + {quad}", d.k // LANES, d.k % d.tile.bk == 0, "q")
-            value = d.r.pull(self.node, self.index(f, q * LANES + lane_variable()))
-            d.r.line(f"{self.register(part)} = {self.zeroed(value, ok)};")
-
-    def store(self) -> list[str]:
-        lines = []
-        for part in range(self.parts):
-            row, quad = self.places(part)
-            for e in range(LANES):
-                at = f"({quad} * {LANES} + {e}) * {self.tile_free // LANES} + {row} / {LANES}"
-                lines.append(f"tile_{self.name}[{at}][{row} % {LANES}] = {self.register(part)}[{e}];")
-        return lines
-
-
-class AlongFree(Operand):
-    """Four neighbours along the free axis are one load."""
-
-    def places(self, part: int) -> tuple[str, str]:
-        per_row = self.tile_free // LANES
-        return self.place(f"{self.thread(part)} / {per_row}"), self.place(f"{self.thread(part)} % {per_row}")
-
-    def fetch(self) -> None:
-        d = self.kernel
-        for part in range(self.parts):
-            step, quad = self.places(part)
-            q, _ = d.clamped(
-                f"{self.start} / {LANES} + {quad}", self.free // LANES, self.free % self.tile_free == 0, "q"
-            )
-            k, ok = d.clamped(f"k0 + {step}", d.k, d.k % d.tile.bk == 0, "step")
-            value = d.r.pull(self.node, self.index(q * LANES + lane_variable(), k))
-            d.r.line(f"{self.register(part)} = {self.zeroed(value, ok)};")
-
-    def store(self) -> list[str]:
-        lines = []
-        for part in range(self.parts):
-            step, quad = self.places(part)
-            lines.append(f"tile_{self.name}[{step} * {self.tile_free // LANES} + {quad}] = {self.register(part)};")
-        return lines
-
-
-class Scalars(Operand):
-    """Four single elements a thread and part; neighbouring threads take neighbours along the nearer axis."""
-
-    k_fast = True
-
-    def places(self, part: int, e: int) -> tuple[str, str]:
-        at = f"(id + {part * self.kernel.tile.threads + e * self.quads})"
-        across = self.kernel.tile.bk if self.k_fast else self.tile_free
-        slow, fast = self.place(f"{at} / {across}"), self.place(f"{at} % {across}")
-        return (slow, fast) if self.k_fast else (fast, slow)
-
-    def fetch(self) -> None:
-        d = self.kernel
-        lanes, d.r.lanes = d.r.lanes, 1
-        for part in range(self.parts):
-            for e in range(LANES):
-                row, step = self.places(part, e)
-                f, _ = d.clamped(f"{self.start} + {row}", self.free, self.free % self.tile_free == 0, "free")
-                k, ok = d.clamped(f"k0 + {step}", d.k, d.k % d.tile.bk == 0, "step")
-                value = d.r.pull(self.node, self.index(f, k))
-                if ok is not None:
-                    value = f"select({d.r.literal(0, d.dot.dtype)}, {value}, {ok})"
-                d.r.line(f"{self.register(part)}[{e}] = {value};")
-        d.r.lanes = lanes
-
-    def store(self) -> list[str]:
-        lines = []
-        for part in range(self.parts):
-            for e in range(LANES):
-                row, step = self.places(part, e)
-                lines.append(
-                    f"tile_{self.name}[{step} * {self.tile_free // LANES} + {row} / {LANES}][{row} % {LANES}] = {self.register(part)}[{e}];"
-                )
-        return lines
-
-
-class ScalarsAlongFree(Scalars):
-    """As Scalars, the free axis nearer."""
-
-    k_fast = False
-
-
-LOADERS: dict[str, type[Operand]] = {
-    "k": AlongK,
-    "free": AlongFree,
-    "scalar k": Scalars,
-    "scalar free": ScalarsAlongFree,
-}
+    def _inside(self, text: str, size: int) -> str:
+        """A column that is read before the guard is asked."""
+        return f"min({text}, {size - 1})" if self.columns % self.tile.bn else text
 
 
 def render_dot(group: Group, fuser: Fuser, renderer: Renderer, target: Target) -> Rendered:
