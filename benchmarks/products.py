@@ -34,9 +34,13 @@ class Convolution:
     window: int = 3
     stride: int = 1
     batch: int = 128
+    groups: int = 1
 
     def __str__(self) -> str:
-        return f"{self.batch}x{self.channels}x{self.side}x{self.side} to {self.out}, {self.window}x{self.window}/{self.stride}"
+        return (
+            f"{self.batch}x{self.channels}x{self.side}x{self.side} to {self.out}, {self.window}x{self.window}/{self.stride}"
+            + (f" in {self.groups} groups" if self.groups > 1 else "")
+        )
 
     @property
     def padding(self) -> int:
@@ -45,7 +49,7 @@ class Convolution:
     @property
     def flops(self) -> int:
         places = (self.side // self.stride) ** 2 * self.batch
-        return 2 * places * self.out * self.channels * self.window**2
+        return 2 * places * self.out * self.channels // self.groups * self.window**2
 
 
 CONVOLUTIONS = (
@@ -62,6 +66,7 @@ CONVOLUTIONS = (
     Convolution(512, 4, 512),
     Convolution(1, 28, 32),
     Convolution(32, 28, 64),
+    Convolution(64, 32, 64, groups=64),
 )
 # (m, n, k), and which operands are transposed views
 PRODUCTS = (
@@ -98,26 +103,28 @@ def convolutions(shapes: tuple[Convolution, ...] = CONVOLUTIONS) -> Iterator[Cas
         side = c.side // c.stride
         arrays = operands(
             (c.batch, c.channels, c.side, c.side),
-            (c.out, c.channels, c.window, c.window),
+            (c.out, c.channels // c.groups, c.window, c.window),
             (c.batch, c.out, side, side),
         )
 
         def forward(x: Any, w: Any, g: Any, c: Convolution = c) -> Any:
-            return sg.nn.functional.conv2d(x, w, stride=c.stride, padding=c.padding)
+            return sg.nn.functional.conv2d(x, w, stride=c.stride, padding=c.padding, groups=c.groups)
 
         def gradient(x: Any, w: Any, g: Any, which: int, c: Convolution = c) -> Any:
             leaves = [t.detach().requires_grad_() for t in (x, w)]
-            y = sg.nn.functional.conv2d(*leaves, stride=c.stride, padding=c.padding)
+            y = sg.nn.functional.conv2d(*leaves, stride=c.stride, padding=c.padding, groups=c.groups)
             return sg.autograd.grad(y, [leaves[which]], g)[0]
 
         def theirs(x: Any, w: Any, g: Any, which: int, c: Convolution = c) -> Any:
             import torch
 
             if which < 0:
-                return torch.nn.functional.conv2d(x, w, stride=c.stride, padding=c.padding)
+                return torch.nn.functional.conv2d(x, w, stride=c.stride, padding=c.padding, groups=c.groups)
             mask = [which == 0, which == 1, False]
             pair, pads = [c.stride, c.stride], [c.padding, c.padding]
-            found = torch.ops.aten.convolution_backward(g, x, w, None, pair, pads, [1, 1], False, [0, 0], 1, mask)
+            found = torch.ops.aten.convolution_backward(
+                g, x, w, None, pair, pads, [1, 1], False, [0, 0], c.groups, mask
+            )
             return found[which]
 
         yield f"conv {c} forward", c.flops, arrays, forward, lambda *a, f=theirs: f(*a, -1)

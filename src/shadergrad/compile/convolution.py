@@ -127,6 +127,41 @@ def conv_to_dot(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     return r.permute(product, (0, 2, 1, *axes))
 
 
+MOST_TERMS = 32  # products that make an element of the result, in a convolution that is a map
+
+
+def depthwise_to_map(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """With one output channel a group and few products for each of its elements, there is nothing that a tile could share:
+    the sum is written out, element by element."""
+    if not isinstance(p, Conv) or max(p.spread) > 1:
+        return None
+    x, w = inputs
+    terms = math.prod(w.shape[2:])
+    if w.shape[1] > 1 or terms > MOST_TERMS:
+        return None
+    rank, (groups, batch) = len(p.steps), x.shape[:2]
+    axes = tuple(range(3, 3 + rank))
+    windows = r.make(Window(axes, w.shape[3:], p.steps, p.dilations), _moved(r, p, x))
+    counts = windows.shape[3 : 3 + rank]
+    order = (1, 0, *axes, 2, *range(3 + rank, 3 + 2 * rank))  # the samples outside, as they are in memory
+    windows = r.reshape(r.permute(windows, order), (batch, groups, *counts, terms))
+    weights = r.reshape(w, (1, groups, *(1,) * rank, terms))
+    total: Node | None = None
+    for k in range(terms):
+        left, right = (_term(r, node, k) for node in (windows, weights))
+        product = r.mul(left, r.broadcast(right, left.shape))
+        total = product if total is None else r.add(total, product)
+    assert total is not None
+    result = r.reshape(total, (batch, groups, 1, *counts))
+    return r.permute(result, (1, 0, 2, *axes))
+
+
+def _term(r: Rewriter, x: Node, k: int) -> Node:
+    """Element k along the last axis."""
+    part = r.make(Slice((*(0,) * (x.ndim - 1), k), (*x.shape[:-1], 1), (1,) * x.ndim), x)
+    return r.reshape(part, x.shape[:-1])
+
+
 def _moved(r: Rewriter, p: Conv, x: Node) -> Node:
     """x with zeros between and around its elements, or with what lies beyond the borders left out."""
     low, high = (tuple(max(n, 0) for n in words) for words in (p.low, p.high))
@@ -139,4 +174,4 @@ def _moved(r: Rewriter, p: Conv, x: Node) -> Node:
     return _sliced(r, x, starts, (*x.shape[:3], *sizes))
 
 
-RULES = (spread_to_residues, conv_to_dot)
+RULES = (spread_to_residues, depthwise_to_map, conv_to_dot)

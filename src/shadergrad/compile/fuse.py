@@ -93,7 +93,7 @@ def _operands(group: Group) -> Iterator[tuple[Node, tuple[Index, ...]]]:
         yield node.inputs[0], reduce_index(node, o, r)
     if group.dot is not None:
         a, b = group.dot.inputs
-        sizes = {"b": group.dot.shape[0], "m": a.shape[1], "k": a.shape[2], "n": group.dot.shape[2]}
+        sizes = {"b": a.shape[0], "m": a.shape[1], "k": a.shape[2], "n": group.dot.shape[2]}
         at = {name: variable(name, size) for name, size in sizes.items()}
         yield a, (at["b"], at["m"], at["k"])
         yield b, (at["b"], at["k"], at["n"])

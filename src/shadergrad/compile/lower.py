@@ -9,20 +9,21 @@ from ..graph.primitive import Primitive
 from ..primitives.call import Call
 from ..primitives.dot import Dot
 from ..primitives.reduce import Reduce
-from ..primitives.views import Pad, Slice
+from ..primitives.views import Pad, Permute, Reshape, Slice
 from ..primitives.window import Fold, Unwindow
 from .order import argsort_to_merges, argsort_to_ranks, scatter_to_index, scatter_to_sum
 from .rewrite import Inputs, Rewriter
-from .tiles import is_shared, parts_of
+from .tiles import chunk_of, innermost, is_shared
 
 SPLIT_FROM = 4096  # elements a reduction must have before it is worth a second pass
 SPLIT_OUTPUTS = 2048  # with more results than this, there is work enough for every core in one pass
 SPLIT_PARTS = 512
+SHORT_WINDOWS = 32  # elements of all windows of an output: one thread adds them up by itself
 
 
 def thin_dot_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """A product with a vector is bound by memory: a row kernel reads the matrix once. An outer product is a map."""
-    if not isinstance(p, Dot):
+    if not isinstance(p, Dot) or p.chunk:
         return None
     a, b = inputs
     batch, m, k = a.shape
@@ -34,7 +35,10 @@ def thin_dot_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
         row = r.permute(b, (0, 2, 1))
         product = r.mul(a, r.broadcast(row, (batch, m, k)))
         return r.sum(product, (2,))
-    if m == 1:
+    if m == 1 and (innermost(b) == 1 or (n <= SHORT_WINDOWS and innermost(b) is None)):
+        product = r.mul(r.broadcast(a, (batch, n, k)), r.permute(b, (0, 2, 1)))
+        return r.permute(r.sum(product, (2,)), (0, 2, 1))
+    if m == 1 and (p.window == 1 or k <= SHORT_WINDOWS):
         column = r.permute(a, (0, 2, 1))
         product = r.mul(r.broadcast(column, (batch, k, n)), b)
         return r.sum(product, (1,))
@@ -89,6 +93,35 @@ def _worthwhile_parts(count: int, outputs: int) -> int:
     return min(SPLIT_PARTS, count // 1024, max(1, SPLIT_OUTPUTS * 16 // max(outputs, 1)))
 
 
+def fold_to_views(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """Where windows do not overlap, every element is in one: the gradient of a pooling only moves elements."""
+    if not isinstance(p, Fold):
+        return None
+    (g,) = inputs
+    rank = g.ndim - len(p.axes)
+    counts, sizes = [g.shape[a] for a in p.axes], g.shape[rank:]
+    if any(d > 1 or k > s for d, k, s in zip(p.dilations, sizes, p.steps, strict=True)):
+        return None
+    high = [0] * g.ndim
+    high[rank:] = [s - k for k, s in zip(sizes, p.steps, strict=True)]
+    g = _padded(r, g, high)
+    order = [a for axis in range(rank) for a in (axis, *(rank + i for i, b in enumerate(p.axes) if b == axis))]
+    g = r.permute(g, tuple(order))
+    moved = {a: n * s for a, n, s in zip(p.axes, counts, p.steps, strict=True)}
+    g = r.reshape(g, tuple(moved.get(a, inputs[0].shape[a]) for a in range(rank)))
+    wanted = dict(zip(p.axes, p.lengths, strict=True))
+    kept = tuple(min(wanted.get(a, n), n) for a, n in enumerate(g.shape))
+    if kept != g.shape:
+        g = r.make(Slice((0,) * rank, kept, (1,) * rank), g)
+    return _padded(r, g, [wanted.get(a, n) - n for a, n in enumerate(kept)])
+
+
+def _padded(r: Rewriter, x: Node, high: list[int]) -> Node:
+    """x with zeros behind its last elements."""
+    zeros = (0,) * x.ndim
+    return r.make(Pad(zeros, tuple(high), zeros, 0), x) if any(high) else x
+
+
 def fold_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """Every element gathers from the windows that hold it."""
     if not isinstance(p, Fold):
@@ -102,26 +135,42 @@ def fold_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 def split_long_contractions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """A product with few results and a long contraction becomes several shorter ones and their sum, in a fixed order."""
-    if not isinstance(p, Dot):
+    if not isinstance(p, Dot) or p.chunk:
         return None
     a, b = inputs
     batch, m, k = a.shape
     n = b.shape[2]
     shared = is_shared(a)  # all samples have one left operand: they are further columns
     samples, batch = (batch, 1) if shared else (1, batch)
-    parts = parts_of(batch, m, samples * n, k, p.window, r.target)
-    if parts < 2:
+    chunk = chunk_of(batch, m, samples * n, k, p.window, r.target)
+    if chunk >= k:
         return None
-    chunk = k // parts
     if shared:
         a = r.make(Slice((0, 0, 0), (1, m, k), (1, 1, 1)), a)
-    left = r.permute(r.reshape(a, (batch, m, parts, chunk)), (0, 2, 1, 3))
-    left = r.reshape(left, (batch * parts, m, chunk))
-    right = r.permute(r.reshape(b, (samples, batch * parts, chunk, n)), (1, 2, 0, 3))
-    right = r.reshape(right, (batch * parts, chunk, samples * n))
-    partial = r.reshape(r.make(p, left, right), (batch, parts, m, samples, n))
+    b = r.permute(r.reshape(b, (samples, batch, k, n)), (1, 2, 0, 3))
+    split = Dot(p.window, chunk)
+    partial = r.make(split, a, r.reshape(b, (batch, k, samples * n)))
+    partial = r.reshape(partial, (batch, split.parts(k), m, samples, n))
     partial = r.permute(partial, (0, 3, 1, 2, 4))
     return r.reshape(r.sum(partial, (2,)), (batch * samples, m, n))
+
+
+def transposed_product(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """The transpose of a^T b, as the gradient of a weight is written, is b^T a, which lies in memory as the weight does."""
+    if not isinstance(p, Permute):
+        return None
+    (x,) = inputs
+    dot = x.inputs[0] if isinstance(x.primitive, Reshape) else x
+    if (
+        not isinstance(dot.primitive, Dot)
+        or dot.primitive.chunk
+        or p.axes != (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+    ):
+        return None
+    a, b = dot.inputs
+    if x.shape[-2:] != dot.shape[-2:] or innermost(a) != 1:
+        return None
+    return r.reshape(r.dot(r.permute(b, (0, 2, 1)), r.permute(a, (0, 2, 1))), p.infer(x)[0])
 
 
 def expand_call(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -133,9 +182,11 @@ RULES = (
     expand_call,
     scatter_to_index,
     scatter_to_sum,
+    fold_to_views,
     fold_to_sum,
     argsort_to_merges,
     argsort_to_ranks,
+    transposed_product,
     thin_dot_to_sum,
     split_long_contractions,
     contiguous_rows,

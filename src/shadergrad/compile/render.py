@@ -602,6 +602,7 @@ class Renderer(Puller):
 
     def inside(self, i: Index, by: int, size: int) -> tuple[Index, str | None]:
         span = (size - 1) * by + 1
+        whole, i = i, self._hoisted(i) if self.branching else i
         checks = []
         if i.low < 0:  # as an unsigned number it is beyond every span
             checks.append(f"u32({render(i)}) < {span}u" if i.high >= span else f"{render(i)} >= 0")
@@ -612,7 +613,7 @@ class Renderer(Puller):
         if not checks:
             return i, None
         condition = self.define(" && ".join(checks), self.depth_of(i), prefix="ok")
-        return i // by if self.branching else self.clamp(i // by, condition, size), condition
+        return whole // by if self.branching else self.clamp(i // by, condition, size), condition
 
     def clamp(self, i: Index, condition: str, size: int) -> Index:
         """An index that is `i` where the condition holds and 0 elsewhere: always inside an axis of `size`."""

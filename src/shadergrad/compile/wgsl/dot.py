@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ...graph.index import Index, opaque, unflatten, variable
 from ...plan import Target
+from ...primitives.dot import Dot
 from ..fuse import Fuser, Group
 from ..kernel import Rendered, finish, indent, workgroup_index
 from ..render import LANES, Renderer, lane_variable, narrowed
@@ -26,11 +27,15 @@ class DotKernel(TiledProduct):
         self.dot = group.dot
         self.batch, self.m, self.k = self.dot.inputs[0].shape
         self.n = self.dot.shape[2]
-        self.window = self.dot.primitive.window  # type: ignore[attr-defined]
-        self.shared = is_shared(self.dot.inputs[0])  # all samples have one left operand: they are further columns
+        primitive = self.dot.primitive
+        assert isinstance(primitive, Dot)
+        self.window, self.chunk, self.parts = primitive.window, primitive.chunk or self.k, primitive.parts(self.k)
+        # all samples have one left operand: they are further columns
+        self.shared = self.parts == 1 and is_shared(self.dot.inputs[0])
         self.columns = self.n * (self.batch if self.shared else 1)
         self.batches = 1 if self.shared else self.batch
-        self.tile = choose_tile(self.batches, self.m, self.columns, self.k, self.window, target)
+        self.tile = choose_tile(self.batches * self.parts, self.m, self.columns, self.chunk, self.window, target)
+        assert self.parts == 1 or self.chunk % self.tile.bk == 0, "a step reaches into the next part"
         if self.tile.bk % self.window:
             self.window = 1
         padding = 4 * self.tile.bk * 2 * LANES
@@ -41,13 +46,17 @@ class DotKernel(TiledProduct):
     def render(self) -> Rendered:
         t, r = self.tile, self.r
         tiles_m, tiles_n = -(-self.m // t.bm), -(-self.columns // t.bn)
-        workgroups = self.batches * tiles_m * tiles_n
+        workgroups = self.batches * self.parts * tiles_m * tiles_n
         r.lanes = LANES
         r.line(f"let wg = {workgroup_index(workgroups, self.target)};")
         r.line(f"let n0 = (wg % {tiles_n}) * {t.bn};")
         r.line(f"let m0 = ((wg / {tiles_n}) % {tiles_m}) * {t.bm};")
         if self.batches > 1:
-            r.line(f"let b = wg / {tiles_n * tiles_m};")
+            r.line(f"let b = wg / {tiles_n * tiles_m * self.parts};")
+        if self.parts > 1:
+            r.line(f"let part = wg / {tiles_n * tiles_m} % {self.parts};")
+            r.line(f"let first = part * {self.chunk};")
+            r.line(f"let last = min(first + {self.chunk}, {self.k});")
         r.line("let id = i32(lid);")
         self._places()
         for i in range(t.tm):
@@ -59,7 +68,8 @@ class DotKernel(TiledProduct):
             f"var<workgroup> tile_{o.name}: array<vec4<{self.element}>, {t.bk * o.across}>;\n" for o in operands
         )
         shape = (
-            f"{self.batch} x " * (self.batch > 1) + f"{self.m} x {self.n} x {self.k} (tile {t.bm} x {t.bn} x {t.bk})"
+            f"{self.dot.shape[0]} x " * (self.dot.shape[0] > 1)
+            + f"{self.m} x {self.n} x {self.chunk} (tile {t.bm} x {t.bn} x {t.bk})"
         )
         return finish(
             r,
@@ -97,17 +107,18 @@ class DotKernel(TiledProduct):
         for operand in operands:
             for register in operand.registers():
                 r.line(register)
-        r.line("var k0 = 0;")
+        first, last = ("first", "last") if self.parts > 1 else ("0", f"{self.k}")
+        r.line(f"var k0 = {first};")
         self._fetch_into_registers(operands, "{")
-        r.line(f"for (var k = 0; k < {self.k}; k += {t.bk}) {{")
+        r.line(f"for (var k = {first}; k < {last}; k += {t.bk}) {{")
         r.open()
         for operand in operands:
             for line in operand.store():
                 r.line(line)
         r.line("workgroupBarrier();")
-        if self.k > t.bk:
+        if self.chunk > t.bk:
             r.line(f"k0 = k + {t.bk};")
-            self._fetch_into_registers(operands, f"if (k0 < {self.k}) {{")
+            self._fetch_into_registers(operands, f"if (k0 < {last}) {{")
         self._multiply(operands)
         r.line("workgroupBarrier();")
         for line in indent(r.close()):
@@ -188,7 +199,7 @@ class DotKernel(TiledProduct):
             r.vectors.add(value)
         r.local[id(self.dot)] = lambda index: value
         b, _, n = self._index_of_column(column, m)
-        flat = (b * self.m + m) * self.n + n
+        flat = ((b * self.parts + variable("part", self.parts)) * self.m + m) * self.n + n
         values = [(root, r.pull(root, unflatten(flat, root.shape))) for root in self.group.roots]
         for root, result in values:
             r.store(root, flat, result)
