@@ -39,3 +39,15 @@ def test_the_benchmark_prints_time_ratio_and_memory(device: str, capsys: pytest.
     for words in ("ms/step", "times as fast", "us host a dispatch", "peak device memory:"):
         assert words in printed
     assert ("B ours" in printed) == (device == "webgpu")
+
+
+# The most dispatches that a step of a small workload may take. What raises one of these numbers costs every step.
+MOST_DISPATCHES = {"mlp": 14, "cnn": 21, "resnet": 166}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MOST_DISPATCHES)
+def test_a_step_takes_no_more_dispatches_than_before(name: str, webgpu: str) -> None:
+    runner = step.ours(WORKLOADS[name](True), webgpu)
+    runner.call()
+    assert len(runner.compiled.plan.dispatches) <= MOST_DISPATCHES[name]
