@@ -101,7 +101,7 @@ def cnn(small: bool) -> Workload:
 
 def resnet(small: bool) -> Workload:
     """ResNet-18 for images of 3x32x32 (He et al., 2015: a first convolution of 3x3, no pooling after it), batch 128, AdamW."""
-    batch, side, widths = (2, 8, (4, 8, 8, 8)) if small else (128, 32, (64, 128, 256, 512))
+    batch, side, widths = (4, 16, (4, 8, 8, 8)) if small else (128, 32, (64, 128, 256, 512))
 
     def model(lib: Any) -> Any:
         nn, relu = lib.nn, lib.nn.functional.relu

@@ -1,6 +1,7 @@
 """Normalisation over a batch, a layer, groups of channels or single images.
 
-All compute mean and variance in two passes (the variance of what is centred), which the compiler fuses by rows.
+Mean and variance of rows take two passes (the variance of what is centred), which the compiler fuses into one kernel. Those
+of a batch, whose elements are far apart, take one.
 """
 
 from __future__ import annotations
