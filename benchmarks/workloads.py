@@ -99,6 +99,38 @@ def cnn(small: bool) -> Workload:
     return Workload(model, lambda: images(batch, 1, side, side), cross_entropy)
 
 
+def resnet(small: bool) -> Workload:
+    """ResNet-18 for images of 3x32x32 (He et al., 2015: a first convolution of 3x3, no pooling after it), batch 128, AdamW."""
+    batch, side, widths = (4, 16, (4, 8, 8, 8)) if small else (128, 32, (64, 128, 256, 512))
+
+    def model(lib: Any) -> Any:
+        nn, relu = lib.nn, lib.nn.functional.relu
+
+        class Block(nn.Module):
+            """Two convolutions and a way around them."""
+
+            def __init__(self, n_in: int, n_out: int, stride: int) -> None:
+                super().__init__()
+                self.conv1 = nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False)
+                self.bn1 = nn.BatchNorm2d(n_out)
+                self.conv2 = nn.Conv2d(n_out, n_out, 3, 1, 1, bias=False)
+                self.bn2 = nn.BatchNorm2d(n_out)
+                self.around = nn.Sequential()
+                if stride > 1 or n_in != n_out:
+                    self.around = nn.Sequential(nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out))
+
+            def forward(self, x: Any) -> Any:
+                inner = self.bn2(self.conv2(relu(self.bn1(self.conv1(x)))))
+                return relu(inner + self.around(x))
+
+        blocks = [nn.Conv2d(3, widths[0], 3, 1, 1, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU()]
+        for k, width in enumerate(widths):
+            blocks += [Block(widths[max(k - 1, 0)], width, 2 if k else 1), Block(width, width, 1)]
+        return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 10))
+
+    return Workload(model, lambda: images(batch, 3, side, side), cross_entropy)
+
+
 def lstm(small: bool) -> Workload:
     """Characters: embeddings of 64, an LSTM of 256, sequences of 32, batch 64, Adam."""
     sequence, batch, width, hidden, characters = (3, 2, 4, 8, 5) if small else (32, 64, 64, 256, 96)
@@ -236,5 +268,5 @@ def gpt2s(small: bool) -> Workload:
 
 
 WORKLOADS: dict[str, Callable[[bool], Workload]] = {
-    f.__name__: f for f in (logreg, mlp, cnn, lstm, transformer, mlm, gpt2s, xor)
+    f.__name__: f for f in (logreg, mlp, cnn, resnet, lstm, transformer, mlm, gpt2s, xor)
 }

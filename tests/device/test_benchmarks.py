@@ -20,6 +20,7 @@ from workloads import WORKLOADS
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_workload_is_the_same_training_as_pytorchs(name: str) -> None:
     """Three steps from the same weights, in float64 from the same batch."""
+    torch.manual_seed(0)
     workload = WORKLOADS[name](True)
     model, peer = workload.model(sg).to(sg.float64), workload.model(torch).double()
     model.load_state_dict(peer.state_dict())
@@ -63,3 +64,15 @@ def test_the_curve_over_depth_is_drawn_of_every_method(tmp_path: Path, capsys: p
     assert all(set(curve) == {"8", "12"} for curve in curves["tree"].values())
     assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".png", ".safetensors"}
     assert "pairs/s" in capsys.readouterr().out
+
+
+# The most dispatches that a step of a small workload may take. What raises one of these numbers costs every step.
+MOST_DISPATCHES = {"mlp": 14, "cnn": 21, "resnet": 167}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MOST_DISPATCHES)
+def test_a_step_takes_no_more_dispatches_than_before(name: str, webgpu: str) -> None:
+    runner = step.ours(WORKLOADS[name](True), webgpu)
+    runner.call()
+    assert len(runner.compiled.plan.dispatches) <= MOST_DISPATCHES[name]

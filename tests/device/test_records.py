@@ -16,7 +16,7 @@ from scipy import special
 import shadergrad as sg
 from cases import CASES, Case, threefry_reference
 from helpers import cotangents_of, evaluate, is_floating, leaves_of
-from shadergrad.compile import lower, order
+from shadergrad.compile import convolution, lower, order
 from shadergrad.compile.pipeline import compile_graph
 from shadergrad.compile.render import element_rule, functions_text, literal, math_functions
 from shadergrad.dtypes import DType, bool_, float32, int32, uint32
@@ -41,7 +41,7 @@ VALUELESS = {"Stored", "Placeholder", "Numbers"}  # a value from outside
 LOWERED = {
     "ScatterAdd": order.scatter_to_sum,
     "Fold": lower.fold_to_sum,
-    "Conv": lower.conv_to_dot,
+    "Conv": convolution.conv_to_dot,
     "ArgSort": order.argsort_to_ranks,
 }  # no WGSL of their own: a rule of lower.py rewrites them
 MADE_BY_RULES = {"SortBlocks", "MergeRuns", "SegmentSum"}  # in no user's graph; test_calls.py has them

@@ -8,8 +8,10 @@ other only at its own position.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Literal
 
 from ..graph.index import ZERO, Index, unflatten, variable
@@ -21,6 +23,7 @@ from ..primitives.indexing import Gather, InRange
 from ..primitives.views import Cat, Reshape, SliceAt, View
 from .render import Recorder
 
+FEW = 8  # a value is shared by more elements than this: it stays in the caches
 CHEAP = 2  # scalar operations that are recomputed rather than stored and read again
 RECOMPUTED = 40  # those that are recomputed where a large array would be stored beside the one that they are of
 LARGE = 1 << 16  # elements of a large array
@@ -29,6 +32,7 @@ FEW_READS = 4  # buffers that a value is computed of again
 DEEPEST = 100  # operations in a chain before its value is stored: rendering recurses along it
 LONG_ROW = 8192  # rows longer than this are not fused with maps over their elements unless there are many rows
 MANY_ROWS = 256
+LITTLE = 1 << 16  # elements of rows that are reduced together with others that have nothing to do with them
 
 
 @dataclass(eq=False)
@@ -93,7 +97,7 @@ def _operands(group: Group) -> Iterator[tuple[Node, tuple[Index, ...]]]:
         yield node.inputs[0], reduce_index(node, o, r)
     if group.dot is not None:
         a, b = group.dot.inputs
-        sizes = {"b": group.dot.shape[0], "m": a.shape[1], "k": a.shape[2], "n": group.dot.shape[2]}
+        sizes = {"b": a.shape[0], "m": a.shape[1], "k": a.shape[2], "n": group.dot.shape[2]}
         at = {name: variable(name, size) for name, size in sizes.items()}
         yield a, (at["b"], at["m"], at["k"])
         yield b, (at["b"], at["k"], at["n"])
@@ -107,6 +111,12 @@ def _row_group(node: Node, root: Node) -> Group:
     reduced = [a for a in wide if a in axes]
     trailing = reduced == wide[len(wide) - len(reduced) :]
     return Group("row", [root], [node], outer=node.size, inner=x.size // node.size, trailing=trailing)
+
+
+def _count(flat: Index, node: Node) -> int:
+    """How many elements lie at an index for all elements of `node`, at most."""
+    names = flat.variables()
+    return math.prod(n for a, n in enumerate(node.shape) if f"x{a}" in names or any(m[0] == "?" for m in names))
 
 
 def is_dot(node: Node) -> bool:
@@ -162,6 +172,7 @@ class Fuser:
                 self._add(Group("map", [node], size=node.size))
         self._narrow_wide_groups()
         self._merge_all()
+        self._merge_siblings()
         self._drop_private_roots()
         return self.groups
 
@@ -194,7 +205,7 @@ class Fuser:
             return True
         if isinstance(node.primitive, View) or not self._is_shared(node):
             return False
-        return not (self._is_cheap(node) or self._is_recomputed(node))
+        return not (self._is_cheap(node, few=True) or self._is_recomputed(node))
 
     def _stored_operands(self, node: Node) -> Iterator[Node]:
         """What a kernel reads from memory: all that a call is given, and the operands of a product that are computed, for
@@ -216,9 +227,13 @@ class Fuser:
             count += max(1, len(self.consumers[id(user)])) if isinstance(user.primitive, View | SliceAt) else 1
         return count > 1
 
-    def _is_cheap(self, node: Node) -> bool:
+    def _is_cheap(self, node: Node, few: bool = False) -> bool:
+        """Whether it is dearer to store a node than to compute it again. few: values of which there are few, which all
+        readers share, say one a channel, do not count."""
         recorder = self._recorded(node)
-        reads = [n for n in recorder.reads.values() if not isinstance(n.primitive, Numbers)]
+        reads = [(flat, n) for (_, flat), n in recorder.reads.items() if not isinstance(n.primitive, Numbers)]
+        if few:
+            reads = [(flat, n) for flat, n in reads if _count(flat, node) * FEW > node.size]
         return recorder.cost <= CHEAP and len(reads) <= 1
 
     def _is_recomputed(self, node: Node) -> bool:
@@ -369,6 +384,47 @@ class Fuser:
                         self._replace(producer, consumer, merged)
                         changed = True
                         break
+
+    def _merge_siblings(self) -> None:
+        """Reductions of the same rows that do not wait for each other share a dispatch where they read the same, or little:
+        both sums of a norm's gradient."""
+        merged = True
+        while merged:
+            merged = False
+            rows: dict[tuple[int, int, bool], list[Group]] = {}
+            for group in self.groups:
+                if group.archetype == "row" and not any(id(n) in self.cuts for n in group.roots):
+                    rows.setdefault((group.outer, group.inner, group.trailing), []).append(group)
+            for alike in rows.values():
+                merged = merged or any(self._merged_sibling(a, b) for a, b in combinations(alike, 2))
+
+    def _merged_sibling(self, a: Group, b: Group) -> bool:
+        if a not in self.groups or b not in self.groups:
+            return False
+        little = a.outer * a.inner <= LITTLE
+        if not little and not any(
+            n.size == a.outer * a.inner and key in self.buffers_read(b) for key, n in self.buffers_read(a).items()
+        ):
+            return False
+        reduces = sorted([*a.reduces, *b.reduces], key=lambda n: self.rank[id(n)])
+        both = Group("row", [*a.roots, *b.roots], reduces, outer=a.outer, inner=a.inner, trailing=a.trailing)
+        if not self._fits(both) or self._waits(a, b) or self._waits(b, a):
+            return False
+        self._replace(a, b, both)
+        return True
+
+    def _waits(self, group: Group, other: Group) -> bool:
+        """Whether a group runs after another."""
+        seen: set[int] = set()
+        stack = [group]
+        while stack:
+            for before in self._producers(stack.pop()):
+                if before is other:
+                    return True
+                if id(before) not in seen:
+                    seen.add(id(before))
+                    stack.append(before)
+        return False
 
     def _producers(self, group: Group) -> list[Group]:
         found: dict[int, Group] = {}

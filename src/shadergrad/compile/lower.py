@@ -9,10 +9,11 @@ from ..graph.primitive import Primitive
 from ..primitives.call import Call
 from ..primitives.dot import Dot
 from ..primitives.reduce import Reduce
-from ..primitives.views import Pad
-from ..primitives.window import Conv, Fold, Unwindow, Window
+from ..primitives.views import Pad, Permute, Reshape, Slice
+from ..primitives.window import Fold, Unwindow
 from .order import argsort_to_merges, argsort_to_ranks, scatter_to_index, scatter_to_sum
 from .rewrite import Inputs, Rewriter
+from .tiles import chunk_of, innermost, is_shared
 
 SPLIT_FROM = 4096  # elements a reduction must have more than before it is worth a second pass
 SPLIT_OUTPUTS = 2048  # with more results than this, there is work enough for every core in one pass
@@ -20,11 +21,12 @@ SPLIT_PARTS = 512
 ENOUGH_ROWS = 512  # rows, each a workgroup's, that keep every core at work however long they are
 SPLIT_COLUMNS_FROM = 1024  # as SPLIT_FROM, of sums down columns: a workgroup has 32 of them, with 8 threads each
 ENOUGH_COLUMNS = 16384  # columns, or parts of columns, that keep every core at work
+SHORT_WINDOWS = 32  # elements of all windows of an output: one thread adds them up by itself
 
 
 def thin_dot_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """A product with a vector is bound by memory: a row kernel reads the matrix once. An outer product is a map."""
-    if not isinstance(p, Dot):
+    if not isinstance(p, Dot) or p.chunk:
         return None
     a, b = inputs
     batch, m, k = a.shape
@@ -36,11 +38,30 @@ def thin_dot_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
         row = r.permute(b, (0, 2, 1))
         product = r.mul(a, r.broadcast(row, (batch, m, k)))
         return r.sum(product, (2,))
-    if m == 1:
+    if m == 1 and (innermost(b) == 1 or (n <= SHORT_WINDOWS and innermost(b) is None)):
+        product = r.mul(r.broadcast(a, (batch, n, k)), r.permute(b, (0, 2, 1)))
+        return r.permute(r.sum(product, (2,)), (0, 2, 1))
+    if m == 1 and (p.window == 1 or k <= SHORT_WINDOWS):
         column = r.permute(a, (0, 2, 1))
         product = r.mul(r.broadcast(column, (batch, k, n)), b)
         return r.sum(product, (1,))
     return None
+
+
+def contiguous_rows(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """A reduction over the innermost axis and others further out goes over the last axes, so that neighbouring threads read
+    neighbouring elements: the statistics of a batch norm, the gradient of a bias."""
+    if not isinstance(p, Reduce):
+        return None
+    (x,) = inputs
+    wide = [a for a in range(x.ndim) if x.shape[a] > 1]
+    reduced = [a for a in wide if a in p.axes]
+    if not reduced or reduced[-1] != wide[-1] or reduced == wide[len(wide) - len(reduced) :]:
+        return None
+    kept = [a for a in range(x.ndim) if a not in reduced]
+    moved = r.permute(x, (*kept, *reduced))
+    shape, _ = p.infer(x)
+    return r.reshape(r.make(type(p)(tuple(range(len(kept), x.ndim))), moved), shape)
 
 
 def split_large_reductions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -85,6 +106,35 @@ def _parts_of_columns(count: int, outputs: int) -> int:
     return min(SPLIT_PARTS, 1 << (wanted.bit_length() - 1)) if wanted else 1
 
 
+def fold_to_views(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """Where windows do not overlap, every element is in one: the gradient of a pooling only moves elements."""
+    if not isinstance(p, Fold):
+        return None
+    (g,) = inputs
+    rank = g.ndim - len(p.axes)
+    counts, sizes = [g.shape[a] for a in p.axes], g.shape[rank:]
+    if any(d > 1 or k > s for d, k, s in zip(p.dilations, sizes, p.steps, strict=True)):
+        return None
+    high = [0] * g.ndim
+    high[rank:] = [s - k for k, s in zip(sizes, p.steps, strict=True)]
+    g = _padded(r, g, high)
+    order = [a for axis in range(rank) for a in (axis, *(rank + i for i, b in enumerate(p.axes) if b == axis))]
+    g = r.permute(g, tuple(order))
+    moved = {a: n * s for a, n, s in zip(p.axes, counts, p.steps, strict=True)}
+    g = r.reshape(g, tuple(moved.get(a, inputs[0].shape[a]) for a in range(rank)))
+    wanted = dict(zip(p.axes, p.lengths, strict=True))
+    kept = tuple(min(wanted.get(a, n), n) for a, n in enumerate(g.shape))
+    if kept != g.shape:
+        g = r.make(Slice((0,) * rank, kept, (1,) * rank), g)
+    return _padded(r, g, [wanted.get(a, n) - n for a, n in enumerate(kept)])
+
+
+def _padded(r: Rewriter, x: Node, high: list[int]) -> Node:
+    """x with zeros behind its last elements."""
+    zeros = (0,) * x.ndim
+    return r.make(Pad(zeros, tuple(high), zeros, 0), x) if any(high) else x
+
+
 def fold_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """Every element gathers from the windows that hold it."""
     if not isinstance(p, Fold):
@@ -96,62 +146,44 @@ def fold_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     return r.reshape(total, total.shape[:rank])
 
 
-MERGE_BELOW = 32  # with fewer windows a sample, the samples of a batch share a product
-
-
-def conv_to_dot(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """A product of the weights with window views: of every sample by itself, so that the result has the layout of the
-    convolution's, or of all samples together where one alone has few windows."""
-    if not isinstance(p, Conv):
-        return None
-    x, w = inputs
-    rank = len(p.steps)
-    groups, batch, channels = x.shape[:3]
-    out, window = w.shape[1], math.prod(w.shape[3:])
-    axes = tuple(range(3, 3 + rank))
-    places = tuple(range(3 + rank, 3 + 2 * rank))
-    windows = r.make(Window(axes, w.shape[3:], p.steps, p.dilations), x)
-    counts = windows.shape[3 : 3 + rank]
-    count = math.prod(counts)
-    weights = r.reshape(w, (groups, out, channels * window))
-    if count >= MERGE_BELOW or batch == 1:
-        columns = r.permute(windows, (0, 1, 2, *places, *axes))
-        columns = r.reshape(columns, (groups * batch, channels * window, count))
-        rows = r.reshape(weights, (groups, 1, out, channels * window))
-        rows = r.broadcast(rows, (groups, batch, out, channels * window))
-        rows = r.reshape(rows, (groups * batch, out, channels * window))
-        return r.reshape(r.dot(rows, columns), (groups, batch, out, *counts))
-    columns = r.permute(windows, (0, 2, *places, 1, *axes))
-    columns = r.reshape(columns, (groups, channels * window, batch * count))
-    product = r.reshape(r.dot(weights, columns), (groups, out, batch, *counts))
-    return r.permute(product, (0, 2, 1, *axes))
-
-
-LONG_CONTRACTION = 4096
-FEW_TILES = 64
-
-
 def split_long_contractions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """A product with few results and a long contraction becomes several shorter ones and their sum, in a fixed order."""
-    if not isinstance(p, Dot):
+    if not isinstance(p, Dot) or p.chunk:
         return None
     a, b = inputs
     batch, m, k = a.shape
     n = b.shape[2]
-    tiles = batch * -(-m // 32) * -(-n // 32)
-    if k < LONG_CONTRACTION or tiles > FEW_TILES:
+    shared = is_shared(a)  # all samples have one left operand: they are further columns
+    samples, batch = (batch, 1) if shared else (1, batch)
+    chunk = chunk_of(batch, m, samples * n, k, p.window, r.target)
+    if chunk >= k:
         return None
-    parts = min(k // 512, 4 * FEW_TILES // tiles)
-    while parts > 1 and k % parts:
-        parts -= 1
-    if parts < 2:
+    if shared:
+        a = r.make(Slice((0, 0, 0), (1, m, k), (1, 1, 1)), a)
+    b = r.permute(r.reshape(b, (samples, batch, k, n)), (1, 2, 0, 3))
+    split = Dot(p.window, chunk)
+    partial = r.make(split, a, r.reshape(b, (batch, k, samples * n)))
+    partial = r.reshape(partial, (batch, split.parts(k), m, samples, n))
+    partial = r.permute(partial, (0, 3, 1, 2, 4))
+    return r.reshape(r.sum(partial, (2,)), (batch * samples, m, n))
+
+
+def transposed_product(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """The transpose of a^T b, as the gradient of a weight is written, is b^T a, which lies in memory as the weight does."""
+    if not isinstance(p, Permute):
         return None
-    chunk = k // parts
-    left = r.permute(r.reshape(a, (batch, m, parts, chunk)), (0, 2, 1, 3))
-    left = r.reshape(left, (batch * parts, m, chunk))
-    right = r.reshape(b, (batch * parts, chunk, n))
-    partial = r.reshape(r.dot(left, right), (batch, parts, m, n))
-    return r.reshape(r.sum(partial, (1,)), (batch, m, n))
+    (x,) = inputs
+    dot = x.inputs[0] if isinstance(x.primitive, Reshape) else x
+    if (
+        not isinstance(dot.primitive, Dot)
+        or dot.primitive.chunk
+        or p.axes != (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+    ):
+        return None
+    a, b = dot.inputs
+    if x.shape[-2:] != dot.shape[-2:] or innermost(a) != 1:
+        return None
+    return r.reshape(r.dot(r.permute(b, (0, 2, 1)), r.permute(a, (0, 2, 1))), p.infer(x)[0])
 
 
 def expand_call(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -163,11 +195,13 @@ RULES = (
     expand_call,
     scatter_to_index,
     scatter_to_sum,
+    fold_to_views,
     fold_to_sum,
     argsort_to_merges,
     argsort_to_ranks,
-    conv_to_dot,
+    transposed_product,
     thin_dot_to_sum,
     split_long_contractions,
+    contiguous_rows,
     split_large_reductions,
 )

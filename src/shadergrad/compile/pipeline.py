@@ -17,7 +17,7 @@ from ..graph.primitive import Primitive, to_data
 from ..graph.printer import print_graph
 from ..plan import BufferSpec, Dispatch, Kernel, Plan, Target
 from ..primitives.elementwise import Cast
-from . import lower, order, simplify
+from . import convolution, lower, order, simplify
 from .fuse import Fuser
 from .rewrite import Rewriter
 from .schedule import Schedule
@@ -33,7 +33,8 @@ def compile_graph(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
     if "graph" in config.debug:
         print(print_graph(graph.outputs), file=sys.stderr)
     checks = (order.report_scatters,) if target.checked else ()
-    new = Rewriter(simplify.RULES + checks + lower.RULES, graph.device).rewrite([*graph.outputs, *graph.keep])
+    rules = simplify.RULES + checks + convolution.RULES + lower.RULES
+    new = Rewriter(rules, graph.device, target).rewrite([*graph.outputs, *graph.keep])
     outputs = _separate([new[id(o)] for o in graph.outputs])
     if verify.enabled or target.checked:
         verify.verify([*graph.outputs, *graph.keep], "captured")

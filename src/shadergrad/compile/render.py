@@ -96,6 +96,12 @@ class Puller:
         """`value` where all conditions hold, else `otherwise`."""
         raise NotImplementedError
 
+    def guarded(
+        self, conditions: Sequence[str], value: Callable[[], str], fill: Callable[[], str], dtype: DType
+    ) -> str:
+        """What `value` pulls where all conditions hold, else `fill`."""
+        return self.choose(conditions, value(), fill(), dtype)
+
     def random_word(self, values: list[str], index: Index | None) -> str:
         """Word `index` (0 or 1) of threefry2x32 for two key words and two counter words, or one xor the other."""
         raise NotImplementedError
@@ -185,8 +191,10 @@ def _sparse(w: Puller, node: Node, index: Indices, places: Sparse, fill: Callabl
         inside.append(position)
         if condition is not None:
             conditions.append(condition)
-    value = w.pull(node.inputs[0], tuple(inside))
-    return w.choose(conditions, value, fill(), node.dtype) if conditions else value
+    source = node.inputs[0]
+    if not conditions:
+        return w.pull(source, tuple(inside))
+    return w.guarded(conditions, lambda: w.pull(source, tuple(inside)), fill, node.dtype)
 
 
 def _needs_check(i: Index, by: int, n: int) -> bool:
@@ -355,6 +363,8 @@ class Renderer(Puller):
     lanes: 1, or 4 to compute four consecutive elements at once, numbered by the index variable LANE.
     in_place: for a root that overwrites an input's buffer, by id, that input.
     Values are texts; `vectors` holds those that are vec4.
+    branching: elements outside of what a view holds are not loaded, rather than loaded from elsewhere and replaced. That is
+    faster where loads are many and their places known before a loop.
     """
 
     def __init__(
@@ -370,6 +380,8 @@ class Renderer(Puller):
         self.scopes = [Scope()]
         self.depth: dict[str, int] = {}
         self.faults = False
+        self.branching = False
+        self._branches = 0
         self._accesses: list[tuple[Binding, Index, Index | None]] = []
         self._names = 0
 
@@ -514,7 +526,15 @@ class Renderer(Puller):
             return self.define(
                 f"vec4<{node.dtype.wgsl}>({', '.join(parts)})", self.depth_of_values(*parts), vector=True
             )
-        return self._access(binding, flat, None)
+        return self._access(binding, self._hoisted(flat) if self.branching else flat, None)
+
+    def _hoisted(self, flat: Index) -> Index:
+        """The same position, what is known outside of all scopes computed there."""
+        known = Index(0, {a: c for a, c in flat.terms.items() if self.depth_of(Index(0, {a: 1})) == 0})
+        if len(known.terms) == len(flat.terms) or not known.terms:
+            return flat
+        name = self.define(render(known), 0, prefix="at")
+        return opaque(name, known.low, known.high) + (flat - known)
 
     def _access(self, binding: Binding, flat: Index, quad: Index | None) -> str:
         vector = quad is not None
@@ -525,6 +545,8 @@ class Renderer(Puller):
             token = f"({token} != {'vec4<u32>(0u)' if vector else '0u'})"
         key = ("load", id(binding.node), flat, vector)
         depth = self.depth_of([quad] if quad is not None else [flat])
+        if self._branches:  # it is only safe here
+            depth = len(self.scopes) - 1
         for scope in self.scopes[: depth + 1]:
             if key in scope.memo:
                 return scope.memo[key]
@@ -581,15 +603,18 @@ class Renderer(Puller):
 
     def inside(self, i: Index, by: int, size: int) -> tuple[Index, str | None]:
         span = (size - 1) * by + 1
-        checks = [f"{render(i)} >= 0"] if i.low < 0 else []
-        if i.high >= span:
+        whole, i = i, self._hoisted(i) if self.branching else i
+        checks = []
+        if i.low < 0:  # as an unsigned number it is beyond every span
+            checks.append(f"u32({render(i)}) < {span}u" if i.high >= span else f"{render(i)} >= 0")
+        elif i.high >= span:
             checks.append(f"{render(i)} < {span}")
         if by > 1:
             checks.append(f"{render(i % by)} == 0")
         if not checks:
             return i, None
         condition = self.define(" && ".join(checks), self.depth_of(i), prefix="ok")
-        return self.clamp(i // by, condition, size), condition
+        return whole // by if self.branching else self.clamp(i // by, condition, size), condition
 
     def clamp(self, i: Index, condition: str, size: int) -> Index:
         """An index that is `i` where the condition holds and 0 elsewhere: always inside an axis of `size`."""
@@ -647,6 +672,23 @@ class Renderer(Puller):
             return value
         wide = self.as_vector(value, dtype)
         return self.define(wide, self.depth_of_values(value), vector=True) if value in self.depth else wide
+
+    def guarded(
+        self, conditions: Sequence[str], value: Callable[[], str], fill: Callable[[], str], dtype: DType
+    ) -> str:
+        if not self.branching:
+            return super().guarded(conditions, value, fill, dtype)
+        self._names += 1
+        name = f"v{self._names}"
+        self.depth[name] = len(self.scopes) - 1
+        self.line(f"var {name} = {fill()};")
+        self._branches += 1
+        self.open()
+        self.line(f"{name} = {value()};")
+        lines = self.close()
+        self._branches -= 1
+        self.line(f"if ({' && '.join(conditions)}) {{ {' '.join(lines)} }}")
+        return name
 
     def random_word(self, values: list[str], index: Index | None) -> str:
         call = self.use_functions(f"sg_threefry({', '.join(values)})", False, "threefry")

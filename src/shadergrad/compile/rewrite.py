@@ -13,17 +13,19 @@ from ..graph.build import Builder
 from ..graph.leaves import Placeholder
 from ..graph.node import Node, topological
 from ..graph.primitive import Primitive
+from ..plan import PORTABLE, Target
 
 Inputs = tuple[Node, ...]
 Rule = Callable[["Rewriter", Primitive, Inputs], "Node | None"]
 
 
 class Rewriter(Builder):
-    """Interns nodes and applies rules while building."""
+    """Interns nodes and applies rules while building; rules may ask what the target allows."""
 
-    def __init__(self, rules: Sequence[Rule], device: str) -> None:
+    def __init__(self, rules: Sequence[Rule], device: str, target: Target = PORTABLE) -> None:
         self.rules = rules
         self.device = device
+        self.target = target
         self.table: dict[Any, Node] = {}
 
     def make(self, primitive: Primitive, *inputs: Node) -> Node:

@@ -193,14 +193,13 @@ def _divide(x: Index, by: int) -> tuple[Index, Index]:
         return quotient + shift, remainder - shift * by
     if shift < 0:  # make it non-negative: shaders divide towards zero
         quotient, remainder = quotient + shift, remainder + (-shift * by)
-    common = by
-    for c in remainder.terms.values():
-        common = gcd(common, c)
+    common, small = _coarse_part(remainder, by)
     if common > 1:
-        offset = remainder.constant % common
-        smaller = Index(remainder.constant // common, {a: c // common for a, c in remainder.terms.items()})
-        q, r = _divide(smaller, by // common)
-        return quotient + q, r * common + offset
+        coarse = remainder - small
+        q, r = _divide(
+            Index(coarse.constant // common, {a: c // common for a, c in coarse.terms.items()}), by // common
+        )
+        return quotient + q, r * common + small
     if len(remainder.terms) == 1 and remainder.constant == 0:
         ((atom, c),) = remainder.terms.items()
         if c == 1 and atom.of is not None:
@@ -209,6 +208,20 @@ def _divide(x: Index, by: int) -> tuple[Index, Index]:
             if atom.by % by == 0:  # (x mod m) div by = (x div by) mod (m / by);  (x mod m) mod by = x mod by
                 return quotient + (atom.of // by) % (atom.by // by), atom.of % by
     return quotient + _atom("div", remainder, by), _atom("mod", remainder, by)
+
+
+def _coarse_part(x: Index, by: int) -> tuple[int, Index]:
+    """(g, small): g divides `by` and x - small, and small lies from 0 to g - 1; the largest such g, 1 if there is none.
+    Then x / by is (x - small) / g / (by / g): four neighbours in a row of a multiple of four are in one row."""
+    terms = sorted(x.terms.items(), key=lambda term: -abs(term[1]))
+    for kept in range(len(terms), 0, -1):
+        common = by
+        for _, c in terms[:kept]:
+            common = gcd(common, c)
+        small = Index(x.constant % common, dict(terms[kept:]))
+        if common > 1 and small.low >= 0 and small.high < common:
+            return common, small
+    return 1, ZERO
 
 
 def _atom(kind: Literal["div", "mod"], of: Index, by: int) -> Index:

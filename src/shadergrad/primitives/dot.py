@@ -16,9 +16,21 @@ from .views import Permute, Reshape
 
 @dataclass(frozen=True, eq=False)
 class Dot(Primitive):
-    """a (batch, m, k) times b (batch, k, n) gives (batch, m, n)."""
+    """a (batch, m, k) times b (batch, k, n) gives (batch, m, n).
+
+    window: k runs over channels and, within each, over so many places of a window; a hint to the kernel, which then takes
+    whole windows at a time.
+    chunk: where it is not 0, each stretch of so many elements of k, the last one shorter, has a product of its own:
+    (batch * stretches, m, n). Made by the compiler only, which then adds them up.
+    """
 
     kind = "dot"
+    window: int = 1
+    chunk: int = 0
+
+    def parts(self, k: int) -> int:
+        """How many stretches of k there are."""
+        return -(-k // self.chunk) if self.chunk else 1
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         a, b = inputs
@@ -26,10 +38,14 @@ class Dot(Primitive):
             raise ShapeError(f"[dot] cannot contract: a is {a.shape}, b is {b.shape}.")
         if a.dtype is not b.dtype or a.dtype.category == 0:
             raise DTypeError(f"[dot] operands have dtypes {a.dtype.name} and {b.dtype.name}.")
-        return (a.shape[0], a.shape[1], b.shape[2]), a.dtype
+        return (a.shape[0] * self.parts(a.shape[2]), a.shape[1], b.shape[2]), a.dtype
 
     def numpy(self, a, b):
-        return np.matmul(a, b)
+        if not self.chunk:
+            return np.matmul(a, b)
+        stretches = [slice(k, k + self.chunk) for k in range(0, a.shape[2], self.chunk)]
+        found = np.stack([np.matmul(a[:, :, s], b[:, s]) for s in stretches], axis=1)
+        return found.reshape(-1, *found.shape[2:])
 
     def vjp(self, g, node):
         a, b = node.inputs

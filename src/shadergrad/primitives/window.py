@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..graph import build
 from ..graph import node as nodes
 from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
-from .views import Flip, Indices, Pad, Slice, View
+from .views import Flip, Indices, View
 
 
 def window_count(size: int, window: int, step: int, dilation: int) -> int:
@@ -151,12 +152,32 @@ class Unwindow(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class Conv(Primitive):
-    """Cross-correlation without padding, in groups: x (group, batch, c, *size), w (group, o, c, *window) give
-    (group, batch, o, *count)."""
+    """Cross-correlation in groups: x (group, batch, c, *size), w (group, o, c, *window) give (group, batch, o, *count).
+
+    Before that the elements of x are moved `spread` apart, with zeros between, and `low` and `high` zeros are put around
+    them; below 0, so many are left out. With these three words both gradients are convolutions again.
+    """
 
     kind = "index"
     steps: tuple[int, ...]
     dilations: tuple[int, ...]
+    low: tuple[int, ...] = ()
+    high: tuple[int, ...] = ()
+    spread: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        rank = len(self.steps)
+        for name, value in (("low", 0), ("high", 0), ("spread", 1)):
+            if not getattr(self, name):
+                object.__setattr__(self, name, (value,) * rank)
+
+    def lengths(self, size: Shape) -> tuple[int, ...]:
+        """Of the axes over which the windows move."""
+        return tuple((n - 1) * s + 1 + a + b for n, s, a, b in zip(size, self.spread, self.low, self.high, strict=True))
+
+    def counts(self, size: Shape, window: Shape) -> tuple[int, ...]:
+        """How many windows fit along each axis."""
+        return tuple(map(window_count, self.lengths(size), window, self.steps, self.dilations))
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         x, w = inputs
@@ -165,7 +186,7 @@ class Conv(Primitive):
             raise ShapeError(f"[conv] x is {x.shape}, w is {w.shape}: groups or channels differ.")
         if x.dtype is not w.dtype:
             raise DTypeError(f"[conv] x is {x.dtype.name}, w is {w.dtype.name}.")
-        counts = tuple(map(window_count, x.shape[3:], w.shape[3:], self.steps, self.dilations))
+        counts = self.counts(x.shape[3:], w.shape[3:])
         if min(counts) < 1:
             raise ShapeError(f"[conv] a window of {w.shape[3:]} does not fit an input of {x.shape[3:]}.")
         return (x.shape[0], x.shape[1], w.shape[1], *counts), x.dtype
@@ -173,7 +194,7 @@ class Conv(Primitive):
     def numpy(self, x, w):
         rank = len(self.steps)
         axes = tuple(range(3, 3 + rank))
-        windows = Window(axes, w.shape[3:], self.steps, self.dilations).numpy(x)
+        windows = Window(axes, w.shape[3:], self.steps, self.dilations).numpy(self._moved(x))
         counts = windows.shape[3 : 3 + rank]
         order = (0, 1, *axes, 2, *range(3 + rank, 3 + 2 * rank))
         groups, batch, channels = x.shape[:3]
@@ -182,6 +203,16 @@ class Conv(Primitive):
         product = product.reshape(groups, batch, *counts, w.shape[1])
         return np.ascontiguousarray(np.moveaxis(product, -1, 2))
 
+    def _moved(self, x: np.ndarray) -> np.ndarray:
+        """x with zeros between and around its elements, or with what lies beyond the borders left out."""
+        pads = [(max(a, 0), max(b, 0)) for a, b in zip(self.low, self.high, strict=True)]
+        sizes = [(n - 1) * s + 1 + a + b for n, s, (a, b) in zip(x.shape[3:], self.spread, pads, strict=True)]
+        wide = np.zeros((*x.shape[:3], *sizes), x.dtype)
+        inside = (slice(a, a + (n - 1) * s + 1, s) for n, s, (a, _) in zip(x.shape[3:], self.spread, pads, strict=True))
+        wide[(..., *inside)] = x
+        kept = (slice(max(-a, 0), n - max(-b, 0)) for n, a, b in zip(sizes, self.low, self.high, strict=True))
+        return np.ascontiguousarray(wide[(..., *kept)])
+
     def vjp(self, g, node):
         x, w = node.inputs
         dx = self._input_gradient(g, x, w) if x.requires_grad else None
@@ -189,22 +220,27 @@ class Conv(Primitive):
         return dx, dw
 
     def _input_gradient(self, g: Node, x: Node, w: Node) -> Node:
-        """A convolution of the cotangent, its elements `steps` apart, with the reversed window."""
-        reach = [(k - 1) * d for k, d in zip(w.shape[3:], self.dilations, strict=True)]
-        spread = [(n - 1) * s + 1 for n, s in zip(g.shape[3:], self.steps, strict=True)]
-        high = [n - m for n, m in zip(x.shape[3:], spread, strict=True)]
-        low = (0, 0, 0, *reach)
-        padded = nodes.make(Pad(low, (0, 0, 0, *high), (0, 0, 0, *(s - 1 for s in self.steps)), 0), g)
+        """A convolution of the cotangent with the reversed window, in which steps and spread change places."""
+        low, high = [], []
+        for a, n, m, k, step, dilation, spread in self._axes(x, w, g):
+            low.append((k - 1) * dilation - a)
+            high.append((n - 1) * spread + a - (m - 1) * step)
         reversed_w = nodes.make(Flip(tuple(range(3, w.ndim))), w)
         swapped = build.permute(reversed_w, (0, 2, 1, *range(3, w.ndim)))
-        return nodes.make(Conv((1,) * len(self.steps), self.dilations), padded, swapped)
+        return nodes.make(Conv(self.spread, self.dilations, tuple(low), tuple(high), self.steps), g, swapped)
 
     def _weight_gradient(self, g: Node, x: Node, w: Node) -> Node:
         """A convolution of the input with the cotangent, in which steps and dilations change places, as do batch and
         channels."""
         swap = (0, 2, 1, *range(3, x.ndim))
-        wide = nodes.make(Conv(self.dilations, self.steps), build.permute(x, swap), build.permute(g, swap))
-        result = build.permute(wide, swap)
-        if result.shape != w.shape:  # what no window reaches
-            result = nodes.make(Slice((0,) * w.ndim, w.shape, (1,) * w.ndim), result)
-        return result
+        high = tuple(
+            (k - 1) * dilation + (m - 1) * step - (n - 1) * spread - a
+            for a, n, m, k, step, dilation, spread in self._axes(x, w, g)
+        )
+        conv = Conv(self.dilations, self.steps, self.low, high, self.spread)
+        return build.permute(nodes.make(conv, build.permute(x, swap), build.permute(g, swap)), swap)
+
+    def _axes(self, x: Node, w: Node, g: Node) -> Iterator[tuple[int, ...]]:
+        """Of each axis: low, the sizes of x, g and w, step, dilation, spread."""
+        sizes = (x.shape[3:], g.shape[3:], w.shape[3:])
+        return zip(self.low, *sizes, self.steps, self.dilations, self.spread, strict=True)

@@ -15,14 +15,14 @@ from ..errors import ArgumentError
 from .windows import Ints, batched_input, cropped, padded, windows
 
 
-def _convolve(x: Tensor, weight: Tensor, groups: int, steps: tuple[int, ...], dilations: tuple[int, ...]) -> Tensor:
-    """x (batch, groups * c, *size), weight (groups * o, c, *window), no padding."""
+def _convolve(x: Tensor, weight: Tensor, groups: int, conv: Conv) -> Tensor:
+    """x (batch, groups * c, *size), weight (groups * o, c, *window)."""
     batch, channels, *size = x.shape
     out, per_group, *window = weight.shape
     split = x.reshape(batch, groups, channels // groups, *size)
     split = split.permute(1, 0, *range(2, split.ndim))
     kernels = weight.reshape(groups, out // groups, per_group, *window)
-    result = wrap(make(Conv(steps, dilations), split._node, kernels._node))
+    result = wrap(make(conv, split._node, kernels._node))
     result = result.permute(1, 0, *range(2, result.ndim))
     return result.reshape(batch, out, *result.shape[3:])
 
@@ -65,14 +65,15 @@ def conv(
         high = [n - m for n, m in zip(reach, low, strict=True)] if padding == "same" else [0] * rank
     else:
         low = high = list(per_axis(what, "padding", padding, rank, 0))
-    x = padded(x, low, high)
-    for n, k, d in zip(x.shape[2:], weight.shape[2:], dilations, strict=True):
+    primitive = Conv(steps, dilations, tuple(low), tuple(high))
+    sizes = [n + a + b for n, a, b in zip(x.shape[2:], low, high, strict=True)]
+    for n, k, d in zip(sizes, weight.shape[2:], dilations, strict=True):
         if n < d * (k - 1) + 1:
             raise ShapeError(
-                f"[{what}] Calculated padded input size per channel: {list(x.shape[2:])}. Kernel size: {list(weight.shape[2:])}. "
+                f"[{what}] Calculated padded input size per channel: {sizes}. Kernel size: {list(weight.shape[2:])}. "
                 f"Kernel size can't be greater than actual input size, with dilation={dilation}"
             )
-    result = _add_bias(_convolve(x, weight, groups, steps, dilations), bias)
+    result = _add_bias(_convolve(x, weight, groups, primitive), bias)
     return result if batched else result.squeeze(0)
 
 
@@ -199,18 +200,19 @@ def conv_transpose(
         )
     channels, per_group, *window = weight.shape
     reach = [d * (k - 1) for d, k in zip(dilations, window, strict=True)]
-    x = padded(x, reach, [r + e for r, e in zip(reach, extra, strict=True)], 0.0, [s - 1 for s in steps])
-    kernels = wrap(make(Flip(tuple(range(2, weight.ndim))), weight._node))
-    kernels = kernels.reshape(groups, channels // groups, per_group, *window).transpose(1, 2)
-    kernels = kernels.reshape(groups * per_group, channels // groups, *window)
-    full = _convolve(x, kernels, groups, (1,) * rank, dilations)
-    sizes = [n - 2 * p for n, p in zip(full.shape[2:], cut, strict=True)]
+    counts = [(n - 1) * s + 1 + r + e for n, s, r, e in zip(x.shape[2:], steps, reach, extra, strict=True)]
+    sizes = [n - 2 * p for n, p in zip(counts, cut, strict=True)]
     if min(sizes) < 1:
         raise ShapeError(
             f"[{what}] Given input size per channel: {list(x.shape[2:])}. Calculated output size per channel: {sizes}. "
             f"Output size is too small, with padding={padding}."
         )
-    result = _add_bias(cropped(full, cut, sizes), bias)
+    kernels = wrap(make(Flip(tuple(range(2, weight.ndim))), weight._node))
+    kernels = kernels.reshape(groups, channels // groups, per_group, *window).transpose(1, 2)
+    kernels = kernels.reshape(groups * per_group, channels // groups, *window)
+    low = tuple(r - p for r, p in zip(reach, cut, strict=True))
+    high = tuple(r + e - p for r, e, p in zip(reach, extra, cut, strict=True))
+    result = _add_bias(_convolve(x, kernels, groups, Conv((1,) * rank, dilations, low, high, steps)), bias)
     return result if batched else result.squeeze(0)
 
 

@@ -1,17 +1,20 @@
 """Normalisation over a batch, a layer, groups of channels or single images.
 
-All compute mean and variance in two passes (the variance of what is centred), which the compiler fuses by rows.
+Mean and variance of rows take two passes (the variance of what is centred), which the compiler fuses into one kernel. Those
+of a batch, whose elements are far apart, take one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from ...autograd.function import Function
 from ...errors import ShapeError
-from ...graph.node import grad_mode
+from ...graph.node import grad_mode, mode
 from ...tensor import Tensor
 from ..errors import ArgumentError
 from .substitutes import replaceable
@@ -43,6 +46,50 @@ def _track(running: Tensor | None, value: Tensor, momentum: float | Tensor) -> N
         with grad_mode(False):
             value = value.detach().reshape(*running.shape).to(dtype=running.dtype)
             running.copy_(running * (1.0 - momentum) + value * momentum)
+
+
+def _moments(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Mean and variance over `axes`, which are kept, in one pass: the sums of x - s and of its squares, s being one of the
+    elements, so that little is lost where the mean is far from zero (Chan, Golub and LeVeque, 1983)."""
+    shift = x.detach()
+    for a in axes:
+        shift = shift.narrow(a, x.shape[a] // 2, 1)
+    moved = x - shift
+    mean = moved.mean(axes, keepdim=True)
+    var = ((moved * moved).mean(axes, keepdim=True) - mean * mean).clamp(min=0.0)
+    return mean + shift, var
+
+
+class _BatchNorm(Function):
+    """Results: the normalised input times weight plus bias; mean and variance of the input, as constants.
+
+    Backward sums over the batch once, for g and for g times the normalised input: both are also the gradients of bias and
+    weight. With create_graph, mean and variance are computed again, so that they have a history.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, ...]:
+        ctx.axes, ctx.eps = (0, *range(2, x.ndim)), eps
+        ctx.shape = (1, x.shape[1], *(1,) * (x.ndim - 2))
+        mean, var = _moments(x, ctx.axes)
+        ctx.save_for_backward(x, weight, mean, var)
+        ctx.mark_non_differentiable(mean, var)
+        return _affine((x - mean) * (var + eps).rsqrt(), weight, bias, ctx.shape), mean, var
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        x, weight, mean, var = ctx.saved_tensors
+        if mode.grad:
+            mean, var = _moments(x, ctx.axes)
+        scale = (var + ctx.eps).rsqrt()
+        normal = (x - mean) * scale
+        total, along = g.sum(ctx.axes, keepdim=True), (g * normal).sum(ctx.axes, keepdim=True)
+        count = x.numel() // max(x.shape[1], 1)
+        if weight is not None:
+            scale = scale * weight.reshape(*ctx.shape)
+        dx = scale * (g - total / count - normal * (along / count))
+        _, needs_weight, needs_bias, _ = ctx.needs_input_grad
+        return dx, along.reshape(-1) if needs_weight else None, total.reshape(-1) if needs_bias else None, None
 
 
 def batch_norm(
@@ -88,14 +135,13 @@ def batch_norm(
         scale = (running_var + eps).rsqrt().reshape(*shape)
         return _affine((input - running_mean.reshape(*shape)) * scale, weight, bias, shape)
     _check_values(input.shape)
-    axes = (0, *range(2, input.ndim))
-    result, mean, var = _normalized(input, axes, eps)
+    result, mean, var = _BatchNorm.apply(input, weight, bias, eps)
     count = input.numel() // channels if channels else 0
     if not count:  # nothing to learn from
         return _affine(result, weight, bias, shape)
     _track(running_mean, mean, momentum)
     _track(running_var, var * (count / max(count - 1, 1)), momentum)
-    return _affine(result, weight, bias, shape)
+    return result
 
 
 def instance_norm(

@@ -1,0 +1,177 @@
+"""Rules that turn convolutions into matrix products over views, in all three directions.
+
+In: Conv, whose gradients are Convs again (primitives/window.py). Out: products of the weights with windows of the input
+that are never stored. A convolution of an input whose elements are spread apart (the input gradient of one with
+steps) meets zeros at most places: it is cut into one convolution for each residue of the output's position, each of which
+meets none.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..graph.node import Node
+from ..graph.primitive import Primitive, Shape
+from ..primitives.dot import Dot
+from ..primitives.views import Cat, Pad, Slice
+from ..primitives.window import Conv, Window
+from .rewrite import Inputs, Rewriter
+
+
+@dataclass(frozen=True)
+class Residue:
+    """Of one axis of a convolution: the places of the window that some positions of the output use, every `every` from
+    `first`, and the convolution that is left. No places: those positions are zero."""
+
+    first: int
+    every: int
+    places: int
+    step: int
+    dilation: int
+    low: int
+    high: int
+
+
+def spread_to_residues(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """Every position of the output by those places alone that meet an element, not a zero between two."""
+    if not isinstance(p, Conv) or max(p.spread) == 1:
+        return None
+    if any(s > 1 and step > 1 for s, step in zip(p.spread, p.steps, strict=True)):
+        return None
+    x, w = inputs
+    counts = p.counts(x.shape[3:], w.shape[3:])
+    axes = [_residues(p, axis, x.shape[3 + axis], w.shape[3 + axis], counts[axis]) for axis in range(len(p.steps))]
+    return _joined(r, x, w, axes, [], counts)
+
+
+def _residues(p: Conv, axis: int, size: int, window: int, count: int) -> list[Residue]:
+    """The residues of the output's positions along an axis: position s q + r meets elements where r + k dilation - low is
+    a multiple of the spread s."""
+    spread, dilation, low = p.spread[axis], p.dilations[axis], p.low[axis]
+    if spread == 1:
+        return [Residue(0, 1, window, p.steps[axis], dilation, low, p.high[axis])]
+    every = spread // math.gcd(spread, dilation)
+    found = []
+    for residue in range(spread):
+        first = next((k for k in range(min(every, window)) if (residue + k * dilation - low) % spread == 0), None)
+        if first is None:
+            found.append(Residue(0, 1, 0, 1, 1, 0, 0))
+            continue
+        places = -(-(window - first) // every)
+        apart = every * dilation // spread
+        before = -(residue + first * dilation - low) // spread
+        after = -(-count // spread) + (places - 1) * apart - size - before
+        found.append(Residue(first, every, places, 1, apart, before, after))
+    return found
+
+
+def _joined(
+    r: Rewriter, x: Node, w: Node, axes: list[list[Residue]], chosen: list[Residue], counts: tuple[int, ...]
+) -> Node:
+    """The result for the residues chosen along the first axes, and all residues along the others."""
+    axis = len(chosen)
+    if axis == len(axes):
+        return _of_residues(r, x, w, chosen, tuple(-(-n // len(a)) for n, a in zip(counts, axes, strict=True)))
+    parts = [_joined(r, x, w, axes, [*chosen, residue], counts) for residue in axes[axis]]
+    if len(parts) == 1:
+        return parts[0]
+    at = 3 + axis
+    shape = parts[0].shape
+    parts = [r.reshape(part, (*shape[: at + 1], 1, *shape[at + 1 :])) for part in parts]
+    joined = r.make(Cat(at + 1), *parts)
+    joined = r.reshape(joined, (*shape[:at], shape[at] * len(parts), *shape[at + 1 :]))
+    return _sliced(r, joined, (0,) * len(shape), (*shape[:at], counts[axis], *shape[at + 1 :]))
+
+
+def _of_residues(r: Rewriter, x: Node, w: Node, chosen: list[Residue], counts: Shape) -> Node:
+    """The convolution with the places that a residue along each axis uses."""
+    places = tuple(c.places for c in chosen)
+    if 0 in places:
+        return r.constant(0, x.dtype, x.device, (*x.shape[:2], w.shape[1], *counts))
+    steps = (1, 1, 1, *(c.every for c in chosen))
+    part = r.make(Slice((0, 0, 0, *(c.first for c in chosen)), (*w.shape[:3], *places), steps), w)
+    words = zip(*((c.step, c.dilation, c.low, c.high) for c in chosen), strict=True)
+    return r.make(Conv(*words), x, part)
+
+
+def _sliced(r: Rewriter, x: Node, starts: Shape, sizes: Shape) -> Node:
+    return x if sizes == x.shape else r.make(Slice(starts, sizes, (1,) * x.ndim), x)
+
+
+def conv_to_dot(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """A product of the weights with window views: of every sample by itself, so that the result has the layout of the
+    convolution's, or, where windows are larger than results (a gradient of the weights), of all samples together."""
+    if not isinstance(p, Conv):
+        return None
+    x, w = inputs
+    rank = len(p.steps)
+    groups, batch, channels = x.shape[:3]
+    out, window = w.shape[1], math.prod(w.shape[3:])
+    axes = tuple(range(3, 3 + rank))
+    places = tuple(range(3 + rank, 3 + 2 * rank))
+    windows = r.make(Window(axes, w.shape[3:], p.steps, p.dilations), _moved(r, p, x))
+    counts = windows.shape[3 : 3 + rank]
+    count = math.prod(counts)
+    weights = r.reshape(w, (groups, out, channels * window))
+    if count > window or batch == 1:
+        columns = r.permute(windows, (0, 1, 2, *places, *axes))
+        columns = r.reshape(columns, (groups * batch, channels * window, count))
+        rows = r.reshape(weights, (groups, 1, out, channels * window))
+        rows = r.broadcast(rows, (groups, batch, out, channels * window))
+        rows = r.reshape(rows, (groups * batch, out, channels * window))
+        return r.reshape(r.make(Dot(window), rows, columns), (groups, batch, out, *counts))
+    columns = r.permute(windows, (0, 2, *places, 1, *axes))
+    columns = r.reshape(columns, (groups, channels * window, batch * count))
+    product = r.reshape(r.dot(weights, columns), (groups, out, batch, *counts))
+    return r.permute(product, (0, 2, 1, *axes))
+
+
+MOST_TERMS = 32  # products that make an element of the result, in a convolution that is a map
+
+
+def depthwise_to_map(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """With one output channel a group and few products for each of its elements, there is nothing that a tile could share:
+    the sum is written out, element by element."""
+    if not isinstance(p, Conv) or max(p.spread) > 1:
+        return None
+    x, w = inputs
+    terms = math.prod(w.shape[2:])
+    if w.shape[1] > 1 or terms > MOST_TERMS:
+        return None
+    rank, (groups, batch) = len(p.steps), x.shape[:2]
+    axes = tuple(range(3, 3 + rank))
+    windows = r.make(Window(axes, w.shape[3:], p.steps, p.dilations), _moved(r, p, x))
+    counts = windows.shape[3 : 3 + rank]
+    order = (1, 0, *axes, 2, *range(3 + rank, 3 + 2 * rank))  # the samples outside, as they are in memory
+    windows = r.reshape(r.permute(windows, order), (batch, groups, *counts, terms))
+    weights = r.reshape(w, (1, groups, *(1,) * rank, terms))
+    total: Node | None = None
+    for k in range(terms):
+        left, right = (_term(r, node, k) for node in (windows, weights))
+        product = r.mul(left, r.broadcast(right, left.shape))
+        total = product if total is None else r.add(total, product)
+    assert total is not None
+    result = r.reshape(total, (batch, groups, 1, *counts))
+    return r.permute(result, (1, 0, 2, *axes))
+
+
+def _term(r: Rewriter, x: Node, k: int) -> Node:
+    """Element k along the last axis."""
+    part = r.make(Slice((*(0,) * (x.ndim - 1), k), (*x.shape[:-1], 1), (1,) * x.ndim), x)
+    return r.reshape(part, x.shape[:-1])
+
+
+def _moved(r: Rewriter, p: Conv, x: Node) -> Node:
+    """x with zeros between and around its elements, or with what lies beyond the borders left out."""
+    low, high = (tuple(max(n, 0) for n in words) for words in (p.low, p.high))
+    between = tuple(s - 1 for s in p.spread)
+    if any((*low, *high, *between)):
+        lead = (0, 0, 0)
+        x = r.make(Pad((*lead, *low), (*lead, *high), (*lead, *between), 0), x)
+    starts = (0, 0, 0, *(max(-n, 0) for n in p.low))
+    sizes = (n - a - max(-b, 0) for n, a, b in zip(x.shape[3:], starts[3:], p.high, strict=True))
+    return _sliced(r, x, starts, (*x.shape[:3], *sizes))
+
+
+RULES = (spread_to_residues, depthwise_to_map, conv_to_dot)

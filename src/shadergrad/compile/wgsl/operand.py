@@ -1,0 +1,364 @@
+"""The operands of a tiled product on their way from memory to the tile: fetched into registers, then stored as
+[k][free axis] in workgroup memory. There is a way for each layout: four neighbours as one load along either axis, single
+elements with neighbouring threads along the nearer axis, and whole windows by one thread, whose places are
+numbers in the text, so that what depends on them is known before the loop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ...graph.index import ZERO, Index, number, opaque, variable
+from ...graph.node import Node
+from ...plan import Target
+from ...primitives.views import SliceAt, View
+from ...primitives.window import Window
+from ..kernel import indent
+from ..render import LANE, LANES, Recorder, Renderer, lane_variable
+from ..tiles import Tile
+
+IndexOf = Callable[[Index, Index], tuple[Index, ...]]  # from (free axis, k) to an index into the operand
+
+
+class TiledProduct:
+    """What operands know of the kernel that they are fetched for. padded: whether the tiles' rows are. window: how many
+    places along k belong together, 1 where steps do not take whole windows."""
+
+    r: Renderer
+    target: Target
+    dot: Node
+    tile: Tile
+    k: int
+    window: int
+    padded: bool
+    element: str
+
+    @contextmanager
+    def single(self) -> Iterator[None]:
+        """Elements one by one, those outside of a view not loaded at all."""
+        lanes, self.r.lanes, self.r.branching = self.r.lanes, 1, True
+        yield
+        self.r.lanes, self.r.branching = lanes, False
+
+    def at_window(self) -> str:
+        """The number of the window with which the present step begins."""
+        return f"k0 / {self.window}"
+
+    def known(self, text: str, size: int, prefix: str) -> Index:
+        """A name for an index expression within an axis, in the present scope."""
+        return opaque(self.r.define(text, self._depth(text), prefix=prefix), 0, max(size - 1, 0))
+
+    def clamped(self, text: str, size: int, exact: bool, prefix: str) -> tuple[Index, str | None]:
+        """(index, condition): past the end of the axis the index stays inside and the condition is false."""
+        if exact:
+            return self.known(text, size, prefix), None
+        raw = self.r.define(text, self._depth(text), prefix=prefix)
+        condition = self.r.define(f"{raw} < {size}", self._depth(raw), prefix="ok")
+        return self.known(f"min({raw}, {size - 1})", size, prefix), condition
+
+    def _depth(self, text: str) -> int:
+        """Where a text over names can be computed: outside the loop, unless it depends on the step."""
+        return max((self.r.depth.get(word, 0) for word in re.findall(r"[A-Za-z_]\w*", text)), default=0)
+
+
+@dataclass
+class Operand:
+    """A tile of an operand. tile_free: the tile's size along the free axis, which starts at `start`. `count` things are
+    fetched for a tile, `parts` of them by each thread; the last ones by some threads only, where they do not go up."""
+
+    kernel: TiledProduct
+    node: Node
+    name: str
+    free: int
+    tile_free: int
+    start: str
+    index: IndexOf
+    transposed = True  # whether neighbouring threads store along k: then rows are padded, against bank conflicts
+    writes_components = True  # a thread has values that lie apart in the tile, beside those of other threads
+
+    @property
+    def across(self) -> int:
+        """vec4s of a row of the tile."""
+        return self.tile_free // LANES + (1 if self.transposed and self.kernel.padded else 0)
+
+    @property
+    def count(self) -> int:
+        return self.kernel.tile.bk * self.tile_free
+
+    @property
+    def parts(self) -> int:
+        return -(-self.count // self.kernel.tile.threads)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every thread fetches as much, and all of it lies within the operand."""
+        return self.count % self.kernel.tile.threads == 0
+
+    def registers(self) -> Iterator[str]:
+        """The declarations of what a thread holds."""
+        for part in range(self.parts):
+            yield f"var {self.register(part)} = {self.zero()};"
+
+    def register(self, part: int) -> str:
+        return f"next_{self.name}_{part}"
+
+    def zero(self) -> str:
+        return self.kernel.r.literal(0, self.kernel.dot.dtype)
+
+    def place(self, text: str) -> str:
+        """A name, outside the loop, for where a thread's part lies in the tile."""
+        return self.kernel.r.define(text, 0)
+
+    def thread(self, part: int) -> str:
+        return f"(id + {part * self.kernel.tile.threads})" if part else "id"
+
+    def divided(self, part: int, by: int) -> tuple[str, str]:
+        """The number of a part, divided by `by`: quotient and remainder, the same remainder for all parts if it can be."""
+        threads = self.kernel.tile.threads
+        if part and threads % by == 0:
+            slow = self.place(f"{self.place(f'id / {by}')} + {part * threads // by}")
+            return slow, self.place(f"id % {by}")
+        return self.place(f"{self.thread(part)} / {by}"), self.place(f"{self.thread(part)} % {by}")
+
+    def clamped_free(self, text: str) -> Index:
+        exact = self.whole and self.free % self.tile_free == 0
+        return self.kernel.clamped(f"{self.start} + {text}", self.free, exact, "free")[0]
+
+    def clamped_k(self, text: str) -> tuple[Index, str | None]:
+        exact = self.whole and self.kernel.k % self.kernel.tile.bk == 0
+        return self.kernel.clamped(f"k0 + {text}", self.kernel.k, exact, "step")
+
+    def fetch(self) -> None:
+        """Statements that load all parts into registers."""
+        raise NotImplementedError
+
+    def store(self) -> list[str]:
+        """Statements that move the registers to workgroup memory."""
+        lines = []
+        for part in range(self.parts):
+            found = list(self.stored(part))
+            if (part + 1) * self.kernel.tile.threads > self.count:
+                found = [f"if ({self.thread(part)} < {self.count}) {{", *indent(found), "}"]
+            lines += found
+        return lines
+
+    def stored(self, part: int) -> Iterator[str]:
+        """Those that move one part."""
+        raise NotImplementedError
+
+    # -- the tile in workgroup memory
+
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether the tile is an array of numbers and not of vec4s, so that threads cannot race: a browser may write a
+        component as a whole vec4."""
+        return self.writes_components and not self.kernel.target.native
+
+    def declaration(self) -> str:
+        count, element = self.kernel.tile.bk * self.across, self.kernel.element
+        kind = f"array<{element}, {count * LANES}>" if self.holds_numbers else f"array<vec4<{element}>, {count}>"
+        return f"var<workgroup> tile_{self.name}: {kind};\n"
+
+    def quad(self, at: str) -> str:
+        """Four neighbours of the tile, by the number of their vec4."""
+        if not self.holds_numbers:
+            return f"tile_{self.name}[{at}]"
+        parts = (f"tile_{self.name}[({at}) * {LANES} + {e}]" for e in range(LANES))
+        return f"vec4<{self.kernel.element}>({', '.join(parts)})"
+
+    def cell(self, k: str, free: str) -> str:
+        """A value of the tile, to be written."""
+        if self.holds_numbers:
+            return f"tile_{self.name}[({k}) * {self.across * LANES} + {free}]"
+        return f"tile_{self.name}[{k} * {self.across} + {free} / {LANES}][{free} % {LANES}]"
+
+
+class Quads(Operand):
+    """Four neighbours along an axis are one load; a part is four elements."""
+
+    @property
+    def count(self) -> int:
+        return super().count // LANES
+
+    def zero(self) -> str:
+        return f"vec4<{self.kernel.element}>()"
+
+    def zeroed(self, value: str, condition: str | None) -> str:
+        """The value, or zero past the end of the contraction."""
+        value = self.kernel.r.as_vector(value, self.kernel.dot.dtype)
+        return value if condition is None else f"select({self.zero()}, {value}, {condition})"
+
+
+class AlongK(Quads):
+    """Four neighbours along k are one load."""
+
+    def fetch(self) -> None:
+        d = self.kernel
+        for part in range(self.parts):
+            row, quad = self.divided(part, d.tile.bk // LANES)
+            f = self.clamped_free(row)
+            exact = d.k % d.tile.bk == 0
+            q, ok = d.clamped(f"k0 / {LANES} + {quad}", d.k // LANES, exact, "q")
+            value = d.r.pull(self.node, self.index(f, q * LANES + lane_variable()))
+            d.r.line(f"{self.register(part)} = {self.zeroed(value, ok)};")
+
+    def stored(self, part: int) -> Iterator[str]:
+        row, quad = self.divided(part, self.kernel.tile.bk // LANES)
+        for e in range(LANES):
+            yield f"{self.cell(f'({quad} * {LANES} + {e})', row)} = {self.register(part)}[{e}];"
+
+
+class AlongFree(Quads):
+    """Four neighbours along the free axis are one load."""
+
+    transposed = False
+    writes_components = False
+
+    def fetch(self) -> None:
+        d = self.kernel
+        for part in range(self.parts):
+            step, quad = self.divided(part, self.tile_free // LANES)
+            exact = self.free % self.tile_free == 0
+            q, _ = d.clamped(f"{self.start} / {LANES} + {quad}", self.free // LANES, exact, "q")
+            k, ok = self.clamped_k(step)
+            value = d.r.pull(self.node, self.index(q * LANES + lane_variable(), k))
+            d.r.line(f"{self.register(part)} = {self.zeroed(value, ok)};")
+
+    def stored(self, part: int) -> Iterator[str]:
+        step, quad = self.divided(part, self.tile_free // LANES)
+        yield f"tile_{self.name}[{step} * {self.across} + {quad}] = {self.register(part)};"
+
+
+class Scalars(Operand):
+    """Single elements; neighbouring threads take neighbours along k."""
+
+    def places(self, part: int) -> tuple[str, str]:
+        """Where a part lies: along the free axis, along k."""
+        return self.divided(part, self.kernel.tile.bk)
+
+    def fetch(self) -> None:
+        with self.kernel.single():
+            for part in range(self.parts):
+                self._fetch(part)
+
+    def _fetch(self, part: int) -> None:
+        d = self.kernel
+        row, step = self.places(part)
+        f = self.clamped_free(row)
+        if d.window > 1 and d.k % d.tile.bk == 0 and self.whole:
+            places, windows = self.place(f"{step} % {d.window}"), self.place(f"{step} / {d.window}")
+            k = d.known(f"{d.at_window()} + {windows}", d.k // d.window, "channel") * d.window
+            k, ok = k + d.known(places, d.window, "place"), None
+        else:
+            k, ok = self.clamped_k(step)
+        value = d.r.pull(self.node, self.index(f, k))
+        if ok is not None:
+            value = f"select({self.zero()}, {value}, {ok})"
+        d.r.line(f"{self.register(part)} = {value};")
+
+    def stored(self, part: int) -> Iterator[str]:
+        row, step = self.places(part)
+        yield f"{self.cell(step, row)} = {self.register(part)};"
+
+
+class ScalarsAlongFree(Scalars):
+    """As Scalars, the free axis nearer."""
+
+    transposed = False
+
+    def places(self, part: int) -> tuple[str, str]:
+        step, row = self.divided(part, self.tile_free)
+        return row, step
+
+
+class Windows(Operand):
+    """Whole windows: a thread takes all places of a channel; neighbouring threads take neighbours along the free axis."""
+
+    transposed = False
+
+    @property
+    def count(self) -> int:
+        return super().count // self.kernel.window
+
+    def registers(self) -> Iterator[str]:
+        for part in range(self.parts):
+            for place in range(self.kernel.window):
+                yield f"var {self.register(part)}_{place} = {self.zero()};"
+
+    def fetch(self) -> None:
+        with self.kernel.single():
+            for part in range(self.parts):
+                self._fetch(part)
+
+    def _fetch(self, part: int) -> None:
+        d = self.kernel
+        channel, column = self.divided(part, self.tile_free)
+        f = self.clamped_free(column)
+        exact = self.whole and d.k % d.tile.bk == 0
+        at, ok = d.clamped(f"{d.at_window()} + {channel}", d.k // d.window, exact, "channel")
+        for place in range(d.window):
+            value = d.r.pull(self.node, self.index(f, at * d.window + place))
+            if ok is not None:
+                value = f"select({self.zero()}, {value}, {ok})"
+            d.r.line(f"{self.register(part)}_{place} = {value};")
+
+    def stored(self, part: int) -> Iterator[str]:
+        channel, column = self.divided(part, self.tile_free)
+        for place in range(self.kernel.window):
+            step = f"({channel} * {self.kernel.window} + {place})"
+            yield f"{self.cell(step, column)} = {self.register(part)}_{place};"
+
+
+def operand_of(
+    kernel: TiledProduct, node: Node, name: str, free: int, tile_free: int, start: str, index: IndexOf
+) -> Operand:
+    """The operand with the way that suits its layout."""
+    return _loader(kernel, node, free, index)(kernel, node, name, free, tile_free, start, index)
+
+
+def _loader(kernel: TiledProduct, operand: Node, free: int, index: IndexOf) -> type[Operand]:
+    """Along which axis four neighbours are one load: k, free, or neither (then which is nearer in memory)."""
+    k_quads = index(variable("f", free), variable("q", -(-kernel.k // LANES)) * LANES + lane_variable())
+    free_quads = index(variable("q", -(-free // LANES)) * LANES + lane_variable(), variable("k", kernel.k))
+    if kernel.k % LANES == 0 and kernel.tile.bk % LANES == 0 and _reads_quads(kernel, operand, k_quads):
+        return AlongK
+    if free % LANES == 0 and _reads_quads(kernel, operand, free_quads):
+        return AlongFree
+    if kernel.window > 1 and _has_windows(operand):
+        return Windows
+    return Scalars if _is_nearer_along_k(kernel, operand, index) else ScalarsAlongFree
+
+
+def _reads_quads(kernel: TiledProduct, operand: Node, index: tuple[Index, ...]) -> bool:
+    recorder = Recorder(kernel.r.is_buffer)
+    recorder.pull(operand, index)
+    splits = [flat.split(LANE) for _, flat in recorder.reads]
+    if not splits or not any(s is not None and s[1] == 1 for s in splits):
+        return False
+    return all(s is not None and (s[1] == 0 or (s[1] == 1 and s[0].divisible(LANES))) for s in splits)
+
+
+class _Layout(Recorder):
+    """Where elements lie, as if every index were inside of what a view holds."""
+
+    def inside(self, i: Index, by: int, size: int) -> tuple[Index, str | None]:
+        return i // by, None
+
+
+def _is_nearer_along_k(kernel: TiledProduct, operand: Node, index: IndexOf) -> bool:
+    """Whether neighbours along k, within the innermost axis that k runs over, are neighbours in memory."""
+    recorder = _Layout(kernel.r.is_buffer)
+    recorder.pull(operand, index(ZERO, variable("k", kernel.k)))
+    at = [[flat.substitute({"k": number(k)}).constant for k in (0, 1)] for _, flat in recorder.reads]
+    return any(abs(second - first) == 1 for first, second in at)
+
+
+def _has_windows(node: Node) -> bool:
+    while isinstance(node.primitive, View | SliceAt):
+        if isinstance(node.primitive, Window):
+            return True
+        node = node.inputs[0]
+    return False

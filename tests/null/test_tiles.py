@@ -1,0 +1,89 @@
+"""How matrix products are cut up: every choice fits the target, covers the product, and keeps large GPUs busy."""
+
+from __future__ import annotations
+
+import pytest
+
+from shadergrad.compile.tiles import CORES, Tile, choose_tile, chunk_of, is_shared
+from shadergrad.dtypes import float32
+from shadergrad.graph import build
+from shadergrad.graph.leaves import Placeholder
+from shadergrad.graph.node import Node
+from shadergrad.plan import PORTABLE, Target
+
+LARGE = Target("wgsl", max_workgroup_invocations=1024, max_workgroup_storage=49152)
+TARGETS = {"portable": PORTABLE, "large": LARGE}
+# batch, m, n, k, window
+PRODUCTS = {
+    "square": (1, 1024, 1024, 1024, 1),
+    "one result": (1, 1, 1, 7, 1),
+    "few rows": (1, 3, 131072, 576, 9),
+    "convolution": (1, 128, 32768, 1152, 9),
+    "odd channels": (1, 7, 100, 45, 9),
+    "window of 25": (1, 16, 512, 100, 25),
+    "window of 49": (1, 64, 512, 147, 49),
+    "weight gradient": (1, 64, 576, 131072, 1),
+    "many small": (64, 16, 16, 16, 1),
+    "prime": (1, 101, 103, 107, 1),
+}
+
+
+def tile_of(name: str, target: Target) -> Tile:
+    return choose_tile(*PRODUCTS[name], target)
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_tile_fits_the_target(name: str, target: Target) -> None:
+    tile = tile_of(name, target)
+    assert tile.threads <= target.max_workgroup_invocations
+    assert tile.storage <= target.max_workgroup_storage
+    assert tile.bm % tile.tm == tile.bn % tile.tn == tile.tm % 4 == tile.tn % 4 == 0
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("name", ["convolution", "odd channels", "few rows", "window of 25"])
+def test_a_step_takes_whole_windows(name: str, target: Target) -> None:
+    assert tile_of(name, target).bk % PRODUCTS[name][4] == 0
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_step_does_not_reach_into_the_next_part(name: str, target: Target) -> None:
+    batch, m, n, k, window = PRODUCTS[name]
+    chunk = chunk_of(batch, m, n, k, window, target)
+    parts = -(-k // chunk)
+    assert parts == 1 or chunk % choose_tile(batch * parts, m, n, chunk, window, target).bk == 0
+
+
+def test_a_long_contraction_of_few_results_is_cut_until_every_core_works() -> None:
+    chunk = chunk_of(*PRODUCTS["weight gradient"], LARGE)
+    parts = -(-131072 // chunk)
+    tile = choose_tile(parts, 64, 576, chunk, 1, LARGE)
+    assert parts * -(-64 // tile.bm) * -(-576 // tile.bn) >= CORES * 0.8
+
+
+def test_a_product_with_many_results_stays_whole() -> None:
+    assert chunk_of(1, 4096, 4096, 4096, 1, LARGE) == 4096
+    assert chunk_of(1, 128, 32768, 1152, 9, LARGE) == 1152
+
+
+def test_large_products_take_large_tiles_and_small_ones_small() -> None:
+    assert tile_of("convolution", LARGE) == Tile(128, 128, 18, 8, 8)
+    assert choose_tile(1, 4096, 4096, 4096, 1, LARGE) == Tile(128, 128, 16, 8, 8)
+    small = choose_tile(1, 64, 64, 256, 1, LARGE)
+    assert small.bm * small.bn < 64 * 64
+    assert tile_of("few rows", LARGE).bm == 4
+
+
+def source(*shape: int) -> Node:
+    return Node(Placeholder(0, shape, float32), (), shape, float32, "cpu")
+
+
+def test_an_operand_is_shared_where_all_samples_have_the_same() -> None:
+    x = source(1, 3, 5)
+    assert is_shared(build.broadcast(x, (4, 3, 5)))
+    assert is_shared(build.reshape(build.broadcast(build.reshape(x, (1, 1, 3, 5)), (1, 4, 3, 5)), (4, 3, 5)))
+    assert not is_shared(source(4, 3, 5))
+    assert not is_shared(x)
+    assert not is_shared(build.reshape(build.broadcast(source(2, 1, 3), (2, 4, 3)), (8, 3, 1)))
