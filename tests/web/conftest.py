@@ -19,6 +19,10 @@ import pytest
 import shadergrad as sg
 from shadergrad.config import config
 
+# tests read what a page shows once its programs are loaded, and where the tasks of its thread were too long
+WATCH_TASKS = """window.longTasks = [];
+new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((e) => e.duration)))
+  .observe({type: 'longtask', buffered: true});"""
 NO_BROWSER = "no Chromium"
 REMEDY = "install chromium (Debian: apt-get install chromium), and playwright from PyPI"
 FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"]

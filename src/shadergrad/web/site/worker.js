@@ -4,6 +4,7 @@
 import { Program, ShadergradError, readTensors } from "./runtime.js";
 
 const REPORT_EVERY = 120; // milliseconds between two reports of a training
+const SLOW = 50; // milliseconds a step
 /** @type {Record<string, Program>} */
 const programs = {};
 /** Those that are not needed to begin. @type {Record<string, Promise<Program>>} */
@@ -31,12 +32,13 @@ const tell = (values) => postMessage(values);
 /** @type {Record<string, (...args: any[]) => any>} */
 const calls = {
   /** Loads the programs of a page: the step first, whose device and state the others share. */
-  async load(/** @type {string} */ base, /** @type {{programs: string[], data: string | null}} */ page, options = {}) {
+  async load(/** @type {string} */ base, /** @type {{programs: string[], data: string | null, settings: Record<string, any>}} */ page, options = {}) {
     const [file, given] = await Promise.all([
       fetch(new URL("state.safetensors", base)).then((answer) => answer.arrayBuffer()),
       page.data ? fetch(new URL(page.data, base)).then((answer) => answer.arrayBuffer()) : null,
     ]);
     initial = file;
+    whole = Boolean(page.settings.whole_batches);
     if (given) data = readTensors(given);
     const load = (/** @type {string} */ name) =>
       Program.load(new URL(`${name}.json`, base), {
@@ -93,6 +95,7 @@ const calls = {
   async reset() {
     seed = 1;
     order = [];
+    drawn = 0;
     fixed = null;
     await programs.step.loadState(initial);
     programs.step.steps = 0;
@@ -120,6 +123,9 @@ const calls = {
 
 /** @type {number[]} */
 let order = [];
+/** Whether data are whole batches, one behind the other. */
+let whole = false;
+let drawn = 0;
 
 /** The next batch: rows of the data in a random order, all of them before one comes again; noise where there are no data. */
 function batch() {
@@ -128,8 +134,9 @@ function batch() {
   const fed = programs.step.arguments.filter(({ name }) => data.has(name));
   const size = fed[0]?.shape[0] ?? 0;
   const rows = fed.length ? Math.min(...fed.map(({ name }) => /** @type {any} */ (data.get(name)).shape[0])) : 0;
-  if (order.length < size) order = shuffled(rows);
-  const chosen = order.splice(0, size);
+  if (whole) drawn++;
+  else if (order.length < size) order = shuffled(rows);
+  const chosen = whole ? [] : order.splice(0, size);
   for (const { name, shape, dtype } of programs.step.arguments) {
     const count = shape.reduce((a, b) => a * b, 1);
     const given = data.get(name);
@@ -137,6 +144,11 @@ function batch() {
       fixed ??= {};
       fixed[name] ??= Float32Array.from({ length: count }, () => (dtype === "float32" ? gaussian() : Math.floor(2 * random())));
       inputs[name] = fixed[name];
+      continue;
+    }
+    if (whole) {
+      const at = (drawn - 1) % Math.floor(given.data.length / count);
+      inputs[name] = given.data.subarray(at * count, (at + 1) * count);
       continue;
     }
     const width = count / shape[0];
@@ -175,9 +187,16 @@ async function loop(steps) {
   };
   /** @type {Promise<any>[]} */
   const underWay = [];
+  let ended = performance.now();
+  let slow = true; // then what else the page asks of the GPU should not wait for many steps
   for (let k = 0; k < steps && training; k++) {
-    underWay.push(step.run(batch(), { results: numbers }).then((values) => rows.push(values)));
-    if (underWay.length >= 4) await underWay.shift();
+    const done = step.run(batch(), { results: numbers }).then((values) => {
+      rows.push(values);
+      slow = performance.now() - ended > SLOW;
+      ended = performance.now();
+    });
+    underWay.push(done);
+    while (underWay.length >= (slow ? 1 : 4)) await underWay.shift();
     if (performance.now() - reported > REPORT_EVERY) {
       report();
       await new Promise((resolve) => setTimeout(resolve)); // messages of the page come in here
