@@ -68,8 +68,9 @@ format: $(VENV)/.stamp-lint  ## format the sources and mend what ruff can mend
 stubs: $(VENV)/.stamp-lint  ## write the types of what is made from tables: methods of records, aliases, functions
 	$(BIN)/python scripts/stubs.py
 
-conformance: adapter  ## measure every operator against its reference, and write docs/conformance.md
+conformance: adapter  ## measure every operator against its reference, and write docs/conformance.md and -browser.md
 	$(BIN)/python scripts/conformance.py
+	$(BIN)/python scripts/conformance_browser.py
 
 setup: $(VENV)/.stamp-dev  ## everything that tests and lint need, in .venv
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,24 @@ def test_the_digits_page_takes_strokes_steps_rates_and_files(visit: Any, digits_
     page.set_input_files("input[type=file]", digits_site / "data.safetensors")
     page.wait_for_function("() => document.querySelector('#status').className === 'error'")
     assert "[loadState] the file has no " in page.inner_text("#status")
+
+
+def test_the_compare_page_agrees(visit: Any, digits_site: Path) -> None:
+    page = opened(visit, digits_site / "compare")
+    page.wait_for_function(
+        "() => !document.querySelector('button.main').disabled && /over 300/.test(document.body.innerText)"
+    )
+    found = re.search(
+        r"The [CG]PU is [\d.]+ times as fast. Their losses differ by (\S+) at most", page.inner_text(".answer")
+    )
+    assert found is not None
+    assert float(found[1]) < 1e-3
+
+
+def test_a_step_that_javascript_cannot_say_is_refused(tmp_path: Path) -> None:
+    step = sg.compile(lambda x: x.sort().values)
+    with pytest.raises(sg.web.WebError, match=r"\[compare\] .* cannot be written in JavaScript yet"):
+        sg.web.export(step, tmp_path, sg.ones(3), page="compare")
 
 
 @pytest.mark.parametrize("kind", ["lstm", "attention"])
