@@ -20,7 +20,8 @@ from shadergrad.graph.capture import Capture
 from shadergrad.plan import FAULTS, PORTABLE
 from shadergrad.run import execute
 
-FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"]
+# the watchdog ends a GPU process that has not answered for some seconds, as one that compiles on a busy CPU
+FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--disable-gpu-watchdog"]
 RUN = """async ([text, inputs]) => {
   const {Program} = await import(new URL('runtime.js', location.href));
   const program = await Program.load(URL.createObjectURL(new Blob([text])));

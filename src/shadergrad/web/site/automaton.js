@@ -100,8 +100,8 @@ class Circuit {
       h("div", { class: "row" }, h("button", { class: "main", onclick: () => this.harden() }, "Harden"), this.start, this.again),
       h("div", { class: "row" }, this.size, h("label", {}, "brush ", this.mode), this.save),
     );
-    this.histogram = h("canvas", { role: "img", "aria-label": "how many gates of each kind" });
-    this.gates = h("section", {}, h("h2", {}, "Its gates"), this.histogram, (this.counts = h("p", { class: "legend" }, "")));
+    this.histogram = h("canvas", { role: "img", "aria-label": "how many gates of each kind", height: 1 });
+    this.gates = h("section", {}, h("h2", {}, "Its gates"), this.histogram, (this.counts = h("p", { class: "legend" }, "Harden the automaton to see them.")));
     const draw = (/** @type {PointerEvent} */ event) => {
       const place = this.canvas.getBoundingClientRect();
       const scale = this.canvas.width / place.width;
