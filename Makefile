@@ -15,7 +15,7 @@ ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott
 	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
 	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
 
-.PHONY: train test test-slow test-all test-elsewhere mutants experiments check lint format stubs conformance setup adapter style types null print-python clean help
+.PHONY: train test test-slow test-all test-elsewhere mutants experiments check lint format stubs conformance setup adapter style types javascript null print-python clean help
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -61,6 +61,11 @@ style: $(VENV)/.stamp-lint
 types: $(VENV)/.stamp-dev  ## pyright over src, tests, scripts, benchmarks and examples, which import PyTorch too
 	$(BIN)/pyright
 
+javascript:  ## types and size of what pages run, by npm's typescript and esbuild
+	npx --yes --package typescript@7 tsc --project tests/web/tsconfig.json
+	@size=$$(npx --yes esbuild@0.28 src/shadergrad/web/site/runtime.js --minify --format=esm | wc -c); \
+	echo "runtime.js: $$size bytes minified, of 20000"; test $$size -le 20000
+
 format: $(VENV)/.stamp-lint  ## format the sources and mend what ruff can mend
 	$(BIN)/ruff check --fix-only --quiet
 	$(BIN)/ruff format
@@ -68,8 +73,9 @@ format: $(VENV)/.stamp-lint  ## format the sources and mend what ruff can mend
 stubs: $(VENV)/.stamp-lint  ## write the types of what is made from tables: methods of records, aliases, functions
 	$(BIN)/python scripts/stubs.py
 
-conformance: adapter  ## measure every operator against its reference, and write docs/conformance.md
+conformance: adapter  ## measure every operator against its reference, and write docs/conformance.md and -browser.md
 	$(BIN)/python scripts/conformance.py
+	$(BIN)/python scripts/conformance_browser.py
 
 setup: $(VENV)/.stamp-dev  ## everything that tests and lint need, in .venv
 

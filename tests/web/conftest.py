@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-import shadergrad as sg
+import chromium as browsers
 from shadergrad.config import config
 
+# tests read what a page shows once its programs are loaded, and where the tasks of its thread were too long
+WATCH_TASKS = """window.longTasks = [];
+new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((e) => e.duration)))
+  .observe({type: 'longtask', buffered: true});"""
 NO_BROWSER = "no Chromium"
 REMEDY = "install chromium (Debian: apt-get install chromium), and playwright from PyPI"
-FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"]
 
 
 def missing(why: str) -> NoReturn:
@@ -33,29 +36,21 @@ def missing(why: str) -> NoReturn:
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """The browser, started once."""
-    path = shutil.which("chromium")
-    if path is None:
+    if shutil.which("chromium") is None:
         missing("there is no chromium on the PATH")
     if importlib.util.find_spec("playwright") is None:
         missing("the playwright package is not installed")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+    with browsers.chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
     """visit(folder, path="index.html", **options of the context) → an open page; its `problems` are checked at the end."""
-    servers, contexts, problems = [], [], []
+    stack, contexts, problems = ExitStack(), [], []
 
     def open_page(folder: Path, path: str = "index.html", script: str = "", **options: Any) -> Any:
-        server = sg.web.serve(folder, 0)
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        servers.append(server)
-        origin = f"http://127.0.0.1:{server.server_address[1]}"
+        origin = stack.enter_context(browsers.served(folder))
         context = chromium.new_context(**options)
         contexts.append(context)
         page = context.new_page()
@@ -73,7 +68,5 @@ def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
     yield open_page
     for context in contexts:
         context.close()
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    stack.close()
     assert not problems, problems

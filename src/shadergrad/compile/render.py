@@ -357,6 +357,11 @@ class Binding:
     start: int = 0
 
 
+def both(conditions: Sequence[str]) -> str:
+    """All of them, without `&&`, which branches: a kernel with hundreds of branches takes some compilers minutes."""
+    return " & ".join(f"({c})" for c in conditions) if len(conditions) > 1 else conditions[0]
+
+
 class Renderer(Puller):
     """Writes the body of one kernel.
 
@@ -613,7 +618,7 @@ class Renderer(Puller):
             checks.append(f"{render(i % by)} == 0")
         if not checks:
             return i, None
-        condition = self.define(" && ".join(checks), self.depth_of(i), prefix="ok")
+        condition = self.define(both(checks), self.depth_of(i), prefix="ok")
         return whole // by if self.branching else self.clamp(i // by, condition, size), condition
 
     def clamp(self, i: Index, condition: str, size: int) -> Index:
@@ -642,7 +647,7 @@ class Renderer(Puller):
         depth = self._depth_in(value)
         if dtype.wgsl == "u32":
             value = self.define(f"i32(min({value}, 2147483647u))", depth)
-        return value, self.define(f"{value} >= 0 && {value} < {size}", depth, prefix="ok")
+        return value, self.define(f"({value} >= 0) & ({value} < {size})", depth, prefix="ok")
 
     def report(self, fault: int, value: str, dtype: DType, size: int) -> None:
         self._report(fault, *self._within(value, dtype, size), size)
@@ -658,7 +663,7 @@ class Renderer(Puller):
         condition = (
             conditions[0]
             if len(conditions) == 1
-            else self.define(" && ".join(conditions), self.depth_of_values(*conditions), prefix="ok")
+            else self.define(both(conditions), self.depth_of_values(*conditions), prefix="ok")
         )
         return self.define(
             f"select({otherwise}, {value}, {condition})",
@@ -687,7 +692,7 @@ class Renderer(Puller):
         self.line(f"{name} = {value()};")
         lines = self.close()
         self._branches -= 1
-        self.line(f"if ({' && '.join(conditions)}) {{ {' '.join(lines)} }}")
+        self.line(f"if ({both(conditions)}) {{ {' '.join(lines)} }}")
         return name
 
     def random_word(self, values: list[str], index: Index | None) -> str:

@@ -42,15 +42,18 @@ def build(settings: Settings, device: str) -> Trainable:
         return {"test_loss": loss, "test_accuracy": accuracy}
 
     def page(folder: Path) -> None:
-        digits_page(folder, settings, model, step, {"name": "0.weight", "side": 8, "across": 16})
+        digits_page(folder, settings, model, step, {"name": "0.weight", "side": 8, "across": 16}, compared=True)
 
     return Trainable(model, optimizer, (train_images, train_labels), step, evaluate, page=page)
 
 
-def digits_page(folder: Path, settings: Settings, model: nn.Module, step: Any, weights: dict[str, Any]) -> None:
+def digits_page(
+    folder: Path, settings: Settings, model: nn.Module, step: Any, weights: dict[str, Any], compared: bool = False
+) -> None:
     """A page that trains a classifier of the digits, and lets the visitor draw some.
 
     weights: which ones the page draws: their name, the side of a square, and how many squares stand side by side.
+    compared: whether a page in its folder `compare` runs the same step on the CPU too.
     """
     train_images, train_labels, test_images, test_labels = load_digits()
 
@@ -64,18 +67,36 @@ def digits_page(folder: Path, settings: Settings, model: nn.Module, step: Any, w
             return model(images)
 
     n = settings.batch_size
+    example = sg.tensor(train_images[:n]), sg.tensor(train_labels[:n])
+    data = {"images": train_images, "labels": train_labels}
+    if compared:
+        sg.web.export(
+            train,
+            folder / "compare",
+            *example,
+            title="What is your GPU worth?",
+            text="The same training step, from the same weights on the same batches: first on this GPU, then on this CPU as plain "
+            "JavaScript. Their losses agree; the time they take does not.",
+            data=data,
+            page="compare",
+            settings={"steps": 300},
+        )
     sg.web.export(
         train,
         folder,
-        sg.tensor(train_images[:n]),
-        sg.tensor(train_labels[:n]),
+        *example,
         title="Handwritten digits, learned on your GPU",
         text="The network begins with random weights and learns from 1,437 small pictures while you watch: draw a digit at any "
         "moment and see what it has understood so far.",
         programs={"predict": (predict, sg.tensor(test_images)), "classify": (predict, sg.tensor(test_images[:1]))},
-        data={"images": train_images, "labels": train_labels, "test_images": test_images, "test_labels": test_labels},
+        data=data | {"test_images": test_images, "test_labels": test_labels},
         page="digits",
-        settings={"batch": n, "weights": weights, "steps": 2000},
+        settings={
+            "batch": n,
+            "weights": weights,
+            "steps": 2000,
+            "links": {"compare/": "What is your GPU worth? The same step on this CPU"} if compared else {},
+        },
     )
 
 

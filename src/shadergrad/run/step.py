@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import CompileError
 from ..graph import node as nodes
-from ..plan import PORTABLE, Plan
+from ..plan import NUMPY, PORTABLE, Plan, Target
 from ..tensor import Tensor, flush
 from . import execute
 from .capture import capture
@@ -173,9 +173,20 @@ class CompiledStep(Generic[P, R]):
         >>> w
         tensor([1., 1.])
         """
+        return self._planned(PORTABLE, args, kwargs)
+
+    def node_by_node(self, *args: P.args, **kwargs: P.kwargs) -> PortableStep:
+        """The same as `portable`, with the plan that the cpu device would run: NumPy's operations by name, one a node.
+
+        >>> sg.compile(lambda x: (x * x).sum()).node_by_node(sg.ones(3)).plan
+        Plan(numpy: 2 kernels, 2 dispatches, 1 input, 1 output, 0 B of temporaries)
+        """
+        return self._planned(NUMPY, args, kwargs)
+
+    def _planned(self, target: Target, args: Any, kwargs: Any) -> PortableStep:
         with execute.lock:
             _, tensors = _describe(args, kwargs)
-            return PortableStep(*capture(self._function, args, kwargs, tensors, PORTABLE), tensors)
+            return PortableStep(*capture(self._function, args, kwargs, tensors, target), tensors)
 
     def _ran_last(self, what: str) -> tuple[Any, Replay]:
         if self._latest is None:

@@ -37,17 +37,20 @@ def export_recipe(name: str, recipe: Recipe, folder: Path, **values: Any) -> Non
     if trainable.page is not None:
         trainable.page(folder)
         return
-    batches = _batches(trainable, settings.batch_size)
-    example = [sg.tensor(array[: settings.batch_size]) for array in batches]
+    batches, first = _batches(trainable, settings.batch_size)
     names = _argument_names(trainable, len(batches))
     web.export(
         named_losses(trainable, names),
         folder,
-        *example,
+        *map(sg.tensor, first),
         title=name,
         text=recipe.help,
         data=dict(zip(names, batches, strict=True)),
-        settings={"batch": settings.batch_size},
+        settings={
+            "loss": trainable.losses[0],
+            "batch": settings.batch_size,
+            "whole_batches": isinstance(trainable.data, Stream),
+        },
     )
 
 
@@ -63,12 +66,12 @@ def named_losses(trainable: Trainable, names: list[str]) -> sg.CompiledStep:
     return sg.compile(step)
 
 
-def _batches(trainable: Trainable, size: int) -> list[np.ndarray]:
-    """The data; of a stream, its first batches."""
+def _batches(trainable: Trainable, size: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The data, of a stream its first batches, and the first batch."""
     if not isinstance(trainable.data, Stream):
-        return list(trainable.data)
+        return list(trainable.data), [array[:size] for array in trainable.data]
     drawn = list(islice(trainable.data.batches(0), MOST_BATCHES))
-    return [np.concatenate(parts) for parts in zip(*drawn, strict=True)]
+    return [np.concatenate(parts) for parts in zip(*drawn, strict=True)], list(drawn[0])
 
 
 def _argument_names(trainable: Trainable, count: int) -> list[str]:

@@ -20,10 +20,11 @@ from safetensors.numpy import save
 import shadergrad as sg
 
 from .errors import WebError
+from .javascript import render
 from .state import Key, state_bytes
 
-PAGES = ("step", "digits", "automaton")
-STATE, DATA, PAGE = "state.safetensors", "data.safetensors", "page.json"
+PAGES = ("step", "digits", "automaton", "compare")
+STATE, DATA, PAGE, CPU = "state.safetensors", "data.safetensors", "page.json", "step.cpu.js"
 
 
 def export(
@@ -45,7 +46,8 @@ def export(
     programs: further compiled functions, (function, *arguments) by name, which share the step's parameters and state.
     data: arrays by name. Those called as an argument are what it is fed with, in batches along the first axis; without
     any, arguments are drawn at random.
-    page: "step", or one made for a recipe of this library; settings: JSON data for it.
+    page: "step"; "compare", which runs the step as plain JavaScript too (steps of plain networks: products, elementwise
+    operations, sums); or one made for a recipe of this library. settings: JSON data for it.
     Returns the folder. A folder that is there already is written over, file by file. Raises WebError for names that cannot be
     files and data that do not fit, CompileError for a step that cannot be exported (see `CompiledStep.portable`).
 
@@ -67,6 +69,7 @@ def export(
                 f"[export] a program cannot be called {name!r}: give a name of small letters, another for each."
             )
         parts[name] = function.portable(*given)
+    compared = render(step.node_by_node(*args, **kwargs)) if page == "compare" else None
     known: dict[int, Any] = {}
     state: dict[Key, np.ndarray] = {}
     for name, part in parts.items():
@@ -78,6 +81,8 @@ def export(
     for name, part in parts.items():
         (site / f"{name}.json").write_text(part.to_json(STATE), encoding="utf-8")
     (site / STATE).write_bytes(state_bytes(state))
+    if compared is not None:
+        (site / CPU).write_text(compared, encoding="utf-8")
     if data:
         (site / DATA).write_bytes(save({name: np.asarray(a, order="C") for name, a in data.items()}))
     described = {

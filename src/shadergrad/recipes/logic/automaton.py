@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from itertools import repeat
+from pathlib import Path
 
 import shadergrad as sg
 from shadergrad import Tensor
@@ -20,6 +21,7 @@ from shadergrad.train import Position, Recipe, Settings, Stream, Trainable, Trai
 
 from .circuit_files import write_cell
 from .draws import draws
+from .page import automaton_page
 from .pictures import animation, gate_plot, loss_plot, robustness_plot
 from .report import Automaton, Results, published, report, summary
 
@@ -55,7 +57,11 @@ def trainable(name: str, settings: Settings, device: str) -> Trainable:
         # all batches are the same one, which so stays on the device
         batch = training.batch()
         data, update = Stream(lambda _: repeat(())), lambda: step(*batch)
-    return Trainable(training.model, training.optimizer, data, update, show=show, losses=("soft", "hard"))
+
+    def page(folder: Path) -> None:
+        automaton_page(name, training, folder)
+
+    return Trainable(training.model, training.optimizer, data, update, show=show, losses=("soft", "hard"), page=page)
 
 
 def _show(trained: Automaton) -> Iterator[str]:

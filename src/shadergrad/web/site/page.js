@@ -1,6 +1,6 @@
 // The page: reads page.json, loads the programs in a worker, and hands over to the script that page.json names.
 
-import { Remote, say } from "./ui.js";
+import { Remote, h, say } from "./ui.js";
 
 async function main() {
   const base = new URL(".", location.href).href;
@@ -10,6 +10,8 @@ async function main() {
   document.title = page.title;
   /** @type {HTMLElement} */ (document.getElementById("title")).textContent = page.title;
   /** @type {HTMLElement} */ (document.getElementById("text")).textContent = page.text;
+  for (const [href, text] of Object.entries(page.settings.links ?? {}))
+    document.querySelector("header")?.append(h("p", {}, h("a", { href }, /** @type {string} */ (text))));
   const remote = new Remote();
   const [{ start }, info] = await Promise.all([
     import(new URL(`${page.page}.js`, import.meta.url).href),

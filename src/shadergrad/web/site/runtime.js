@@ -625,7 +625,7 @@ export class Program {
         this.device.queue.writeBuffer(h.buffer, 0, /** @type {BufferSource} */ (h.latest));
       }
     } else await this._session.open();
-    await this._resolve();
+    await this._session.doing(() => this._resolve());
     programs.add(this);
   }
 
@@ -715,7 +715,9 @@ async function compiled(device, kernel, layout) {
   try {
     return await device.createComputePipelineAsync({ layout, compute: { module, entryPoint: "main" } });
   } catch (error) {
-    const { messages } = await module.getCompilationInfo();
+    const info = await module.getCompilationInfo().catch(() => null);
+    if (!info) throw error; // the device is lost: who compiles tries again on another
+    const { messages } = info;
     const first = messages.find((message) => message.type === "error");
     const line = first ? `, line ${first.lineNum}: ${kernel.source.split("\n")[first.lineNum - 1]?.trim()}` : "";
     throw new ShadergradError(

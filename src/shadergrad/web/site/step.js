@@ -45,5 +45,5 @@ function state(info) {
   const rows = info.names
     .filter(({ role, name }) => role === "parameter" && !seen.has(name) && seen.add(name))
     .map(({ name, shape }) => h("tr", {}, h("td", {}, h("code", {}, name)), h("td", {}, `(${shape.join(", ")})`)));
-  return h("section", {}, h("h2", {}, "Parameters"), h("div", { class: "scroll" }, h("table", {}, ...rows)));
+  return h("section", { class: "rest" }, h("h2", {}, "Parameters"), h("div", { class: "scroll" }, h("table", {}, ...rows)));
 }

@@ -151,7 +151,7 @@ export class Chart {
 
   paint() {
     const { context: c, width, height } = fitted(this.canvas, 190);
-    const [left, right, top, bottom] = [42, [...this.curves.values()].some((x) => x.unit === "%") ? 34 : 8, 8, 20];
+    const [left, right, top, bottom] = [50, [...this.curves.values()].some((x) => x.unit === "%") ? 34 : 8, 8, 20];
     c.clearRect(0, 0, width, height);
     c.font = "11px system-ui, sans-serif";
     const all = [...this.curves.values()].flatMap((curve) => (curve.unit === "%" ? [] : curve.points));
@@ -197,6 +197,8 @@ export class Training {
     this.page = page;
     this.info = info;
     this.most = page.settings.steps ?? 3000;
+    /** Which result is the loss. */
+    this.main = page.settings.loss ?? "loss";
     this.chart = new Chart("loss over steps");
     /** @type {Record<string, HTMLElement>} */
     this.figures = {};
@@ -337,7 +339,7 @@ export class Training {
     const { figures, page } = this;
     rows.forEach((row, k) => this.add(steps - rows.length + k + 1, row));
     figures.steps.textContent = steps.toLocaleString("en");
-    if (rows.length > 1) {
+    if (rows.length) {
       const speed = perSecond * (page.settings.batch ?? 1);
       figures[page.settings.batch ? "samples a second" : "steps a second"].textContent = speed.toLocaleString("en", { maximumSignificantDigits: 3 });
     }
@@ -351,7 +353,7 @@ export class Training {
       if (typeof value !== "number") continue;
       const own = name === "result" ? "loss" : name;
       this.chart.add(own, step, value);
-      if (own === "loss") this.figures.loss.textContent = value.toPrecision(4);
+      if (own === "loss" || own === this.main) this.figures.loss.textContent = value.toPrecision(4);
     }
   }
 }

@@ -1,0 +1,208 @@
+// A hardened automaton: the likeliest gate of each, without those that nothing reads, on boards of bits, 32 cells a word.
+
+/**
+ * @typedef {object} Structure of a cell: gate k reads wires a[k] and b[k]; wires are the bits of the 3x3 patch (neighbour *
+ * channels + channel), then the gates. of[k]: which row of the logits is its.
+ * @property {number} channels @property {number} inputs @property {Int32Array} a @property {Int32Array} b
+ * @property {Int32Array} of @property {Int32Array} outputs @property {"zeros" | "periodic"} border @property {number} fireRate
+ */
+
+const NAMES = "FALSE,AND,A AND NOT B,A,NOT A AND B,B,XOR,OR,NOR,XNOR,NOT B,A OR NOT B,NOT A,NOT A OR B,NAND,TRUE".split(",");
+const CHUNK = 512; // words of each wire that are computed together: they should stay in the cache
+const [ZERO, ONE] = [-1, -2];
+
+/** The kinds of all gates: where the logits are largest. @param {Structure} cell @param {Float32Array} logits (rows, 16) */
+export function harden(cell, logits) {
+  return Uint8Array.from(cell.of, (row) => {
+    let best = 0;
+    for (let kind = 1; kind < 16; kind++) if (logits[16 * row + kind] > logits[16 * row + best]) best = kind;
+    return best;
+  });
+}
+
+/** What `sg.logic.circuit.from_json` reads in Python, and exports as C, Verilog and more. @param {Structure} cell @param {Uint8Array} kinds */
+export function toJSON(cell, kinds) {
+  const name = (/** @type {number} */ wire) => (wire < cell.inputs ? `x${wire}` : `g${wire - cell.inputs}`);
+  return JSON.stringify({
+    format: "shadergrad.cell",
+    version: 1,
+    channels: cell.channels,
+    border: cell.border,
+    fire_rate: cell.fireRate,
+    circuit: {
+      format: "shadergrad.circuit",
+      version: 1,
+      inputs: Array.from({ length: cell.inputs }, (_, k) => name(k)),
+      gates: Array.from(kinds, (kind, k) => [`g${k}`, NAMES[kind], name(cell.a[k]), name(cell.b[k])]),
+      outputs: Array.from(cell.outputs, (wire, k) => [`y${k}`, name(wire)]),
+    },
+  });
+}
+
+/**
+ * The gates that matter: constants and pass-throughs folded, what no output reads left out.
+ * @param {Structure} cell @param {Uint8Array} kinds
+ * @returns {{gates: {wire: number, kind: number, a: number, b: number}[], outputs: number[]}} wires as in the structure, ZERO or ONE
+ */
+export function minimized(cell, kinds) {
+  const { inputs } = cell;
+  /** @type {number[]} */
+  const stands = Array.from({ length: inputs }, (_, k) => k); // which wire, or constant, each wire is
+  /** @type {Map<number, {wire: number, kind: number, a: number, b: number}>} */
+  const made = new Map();
+  kinds.forEach((kind, k) => {
+    const [a, b] = [stands[cell.a[k]], stands[cell.b[k]]];
+    // a truth table is four bits, f(00) f(01) f(10) f(11), the first the highest; what is known of inputs narrows it
+    const bit = (/** @type {number} */ x, /** @type {number} */ y) => (kind >> (3 - 2 * x - y)) & 1;
+    const table = [0, 1, 2, 3].map((at) => {
+      const x = a === ZERO ? 0 : a === ONE ? 1 : at >> 1;
+      return bit(x, a === b && a >= 0 ? x : b === ZERO ? 0 : b === ONE ? 1 : at & 1);
+    });
+    const own = table.reduce((word, value) => 2 * word + value, 0);
+    if (own === 0) stands.push(ZERO);
+    else if (own === 15) stands.push(ONE);
+    else if (own === 3) stands.push(a);
+    else if (own === 5) stands.push(b);
+    else {
+      made.set(inputs + k, { wire: inputs + k, kind: own, a: own === 10 ? b : a, b: own === 12 ? a : b });
+      stands.push(inputs + k);
+    }
+  });
+  const outputs = Array.from(cell.outputs, (wire) => stands[wire]);
+  const read = new Set();
+  const open = [...outputs];
+  while (open.length) {
+    const wire = /** @type {number} */ (open.pop());
+    const gate = made.get(wire);
+    if (wire < 0 || read.has(wire)) continue;
+    read.add(wire);
+    if (gate) open.push(gate.a, gate.b);
+  }
+  return { gates: [...made.values()].filter(({ wire }) => read.has(wire)), outputs };
+}
+
+/** A board of cells whose rule is a circuit. */
+export class Board {
+  /** @param {Structure} cell @param {ReturnType<typeof minimized>} rule @param {number} height @param {number} width */
+  constructor(cell, rule, height, width) {
+    this.cell = cell;
+    this.rule = rule;
+    this.height = height;
+    this.width = width;
+    this.across = Math.ceil(width / 32);
+    this.state = this.planes();
+    this.next = this.planes();
+    /** @type {Map<number, Uint32Array>} */
+    this.wires = new Map();
+    this.last = width % 32 ? (1 << width % 32) - 1 : -1; // the bits of a row's last word that are cells
+  }
+
+  planes() {
+    return Array.from({ length: this.cell.channels }, () => new Uint32Array(this.height * this.across));
+  }
+
+  /** @param {number} wire */
+  wire(wire) {
+    let words = this.wires.get(wire);
+    if (!words) {
+      words = new Uint32Array(CHUNK).fill(wire === ONE ? -1 : 0);
+      this.wires.set(wire, words);
+    }
+    return words;
+  }
+
+  /** @param {number} y @param {number} x @param {number} channel @param {boolean} value */
+  set(y, x, channel, value) {
+    const at = y * this.across + (x >> 5);
+    if (value) this.state[channel][at] |= 1 << (x & 31);
+    else this.state[channel][at] &= ~(1 << (x & 31));
+  }
+
+  /** @param {number} y @param {number} x @param {number} channel */
+  get(y, x, channel) {
+    return (this.state[channel][y * this.across + (x >> 5)] >>> (x & 31)) & 1;
+  }
+
+  /** All cells one step on. */
+  step() {
+    const total = this.height * this.across;
+    for (let start = 0; start < total; start += CHUNK) this.part(start, Math.min(CHUNK, total - start));
+    if (this.cell.fireRate < 1) this.keepSome();
+    [this.state, this.next] = [this.next, this.state];
+  }
+
+  /** @param {number} start @param {number} count */
+  part(start, count) {
+    const { inputs, channels } = this.cell;
+    /** @type {Set<number>} */
+    const read = new Set();
+    for (const { a, b } of this.rule.gates) for (const wire of [a, b]) if (wire >= 0 && wire < inputs) read.add(wire);
+    for (const wire of this.rule.outputs) if (wire >= 0 && wire < inputs) read.add(wire);
+    for (const wire of read) this.seen(Math.floor(wire / channels), this.state[wire % channels], this.wire(wire), start, count);
+    for (const { wire, kind, a, b } of this.rule.gates) evaluate(kind, this.wire(a), this.wire(b), this.wire(wire), count);
+    this.rule.outputs.forEach((wire, channel) => {
+      const [from, into] = [this.wire(wire), this.next[channel]];
+      for (let k = 0; k < count; k++) into[start + k] = from[k];
+      if (this.last !== -1) for (let k = 0; k < count; k++) if ((start + k + 1) % this.across === 0) into[start + k] &= this.last;
+    });
+  }
+
+  /** What neighbour `place` of a patch is, of every cell. @param {number} place @param {Uint32Array} plane @param {Uint32Array} into @param {number} start @param {number} count */
+  seen(place, plane, into, start, count) {
+    const { across, height, width } = this;
+    const wraps = this.cell.border === "periodic";
+    const [dy, dx] = [Math.floor(place / 3) - 1, (place % 3) - 1];
+    const end = (width - 1) & 31;
+    for (let k = 0; k < count; k++) {
+      const word = (start + k) % across;
+      let y = (start + k - word) / across + dy;
+      if (wraps) y = (y + height) % height;
+      if (y < 0 || y >= height) {
+        into[k] = 0;
+        continue;
+      }
+      const row = y * across;
+      const here = plane[row + word];
+      if (dx === 0) into[k] = here;
+      else if (dx < 0) {
+        const before = word > 0 ? plane[row + word - 1] >>> 31 : wraps ? (plane[row + across - 1] >>> end) & 1 : 0;
+        into[k] = (here << 1) | before;
+      } else if (word < across - 1) into[k] = (here >>> 1) | (plane[row + word + 1] << 31);
+      else into[k] = (here >>> 1) | (wraps ? (plane[row] & 1) << end : 0);
+    }
+  }
+
+  /** Of an asynchronous automaton: cells that do not change in this step. */
+  keepSome() {
+    const part = Math.round(256 * this.cell.fireRate);
+    for (let k = 0; k < this.height * this.across; k++) {
+      let fires = 0; // each bit is 1 with probability part / 256
+      for (let bit = 0; bit < 8; bit++) {
+        const noise = (Math.random() * 4294967296) | 0;
+        fires = (part >> bit) & 1 ? fires | noise : fires & noise;
+      }
+      for (let c = 0; c < this.cell.channels; c++) this.next[c][k] = (this.next[c][k] & fires) | (this.state[c][k] & ~fires);
+    }
+  }
+}
+
+/** One gate on words. @param {number} kind @param {Uint32Array} a @param {Uint32Array} b @param {Uint32Array} into @param {number} n */
+function evaluate(kind, a, b, into, n) {
+  switch (kind) {
+    case 1: for (let k = 0; k < n; k++) into[k] = a[k] & b[k]; break; // prettier-ignore
+    case 2: for (let k = 0; k < n; k++) into[k] = a[k] & ~b[k]; break; // prettier-ignore
+    case 4: for (let k = 0; k < n; k++) into[k] = ~a[k] & b[k]; break; // prettier-ignore
+    case 6: for (let k = 0; k < n; k++) into[k] = a[k] ^ b[k]; break; // prettier-ignore
+    case 7: for (let k = 0; k < n; k++) into[k] = a[k] | b[k]; break; // prettier-ignore
+    case 8: for (let k = 0; k < n; k++) into[k] = ~(a[k] | b[k]); break; // prettier-ignore
+    case 9: for (let k = 0; k < n; k++) into[k] = ~(a[k] ^ b[k]); break; // prettier-ignore
+    case 10: for (let k = 0; k < n; k++) into[k] = ~b[k]; break; // prettier-ignore
+    case 11: for (let k = 0; k < n; k++) into[k] = a[k] | ~b[k]; break; // prettier-ignore
+    case 12: for (let k = 0; k < n; k++) into[k] = ~a[k]; break; // prettier-ignore
+    case 13: for (let k = 0; k < n; k++) into[k] = ~a[k] | b[k]; break; // prettier-ignore
+    case 14: for (let k = 0; k < n; k++) into[k] = ~(a[k] & b[k]); break; // prettier-ignore
+    default: throw new Error(`a gate of kind ${kind} is none that is left after folding`);
+  }
+}
+
+export { NAMES };
