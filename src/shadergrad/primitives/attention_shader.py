@@ -10,8 +10,8 @@ maximum and sum as they go (Dao, "FlashAttention-2", 2023, algorithms 1 and 2).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from ..graph.primitive import Shape
 from ..plan import Target
@@ -157,6 +157,32 @@ class Tile:
     def threads(self) -> int:
         return self.across * self.down
 
+    @property
+    def name(self) -> str:
+        return f"{self.across}x{self.down}"
+
+
+@dataclass(frozen=True)
+class Load:
+    """A tile on its way from an operand's rows first, first + 1, ... to workgroup memory.
+
+    count: its rows; limit: the first that there is not. depth: where along d a turned tile begins, which is stored with d
+    outermost; None for a plain one. to: where it goes. slot: the register of its first vec4.
+    """
+
+    source: str
+    first: str
+    count: int
+    limit: int
+    step: int
+    depth: str | None
+    to: str
+    slot: int
+
+    def at(self, first: str, depth: str | None = None) -> Load:
+        """The same tile of other rows, or of another part of d."""
+        return replace(self, first=first, depth=self.depth if depth is None else depth)
+
 
 def choose_tile(rows: int, columns: int, threads: int) -> Tile:
     """The squarest share of a block for each thread, with as many threads at work as can be."""
@@ -168,8 +194,8 @@ def choose_tile(rows: int, columns: int, threads: int) -> Tile:
 class Writer:
     """Writes the parts that the kernels share."""
 
-    def __init__(self, p: Problem, blocks: Blocks) -> None:
-        self.p, self.blocks = p, blocks
+    def __init__(self, p: Problem, blocks: Blocks, layouts: dict[str, Layout]) -> None:
+        self.p, self.blocks, self.layouts = p, blocks, layouts
         self.lines: list[str] = []
         self.scores = choose_tile(blocks.rows, blocks.columns, blocks.threads)
 
@@ -179,16 +205,20 @@ class Writer:
     # -- where a thread is
 
     def places(self, *tiles: Tile) -> None:
-        """x and y of this thread in each sharing of a block."""
-        for across in sorted({t.across for t in tiles}):
-            self.add(f"let x{across} = id % {across};\nlet y{across} = id / {across};")
+        """x and y of this thread in each sharing of a block: 32 neighbours are 8 by 4, which read few different elements."""
+        for name, across, down in sorted({(t.name, t.across, t.down) for t in tiles}):
+            if across % 8 or down % 4:
+                self.add(f"let x{name} = id % {across};\nlet y{name} = id / {across};")
+            else:
+                self.add(f"let x{name} = id / 32 % {across // 8} * 8 + id % 8;")
+                self.add(f"let y{name} = id / 32 / {across // 8} * 4 + id % 32 / 8;")
 
     def row_quad(self, tile: Tile, g: int) -> str:
         """The vec4 of rows that is a thread's g-th."""
-        return f"({g * tile.down} + y{tile.across})"
+        return f"({g * tile.down} + y{tile.name})"
 
     def column_quad(self, tile: Tile, q: int) -> str:
-        return f"({q * tile.across} + x{tile.across})"
+        return f"({q * tile.across} + x{tile.name})"
 
     def row(self, tile: Tile, i: int) -> str:
         return f"({self.row_quad(tile, i // LANES)} * {LANES} + {i % LANES})"
@@ -214,7 +244,7 @@ class Writer:
         """Add to a block of sums: a and b are (where the operand begins, its stride), in vec4s of workgroup memory."""
         self.add(self.active(tile))
         self.add(f"for (var k = 0; k < {steps}; k += {UNROLL}) {{")
-        self.add(f"let at_a = {a[0]} + k * {a[1]} + y{tile.across};\nlet at_b = {b[0]} + k * {b[1]} + x{tile.across};")
+        self.add(f"let at_a = {a[0]} + k * {a[1]} + y{tile.name};\nlet at_b = {b[0]} + k * {b[1]} + x{tile.name};")
         for u in range(UNROLL):
             for g in range(tile.tall // LANES):
                 self.add(f"let a_{u}_{g} = pool[at_a + {u * a[1] + g * tile.down}];")
@@ -228,63 +258,136 @@ class Writer:
 
     # -- operands on their way to workgroup memory
 
-    def turned(self, source: str, first: str, rows: int, limit: int, depth: str, to: str, layout: Layout) -> None:
-        """Rows first, first + 1, ... of an operand, `depth` steps of d from `d0` on, with d outermost. Two neighbours along d by
-        sixteen rows are neighbouring threads: whole sectors are read, and no memory bank is written twice at once."""
-        b = self.blocks
-        quads = b.depth // LANES
-        self.add(f"for (var t = id; t < {rows * quads}; t += {b.threads}) {{")
-        self.add(f"let r = (t / 2) % {rows};\nlet quad = (t / {2 * rows}) * 2 + t % 2;\nvar value = vec4<f32>();")
-        conditions = [f"{first} + r < {limit}"] if limit % rows else []
-        if self.p.wide != self.p.d:
-            conditions.append(f"{depth} + quad * {LANES} < {self.p.d}")
-        load = f"value = {source}[{source}_at + ({first} + r) * {layout[3] // LANES} + {depth} / {LANES} + quad];"
-        self.add(f"if ({' && '.join(conditions)}) {{ {load} }}" if conditions else load)
-        for e in range(LANES):
-            self.add(f"pool[{to} + (quad * {LANES} + {e}) * {b.stride(rows)} + r / {LANES}][r % {LANES}] = value[{e}];")
-        self.add("}")
+    def turned(self, source: str, first: str, slot: int = 0) -> Load:
+        """A step of an operand of a product over d, which begins at d0."""
+        b, p = self.blocks, self.p
+        of_rows = first == "r0"
+        count, to = (b.rows, 0) if of_rows else (b.columns, b.second)
+        return Load(source, first, count, p.rows if of_rows else p.columns, self.layouts[source][3] // LANES, "d0", str(to), slot)
 
-    def plain(self, source: str, first: str, steps: int, limit: int, layout: Layout, exact: bool) -> None:
-        """Rows first, first + 1, ... of an operand as they are."""
-        p, quads = self.p, self.p.wide // LANES
-        self.add(f"for (var t = id; t < {steps * quads}; t += {self.blocks.threads}) {{")
-        self.add(f"let r = t / {quads};\nlet quad = t % {quads};\nvar value = vec4<f32>();")
-        conditions = [] if exact else [f"{first} + r < {limit}"]
+    def plain(self, source: str, first: str) -> Load:
+        """Rows of an operand of a product over them, as many as fit."""
+        b, p = self.blocks, self.p
+        count, limit = (b.rows, p.rows) if first == "r0" else (b.columns, p.columns)
+        return Load(source, first, b.steps(p.wide, count), limit, self.layouts[source][3] // LANES, None, str(b.plain), 0)
+
+    def registers(self, *loads: Load) -> None:
+        """For the vec4s that a thread fetches ahead."""
+        most = max(load.slot + self.parts(load) for load in loads)
+        for i in range(most):
+            self.add(f"var ahead_{i} = vec4<f32>();")
+
+    def quads(self, load: Load) -> int:
+        return load.count * (self.p.wide if load.depth is None else self.blocks.depth) // LANES
+
+    def parts(self, load: Load) -> int:
+        return -(-self.quads(load) // self.blocks.threads)
+
+    def each(self, load: Load, statements: Callable[[int], list[str]]) -> None:
+        """Statements for each vec4 of a tile that is this thread's: t, its row r and its place `quad` along d. Of a turned tile two
+        neighbours along d by sixteen rows are neighbouring threads: whole sectors are read, and no memory bank is written
+        twice at once."""
+        across = self.p.wide // LANES
+        for i in range(self.parts(load)):
+            self.add(f"{{\nlet t = id + {i * self.blocks.threads};")
+            if load.depth is None:
+                self.add(f"let r = t / {across};\nlet quad = t % {across};")
+            else:
+                self.add(f"let r = t / 2 % {load.count};\nlet quad = t / {2 * load.count} * 2 + t % 2;")
+            guard = self.quads(load) % self.blocks.threads and i == self.parts(load) - 1
+            self.add(f"if (t < {self.quads(load)}) {{" if guard else "{")
+            for line in statements(i):
+                self.add(line)
+            self.add("}\n}")
+
+    def fetch(self, load: Load) -> None:
+        """Into registers; zeros for rows that there are not, and beyond the end of a head."""
+        p = self.p
+        size = self.blocks.rows if "r0" in load.first else self.blocks.columns
+        conditions = [f"{load.first} + r < {load.limit}"] if load.limit % size else []
+        along = "quad" if load.depth is None else f"{load.depth} / {LANES} + quad"
         if p.wide != p.d:
-            conditions.append(f"quad < {p.d // LANES}")
-        load = f"value = {source}[{source}_at + ({first} + r) * {layout[3] // LANES} + quad];"
-        self.add(f"if ({' && '.join(conditions)}) {{ {load} }}" if conditions else load)
-        self.add(f"pool[{self.blocks.plain} + t] = value;\n}}")
+            conditions.append(f"{along} < {p.d // LANES}")
+        value = f"{load.source}[{load.source}_at + ({load.first} + r) * {load.step} + {along}]"
 
-    def between(self, name: str, a: str, b: str, layouts: dict[str, Layout]) -> None:
-        """The block of products of rows of a (from r0) and rows of b (from c0): name += a b^T."""
+        def statements(i: int) -> list[str]:
+            into = f"ahead_{load.slot + i} = "
+            if not conditions:
+                return [f"{into}{value};"]
+            return [f"{into}vec4<f32>();", f"if ({' && '.join(conditions)}) {{ {into}{value}; }}"]
+
+        self.each(load, statements)
+
+    def place(self, load: Load) -> None:
+        """From registers to workgroup memory."""
+        stride = self.blocks.stride(load.count)
+
+        def statements(i: int) -> list[str]:
+            value = f"ahead_{load.slot + i}"
+            if load.depth is None:
+                return [f"pool[{load.to} + t] = {value};"]
+            at = f"{load.to} + quad * {LANES * stride} + r / {LANES}"
+            return [f"pool[{at} + {e * stride}][r % {LANES}] = {value}[{e}];" for e in range(LANES)]
+
+        self.each(load, statements)
+
+    def between(self, name: str, a: str, b: str, then: Callable[[], None]) -> None:
+        """The block of products of rows of a (from r0) and rows of b (from c0): name += a b^T. The first steps of both are in
+        registers; `then` fetches what comes after."""
         blocks, p = self.blocks, self.p
         stride = blocks.stride(blocks.rows)
+        loads = self.pair(a, b)
         self.clear(name, self.scores)
         self.add(f"for (var d0 = 0; d0 < {p.wide}; d0 += {blocks.depth}) {{\nworkgroupBarrier();")
-        if not blocks.kept:
-            self.turned(a, "r0", blocks.rows, p.rows, "d0", "0", layouts[a])
-        self.turned(b, "c0", blocks.columns, p.columns, "d0", str(blocks.second), layouts[b])
+        for load in loads:
+            self.place(load)
         self.add("workgroupBarrier();")
+        if p.wide > blocks.depth:
+            self.add(f"if (d0 + {blocks.depth} < {p.wide}) {{")
+            for load in loads:
+                self.fetch(load.at(load.first, f"(d0 + {blocks.depth})"))
+            self.add("} else {")
+            then()
+            self.add("}")
+        else:
+            then()
         first = (f"d0 * {stride}" if blocks.kept else "0", stride)
         self.product(name, self.scores, blocks.depth, first, (str(blocks.second), blocks.stride(blocks.columns)))
         self.add("}")
 
-    def onto(self, name: str, tile: Tile, of: str, first: str, limit: int, layout: Layout) -> None:
-        """name += (the block in workgroup memory) (rows of an operand from `first` on), which are the block's contraction."""
+    def pair(self, a: str, b: str) -> list[Load]:
+        """The loads of a step of a product over d; of b alone where all of a stays."""
+        if self.blocks.kept:
+            return [self.turned(b, "c0")]
+        first = self.turned(a, "r0")
+        return [first, self.turned(b, "c0", self.parts(first))]
+
+    def begin(self, a: str, b: str, **at: str) -> None:
+        """Fetch the first steps of `between`; at: other places of r0 or c0."""
+        for load in self.pair(a, b):
+            self.fetch(load.at(at.get(load.first, load.first), "0"))
+
+    def onto(self, name: str, tile: Tile, of: str, first: str, then: Callable[[], None]) -> None:
+        """name += (the block in workgroup memory) (rows of an operand from `first` on), which are the block's contraction. The
+        first of them are in registers; `then` fetches what comes after."""
         blocks = self.blocks
+        load = self.plain(of, first)
         count = blocks.rows if first == "r0" else blocks.columns
-        stride = blocks.stride(tile.rows)
-        steps = blocks.steps(self.p.wide, count)
-        if steps == count:
-            self.plain(of, first, steps, limit, layout, limit % count == 0)
+        stride, b = blocks.stride(tile.rows), (load.to, self.p.wide // LANES)
+        if load.count == count:
+            self.place(load)
             self.add("workgroupBarrier();")
-            self.product(name, tile, steps, (str(blocks.weights), stride), (str(blocks.plain), self.p.wide // LANES))
+            then()
+            self.product(name, tile, count, (str(blocks.weights), stride), b)
             return
-        self.add(f"for (var j0 = 0; j0 < {count}; j0 += {steps}) {{\nif (j0 > 0) {{ workgroupBarrier(); }}")
-        self.plain(of, f"{first} + j0", steps, limit, layout, limit % count == 0)
-        self.add("workgroupBarrier();")
-        self.product(name, tile, steps, (f"{blocks.weights} + j0 * {stride}", stride), (str(blocks.plain), self.p.wide // LANES))
+        self.add(f"for (var j0 = 0; j0 < {count}; j0 += {load.count}) {{\nif (j0 > 0) {{ workgroupBarrier(); }}")
+        self.place(load)
+        self.add(f"workgroupBarrier();\nif (j0 + {load.count} < {count}) {{")
+        self.fetch(load.at(f"{first} + j0 + {load.count}"))
+        self.add("} else {")
+        then()
+        self.add("}")
+        self.product(name, tile, load.count, (f"{blocks.weights} + j0 * {stride}", stride), b)
         self.add("}")
 
     # -- the block of weights
@@ -357,11 +460,11 @@ class Writer:
 
     # -- around it
 
-    def head(self, layouts: dict[str, Layout]) -> None:
+    def head(self) -> None:
         """Where the head of this workgroup, number bh, begins in each array."""
         p = self.p
         self.add(f"let b = bh / {p.heads};\nlet h = bh % {p.heads};")
-        for name, (start, by_n, by_head, _) in layouts.items():
+        for name, (start, by_n, by_head, _) in self.layouts.items():
             self.add(f"let {name}_at = {start // LANES} + b * {by_n // LANES} + h * {by_head // LANES};")
         if p.mask is not None:
             self.add(f"let mask_at = b * {p.mask[0]} + h * {p.mask[1]};")
@@ -390,33 +493,33 @@ class Writer:
 def forward(p: Problem, layouts: Sequence[Layout], target: Target) -> CallKernel:
     """q, k, v, [mask], [key] to the result and the logarithms of the sums, as `Attention` says."""
     blocks = choose_blocks(p, target)
-    w = Writer(p, blocks)
+    w = Writer(p, blocks, dict(zip(("q", "k", "v"), layouts, strict=True)))
     tile, out = w.scores, choose_tile(blocks.rows, p.wide, blocks.threads)
-    laid = dict(zip(("q", "k", "v"), layouts, strict=True))
     count = -(-p.rows // blocks.rows)
     groups = range(tile.tall // LANES)
     exchange, scales = blocks.weights, blocks.weights + blocks.exchange
     quads = blocks.rows // LANES
     w.add("let id = i32(lid);")
     w.add(f"let bh = wg % {p.n * p.heads};\nlet r0 = ({count - 1} - wg / {p.n * p.heads}) * {blocks.rows};")
-    w.head(laid)
+    w.head()
     w.places(tile, out)
     for g in groups:
         w.add(f"var top_{g} = vec4<f32>(lowest());\nvar total_{g} = vec4<f32>();")
     w.sums("s", tile)
     w.sums("o", out)
+    w.registers(*w.pair("q", "k"), w.plain("v", "c0"))
     if blocks.kept:
-        w.add(f"for (var d0 = 0; d0 < {p.wide}; d0 += {blocks.depth}) {{")
-        w.turned("q", "r0", blocks.rows, p.rows, "d0", f"d0 * {blocks.stride(blocks.rows)}", laid["q"])
-        w.add("}")
+        _keep_queries(w)
     end = f"min({p.columns}, r0 + {blocks.rows})" if p.causal else str(p.columns)
-    w.add(f"for (var c0 = 0; c0 < {end}; c0 += {blocks.columns}) {{")
-    w.between("s", "q", "k", laid)
+    w.add("var c0 = 0;")
+    w.begin("q", "k")
+    w.add(f"for (; c0 < {end}; c0 += {blocks.columns}) {{")
+    w.between("s", "q", "k", lambda: w.fetch(w.plain("v", "c0")))
     w.masked()
     for g in groups:
         rows = ", ".join(_largest([f"s_{g * LANES + i}_{q}" for q in range(tile.broad // LANES)]) for i in range(LANES))
         w.add(f"let own_{g} = vec4<f32>({rows});")
-        w.add(f"pool[{exchange} + x{tile.across} * {quads} + {w.row_quad(tile, g)}] = own_{g};")
+        w.add(f"pool[{exchange} + x{tile.name} * {quads} + {w.row_quad(tile, g)}] = own_{g};")
     w.add("workgroupBarrier();")
     for g in groups:
         w.add(f"var next_{g} = top_{g};")
@@ -426,7 +529,7 @@ def forward(p: Problem, layouts: Sequence[Layout], target: Target) -> CallKernel
     w.add("}\nworkgroupBarrier();")
     for g in groups:
         w.add(f"let base_{g} = finite(next_{g});\nlet fall_{g} = exp(top_{g} - base_{g});\ntop_{g} = next_{g};")
-        w.add(f"if (x{tile.across} == 0) {{ pool[{scales} + {w.row_quad(tile, g)}] = fall_{g}; }}")
+        w.add(f"if (x{tile.name} == 0) {{ pool[{scales} + {w.row_quad(tile, g)}] = fall_{g}; }}")
     for i in range(tile.tall):
         for q in range(tile.broad // LANES):
             w.add(f"s_{i}_{q} = exp(s_{i}_{q} - vec4<f32>(base_{i // LANES}[{i % LANES}]));")
@@ -449,7 +552,13 @@ def forward(p: Problem, layouts: Sequence[Layout], target: Target) -> CallKernel
         for q in range(out.broad // LANES):
             w.add(f"o_{i}_{q} *= scale_{i // LANES}[{i % LANES}];")
     w.add("}")
-    w.onto("o", out, "v", "c0", p.columns, laid["v"])
+
+    def next_block() -> None:
+        w.add(f"if (c0 + {blocks.columns} < {end}) {{")
+        w.begin("q", "k", c0=f"(c0 + {blocks.columns})")
+        w.add("}")
+
+    w.onto("o", out, "v", "c0", next_block)
     w.add("}")
     _finish_rows(w, out, exchange, scales)
     size = math.prod(p.shape)
@@ -458,6 +567,16 @@ def forward(p: Problem, layouts: Sequence[Layout], target: Target) -> CallKernel
     return CallKernel(
         "\n".join(w.lines), blocks.threads, count * p.n * p.heads, w.preamble(), vectors, flops, w.functions
     )
+
+
+def _keep_queries(w: Writer) -> None:
+    """All of the queries' block into workgroup memory."""
+    stride = w.blocks.stride(w.blocks.rows)
+    load = w.turned("q", "r0")
+    w.add(f"for (var d0 = 0; d0 < {w.p.wide}; d0 += {w.blocks.depth}) {{")
+    w.fetch(load)
+    w.place(replace(load, to=f"d0 * {stride}"))
+    w.add("}")
 
 
 def _largest(names: Sequence[str]) -> str:
@@ -474,9 +593,9 @@ def _finish_rows(w: Writer, out: Tile, exchange: int, scales: int) -> None:
     groups = range(tile.tall // LANES)
     w.add("workgroupBarrier();")
     for g in groups:
-        w.add(f"pool[{exchange} + x{tile.across} * {quads} + {w.row_quad(tile, g)}] = total_{g};")
+        w.add(f"pool[{exchange} + x{tile.name} * {quads} + {w.row_quad(tile, g)}] = total_{g};")
     w.add("workgroupBarrier();")
-    w.add(f"if (x{tile.across} == 0) {{")
+    w.add(f"if (x{tile.name} == 0) {{")
     for g in groups:
         w.add(f"for (var t = 1; t < {tile.across}; t++) {{ total_{g} += pool[{exchange} + t * {quads} + {w.row_quad(tile, g)}]; }}")
         w.add(f"let empty_{g} = total_{g} == vec4<f32>();\nlet whole_{g} = select(total_{g}, vec4<f32>(1.0), empty_{g});")
@@ -525,25 +644,27 @@ def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ta
     """g, sums, q, k, v, [mask], [key] to the three gradients, as `AttentionGradient` says. The first workgroups walk over
     queries for the gradients of k and v, the others over keys for that of q."""
     blocks = choose_blocks(p, target)
-    w = Writer(p, blocks)
+    w = Writer(p, blocks, dict(zip(("g", "q", "k", "v"), layouts, strict=True)))
     of_keys = choose_tile(blocks.columns, p.wide, blocks.threads)
     of_queries = choose_tile(blocks.rows, p.wide, blocks.threads)
-    laid = dict(zip(("g", "q", "k", "v"), layouts, strict=True))
     heads = p.n * p.heads
     for_keys, for_queries = (-(-n // size) * heads for n, size in ((p.columns, blocks.columns), (p.rows, blocks.rows)))
     w.add("let id = i32(lid);")
     w.add(f"let bh = wg % {heads};")
-    w.head(laid)
+    w.head()
     w.places(w.scores, of_keys, of_queries)
     w.sums("s", w.scores)
     w.sums("t", w.scores)
+    w.registers(*w.pair("q", "k"), *(w.plain(*of) for of in (("g", "r0"), ("q", "r0"), ("k", "c0"))))
     w.add(f"if (wg < {for_keys}) {{")
     w.add(f"let c0 = (wg / {heads}) * {blocks.columns};")
     w.sums("dk", of_keys)
     w.sums("dv", of_keys)
     start = f"(c0 / {blocks.rows}) * {blocks.rows}" if p.causal else "0"
-    w.add(f"for (var r0 = {start}; r0 < {p.rows}; r0 += {blocks.rows}) {{")
-    _weights(w, laid)
+    w.add(f"var r0 = {start};")
+    w.begin("q", "k")
+    w.add(f"for (; r0 < {p.rows}; r0 += {blocks.rows}) {{")
+    _weights(w, lambda: w.fetch(w.plain("g", "r0")))
     if p.dropped:
         for i in range(w.scores.tall):
             for q in range(w.scores.broad // LANES):
@@ -552,10 +673,16 @@ def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ta
     else:
         w.write("s")
     _to_scores(w)
-    w.onto("dv", of_keys, "g", "r0", p.rows, laid["g"])
+    w.onto("dv", of_keys, "g", "r0", lambda: w.fetch(w.plain("q", "r0")))
     w.add("workgroupBarrier();")
     w.write("t")
-    w.onto("dk", of_keys, "q", "r0", p.rows, laid["q"])
+
+    def next_queries() -> None:
+        w.add(f"if (r0 + {blocks.rows} < {p.rows}) {{")
+        w.begin("q", "k", r0=f"(r0 + {blocks.rows})")
+        w.add("}")
+
+    w.onto("dk", of_keys, "q", "r0", next_queries)
     w.add("}")
     for name, place in (("dk", places[1]), ("dv", places[2])):
         w.add(f"{{\nlet result_at = {_start_of(place)};")
@@ -565,15 +692,23 @@ def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ta
     w.add(f"let r0 = ({for_queries // heads - 1} - (wg - {for_keys}) / {heads}) * {blocks.rows};")
     w.sums("dq", of_queries)
     end = f"min({p.columns}, r0 + {blocks.rows})" if p.causal else str(p.columns)
-    w.add(f"for (var c0 = 0; c0 < {end}; c0 += {blocks.columns}) {{")
-    _weights(w, laid)
+    w.add("var c0 = 0;")
+    w.begin("q", "k")
+    w.add(f"for (; c0 < {end}; c0 += {blocks.columns}) {{")
+    _weights(w, lambda: w.fetch(w.plain("k", "c0")))
     if p.dropped:
         for i in range(w.scores.tall):
             for q in range(w.scores.broad // LANES):
                 w.kept(i, q)
     _to_scores(w)
     w.write_turned("t")
-    w.onto("dq", of_queries, "k", "c0", p.columns, laid["k"])
+
+    def next_keys() -> None:
+        w.add(f"if (c0 + {blocks.columns} < {end}) {{")
+        w.begin("q", "k", c0=f"(c0 + {blocks.columns})")
+        w.add("}")
+
+    w.onto("dq", of_queries, "k", "c0", next_keys)
     w.add("}")
     w.add(f"let result_at = {_start_of(places[0])};")
     w.store("dq", of_queries, "r0", p.rows, places[0], repr(float(p.scale)))
@@ -596,13 +731,13 @@ def _start_of(place: Layout) -> str:
     return f"{start} + b * {by_n} + h * {by_head}"
 
 
-def _weights(w: Writer, laid: dict[str, Layout]) -> None:
+def _weights(w: Writer, then: Callable[[], None]) -> None:
     """The block s of weights, t of what the gradient of the result gives each, and the rows' sums. All threads have read
-    what lies in workgroup memory when it returns."""
+    what lies in workgroup memory when it returns; `then` fetches what comes after."""
     p, tile = w.p, w.scores
-    w.between("s", "q", "k", laid)
+    w.between("s", "q", "k", lambda: w.begin("g", "v"))
     w.masked()
-    w.between("t", "g", "v", laid)
+    w.between("t", "g", "v", then)
     total = p.n * p.heads * p.rows
     for i in range(tile.tall):
         at = f"bh * {p.rows} + min(row_{i}, {p.rows - 1})"
