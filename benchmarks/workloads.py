@@ -163,11 +163,15 @@ def mlm(small: bool) -> Workload:
 
             def __init__(self) -> None:
                 super().__init__()
-                layer = nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True)
+                layer = nn.TransformerEncoderLayer(
+                    width, heads, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True
+                )
                 self.embedding = nn.Embedding(tokens, width)
                 self.places = nn.Parameter(lib.randn(1, sequence, width) * 0.02)
                 self.layers = nn.TransformerEncoder(layer, depth, nn.LayerNorm(width), enable_nested_tensor=False)
-                self.dense = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width), nn.Linear(width, tokens))
+                self.dense = nn.Sequential(
+                    nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width), nn.Linear(width, tokens)
+                )
 
             def forward(self, x: Any) -> Any:
                 return self.dense(self.layers(self.embedding(x) + self.places))
@@ -231,4 +235,6 @@ def gpt2s(small: bool) -> Workload:
     return Workload(model, lambda: text(batch, sequence, characters=tokens), cross_entropy)
 
 
-WORKLOADS: dict[str, Callable[[bool], Workload]] = {f.__name__: f for f in (logreg, mlp, cnn, lstm, transformer, mlm, gpt2s, xor)}
+WORKLOADS: dict[str, Callable[[bool], Workload]] = {
+    f.__name__: f for f in (logreg, mlp, cnn, lstm, transformer, mlm, gpt2s, xor)
+}

@@ -484,7 +484,9 @@ def test_split_large_reductions_pads_with_what_changes_nothing(kind: Any, low: f
     np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-4)
 
 
-@pytest.mark.parametrize(("shape", "axes"), [((100,), (0,)), ((5000, 5000), (0,)), ((600, 5000), (1,)), ((4095,), (0,))], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((100,), (0,)), ((5000, 5000), (0,)), ((600, 5000), (1,)), ((4095,), (0,))], ids=str
+)
 def test_split_large_reductions_leaves_what_has_work_enough(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     before = make(ReduceSum(axes), Node(Placeholder(0, shape, float32), (), shape, float32, "cpu"))
     assert rewritten(before, lower.split_large_reductions) is not before

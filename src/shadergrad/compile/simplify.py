@@ -244,7 +244,9 @@ def sum_of_parts(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     (low, middle), (again, high) = sorted(((starts[axis], ends[axis]), (b[1][axis], b[2][axis])))
     if middle != again:
         return None
-    starts, ends = (tuple(v if k == axis else old[k] for k in range(source.ndim)) for v, old in ((low, starts), (high, ends)))
+    starts, ends = (
+        tuple(v if k == axis else old[k] for k in range(source.ndim)) for v, old in ((low, starts), (high, ends))
+    )
     sizes = tuple(e - a for a, e in zip(starts, ends, strict=True))
     if sizes == source.shape:
         return source

@@ -22,12 +22,13 @@ from ..graph.node import Node, make, mode
 from ..graph.primitive import Shape
 from ..plan import Target
 from . import attention_shader as shader
-from .attention_shader import Layout, Problem, kept_from
+from .attention_tiles import LANES, Layout, Problem, kept_from, padded
 from .call import Call, CallKernel
 from .random import Threefry, threefry2x32
 from .reduce import ReduceMax
 from .strides import Strided, is_covered, row_major, strided
 from .views import Slice
+
 
 @dataclass(frozen=True, eq=False)
 class AttentionCall(Call):
@@ -53,7 +54,9 @@ class AttentionCall(Call):
         mask = inputs[3] if self.masked else None
         strides = None if mask is None else row_major(mask.shape)
         return Problem(
-            *q.shape[:3],
+            q.shape[0],
+            q.shape[1],
+            q.shape[2],
             k.shape[2],
             q.shape[3],
             self.scale,
@@ -66,9 +69,11 @@ class AttentionCall(Call):
     def check(self, inputs: Sequence[Node]) -> None:
         q, k, v = inputs[:3]
         if q.ndim != 4 or k.shape != v.shape or (*q.shape[:2], q.shape[3]) != (*k.shape[:2], k.shape[3]):
-            raise ShapeError(f"[attention] q is {q.shape}, k {k.shape}, v {v.shape}; they must be (n, heads, l or s, d).")
-        if q.shape[3] % shader.LANES:
-            raise ShapeError(f"[attention] the size of a head is {q.shape[3]}, no multiple of {shader.LANES}.")
+            raise ShapeError(
+                f"[attention] q is {q.shape}, k {k.shape}, v {v.shape}; they must be (n, heads, l or s, d)."
+            )
+        if q.shape[3] % LANES:
+            raise ShapeError(f"[attention] the size of a head is {q.shape[3]}, no multiple of {LANES}.")
         if not q.dtype is k.dtype is v.dtype or q.dtype.category != 2:
             raise DTypeError(f"[attention] q is {q.dtype.name}, k {k.dtype.name}, v {v.dtype.name}.")
         whole = (*q.shape[:3], k.shape[2])
@@ -113,7 +118,7 @@ class Attention(AttentionCall):
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         self.check(inputs)
         q = inputs[0]
-        return (shader.padded(q.size + q.size // q.shape[3]),), q.dtype
+        return (padded(q.size + q.size // q.shape[3]),), q.dtype
 
     def numpy(self, q, k, v, *others):
         s = self.scores(q, k, others)
@@ -131,12 +136,14 @@ class Attention(AttentionCall):
 
     @staticmethod
     def infer_size(shape: Shape) -> int:
-        return shader.padded(math.prod(shape) + math.prod(shape[:3]))
+        return padded(math.prod(shape) + math.prod(shape[:3]))
 
     def expand(self, r: Builder, *inputs: Node) -> Node | None:
         """The kernel, which reads q, k and v where they lie."""
         laid = [_in_place(x) for x in inputs[:3]]
-        return r.make(LaidAttention(self.problem(inputs), tuple(of for _, of in laid)), *(x for x, _ in laid), *inputs[3:])
+        return r.make(
+            LaidAttention(self.problem(inputs), tuple(of for _, of in laid)), *(x for x, _ in laid), *inputs[3:]
+        )
 
     def vjp(self, g, node):
         inputs = node.inputs
@@ -149,7 +156,12 @@ class Attention(AttentionCall):
             return (*self._composed(upper, inputs), *others)
         places, shape = _places_of_gradients(inputs[:3])
         sums = make(AttentionSums(), upper, node)
-        flat = make(AttentionGradient(*(getattr(self, f.name) for f in fields(AttentionCall)), places, shape), upper, sums, *inputs)
+        flat = make(
+            AttentionGradient(*(getattr(self, f.name) for f in fields(AttentionCall)), places, shape),
+            upper,
+            sums,
+            *inputs,
+        )
         return (*(_view_of(flat, place, x) for place, x in zip(places, (q, k, inputs[2]), strict=True)), *others)
 
     def _composed(self, g: Node, inputs: tuple[Node, ...]) -> tuple[Node, Node, Node]:
@@ -179,7 +191,11 @@ class Attention(AttentionCall):
             to_weights, used = to_weights * kept, weights * kept
         delta = build.sum_over(to_weights * weights, (2,))
         to_scores = weights * (to_weights - build.broadcast(delta, whole)) * self.scale
-        found = (build.dot(to_scores, k3), build.dot(build.transpose(to_scores), q3), build.dot(build.transpose(used), g3))
+        found = (
+            build.dot(to_scores, k3),
+            build.dot(build.transpose(to_scores), q3),
+            build.dot(build.transpose(used), g3),
+        )
         return tuple(build.reshape(x, of.shape) for x, of in zip(found, (q, k, v), strict=True))  # type: ignore[return-value]
 
     def _kept_node(self, key: Node, whole: Shape, like: Node) -> Node:
@@ -269,7 +285,7 @@ def _layout(found: Strided) -> Layout | None:
     """Of (n, heads, l, d) with neighbours along d, in whole vec4s; None where it is not so."""
     *outer, inner = found.strides
     layout = (found.offset, *outer)
-    fits = inner == 1 and found.base.size % shader.LANES == 0 and all(s % shader.LANES == 0 for s in layout)
+    fits = inner == 1 and found.base.size % LANES == 0 and all(s % LANES == 0 for s in layout)
     return layout if fits else None
 
 
@@ -347,7 +363,9 @@ class LaidAttention(Call):
         return (Attention.infer_size(self.problem.shape),), inputs[0].dtype
 
     def numpy(self, q, k, v, *others):
-        parts = (_writable(x, of, shape) for x, of, shape in zip((q, k, v), self.layouts, self.problem.shapes, strict=True))
+        parts = (
+            _writable(x, of, shape) for x, of, shape in zip((q, k, v), self.layouts, self.problem.shapes, strict=True)
+        )
         return Attention(*_parameters(self.problem)).numpy(*parts, *others)
 
     def kernel(self, target: Target, *inputs: Node) -> CallKernel:

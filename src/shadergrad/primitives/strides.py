@@ -56,7 +56,9 @@ def _through(source: Strided, view: Node) -> Strided:
         return Strided(source.base, source.offset, tuple(source.strides[a] for a in primitive.axes), views)
     if isinstance(primitive, Slice):
         offset = sum(a * s for a, s in zip(primitive.starts, source.strides, strict=True))
-        steps = (s * k if n > 1 else 0 for s, k, n in zip(source.strides, primitive.steps, primitive.sizes, strict=True))
+        steps = (
+            s * k if n > 1 else 0 for s, k, n in zip(source.strides, primitive.steps, primitive.sizes, strict=True)
+        )
         return Strided(source.base, source.offset + offset, tuple(steps), views)
     strides = reshaped(shape, source.strides, view.shape)
     if strides is None:

@@ -72,7 +72,12 @@ def composed_attention(
 def _is_fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float) -> bool:
     """Whether the kernels that hold no matrix of weights are made for these: the same on every device, so that the same
     weights are dropped."""
-    if query.ndim < 2 or key.shape != value.shape or query.shape[-1] != key.shape[-1] or query.shape[:-2] != key.shape[:-2]:
+    if (
+        query.ndim < 2
+        or key.shape != value.shape
+        or query.shape[-1] != key.shape[-1]
+        or query.shape[:-2] != key.shape[:-2]
+    ):
         return False
     if not query.dtype is key.dtype is value.dtype or query.dtype not in (float32, float64) or dropout_p == 1.0:
         return False
