@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that the tests find what pip cannot install: a WebGPU adapter (llvmpipe, in Debian's mesa-vulkan-drivers)
-# where there is none or only OpenGL, a C compiler, and a Verilog simulator. Says what it will install before it does.
+# where there is none or only OpenGL, a C compiler, a Verilog simulator, and a browser with WebGPU (Debian's chromium).
+# Says what it will install before it does.
 # Usage: scripts/ensure-packages.sh PYTHON. INSTALL=no installs nothing. Never fails: the tests decide what is a must.
 set -u
 python=$1
@@ -21,6 +22,7 @@ as_root() {
 packages=()
 has_adapter || packages+=(mesa-vulkan-drivers)
 command -v iverilog >/dev/null || packages+=(iverilog)
+command -v chromium >/dev/null || packages+=(chromium)
 command -v cc >/dev/null || packages+=(gcc libc6-dev)
 [ "${#packages[@]}" -eq 0 ] && exit 0
 

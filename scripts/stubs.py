@@ -19,12 +19,17 @@ from types import SimpleNamespace
 from typing import Any, get_overloads
 
 import shadergrad as sg
-from shadergrad import functions
+from shadergrad import complex_numbers, functions
+from shadergrad.linalg import older
+from shadergrad.special import older as special
 from shadergrad.tensor import names, records
 
 PACKAGE = Path(sg.__file__).parent
 HEAD = "# Written by scripts/stubs.py (`make stubs`) from the tables; not by hand.\n"
-ROOMS = ("base", "gradients", "elementwise", "shape", "reduce", "index", "order", "products", "random")
+ROOMS = (
+    "base", "gradients", "elementwise", "numeric", "shape", "reduce", "index", "scatter", "order", "products", "divide",
+    "scans", "counts", "random",
+)  # fmt: skip
 
 
 class _Verbatim:
@@ -41,18 +46,32 @@ def signature_of(method: Any) -> inspect.Signature:
     return inspect.signature(inspect.unwrap(method))
 
 
-def declaration(name: str, method: Any, returns: str, first: str = "self", indent: str = "    ") -> str:
+OUT = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_Verbatim("Any"))
+
+
+def bare(parameters: list[inspect.Parameter], out: bool) -> list[inspect.Parameter]:
+    """Parameters whose annotations print as they were written; with `out`, one of that name more."""
+    found = [p.replace(annotation=_Verbatim(p.annotation)) for p in parameters]
+    if out:
+        found.insert(len(found) - (bool(found) and found[-1].kind is inspect.Parameter.VAR_KEYWORD), OUT)
+    return found
+
+
+def declaration(
+    name: str, method: Any, returns: str, first: str = "self", indent: str = "    ", out: bool = False
+) -> str:
     """A method or function of the signature of `method`, by another name, with another first argument and result."""
     signature = signature_of(method)
-    parameters = list(signature.parameters.values())[1:]
-    bare = [p.replace(annotation=_Verbatim(p.annotation)) for p in parameters]
-    plain = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    parameters = bare(list(signature.parameters.values())[1:], out)
+    plain = str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
     arguments = plain[1:-1]
     inside = ", ".join(part for part in (first, arguments) if part)
     return f"{indent}def {name}({inside}) -> {returns}: ..."
 
 
-def declarations(name: str, method: Any, own: str, first: str = "self", indent: str = "    ") -> Iterator[str]:
+def declarations(
+    name: str, method: Any, own: str, first: str = "self", indent: str = "    ", out: bool = False
+) -> Iterator[str]:
     """As `declaration`, one for each of its overloads where it has any; `own` for the tensor's type in the results."""
     plain = inspect.unwrap(method)
     # get_overloads looks up where a function was defined; methods of rooms are renamed to those of Tensor
@@ -61,7 +80,7 @@ def declarations(name: str, method: Any, own: str, first: str = "self", indent: 
     for form in forms or [method]:
         if forms:
             yield f"{indent}@overload"
-        yield declaration(name, form, result_of(form, own), first, indent)
+        yield declaration(name, form, result_of(form, own), first, indent, out)
 
 
 def result_of(method: Any, own: str) -> str:
@@ -79,7 +98,8 @@ def classes_named(text: str) -> Iterator[str]:
         found = sorted(
             set(
                 re.findall(
-                    r"\b(\w+Tensor|TensorBase|Number|Generator|GradFn|RemovableHandle|MinAndMax|ValuesAndIndices)\b",
+                    r"\b(\w+Tensor|TensorBase|Number|Generator|GradFn|RemovableHandle|MinAndMax|ValuesAndIndices"
+                    r"|MantissaAndExponent|Histogram)\b",
                     text,
                 )
             )
@@ -104,13 +124,20 @@ def names_stub() -> str:
     own = names.NamedTensor
     lines = [line for a, n in names.ALIASES.items() for line in declarations(a, getattr(own, n), "Self")]
     lines += [declaration(f"{n}_", getattr(own, n), "Self") for n in names.IN_PLACE]
+    for n in older.METHODS:  # which stand above tensors
+        returns = signature_of(getattr(older, n)).return_annotation
+        lines.append(declaration(n, getattr(older, n), "Self" if returns == "Tensor" else "Any"))
+    for n, method in {**special.METHODS, **complex_numbers.METHODS}.items():
+        lines.append(declaration(n, method, "bool" if n == "is_complex" else "Self"))
+    lines += [f"    @property\n    def {n}(self) -> Self: ..." for n in complex_numbers.PROPERTIES]
+    lines = [line.replace(": Tensor", ": ElementwiseTensor") for line in lines]
     for operator in ("add", "sub", "mul", "truediv"):
         lines.append(f"    def __i{operator}__(self, other: ElementwiseTensor | Number) -> Self: ...")
     body = "\n".join(lines)
     imports = "\n".join(line.replace("from .tensor.", "from .") for line in classes_named(body + " RandomTensor"))
     return (
         f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Self, overload\n\n{imports}\n\n"
-        "ALIASES: dict[str, str]\nIN_PLACE: tuple[str, ...]\nFUNCTIONS: tuple[str, ...]\n\n"
+        "ALIASES: dict[str, str]\nIN_PLACE: tuple[str, ...]\nFUNCTIONS: tuple[str, ...]\nWITHOUT_OUT: frozenset[str]\n\n"
         "def check_methods(cls: type[Any]) -> None: ...\n\n"
         f"class NamedTensor(RandomTensor):\n{body}\n"
     )
@@ -118,7 +145,13 @@ def names_stub() -> str:
 
 def functions_stub() -> str:
     made = [*names.FUNCTIONS, *functions.INPLACE_ACTIVATIONS]
-    lines = [line for n in made for line in declarations(n, getattr(sg.Tensor, n), "Tensor", "input: Tensor", "")]
+    lines = [
+        line
+        for n in made
+        for line in declarations(
+            n, getattr(sg.Tensor, n), "Tensor", "input: Tensor", "", n in names.FUNCTIONS and n not in names.WITHOUT_OUT
+        )
+    ]
     source = Path(functions.__file__).read_text()
     own = [
         str(m[0]).rstrip() + " ..."
@@ -127,8 +160,8 @@ def functions_stub() -> str:
     ]
     for name in functions.MADE:  # the rooms that make tensors stand below Tensor and say Any
         signature = signature_of(getattr(functions, name))
-        bare = [p.replace(annotation=_Verbatim(p.annotation)) for p in signature.parameters.values()]
-        plain = signature.replace(parameters=bare, return_annotation=inspect.Signature.empty)
+        parameters = bare(list(signature.parameters.values()), name in functions.WITH_OUT)
+        plain = signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
         lines.append(f"def {name}{plain} -> Tensor: ...")
     made += functions.MADE
     imported = [n for n in functions.__all__ if n not in made and not any(f"def {n}(" in o for o in own)]
@@ -148,7 +181,7 @@ def functions_stub() -> str:
     return (
         f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Literal, overload\n\nimport numpy as np\n\n"
         + "\n".join([*imports, *classes_named(body), "from .tensor.handle import Tensor"])
-        + "\n\nMADE: tuple[str, ...]\ne: float\ninf: float\nnan: float\npi: float\nINPLACE_ACTIVATIONS: tuple[str, ...]\n"
+        + "\n\nMADE: tuple[str, ...]\nWITH_OUT: tuple[str, ...]\ne: float\ninf: float\nnan: float\npi: float\nINPLACE_ACTIVATIONS: tuple[str, ...]\n"
         + f"concat = cat\nconcatenate = cat\n\n{body}\n\n__all__ = [\n{listed}]\n"
     )
 

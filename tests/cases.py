@@ -187,6 +187,21 @@ unary("sigmoid", lambda x: x.sigmoid(), domain_of("Sigmoid"))
 unary("relu", lambda x: x.relu(), domain_of("Relu"))
 unary("erf", lambda x: x.erf(), domain_of("Erf"))
 unary("erfinv", lambda x: x.erfinv(), domain_of("Erfinv"))
+unary("lgamma", lambda x: x.lgamma(), domain_of("Lgamma"))
+unary("digamma", lambda x: x.digamma(), domain_of("Digamma"))
+unary("erfc", lambda x: x.erfc(), domain_of("Erfc"))
+unary("special.erfcx", lambda x: sg.special.erfcx(x), domain_of("Erfcx"), torch=lambda x: torch.special.erfcx(x))
+unary("special.i0e", lambda x: sg.special.i0e(x), domain_of("I0e"), torch=lambda x: torch.special.i0e(x), second=False)
+unary("special.i1e", lambda x: sg.special.i1e(x), domain_of("I1e"), torch=lambda x: torch.special.i1e(x), second=False)
+case(
+    "special.zeta",
+    "",
+    lambda s, q: sg.special.zeta(s, q),
+    floats(3, 4, low=1.5, high=4.0),
+    floats(4, low=0.5, high=4.0),
+    torch=lambda s, q: torch.special.zeta(s, q),
+    grad=False,
+)
 unary("gelu", lambda x: x.gelu(), torch=lambda x: tnf.gelu(x))
 unary("gelu, tanh form,", lambda x: x.gelu("tanh"), torch=lambda x: tnf.gelu(x, approximate="tanh"))
 unary("abs", lambda x: x.abs(), domain_of("Abs"))

@@ -76,8 +76,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
         if parameters.get("device") == "webgpu" or "webgpu" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.webgpu)
-            if item.nodeid.startswith("tests/null/"):
-                raise pytest.UsageError(f"{item.nodeid} needs an adapter: tests/null has none, tests/device has.")
+            if item.nodeid.startswith(("tests/null/", "tests/processes/")):
+                folder = item.nodeid.rsplit("/", 1)[0]
+                raise pytest.UsageError(f"{item.nodeid} needs an adapter: {folder} has none, tests/device has.")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -91,6 +92,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         ("WEBGPU", NO_ADAPTER, REMEDY),
         ("VERILOG", "no Icarus Verilog", "install iverilog"),
         ("EXPORTED C", "no C compiler", "install gcc"),
+        ("BROWSER", "no Chromium", "install chromium"),
     ):
         skipped = [r for r in terminalreporter.stats.get("skipped", []) if lacking in str(r.longrepr)]
         if skipped:

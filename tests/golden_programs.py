@@ -25,7 +25,7 @@ from shadergrad.tensor import flush, random
 
 TARGETS = {
     "portable": PORTABLE,
-    "large": Target("wgsl", 16, 1024, 32768, 65535, 1 << 31, subgroups=True),
+    "large": Target("wgsl", 16, 1024, 32768, 65535, 1 << 31, subgroups=True, native=True),
     "checked": Target("wgsl", checked=True),
 }
 

@@ -388,3 +388,16 @@ loss(
 )
 loss("CosineSimilarity", lambda nn: nn.CosineSimilarity(), a, b)
 loss("PairwiseDistance", lambda nn: nn.PairwiseDistance(), a, b)
+
+for _rank in (1, 2, 3):
+    _image = floats(2, 3, *[5] * _rank)
+    for _kind in ("Zero", "Reflection", "Replication", "Circular"):
+        _name = f"{_kind}Pad{_rank}d"
+        case(_name, lambda nn, n=_name: getattr(nn, n)(1), _image)
+        case(f"{_name} amounts", lambda nn, n=_name, r=_rank: getattr(nn, n)((1, 2) * r), _image[0])
+    _name = f"ConstantPad{_rank}d"
+    case(_name, lambda nn, n=_name, r=_rank: getattr(nn, n)((2, -1) * r, 0.5), _image)
+case("Unfold", lambda nn: nn.Unfold((2, 3), dilation=2, padding=1, stride=2), floats(2, 3, 6, 7))
+case("Fold", lambda nn: nn.Fold((4, 5), (2, 3), padding=1), floats(2, 18, 25))
+case("UpsamplingNearest2d", lambda nn: nn.UpsamplingNearest2d(scale_factor=2), floats(2, 3, 4, 5))
+case("UpsamplingBilinear2d", lambda nn: nn.UpsamplingBilinear2d(size=(6, 7)), floats(2, 3, 4, 5))

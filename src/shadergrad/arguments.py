@@ -35,6 +35,10 @@ class Checkable:
 
     ndim: Any
 
+    def _receive(self, value: Any, what: str) -> None:
+        """Take the result of a function that was told to write it here."""
+        raise NotImplementedError
+
     def __init_subclass__(cls) -> None:
         _tensor_classes.add(cls)
         for types in _tensor_kinds:
@@ -162,7 +166,7 @@ WORDS: dict[str, tuple[set[type], Callable[[Any], Any] | None, str]] = {
     "bool": ({bool}, lambda v: bool(v) if isinstance(v, np.bool_) else _REFUSED, "bool"),
     "int": ({int}, _int, "int"),
     "float": ({int, float, bool}, _number, "float"),
-    "Number": ({int, float, bool}, _number, "Number"),
+    "Number": ({int, float, bool, complex}, _number, "Number"),
     "str": ({str}, _instance(str), "str"),
     "Path": (set(), _instance(os.PathLike), "Path"),
     "np.ndarray": ({np.ndarray}, _instance(np.ndarray, np.generic), "numpy.ndarray"),
@@ -288,12 +292,14 @@ def mismatch(what: str, signature: inspect.Signature, args: Any, options: dict[s
     return None
 
 
-def checked(function: F, name: str = "", first: str = "", *, method: bool = False, constructor: bool = False) -> F:
+def checked(
+    function: F, name: str = "", first: str = "", *, method: bool = False, constructor: bool = False, out: bool = False
+) -> F:
     """The function behind a check of its arguments: what is not as annotated is an ArgumentTypeError.
 
     name: what users call it, if not by its own name. first: the name of the first argument, a tensor, where a method is
-    to be a function. method: the first argument is `self`, a tensor; constructor: it is what is made. What is admitted
-    costs a look into a set for each argument; a wrong number of arguments is seen when the call fails.
+    to be a function. method: the first argument is `self`, a tensor; constructor: it is what is made. out: whether it may
+    be told tensors that the result is written to, by a keyword of that name. What is admitted costs a look into a set for each argument; a wrong number of arguments is seen when the call fails.
     """
     public = name or function.__name__
     few = 1 if method or constructor else 0
@@ -312,6 +318,8 @@ def checked(function: F, name: str = "", first: str = "", *, method: bool = Fals
                 if rest:
                     args = tuple(takes.positionals(args))
         if options:
+            if out and "out" in options:
+                return written(public, options.pop("out"), call(*args, **options))
             args, options = takes.named(args, options)
         try:
             return function(*args, **options)
@@ -328,6 +336,21 @@ def checked(function: F, name: str = "", first: str = "", *, method: bool = Fals
         call.__signature__ = takes.signature  # type: ignore[attr-defined]
     call.unchecked = function  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]  # wraps gives another type, and the same signature
+
+
+def written(what: str, out: Any, result: Any) -> Any:
+    """The result of a function in the tensors that it was told to write to."""
+    if out is None:
+        return result
+    several = isinstance(result, tuple)
+    given, results = (out, result) if several else ((out,), (result,))
+    if not isinstance(given, list | tuple) or not all(isinstance(t, Checkable) for t in given):
+        refuse(what, "out", out, "tuple of Tensors" if several else "Tensor")
+    if len(given) != len(results):
+        raise ArgumentTypeError(f"{what}(): argument 'out' must be {len(results)} tensors, not {len(given)}.")
+    for target, value in zip(given, results, strict=True):
+        target._receive(value, what)
+    return type(result)._make(given) if hasattr(result, "_make") else type(result)(given) if several else out
 
 
 def check_constructors(*classes: type) -> None:

@@ -9,6 +9,7 @@
 | SHADERGRAD_MEMORY_LIMIT | bytes, or 512M, 8G | the most device memory to use |
 | SHADERGRAD_PIPELINE_MEMORY | bytes, or 512M, 8G; unset: 1G | host memory for compiled kernels, as estimated; the least recently used are dropped |
 | SHADERGRAD_IN_FLIGHT | 1 to 1024 | how many submissions may be under way before the host waits |
+| SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | how trainings run their backward pass, where --backward does not say; unset: shaders |
 | SHADERGRAD_DATA_DIR | a folder | where data sets are looked for and downloaded to; unset: .cache/shadergrad at home |
 | SHADERGRAD_DATA_MIRROR | an http(s) address | where missing data sets are fetched from; unset: from nowhere |
 | SHADERGRAD_REQUIRE_WEBGPU | 0, 1 | (tests) no adapter is a failure, not a skip |
@@ -31,6 +32,7 @@ from urllib.parse import urlsplit
 from .errors import ShadergradError
 
 DEBUG_TOPICS = ("kernels", "plan", "graph")
+ENGINES = ("shaders", "torch", "numpy", "auto")  # of the backward pass
 PREFIX = "SHADERGRAD_"
 
 
@@ -47,6 +49,7 @@ class Config:
     memory_limit: int | None
     pipeline_memory: int
     in_flight: int
+    backward: str
     data_dir: str | None
     data_mirror: str | None
     require_webgpu: bool
@@ -104,6 +107,14 @@ def _is_portable(name: str) -> bool:
     return text == "portable"
 
 
+def _one_of(name: str, choices: tuple[str, ...]) -> str:
+    """One of the choices, of which the first is the default."""
+    text = _value(name) or choices[0]
+    if text not in choices:
+        raise ConfigError(f"{name}={text!r}: choose one of {', '.join(choices)}.")
+    return text
+
+
 def _folder(name: str) -> str | None:
     text = _value(name)
     if text and Path(text).expanduser().exists() and not Path(text).expanduser().is_dir():
@@ -143,6 +154,7 @@ def read_environment() -> Config:
         memory_limit=_size("SHADERGRAD_MEMORY_LIMIT"),
         pipeline_memory=_size("SHADERGRAD_PIPELINE_MEMORY") or 1 << 30,
         in_flight=_number("SHADERGRAD_IN_FLIGHT", default=16, most=1024),
+        backward=_one_of("SHADERGRAD_BACKWARD", ENGINES),
         data_dir=_folder("SHADERGRAD_DATA_DIR"),
         data_mirror=_address("SHADERGRAD_DATA_MIRROR"),
         require_webgpu=_flag("SHADERGRAD_REQUIRE_WEBGPU"),

@@ -2,7 +2,7 @@
 
 A dtype knows its NumPy type and, where a shader can hold it, its WGSL type. On the GPU every element takes 32 bits: bool
 is stored as u32 (WGSL booleans are not host-shareable), uint8 as u32 of 8 bits, and int64 as i32, so that values beyond
-int32 are refused there. float64 and float16 live on the cpu device only.
+int32 are refused there. float64, float16 and the complex dtypes live on the cpu device only.
 Promotion: https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
 """
 
@@ -19,7 +19,7 @@ from .errors import DTypeError
 @dataclass(frozen=True, eq=False)
 class DType:
     name: str
-    category: int  # 0 bool, 1 integer, 2 floating
+    category: int  # 0 bool, 1 integer, 2 floating, 3 complex
     rank: int  # order within promotion
     wgsl: str | None  # the value type in shaders; None where they have none
     numpy: Any = field(repr=False)
@@ -36,6 +36,20 @@ class DType:
     @property
     def is_floating_point(self) -> bool:
         return self.category == 2
+
+    @property
+    def is_complex(self) -> bool:
+        return self.category == 3
+
+    @property
+    def real(self) -> DType:
+        """The dtype of the real and the imaginary part."""
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    @property
+    def complex(self) -> DType:
+        """The complex dtype whose parts hold this one."""
+        return complex128 if self.name in ("float64", "complex128") else complex64
 
     @property
     def is_position(self) -> bool:
@@ -73,8 +87,10 @@ int64 = DType("int64", 1, 4, "i32", np.dtype(np.int64), 8, _i32)
 float16 = DType("float16", 2, 5, None, np.dtype(np.float16), 2)
 float32 = DType("float32", 2, 6, "f32", _f32, 4, _f32)
 float64 = DType("float64", 2, 7, None, np.dtype(np.float64), 8)
+complex64 = DType("complex64", 3, 8, None, np.dtype(np.complex64), 8)
+complex128 = DType("complex128", 3, 9, None, np.dtype(np.complex128), 16)
 
-ALL = (bool_, uint8, int32, uint32, int64, float16, float32, float64)
+ALL = (bool_, uint8, int32, uint32, int64, float16, float32, float64, complex64, complex128)
 _BY_NAME = {d.name: d for d in ALL}
 _BY_NUMPY = {d.numpy: d for d in ALL}
 
@@ -89,6 +105,8 @@ def parse_dtype(value: DType | str | type | np.dtype) -> DType:
         return int32
     if value is float:
         return float32
+    if value is complex:
+        return complex64
     if isinstance(value, str) and value in _BY_NAME:
         return _BY_NAME[value]
     try:
@@ -97,15 +115,19 @@ def parse_dtype(value: DType | str | type | np.dtype) -> DType:
         raise DTypeError(f"unknown dtype {value!r}. Known: {', '.join(_BY_NAME)}.") from None
 
 
-def of_scalar(value: bool | int | float) -> DType:
-    """The default dtype of a Python number: bool, int32 or float32."""
+def of_scalar(value: bool | int | float | complex) -> DType:
+    """The default dtype of a Python number: bool, int32, float32 or complex64."""
     if isinstance(value, (bool, np.bool_)):
         return bool_
+    if isinstance(value, complex | np.complexfloating):
+        return complex64
     return int32 if isinstance(value, (int, np.integer)) else float32
 
 
 def promote(a: DType, b: DType) -> DType:
     """The dtype that holds both."""
+    if float64 in (a, b) and 3 in (a.category, b.category):
+        return complex128
     return a if a is b or a.rank >= b.rank else b
 
 
@@ -123,7 +145,9 @@ def promote_operands(operands: list[tuple[DType, int]]) -> DType:
         dtype = group[0]
         for d in group[1:]:
             dtype = promote(dtype, d)
-        if result is None or dtype.category > result.category:
+        if result is None:
             result = dtype
+        elif dtype.category > result.category:  # a complex number beside float64 is complex128
+            result = promote(result, dtype) if result.category == 2 else dtype
     assert result is not None
     return result

@@ -75,3 +75,11 @@ class CheckpointError(ShadergradError, RuntimeError):
 
 class PlanError(ShadergradError, ValueError):
     """Text that is no plan, or one of another format. Raised where a plan is read."""
+
+
+class HostWarning(UserWarning):
+    """An operation that runs on the host was asked for a tensor on a GPU. Given once in a process."""
+
+
+class LinAlgError(ShadergradError, RuntimeError, ValueError):
+    """A matrix that has no such decomposition or inverse: singular, or not positive definite. Raised at the call."""

@@ -35,6 +35,7 @@ from .nn.functional import (  # noqa: F401
     max_pool2d,
     max_pool3d,
     pairwise_distance,
+    pdist,
     pixel_shuffle,
     pixel_unshuffle,
     rms_norm,
@@ -44,6 +45,7 @@ from .nn.functional import (  # noqa: F401
 from .tensor import (  # noqa: F401
     Tensor,
     arange,
+    assembly,
     cat,
     common_shape,
     einsum,
@@ -70,20 +72,66 @@ from .tensor import (  # noqa: F401
     zeros_like,
 )
 from .tensor import where as _where
-from .tensor.names import FUNCTIONS
+from .tensor.assembly import (  # noqa: F401
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    block_diag,
+    cartesian_prod,
+    cdist,
+    column_stack,
+    combinations,
+    dstack,
+    gradient,
+    histogramdd,
+    isin,
+    real,
+    tril_indices,
+    triu_indices,
+    unravel_index,
+)
+from .tensor.creation import logspace, scalar_tensor  # noqa: F401
+from .tensor.names import FUNCTIONS, WITHOUT_OUT
+from .tensor.random import normal, randint_like  # noqa: F401
 
 # what makes tensors, and what the rooms, which stand below Tensor, cannot say the type of
 MADE = (
-    "arange", "empty", "eye", "from_numpy", "full", "full_like", "linspace", "ones", "ones_like",
-    "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "tensor", "zeros", "zeros_like", "where",
+    "arange", "empty", "eye", "from_numpy", "full", "full_like", "linspace", "logspace", "normal", "ones", "ones_like",
+    "rand", "rand_like", "randint", "randint_like", "scalar_tensor", "randn", "randn_like", "randperm", "tensor", "zeros", "zeros_like", "where",
 )  # fmt: skip
 
+# of those that are no methods, what may be told a tensor to write to
+WITH_OUT = (
+    "arange",
+    "cat",
+    "column_stack",
+    "dstack",
+    "logspace",
+    "normal",
+    "concat",
+    "concatenate",
+    "empty",
+    "eye",
+    "full",
+    "hstack",
+    "isin",
+    "linspace",
+    "ones",
+    "rand",
+    "randint",
+    "randn",
+    "randperm",
+    "stack",
+    "tensordot",
+    "vstack",
+    "zeros",
+)
 INPLACE_ACTIVATIONS = ("relu_", "sigmoid_", "tanh_")
 
 
 def _function_form(name: str) -> Any:
     """The function whose first argument is the tensor."""
-    form = checked(getattr(Tensor, name).unchecked, name, "input")
+    form = checked(getattr(Tensor, name).unchecked, name, "input", out=name not in WITHOUT_OUT)
     form.__module__ = "shadergrad"
     return form
 
@@ -180,6 +228,26 @@ def empty_like(x: Tensor, **options: Any) -> Tensor:
 
 
 @checked
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+    """The last axes padded with `value`: (before, after) pairs from the last axis backwards; negative amounts cut.
+
+    >>> sg.constant_pad_nd(sg.tensor([1, 2]), (1, 1))
+    tensor([0, 1, 2, 0])
+    """
+    return input.pad(pad, value)
+
+
+@checked
+def fill(input: Tensor, value: float) -> Tensor:
+    """A tensor like `input` with a number, or a tensor of shape (), in every element.
+
+    >>> sg.fill(sg.zeros(2), 3)
+    tensor([3., 3.])
+    """
+    return input.clone().fill_(value)
+
+
+@checked
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """One beside the other: along axis 1, or axis 0 of vectors; tensors of shape () count as vectors of one element.
 
@@ -235,13 +303,15 @@ def iinfo(dtype: Any) -> np.iinfo:
 
 
 concat, concatenate = (checked(inspect.unwrap(cat), name) for name in ("concat", "concatenate"))
-where = checked(_where)  # here and not where it is made: inside, arguments are what they should be
+globals().update({name: checked(inspect.unwrap(globals()[name]), name, out=True) for name in WITH_OUT})
+where = checked(_where, out=True)  # here and not where it is made: inside, arguments are what they should be
 
 __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checkers read functions.pyi
     {
         *FUNCTIONS,
         *INPLACE_ACTIVATIONS,
         *MADE,
+        *assembly.__all__,
         "adaptive_avg_pool1d",
         "adaptive_max_pool1d",
         "avg_pool1d",
@@ -257,7 +327,9 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checker
         "max_pool1d",
         "max_pool2d",
         "max_pool3d",
+        "constant_pad_nd",
         "pairwise_distance",
+        "pdist",
         "pixel_shuffle",
         "pixel_unshuffle",
         "rms_norm",
@@ -272,6 +344,7 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checker
         "e",
         "einsum",
         "empty_like",
+        "fill",
         "finfo",
         "hstack",
         "iinfo",

@@ -16,15 +16,18 @@ from .dtypes import DType, parse_dtype
 from .errors import PlanError
 
 Role = Literal["argument", "parameter", "state", "counter", "constant", "temporary", "result", "fault"]
-FORMAT = 3
+FORMAT = 4
 # what a kernel may report of an index that is data, by the number that it writes: {index}, {size}
 FAULTS = (
     "[gather] index {index} is out of range for an axis of size {size}.",
     "[cross_entropy] target {index} is out of bounds: there are {size} classes, 0 to {last}. Hint: ignore_index leaves out one value.",
     "[embedding] index {index} is out of range: the table has {size} rows, 0 to {last}.",
     "[scatter_add] position {index} is out of range for an axis of size {size}.",
+    "[multinomial] a probability is negative, infinite or NaN, or those of a whole row are zero.",
+    "[bernoulli] a probability lies outside [0, 1], or is NaN.",
+    "[binary_cross_entropy] all elements of input should be between 0 and 1. Hint: binary_cross_entropy_with_logits takes any.",
 )
-IN_GATHER, IN_TARGET, IN_EMBEDDING, IN_SCATTER = range(len(FAULTS))
+IN_GATHER, IN_TARGET, IN_EMBEDDING, IN_SCATTER, IN_MULTINOMIAL, IN_BERNOULLI, IN_BINARY = range(len(FAULTS))
 
 
 def fault_text(fault: int, index: int, size: int) -> str:
@@ -45,7 +48,12 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True)
 class Target:
-    """What the compiler must know of a device. `language` is "wgsl" or "numpy"."""
+    """What the compiler must know of a device. `language` is "wgsl" or "numpy".
+
+    native: whether wgpu-native compiles the kernels, and no browser. It writes single components of vectors in shared memory,
+    where WGSL lets a compiler write the whole vector (Direct3D's does) over what other threads write beside it; and it gives
+    drivers no hint to unroll loops, where browsers mind long texts, which they compile each time a page is opened.
+    """
 
     language: str
     max_storage_buffers: int = 8
@@ -55,6 +63,7 @@ class Target:
     max_binding_bytes: int = 134217728
     subgroups: bool = False
     checked: bool = False
+    native: bool = False
 
 
 PORTABLE = Target("wgsl")

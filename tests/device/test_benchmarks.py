@@ -8,6 +8,7 @@ import torch
 
 import shadergrad as sg
 import step
+import uncompiled
 from workloads import WORKLOADS
 
 
@@ -39,3 +40,10 @@ def test_the_benchmark_prints_time_ratio_and_memory(device: str, capsys: pytest.
     for words in ("ms/step", "times as fast", "us host a dispatch", "peak device memory:"):
         assert words in printed
     assert ("B ours" in printed) == (device == "webgpu")
+
+
+def test_the_benchmark_of_loops_prints_each_way(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    uncompiled.main("mlp", device, steps=2, rounds=1, small=True)
+    printed = capsys.readouterr().out
+    for words in ("uncompiled", "module", "step", "times as fast"):
+        assert words in printed

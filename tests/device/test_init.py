@@ -14,6 +14,7 @@ import shadergrad as sg
 from helpers import assert_close, assert_same_bits
 from shadergrad import nn
 from shadergrad.nn import init
+from shadergrad.primitives import random
 
 RANDOM: dict[str, Callable[[Any, Any], Any]] = {
     "uniform_": lambda i, t: i.uniform_(t, -2.0, 3.0),
@@ -157,3 +158,24 @@ def test_a_module_of_many_values_begins_with_pytorchs_distribution(name: str) ->
         elif b.size >= 200:
             assert 0.85 < np.sqrt((a**2).mean() / (b**2).mean()) < 1.18, key
             assert name == "Embedding" or 0.95 < np.abs(a).max() / np.abs(b).max() < 1.06, key
+
+
+def test_large_initial_values_are_drawn_where_the_module_ends_up(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(where: str) -> list[np.ndarray]:
+        sg.manual_seed(0)
+        module = nn.ModuleList([nn.Linear(600, 500), nn.Linear(3, 2), nn.Embedding(512, 520)])
+        module[2].weight.data *= 0.5
+        return [p.detach().numpy() for p in module.to(where).parameters()]
+
+    wanted = made("cpu")
+    draw = random.Threefry.numpy
+
+    def drawn(self: random.Threefry, key: np.ndarray, x0: np.ndarray, x1: np.ndarray) -> np.ndarray:
+        assert x0.size <= 600, "large values were drawn on the host"
+        return draw(self, key, x0, x1)
+
+    monkeypatch.setattr(random.Threefry, "numpy", drawn)
+    found = made(webgpu)
+    for k in range(4):
+        np.testing.assert_array_equal(found[k], wanted[k])
+    np.testing.assert_allclose(found[4], wanted[4], rtol=1e-4, atol=1e-6)  # by another formula of erfinv

@@ -179,6 +179,7 @@ BASES = {"Module", "RNNBase"}  # nothing to build: what others derive from
 def test_every_public_module_has_a_case() -> None:
     public = {n for n, k in vars(nn).items() if inspect.isclass(k) and issubclass(k, nn.Module) and n[0] != "_"}
     built = {type(m).__name__ for c in CASES for m in c.make(nn).modules()}
+    public = {n for n in public if not n.startswith("Lazy")}  # test_lazy.py
     assert public - BASES <= built, f"no case in module_cases.py: {sorted(public - BASES - built)}"
 
 

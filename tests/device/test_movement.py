@@ -166,9 +166,42 @@ def test_assignment_to_a_leaf_that_requires_grad_is_refused() -> None:
         x[0] = 1.0
 
 
-def test_of_several_values_for_one_place_the_mean_is_taken(device: str) -> None:
-    for dtype in ("float32", "int32"):
-        x = sg.tensor(np.array([9, 9, 9, 9], dtype), device=device)
-        x[sg.tensor([1, 3, 1], device=device)] = sg.tensor(np.array([2, 7, 4], dtype), device=device)
-        assert x.dtype.name == dtype
-        assert x.tolist() == [9, 3, 9, 7]
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+def test_of_several_values_for_one_place_the_last_stays(dtype: str, device: str) -> None:
+    x = sg.zeros(4, dtype=dtype, device=device)
+    x[sg.tensor([1, 3, 1, 0], device=device)] = sg.tensor(np.array([0, 1, 1, 0], dtype), device=device)
+    assert x.dtype.name == dtype
+    assert x.tolist() == [0, 1, 0, 1]
+
+
+def test_a_number_written_many_times_to_one_place_is_that_number(device: str) -> None:
+    third = float(np.float32(1 / 3))
+    places = sg.tensor([2, 2, 2, 0, 2, 2], device=device)
+    x, base = sg.zeros(4, device=device), sg.zeros(1, device=device)
+    x[places] = third
+    base.expand(7).fill_(third)
+    assert x.tolist() == sg.zeros(4, device=device).scatter(0, places, third).tolist() == [third, 0, third, 0]
+    assert base.tolist() == [third]
+
+
+@pytest.mark.parametrize(("size", "count"), [(5, 9), (3000, 5000)])
+def test_the_last_value_stays_wherever_it_goes(size: int, count: int, device: str) -> None:
+    rng = np.random.default_rng(0)
+    index, values = rng.integers(0, size, (count, 2)), rng.standard_normal((count, 2)).astype(np.float32)
+    values[::7] = -0.0
+    wanted = np.full((size, 3), 9, np.float32)
+    for j in range(count):
+        wanted[index[j], [0, 1]] = values[j]
+    found = sg.full((size, 3), 9.0, device=device).scatter(
+        0, sg.tensor(index, device=device), sg.tensor(values, device=device)
+    )
+    np.testing.assert_array_equal(found.numpy().view(np.uint32), wanted.view(np.uint32))
+
+
+def test_the_gradient_of_an_assignment_goes_to_what_stayed(device: str) -> None:
+    values = sg.ones(3, device=device, requires_grad=True)
+    x = sg.zeros(2, device=device)
+    x[sg.tensor([1, 1, 0], device=device)] = values
+    (x * sg.tensor([2.0, 3.0], device=device)).sum().backward()
+    assert values.grad is not None
+    assert values.grad.tolist() == [0, 3, 2]

@@ -406,3 +406,18 @@ def test_a_checkpoint_whose_losses_do_not_fit_its_position_is_refused(tmp_path: 
     save_checkpoint(tmp_path, arrays | {"losses": arrays["losses"][:3]}, meta)
     with pytest.raises(CheckpointError, match="damaged: losses"):
         train_with(made, tmp_path, "cpu", resume=True, steps=6)
+
+
+def test_a_run_that_changes_its_engine_goes_on_as_if_it_had_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], device: str
+) -> None:
+    options = ["train", "autoencoder", "--device", device, "--batch-size", "512"]
+    assert cli.run([*options, "--out", str(tmp_path / "whole"), "--epochs", "4"]) == 0
+    parts = [*options, "--out", str(tmp_path / "parts")]
+    assert cli.run([*parts, "--epochs", "2", "--backward", "torch", "--threads", "1"]) == 0
+    assert cli.run([*parts, "--epochs", "3", "--backward", "numpy", "--resume"]) == 0
+    assert cli.run([*parts, "--epochs", "4", "--backward", "auto", "--resume"]) == 0
+    whole, found = ([row["loss"] for row in rows(tmp_path / part)] for part in ("whole", "parts"))
+    assert found == pytest.approx(whole, abs=1e-4)
+    assert cli.run([*parts, "--backward", "cuda", "--resume"]) == 2
+    assert "--backward is 'cuda'; choose one of" in capsys.readouterr().err

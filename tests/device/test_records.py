@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special
 
 import shadergrad as sg
 from cases import CASES, Case, threefry_reference
@@ -30,7 +31,9 @@ from shadergrad.runtime.device import get_device
 
 # Those of the library's core: logic and others bring calls of their own, and tests of their own.
 RECORDS = {
-    name: p for name, p in REGISTRY.items() if p.__module__.startswith(("shadergrad.primitives.", "shadergrad.graph."))
+    name: p
+    for name, p in REGISTRY.items()
+    if p.__module__.startswith(("shadergrad.primitives.", "shadergrad.graph.")) and p.kind != "host"  # test_complex.py
 }
 # Values that exist, and other names for a node: nothing is computed or differentiated.
 LEAVES = {name for name, p in RECORDS.items() if p.kind in ("source", "alias")}
@@ -265,6 +268,15 @@ ACCURACY: dict[str, tuple[str, np.ndarray, Any, float, float]] = {
     "erf near 0": ("sg_erf", TINY, erf, 2e-6, 0),
     "log1p from -0.99": ("sg_log1p", line(-0.99, 100), np.log1p, 2e-6, 1e-7),
     "log1p near 0": ("sg_log1p", TINY, np.log1p, 1e-6, 0),
+    "lgamma of positive numbers": ("sg_lgamma", line(1e-3, 60), special.gammaln, 2e-6, 5e-6),
+    "lgamma of large numbers": ("sg_lgamma_positive", line(60, 1e6), special.gammaln, 1e-6, 0),
+    "lgamma of negative numbers": ("sg_lgamma", line(-9.97, -0.013), special.gammaln, 5e-6, 1e-5),
+    "digamma of positive numbers": ("sg_digamma", line(1e-3, 60), special.psi, 2e-6, 2e-6),
+    "digamma from 8": ("sg_digamma_positive", line(8, 1e5), special.psi, 1e-6, 0),
+    "erfcx": ("sg_erfcx", line(-4, 100), special.erfcx, 3e-6, 0),
+    "erfc": ("sg_erfc", line(-5, 9), special.erfc, 1e-5, 0),
+    "i0e": ("sg_i0e", line(-50, 50), special.i0e, 2e-6, 0),
+    "i1e": ("sg_i1e", line(-50, 50), special.i1e, 2e-6, 0),
     "asin": ("sg_asin", line(-1, 1), np.arcsin, 1e-6, 2e-7),
     "acos": ("sg_acos", line(-1, 1), np.arccos, 1e-6, 5e-7),
     "atan of positive numbers": ("sg_atan_positive", line(0, 1000), np.arctan, 1e-6, 0),
@@ -292,6 +304,20 @@ def test_erfinv_is_the_inverse_of_erf(function: str, x: np.ndarray, webgpu: str)
     slope = 2 / math.sqrt(math.pi) * np.exp(-y * y)
     x = x.astype(np.float32).astype(np.float64)
     assert np.all(np.abs(erf(y) - x) <= 2e-6 * np.abs(y) * slope + 1e-30), "in terms of y, 2e-6 relative"
+
+
+@checked("sg_zeta")
+def test_zeta_is_accurate(function: str, webgpu: str) -> None:
+    s, q = (g.ravel().astype(np.float32) for g in np.meshgrid(np.linspace(1.1, 9, 80), np.linspace(0.05, 40, 200)))
+    expected = special.zeta(s.astype(np.float64), q.astype(np.float64))
+    np.testing.assert_allclose(call(webgpu, function, s, q), expected, 1e-5, 1e-30)
+
+
+@checked("sg_digamma")
+def test_digamma_is_accurate_below_0(function: str, webgpu: str) -> None:
+    x = line(-9.9, -0.05)
+    x = x[np.abs(x - np.round(x)) > 0.05].astype(np.float32)
+    np.testing.assert_allclose(call(webgpu, function, x), special.psi(x.astype(np.float64)), 1e-4, 1e-4)
 
 
 @checked("sg_atan2")

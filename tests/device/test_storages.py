@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -325,3 +326,20 @@ def test_what_a_gradient_is_held_by_sees_it_grow(device: str) -> None:
     assert held.tolist() == [5, 5]
     gradient(w).data.zero_()
     assert np.asarray(held.detach()).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("way", ["write_", "copy_", "backward"])
+def test_what_lies_in_one_place_takes_no_different_values(way: str, device: str) -> None:
+    base = sg.ones(1, device=device)
+    shown = base.expand(3)
+    p = sg.ones(3, device=device, requires_grad=True)
+    p.grad = shown
+    values = np.array([1, 2, 3], np.float32)
+    ways: dict[str, Callable[[], Any]] = {
+        "write_": lambda: shown.write_(values),
+        "copy_": lambda: shown.copy_(sg.tensor(values, device=device)),
+        "backward": lambda: (p * p).sum().backward(),
+    }
+    with pytest.raises(sg.ShapeError, match=rf"\[{way}\].*single memory location"):
+        ways[way]()
+    assert base.tolist() == [1]

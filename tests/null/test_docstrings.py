@@ -5,6 +5,8 @@ from __future__ import annotations
 import doctest
 import inspect
 import math
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,11 @@ def test_a_public_name_has_a_docstring_with_an_example_that_runs(name: str) -> N
     text = doc_of(SHOWN[name])
     assert text, f"{name} has no docstring"
     test = doctest.DocTestParser().get_doctest(
-        text, {"sg": sg, "nn": sg.nn, "F": sg.nn.functional, "np": np, "math": math}, name, None, 0
+        text,
+        {"sg": sg, "nn": sg.nn, "F": sg.nn.functional, "np": np, "math": math, "Path": Path, "tempfile": tempfile},
+        name,
+        None,
+        0,
     )
     assert test.examples, f"the docstring of {name} has no example"
     sg.manual_seed(0)

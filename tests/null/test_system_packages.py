@@ -14,14 +14,16 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "ensure-packages.sh"
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 
 
-def run(folder: Path, user: int = 0, lacking: tuple[str, ...] = ("adapter", "iverilog", "cc"), **variables: str) -> str:
+def run(
+    folder: Path, user: int = 0, lacking: tuple[str, ...] = ("adapter", "iverilog", "chromium", "cc"), **variables: str
+) -> str:
     """What the script says, and what it asks apt-get for, on a machine that lacks these."""
     programs = {
         "apt-get": "echo apt-get $1; [ $1 != install ] || shift; echo for $* >&2",
         "id": f"echo {user}",
         "sudo": "exit 1",
         "python": f"exit {int('adapter' in lacking)}",
-        **{name: "exit 0" for name in ("iverilog", "cc") if name not in lacking},
+        **{name: "exit 0" for name in ("iverilog", "chromium", "cc") if name not in lacking},
     }
     for name, body in programs.items():
         (folder / name).write_text(f"#!{shutil.which('bash')}\n{body}\n")
@@ -40,7 +42,7 @@ def run(folder: Path, user: int = 0, lacking: tuple[str, ...] = ("adapter", "ive
 def test_packages_are_named_before_they_are_installed(tmp_path: Path) -> None:
     said, found, *_ = run(tmp_path).partition("apt-get update")
     assert found
-    assert "mesa-vulkan-drivers iverilog gcc libc6-dev" in said
+    assert "mesa-vulkan-drivers iverilog chromium gcc libc6-dev" in said
     assert "INSTALL=no" in said
 
 
@@ -64,4 +66,4 @@ def test_nothing_is_installed_where_it_may_not(
 ) -> None:
     said = run(tmp_path, user, **variables)
     assert "apt-get" not in said
-    assert f"NOT INSTALLED: mesa-vulkan-drivers iverilog gcc libc6-dev: {reason}" in said
+    assert f"NOT INSTALLED: mesa-vulkan-drivers iverilog chromium gcc libc6-dev: {reason}" in said

@@ -92,10 +92,7 @@ TO_COME: dict[str, str] = {
     "flag changed between calls": "compiled",
     "history leaves step": "compiled",
 }
-CASES_TO_COME: dict[str, str] = {
-    "the_slope_of_a_network_in_its_loss": "webgpu",
-    "a_module_compiled_whole": "compiled",
-}
+CASES_TO_COME: dict[str, str] = {}
 
 
 def is_to_come(where: str | None, mode: str) -> bool:

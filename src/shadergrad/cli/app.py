@@ -9,6 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..errors import ShadergradError
+from .bench import bench
+from .gpt import gpt
+from .pages import export, serve
 from .recipes import LogicGroup, RecipeGroup
 
 BAD_INPUT = 2
@@ -31,6 +34,10 @@ app.add_typer(
     name="logic",
     help="Networks and automata of logic gates.",
 )
+predict = typer.Typer(no_args_is_help=True, help="What a trained network says of something.")
+app.add_typer(predict, name="predict")
+predict.command("gpt")(gpt)
+app.add_typer(bench, name="bench", help="How fast this machine is.")
 
 
 @app.command()
@@ -39,6 +46,10 @@ def info() -> None:
     from .info import print_info  # wgpu takes longer to load than most commands to run
 
     print_info(Console(highlight=False))
+
+
+app.command()(export)
+app.command()(serve)
 
 
 def main() -> None:

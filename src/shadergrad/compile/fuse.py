@@ -266,10 +266,10 @@ class Fuser:
 
     def _grow(self, anchor: Node, claimed: set[int]) -> None:
         """A group from a reduction or product forward over the elementwise operations that only it feeds."""
-        last = self._last_of_chain(anchor, claimed)
-        if last is not anchor:
-            del self.stored[id(anchor)]
-            self._store(last)
+        *before, last = self._chain(anchor, claimed)
+        for node in before:  # each is read by the next alone
+            self.stored.pop(id(node), None)
+        self._store(last)
         group = Group("dot", [last], dot=anchor, size=anchor.size) if is_dot(anchor) else _row_group(anchor, last)
         if is_dot(anchor) and last is not anchor and id(anchor) in self.kept:
             self._store(anchor)  # a backward pass may ask for the product itself
@@ -282,10 +282,10 @@ class Fuser:
             group.roots = [anchor]
         self._add(group)
 
-    def _last_of_chain(self, anchor: Node, claimed: set[int]) -> Node:
-        """The last elementwise operation, or reshaped output, that an anchor's value flows to without another reader.
-        What lies on the way is claimed: no second group may grow over it."""
-        last = end = anchor
+    def _chain(self, anchor: Node, claimed: set[int]) -> list[Node]:
+        """From an anchor to the last elementwise operation, or reshaped output, that its value flows to without another
+        reader. What lies on the way is claimed: no second group may grow over it."""
+        chain, length, end = [anchor], 1, anchor
         while id(end) not in self.output_ids | self.cuts and len(self.consumers[id(end)]) == 1:
             (user,) = self.consumers[id(end)]
             if id(user) in claimed or user.size != anchor.size:
@@ -294,9 +294,10 @@ class Fuser:
             if not isinstance(user.primitive, Elementwise | Reshape):
                 break
             end = user
+            chain.append(end)
             if isinstance(user.primitive, Elementwise) or id(end) in self.output_ids:
-                last = end
-        return last
+                length = len(chain)
+        return chain[:length]
 
     def _call_group(self, call: Node) -> Group:
         """A call writes the output that is only a reshaped view of its result."""

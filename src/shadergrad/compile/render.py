@@ -96,8 +96,8 @@ class Puller:
         """`value` where all conditions hold, else `otherwise`."""
         raise NotImplementedError
 
-    def random_word(self, values: list[str], index: Index) -> str:
-        """Word `index` (0 or 1) of threefry2x32 for two key words and two counter words."""
+    def random_word(self, values: list[str], index: Index | None) -> str:
+        """Word `index` (0 or 1) of threefry2x32 for two key words and two counter words, or one xor the other."""
         raise NotImplementedError
 
     def depends_on_lane(self, indices: Iterable[Index]) -> bool:
@@ -235,8 +235,9 @@ def _threefry(w: Puller, p: Threefry, node: Node, index: Indices) -> str:
         return w.lane_by_lane(node, index)
     w.count(p.cost)
     key, x0, x1 = node.inputs
-    words = [w.pull(key, (number(0),)), w.pull(key, (number(1),)), w.pull(x0, index[1:]), w.pull(x1, index[1:])]
-    return w.random_word(words, index[0])
+    which, place = (None, index) if p.joined else (index[0], index[1:])
+    words = [w.pull(key, (number(0),)), w.pull(key, (number(1),)), w.pull(x0, place), w.pull(x1, place)]
+    return w.random_word(words, which)
 
 
 ELEMENT: dict[type[Primitive], Callable[[Any, Any, Node, Indices], str]] = {
@@ -318,7 +319,7 @@ class Recorder(Puller):
     def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
         return ""
 
-    def random_word(self, values: list[str], index: Index) -> str:
+    def random_word(self, values: list[str], index: Index | None) -> str:
         return ""
 
     def _unknown(self, size: int) -> Index:
@@ -647,9 +648,11 @@ class Renderer(Puller):
         wide = self.as_vector(value, dtype)
         return self.define(wide, self.depth_of_values(value), vector=True) if value in self.depth else wide
 
-    def random_word(self, values: list[str], index: Index) -> str:
+    def random_word(self, values: list[str], index: Index | None) -> str:
         call = self.use_functions(f"sg_threefry({', '.join(values)})", False, "threefry")
         block = self.define(call, self.depth_of_values(*values))
+        if index is None:
+            return self.define(f"{block}.x ^ {block}.y", self.depth_of_values(block))
         return self.define(f"{block}[{render(index)}]", max(self.depth_of_values(block), self.depth_of(index)))
 
 

@@ -15,7 +15,7 @@ from .leaves import Constant
 from .node import Node, make
 from .primitive import Primitive, Shape, named
 
-Number = bool | int | float
+Number = bool | int | float | complex
 
 
 class Builder:
@@ -34,7 +34,7 @@ class Builder:
     def constant(self, value: Number, dtype: DType, device: str, shape: Shape = ()) -> Node:
         """A number, in every element of `shape`."""
         try:
-            plain = dtype.numpy.type(value).item() if dtype.category < 2 else float(value)
+            plain = dtype.numpy.type(value).item() if dtype.category != 2 else float(value)  # type: ignore[arg-type]
         except (ValueError, OverflowError):
             raise ArgumentError(f"value {value} cannot be converted to {dtype.name} without overflow.") from None
         return self.broadcast(self.source(Constant(plain, dtype), device), shape)
@@ -133,6 +133,10 @@ class Builder:
         """The sum over `axes`, which stay with size 1."""
         return self.make(named("ReduceSum", axes), x)
 
+    def conjugate(self, x: Node) -> Node:
+        """x itself where it is real."""
+        return self.elementwise("Conj", x) if x.dtype.category == 3 else x
+
     def dot(self, a: Node, b: Node) -> Node:
         """a (batch, m, k) times b (batch, k, n): (batch, m, n)."""
         return self.make(named("Dot"), a, b)
@@ -155,4 +159,4 @@ constant, like, iota, iota_along = recorded.constant, recorded.like, recorded.io
 reshape, permute, transpose, broadcast = recorded.reshape, recorded.permute, recorded.transpose, recorded.broadcast
 elementwise, where, cast = recorded.elementwise, recorded.where, recorded.cast
 equal, less, greater = recorded.equal, recorded.less, recorded.greater
-sum_over, dot = recorded.sum, recorded.dot
+sum_over, dot, conjugate = recorded.sum, recorded.dot, recorded.conjugate

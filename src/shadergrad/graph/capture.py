@@ -60,14 +60,20 @@ class Capture:
         entries: list[Any] = []
         for node in first:
             entries.append(self._source(node, identity(node)))
-        for node in topological(self.roots, _inputs):
+        inputs_of: dict[int, list[Node]] = {}
+
+        def resolved(node: Node) -> list[Node]:
+            found = inputs_of[id(node)] = [] if node.storage is not None else [resolve(i) for i in node.inputs]
+            return found
+
+        for node in topological(self.roots, resolved):
             if node.storage is not None:
                 entry = self._source(node, identity(node))
                 if entry is None:
                     continue
                 entries.append(entry)
             else:
-                inputs = tuple(self._position[id(resolve(i))] for i in node.inputs)
+                inputs = tuple([self._position[id(i)] for i in inputs_of[id(node)]])
                 primitive = node.primitive
                 entries.append((primitive.form or primitive, inputs))
                 if primitive.form is not None:
@@ -147,7 +153,3 @@ class Capture:
             in_place or {},
             self.device,
         )
-
-
-def _inputs(node: Node) -> tuple[Node, ...]:
-    return () if node.storage is not None else tuple(resolve(i) for i in node.inputs)

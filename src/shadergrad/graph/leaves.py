@@ -61,7 +61,7 @@ class Constant(Primitive):
         return (), self.dtype
 
     def without_numbers(self) -> Form | None:
-        return None if self.dtype.category == 0 else Form(Constant, self.dtype)
+        return None if self.dtype.category in (0, 3) else Form(Constant, self.dtype)
 
     def numbers(self, dtype: DType) -> tuple[tuple[Number, DType], ...]:
         return ((self.value, self.dtype),)

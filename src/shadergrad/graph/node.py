@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -151,7 +151,7 @@ def make(primitive: Primitive, *inputs: Node) -> Node:
             )
     shape, dtype = primitive.infer(*inputs)
     requires_grad = (
-        mode.grad and primitive.differentiable and dtype.category == 2 and any(i.requires_grad for i in inputs)
+        mode.grad and primitive.differentiable and dtype.category >= 2 and any(i.requires_grad for i in inputs)
     )
     return Node(primitive, inputs, shape, dtype, device, requires_grad)
 
@@ -181,26 +181,29 @@ def is_alias(node: Node) -> bool:
 
 def resolve(node: Node) -> Node:
     """The node behind aliases."""
-    while is_alias(node):
+    while node.storage is None and node.primitive.kind == "alias":
         node = node.inputs[0]
     return node
 
 
-def topological(roots: Iterable[Node], inputs_of: Callable[[Node], tuple[Node, ...]]) -> list[Node]:
+def topological(roots: Iterable[Node], inputs_of: Callable[[Node], Sequence[Node]]) -> list[Node]:
     """Every node reachable from `roots` through `inputs_of`, inputs first. Iterative: graphs are deep."""
     order: list[Node] = []
     seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(list(roots))]
+    done: set[int] = set()
+    stack = list(roots)
+    stack.reverse()
     while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            order.append(node)
+        node = stack[-1]
+        key = id(node)
+        if key in seen:
+            stack.pop()
+            if key not in done:
+                done.add(key)
+                order.append(node)
             continue
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        stack.append((node, True))
+        seen.add(key)
         for source in reversed(inputs_of(node)):
             if id(source) not in seen:
-                stack.append((source, False))
+                stack.append(source)
     return order

@@ -20,7 +20,7 @@ from ..dtypes import DType, parse_dtype
 from ..errors import CompileError
 
 Shape = tuple[int, ...]
-Number = bool | int | float
+Number = bool | int | float | complex
 
 REGISTRY: dict[str, type[Primitive]] = {}
 
@@ -58,7 +58,7 @@ class Primitive(metaclass=_Interned):
     nodes (`opened`).
     """
 
-    kind: ClassVar[str] = ""  # source, elementwise, view, index, reduce, dot, call
+    kind: ClassVar[str] = ""  # source, elementwise, view, index, reduce, dot, call, host
     differentiable: ClassVar[bool] = True
     cost: ClassVar[int] = 1  # scalar operations an element, roughly
     form: ClassVar[Form | None] = None  # of each primitive its own
@@ -134,6 +134,8 @@ def _plain(value: Any) -> Any:
         return [_plain(v) for v in value]
     if isinstance(value, DType):
         return {"dtype": value.name}
+    if isinstance(value, complex):
+        return {"complex": [value.real, value.imag]}
     kind, text = f"{type(value).__module__}.{type(value).__qualname__}", repr(value)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     number = 1
@@ -155,6 +157,8 @@ def _rich(value: Any) -> Any:
         return value
     if "dtype" in value:
         return parse_dtype(value["dtype"])
+    if "complex" in value:
+        return complex(*value["complex"])
     found = _parameters.get((value["object"], value["digest"]))
     if found is None:
         raise CompileError(

@@ -17,7 +17,7 @@ from .node import Node, topological
 enabled = False  # the tests switch it on
 
 Stage = Literal["captured", "lowered"]
-KINDS = ("source", "alias", "elementwise", "view", "index", "reduce", "dot", "call")
+KINDS = ("source", "alias", "elementwise", "view", "index", "reduce", "dot", "call", "host")
 
 
 class GraphError(CompileError):

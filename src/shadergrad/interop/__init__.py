@@ -1,5 +1,6 @@
 """To and from others: PyTorch's state dicts and tensors, safetensors files, .npz files."""
 
+from . import torch as torch
 from .errors import InteropError
 from .files import load_npz, read_arrays, save_npz
 from .pytorch import from_torch, to_torch
@@ -14,4 +15,5 @@ __all__ = [
     "read_arrays",
     "save_npz",
     "to_torch",
+    "torch",
 ]

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..arguments import mismatch
+from ..arguments import mismatch, written
 from ..arguments import number as number
 from ..arguments import refuse as refuse
 from ..arguments import sizes as sizes
@@ -23,10 +23,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 TENSORS = {"Tensor": False, "Tensor | None": True}  # annotations of arguments, and whether None will do
 
 
-def takes_tensors(function: F, name: str = "") -> F:
+def takes_tensors(function: F, name: str = "", out: bool = False) -> F:
     """The function behind a check: an argument that is annotated as a tensor is one, else ArgumentTypeError.
 
-    name: what users call it, if not by its own name. Of a `forward`, the message names the module's class.
+    name: what users call it, if not by its own name. out: whether it may be told a tensor to write to. Of a `forward`, the message names the module's class.
     """
     public = name or function.__name__
     signature = inspect.signature(function)
@@ -37,6 +37,8 @@ def takes_tensors(function: F, name: str = "") -> F:
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         given = len(args)
+        if out and "out" in kwargs:
+            return written(public, kwargs.pop("out"), checked(*args, **kwargs))
         for k, name in by_position:
             if k >= given:
                 break

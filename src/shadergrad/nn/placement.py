@@ -22,7 +22,8 @@ def move(module: ModuleTree[Any], args: tuple[Any, ...], device: Any, dtype: Any
     kind = None if dtype is None else parse_dtype(dtype)
     if kind is not None and not kind.is_floating_point:
         raise ModuleTypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={kind!r}")
-    for _, tensor in [*module.named_parameters(), *module.named_buffers()]:
+    # the largest first: a small one is read, and with it would be computed whatever else has not left this device
+    for tensor in sorted([*module.parameters(), *module.buffers()], key=lambda t: -t.numel()):
         wanted = kind if tensor.is_floating_point() else None
         moved = tensor.detach().to(device=device, dtype=wanted)
         gradient = None if tensor._grad is None else tensor._grad.detach().to(device=device, dtype=wanted)

@@ -55,6 +55,9 @@ def load_state_dict(module: ModuleTree[Any], values: Any, strict: bool, assign: 
         problems.append(f"Missing key(s) in state_dict: {_quoted(missing)}. ")
     if strict and unexpected:
         problems.append(f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
+    for name, tensor in own.items():
+        if hasattr(tensor, "materialize") and hasattr(values.get(name), "shape"):  # of a lazy module
+            tensor.materialize(values[name].shape)  # type: ignore[attr-defined]
     found = {n: _fitting(n, tensor, values[n], assign, problems) for n, tensor in own.items() if n in values}
     if problems:
         raise StateDictError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t" + "\n\t".join(problems))

@@ -8,6 +8,7 @@ step, and changing one compiles the step anew. Reference for names, texts and la
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ import numpy as np
 from ..errors import CompileError, ShadergradError
 from ..graph.node import grad_mode
 from ..run import tracing
+from ..run.step import CompiledStep
 from ..run.tracing import current
 from ..tensor import Tensor, flush, full
 
@@ -41,6 +43,7 @@ class Implementation(TypedDict, total=False):
     differentiable: bool
 
 
+MOST_CAPTURES = 16  # of the update by itself, by as many hyperparameters and parameters without gradients
 LOG_OF_ZERO = -1e4  # finite, and small enough that exp of it is 0
 
 
@@ -215,6 +218,7 @@ class Optimizer:
 
     slots: ClassVar[tuple[str, ...]] = ()
     scalars: ClassVar[tuple[str, ...]] = ()
+    _replayed: CompiledStep[[], None] | None = None
 
     def __init__(
         self, params: Iterable[Any], defaults: dict[str, Any], implementation: Implementation | None = None
@@ -346,6 +350,14 @@ class Optimizer:
                 loss = closure()
         self._opt_called = True
         if current.trace is not None:
+            self._update_all()
+        elif not (self._is_replayed() and self._replay()):
+            self._update_all()
+            flush()
+        return loss
+
+    def _update_all(self) -> None:
+        if current.trace is not None:
             current.trace.on_attribute(self, "version", self.version)
             current.trace.on_optimizer(self)
         with grad_mode(False):
@@ -356,8 +368,30 @@ class Optimizer:
                 self._advance(active, group)
                 for p, gradient in active:
                     self.update(p, -gradient if group.get("maximize") else gradient, self.state[p], group)
-        flush()
-        return loss
+
+    def _is_replayed(self) -> bool:
+        """Whether the update is captured and replayed, which makes an uncompiled loop twice as fast. The rules of this
+        package can be; those of users may be anything, and what is other in every step is not worth it."""
+        if not type(self).__module__.startswith("shadergrad.optim."):
+            return False
+        if self._replayed is not None and self._replayed.captures >= MOST_CAPTURES:
+            return False
+        active = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+        return len({p._node.device for p in active}) == 1
+
+    def _replay(self) -> bool:
+        """The update as one submission; False where it cannot be captured, and then nothing has changed."""
+        if self._replayed is None:  # a proxy: an optimizer in a circle with its step would outlive its last user
+            update = functools.partial(Optimizer._update_all, weakref.proxy(self))
+            self._replayed = CompiledStep(update, most_unwarned=MOST_CAPTURES)
+        try:
+            self._replayed()
+        except CompileError:
+            return False
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_replayed": None}
 
     def _advance(self, active: list[tuple[Tensor, Tensor]], group: ParamGroup) -> None:
         """Advance the scalars of a group once, however many parameters share them."""

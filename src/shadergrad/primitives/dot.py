@@ -33,8 +33,8 @@ class Dot(Primitive):
 
     def vjp(self, g, node):
         a, b = node.inputs
-        da = build.dot(g, build.transpose(b)) if a.requires_grad else None
-        db = _of_second(a, b, g) if b.requires_grad else None
+        da = build.dot(g, build.transpose(build.conjugate(b))) if a.requires_grad else None
+        db = _of_second(build.conjugate(a), b, g) if b.requires_grad else None
         return da, db
 
 

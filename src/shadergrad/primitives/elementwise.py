@@ -21,7 +21,7 @@ from ..dtypes import DType, bool_, float32, int64, uint8
 from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
-from ..graph.build import elementwise, equal, greater, less, where
+from ..graph.build import conjugate, elementwise, equal, greater, less, where
 from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
 
@@ -41,6 +41,9 @@ class Elementwise(Primitive):
     wgsl_bool: ClassVar[str] = ""  # where booleans are written differently
     gradient: ClassVar[Callable[..., Cotangents] | None] = None
     categories: ClassVar[tuple[int, ...]] = (1, 2)
+    of_complex: ClassVar[bool] = (
+        False  # whether complex numbers are taken too; gradients are those of analytic functions
+    )
     domain: ClassVar[tuple[float, float]] = (-3.0, 3.0)
     gives: ClassVar[DType | None] = None
     public: ClassVar[bool] = False
@@ -55,7 +58,7 @@ class Elementwise(Primitive):
                 raise DTypeError(
                     f"[{self.name}] operands have dtypes {first.dtype.name} and {other.dtype.name}. Hint: convert one with .to(dtype)."
                 )
-        if first.dtype.category not in self.categories:
+        if first.dtype.category not in self.categories and not (self.of_complex and first.dtype.is_complex):
             raise DTypeError(f"[{self.name}] is not defined for {first.dtype.name}.")
         return first.shape, self.result(first.dtype)
 
@@ -78,7 +81,11 @@ class Elementwise(Primitive):
 
 
 def _from_derivative(derivative: Callable[[Node, Node], Node | float]) -> Callable[..., Cotangents]:
-    return lambda g, x, y: (g * derivative(x, y),)
+    def gradient(g: Node, x: Node, y: Node) -> Cotangents:
+        slope = derivative(x, y)
+        return (g * (conjugate(slope) if isinstance(slope, Node) else slope),)
+
+    return gradient
 
 
 def record(
@@ -134,16 +141,16 @@ def floating(template: str, otherwise: str) -> Callable[[DType], str]:
 
 Add = record(
     "Add", "a + b; for bools, or.", np.add, "{a} + {b}",
-    gradient=lambda g, a, b, y: (g, g), arity=2, categories=ANY, wgsl_bool="{a} | {b}",
+    gradient=lambda g, a, b, y: (g, g), arity=2, categories=ANY, of_complex=True, wgsl_bool="{a} | {b}",
 )
-Sub = record("Sub", "a - b.", np.subtract, "{a} - {b}", gradient=lambda g, a, b, y: (g, -g), arity=2)
+Sub = record("Sub", "a - b.", np.subtract, "{a} - {b}", gradient=lambda g, a, b, y: (g, -g), arity=2, of_complex=True)
 Mul = record(
     "Mul", "a * b; for bools, and.", np.multiply, "{a} * {b}",
-    gradient=lambda g, a, b, y: (g * b, g * a), arity=2, categories=ANY, wgsl_bool="{a} & {b}",
+    gradient=lambda g, a, b, y: (g * conjugate(b), g * conjugate(a)), arity=2, categories=ANY, of_complex=True, wgsl_bool="{a} & {b}",
 )
 Div = record(
     "Div", "a / b, floating.", np.divide, "{a} / {b}",
-    gradient=lambda g, a, b, y: (g / b, -(g * y / b)), arity=2, categories=FLOATS, cost=4, domain=(0.5, 3.0),
+    gradient=lambda g, a, b, y: (g / conjugate(b), -(g * conjugate(y) / conjugate(b))), arity=2, of_complex=True, categories=FLOATS, cost=4, domain=(0.5, 3.0),
 )
 
 
@@ -155,6 +162,19 @@ FloorDiv = record(
     "FloorDiv", "The largest integer not above a / b, integers; division by zero gives 0 on every device.",
     _floor_divide, lambda dtype: f"sg_floor_div_{dtype.wgsl}({{a}}, {{b}})",
     arity=2, categories=INTEGERS, cost=8, domain=(1, 9),
+)
+
+
+def _fmod(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):  # an infinite dividend, or a divisor of 0, gives NaN
+        return np.fmod(a, b)
+
+
+Fmod = record(
+    "Fmod", "What is left of a / b rounded towards zero, exactly; NaN for an infinite a, and for b = 0.",
+    _fmod, "sg_fmod({a}, {b})",
+    gradient=lambda g, a, b, y: (g, -(g * elementwise("Trunc", a / b))),
+    arity=2, categories=FLOATS, cost=24, domain=(0.5, 3.0),
 )
 
 
@@ -203,7 +223,7 @@ Minimum = record(
 
 Neg = record(
     "Neg", "-x.", np.negative, lambda dtype: "0u - {a}" if dtype.wgsl == "u32" else "-{a}",
-    gradient=lambda g, x, y: (-g,), categories=NUMBERS,
+    gradient=lambda g, x, y: (-g,), categories=NUMBERS, of_complex=True,
 )
 Abs = record("Abs", "|x|; the derivative at 0 is 0.", np.abs, "abs({a})", lambda x, y: elementwise("Sign", x))
 Sign = record(
@@ -214,7 +234,7 @@ Relu = record(
     floating("sg_relu({a})", "max({a}, {type}(0))"), gradient=lambda g, x, y: (where(greater(y, 0.0), g, 0.0),),
 )
 Exp = record(
-    "Exp", "e ** x.", np.exp, "exp({a})", lambda x, y: y, categories=FLOATS, cost=4, public=True,
+    "Exp", "e ** x.", np.exp, "exp({a})", lambda x, y: y, categories=FLOATS, of_complex=True, cost=4, public=True,
     example=("[0.0, 1.0]", "[1.    , 2.7183]"),
 )
 Expm1 = record(
@@ -224,7 +244,7 @@ Expm1 = record(
 )
 Log = record(
     "Log", "The natural logarithm; -inf at 0, NaN below.", np.log, "log({a})", lambda x, y: 1.0 / x,
-    categories=FLOATS, cost=4, domain=(0.1, 5.0), public=True,
+    categories=FLOATS, of_complex=True, cost=4, domain=(0.1, 5.0), public=True,
     example=("[1.0, 10.0]", "[0.    , 2.3026]"),
 )
 Log1p = record(
@@ -235,7 +255,7 @@ Log1p = record(
 )
 Sqrt = record(
     "Sqrt", "The square root; NaN below 0.", np.sqrt, "sqrt({a})", lambda x, y: 0.5 / y,
-    categories=FLOATS, cost=4, domain=(0.1, 5.0), public=True,
+    categories=FLOATS, of_complex=True, cost=4, domain=(0.1, 5.0), public=True,
     example=("[4.0, 9.0]", "[2., 3.]"),
 )
 Rsqrt = record(
@@ -245,12 +265,12 @@ Rsqrt = record(
 )
 Sin = record(
     "Sin", "The sine of an angle in radians.", np.sin, "sg_sin({a})", lambda x, y: elementwise("Cos", x),
-    categories=FLOATS, cost=12, public=True,
+    categories=FLOATS, of_complex=True, cost=12, public=True,
     example=("[0.0, 1.0]", "[0.    , 0.8415]"),
 )
 Cos = record(
     "Cos", "The cosine of an angle in radians.", np.cos, "sg_cos({a})", lambda x, y: -elementwise("Sin", x),
-    categories=FLOATS, cost=12, public=True,
+    categories=FLOATS, of_complex=True, cost=12, public=True,
     example=("[0.0, 1.0]", "[1.    , 0.5403]"),
 )
 Asin = record(  # through atan2 the derivative at the ends of [-1, 1] would be NaN
@@ -265,7 +285,7 @@ Acos = record(
 )
 Tanh = record(
     "Tanh", "The hyperbolic tangent, saturating where the naive form overflows.", np.tanh, "sg_tanh({a})",
-    lambda x, y: 1.0 - y * y, categories=FLOATS, cost=8, public=True,
+    lambda x, y: 1.0 - y * y, categories=FLOATS, of_complex=True, cost=8, public=True,
     example=("[0.0, 1.0]", "[0.    , 0.7616]"),
 )
 Sigmoid = record(
@@ -291,6 +311,21 @@ Round = record("Round", "The nearest integer, halves to the even one.", np.round
 Trunc = record("Trunc", "The integer part.", np.trunc, "trunc({a})", flat, categories=FLOATS)
 
 
+NextAfter = record(
+    "NextAfter", "The next number that the dtype holds after a, towards b.", np.nextafter, "sg_next_after({a}, {b})",
+    gradient=lambda g, a, b, y: (g, None), arity=2, categories=FLOATS, cost=8,
+)
+Gcd = record(
+    "Gcd", "The greatest common divisor, not negative; of 0 and 0 it is 0.", np.gcd,
+    lambda dtype: f"sg_gcd_{dtype.wgsl}({{a}}, {{b}})", arity=2, categories=INTEGERS, cost=64, domain=(0, 60),
+)
+Exponent = record(
+    "Exponent", "The e of x = m * 2 ** e with 0.5 <= |m| < 1, as a float; 0 of 0, infinities and NaN.",
+    lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(x.dtype), "sg_exponent({a})", flat,
+    categories=FLOATS, cost=8,
+)
+
+
 def _angle_gradient(g: Node, a: Node, b: Node, y: Node) -> Cotangents:
     scale = g / (a * a + b * b)
     return scale * b, -(scale * a)
@@ -304,23 +339,32 @@ Atan2 = record(
 # -- comparison and logic: bools or integers come out, and no gradient goes back
 
 
-def comparison(name: str, doc: str, value: Callable[..., Any], wgsl: Any, wgsl_bool: str = "") -> type[Elementwise]:
-    return record(name, doc, value, wgsl, arity=2, categories=ANY, gives=bool_, wgsl_bool=wgsl_bool)
+def comparison(
+    name: str, doc: str, value: Callable[..., Any], wgsl: Any, wgsl_bool: str = "", of_complex: bool = False
+) -> type[Elementwise]:
+    return record(
+        name, doc, value, wgsl, arity=2, categories=ANY, gives=bool_, wgsl_bool=wgsl_bool, of_complex=of_complex
+    )
 
 
 Less = comparison("Less", "a < b.", np.less, "{a} < {b}", "!{a} & {b}")
 LessEqual = comparison("LessEqual", "a <= b.", np.less_equal, "{a} <= {b}", "!{a} | {b}")
 Greater = comparison("Greater", "a > b.", np.greater, "{a} > {b}", "{a} & !{b}")
 GreaterEqual = comparison("GreaterEqual", "a >= b.", np.greater_equal, "{a} >= {b}", "{a} | !{b}")
-Equal = comparison("Equal", "a == b.", np.equal, "{a} == {b}")
+Equal = comparison("Equal", "a == b.", np.equal, "{a} == {b}", of_complex=True)
 NotEqual = comparison(
-    "NotEqual", "a != b; NaN differs from everything.", np.not_equal, floating("sg_not_equal({a}, {b})", "{a} != {b}")
+    "NotEqual", "a != b; NaN differs from everything.", np.not_equal, floating("sg_not_equal({a}, {b})", "{a} != {b}"),
+    of_complex=True,
 )
 # questions of their own, for shaders may take x != x as false and x - x as 0
-IsNan = record("IsNan", "Whether x is NaN.", np.isnan, "sg_is_nan({a})", categories=FLOATS, gives=bool_)
+IsNan = record("IsNan", "Whether x is NaN.", np.isnan, "sg_is_nan({a})", categories=FLOATS, of_complex=True, gives=bool_)
+SignBit = record(
+    "SignBit", "Whether the sign is minus, -0.0 and NaN included.", np.signbit, "sg_sign_bit({a})",
+    categories=FLOATS, gives=bool_,
+)
 IsFinite = record(
     "IsFinite", "Whether x is neither infinite nor NaN.", np.isfinite, "sg_is_finite({a})",
-    categories=FLOATS, gives=bool_,
+    categories=FLOATS, of_complex=True, gives=bool_,
 )
 And = record("And", "a & b.", np.bitwise_and, "{a} & {b}", arity=2, categories=DISCRETE)
 Or = record("Or", "a | b.", np.bitwise_or, "{a} | {b}", arity=2, categories=DISCRETE)
@@ -376,6 +420,7 @@ class Cast(Elementwise):
 
     kind = "elementwise"
     categories = ANY
+    of_complex = True
     dtype: DType = float32
     wgsl = "{type}({a})"
 
@@ -388,11 +433,11 @@ class Cast(Elementwise):
         return "sg_truth({a})" if self.dtype is bool_ and dtype.category == 2 else "{type}({a})"
 
     def numpy(self, x):
-        return x.astype(self.dtype.numpy)
+        return (x.real if x.dtype.kind == "c" and not self.dtype.is_complex else x).astype(self.dtype.numpy)
 
     def vjp(self, g, node):
         source = node.inputs[0].dtype
-        return (nodes.make(Cast(source), g) if source.category == 2 else None,)
+        return (nodes.make(Cast(source), g) if source.category >= 2 else None,)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,13 +15,13 @@ from ..graph.primitive import Primitive, Shape
 from ..plan import IN_GATHER, IN_SCATTER, fault_text
 
 
-def _check_range(fault: int, positions: np.ndarray, size: int) -> None:
+def check_range(fault: int, positions: np.ndarray, size: int) -> None:
     if positions.size and (positions.min() < 0 or positions.max() >= size):
         bad = positions[(positions < 0) | (positions >= size)].flat[0]
         raise IndexRangeError(fault_text(fault, int(bad), size))
 
 
-def _check_positions(name: str, positions: Node) -> None:
+def check_positions(name: str, positions: Node) -> None:
     if not positions.dtype.is_position:
         wanted = "int32 or int64. Hint: .long() them" if positions.dtype.category == 1 else "integers"
         raise DTypeError(f"[{name}] positions are {positions.dtype.name}, not {wanted}.")
@@ -36,7 +36,7 @@ class Gather(Primitive):
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         x, positions = inputs
-        _check_positions("gather", positions)
+        check_positions("gather", positions)
         same = x.ndim == positions.ndim and all(
             n == m for a, (n, m) in enumerate(zip(x.shape, positions.shape, strict=True)) if a != self.axis
         )
@@ -47,7 +47,7 @@ class Gather(Primitive):
         return positions.shape, x.dtype
 
     def numpy(self, x, positions):
-        _check_range(IN_GATHER, positions, x.shape[self.axis])
+        check_range(IN_GATHER, positions, x.shape[self.axis])
         others = [s for a, s in enumerate(positions.strides) if a != self.axis]
         if positions.size and not any(others):  # one list of positions for all: whole slices move
             return np.take(
@@ -77,11 +77,11 @@ class InRange(Primitive):
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         (positions,) = inputs
-        _check_positions("in_range", positions)
+        check_positions("in_range", positions)
         return positions.shape, positions.dtype
 
     def numpy(self, positions):
-        _check_range(self.fault, positions, self.size)
+        check_range(self.fault, positions, self.size)
         return positions
 
     def vjp(self, g, node):
@@ -102,13 +102,13 @@ class ScatterAdd(Primitive):
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         positions, source = inputs
-        _check_positions("scatter_add", positions)
+        check_positions("scatter_add", positions)
         if positions.shape != source.shape:
             raise ShapeError(f"[scatter_add] positions are {positions.shape}, the source is {source.shape}.")
         return tuple(self.size if a == self.axis else n for a, n in enumerate(source.shape)), source.dtype
 
     def numpy(self, positions, source):
-        _check_range(IN_SCATTER, positions, self.size)
+        check_range(IN_SCATTER, positions, self.size)
         result = np.zeros(tuple(self.size if a == self.axis else n for a, n in enumerate(source.shape)), source.dtype)
         where_to = list(np.ogrid[tuple(slice(0, n) for n in source.shape)])
         where_to[self.axis] = positions

@@ -39,7 +39,8 @@ def threefry2x32(key: np.ndarray, x0: np.ndarray, x1: np.ndarray) -> tuple[np.nd
 
 @dataclass(frozen=True, eq=False)
 class Threefry(Primitive):
-    """key (2,), counters x0 and x1 of one shape, all uint32; gives (2, *shape): both output words.
+    """key (2,), counters x0 and x1 of one shape, all uint32; gives (2, *shape): both output words, or *shape: one xor the
+    other.
 
     A primitive, for as a composition it would be 120 nodes a draw.
     """
@@ -47,6 +48,7 @@ class Threefry(Primitive):
     kind = "index"
     differentiable = False
     cost = 80
+    joined: bool = False
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         key, x0, x1 = inputs
@@ -56,10 +58,11 @@ class Threefry(Primitive):
             raise ShapeError(
                 f"[threefry] the key is {key.shape}, not (2,), or the counters differ: {x0.shape}, {x1.shape}."
             )
-        return (2, *x0.shape), uint32
+        return x0.shape if self.joined else (2, *x0.shape), uint32
 
     def numpy(self, key, x0, x1):
-        return np.stack(threefry2x32(key, x0, x1))
+        words = threefry2x32(key, x0, x1)
+        return words[0] ^ words[1] if self.joined else np.stack(words)
 
     def vjp(self, g, node):
         return (None, None, None)

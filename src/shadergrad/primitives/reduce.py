@@ -13,7 +13,7 @@ from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.node import Node
-from ..graph.primitive import Primitive, Shape
+from ..graph.primitive import Primitive, Shape, named
 
 ONE_BY_ONE = 256  # terms that NumPy may add one after the other in float32
 
@@ -29,6 +29,8 @@ class Reduce(Primitive):
         (x,) = inputs
         if x.dtype.category == 0:
             raise DTypeError(f"[{self.name}] is not defined for bool; convert to int32 first.")
+        if x.dtype.category == 3 and not isinstance(self, ReduceSum):
+            raise DTypeError(f"[{self.name}] is not defined for {x.dtype.name}.")
         if any(not 0 <= a < x.ndim for a in self.axes):
             raise ShapeError(f"[{self.name}] axes {self.axes} are not all axes of shape {x.shape}.")
         return tuple(1 if a in self.axes else n for a, n in enumerate(x.shape)), x.dtype
@@ -54,6 +56,8 @@ class ReduceSum(Reduce):
 
     def numpy(self, x):
         # NumPy adds pairwise along a contiguous last axis, and one by one along others: long ones lose digits
+        if x.dtype == np.int32:
+            return _narrowed(np.asarray(np.sum(x, axis=self.axes, keepdims=True, dtype=np.int64)), x.dtype)
         rows = [x.shape[a] for a in self.axes if a != x.ndim - 1]
         exact = np.float64 if x.dtype == np.float32 and math.prod(rows) > ONE_BY_ONE else x.dtype
         return np.sum(x, axis=self.axes, keepdims=True, dtype=exact).astype(x.dtype, copy=False)
@@ -122,6 +126,8 @@ class ReduceProd(Reduce):
 
     def vjp(self, g, node):
         (x,) = node.inputs
+        if nodes.mode.grad:  # to be differentiated again: a zero's place must be seen in the products of the others
+            return (build.broadcast(g, x.shape) * _products_of_others(x, self.axes),)
         zero = build.equal(x, 0.0)
         safe = build.where(zero, 1.0, x)
         others = nodes.make(ReduceProd(self.axes), safe)  # the product without zeros
@@ -130,6 +136,43 @@ class ReduceProd(Reduce):
         with_one = build.where(build.equal(zeros, 1.0), g * others, 0.0)
         spread = build.broadcast(without_zeros, x.shape)
         return (build.where(zero, build.broadcast(with_one, x.shape), spread / safe),)
+
+
+def _products_of_others(x: Node, axes: tuple[int, ...]) -> Node:
+    """For each element the product of all others along `axes`: of those before it times those behind it."""
+    rest = tuple(a for a in range(x.ndim) if a not in axes)
+    order = (*rest, *axes)
+    moved = build.permute(x, order)
+    n = math.prod(x.shape[a] for a in axes)
+    rows = build.reshape(moved, (x.size // max(n, 1), n))
+    flip = named("Flip", (1,))
+    behind = nodes.make(flip, _products_before(nodes.make(flip, rows)))
+    back = tuple(order.index(a) for a in range(x.ndim))
+    return build.permute(build.reshape(_products_before(rows) * behind, moved.shape), back)
+
+
+def _products_before(rows: Node) -> Node:
+    """For each element the product of those before it in its row, by doubling."""
+    count, n = rows.shape
+
+    def shifted(x: Node, distance: int) -> Node:
+        padded = nodes.make(named("Pad", (0, distance), (0, 0), (0, 0), 1.0), x)
+        return nodes.make(named("Slice", (0, 0), (count, n), (1, 1)), padded)
+
+    product, distance = shifted(rows, 1), 1
+    while distance < n:
+        product = product * shifted(product, distance)
+        distance *= 2
+    return product
+
+
+def _narrowed(exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Sums in their dtype; one that does not fit is told, not wrapped."""
+    limits = np.iinfo(dtype)
+    if exact.size and (exact.min() < limits.min or exact.max() > limits.max):
+        beyond = exact[(exact < limits.min) | (exact > limits.max)].flat[0]
+        raise DTypeError(f"[sum] {beyond} does not fit {dtype}. Hint: sum(dtype=sg.int64), or .long() first.")
+    return exact.astype(dtype)
 
 
 def _dtype(x: np.ndarray) -> DType:

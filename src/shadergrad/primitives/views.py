@@ -3,6 +3,7 @@ the index. `source_index` maps an index of the result to an index of the input (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -40,7 +41,7 @@ class Reshape(View):
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         (x,) = inputs
-        if int(np.prod(self.shape)) != x.size:
+        if math.prod(self.shape) != x.size:
             raise ShapeError(f"[reshape] shape {self.shape} is invalid for input of size {x.size} (shape {x.shape}).")
         return self.shape, x.dtype
 

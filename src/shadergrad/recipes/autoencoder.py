@@ -13,7 +13,7 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import load_digits
-from shadergrad.train import Position, Recipe, Settings, Trainable
+from shadergrad.train import BACKWARD, Position, Recipe, Settings, Trainable, TrainingStep
 from shadergrad.train.pictures import figure_module, or_the_reason
 
 PICTURE = "reconstructions.png"
@@ -29,13 +29,11 @@ def build(settings: Settings, device: str) -> Trainable:
     model = nn.Sequential(encoder, decoder).to(device)
     optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
 
-    def step(images: Tensor) -> Tensor:
-        """One update on images [batch, 64]; the loss is a scalar."""
-        optimizer.zero_grad()
-        loss = F.mse_loss(model(images), images)
-        loss.backward()
-        optimizer.step()
-        return loss
+    def loss(images: Tensor) -> Tensor:
+        """Of images [batch, 64], a scalar."""
+        return F.mse_loss(model(images), images)
+
+    step = TrainingStep.of(settings, model, optimizer, loss)
 
     def reconstruct(images: np.ndarray) -> np.ndarray:
         with sg.no_grad():
@@ -75,4 +73,5 @@ RECIPE = Recipe(
     "Digits through 8 numbers and back: an MLP 64-32-8-32-64, with a picture of what comes back.",
     build,
     defaults={"epochs": 60, "batch_size": 32, "lr": 3e-3},
+    options=BACKWARD,
 )

@@ -15,7 +15,7 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data.text import CharDataset, Vocabulary, read_text
-from shadergrad.train import Option, Position, Recipe, Settings, Trainable
+from shadergrad.train import BACKWARD, Option, Position, Recipe, Settings, Trainable, TrainingStep
 
 TALE = Path(__file__).with_name("tale.txt")
 CONTEXT = 16
@@ -49,13 +49,11 @@ def build(settings: Settings, device: str) -> Trainable:
     model = NextCharacter(len(vocabulary), CONTEXT).to(device)
     optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
 
-    def step(window: Tensor, following: Tensor) -> Tensor:
-        """One update on windows [batch, context] and the characters that follow [batch]; the loss is a scalar."""
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(window), following)
-        loss.backward()
-        optimizer.step()
-        return loss
+    def loss(window: Tensor, following: Tensor) -> Tensor:
+        """Of windows [batch, context] and the characters that follow [batch], a scalar."""
+        return F.cross_entropy(model(window), following)
+
+    step = TrainingStep.of(settings, model, optimizer, loss)
 
     held_out = sg.tensor(test_windows, device=device), sg.tensor(test_shifted[:, -1], device=device)
 
@@ -88,5 +86,8 @@ RECIPE = Recipe(
     build,
     defaults={"epochs": 10, "batch_size": 64, "lr": 3e-3},
     # the text is known by what is in it, wherever it lies
-    options=(Option("text", Path, "A text file in UTF-8.", shown="a small tale", may_change=True),),
+    options=(
+        *BACKWARD,
+        Option("text", Path, "A text file in UTF-8.", shown="a small tale", may_change=True),
+    ),
 )

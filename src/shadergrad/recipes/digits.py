@@ -6,11 +6,14 @@ this small data set: https://arxiv.org/abs/1512.00567, section 7.
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import load_digits
-from shadergrad.train import Recipe, Settings, Trainable
+from shadergrad.train import BACKWARD, Recipe, Settings, Trainable, TrainingStep
 
 SMOOTHING = 0.1
 
@@ -22,13 +25,11 @@ def build(settings: Settings, device: str) -> Trainable:
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10)).to(device)
     optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
 
-    def step(images: Tensor, labels: Tensor) -> Tensor:
-        """One update on images [batch, 64] and labels [batch]; the loss is a scalar."""
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(images), labels, label_smoothing=SMOOTHING)
-        loss.backward()
-        optimizer.step()
-        return loss
+    def loss(images: Tensor, labels: Tensor) -> Tensor:
+        """Of images [batch, 64] and labels [batch], a scalar."""
+        return F.cross_entropy(model(images), labels, label_smoothing=SMOOTHING)
+
+    step = TrainingStep.of(settings, model, optimizer, loss)
 
     images, labels = sg.tensor(test_images, device=device), sg.tensor(test_labels, device=device)
 
@@ -40,11 +41,47 @@ def build(settings: Settings, device: str) -> Trainable:
         accuracy = float((logits.numpy().argmax(axis=1) == test_labels).mean())
         return {"test_loss": loss, "test_accuracy": accuracy}
 
-    return Trainable(model, optimizer, (train_images, train_labels), step, evaluate)
+    def page(folder: Path) -> None:
+        digits_page(folder, settings, model, step, {"name": "0.weight", "side": 8, "across": 16})
+
+    return Trainable(model, optimizer, (train_images, train_labels), step, evaluate, page=page)
+
+
+def digits_page(folder: Path, settings: Settings, model: nn.Module, step: Any, weights: dict[str, Any]) -> None:
+    """A page that trains a classifier of the digits, and lets the visitor draw some.
+
+    weights: which ones the page draws: their name, the side of a square, and how many squares stand side by side.
+    """
+    train_images, train_labels, test_images, test_labels = load_digits()
+
+    @sg.compile
+    def train(images: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        return {"loss": step(images, labels)}
+
+    @sg.compile
+    def predict(images: Tensor) -> Tensor:
+        with sg.no_grad():
+            return model(images)
+
+    n = settings.batch_size
+    sg.web.export(
+        train,
+        folder,
+        sg.tensor(train_images[:n]),
+        sg.tensor(train_labels[:n]),
+        title="Handwritten digits, learned on your GPU",
+        text="The network begins with random weights and learns from 1,437 small pictures while you watch: draw a digit at any "
+        "moment and see what it has understood so far.",
+        programs={"predict": (predict, sg.tensor(test_images)), "classify": (predict, sg.tensor(test_images[:1]))},
+        data={"images": train_images, "labels": train_labels, "test_images": test_images, "test_labels": test_labels},
+        page="digits",
+        settings={"batch": n, "weights": weights, "steps": 2000},
+    )
 
 
 RECIPE = Recipe(
     "Handwritten digits: 1,797 images of 8x8 pixels, an MLP 64-128-64-10, AdamW.",
     build,
     defaults={"epochs": 40, "batch_size": 64, "lr": 3e-3},
+    options=BACKWARD,
 )

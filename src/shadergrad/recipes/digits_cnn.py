@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import load_digits
-from shadergrad.train import Recipe, Settings, Trainable
+from shadergrad.train import BACKWARD, Recipe, Settings, Trainable, TrainingStep
+
+from .digits import digits_page
 
 SMOOTHING = 0.1  # as in the recipe of the perceptron
 
@@ -28,13 +32,11 @@ def build(settings: Settings, device: str) -> Trainable:
     ).to(device)
     optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
 
-    def step(images: Tensor, labels: Tensor) -> Tensor:
-        """One update on images [batch, 64] and labels [batch]; the loss is a scalar."""
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(images), labels, label_smoothing=SMOOTHING)
-        loss.backward()
-        optimizer.step()
-        return loss
+    def loss(images: Tensor, labels: Tensor) -> Tensor:
+        """Of images [batch, 64] and labels [batch], a scalar."""
+        return F.cross_entropy(model(images), labels, label_smoothing=SMOOTHING)
+
+    step = TrainingStep.of(settings, model, optimizer, loss)
 
     images, labels = sg.tensor(test_images, device=device), sg.tensor(test_labels, device=device)
 
@@ -46,11 +48,15 @@ def build(settings: Settings, device: str) -> Trainable:
         accuracy = float((logits.numpy().argmax(axis=1) == test_labels).mean())
         return {"test_loss": loss, "test_accuracy": accuracy}
 
-    return Trainable(model, optimizer, (train_images, train_labels), step, evaluate)
+    def page(folder: Path) -> None:
+        digits_page(folder, settings, model, step, {"name": "1.weight", "side": 3, "across": 8})
+
+    return Trainable(model, optimizer, (train_images, train_labels), step, evaluate, page=page)
 
 
 RECIPE = Recipe(
     "The digits with two convolutions, a pooling and 128 features, AdamW.",
     build,
     defaults={"epochs": 30, "batch_size": 64, "lr": 1e-3},
+    options=BACKWARD,
 )

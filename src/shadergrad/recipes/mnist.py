@@ -13,7 +13,7 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import MNIST
-from shadergrad.train import Option, Recipe, Settings, Trainable
+from shadergrad.train import BACKWARD, Option, Recipe, Settings, Trainable, TrainingStep
 
 
 def build(settings: Settings, device: str) -> Trainable:
@@ -27,13 +27,11 @@ def build(settings: Settings, device: str) -> Trainable:
     model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10)).to(device)
     optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
 
-    def step(images: Tensor, labels: Tensor) -> Tensor:
-        """One update on images [batch, 784] and labels [batch]; the loss is a scalar."""
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(images), labels)
-        loss.backward()
-        optimizer.step()
-        return loss
+    def loss(images: Tensor, labels: Tensor) -> Tensor:
+        """Of images [batch, 784] and labels [batch], a scalar."""
+        return F.cross_entropy(model(images), labels)
+
+    step = TrainingStep.of(settings, model, optimizer, loss)
 
     def evaluate() -> dict[str, float]:
         """Loss and accuracy on the test images."""
@@ -50,6 +48,7 @@ RECIPE = Recipe(
     build,
     defaults={"epochs": 5, "batch_size": 128, "lr": 1e-3},
     options=(
+        *BACKWARD,
         Option("data", Path, "The folder with the data set's folder.", shown="SHADERGRAD_DATA_DIR", may_change=True),
         Option("mirror", str, "Where to fetch missing files from.", shown="SHADERGRAD_DATA_MIRROR", may_change=True),
     ),

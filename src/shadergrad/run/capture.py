@@ -16,7 +16,7 @@ from ..graph import build
 from ..graph import node as nodes
 from ..graph.capture import Capture
 from ..graph.node import Node, resolve
-from ..plan import Label, Plan
+from ..plan import Label, Plan, Target
 from ..tensor import Tensor, flush
 from ..tensor.pending import note
 from ..tensor.storage import Base, Leaf, Path
@@ -39,8 +39,11 @@ def _shown_by(node: Node) -> Tensor | None:
     return owner.tensor() if isinstance(owner, Base | Leaf) else owner
 
 
-def capture(function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
-    """Capture a call. tensors: those in the arguments, in order.
+def capture(
+    function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[Tensor], target: Target | None = None
+) -> tuple[Replay, Trace]:
+    """Capture a call, and what was noted meanwhile. tensors: those in the arguments, in order. target: what to compile to,
+    for another runner; by default for the tensors' device, which runs it.
 
     Raises CompileError where the function cannot be captured, and whatever it raises itself; then nothing has changed.
     """
@@ -48,16 +51,21 @@ def capture(function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[
     for t in tensors:
         execute.realize([t._node])
     themselves = frozenset(k for k, t in enumerate(tensors) if t.requires_grad)
-    found, watch = _capture(function, args, kwargs, tensors, themselves)
+    found, watch = _capture(function, args, kwargs, tensors, themselves, target)
     more = found.shared_memory(tensors) - themselves
     if more:
-        found, watch = _capture(function, args, kwargs, tensors, themselves | more)
+        found, watch = _capture(function, args, kwargs, tensors, themselves | more, target)
     refuse_kept(watch, found.made())
-    return found
+    return found, watch
 
 
 def _capture(
-    function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[Tensor], themselves: frozenset[int]
+    function: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    tensors: list[Tensor],
+    themselves: frozenset[int],
+    target: Target | None,
 ) -> tuple[Replay, Trace]:
     """themselves: the arguments, by number, that the function gets as they are; of the others it gets the values."""
     watch = Trace()
@@ -76,7 +84,8 @@ def _capture(
         seen = Observed(watch, result, stand_ins, state)
         captured = Captured(watch, stand_ins, seen, state)
         arguments = name_arguments(function, args, kwargs)
-        replay = captured.replay(Names(watch, function), {k: arguments.get(id(s), "") for k, s in stand_ins.items()})
+        of_arguments = {k: arguments.get(id(s), "") for k, s in stand_ins.items()}
+        replay = captured.replay(Names(watch, function), of_arguments, target)
         state.forget()
         replay.themselves = {k: tensors[k] for k in themselves}
         return replay, watch
@@ -291,10 +300,14 @@ class Captured:
 
     # -- what a call needs
 
-    def replay(self, names: Names, arguments: dict[int, str]) -> Replay:
+    def replay(self, names: Names, arguments: dict[int, str], target: Target | None) -> Replay:
         """Compiled. arguments: the names of the function's arguments, by number."""
         seen = self.seen
-        program, _ = execute.programs.get(self.graph, self.in_place, self.labels(names, arguments), names.function)
+        labels = self.labels(names, arguments)
+        if target is None:
+            program, _ = execute.programs.get(self.graph, self.in_place, labels, names.function)
+        else:
+            program = execute.planned(self.graph, self.in_place, labels, target)
         for g in self._new_gradients():
             if (
                 g._node.storage is None or g._shared is not None

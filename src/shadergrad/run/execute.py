@@ -16,10 +16,11 @@ import numpy as np
 
 from ..compile.pipeline import compile_graph
 from ..dtypes import DType
+from ..errors import CompileError
 from ..graph import node as nodes
 from ..graph.capture import Capture, Graph
 from ..graph.node import Node, is_alias, resolve
-from ..plan import Label, Plan
+from ..plan import Label, Plan, Target
 from ..runtime import cpu as cpu
 from ..runtime import webgpu as webgpu
 from ..runtime.device import Device, Program, Storage, get_device, open_devices
@@ -131,6 +132,8 @@ def realize(wanted: Sequence[Node]) -> None:
 
 def _compute(wanted: list[Node]) -> None:
     """One run for pending nodes, and for what else it gives."""
+    if get_device(wanted[0].device).compute(wanted):
+        return
     capture = Capture(wanted, keep=any(n.requires_grad and not n.released for n in wanted))
     program, kept = programs.get(capture)
     results = program.run([s.storage for s in capture.sources])
@@ -156,6 +159,22 @@ def synchronize(device: str | None = None) -> None:
     """Wait until the device, or every open one, has done all submitted work."""
     for d in open_devices() if device is None else [get_device(device)]:
         d.synchronize()
+
+
+class Planned(Program):
+    """A plan for another runner, which this process does not run."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
+        raise CompileError("this plan was compiled for another runner.")
+
+
+def planned(capture: Capture, in_place: dict[int, int], labels: Labels, target: Target) -> Planned:
+    """A captured graph compiled to another target than its device's."""
+    plan, _ = compile_graph(capture.graph(in_place), target)
+    return Planned(plan.labelled(*labels))
 
 
 def load_plan(plan: Plan, device: str) -> Program:

@@ -230,7 +230,8 @@ class Replay:
         outputs = self.program.run(inputs, self._memory_for_gradients())
         if self.into is None and self.gradients:
             self._keep_gradients(outputs)
-        for _, holder in self.written:
+        for position, holder in self.written:
+            inputs[position].writes += 1
             tensor: Tensor = holder if isinstance(holder, Tensor) else _tensor_of(holder)
             if tensor._shared is not None:
                 tensor._was_overwritten()
@@ -302,4 +303,4 @@ def _give(tensor: Tensor, storage: Storage) -> None:
     node = tensor._node
     if node.storage is not storage:
         with grad_mode(False):
-            tensor._assign(nodes.leaf(storage, node.shape, node.dtype, node.device))
+            tensor._assign(nodes.leaf(storage, node.shape, node.dtype, node.device), "fill_")  # no other write overlaps

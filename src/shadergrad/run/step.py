@@ -15,14 +15,14 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..arguments import checked
 from ..errors import CompileError
 from ..graph import node as nodes
-from ..plan import Plan
+from ..plan import PORTABLE, Plan
 from ..tensor import Tensor, flush
 from . import execute
 from .capture import capture
 from .naming import describe_arguments
+from .portable import PortableStep
 from .replay import Replay
 from .tracing import current
 from .trees import signature, without_numbers
@@ -50,7 +50,7 @@ class CompiledStep(Generic[P, R]):
     (tensor(5.), tensor(25.), 1)
     """
 
-    def __init__(self, function: Callable[P, R]) -> None:
+    def __init__(self, function: Callable[P, R], most_unwarned: int = WARNED_AT - 1) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._entries: OrderedDict[Any, list[Replay]] = OrderedDict()  # the signature used last at the end
@@ -58,6 +58,7 @@ class CompiledStep(Generic[P, R]):
         self._latest: tuple[Any, Replay] | None = None  # with its signature
         self._nodes_seen = -1
         self._described: dict[str, str] = {}
+        self._most_unwarned = most_unwarned
         self._has_warned = False
         self.captures = 0
 
@@ -82,7 +83,7 @@ class CompiledStep(Generic[P, R]):
 
     def _capture(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
         described = describe_arguments(self._function, args, kwargs)
-        if self.captures + 1 >= WARNED_AT and not self._has_warned:
+        if self.captures >= self._most_unwarned and not self._has_warned:
             self._has_warned = True
             changed = self._what_changed(key, described)
             warnings.warn(
@@ -90,7 +91,7 @@ class CompiledStep(Generic[P, R]):
                 "capture runs the function in Python, and may compile. Hint: docs/compile.md says what calls can share.",
                 stacklevel=3,
             )
-        entry = capture(self._function, args, kwargs, tensors)
+        entry, _ = capture(self._function, args, kwargs, tensors)
         self._described = described
         self.captures += 1
         self._keep(key, entry)
@@ -152,6 +153,24 @@ class CompiledStep(Generic[P, R]):
             )
         return [*(execute.download(holder._node) for holder in entry.bind(tensors)), *entry.program.numbers]
 
+    def portable(self, *args: P.args, **kwargs: P.kwargs) -> PortableStep:
+        """What a call with these arguments would run, for another runner: a plan within WebGPU's default limits, whatever
+        the tensors' device, and the values that it reads and changes. Nothing runs, and nothing changes.
+
+        Raises CompileError where the function cannot be captured, or does what only Python can: keep something of the call
+        in a Python object, or change an argument. DTypeError for a dtype that no GPU has.
+
+        >>> w = sg.ones(2)
+        >>> step = sg.compile(lambda x: w.add_(x).sum())
+        >>> step.portable(sg.tensor([1.0, 2.0])).plan
+        Plan(wgsl: 2 kernels, 2 dispatches, 2 inputs, 2 outputs, 0 B of temporaries)
+        >>> w
+        tensor([1., 1.])
+        """
+        with execute.lock:
+            _, tensors = _describe(args, kwargs)
+            return PortableStep(*capture(self._function, args, kwargs, tensors, PORTABLE), tensors)
+
     def _ran_last(self, what: str) -> tuple[Any, Replay]:
         if self._latest is None:
             raise CompileError(
@@ -166,23 +185,3 @@ def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
         return tuple([(n.shape, n.dtype, n.device, n.requires_grad) for n in [t._node for t in args]]), list(args)
     tensors: list[Tensor] = []
     return signature((args, kwargs), tensors), tensors
-
-
-@checked
-def compile(function: Callable[P, R]) -> CompiledStep[P, R]:
-    """Capture `function` on first use and replay it from then on, in one submission a call.
-
-    The function may call backward() and optimizer steps, and change tensors in place; all of that happens on the
-    device. It may not read values (item(), print, if tensor). Arguments: tensors, numbers, strings, containers; a new
-    combination of shapes, dtypes and Python values captures anew, and so does a tensor that requires grad, or shares
-    memory with what the function changes, and is not that of an earlier call. Raises CompileError where the function
-    cannot be captured: there are no graph breaks.
-
-    >>> w = sg.ones(2)
-    >>> step = sg.compile(lambda x: w.add_(x))
-    >>> step(sg.tensor([1.0, 2.0]))
-    tensor([2., 3.])
-    >>> w
-    tensor([2., 3.])
-    """
-    return CompiledStep(function)

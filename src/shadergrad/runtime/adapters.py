@@ -302,6 +302,7 @@ def make_target(limits: Mapping[str, int], settings: Config) -> Target:
         max_workgroups=limit("max-compute-workgroups-per-dimension"),
         max_binding_bytes=binding // 16 * 16,
         subgroups=False,
+        native=not settings.portable,
         checked=settings.checked,
     )
 

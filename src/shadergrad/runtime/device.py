@@ -16,6 +16,7 @@ import numpy as np
 from .. import config
 from ..dtypes import DType
 from ..errors import DeviceError
+from ..graph.node import Node
 from ..plan import Plan, Target
 
 
@@ -23,16 +24,18 @@ class Storage:
     """Owned device memory. `handle` is the device's own: a NumPy array, or a GPU buffer. Freed when unreachable.
 
     uploaded: the bytes that it was made from, if the device remembers them to survive its own loss; None once a program
-    has written over them.
+    has written over them. writes: how often a compiled step put another value there, so that copies know when they are
+    old.
     """
 
-    __slots__ = ("__weakref__", "device", "handle", "nbytes", "uploaded")
+    __slots__ = ("__weakref__", "device", "handle", "nbytes", "uploaded", "writes")
 
     def __init__(self, device: Device, nbytes: int, handle: Any) -> None:
         self.device = device
         self.nbytes = nbytes
         self.handle = handle
         self.uploaded: bytes | None = None
+        self.writes = 0
 
     def __del__(self) -> None:
         if self.handle is not None:
@@ -88,6 +91,10 @@ class Device(ABC):
     @abstractmethod
     def describe(self) -> str:
         """One line for people: which hardware this is."""
+
+    def compute(self, wanted: Sequence[Node]) -> bool:
+        """Give pending nodes their values, on a device that does so without plans; False on all others."""
+        return False
 
     @property
     def is_lost(self) -> bool:

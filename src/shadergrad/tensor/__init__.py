@@ -30,7 +30,7 @@ from .creation import (
 from .elementwise import where
 from .gradients import RemovableHandle, backward, cotangent, leaf_of, tensors_of, together
 from .handle import Tensor, as_tensor
-from .index import in_range, select_positions
+from .index import holds, in_range, select_positions
 from .pending import flush, sync
 from .placement import check_storable, device, get_default_device, resolve_device, set_default_device
 from .products import einsum, tensordot
@@ -78,6 +78,7 @@ __all__ = [
     "full",
     "full_like",
     "get_default_device",
+    "holds",
     "host_tensor",
     "in_range",
     "is_dtype_name",

@@ -3,7 +3,8 @@
 The methods of tensors lie in rooms, each a class that extends the one before it, so that a method knows those below and no
 other:
 
-    base -> gradients -> records -> elementwise -> shape -> reduce -> index -> order -> products -> random -> names -> handle
+    base -> gradients -> records -> elementwise -> numeric -> shape -> reduce -> index -> scatter -> order -> products ->
+    divide -> scans -> counts -> random -> names -> handle
 
 Results are always of the class that handle.py defines, Tensor.
 """
@@ -21,7 +22,7 @@ from typing import Any, ClassVar, Self, overload
 import numpy as np
 
 from ..arguments import Checkable, refuse, type_name
-from ..dtypes import DType, bool_, float32, int32, of_scalar, parse_dtype, promote_operands
+from ..dtypes import DType, bool_, complex64, float32, int32, of_scalar, parse_dtype, promote_operands
 from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
@@ -34,6 +35,7 @@ from ..run import execute, tracing
 from ..run.tracing import current
 from ..runtime.device import get_device
 from . import pending
+from .elsewhere import computed_on
 from .placement import check_storable, device, named_device, resolve_device
 from .storage import (
     Base,
@@ -50,8 +52,9 @@ from .storage import (
     succeeding,
     without_history,
 )
+from .transfer import moved
 
-Number = bool | int | float
+Number = bool | int | float | complex
 LARGEST = 1 << 60  # elements, 8 bytes each: what a 64-bit number of bytes counts
 
 
@@ -544,7 +547,7 @@ class TensorBase(Checkable):
         return bool(self._read("bool()").reshape(()).item())
 
     def __index__(self) -> int:
-        if self.dtype.category == 2 or self._node.size != 1:
+        if self.dtype.category >= 2 or self._node.size != 1:
             raise ArgumentTypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
 
@@ -555,7 +558,7 @@ class TensorBase(Checkable):
         parts = [text]
         if self.device != "cpu":
             parts.append(f"device='{self.device}'")
-        if self.dtype not in (float32, int32, bool_):
+        if self.dtype not in (float32, int32, bool_, complex64):
             parts.append(f"dtype={self.dtype!r}")
         if self.requires_grad:
             parts.append("requires_grad=True")
@@ -574,8 +577,8 @@ class TensorBase(Checkable):
             return self
         if not requires_grad and not self.is_leaf:
             raise AutogradError("you can only change requires_grad flags of leaf variables. Use detach() instead.")
-        if requires_grad and self.dtype.category != 2:
-            raise AutogradError("only Tensors of floating point dtype can require gradients")
+        if requires_grad and self.dtype.category < 2:
+            raise AutogradError("only Tensors of floating point and complex dtype can require gradients")
         self._rebase(nodes.variable(node, self) if requires_grad else without_history(node))
         tracing.changes += 1
         return self
@@ -623,8 +626,12 @@ class TensorBase(Checkable):
             self._rebase(without_history(self._node), alone=True)
         return self
 
-    def _assign(self, node: Node) -> None:
-        """Take another value, in place, and so whatever shares it; a leaf that requires grad stays one."""
+    def _assign(self, node: Node, what: str = "write") -> None:
+        """Take another value, in place, and so whatever shares it; a leaf that requires grad stays one.
+
+        Raises ShapeError, under the name `what`, where elements share a place: of which only fill_ says one value.
+        """
+        self._check_memory(what)
         if current.trace is not None:
             current.trace.on_assign(self)
         shared = self._shared
@@ -659,11 +666,11 @@ class TensorBase(Checkable):
             node = cast(node, self.dtype)
         if node.device != self._node.device:
             raise DeviceError(f"[{what}] the value is on {node.device}, the tensor on {self.device}.")
-        self._assign(node)
+        self._assign(node, what)
         return self
 
     def _check_writable(self, what: str) -> None:
-        """Raises AutogradError where a write has no place on the tape, ShapeError where it has none in memory."""
+        """Raises AutogradError where a write has no place on the tape."""
         shared = self._shared
         whole = self._current if shared is None else shared.current()
         if mode.grad:
@@ -677,9 +684,12 @@ class TensorBase(Checkable):
                     f"A view was created in no_grad mode and is being modified inplace with grad mode enabled ({what}). "
                     "Hint: make the view outside no_grad, or write to it within."
                 )
-        if shared is None or not (shared.path or self._path):
+
+    def _check_memory(self, what: str) -> None:
+        shared = self._shared
+        if shared is None or not (shared.path or self._path) or what == "fill_":
             return
-        if what != "fill_" and overlaps(self._node.shape, self._strides()[0]):
+        if overlaps(self._node.shape, self._strides()[0]):
             raise ShapeError(
                 f"[{what}] unsupported operation: more than one element of the written-to tensor refers to a single memory "
                 "location. Please clone() the tensor before performing the operation."
@@ -700,7 +710,7 @@ class TensorBase(Checkable):
         if array.shape != self._node.shape:
             raise ShapeError(f"[write_] the array is {array.shape}, the tensor {tuple(self.shape)}.")
         with grad_mode(False):
-            self._assign(execute.upload(array, self.dtype, self._node.device))
+            self._assign(execute.upload(array, self.dtype, self._node.device), "write_")
         return self
 
     def to(
@@ -708,10 +718,9 @@ class TensorBase(Checkable):
     ) -> Self:
         """On another device and/or with another dtype: to('webgpu'), to(sg.float64), to('cpu', sg.int32), to(other).
 
-        Gives the tensor itself where nothing changes and `copy` is not set. A leaf that requires grad gives another
-        leaf on the other device (PyTorch: a computed tensor). non_blocking changes nothing. Raises DeviceError for an
-        unknown device, DTypeError for an unknown dtype or one that the device has not, AutogradError for a computed
-        tensor that requires grad and goes to another device.
+        Gives the tensor itself where nothing changes and `copy` is not set. Gradients go back the way that the value came,
+        also to another device. non_blocking changes nothing. Raises DeviceError for an unknown device, DTypeError for an
+        unknown dtype or one that the device has not, CompileError for another device within a compiled step.
 
         >>> sg.tensor([1.7, -1.7]).to(sg.int32)
         tensor([ 1, -1])
@@ -733,18 +742,16 @@ class TensorBase(Checkable):
         target = self._node.device if device is None else resolve_device(device)
         wanted = self.dtype if dtype is None else parse_dtype(dtype)
         check_storable(wanted, target)
+        if self.dtype.is_complex and wanted.category < 3:
+            raise DTypeError(
+                f"[to] {self.dtype.name} to {wanted.name} would drop the imaginary part. Hint: .real or .abs()."
+            )
         if wanted is not self.dtype and get_device(self._node.device).target.language == "numpy":
             result = wrap(cast(result._node, wanted))
         if target != self._node.device:
-            if result.requires_grad and mode.grad and not result.is_leaf:
-                raise AutogradError(
-                    "[to] moving a computed tensor that requires grad between devices is not recorded. Hint: detach() it first."
-                )
             get_device(target)
-            node = execute.upload(result._read("to()"), result.dtype, target)
-            result = wrap(node)
-            if self.requires_grad and self.is_leaf:
-                result.requires_grad_()
+            node = computed_on(target, result._node) if current.trace is None else None
+            result = wrap(moved(result._node, result._read("to()"), target) if node is None else node)
         if wanted is not result.dtype:
             result = wrap(cast(result._node, wanted))
         return result.clone() if copy and result is self else result
@@ -830,7 +837,7 @@ def binary(primitive: Primitive, a: TensorBase | Number, b: TensorBase | Number)
     return wrap(make(primitive, *operands(a, b)))
 
 
-OPERANDS = (TensorBase, bool, int, float, np.number, np.bool_)  # what stands beside a tensor at an operator
+OPERANDS = (TensorBase, bool, int, float, complex, np.number, np.bool_)  # what stands beside a tensor at an operator
 
 
 def unsupported(symbol: str, a: Any, b: Any) -> ArgumentTypeError:
@@ -850,7 +857,7 @@ def not_ours(symbol: str, a: TensorBase, b: Any) -> Any:
 def floating(x: TensorBase) -> Node:
     """The node of x, as float32 where it is of integers or bools."""
     node = x._node
-    return node if node.dtype.category == 2 else cast(node, float32)
+    return node if node.dtype.category >= 2 else cast(node, float32)
 
 
 def check_axis(dim: int, ndim: int, what: str) -> int:
@@ -924,6 +931,8 @@ def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
     for v in values:
         described.append((v.dtype, 2 if v.ndim else 1) if isinstance(v, TensorBase) else (of_scalar(v), 0))
     dtype = promote_operands(described) if common else None
+    if dtype is not None and dtype.is_complex:
+        check_storable(dtype, lead._node.device)
     result: list[Node] = []
     for v, (own, _) in zip(values, described, strict=True):
         if isinstance(v, TensorBase):
@@ -944,7 +953,7 @@ def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
 def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
     """A host array and the dtype it shall have."""
     if isinstance(data, np.ndarray | np.generic):
-        if data.dtype.kind not in "biuf":
+        if data.dtype.kind not in "biufc":
             raise DTypeError(f"cannot make a tensor of an array of {data.dtype}: give one of numbers or bools.")
         found = parse_dtype(data.dtype) if dtype is None else parse_dtype(dtype)
         array = np.asarray(data)
@@ -955,7 +964,7 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
             raise RaggedError(
                 "expected numbers or sequences of equal lengths, but got sequences that differ."
             ) from None
-        if array.dtype.kind not in "biuf":
+        if array.dtype.kind not in "biufc":
             raise DTypeError(f"cannot make a tensor of {_culprit(data)}: give numbers, or sequences of them.")
         if dtype is not None:
             found = parse_dtype(dtype)
@@ -963,6 +972,8 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
             found = float32
         else:
             found = of_scalar(array.reshape(-1)[0].item())
+    if array.dtype.kind == "c" and not found.is_complex:
+        raise DTypeError(f"complex numbers are no {found.name}. Hint: take .real or .imag, or dtype=sg.complex64.")
     if found.category == 1 and array.size and array.dtype.kind in "iuf":
         info = np.iinfo(found.numpy)
         if not (array.min() >= info.min and array.max() <= info.max):  # nor is NaN an integer
@@ -978,7 +989,7 @@ def _culprit(data: Any) -> str:
         return next(filter(None, map(_culprit, data)), "")
     if isinstance(data, int):
         return f"{data}, which no dtype holds" if not -(1 << 63) <= data < 1 << 64 else ""
-    return "" if isinstance(data, float | np.number | np.bool_ | TensorBase) else type_name(data)
+    return "" if isinstance(data, float | complex | np.number | np.bool_ | TensorBase) else type_name(data)
 
 
 def _plain(data: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import checked
-from ..dtypes import float32, of_scalar, parse_dtype, uint8
+from ..dtypes import float32, int64, of_scalar, parse_dtype, uint8
 from ..errors import ArgumentTypeError, ShapeError
 from ..graph import build
 from ..graph.node import Node
@@ -176,8 +176,10 @@ def arange(
         raise ShapeError(f"[arange] step must be nonzero and all finite, but it is {low} to {high} by {step}")
     if (high - low) * step < 0:
         raise ShapeError(f"[arange] upper bound and lower bound inconsistent with step sign: {low} to {high} by {step}")
-    count = math.ceil((high - low) / step)
     kind = of_scalar(low + step + high) if dtype is None else parse_dtype(dtype)
+    if kind is int64 and dtype is not None:  # as PyTorch: the bounds are cut first
+        low, high, step = int(low), int(high), int(step) or step
+    count = math.ceil((high - low) / step)
     name = resolve_device(device)
     check_storable(kind, name)
     for value in (low, low + max(count - 1, 0) * step):
@@ -189,6 +191,72 @@ def arange(
         node = node * step
     # with a start of 0 too, where one is given: another start then is only another number
     return finish(build.cast(node if end is None else node + low, kind), requires_grad)
+
+
+def _end(value: Any) -> Any:
+    """An end of a range: a number, or a tensor of shape (), which is read."""
+    if isinstance(value, TensorBase):
+        if value.ndim:
+            raise ShapeError("linspace only supports 0-dimensional start and end tensors.")
+        return value.item()
+    return value
+
+
+@checked
+def scalar_tensor(s: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """A number as a tensor of shape (); float32 unless `dtype` says another.
+
+    >>> sg.scalar_tensor(3)
+    tensor(3.)
+    """
+    return _filled("scalar_tensor", (), s, float32 if dtype is None else dtype, device, requires_grad)
+
+
+@checked
+def logspace(
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """`steps` powers of `base`, whose exponents are at equal distances from start to end; float32 unless told.
+
+    Raises ShapeError for a negative number of them.
+
+    >>> sg.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    if steps < 0:
+        raise ShapeError(f"[logspace] number of steps must be non-negative, but it is {steps}")
+    kind = float32 if dtype is None else parse_dtype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        powers = np.float64(base) ** _spaced(_end(start), _end(end), steps, kind)
+    return _of_values(powers, kind, device, requires_grad)
+
+
+def _spaced(start: float, end: float, steps: int, kind: Any) -> np.ndarray:
+    """Numbers at equal distances, in the arithmetic of PyTorch: from either end, and whole numbers cut."""
+    if kind.category < 2:
+        start, end = int(start), int(end)
+    if kind is float32:
+        start, end = float(np.float32(start)), float(np.float32(end))
+    step = (end - start) / (steps - 1) if steps > 1 else 0.0
+    places = np.arange(steps)
+    return (
+        np.where(places < steps // 2, start + step * places, end - step * (steps - 1 - places))
+        if steps > 1
+        else (np.full(steps, float(start)))
+    )
+
+
+def _of_values(values: np.ndarray, kind: Any, device: Any, requires_grad: bool) -> Any:
+    with np.errstate(over="ignore", invalid="ignore"):
+        cut = np.trunc(values).astype(kind.numpy) if kind.category == 1 else values
+    return tensor(cut, dtype=kind, device=device, requires_grad=requires_grad)
 
 
 @checked
@@ -204,12 +272,8 @@ def linspace(
     """
     if steps < 0:
         raise ShapeError(f"[linspace] number of steps must be non-negative, but it is {steps}")
-    return tensor(
-        np.linspace(start, end, steps),
-        dtype=float32 if dtype is None else dtype,
-        device=device,
-        requires_grad=requires_grad,
-    )
+    kind = float32 if dtype is None else parse_dtype(dtype)
+    return _of_values(_spaced(_end(start), _end(end), steps, kind), kind, device, requires_grad)
 
 
 @checked

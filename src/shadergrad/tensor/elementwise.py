@@ -14,6 +14,7 @@ from ..graph import build
 from ..graph.build import cast
 from ..graph.node import Node, make
 from ..primitives import elementwise as e
+from ..primitives.complex import Magnitude
 from .base import OPERANDS, Number, TensorBase, binary, floating, not_ours, operands, unsupported, wrap
 from .records import RecordTensor
 
@@ -138,6 +139,8 @@ class ElementwiseTensor(RecordTensor):
 
     def __rtruediv__(self, other: Number) -> Self:
         return _reflected("div", self, other)
+
+    __rdiv__ = __rtruediv__
 
     def __pow__(self, other: ElementwiseTensor | Number) -> Self:
         return _operator("pow", self, other)
@@ -330,9 +333,7 @@ class ElementwiseTensor(RecordTensor):
         return _floor_divide(self, other)
 
     def remainder(self, other: ElementwiseTensor | Number) -> Self:
-        """What is left of the quotient rounded down; has the sign of the divisor, as % in Python. Of floats it is taken
-        from the rounded quotient: exact where that is below 2**24 (float32), NaN for an infinite divisor (PyTorch:
-        exact, and self).
+        """What is left of the quotient rounded down, exactly; has the sign of the divisor, as % in Python.
 
         >>> x = sg.tensor([7.0, -7.0])
         >>> x.remainder(3)
@@ -341,8 +342,7 @@ class ElementwiseTensor(RecordTensor):
         return _remainder(self, other)
 
     def fmod(self, other: ElementwiseTensor | Number) -> Self:
-        """What is left of the quotient rounded towards zero; has the sign of the dividend. Of floats it is taken from
-        the rounded quotient, as in `remainder`.
+        """What is left of the quotient rounded towards zero, exactly; has the sign of the dividend.
 
         >>> x = sg.tensor([7.0, -7.0])
         >>> x.fmod(3)
@@ -351,7 +351,7 @@ class ElementwiseTensor(RecordTensor):
         if self.dtype.category < 2 and getattr(other, "dtype", int32).category < 2 and not isinstance(other, float):
             size = _remainder(self.abs(), abs(other))
             return size * self.sign()
-        return self - _divide(self, other).trunc() * other
+        return binary(e.Fmod(), self, other)
 
     def __floordiv__(self, other: ElementwiseTensor | Number) -> Self:
         return _operator("floor_divide", self, other)
@@ -366,13 +366,17 @@ class ElementwiseTensor(RecordTensor):
         return _reflected("remainder", self, other)
 
     def lerp(self, end: ElementwiseTensor, weight: ElementwiseTensor | Number) -> Self:
-        """self + weight * (end - self).
+        """self + weight * (end - self), taken from the nearer end, so that a weight of 1 gives `end`.
 
         >>> x = sg.tensor([0.0, 10.0])
         >>> x.lerp(sg.tensor([4.0, 20.0]), 0.25)
         tensor([ 1. , 12.5])
         """
-        return self + (end - self) * weight
+        step: Any = end - self
+        near: Any = abs(weight) < 0.5
+        if isinstance(near, bool):
+            return self + step * weight if near else end - step * (1.0 - weight)
+        return where(near, self + step * weight, end - step * (1.0 - weight))
 
     def addcmul(self, tensor1: ElementwiseTensor, tensor2: ElementwiseTensor, *, value: Number = 1) -> Self:
         """self + value * tensor1 * tensor2.
@@ -424,16 +428,16 @@ class ElementwiseTensor(RecordTensor):
         >>> x.abs()
         tensor([1., 2.])
         """
-        return wrap(make(e.Abs(), self._node))
+        return wrap(make(Magnitude() if self.dtype.is_complex else e.Abs(), self._node))
 
     def sign(self) -> Self:
-        """-1, 0 or 1, in the same dtype; NaN of NaN (PyTorch gives 0). The gradient is 0. Raises DTypeError for bools.
+        """-1, 0 or 1, in the same dtype; NaN of NaN (PyTorch gives 0). Bools stay as they are. The gradient is 0.
 
         >>> x = sg.tensor([-3.0, 0.0, 2.0])
         >>> x.sign()
         tensor([-1.,  0.,  1.])
         """
-        return wrap(make(e.Sign(), self._node))
+        return self._copied() if self.dtype is bool_ else wrap(make(e.Sign(), self._node))
 
     def square(self) -> Self:
         """self * self.
@@ -442,7 +446,8 @@ class ElementwiseTensor(RecordTensor):
         >>> x.square()
         tensor([1., 9.])
         """
-        return self * self
+        x = self.to(dtype=int32) if self.dtype is bool_ else self
+        return x * x
 
     def reciprocal(self) -> Self:
         """1 / self; integers give float32.
@@ -475,8 +480,8 @@ class ElementwiseTensor(RecordTensor):
         self, min: ElementwiseTensor | Number | None = None, max: ElementwiseTensor | Number | None = None
     ) -> Self:
         """Limited to [min, max], numbers or tensors of which one may be None; max where min is above it. The gradient
-        is 1 inside and at the limits, 0 outside; none reaches limits that are tensors. Raises ShapeError where both are
-        None.
+        is 1 inside and at the limits, 0 outside, where it goes to a limit that is a tensor. Raises ShapeError where both
+        are None.
 
         >>> x = sg.tensor([-2.0, 0.5, 3.0])
         >>> x.clamp(0, 1)
@@ -493,7 +498,9 @@ class ElementwiseTensor(RecordTensor):
             below = self.le(max)
             inside = below if inside is None else inside & below
             value = binary(e.Minimum(), value.detach(), _detached(max))
-        return where(inside, self, value)
+        if not any(isinstance(limit, TensorBase) and limit.requires_grad for limit in (min, max)):
+            return where(inside, self, value)
+        return where(inside, self, _limit(self, min, max, value))
 
     def clamp_min(self, min: ElementwiseTensor | Number) -> Self:
         """Not below `min`.
@@ -520,7 +527,7 @@ class ElementwiseTensor(RecordTensor):
         >>> x.logit()
         tensor([0.    , 1.0986])
         """
-        x = self if eps is None else self.clamp(eps, 1.0 - eps)
+        x = wrap(floating(self)) if eps is None else wrap(floating(self)).clamp(eps, 1.0 - eps)
         return x.log() - (-x).log1p()
 
     def xlogy(self, other: ElementwiseTensor | Number) -> Self:
@@ -817,7 +824,7 @@ class ElementwiseTensor(RecordTensor):
         >>> sg.tensor([1.0, math.nan]).isnan()
         tensor([False,  True])
         """
-        return wrap(make(e.IsNan(), self._node)) if self.dtype.category == 2 else self != self
+        return wrap(make(e.IsNan(), self._node)) if self.dtype.category >= 2 else self != self
 
     def isfinite(self) -> Self:
         """Where self is neither infinite nor NaN, as bools.
@@ -825,7 +832,7 @@ class ElementwiseTensor(RecordTensor):
         >>> sg.tensor([1.0, math.inf, math.nan]).isfinite()
         tensor([ True, False, False])
         """
-        return wrap(make(e.IsFinite(), self._node)) if self.dtype.category == 2 else self == self
+        return wrap(make(e.IsFinite(), self._node)) if self.dtype.category >= 2 else self == self
 
     def isinf(self) -> Self:
         """Where self is infinite, of either sign, as bools.
@@ -951,6 +958,21 @@ def _reflected(method: str, a: Any, b: Any) -> Any:
     raise unsupported(OPERATORS[method][0], b, a)
 
 
+def _limit(x: Any, low: Any, high: Any, value: Any) -> Any:
+    """The limit that is taken outside; `value`, without a gradient, where there is none, for NaN."""
+    if high is not None:
+        above = x > high if low is None else (x > high) | ((x <= high) & _less(high, low))
+        value = where(above, high, value)
+    if low is not None:
+        below = x < low if high is None else (x < low) & _less(low, high)
+        value = where(below, low, value)
+    return value
+
+
+def _less(a: Any, b: Any) -> Any:
+    return a < b if isinstance(a, TensorBase) else b > a
+
+
 def _subtract(a: Any, b: Any) -> Any:
     _refuse_bools(a, b)
     return binary(e.Sub(), a, b)
@@ -981,20 +1003,34 @@ def _floor_divide(a: T | Number, b: ElementwiseTensor | Number) -> T:
     if left.dtype.category < 2:
         left, right = (cast(n, int32) if n.dtype is bool_ else n for n in (left, right))
         return wrap(make(e.FloorDiv(), left, right))
-    return wrap(make(e.Floor(), make(e.Div(), left, right)))
+    return _floor_of_quotient(wrap(left), wrap(right))
+
+
+def _floor_of_quotient(a: Any, b: Any) -> Any:
+    """From what the division leaves: the quotient itself may be rounded up to the next integer (as CPython's floats)."""
+    rest = wrap(make(e.Fmod(), a._node, b._node))
+    quotient = _divide(a - rest, b)
+    quotient = where((rest != 0) & ((rest < 0) != (b < 0)), quotient - 1.0, quotient)
+    whole = quotient.floor()
+    whole = where(quotient - whole > 0.5, whole + 1.0, whole)
+    return where(b == 0, _divide(a, b).floor(), whole)
 
 
 def _divide_towards_zero(a: T, b: ElementwiseTensor | Number) -> T:
     if max(a.dtype.category, (b.dtype if isinstance(b, TensorBase) else of_scalar(b)).category) == 2:
         return _divide(a, b).trunc()
-    sign = a.sign() * (b.sign() if isinstance(b, TensorBase) else 1 if b > 0 else -1)
+    sign = a.sign() * (b.sign() if isinstance(b, TensorBase) else 1 if b > 0 else -1)  # type: ignore[operator]
     return _floor_divide(a.abs(), abs(b)) * sign
 
 
 def _remainder(a: T | Number, b: ElementwiseTensor | Number) -> T:
-    quotient = _floor_divide(a, b)
-    result: Any = a - quotient * b
-    return result
+    left, right = operands(a, b)
+    if left.dtype.category < 2:
+        quotient = _floor_divide(a, b)
+        result: Any = a - quotient * b
+        return result
+    rest, divisor = wrap(make(e.Fmod(), left, right)), wrap(right)
+    return where((rest != 0) & ((rest < 0) != (divisor < 0)), rest + divisor, rest)
 
 
 def where(condition: ElementwiseTensor, a: Any, b: Any) -> Any:

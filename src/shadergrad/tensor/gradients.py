@@ -351,6 +351,10 @@ def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
     if gradient is None:
         if output._node.size != 1:
             raise AutogradError("grad can be implicitly created only for scalar outputs")
+        if output.dtype.is_complex:
+            raise AutogradError(
+                f"grad can be implicitly created only for real scalar outputs but got {output.dtype!r}. Hint: .abs() or .real."
+            )
         return build.like(output._node, 1)
     if gradient.shape != output.shape:
         raise ShapeError(
@@ -434,7 +438,7 @@ def _accumulate(owner: Any, grad: TensorBase) -> None:
         elif mode.grad:
             owner.grad = wrap(before._node + grad._node)
         else:  # whoever holds the gradient sees it grow
-            before._assign(before._node + grad._node)
+            before._assign(before._node + grad._node, "backward")
     if owner._hook_ids:
         for hook in list(owner._node.hooks.after.values()):
             hook(owner)

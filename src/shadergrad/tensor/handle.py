@@ -101,7 +101,7 @@ class Tensor(NamedTensor):
         tensor([[7., 7.],
                 [7., 7.]])
         """
-        return full(size, fill_value, **_like(self, options))
+        return full(size, fill_value, **_like(self, options))  # type: ignore[arg-type]
 
     def new_zeros(self, *size: Any, **options: Any) -> Tensor:
         """Zeros of shape `size`, with the dtype and device of self, where options name no others.

@@ -16,12 +16,13 @@ from ..dtypes import bool_, int32, uint8
 from ..errors import ArgumentTypeError, AxisError, DTypeError, IndexRangeError, IndexTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
-from ..graph.node import make, mode
+from ..graph.node import Node, make, mode
 from ..primitives import views as v
 from ..primitives.indexing import Gather, InRange, ScatterAdd
 from .base import OPERANDS, Number, RaggedError, TensorBase, check_axis, host_tensor, sizes_of, wrap
 from .creation import arange
 from .elementwise import where
+from .overwrite import overwrite
 from .reduce import ReduceTensor
 from .results import joint
 from .shape import cat, stack
@@ -44,7 +45,7 @@ class IndexTensor(ReduceTensor):
         return _index(self, key if isinstance(key, tuple) else (key,))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Assignment to a part. Of several values for one place, their mean is taken."""
+        """Assignment to a part. Of several values for one place, the last one stays."""
         _assign(self, key, value)
 
     def __iter__(self):
@@ -57,8 +58,9 @@ class IndexTensor(ReduceTensor):
             refuse("__contains__", "element", element, "Tensor or Number")
         return bool((self == element).any().item())
 
-    def narrow(self, dim: int, start: int, length: int) -> Self:
-        """`length` slices along `dim` from `start` on; a negative start counts from the end.
+    def narrow(self, dim: int, start: int | IndexTensor, length: int) -> Self:
+        """`length` slices along `dim` from `start` on, a number or an integer tensor of shape (), which is read; a negative
+        start counts from the end.
 
         Raises ShapeError where start + length exceeds the axis, or length is negative, IndexRangeError for a start
         outside it.
@@ -67,6 +69,10 @@ class IndexTensor(ReduceTensor):
         tensor([1, 2, 3])
         """
         axis, n = _axis_of(self, dim, "narrow")
+        if isinstance(start, TensorBase):
+            if start.ndim or start.dtype.category != 1:
+                raise ShapeError("narrow(): start must be an 0-dim integral Tensor.")
+            start = int(start.item())
         if not -n <= start <= n:
             raise IndexRangeError(
                 f"[narrow] start out of range (expected to be in range of [{-n}, {n}], but got {start})"
@@ -165,6 +171,8 @@ class IndexTensor(ReduceTensor):
             if not isinstance(shifts, int):
                 raise ShapeError("[roll] several shifts want as many dims.")
             return self.reshape(-1).roll(shifts, 0).reshape(self.shape)
+        if not self.ndim:
+            raise IndexRangeError("[roll] a tensor of shape () has no axis; roll(shifts) alone takes it.")
         moves = [shifts] if isinstance(shifts, int) else list(shifts)
         axes = [dims] if isinstance(dims, int) else list(dims)
         if len(moves) != len(axes):
@@ -191,6 +199,12 @@ class IndexTensor(ReduceTensor):
         axis = check_axis(dim, self.ndim, "index_select")
         if index.ndim > 1:
             raise AxisError(f"index_select(): Index is supposed to be a vector, but has shape {tuple(index.shape)}.")
+        if not self.ndim:
+            if index.numel() != 1:
+                raise IndexRangeError(
+                    f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)"
+                )
+            return self.reshape(1).index_select(0, index.reshape(1)).reshape(())
         return select_positions(self, axis, index.reshape(-1))
 
     def gather(self, dim: int, index: IndexTensor) -> Self:
@@ -204,6 +218,8 @@ class IndexTensor(ReduceTensor):
                 [3]])
         """
         axis = check_axis(dim, self.ndim, "gather")
+        if not index.numel() and index.dtype.category == 1:
+            return self.reshape(-1)[:0].reshape(index.shape)
         if not self.ndim:
             return self.reshape(1).gather(0, index.reshape(-1)).reshape(index.shape)
         x = self._node
@@ -230,52 +246,66 @@ class IndexTensor(ReduceTensor):
         >>> sg.zeros(3).scatter_add(0, sg.tensor([0, 2, 2]), sg.tensor([1.0, 2.0, 3.0]))
         tensor([1., 0., 5.])
         """
-        axis = check_axis(dim, self.ndim, "scatter_add")
-        if src.dtype is not self.dtype:
-            raise DTypeError(
-                f"scatter_add(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
-            )
-        if index.ndim != self.ndim or src.ndim != self.ndim:
-            raise ShapeError("Index tensor must have the same number of dimensions as self tensor")
-        source = src
-        if index.shape != src.shape:
-            if any(m > n for n, m in zip(src.shape, index.shape, strict=True)):
-                raise ShapeError(f"[scatter_add] index {tuple(index.shape)} is larger than src {tuple(src.shape)}.")
-            source = src[tuple(slice(0, n) for n in index.shape)]
-        if any(m > n for a, (n, m) in enumerate(zip(self.shape, index.shape, strict=True)) if a != axis):
-            raise ShapeError(
-                f"[scatter_add] index {tuple(index.shape)} is larger than self {tuple(self.shape)} apart from dimension {dim}."
-            )
-        added = wrap(make(ScatterAdd(axis, self.shape[axis]), index._node, cast(source._node, self.dtype)))
+        if not self.ndim:
+            return self.reshape(1).scatter_add(dim, index.reshape(-1), src.reshape(-1)).reshape(())
+        axis, source = self._scattered_along("scatter_add", dim, index, src)
+        added = wrap(make(ScatterAdd(axis, self.shape[axis]), index._node, source))
         padding: list[int] = []
         for a in reversed(range(self.ndim)):
             padding += [0, self.shape[a] - added.shape[a]]
         return self + (added.pad(padding) if any(padding) else added)
 
-    def scatter(self, dim: int, index: IndexTensor, src: IndexTensor | Number) -> Self:
+    def _scattered_along(self, what: str, dim: int, index: IndexTensor, src: IndexTensor) -> tuple[int, Node]:
+        """The axis, and what of src goes to the places in the index; raises what scatter_add says."""
+        axis = check_axis(dim, self.ndim, what)
+        if src.dtype is not self.dtype:
+            raise DTypeError(
+                f"{what}(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
+            )
+        if index.ndim != self.ndim or src.ndim != self.ndim:
+            raise ShapeError("Index tensor must have the same number of dimensions as self tensor")
+        if index.shape != src.shape:
+            if any(m > n for n, m in zip(src.shape, index.shape, strict=True)):
+                raise ShapeError(f"[{what}] index {tuple(index.shape)} is larger than src {tuple(src.shape)}.")
+            src = src[tuple(slice(0, n) for n in index.shape)]
+        if any(m > n for a, (n, m) in enumerate(zip(self.shape, index.shape, strict=True)) if a != axis):
+            raise ShapeError(
+                f"[{what}] index {tuple(index.shape)} is larger than self {tuple(self.shape)} apart from dimension {dim}."
+            )
+        return axis, src._node
+
+    def scatter(
+        self,
+        dim: int,
+        index: IndexTensor,
+        src: IndexTensor | Number | None = None,
+        *,
+        value: Number | None = None,
+        reduce: str | None = None,
+    ) -> Self:
         """self with src[..., j, ...] at position index[..., j, ...] along `dim`. src: a number, or a tensor of at least
         the index's shape. index: as scatter_add's.
 
-        Of several values for one place, the mean is taken (PyTorch: any of them). Raises DTypeError where src is not of
-        self's dtype.
+        Of several values for one place, the last one stays (PyTorch: any of them). value: another name of a number as src.
+        reduce: 'add' or 'multiply' joins the values with self in place of replacing it. Raises DTypeError where src is not
+        of self's dtype, ShapeError for another `reduce`.
 
         >>> sg.zeros(3).scatter(0, sg.tensor([2, 0]), sg.tensor([5.0, 6.0]))
         tensor([6., 0., 5.])
         """
-        source: Any = src
+        src = value if src is None else src
+        if src is None:
+            raise ArgumentTypeError("scatter(): missing a required argument: 'src' or 'value'")
+        given: Any = src
         if not isinstance(src, IndexTensor):
-            source = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
-        elif src.dtype is not self.dtype:
-            raise DTypeError(
-                f"scatter(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
-            )
-        if self.dtype in (bool_, uint8):  # of which there are no sums
-            return self.to(dtype=int32).scatter(dim, index, source.to(dtype=int32)).to(dtype=self.dtype)
-        nothing = wrap(build.like(self._node, 0))
-        ones = wrap(build.like(source._node, 1))
-        count, total = nothing.scatter_add(dim, index, ones), nothing.scatter_add(dim, index, source)
-        divisor = count.clamp(min=1)
-        return where(count > 0, total / divisor if self.dtype.category == 2 else total.floor_divide(divisor), self)
+            given = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
+        if not self.ndim:
+            flat = self.reshape(1).scatter(dim, index.reshape(-1), given.reshape(-1), reduce=reduce)
+            return flat.reshape(())
+        axis, source = self._scattered_along("scatter", dim, index, given)
+        if reduce is not None:
+            return _scattered(self, dim, index, given, reduce)
+        return wrap(overwrite(self._node, axis, index._node, source))
 
     def index_add(self, dim: int, index: IndexTensor, source: IndexTensor, *, alpha: float = 1) -> Self:
         """self plus alpha times the slices of `source` at positions `index`, integers (k,), along `dim`, in a fixed
@@ -287,6 +317,8 @@ class IndexTensor(ReduceTensor):
         >>> sg.zeros(3).index_add(0, sg.tensor([0, 0, 2]), sg.tensor([1.0, 2.0, 3.0]))
         tensor([3., 0., 3.])
         """
+        if not self.ndim:
+            return self.reshape(1).index_add(dim, index, source.reshape(-1), alpha=alpha).reshape(())
         axis = check_axis(dim, self.ndim, "index_add")
         wanted = tuple(index.numel() if a == axis else n for a, n in enumerate(self.shape))
         if index.ndim > 1:
@@ -301,13 +333,15 @@ class IndexTensor(ReduceTensor):
         places = index.reshape(shape).expand(*source.shape)
         return self.scatter_add(axis, places, source if alpha == 1 else source * alpha)
 
-    def index_fill(self, dim: int, index: IndexTensor, value: Number) -> Self:
-        """self with the number `value` in the slices at positions `index`, integers (k,), along `dim`.
+    def index_fill(self, dim: int, index: IndexTensor, value: IndexTensor | Number) -> Self:
+        """self with `value`, a number or a tensor of shape (), in the slices at positions `index`, integers (k,), along `dim`.
 
         >>> sg.zeros(2, 3).index_fill(1, sg.tensor([0, 2]), 7)
         tensor([[7., 0., 7.],
                 [7., 0., 7.]])
         """
+        if not self.ndim:
+            return self.reshape(1).index_fill(dim, index, value).reshape(())
         axis = check_axis(dim, self.ndim, "index_fill")
         if not index.dtype.is_position:
             raise IndexTypeError(f"index_fill(): argument 'index' must be of integers, not {index.dtype.name}.")
@@ -318,14 +352,14 @@ class IndexTensor(ReduceTensor):
 
     def take_along_dim(self, indices: IndexTensor, dim: int | None = None) -> Self:
         """gather, with `indices` and self broadcast to each other apart from `dim`; without dim, of the elements in
-        row-major order.
+        row-major order. Negative indices count from the end.
 
         >>> x = sg.tensor([[3, 1, 2]])
         >>> x.take_along_dim(x.argsort(1), 1)
         tensor([[1, 2, 3]])
         """
         if dim is None:
-            return self.reshape(-1).gather(0, indices.reshape(-1))
+            return self.reshape(-1).gather(0, _wrapped(indices.reshape(-1), self.numel()))
         axis = check_axis(dim, self.ndim, "take_along_dim")
         if indices.ndim != self.ndim:
             raise ShapeError(
@@ -333,12 +367,14 @@ class IndexTensor(ReduceTensor):
             )
         x, along = self.transpose(axis, -1), indices.transpose(axis, -1)
         shape = _broadcast(x.shape[:-1], along.shape[:-1], "take_along_dim")
-        picked = x.expand(*shape, x.shape[-1]).gather(-1, along.expand(*shape, along.shape[-1]))
+        along = _wrapped(along.expand(*shape, along.shape[-1]), x.shape[-1])
+        picked = x.expand(*shape, x.shape[-1]).gather(-1, along)
         return picked.transpose(axis, -1)
 
     def masked_scatter(self, mask: IndexTensor, source: IndexTensor) -> Self:
-        """self with the first elements of `source`, in order, where the bool `mask` holds. The mask is broadcast to
-        self.
+        """self with the first elements of `source`, in order, where the bool `mask` holds. The two are broadcast.
+
+        Raises DTypeError for a mask that is not of bools, or a source of another dtype.
 
         >>> sg.zeros(4).masked_scatter(sg.tensor([True, False, True, False]), sg.tensor([5.0, 6.0]))
         tensor([5., 0., 6., 0.])
@@ -348,9 +384,10 @@ class IndexTensor(ReduceTensor):
                 f"[masked_scatter] the mask must be of bools, not {mask.dtype.name}, and self and source of the same dtype, "
                 f"not {self.dtype.name} and {source.dtype.name}."
             )
-        mask = mask.expand(*self.shape)
+        shape = _broadcast(self.shape, mask.shape, "masked_scatter")
+        mask = mask.expand(*shape)
         order = (mask.reshape(-1).to(dtype=int32).cumsum(0) - 1).clamp(min=0)
-        return where(mask, source.reshape(-1).index_select(0, order).reshape(self.shape), self)
+        return where(mask, source.reshape(-1).index_select(0, order).reshape(shape), self)
 
     def masked_select(self, mask: IndexTensor) -> Self:
         """The elements where the bool `mask` holds, in one axis; the two are broadcast. Reads the mask.
@@ -364,7 +401,7 @@ class IndexTensor(ReduceTensor):
         if mask.dtype is not bool_:
             raise DTypeError(f"masked_select: expected BoolTensor for mask, not {mask.dtype.name}.")
         shape = _broadcast(self.shape, mask.shape, "masked_select")
-        return self.expand(*shape)[mask.expand(*shape)]
+        return self.expand(*shape).reshape(-1)[mask.expand(*shape).reshape(-1)]
 
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False) -> Self: ...
@@ -469,12 +506,24 @@ class IndexTensor(ReduceTensor):
         axis = check_axis(dim, self.ndim, "diff")
         if n < 0:
             raise ShapeError(f"[diff] order must be non-negative but got {n}")
+        if n == 0:
+            return self._copied()
         x: Any = cat([t for t in (prepend, self, append) if t is not None], axis)
         for _ in range(min(n, x.shape[axis])):
             count = x.shape[axis] - 1
             after, before = x.narrow(axis, 1, count), x.narrow(axis, 0, count)
             x = after ^ before if x.dtype is bool_ else after - before
         return x
+
+
+def _scattered(x: T, dim: int, index: IndexTensor, source: Any, reduce: str) -> T:
+    """scatter with reduce=."""
+    if reduce == "add":
+        return x.scatter_add(dim, index, source[tuple(slice(0, n) for n in index.shape)])
+    if reduce != "multiply":
+        raise ShapeError(f"scatter(): reduce argument must be either add or multiply, not {reduce!r}.")
+    found: Any = x
+    return found.scatter_reduce(dim, index, source, "prod")
 
 
 def _axis_of(x: TensorBase, dim: int, what: str) -> tuple[int, int]:
@@ -510,6 +559,14 @@ def in_range(index: T, size: int, fault: int) -> T:
     fault: what is told, a number of plan.FAULTS.
     """
     return wrap(make(InRange(size, fault), index._node))
+
+
+def holds(condition: T, fault: int) -> T:
+    """The condition, a bool tensor; where it does not hold, IndexRangeError: at once on cpu, at the next read on webgpu.
+
+    fault: what is told, a number of plan.FAULTS.
+    """
+    return in_range(where(condition, 0, -1), 1, fault) == 0
 
 
 class _Block(NamedTuple):
@@ -695,15 +752,8 @@ def _assign(x: Any, key: Any, value: Any) -> None:
     numbers = arange(x.numel(), device=x.device).reshape(x.shape)
     places = numbers[key]
     value = value.expand(*places.shape).reshape(-1)
-    flat = places.reshape(-1)
-    if x.dtype in (bool_, uint8):  # of which there are no sums
-        value = value.to(dtype=int32)
-    total = wrap(build.constant(0, value.dtype, x._node.device, (x.numel(),)))
-    count = total.scatter_add(0, flat, value * 0 + 1)
-    total = total.scatter_add(0, flat, value)
-    mean = total / count if x.dtype.category == 2 else total.floor_divide(count.maximum(count * 0 + 1))
-    result = where(count > 0, mean.to(dtype=x.dtype), x.reshape(-1)).reshape(x.shape)
-    x._update_in_place(result, "setitem")
+    written = overwrite(x.reshape(-1)._node, 0, places.reshape(-1)._node, value._node)
+    x._update_in_place(build.reshape(written, tuple(x.shape)), "setitem")
 
 
 def _assign_to_part(part: Any, value: Any) -> None:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import warnings
 from types import FunctionType
 from typing import Any
 
 from ..arguments import checked
+from ..errors import AutogradError, DeviceError, DTypeError
+from ..graph.node import mode
 from .base import TensorBase
 from .random import RandomTensor
 
@@ -36,34 +39,49 @@ ALIASES = {
     "subtract": "sub",
     "swapaxes": "transpose",
     "swapdims": "transpose",
+    "trapz": "trapezoid",
     "true_divide": "div",
 }
 
 # each also as name_(), which writes the result into the tensor and gives the tensor
 IN_PLACE = (
-    "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "arccos", "arcsin", "arctan", "asin", "asinh",
-    "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "clamp",
-    "clamp_max", "clamp_min", "clip", "cos", "cosh", "cumprod", "cumsum", "deg2rad", "div", "divide", "eq", "erf",
+    "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "arccos", "arcsin", "arctan", "asin", "asinh",
+    "atan", "atan2", "atanh", "baddbmm", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_right_shift", "bitwise_or", "bitwise_xor", "ceil", "clamp",
+    "clamp_max", "clamp_min", "clip", "copysign", "cos", "cosh", "cumprod", "cumsum", "deg2rad", "div", "divide", "eq", "erf",
     "erfinv", "exp", "exp2", "expm1", "fix", "floor", "floor_divide", "fmod", "frac", "ge", "gt", "heaviside",
-    "hypot", "index_add", "index_fill", "le", "lerp", "log", "log10", "log1p", "log2", "logical_and", "logical_not",
+    "float_power", "gcd", "lcm", "ldexp", "nextafter", "renorm", "sgn", "hypot", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "le", "lerp", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "digamma", "erfc", "lgamma",
     "logical_or", "logical_xor", "logit", "lt", "masked_fill", "masked_scatter", "mul",
     "multiply", "nan_to_num", "ne", "neg", "negative", "pow", "rad2deg", "reciprocal", "relu", "remainder", "round",
-    "rsqrt", "scatter", "scatter_add", "sigmoid", "sign", "sin", "sinc", "sinh", "sqrt", "square", "sub",
+    "put", "rsqrt", "scatter", "scatter_add", "scatter_reduce", "sigmoid", "sign", "sin", "sinc", "sinh", "sqrt", "square", "sub",
     "subtract", "tan", "tanh", "tril", "triu", "true_divide", "trunc", "xlogy",
 )  # fmt: skip
 
+# of those below, what PyTorch gives no `out=`
+WITHOUT_OUT = frozenset((
+    "allclose", "argwhere", "bincount", "corrcoef", "cov", "cumulative_trapezoid", "dsplit", "hsplit", "vsplit", "isreal", "rot90", "rsub", "split_with_sizes", "tensor_split", "trapezoid", "trapz", "unique", "unique_consecutive", "diag_embed", "diagflat", "diagonal_scatter", "select_scatter", "index_put", "put", "broadcast_to", "chunk", "clone", "count_nonzero", "detach", "diagonal", "dist", "equal",
+    "flatten", "flip", "fliplr", "flipud", "index_fill", "is_floating_point", "isclose", "isfinite", "isinf", "isnan",
+    "masked_fill", "masked_scatter", "moveaxis", "movedim", "narrow", "numel", "permute", "positive", "prelu", "ravel",
+    "relu", "repeat_interleave", "reshape", "roll", "select", "split", "squeeze", "std_mean", "swapaxes", "swapdims",
+    "t", "tile", "trace", "transpose", "unbind", "unflatten", "unsqueeze", "var_mean", "zero_",
+))  # fmt: skip
+
 # each also as a function of the package, whose first argument is the tensor
 FUNCTIONS = (
-    "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "addmm", "addmv", "all", "allclose", "amax",
+    "addbmm", "addr", "angle", "copysign", "corrcoef", "cov", "cross", "cummax", "cummin", "cumulative_trapezoid",
+    "dsplit", "float_power", "fmax", "fmin", "frexp", "gcd", "histc", "histogram", "hsplit", "isreal", "kron", "lcm",
+    "ldexp", "logcumsumexp", "mode", "msort", "nanmedian", "nanquantile", "nextafter", "renorm", "rot90", "rsub",
+    "sgn", "signbit", "split_with_sizes", "tensor_split", "trapezoid", "trapz", "unique", "unique_consecutive",
+    "vdot", "vsplit",
+    "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "addmm", "addmv", "argwhere", "bincount", "diag_embed", "diagflat", "diagonal_scatter", "index_copy", "index_put", "index_reduce", "put", "scatter_reduce", "select_scatter", "slice_scatter", "take", "all", "allclose", "amax",
     "amin", "aminmax", "any", "arccos", "arcsin", "arctan", "argmax", "argmin", "argsort", "asin", "asinh", "atan",
     "atan2", "atanh", "baddbmm", "bernoulli", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
     "bitwise_right_shift", "bitwise_xor", "bmm", "broadcast_to", "bucketize", "ceil", "chunk", "clamp", "clamp_max",
     "clamp_min", "clip", "clone", "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "deg2rad", "detach", "diag",
-    "diagonal", "diff", "dist", "div", "divide", "dot", "eq", "equal", "erf", "erfinv", "exp", "exp2", "expm1",
+    "diagonal", "diff", "digamma", "dist", "div", "divide", "dot", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expm1",
     "fix", "flatten", "flip", "fliplr", "flipud", "floor", "floor_divide", "fmod", "frac", "gather", "ge",
     "greater", "greater_equal", "gt", "heaviside", "hypot", "index_add", "index_fill", "index_select", "inner",
     "is_floating_point", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "kthvalue", "le", "lerp",
-    "less", "less_equal", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logical_and",
+    "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logical_and",
     "logical_not", "logical_or", "logical_xor", "logit", "logsumexp", "lt", "masked_fill", "masked_scatter",
     "masked_select", "matmul", "max", "maximum", "mean", "median", "min", "minimum", "mm", "moveaxis", "movedim",
     "mul", "multinomial", "multiply", "mv", "nan_to_num", "nanmean", "nansum", "narrow", "ne", "neg", "negative",
@@ -80,6 +98,30 @@ class NamedTensor(RandomTensor):
     """A tensor with all its methods, under all their names."""
 
     __slots__ = ()
+
+    def _receive(self, value: Any, what: str) -> None:
+        """Take the result of a function that was told out=self: cast to this dtype, and in its shape."""
+        if mode.grad and (self.requires_grad or value.requires_grad):
+            raise AutogradError(
+                f"{what}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+                "arguments requires grad."
+            )
+        if value.dtype.category > self.dtype.category:
+            raise DTypeError(
+                f"[{what}] result type {value.dtype.name} can't be cast to the desired output type {self.dtype.name}"
+            )
+        if value.shape == self.shape:
+            self._update_in_place(value, what)
+            return
+        if self.numel():
+            warnings.warn(
+                f"{what}(): an output with one or more elements was resized since it had shape {list(self.shape)}, which "
+                f"does not match the required output shape {list(value.shape)}. Hint: give an empty tensor, or that shape.",
+                stacklevel=4,
+            )
+        if value.device != self.device:
+            raise DeviceError(f"[{what}] the value is on {value.device}, `out` on {self.device}.")
+        self.data = value.detach().to(dtype=self.dtype)
 
 
 def _alias(alias: str, name: str) -> FunctionType:

@@ -15,14 +15,14 @@ from ..graph.node import make
 from ..primitives.indexing import ArgSort, Gather
 from .base import Number, check_axis, wrap
 from .elementwise import _as_tensor, where
-from .index import IndexTensor
 from .reduce import ValuesAndIndices, _without
+from .scatter import ScatterTensor
 from .shape import stack
 
 T = TypeVar("T", bound="OrderTensor")
 
 
-class OrderTensor(IndexTensor):
+class OrderTensor(ScatterTensor):
     """Methods that order: sorting, the k largest, medians, quantiles, places in a sorted axis."""
 
     __slots__ = ()
@@ -107,38 +107,29 @@ class OrderTensor(IndexTensor):
         axis = check_axis(dim, self.ndim, "median")
         return _median(self, axis, keepdim) if self.ndim else ValuesAndIndices(self.clone(), self.argsort())
 
-    def quantile(self, q: float | OrderTensor, dim: int | None = None, keepdim: bool = False) -> Self:
-        """The values below which the fractions q lie, of all elements or along `dim`, with linear interpolation.
+    def quantile(
+        self, q: float | OrderTensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+    ) -> Self:
+        """The values below which the fractions q lie, of all elements or along `dim`.
 
-        q: a number, or a tensor (k,), which gives a new first axis of size k and is read. NaN where any element is NaN.
-        Raises DTypeError for integers and bools, ShapeError for a q outside [0, 1].
+        q: a number, or a tensor (k,), which gives a new first axis of size k and is read. interpolation, between the two
+        elements that are nearest: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'. NaN where any element is NaN.
+        Raises DTypeError for integers and bools, ShapeError for a q outside [0, 1] and another interpolation.
 
         >>> sg.tensor([0.0, 1.0, 2.0, 3.0]).quantile(0.5)
         tensor(1.5)
         """
-        if self.dtype.category != 2:
-            raise DTypeError("quantile() input tensor must be either float or double dtype")
-        points = np.asarray(q if isinstance(q, int | float) else q.detach().numpy(), np.float64)
-        if points.ndim > 1 or not ((points >= 0) & (points <= 1)).all():
-            raise ShapeError("quantile() q must be a scalar or a 1-d tensor with values in the range [0, 1]")
-        x, axis = (self.reshape(-1), 0) if dim is None else (self, check_axis(dim, self.ndim, "quantile"))
-        if not x.numel():
-            raise ShapeError(f"quantile() input tensor must be non-empty, but its shape is {tuple(self.shape)}.")
-        ordered = x.sort(axis)[0]
-        last = x.shape[axis] - 1
-        spoiled = x.isnan().any(axis, keepdim=True)
-        results = []
-        for point in points.reshape(-1):
-            place = point * last
-            low = min(math.floor(float(place)), last)
-            a, b = ordered.narrow(axis, low, 1), ordered.narrow(axis, min(low + 1, last), 1)
-            value = where(spoiled, math.nan, a + (b - a) * (place - low))
-            if dim is None:
-                value = value.reshape((1,) * self.ndim if keepdim else ())
-            elif not keepdim:
-                value = _without(value, [axis])
-            results.append(value)
-        return results[0] if points.ndim == 0 else stack(results)
+        return _quantile(self, "quantile", q, dim, keepdim, interpolation)
+
+    def nanquantile(
+        self, q: float | OrderTensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+    ) -> Self:
+        """quantile of what is not NaN; NaN where nothing else is.
+
+        >>> sg.tensor([0.0, math.nan, 2.0]).nanquantile(0.5)
+        tensor(1.)
+        """
+        return _quantile(self, "nanquantile", q, dim, keepdim, interpolation)
 
     def bucketize(self, boundaries: OrderTensor, *, out_int32: bool = True, right: bool = False) -> Self:
         """For each element, before which of the increasing `boundaries` (n,) it belongs, int32, of the shape of self.
@@ -155,15 +146,38 @@ class OrderTensor(IndexTensor):
         found: Any = boundaries.searchsorted(self, right=right)
         return found
 
-    def searchsorted(self, values: OrderTensor | Number, *, out_int32: bool = True, right: bool = False) -> Self:
+    def searchsorted(
+        self,
+        values: OrderTensor | Number,
+        *,
+        out_int32: bool = True,
+        right: bool = False,
+        side: str | None = None,
+        sorter: OrderTensor | None = None,
+    ) -> Self:
         """Where `values` belong in the sorted last axis, int32; see bucketize. Shape: that of values.
 
-        self: (n,) for values of any shape, or (..., n) for values (..., m). Raises ShapeError for others.
+        self: (n,) for values of any shape, or (..., n) for values (..., m). side: 'left', or 'right' for right=True.
+        sorter: positions that sort self, of its shape. Raises ShapeError for others.
 
         >>> sg.tensor([1, 3, 5]).searchsorted(sg.tensor([3, 4]))
         tensor([1, 2])
         """
+        if side not in (None, "left", "right"):
+            raise ShapeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+        if side == "left" and right:
+            raise ShapeError(
+                "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+            )
+        right = right or side == "right"
         edges = self.detach()
+        if sorter is not None:
+            if sorter.shape != edges.shape or not sorter.dtype.is_position:
+                raise ShapeError(
+                    "torch.searchsorted(): boundary and sorter must have the same size, and sorter must be of integers, but got "
+                    f"boundary tensor {list(edges.shape)} and sorter {list(sorter.shape)} of {sorter.dtype.name}"
+                )
+            edges = edges.gather(-1, sorter)
         x = _as_tensor(values, edges).detach()
         if edges.ndim > 1 and tuple(edges.shape[:-1]) != tuple(x.shape[:-1]):
             raise ShapeError(
@@ -174,6 +188,69 @@ class OrderTensor(IndexTensor):
         edges = edges if edges.ndim == 1 else edges.unsqueeze(-2)
         below = (edges <= places) if right else (edges < places)
         return (below | places.isnan()).sum(-1)
+
+
+INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _quantile(x: Any, what: str, q: Any, dim: int | None, keepdim: bool, interpolation: str) -> Any:
+    if x.dtype.category != 2:
+        raise DTypeError(f"{what}() input tensor must be either float or double dtype")
+    if interpolation not in INTERPOLATIONS:
+        raise ShapeError(f"{what}() interpolation must be one of {', '.join(INTERPOLATIONS)}, but got {interpolation}")
+    if not isinstance(q, int | float) and q.dtype is not x.dtype:
+        raise DTypeError(f"{what}() q tensor must be same dtype as the input tensor")
+    points = np.asarray(q if isinstance(q, int | float) else q.detach().numpy(), np.float64)
+    if points.ndim > 1 or not ((points >= 0) & (points <= 1)).all():
+        raise ShapeError(f"{what}() q must be a scalar or a 1-d tensor with values in the range [0, 1]")
+    shape = (1,) * x.ndim if keepdim else ()
+    flat, axis = (x.reshape(-1), 0) if dim is None or not x.ndim else (x, check_axis(dim, x.ndim, what))
+    if not flat.numel():
+        raise ShapeError(f"{what}() input tensor must be non-empty, but its shape is {tuple(x.shape)}.")
+    ordered, missing = flat.sort(axis)[0], flat.isnan()
+    counted = (~missing).sum(axis, keepdim=True) if what == "nanquantile" else None
+    results = []
+    fractions: Any = q
+    follows = not isinstance(q, int | float) and q.requires_grad
+    for k, point in enumerate(points.reshape(-1)):
+        exact = fractions.reshape(-1)[k] if follows else None  # for its gradient
+        value = _at_fraction(ordered, axis, float(point), counted, interpolation, exact)
+        spoiled = missing.any(axis, keepdim=True) if counted is None else counted == 0
+        value = where(spoiled, math.nan, value)
+        if dim is None or not x.ndim:
+            value = value.reshape(shape)
+        elif not keepdim:
+            value = _without(value, [axis])
+        results.append(value)
+    return results[0] if points.ndim == 0 else stack(results)
+
+
+def _at_fraction(ordered: Any, axis: int, point: float, counted: Any, interpolation: str, exact: Any) -> Any:
+    """The value at a fraction of the way along an ordered axis, or of its first `counted` elements; `exact` is the
+    fraction as a tensor, where it has a gradient."""
+    last = ordered.shape[axis] - 1
+    if counted is None:
+        place = point * last
+        low, high = math.floor(place), min(math.ceil(place), last)
+        if interpolation == "nearest":
+            low = high = round(place)
+        elif interpolation in ("lower", "higher"):
+            low = high = low if interpolation == "lower" else high
+        a, b = ordered.narrow(axis, low, 1), ordered.narrow(axis, high, 1)
+        share: Any = (place if exact is None else exact * last) - math.floor(place)
+    else:
+        at = (counted - 1).clamp(min=0) * point
+        at = at if at.dtype is ordered.dtype else at.to(dtype=ordered.dtype)
+        under, over = at.floor(), at.ceil()
+        if interpolation == "nearest":
+            under = over = at.round()
+        elif interpolation in ("lower", "higher"):
+            under = over = under if interpolation == "lower" else over
+        a, b = (ordered.gather(axis, k.to(dtype=int32)) for k in (under, over))
+        share = (at if exact is None else (counted - 1).clamp(min=0) * exact) - at.floor()
+    if interpolation == "midpoint":
+        share = 0.5
+    return a if interpolation in ("nearest", "lower", "higher") else a.lerp(b, share)
 
 
 def _pick(x: T, axis: int, indices: OrderTensor) -> T:

@@ -81,6 +81,11 @@ def resolve_device(name: object | None) -> str:
 def check_storable(dtype: DType, device_name: str) -> None:
     """Raises DTypeError where the device has no such element type."""
     if dtype.wgsl is None and get_device(device_name).target.language == "wgsl":
+        if dtype.is_complex:
+            raise DTypeError(
+                f"{dtype.name} is not available on {device_name}. Hint: compute with it on the cpu device (x.cpu(), which "
+                "gradients go through), or keep real and imaginary parts as pairs of floats (view_as_real)."
+            )
         raise DTypeError(f"{dtype.name} is not available on {device_name}. Hint: use float32 there, or the cpu device.")
 
 

@@ -40,6 +40,8 @@ class ProductTensor(OrderTensor):
         return _matmul(self, other) if isinstance(other, TensorBase) else not_ours("@", self, other)
 
     def __rmatmul__(self, other: Any) -> Self:
+        if isinstance(other, TensorBase):
+            return _matmul(other, self)  # type: ignore[return-value]
         raise unsupported("@", other, self)
 
     def mm(self, mat2: ProductTensor) -> Self:
@@ -181,6 +183,8 @@ def _added(x: T, product: Any, beta: float, alpha: float, what: str) -> T:
         raise ShapeError(
             f"[{what}] {tuple(x.shape)} does not broadcast to the product's shape, {tuple(product.shape)}."
         )
+    if product.dtype.category == 1:  # as PyTorch, whose factors are of the elements' dtype
+        beta, alpha = int(beta), int(alpha)
     scaled = product if alpha == 1 else product * alpha
     return scaled if beta == 0 else (x if beta == 1 else x * beta) + scaled
 
@@ -201,6 +205,13 @@ def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -
     else:
         left = [check_axis(d, a.ndim, "tensordot") for d in dims[0]]
         right = [check_axis(d, b.ndim, "tensordot") for d in dims[1]]
+        if len(left) != len(right):
+            raise ShapeError(f"both dimension lists should have same length, got {list(dims[0])} and {list(dims[1])}")
+    for k, m in zip(left, right, strict=True):  # an axis of size 1 is summed over the other's
+        if a.shape[k] != b.shape[m] and a.shape[k] == 1:
+            b = b.sum(m, keepdim=True)  # type: ignore[assignment]
+        elif a.shape[k] != b.shape[m] and b.shape[m] == 1:
+            a = a.sum(k, keepdim=True)
     if [a.shape[k] for k in left] != [b.shape[k] for k in right]:
         raise ShapeError(
             f"[tensordot] contracted axes {left} of {tuple(a.shape)} and {right} of {tuple(b.shape)} differ."

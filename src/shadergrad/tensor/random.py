@@ -14,16 +14,18 @@ from ..errors import ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import Node, make
+from ..plan import IN_BERNOULLI, IN_MULTINOMIAL
 from ..primitives import elementwise as e
 from ..primitives.random import Threefry, threefry2x32
-from ..primitives.views import Slice
 from ..run import execute
 from ..run.tracing import current
 from ..runtime.device import canonical_name
-from .base import TensorBase, check_sizes, host_tensor, sizes_of, wrap
+from .base import TensorBase, check_sizes, common_shape, host_tensor, sizes_of, wrap
+from .counts import CountedTensor
 from .creation import finish
+from .elementwise import where
+from .index import holds
 from .placement import check_storable, resolve_device
-from .products import ProductTensor
 
 LONGEST_CHAIN = 8  # draws recorded before the counter is computed
 
@@ -102,9 +104,7 @@ def random_bits(key: Node, shape: tuple[int, ...]) -> Node:
     """As jax.random.bits(key, shape) with jax_threefry_partitionable: the words of the 64-bit position, xored."""
     size = math.prod(shape)
     low = make(e.Cast(uint32), build.iota(size, key.device))
-    block = make(Threefry(), key, build.like(low, 0), low)
-    words = [build.reshape(make(Slice((k, 0), (1, size), (1, 1)), block), shape) for k in (0, 1)]
-    return make(e.Xor(), *words)
+    return build.reshape(make(Threefry(True), key, build.like(low, 0), low), shape)
 
 
 def uniform_bits(bits: Node) -> Node:
@@ -294,6 +294,61 @@ def randint(
 
 
 @checked
+def randint_like(
+    x: TensorBase,
+    low: int,
+    high: int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    generator: Generator | None = None,
+) -> Any:
+    """randint with the shape, dtype and device of x, where options name no others; randint_like(x, high) starts at 0.
+
+    >>> sg.randint_like(sg.zeros(2, 3), 10).shape
+    shadergrad.Size([2, 3])
+    """
+    low, high = (0, low) if high is None else (low, high)
+    wanted = x.dtype if dtype is None else dtype
+    place = x.device if device is None else device
+    return randint(low, high, tuple(x.shape), dtype=wanted, device=place, generator=generator)
+
+
+@checked
+def normal(
+    mean: TensorBase | float = 0.0,
+    std: TensorBase | float = 1.0,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    generator: Generator | None = None,
+) -> Any:
+    """Normal numbers of these means and standard deviations, numbers or tensors, which are broadcast; or of `size`.
+
+    Raises ShapeError for a negative number as std, ArgumentTypeError for two numbers without a size.
+
+    >>> sg.normal(sg.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 2.])
+    """
+    if not isinstance(std, TensorBase) and std < 0:
+        raise ShapeError(f"normal expects std >= 0.0, but found std {std}")
+    tensors: list[Any] = [t for t in (mean, std) if isinstance(t, TensorBase)]
+    if not tensors:
+        if size is None:
+            raise ArgumentTypeError(
+                "normal(): missing a required argument: 'size', for a mean and a std that are numbers"
+            )
+        return randn(*sizes_of((size,), "normal"), dtype=dtype, device=device, generator=generator) * std + mean
+    shape = common_shape(*(tuple(t.shape) for t in tensors))
+    for t in tensors:
+        if t.dtype.category != 2:
+            raise DTypeError(f"normal expects means and deviations that are floating, not {t.dtype.name}.")
+    drawn = randn(*shape, dtype=tensors[0].dtype, device=tensors[0].device, generator=generator)
+    return drawn * std + mean
+
+
+@checked
 def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Any:
     """A random order of 0 ... n - 1, int32 (n,). Drawn on the host, which reads the generator's state.
 
@@ -311,7 +366,7 @@ def randperm(n: int, *, device: Any = None, generator: Generator | None = None) 
     return host_tensor(np.argsort(words[0] ^ words[1], kind="stable").astype(np.int32), device=name)
 
 
-class RandomTensor(ProductTensor):
+class RandomTensor(CountedTensor):
     """Random values."""
 
     __slots__ = ()
@@ -337,6 +392,87 @@ class RandomTensor(ProductTensor):
             raise ShapeError(f"normal_ expects std >= 0.0, but found std {std}")
         return self._update_in_place(randn_like(self, generator=generator) * std + mean, "normal_")
 
+    def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Self:
+        """Fill with whole numbers from [from_, to), in place; gives self. random_(to) starts at 0.
+
+        Without bounds up to the largest whole number that the dtype holds exactly, of 31 bits at most. Raises ShapeError
+        where `to` is not above from_.
+
+        >>> x = sg.zeros(4).random_(1, 3)
+        >>> ((x == 1) | (x == 2)).all()
+        tensor(True)
+        """
+        if to is None and from_:
+            from_, to = 0, from_
+        if to is None:
+            to = (
+                2
+                if self.dtype.name == "bool"
+                else 256
+                if self.dtype.name == "uint8"
+                else 2**24
+                if self.dtype is float32
+                else 2**31 - 1
+            )
+        drawn = randint(from_, to, tuple(self.shape), device=self.device, generator=generator)
+        return self._update_in_place(drawn.to(dtype=self.dtype), "random_")
+
+    def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Self:
+        """Fill with numbers of density lambd exp(-lambd x), in place; gives self. Raises ShapeError for lambd <= 0.
+
+        >>> (sg.zeros(4).exponential_() >= 0).all()
+        tensor(True)
+        """
+        if not lambd > 0:
+            raise ShapeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+        self._check_floating("exponential_")
+        return self._update_in_place(-self._unit(generator).log() / lambd, "exponential_")
+
+    def geometric_(self, p: float, *, generator: Generator | None = None) -> Self:
+        """Fill with the number of the first success, from 1, at chance p, in place; gives self. Raises ShapeError for a p
+        outside (0, 1).
+
+        >>> (sg.zeros(4).geometric_(0.5) >= 1).all()
+        tensor(True)
+        """
+        if not 0 < p < 1:
+            raise ShapeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+        drawn = (self._unit(generator).log() / math.log1p(-p)).ceil().clamp(min=1.0)
+        return self._update_in_place(drawn.to(dtype=self.dtype), "geometric_")
+
+    def cauchy_(self, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Self:
+        """Fill with numbers of Cauchy's distribution, in place; gives self. Raises ShapeError for sigma <= 0.
+
+        >>> sg.zeros(4).cauchy_().isfinite().all()
+        tensor(True)
+        """
+        if not sigma > 0:
+            raise ShapeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+        self._check_floating("cauchy_")
+        angle = (self._unit(generator) - 0.5) * math.pi
+        return self._update_in_place(angle.tan() * sigma + median, "cauchy_")
+
+    def log_normal_(self, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Self:
+        """Fill with numbers whose logarithms are normal with this mean and deviation, in place; gives self. Raises
+        ShapeError for std <= 0.
+
+        >>> (sg.zeros(4).log_normal_() > 0).all()
+        tensor(True)
+        """
+        if not std > 0:
+            raise ShapeError(f"log_normal_ expects std > 0.0, but found std={std}")
+        self._check_floating("log_normal_")
+        drawn = randn_like(self, generator=generator) * std + mean
+        return self._update_in_place(drawn.exp(), "log_normal_")
+
+    def _unit(self, generator: Generator | None) -> Self:
+        """Uniform on (0, 1), both ends left out."""
+        return rand(*self.shape, device=self.device, generator=generator) + 2.0**-25
+
+    def _check_floating(self, what: str) -> None:
+        if self.dtype.category != 2:
+            raise DTypeError(f"[{what}] is for floating tensors, not for {self.dtype.name}.")
+
     def bernoulli_(self, p: TensorBase | float = 0.5, *, generator: Generator | None = None) -> Self:
         """Fill with 1 with probability p, a number or a tensor that broadcasts to self, else 0; in place, gives self.
 
@@ -346,32 +482,42 @@ class RandomTensor(ProductTensor):
         if not isinstance(p, TensorBase) and not 0 <= p <= 1:
             raise ShapeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
         drawn = rand(*self.shape, device=self.device, generator=generator) < p
+        if isinstance(p, TensorBase):
+            given: Any = p
+            drawn = where(holds((given >= 0) & (given <= 1), IN_BERNOULLI), drawn, False)
         return self._update_in_place(drawn.to(dtype=self.dtype), "bernoulli_")
 
     def bernoulli(self, *, generator: Generator | None = None) -> Self:
         """1 with the probability that is the element, else 0; of the shape and dtype of self.
 
-        Raises DTypeError for integers. A probability outside [0, 1] counts as the nearer of the two (PyTorch raises).
+        Raises DTypeError for integers. A probability outside [0, 1] raises IndexRangeError: at once on cpu, at the next read
+        on webgpu.
 
         >>> sg.tensor([0.0, 1.0]).bernoulli()
         tensor([0., 1.])
         """
-        return (rand_like(self, generator=generator) < self.detach()).to(dtype=self.dtype)
+        p = self.detach()
+        drawn = rand_like(self, generator=generator) < p
+        return where(holds((p >= 0) & (p <= 1), IN_BERNOULLI), drawn, False).to(dtype=self.dtype)
 
     def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Self:
         """Positions along the last axis drawn with probabilities proportional to the elements, int32.
 
         self: (n,) or (rows, n), non-negative; result (num_samples,) or (rows, num_samples). By the Gumbel-max method:
-        the largest of log(p) + noise, or, without replacement, the num_samples largest. Values are not read: negative
-        ones, and rows of zeros, give any position (PyTorch raises). Raises ShapeError for other shapes, for no samples,
-        and for more of them than elements, without replacement.
+        the largest of log(p) + noise, or, without replacement, the num_samples largest. Negative, infinite and NaN ones,
+        and rows of zeros, raise IndexRangeError: at once on cpu, at the next read on webgpu. Raises DTypeError for integers,
+        ShapeError for other shapes, for no samples, and for more of them than elements, without replacement.
 
         >>> sg.tensor([0.0, 1.0, 0.0]).multinomial(3, replacement=True)
         tensor([1, 1, 1])
         """
         if self.ndim not in (1, 2):
             raise ShapeError(f"[multinomial] prob_dist must be 1 or 2 dim, but its shape is {tuple(self.shape)}")
+        if self.dtype.category != 2:
+            raise DTypeError(f"multinomial only supports floating-point dtypes for input, got: {self.dtype.name}")
         n = self.shape[-1]
+        if n > 2**24:
+            raise ShapeError("number of categories cannot exceed 2^24")
         if num_samples <= 0:
             raise ShapeError(f"[multinomial] cannot sample n_sample <= 0 samples, but it is {num_samples}")
         if not replacement and num_samples > n:
@@ -379,6 +525,9 @@ class RandomTensor(ProductTensor):
         shape = (*self.shape[:-1], num_samples, n) if replacement else tuple(self.shape)
         u = rand(*shape, device=self.device, generator=generator)
         noise = -(-(u + 2.0**-24).log()).log()  # u has 23 bits: never 0, never 1
-        p = self.detach().log()
+        weights = self.detach()
+        p = weights.log()
         score = (p.unsqueeze(-2) if replacement else p) + noise
-        return score.argmax(-1) if replacement else score.topk(num_samples)[1]
+        drawn = score.argmax(-1) if replacement else score.topk(num_samples)[1]
+        right = ((weights >= 0) & weights.isfinite()).all(-1, keepdim=True) & (weights > 0).any(-1, keepdim=True)
+        return where(holds(right, IN_MULTINOMIAL), drawn, 0)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..graph.node import make
 from ..graph.primitive import REGISTRY
+from ..primitives import special as special  # whose records are methods too
 from ..primitives.elementwise import Elementwise
 from .base import floating, wrap
 from .gradients import GradientTensor

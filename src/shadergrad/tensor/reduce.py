@@ -16,16 +16,15 @@ from ..graph.node import Node, make
 from ..graph.primitive import Primitive
 from ..primitives import elementwise as e
 from ..primitives import views as v
-from ..primitives.dot import Dot
 from ..primitives.indexing import Gather
 from ..primitives.reduce import Reduce, ReduceMax, ReduceMin, ReduceProd, ReduceSum
+from ..primitives.scan import RunningSum
 from .base import TensorBase, binary, check_axes, check_axis, floating, wrap
 from .elementwise import _truth, where
 from .shape import ShapeTensor
 
 T = TypeVar("T", bound="ReduceTensor")
 V = TypeVar("V")
-SCAN_BLOCK = 64
 
 
 class ValuesAndIndices(NamedTuple, Generic[V]):
@@ -73,7 +72,7 @@ class ReduceTensor(ShapeTensor):
         tensor([1.5, 4.5])
         """
         node = self._node if dtype is None else cast(self._node, parse_dtype(dtype))
-        if node.dtype.category != 2:
+        if node.dtype.category < 2:
             raise DTypeError(
                 f"mean(): could not infer output dtype. Input dtype must be a floating point dtype. Got: {self.dtype.name}. Hint: .float() first."
             )
@@ -167,7 +166,7 @@ class ReduceTensor(ShapeTensor):
         """
         return _arg(ReduceMin, self, dim, keepdim, "argmin")
 
-    def any(self, dim: int | None = None, keepdim: bool = False) -> Self:
+    def any(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Self:
         """Whether any element over `dim` (an axis, several, or None for all) is not 0, bool; False of no elements.
 
         >>> sg.tensor([[0, 2], [0, 0]]).any(1)
@@ -179,7 +178,7 @@ class ReduceTensor(ShapeTensor):
             else _empty_logic(self, dim, keepdim, False)
         )
 
-    def all(self, dim: int | None = None, keepdim: bool = False) -> Self:
+    def all(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Self:
         """Whether no element over `dim` (an axis, several, or None for all) is 0, bool; True of no elements.
 
         >>> sg.tensor([[1, 2], [0, 3]]).all(1)
@@ -197,7 +196,7 @@ class ReduceTensor(ShapeTensor):
         unbiased: bool = True,
         keepdim: bool = False,
         *,
-        correction: int | None = None,
+        correction: float | None = None,
     ) -> Self:
         """The variance over `dim` (an axis, several, or None for all), divided by n - correction. Floating dtypes only.
 
@@ -215,7 +214,8 @@ class ReduceTensor(ShapeTensor):
         count = math.prod(self.shape[a] for a in axes)
         centred = self - self.mean(axes, keepdim=True) if axes else self - self
         total = (centred * centred).sum(axes or None, keepdim=keepdim)
-        return total / max(count - correction, 0) if count - correction <= 0 else total * (1.0 / (count - correction))
+        rest = count - correction
+        return total / max(rest, 0) if rest <= 0 else total * (1.0 / rest)
 
     def std(
         self,
@@ -223,14 +223,14 @@ class ReduceTensor(ShapeTensor):
         unbiased: bool = True,
         keepdim: bool = False,
         *,
-        correction: int | None = None,
+        correction: float | None = None,
     ) -> Self:
-        """The standard deviation, the square root of `var`, with the same arguments.
+        """The standard deviation, the square root of `var`, with the same arguments; its gradient at 0 is 0.
 
         >>> sg.tensor([1.0, 5.0]).std(correction=0)
         tensor(2.)
         """
-        return self.var(dim, unbiased, keepdim, correction=correction).sqrt()
+        return _power(self.var(dim, unbiased, keepdim, correction=correction), 0.5)
 
     def var_mean(
         self,
@@ -238,7 +238,7 @@ class ReduceTensor(ShapeTensor):
         unbiased: bool = True,
         keepdim: bool = False,
         *,
-        correction: int | None = None,
+        correction: float | None = None,
     ) -> tuple[Self, Self]:
         """(variance, mean), with the arguments of `var`.
 
@@ -255,7 +255,7 @@ class ReduceTensor(ShapeTensor):
         unbiased: bool = True,
         keepdim: bool = False,
         *,
-        correction: int | None = None,
+        correction: float | None = None,
     ) -> tuple[Self, Self]:
         """(standard deviation, mean), with the arguments of `var`.
 
@@ -272,8 +272,9 @@ class ReduceTensor(ShapeTensor):
         >>> sg.tensor([0.0, 0.0]).logsumexp(0)
         tensor(0.6931)
         """
-        top = _finite_top(self, dim)
-        result = (self - top).exp().sum(dim, keepdim=True).log() + top
+        x: Any = wrap(floating(self))
+        top = _finite_top(x, dim)
+        result = (x - top).exp().sum(dim, keepdim=True).log() + top
         return result if keepdim else _without(result, check_axes(dim, self.ndim, "logsumexp"))
 
     def softmax(self, dim: int, dtype: Any = None) -> Self:
@@ -286,6 +287,9 @@ class ReduceTensor(ShapeTensor):
         tensor([0.25, 0.75])
         """
         x = self if dtype is None else self.to(dtype=dtype)
+        if not x.numel():
+            check_axis(dim, x.ndim, "softmax")
+            return wrap(floating(x))
         shifted = (x - x.detach().amax(dim, keepdim=True)).exp()
         return shifted / shifted.sum(dim, keepdim=True)
 
@@ -298,6 +302,9 @@ class ReduceTensor(ShapeTensor):
         tensor([-0.6931, -0.6931])
         """
         x = self if dtype is None else self.to(dtype=dtype)
+        if not x.numel():
+            check_axis(dim, x.ndim, "log_softmax")
+            return wrap(floating(x))
         shifted = x - x.detach().amax(dim, keepdim=True)
         return shifted - shifted.exp().sum(dim, keepdim=True).log()
 
@@ -307,18 +314,17 @@ class ReduceTensor(ShapeTensor):
         >>> sg.tensor([[2, 3], [4, 5]]).prod(1)
         tensor([ 6, 20])
         """
+        if dtype is not None and parse_dtype(dtype) is bool_:
+            return self.to(dtype=bool_).all(dim, keepdim)
         return _reduce(ReduceProd, _summable(self, dtype), dim, keepdim, "prod")
 
     def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
         """The sums of the first 1, 2, … elements along `dim`, of the shape of x; bools and uint8 give int32.
 
-        A sum is a product with triangles of ones, so an infinity or NaN makes elements before it NaN too, and an infinity
-        those behind it beyond 64 elements (PyTorch: none before; infinity behind).
-
         >>> sg.tensor([1, 2, 3]).cumsum(0)
         tensor([1, 3, 6])
         """
-        return _along_last(_summable(self, dtype), dim, "cumsum", _running_sum)
+        return _along_last(_summable(self, dtype), dim, "cumsum", lambda rows: make(RunningSum(), rows))
 
     def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
         """The products of the first 1, 2, … elements along `dim`, of the shape of x; bools and uint8 give int32.
@@ -467,7 +473,7 @@ def _finite_top(x: T, dim: Any) -> T:
     return where(top.isfinite(), top, 0.0)
 
 
-def _empty_logic(x: T, dim: int | None, keepdim: bool, value: bool) -> T:
+def _empty_logic(x: T, dim: int | Sequence[int] | None, keepdim: bool, value: bool) -> T:
     axes = check_axes(dim, x.ndim, "any")
     shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
     result = wrap(build.constant(value, bool_, x._node.device, shape))
@@ -495,37 +501,6 @@ def _along_last(node: Node, dim: int, what: str, scan: Any) -> Any:
     rows = build.reshape(moved, (node.size // node.shape[axis], node.shape[axis]))
     back = tuple(int(a) for a in np.argsort(order))
     return wrap(build.permute(build.reshape(scan(rows), moved.shape), back))
-
-
-def _running_sum(rows: Node) -> Node:
-    """Blocks are multiplied by a triangle of ones, and the sums of the blocks before are added: a product each level."""
-    count, n = rows.shape
-    if n <= SCAN_BLOCK:
-        return _triangle_product(rows)
-    blocks = -(-n // SCAN_BLOCK)
-    extra = blocks * SCAN_BLOCK - n
-    if extra:
-        rows = make(v.Pad((0, 0), (0, extra), (0, 0), 0), rows)
-    inside = _triangle_product(build.reshape(rows, (count * blocks, SCAN_BLOCK)))
-    inside = build.reshape(inside, (count, blocks, SCAN_BLOCK))
-    totals = build.reshape(
-        make(v.Slice((0, 0, SCAN_BLOCK - 1), (count, blocks, 1), (1, 1, 1)), inside), (count, blocks)
-    )
-    running = _running_sum(totals)
-    before = make(v.Slice((0, 0), (count, blocks), (1, 1)), make(v.Pad((0, 1), (0, 0), (0, 0), 0), running))
-    result = inside + build.broadcast(build.reshape(before, (count, blocks, 1)), inside.shape)
-    flat = build.reshape(result, (count, blocks * SCAN_BLOCK))
-    return make(v.Slice((0, 0), (count, n), (1, 1)), flat) if extra else flat
-
-
-def _triangle_product(rows: Node) -> Node:
-    """Running sums of short rows: entry (j, i) of the triangle is 1 where j <= i."""
-    count, n = rows.shape
-    place = build.iota(n, rows.device)
-    j, i = (build.broadcast(build.reshape(place, s), (n, n)) for s in ((n, 1), (1, n)))
-    triangle = make(e.Cast(rows.dtype), make(e.LessEqual(), j, i))
-    product = make(Dot(), build.reshape(rows, (1, count, n)), build.reshape(triangle, (1, n, n)))
-    return build.reshape(product, (count, n))
 
 
 def _running_product(rows: Node) -> Node:

@@ -9,20 +9,22 @@ from typing import Any, Self, TypeVar
 
 from ..arguments import checked
 from ..dtypes import bool_, promote_operands
-from ..errors import ArgumentTypeError, IndexRangeError, ShapeError
+from ..errors import ArgumentTypeError, AutogradError, CompileError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
-from ..graph.node import make
+from ..graph.node import make, mode
 from ..primitives import views as v
 from ..primitives.window import Window
+from ..run.tracing import current
 from .base import check_axes, check_axis, sizes_of, wrap
-from .elementwise import ElementwiseTensor, where
+from .elementwise import where
+from .numeric import NumericTensor
 from .storage import row_major, strides_of_view
 
 T = TypeVar("T", bound="ShapeTensor")
 
 
-class ShapeTensor(ElementwiseTensor):
+class ShapeTensor(NumericTensor):
     """Methods that move elements: shapes, axes, repetition, padding, windows, joining."""
 
     __slots__ = ()
@@ -157,6 +159,59 @@ class ShapeTensor(ElementwiseTensor):
         at = check_axis(dim, self.ndim + 1, "unsqueeze")
         return self.view(*self.shape[:at], 1, *self.shape[at:])
 
+    def _turned_into(self, view: Self, what: str) -> Self:
+        """Show henceforth what a view of this tensor shows."""
+        if mode.grad and self.is_leaf and self.requires_grad:
+            raise AutogradError(
+                f"a leaf Variable that requires grad is being used in an in-place operation ({what}). Hint: do it under sg.no_grad()."
+            )
+        if current.trace is not None and self._serial <= current.trace.began:
+            raise CompileError(
+                f"[{what}] a compiled step cannot give a tensor from outside other axes. Hint: do it before."
+            )
+        self._join(view, view._node)
+        return self
+
+    def squeeze_(self, dim: int | Sequence[int] | None = None) -> Self:
+        """`squeeze`, in place: the tensor loses axes of size 1, and is returned. Raises AutogradError for a leaf that
+        requires grad.
+
+        >>> x = sg.zeros(1, 3)
+        >>> x.squeeze_().shape
+        shadergrad.Size([3])
+        """
+        return self._turned_into(self.squeeze(dim), "squeeze_")
+
+    def unsqueeze_(self, dim: int) -> Self:
+        """`unsqueeze`, in place: the tensor gets an axis of size 1, and is returned. Raises AutogradError for a leaf that
+        requires grad.
+
+        >>> x = sg.zeros(3)
+        >>> x.unsqueeze_(0).shape
+        shadergrad.Size([1, 3])
+        """
+        return self._turned_into(self.unsqueeze(dim), "unsqueeze_")
+
+    def transpose_(self, dim0: int, dim1: int) -> Self:
+        """`transpose`, in place: two axes of the tensor change places, and it is returned. Raises AutogradError for a leaf
+        that requires grad.
+
+        >>> x = sg.zeros(2, 3)
+        >>> x.transpose_(0, 1).shape
+        shadergrad.Size([3, 2])
+        """
+        return self._turned_into(self.transpose(dim0, dim1), "transpose_")
+
+    def t_(self) -> Self:
+        """`t`, in place: the tensor becomes its transpose, and is returned. Raises AutogradError for a leaf that requires
+        grad.
+
+        >>> x = sg.zeros(2, 3)
+        >>> x.t_().shape
+        shadergrad.Size([3, 2])
+        """
+        return self._turned_into(self.t(), "t_")
+
     def permute(self, *dims: Any) -> Self:
         """The axes in another order: axis k of the result is axis dims[k] of the tensor. Raises ShapeError unless every
         axis is named once.
@@ -204,6 +259,26 @@ class ShapeTensor(ElementwiseTensor):
         shadergrad.Size([3, 2])
         """
         return self.permute(*reversed(range(self.ndim)))
+
+    @property
+    def H(self) -> Self:
+        """The transpose of a matrix, conjugated, which changes nothing here. Raises ShapeError for other than 0 or 2 axes.
+
+        >>> sg.zeros(2, 3).H.shape
+        shadergrad.Size([3, 2])
+        """
+        if self.ndim not in (0, 2):
+            raise ShapeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
+        return self.transpose(0, 1) if self.ndim else self
+
+    @property
+    def mH(self) -> Self:
+        """The last two axes exchanged, and conjugated, which changes nothing here: `mT`.
+
+        >>> sg.zeros(5, 2, 3).mH.shape
+        shadergrad.Size([5, 3, 2])
+        """
+        return self.mT
 
     @property
     def mT(self) -> Self:
@@ -281,15 +356,16 @@ class ShapeTensor(ElementwiseTensor):
         """
         return self.expand(*sizes_of((shape,), "broadcast_to"))
 
-    def flip(self, *dims: Any) -> Self:
-        """In reverse order along axes, given as arguments or a sequence.
+    def flip(self, *axes: Any, dims: int | Sequence[int] | None = None) -> Self:
+        """In reverse order along axes, given as arguments or a sequence, also by the name `dims`.
 
         >>> sg.tensor([[1, 2], [3, 4]]).flip(1)
         tensor([[2, 1],
                 [4, 3]])
         """
-        axes = check_axes(sizes_of(dims, "flip", "dims"), self.ndim, "flip") if sizes_of(dims, "flip", "dims") else ()
-        return wrap(make(v.Flip(axes), self._node)) if axes else self._copied()
+        wanted = sizes_of((dims,) if dims is not None else axes, "flip", "dims")
+        found = check_axes(wanted, self.ndim, "flip") if wanted else ()
+        return wrap(make(v.Flip(found), self._node)) if found else self._copied()
 
     def fliplr(self) -> Self:
         """In reverse order along axis 1; at least 2 axes.
@@ -371,19 +447,6 @@ class ShapeTensor(ElementwiseTensor):
         counts = sizes_of(dims, "tile", "dims")
         return self.repeat((1,) * max(0, self.ndim - len(counts)) + counts)
 
-    def repeat_interleave(self, repeats: int, dim: int | None = None) -> Self:
-        """Every element `repeats` times in a row along `dim`; by default of the flattened tensor. One count for all: a
-        tensor of counts is not supported.
-
-        >>> sg.tensor([1, 2]).repeat_interleave(2)
-        tensor([1, 1, 2, 2])
-        """
-        x = self.reshape(-1) if dim is None else self
-        axis = 0 if dim is None else check_axis(dim, self.ndim, "repeat_interleave")
-        wide = x.unsqueeze(axis + 1).expand(*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
-        sizes = (*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])
-        return wide._viewed(sizes, "repeat_interleave")._copied()
-
     def prelu(self, weight: ShapeTensor) -> Self:
         """x where positive, weight * x elsewhere; a weight for each channel (axis 1), or one for all (He et al., 2015).
 
@@ -417,7 +480,8 @@ class ShapeTensor(ElementwiseTensor):
                 [2, 3, 4]])
         """
         if self.ndim == 0:
-            raise ShapeError("unfold: a tensor of shape () has no axis")
+            check_axis(dimension, 0, "unfold")
+            return self.reshape(1).unfold(0, size, step).reshape(size)
         axis = check_axis(dimension, self.ndim, "unfold")
         if size > self.shape[axis] or step < 1:
             raise ShapeError(

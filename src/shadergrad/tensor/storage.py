@@ -19,17 +19,17 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from ..dtypes import DType, bool_, int32, uint8
+from ..dtypes import DType, bool_
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.leaves import Alias, Detach, Variable
 from ..graph.node import Node, grad_mode, make, mode
 from ..graph.primitive import Primitive, Shape
 from ..primitives import views as v
-from ..primitives.indexing import ScatterAdd
 from ..primitives.window import Window
 from ..run.tracing import current
 from . import pending
+from .overwrite import overwrite
 
 Path = tuple[Primitive, ...]
 
@@ -271,22 +271,11 @@ def put(whole: Node, path: Path, part: Node) -> Node:
 
 
 def _scattered(whole: Node, path: Path, part: Node) -> Node:
-    """`put` where a path may show elements twice: by their numbers. Such elements take the mean of what is put there."""
-    size, kind = whole.size, whole.dtype
-    if part.size == 0:
-        return whole
-    places = follow(path, build.reshape(build.iota(size, whole.device), whole.shape))
-    places = build.reshape(places, (part.size,))
-    scatter = ScatterAdd(0, size)
-    values = build.reshape(part, (part.size,))
-    if kind in (bool_, uint8):  # of which there are no sums
-        values = build.cast(values, int32)
-    count = make(scatter, places, build.constant(1, values.dtype, whole.device, values.shape))
-    total = make(scatter, places, values)
-    divisor = build.where(build.greater(count, 1), count, 1)
-    mean = build.elementwise("Div" if kind.category == 2 else "FloorDiv", total, divisor)
-    found = build.where(build.greater(count, 0), build.cast(mean, kind), build.reshape(whole, (size,)))
-    return build.reshape(found, whole.shape)
+    """`put` where a path may show elements twice: by their numbers."""
+    places = follow(path, build.reshape(build.iota(whole.size, whole.device), whole.shape))
+    flat = build.reshape(whole, (whole.size,))
+    written = overwrite(flat, 0, build.reshape(places, (part.size,)), build.reshape(part, (part.size,)))
+    return build.reshape(written, whole.shape)
 
 
 def with_block(x: Node, block: v.Slice, part: Node) -> Node:

@@ -4,9 +4,21 @@ A recipe is one Python file that ends in `RECIPE = Recipe(...)`: those of the li
 a user's own is anywhere: `shadergrad train path/to/mine.py`; examples/my_recipe.py is one to start from.
 """
 
+from .backward import TrainingStep
 from .errors import RecipeError, TrainingError
-from .recipe import Option, Recipe
+from .recipe import BACKWARD, Option, Recipe
 from .settings import Settings
 from .trainable import Position, Stream, Trainable
 
-__all__ = ["Option", "Position", "Recipe", "RecipeError", "Settings", "Stream", "Trainable", "TrainingError"]
+__all__ = [
+    "BACKWARD",
+    "Option",
+    "Position",
+    "Recipe",
+    "RecipeError",
+    "Settings",
+    "Stream",
+    "Trainable",
+    "TrainingError",
+    "TrainingStep",
+]

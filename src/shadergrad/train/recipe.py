@@ -14,6 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
+from ..config import ENGINES
 from .errors import RecipeError
 from .run import Build, train
 from .settings import HYPERPARAMETERS, Settings
@@ -54,6 +55,16 @@ class Option:
 
 
 DEVICE = Option("device", str, "webgpu, cpu, webgpu:N for the N-th adapter, or auto: a GPU if there is one.", "auto")
+BACKWARD = (
+    Option(
+        "backward",
+        str,
+        f"How the backward pass runs: {', '.join(ENGINES)}.",
+        shown="SHADERGRAD_BACKWARD, else shaders",
+        may_change=True,
+    ),
+    Option("threads", int, "Threads of PyTorch, for --backward torch.", shown="cores - 2, at least 1", may_change=True),
+)  # of recipes whose step is TrainingStep.of(settings, ...)
 RESUME = Option("resume", bool, "Go on from the checkpoint in --out.", False)
 OUT_HELP = "The folder for checkpoint, metrics.jsonl and pictures."
 COMMON: dict[str, tuple[type, str]] = {

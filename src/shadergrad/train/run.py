@@ -22,6 +22,7 @@ from shadergrad import Tensor
 
 from ..runtime.adapters import auto_device_reason, hardware_adapter_available
 from ..runtime.device import get_device
+from .backward import TrainingStep
 from .checkpoints import remedy, restore_run, save_run
 from .console import Bar, StopWish
 from .epochs import loader, steps_in_epoch
@@ -103,12 +104,19 @@ class Run:
         self.steps = (settings.epochs or 0) * self.epoch_steps if settings.steps is None else settings.steps
         self.position = self._at_epoch(0)
 
-        @sg.compile
-        def step(latest: Tensor, *batch: Tensor) -> Tensor:
-            return sg.cat([latest[1:], self._checked(trainable.step(*batch))])
+        step = trainable.step
+        apart = isinstance(step, TrainingStep) and step.backward != "shaders"
+        self.batch_device = "cpu" if apart else device  # such a step wants its batches on the host too
 
         # kept on the device, losses wait for their reading, however many steps ago the last one was
-        self.step = step
+        def append(latest: Tensor, losses: Any) -> Tensor:
+            return sg.cat([latest[1:], self._checked(losses)])
+
+        if apart:
+            appended = sg.compile(append)
+            self.step = lambda latest, *batch: appended(latest, step(*batch))
+        else:
+            self.step = sg.compile(lambda latest, *batch: append(latest, step(*batch)))
 
     @property
     def done(self) -> int:
@@ -161,7 +169,7 @@ class Run:
         last = min(self.epoch_steps, first + self.steps - self.done)
         latest = sg.zeros(KEPT, len(self.trainable.losses), device=self.device)
         unread, stopping = 0, False
-        for batch in loader(self.trainable, self.settings, self.position, last, self.device):
+        for batch in loader(self.trainable, self.settings, self.position, last, self.batch_device):
             latest = self.step(latest, *batch)
             unread += 1
             stopping = bool(stop)

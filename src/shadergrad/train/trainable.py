@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,7 @@ class Trainable:
     show: called at the end, also of a run that was stopped, with how far it is; gives lines to print, and may write
     files into settings.out.
     identity: what else a resumed run must share with the run it continues, by name: JSON data.
+    page: writes the folder of `shadergrad export`, given its path; by default the step goes onto the page that any step has.
     losses: names of what step returns, in metrics.jsonl: several where it returns a tensor (losses,). Of one named
     "loss" the run draws the curve.
     """
@@ -81,6 +83,7 @@ class Trainable:
     show: Callable[[Position], Iterable[str]] = _no_lines
     identity: dict[str, Any] = field(default_factory=dict)
     losses: tuple[str, ...] = ("loss",)
+    page: Callable[[Path], object] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.data, Stream):

@@ -53,7 +53,9 @@ TILES = (
     Tile(32, 32, 32, 4, 4),
     Tile(16, 16, 32, 4, 4),
 )
-SHORT = (Tile(16, 16, 8, 4, 4), Tile(16, 16, 16, 4, 4))  # for contractions that a step of 32 would mostly pad
+# for contractions that a step of 32 would mostly pad, and for browsers, which compile a short text sooner
+SHORT = (Tile(16, 16, 8, 4, 4), Tile(16, 16, 16, 4, 4))
+UNROLLED = 4  # steps that are written out for browsers, where the rest is a loop; every tile is a multiple deep
 ENOUGH_WORKGROUPS = 96  # with fewer, a large GPU idles: a smaller tile is better
 
 
@@ -65,7 +67,7 @@ def choose_tile(batch: int, m: int, n: int, k: int, target: Target) -> Tile:
         if workgroups >= ENOUGH_WORKGROUPS and tile.is_filled(m, n, 2):
             return tile
     tile = next((t for t in reversed(fitting) if t.is_filled(m, n, 4)), fitting[-1])
-    return next((t for t in SHORT if k <= t.bk), tile) if tile is TILES[-1] else tile
+    return next((t for t in SHORT if k <= t.bk or not target.native), tile) if tile is TILES[-1] else tile
 
 
 class DotKernel:
@@ -98,10 +100,9 @@ class DotKernel:
         for i in range(t.tm):
             for j in range(t.tn // LANES):
                 r.line(f"var c_{i}_{j} = vec4<{self.element}>();")
-        self._loop()
+        operands = self._loop()
         self._epilogue()
-        width = f"vec4<{self.element}>"
-        globals_ = f"var<workgroup> tile_a: array<{width}, {t.bk * t.bm // LANES}>;\nvar<workgroup> tile_b: array<{width}, {t.bk * t.bn // LANES}>;\n"
+        globals_ = "".join(operand.declaration() for operand in operands)
         shape = (
             f"{self.batch} x " * (self.batch > 1) + f"{self.m} x {self.n} x {self.k} (tile {t.bm} x {t.bn} x {t.bk})"
         )
@@ -119,7 +120,7 @@ class DotKernel:
 
     # -- the loop over the contraction
 
-    def _loop(self) -> None:
+    def _loop(self) -> tuple[Operand, Operand]:
         """Each step stores the tiles fetched before, starts fetching the next ones, and multiplies meanwhile."""
         t, r = self.tile, self.r
         a, b = self.dot.inputs
@@ -141,11 +142,12 @@ class DotKernel:
         if self.k > t.bk:
             r.line(f"k0 = k + {t.bk};")
             self._fetch_into_registers(operands, f"if (k0 < {self.k}) {{")
-        self._multiply()
+        self._multiply(*operands)
         r.line("workgroupBarrier();")
         for line in indent(r.close()):
             r.line(line)
         r.line("}")
+        return operands
 
     def _fetch_into_registers(self, operands: tuple[Operand, ...], head: str) -> None:
         self.r.open("k0")
@@ -157,17 +159,40 @@ class DotKernel:
             self.r.line(line)
         self.r.line("}")
 
-    def _multiply(self) -> None:
+    def _multiply(self, a: Operand, b: Operand) -> None:
         t, r = self.tile, self.r
-        for step in range(t.bk):
-            for i in range(t.tm // LANES):
-                r.line(f"let a_{step}_{i} = tile_a[{step * t.bm // LANES + i * (t.bm // t.tm)} + tm];")
+        if self.target.native:
+            for step in range(t.bk):
+                self._multiply_step(a, b, str(step), step)
+            return
+        r.line(f"for (var step = 0; step < {t.bk}; step += {UNROLLED}) {{")
+        r.open()
+        for step in range(UNROLLED):
+            self._multiply_step(a, b, str(step), f"(step + {step})" if step else "step")
+        lines = indent(r.close())
+        for line in lines:
+            r.line(line)
+        r.line("}")
+
+    def _multiply_step(self, a: Operand, b: Operand, name: str, step: int | str) -> None:
+        """Products of one place along the contraction; `step` is its number, or the text of it."""
+        t, r = self.tile, self.r
+
+        def at(tile: int, part: int, each: int, thread: str) -> str:
+            row = (
+                f"{step * tile // LANES + part * each}"
+                if isinstance(step, int)
+                else f"{step} * {tile // LANES} + {part * each}"
+            )
+            return f"{row} + {thread}"
+
+        for i in range(t.tm // LANES):
+            r.line(f"let a_{name}_{i} = {a.quad(at(t.bm, i, t.bm // t.tm, 'tm'))};")
+        for j in range(t.tn // LANES):
+            r.line(f"let b_{name}_{j} = {b.quad(at(t.bn, j, t.bn // t.tn, 'tn'))};")
+        for i in range(t.tm):
             for j in range(t.tn // LANES):
-                r.line(f"let b_{step}_{j} = tile_b[{step * t.bn // LANES + j * (t.bn // t.tn)} + tn];")
-            for i in range(t.tm):
-                for j in range(t.tn // LANES):
-                    a_value = f"a_{step}_{i // LANES}[{i % LANES}]"
-                    r.line(self._multiply_add(f"c_{i}_{j}", a_value, f"b_{step}_{j}"))
+                r.line(self._multiply_add(f"c_{i}_{j}", f"a_{name}_{i // LANES}[{i % LANES}]", f"b_{name}_{j}"))
 
     def _multiply_add(self, c: str, a: str, b: str) -> str:
         if self.is_float:
@@ -310,6 +335,34 @@ class Operand:
         """Statements that move the registers to workgroup memory."""
         raise NotImplementedError
 
+    # -- the tile in workgroup memory
+
+    writes_components = True  # a thread has four values that lie apart in the tile, beside those of other threads
+
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether the tile is an array of numbers and not of vec4s, so that threads cannot race."""
+        return self.writes_components and not self.kernel.target.native
+
+    def declaration(self) -> str:
+        count = self.kernel.tile.bk * self.tile_free
+        element = self.kernel.element
+        kind = f"array<{element}, {count}>" if self.holds_numbers else f"array<vec4<{element}>, {count // LANES}>"
+        return f"var<workgroup> tile_{self.name}: {kind};\n"
+
+    def quad(self, at: str) -> str:
+        """Four neighbours of the tile, by the number of their vec4."""
+        if not self.holds_numbers:
+            return f"tile_{self.name}[{at}]"
+        parts = (f"tile_{self.name}[({at}) * {LANES} + {e}]" for e in range(LANES))
+        return f"vec4<{self.kernel.element}>({', '.join(parts)})"
+
+    def write_component(self, step: str, row: str, value: str) -> str:
+        """The statement that puts a value into the tile."""
+        if self.holds_numbers:
+            return f"tile_{self.name}[({step}) * {self.tile_free} + {row}] = {value};"
+        return f"tile_{self.name}[{step} * {self.tile_free // LANES} + {row} / {LANES}][{row} % {LANES}] = {value};"
+
 
 class AlongK(Operand):
     """Four neighbours along k are one load."""
@@ -332,13 +385,15 @@ class AlongK(Operand):
         for part in range(self.parts):
             row, quad = self.places(part)
             for e in range(LANES):
-                at = f"({quad} * {LANES} + {e}) * {self.tile_free // LANES} + {row} / {LANES}"
-                lines.append(f"tile_{self.name}[{at}][{row} % {LANES}] = {self.register(part)}[{e}];")
+                step = f"({quad} * {LANES} + {e})"
+                lines.append(self.write_component(step, row, f"{self.register(part)}[{e}]"))
         return lines
 
 
 class AlongFree(Operand):
     """Four neighbours along the free axis are one load."""
+
+    writes_components = False
 
     def places(self, part: int) -> tuple[str, str]:
         per_row = self.tile_free // LANES
@@ -393,9 +448,7 @@ class Scalars(Operand):
         for part in range(self.parts):
             for e in range(LANES):
                 row, step = self.places(part, e)
-                lines.append(
-                    f"tile_{self.name}[{step} * {self.tile_free // LANES} + {row} / {LANES}][{row} % {LANES}] = {self.register(part)}[{e}];"
-                )
+                lines.append(self.write_component(step, row, f"{self.register(part)}[{e}]"))
         return lines
 
 

@@ -15,6 +15,46 @@ fn sg_is_finite(x: f32) -> bool {
   return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u;
 }
 
+fn sg_sign_bit(x: f32) -> bool {
+  return (bitcast<u32>(x) >> 31u) == 1u;
+}
+
+// The neighbour of a towards b, by its bits: they order as the size does.
+fn sg_next_after(a: f32, b: f32) -> f32 {
+  if (sg_is_nan(a) || sg_is_nan(b)) { return sg_bits(0x7fc00000u); }
+  let x = bitcast<u32>(a);
+  let y = bitcast<u32>(b);
+  if (x == y || ((x | y) & 0x7fffffffu) == 0u) { return b; }
+  if ((x & 0x7fffffffu) == 0u) { return sg_bits((y & 0x80000000u) | 1u); }
+  let negative = (x >> 31u) == 1u;
+  let grows = (a < b) != negative;
+  return sg_bits(select(x - 1u, x + 1u, grows));
+}
+
+// The e of x = m * 2 ** e with 0.5 <= |m| < 1.
+fn sg_exponent(x: f32) -> f32 {
+  let bits = bitcast<u32>(x) & 0x7fffffffu;
+  if (bits == 0u || bits >= 0x7f800000u) { return 0.0; }
+  if (bits < 0x800000u) { return f32(firstLeadingBit(bits)) - 148.0; }
+  return f32(bits >> 23u) - 126.0;
+}
+
+fn sg_gcd_i32(a: i32, b: i32) -> i32 {
+  return i32(sg_gcd_u32(u32(abs(a)), u32(abs(b))));
+}
+
+// Euclid's algorithm.
+fn sg_gcd_u32(a: u32, b: u32) -> u32 {
+  var x = a;
+  var y = b;
+  while (y != 0u) {
+    let rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return x;
+}
+
 // Whether x counts as true: all but 0, NaN included.
 fn sg_truth(x: f32) -> bool {
   return (bitcast<u32>(x) & 0x7fffffffu) != 0u;
@@ -46,6 +86,25 @@ fn sg_floor_div_i32(a: i32, b: i32) -> i32 {
 
 fn sg_floor_div_u32(a: u32, b: u32) -> u32 {
   return select(a / select(b, 1u, b == 0u), 0u, b == 0u);
+}
+
+// What is left of a / b rounded towards zero, by long division of the significands, eight bits at a time: exact.
+fn sg_fmod(a: f32, b: f32) -> f32 {
+  let x = bitcast<u32>(a) & 0x7fffffffu;
+  let y = bitcast<u32>(b) & 0x7fffffffu;
+  if (y == 0u || x >= 0x7f800000u || y > 0x7f800000u) { return sg_bits(0x7fc00000u); }
+  if (x < y) { return a; }
+  let low = select(y & 0x7fffffu, (y & 0x7fffffu) | 0x800000u, y >= 0x800000u);
+  var rest = select(x & 0x7fffffu, (x & 0x7fffffu) | 0x800000u, x >= 0x800000u) % low;
+  let exponent = max(i32(y >> 23u), 1);
+  var steps = max(i32(x >> 23u), 1) - exponent;
+  while (steps >= 8) {
+    rest = (rest << 8u) % low;
+    steps -= 8;
+  }
+  rest = (rest << u32(steps)) % low;
+  let size = ldexp(f32(rest), exponent - 150);
+  return select(size, -size, (bitcast<u32>(a) >> 31u) == 1u);
 }
 
 // a ** b as C's pow. Zero, infinite and NaN operands are decided by hand: log2 and exp2 may give anything for them.
@@ -224,4 +283,111 @@ fn sg_threefry(k0: u32, k1: u32, x0: u32, x1: u32) -> vec2<u32> {
   x = sg_rounds(x, odd) + vec2<u32>(k1, k2 + 4u);
   x = sg_rounds(x, even) + vec2<u32>(k2, k0 + 5u);
   return x;
+}
+
+// log(gamma(x)) for x > 0: moved to 8 and beyond by x gamma(x) = gamma(x + 1), then Stirling's series.
+fn sg_lgamma_positive(x: f32) -> f32 {
+  var z = x;
+  var product = 1.0;
+  for (var k = 0; k < 8; k++) {
+    if (z < 8.0) {
+      product = product * z;
+      z = z + 1.0;
+    }
+  }
+  let r = 1.0 / (z * z);
+  let series = (0.083333336 - r * (0.0027777778 - r * 0.0007936508)) / z;
+  return (z - 0.5) * (log(z) - 1.0) - 0.5 + 0.9189385 + series - log(product);
+}
+
+// Below 1/2 by reflection: gamma(x) gamma(1 - x) = pi / sin(pi x).
+fn sg_lgamma(x: f32) -> f32 {
+  let low = x < 0.5;
+  let value = sg_lgamma_positive(select(x, 1.0 - x, low));
+  let fraction = x - floor(x);
+  let sine = abs(sg_sin(3.1415927 * min(fraction, 1.0 - fraction)));
+  let reflected = 1.1447299 - log(sine) - value;
+  let inside = select(value, reflected, low);
+  let pole = x <= 0.0 && fraction == 0.0;
+  let infinite = pole || abs(x) > 3.4028233e38;
+  return select(select(inside, sg_bits(0x7f800000u), infinite), x, sg_is_nan(x));
+}
+
+// Moved to 8 and beyond by digamma(x) = digamma(x + 1) - 1 / x, then the asymptotic series.
+fn sg_digamma_positive(x: f32) -> f32 {
+  var z = x;
+  var sum = 0.0;
+  for (var k = 0; k < 8; k++) {
+    if (z < 8.0) {
+      sum = sum + 1.0 / z;
+      z = z + 1.0;
+    }
+  }
+  let r = 1.0 / (z * z);
+  return log(z) - 0.5 / z - r * (0.083333336 - r * (0.008333334 - r * 0.003968254)) - sum;
+}
+
+// Below 0 by reflection: digamma(x) = digamma(1 - x) - pi / tan(pi x).
+fn sg_digamma(x: f32) -> f32 {
+  let low = x < 0.0;
+  let value = sg_digamma_positive(select(x, 1.0 - x, low));
+  let angle = 3.1415927 * (x - round(x));
+  let reflected = value - 3.1415927 * sg_cos(angle) / sg_sin(angle);
+  let inside = select(value, reflected, low);
+  let at_pole = select(sg_bits(0x7fc00000u), sg_bits((bitcast<u32>(x) & 0x80000000u) ^ 0xff800000u), x == 0.0);
+  let pole = x <= 0.0 && x == floor(x);
+  return select(select(inside, at_pole, pole), x, sg_is_nan(x) || x > 3.4028233e38);
+}
+
+// Euler and Maclaurin's sum: nine terms, the integral of the rest, and its first corrections.
+fn sg_zeta(s: f32, q: f32) -> f32 {
+  var sum = 0.0;
+  for (var k = 0; k < 9; k++) {
+    sum = sum + sg_pow(q + f32(k), -s);
+  }
+  let n = q + 9.0;
+  let power = sg_pow(n, -s);
+  let rest = power * n / (s - 1.0) + 0.5 * power;
+  let a = s * power / n;
+  let b = a * (s + 1.0) * (s + 2.0) / (n * n);
+  let c = b * (s + 3.0) * (s + 4.0) / (n * n);
+  let value = sum + rest + a / 12.0 - b / 720.0 + c / 30240.0;
+  let pole = select(sg_bits(0x7fc00000u), sg_bits(0x7f800000u), s == 1.0 || (q <= 0.0 && q == floor(q)));
+  return select(value, pole, s <= 1.0 || (q <= 0.0 && (q == floor(q) || s != floor(s))));
+}
+
+// t e^g(t) with t = 1 / (1 + x / 2), g a polynomial fitted at Chebyshev's points; of negative numbers by 2 e^(x x) - erfcx(-x).
+fn sg_erfcx(x: f32) -> f32 {
+  let a = abs(x);
+  let t = 1.0 / (1.0 + 0.5 * a);
+  let u = 2.0 * t - 1.0;
+  let g = -0.6717941 + u * (0.6726431 + u * (0.04734389 + u * (-0.04689364 + u * (-0.009880019 + u * (0.008808825 + u * (0.0017940663 + u * (-0.0022887653 + u * (-0.00022791096 + u * (0.00057376636 + u * (0.000008000738 + u * -0.00008728381))))))))));
+  let value = t * exp(g);
+  return select(select(value, 2.0 * exp(x * x) - value, x < 0.0), x, sg_is_nan(x));
+}
+
+fn sg_erfc(x: f32) -> f32 {
+  let a = min(abs(x), 12.0);
+  let high = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u);
+  let tail = sg_erfcx(a) * exp(-high * high) * exp(-(a - high) * (a + high));
+  return select(select(tail, 2.0 - tail, x < 0.0), x, sg_is_nan(x));
+}
+
+// Polynomials fitted at Chebyshev's points: to 8, and of 8 / x beyond.
+fn sg_i0e(x: f32) -> f32 {
+  let a = abs(x);
+  let u = min(a, 8.0) * 0.25 - 1.0;
+  let near = 0.20700186 + u * (-0.11300412 + u * (0.09452295 + u * (-0.08905348 + u * (0.08719175 + u * (-0.08482473 + u * (0.08046535 + u * (-0.07039681 + u * (0.05222548 + u * (-0.040206153 + u * (0.0395061 + u * (-0.024741372 + u * (0.0016486861 + u * (-0.0016816029 + u * (0.009153639 + u * -0.0043758284))))))))))))));
+  let v = 16.0 / max(a, 8.0) - 1.0;
+  let far = (0.4021765 + v * (0.0033605557 + v * (0.00013615603 + v * (0.000011112148 + v * (0.0000016391349 + v * 3.6266704e-7))))) / sqrt(max(a, 8.0));
+  return select(select(far, near, a < 8.0), x, sg_is_nan(x));
+}
+
+fn sg_i1e(x: f32) -> f32 {
+  let a = abs(x);
+  let u = min(a, 8.0) * 0.25 - 1.0;
+  let near = 0.0446877 + u * (-0.061124306 + u * (0.06805874 + u * (-0.06848407 + u * (0.06374368 + u * (-0.055259753 + u * (0.04486118 + u * (-0.033796802 + u * (0.02297009 + u * (-0.015162569 + u * (0.011058179 + u * (-0.0062816055 + u * (0.001363228 + u * (-0.0007787035 + u * (0.0016410991 + u * -0.0007282785))))))))))))));
+  let v = 16.0 / max(a, 8.0) - 1.0;
+  let far = (0.38939846 + v * (-0.009749581 + v * (-0.00021916808 + v * (-0.000015003965 + v * (-0.000002009789 + v * -4.2103503e-7))))) / sqrt(max(a, 8.0));
+  return select(select(sign(x) * far, near * x, a < 8.0), x, sg_is_nan(x));
 }

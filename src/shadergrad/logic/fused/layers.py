@@ -72,6 +72,7 @@ class Writer:
         assert found is not None, "who makes a call asks `fits` first"
         self.call, self.at = call, found
         self.lines: list[str] = []
+        self.functions: list[str] = []
         self.type = {1: "f32", 2: "vec2<f32>", 4: "vec4<f32>"}[found.lanes]
         self.zero = f"{self.type}()"
         self.groups = -(-call.cells // found.lanes)  # of cells that are computed together
@@ -82,6 +83,25 @@ class Writer:
     def lane(self, v: str) -> str:
         """One component of a value in workgroup memory."""
         return "" if self.at.lanes == 1 else f"[{v}]"
+
+    def define(self, name: str, body: str, returns: str = "f32") -> None:
+        """A function of i and `own`, the cell, for `of_all_lanes`."""
+        lines = "\n  ".join(body.strip("\n").split("\n"))
+        self.functions.append(f"fn {name}(i: i32, own: i32) -> {returns} {{\n  {lines}\n}}\n")
+
+    def of_all_lanes(self, name: str, returns: str = "f32") -> str:
+        """What a defined function gives for i, and the cell of each lane.
+
+        A thread writes whole values: WGSL lets a compiler write all components where one is meant, and then threads race.
+        """
+        lanes = self.at.lanes
+        calls = [f"{name}(i, group * {lanes} + {v})" for v in range(lanes)] if lanes > 1 else [f"{name}(i, group)"]
+        return f"vec{lanes}<{returns}>({', '.join(calls)})" if lanes > 1 else calls[0]
+
+    def for_all_lanes(self, count: int, body: str) -> None:
+        """body for i below count."""
+        lines = "\n  ".join(body.strip("\n").split("\n"))
+        self.add(f"for (var i = t; i < {count}; i += {self.at.threads}) {{\n  {lines}\n}}")
 
     def for_each(self, count: int, body: str) -> None:
         """body for i below count and v, the lane, and `own`, the cell; the lanes of one i stand together."""
@@ -94,6 +114,10 @@ class Writer:
     def exists(self) -> str:
         """Whether the lane has a cell: the last group may be short."""
         return f"own < {self.call.cells}" if self.call.cells % self.at.lanes else "true"
+
+    def text(self) -> str:
+        """All that stands before the entry point."""
+        return self.preamble + "".join(self.functions)
 
     @property
     def preamble(self) -> str:
@@ -172,7 +196,8 @@ class GradientWriter(Writer):
         total = {1: "x", 2: "x.x + x.y", 4: "dot(x, vec4<f32>(1.0))"}[self.at.lanes]
         fetch = f"return {'vec4<f32>()' if self.last else 'gradient[at]'};"
         if self.loops:  # a workgroup's later cells add to what it has written
-            fetch = "if (again) { return result[at]; }\n  " + fetch
+            written = ", ".join(f"result[4 * at + {k}]" for k in range(4))
+            fetch = f"if (again) {{ return vec4<f32>({written}); }}\n  {fetch}"
         return (
             super().preamble
             + f"""fn total(x: {type_}) -> f32 {{ return {total}; }}
@@ -182,6 +207,12 @@ fn sums_of(g: {type_}, a: {type_}, b: {type_}) -> vec4<f32> {{
 }}
 fn sums_before(at: i32, again: bool) -> vec4<f32> {{
   {fetch}
+}}
+fn keep_sums(at: i32, sums: vec4<f32>) {{
+  result[4 * at] = sums.x;
+  result[4 * at + 1] = sums.y;
+  result[4 * at + 2] = sums.z;
+  result[4 * at + 3] = sums.w;
 }}
 """
         )
@@ -218,7 +249,7 @@ fn sums_before(at: i32, again: bool) -> vec4<f32> {{
                     n_out,
                     f"pool[{at.second} + g{name}] = d{name} * (c{name}.y + c{name}.w * b{name}); "
                     f"pool[{at.second + n_out} + g{name}] = d{name} * (c{name}.z + c{name}.w * a{name}); "
-                    f"result[{slot} + wg * {call.slots} + g{name}] = s{name} + sums_of(d{name}, a{name}, b{name});",
+                    f"keep_sums({slot} + wg * {call.slots} + g{name}, s{name} + sums_of(d{name}, a{name}, b{name}));",
                 )
             self.add(f"if (t == 0) {{ pool[{at.second + 2 * n_out}] = {self.zero}; }}\nworkgroupBarrier();")
             for i in range(-(-n_in // at.threads)):

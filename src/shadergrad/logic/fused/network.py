@@ -37,8 +37,8 @@ class NetworkCall(LayersCall):
     def read_inputs(self, w: Writer) -> None:
         """x of the group's samples, at the place of the first layer's inputs."""
         n = self.widths[0]
-        place = f"pool[{w.at.first} + i]{w.lane('v')}"
-        w.for_each(n, f"{place} = 0.0;\nif ({w.exists()}) {{ {place} = x[own * {n} + i]; }}")
+        w.define("x_of", f"if ({w.exists()}) {{ return x[own * {n} + i]; }}\nreturn 0.0;")
+        w.for_all_lanes(n, f"pool[{w.at.first} + i] = {w.of_all_lanes('x_of')};")
 
     def forward(self, x: np.ndarray, coefficients: np.ndarray, wires: np.ndarray, kept: list[Any]) -> np.ndarray:
         """The outputs (samples, n_out) in NumPy; `kept` gets the wires, coefficients (4, gates, 1) and inputs of each layer."""
@@ -82,7 +82,7 @@ class Network(NetworkCall):
         n = self.widths[-1]
         w.for_each(n, f"if ({w.exists()}) {{ result[own * {n} + i] = pool[{last} + i]{w.lane('v')}; }}")
         body, flops = "\n".join(w.lines), 6 * self.samples * self.gates
-        return Shader(body, w.at.threads, w.groups, w.preamble, frozenset({"coefficients"}), flops=flops)
+        return Shader(body, w.at.threads, w.groups, w.text(), frozenset({"coefficients"}), flops=flops)
 
 
 @dataclass(frozen=True)
@@ -133,18 +133,11 @@ class PackedGradient(NetworkCall):
         w.add(f"for (var group = wg; group < {w.groups}; group += {self.workgroups}) {{")
         self.read_inputs(w)
         w.layers(values_of_last=False)
-        place = f"pool[{w.at.first} + i]{w.lane('v')}"
-        w.for_each(n_out, f"{place} = 0.0;\nif ({w.exists()}) {{ {place} = gradient[own * {n_out} + i]; }}")
+        w.define("gradient_of", f"if ({w.exists()}) {{ return gradient[own * {n_out} + i]; }}\nreturn 0.0;")
+        w.for_all_lanes(n_out, f"pool[{w.at.first} + i] = {w.of_all_lanes('gradient_of')};")
         w.layers_back()
-        w.for_each(
-            n_in,
-            f"""
-if ({w.exists()}) {{
-  let at = own * {n_in} + i;
-  result[at / 4][at % 4] = {place};
-}}""",
-        )
+        place = f"pool[{w.at.first} + i]{w.lane('v')}"
+        w.for_each(n_in, f"if ({w.exists()}) {{ result[own * {n_in} + i] = {place}; }}")
         w.add("workgroupBarrier();\n}")
         body, flops = "\n".join(w.lines), 20 * self.samples * self.gates
-        vectors = frozenset({"coefficients", "result"})
-        return Shader(body, w.at.threads, self.workgroups, w.preamble, vectors, flops=flops)
+        return Shader(body, w.at.threads, self.workgroups, w.text(), frozenset({"coefficients"}), flops=flops)

@@ -45,16 +45,21 @@ class CellWriter(Writer):
 
     def load_patch(self) -> None:
         channels = self.call.channels
-        self.for_each(
-            PATCH * channels,
+        self.define(
+            "state_seen",
             f"""
-var value = 0.0;
 if ({self.exists()}) {{
   let seen = neighbour(own, i / {channels});
-  if (seen >= 0) {{ value = state[seen * {channels} + i % {channels}]; }}
+  if (seen >= 0) {{ return state[seen * {channels} + i % {channels}]; }}
 }}
-pool[i]{self.lane("v")} = value;
-if (i / {channels} == {CENTRE}) {{ pool[{self.at.first} + i % {channels}]{self.lane("v")} = value; }}""",
+return 0.0;""",
+        )
+        self.for_all_lanes(
+            PATCH * channels,
+            f"""
+let value = {self.of_all_lanes("state_seen")};
+pool[i] = value;
+if (i / {channels} == {CENTRE}) {{ pool[{self.at.first} + i % {channels}] = value; }}""",
         )
         self.add("workgroupBarrier();")
 
@@ -135,7 +140,7 @@ class CellStep(CellCall):
         else:
             w.for_each(self.channels, f"if ({w.exists()}) {{ result[own * {self.channels} + i] = {value}; }}")
         flops = 6 * self.cells * self.slots
-        return Shader("\n".join(w.lines), w.at.threads, w.groups, w.preamble, frozenset({"coefficients"}), flops=flops)
+        return Shader("\n".join(w.lines), w.at.threads, w.groups, w.text(), frozenset({"coefficients"}), flops=flops)
 
 
 @dataclass(frozen=True)
@@ -172,9 +177,9 @@ class CellStepGradient(CellCall):
         w.layers_back()
         w.perception_back()
         w.add("}")
-        vectors = {"coefficients", "result"} if self.last else {"coefficients", "result", "gradient"}
+        vectors = {"coefficients"} if self.last else {"coefficients", "gradient"}
         flops = 20 * self.cells * self.slots
-        return Shader("\n".join(w.lines), w.at.threads, self.workgroups, w.preamble, frozenset(vectors), flops=flops)
+        return Shader("\n".join(w.lines), w.at.threads, self.workgroups, w.text(), frozenset(vectors), flops=flops)
 
 
 class CellGradientWriter(CellWriter, GradientWriter):
@@ -184,23 +189,28 @@ class CellGradientWriter(CellWriter, GradientWriter):
         """The gradient of the new state, at `first`."""
         channels = self.call.channels
         if self.last:
-            gradient = f"var g = 0.0;\nif ({self.exists()}) {{ g = gradient[own * {channels} + i]; }}"
+            gradient = f"if ({self.exists()}) {{ return gradient[own * {channels} + i]; }}\nreturn 0.0;"
         else:
-            gradient = f"""var g = 0.0;
+            gradient = f"""
+var g = 0.0;
 if ({self.exists()}) {{
   for (var n = 0; n < {PATCH}; n++) {{
     let reader = neighbour(own, {PATCH - 1} - n);
     let at = (reader * {PATCH} + n) * {channels} + i;
     if (reader >= 0) {{ g += gradient[at / 4][at % 4]; }}
   }}
-}}"""
-        place = f"pool[{self.at.first} + i]{self.lane('v')}"
+}}
+return g;"""
+        self.define("upstream_of", gradient)
+        text = f"let g = {self.of_all_lanes('upstream_of')};"
         if self.call.masked:
-            stays = f"pool[{self.at.stays} + i]{self.lane('v')}"
-            gradient += f"\nlet changes = {self.changes()};\n{place} = select(0.0, g, changes);\n{stays} = select(g, 0.0, changes);"
+            self.define("changes_of", f"return {self.changes()};", "bool")
+            text += f"\nlet changes = {self.of_all_lanes('changes_of', 'bool')};"
+            text += f"\npool[{self.at.first} + i] = select({self.zero}, g, changes);"
+            text += f"\npool[{self.at.stays} + i] = select(g, {self.zero}, changes);"
         else:
-            gradient += f"\n{place} = g;"
-        self.for_each(channels, gradient)
+            text += f"\npool[{self.at.first} + i] = g;"
+        self.for_all_lanes(channels, text)
 
     def perception_back(self) -> None:
         """The perception's gates backwards, and the gradients of the patches."""
@@ -220,7 +230,7 @@ if ({self.exists()}) {{
             self.add(f"d{a} += {d} * ({q}.y + {q}.w * {b});\nd{b} += {d} * ({q}.z + {q}.w * {a});")
             self.add(
                 f"if (base + t < {call.pairs}) "
-                f"{{ result[{slot}] = sums_before({slot}, group != wg) + sums_of({d}, {a}, {b}); }}"
+                f"{{ keep_sums({slot}, sums_before({slot}, group != wg) + sums_of({d}, {a}, {b})); }}"
             )
         for n in range(PATCH):
             self.add(f"pool[{at.second + n * chunk} + t] = {f'dx{n}' if n in seen else self.zero};")
@@ -234,11 +244,11 @@ if ({self.exists()}) {{
   let channel = i % {channels};
   let at = own * {PATCH * channels} + i;
   var g = 0.0;
-  if (base > 0) {{ g = result[at / 4][at % 4]; }}
+  if (base > 0) {{ g = result[at]; }}
   else if (n == {CENTRE}) {{ g = pool[{at.first} + channel]{self.lane("v")}{stays}; }}
   let end = min((channel + 1) * {kernels}, base + {chunk});
   for (var p = max(channel * {kernels}, base); p < end; p++) {{ g += pool[{at.second} + n * {chunk} + p - base]{self.lane("v")}; }}
-  result[at / 4][at % 4] = g;
+  result[at] = g;
 }}""",
         )
         self.add("workgroupBarrier();\n}")

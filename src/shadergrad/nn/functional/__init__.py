@@ -10,6 +10,7 @@ from .activations import celu as celu
 from .activations import elu as elu
 from .activations import gelu as gelu
 from .activations import glu as glu
+from .activations import gumbel_softmax as gumbel_softmax
 from .activations import hardshrink as hardshrink
 from .activations import hardsigmoid as hardsigmoid
 from .activations import hardswish as hardswish
@@ -33,7 +34,9 @@ from .activations import softsign as softsign
 from .activations import tanh as tanh
 from .activations import tanhshrink as tanhshrink
 from .activations import threshold as threshold
+from .alignment import ctc_loss as ctc_loss
 from .attention import scaled_dot_product_attention as scaled_dot_product_attention
+from .bags import embedding_bag as embedding_bag
 from .classification import cross_entropy as cross_entropy
 from .classification import nll_loss as nll_loss
 from .contrast import cosine_embedding_loss as cosine_embedding_loss
@@ -52,11 +55,13 @@ from .conv import unfold as unfold
 from .distance import cosine_similarity as cosine_similarity
 from .distance import normalize as normalize
 from .distance import pairwise_distance as pairwise_distance
+from .distance import pdist as pdist
 from .dropout import alpha_dropout as alpha_dropout
 from .dropout import dropout as dropout
 from .dropout import dropout1d as dropout1d
 from .dropout import dropout2d as dropout2d
 from .dropout import dropout3d as dropout3d
+from .dropout import feature_alpha_dropout as feature_alpha_dropout
 from .linear import bilinear as bilinear
 from .linear import channel_shuffle as channel_shuffle
 from .linear import embedding as embedding
@@ -73,10 +78,15 @@ from .losses import mse_loss as mse_loss
 from .losses import poisson_nll_loss as poisson_nll_loss
 from .losses import smooth_l1_loss as smooth_l1_loss
 from .losses import soft_margin_loss as soft_margin_loss
+from .margins import multi_margin_loss as multi_margin_loss
+from .margins import multilabel_margin_loss as multilabel_margin_loss
+from .margins import multilabel_soft_margin_loss as multilabel_soft_margin_loss
+from .multihead import multi_head_attention_forward as multi_head_attention_forward
 from .normalization import batch_norm as batch_norm
 from .normalization import group_norm as group_norm
 from .normalization import instance_norm as instance_norm
 from .normalization import layer_norm as layer_norm
+from .normalization import local_response_norm as local_response_norm
 from .normalization import rms_norm as rms_norm
 from .padding import pad as pad
 from .pooling import adaptive_avg_pool1d as adaptive_avg_pool1d
@@ -95,10 +105,27 @@ from .resampling import interpolate as interpolate
 from .resampling import pixel_shuffle as pixel_shuffle
 from .resampling import pixel_unshuffle as pixel_unshuffle
 from .resampling import upsample as upsample
+from .resampling import upsample_bilinear as upsample_bilinear
+from .resampling import upsample_nearest as upsample_nearest
+from .sampling import affine_grid as affine_grid
+from .sampling import grid_sample as grid_sample
+from .unpooling import fractional_max_pool2d as fractional_max_pool2d
+from .unpooling import fractional_max_pool3d as fractional_max_pool3d
+from .unpooling import lp_pool1d as lp_pool1d
+from .unpooling import lp_pool2d as lp_pool2d
+from .unpooling import lp_pool3d as lp_pool3d
+from .unpooling import max_unpool1d as max_unpool1d
+from .unpooling import max_unpool2d as max_unpool2d
+from .unpooling import max_unpool3d as max_unpool3d
+
+# what may be told a tensor to write its result to, `out=`
+_WITH_OUT = frozenset((
+    "avg_pool2d", "avg_pool3d", "gelu", "hardshrink", "linear", "logsigmoid", "normalize", "softplus", "softshrink",
+))  # fmt: skip
 
 for _name, _function in list(globals().items()):
     if isinstance(_function, _FunctionType) and not _name.startswith("_"):
-        globals()[_name] = _takes_tensors(_function, _name)
+        globals()[_name] = _takes_tensors(_function, _name, _name in _WITH_OUT)
         globals()[_name].__module__ = __name__  # where pickle finds it
 
 __all__ = [
@@ -108,6 +135,7 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
@@ -127,17 +155,24 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
     "dropout3d",
     "elu",
     "embedding",
+    "embedding_bag",
+    "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool3d",
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
@@ -151,19 +186,31 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "linear",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "margin_ranking_loss",
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pdist",
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",
@@ -191,4 +238,6 @@ __all__ = [
     "unflatten",
     "unfold",
     "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]

@@ -6,9 +6,11 @@ import math
 import warnings
 from typing import Any
 
-from ...errors import ShapeError
+from ...dtypes import bool_
+from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor, check_axis, rand, where
 from ..errors import ArgumentError
+from .substitutes import replaceable
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -26,6 +28,7 @@ def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
     return input._update_in_place(result, "inplace") if inplace else result
 
 
+@replaceable
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel, 2016).
 
@@ -90,6 +93,25 @@ def log_softmax(input: Tensor, dim: int | None = None, *, dtype: Any = None) -> 
     tensor([-200.,    0.])
     """
     return input.log_softmax(_implicit(dim, input.ndim, "log_softmax"), dtype)
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A sample of the distribution of `logits` along `dim`, made smooth: softmax((logits + noise) / tau) (Jang et al.,
+    2016; Maddison et al., 2016).
+
+    hard: one-hot, with the gradient of the smooth one. eps changes nothing. The draws come from the generator of the
+    logits' device (sg.manual_seed).
+
+    >>> F.gumbel_softmax(sg.tensor([0.0, 1e9]), hard=True)
+    tensor([0., 1.])
+    """
+    u = rand(*logits.shape, dtype=logits.dtype, device=logits.device) + 2.0**-24
+    soft = ((logits - (-u.log()).log()) / tau).softmax(dim)
+    if not hard:
+        return soft
+    best = soft.detach().argmax(dim, keepdim=True)
+    one = soft.detach().mul(0.0).scatter(dim, best, 1.0)
+    return one - soft.detach() + soft
 
 
 def softmin(input: Tensor, dim: int | None = None, *, dtype: Any = None) -> Tensor:
@@ -248,6 +270,12 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     >>> F.hardtanh(sg.tensor([-3.0, 0.5, 3.0]))
     tensor([-1. ,  0.5,  1. ])
     """
+    if min_val > max_val:
+        raise ArgumentError(f"hardtanh(): min_val cannot be greater than max_val, but got {min_val=}, {max_val=}.")
+    if input.dtype is bool_:
+        raise DTypeError("Bool inputs not supported for hardtanh")
+    if input.dtype.category == 1:
+        return _placed(input, input.clamp(int(min_val), int(max_val)), inplace)
     inside = (input > min_val) & (input < max_val)
     return _placed(input, where(inside, input, input.detach().clamp(min_val, max_val)), inplace)
 
@@ -277,7 +305,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([0.   , 1.125, 4.   ])
     """
     middle = where(input < 3.0, input * (input + 3.0) / 6.0, input)
-    return _placed(input, where(input > -3.0, middle, input * 0.0), inplace)
+    return _placed(input, where(input <= -3.0, 0.0, middle), inplace)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -286,7 +314,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     >>> F.threshold(sg.tensor([1.0, 2.0, 3.0]), 2.0, -1.0)
     tensor([-1., -1.,  3.])
     """
-    return _placed(input, where(input > threshold, input, value), inplace)
+    return _placed(input, where(input <= threshold, value, input), inplace)
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -295,7 +323,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     >>> F.hardshrink(sg.tensor([-2.0, 0.25, 2.0]))
     tensor([-2.,  0.,  2.])
     """
-    return where((input > lambd) | (input < -lambd), input, 0.0)
+    return where((input >= -lambd) & (input <= lambd), 0.0, input)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -306,7 +334,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """
     if lambd < 0:
         raise ArgumentError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, 0.0))
+    inside = (input >= -lambd) & (input <= lambd)
+    return where(inside, 0.0, where(input < 0, input + lambd, input - lambd))
 
 
 def tanhshrink(input: Tensor) -> Tensor:

@@ -10,11 +10,13 @@ from ...graph import node as nodes
 from ...primitives.attention import Attention
 from ...tensor import Tensor, arange, default_generator, where
 from .dropout import check_probability, dropout
+from .substitutes import replaceable
 
 SHORTEST = 8  # queries or keys from which on the fused kernels are worth their tiles
 HEADS = (16, 128)  # sizes of heads that they are made for
 
 
+@replaceable
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

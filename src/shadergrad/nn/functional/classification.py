@@ -8,8 +8,10 @@ from ...plan import IN_TARGET
 from ...tensor import Tensor, in_range, select_positions, where
 from ..errors import ArgumentError
 from .reduction import check_reduction, reduced
+from .substitutes import replaceable
 
 
+@replaceable
 def cross_entropy(
     input: Tensor,
     target: Tensor,

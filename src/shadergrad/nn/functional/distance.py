@@ -42,3 +42,19 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     tensor([5.])
     """
     return vector_norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm distances of all pairs of rows: (n, d) gives (n (n - 1) / 2,), in the order of the upper triangle.
+
+    ShapeError for another shape and a negative p.
+
+    >>> F.pdist(sg.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.    , 1.    , 4.2426])
+    """
+    if input.ndim != 2:
+        raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if p < 0:
+        raise ShapeError("pdist only supports non-negative p values")
+    first, second = (Tensor(k.astype(np.int32), device=input.device) for k in np.triu_indices(input.shape[0], 1))
+    return (input.index_select(0, first) - input.index_select(0, second)).norm(p, -1)

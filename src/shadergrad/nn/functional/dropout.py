@@ -13,6 +13,7 @@ from ...errors import ShapeError
 from ...tensor import Tensor, rand, where
 from ..arguments import number
 from ..errors import ArgumentError
+from .substitutes import replaceable
 
 SELU_FLOOR = -1.7580993408473766  # what selu tends to below
 
@@ -41,6 +42,7 @@ def _dropped(what: str, input: Tensor, shape: Sequence[int], p: float, training:
     return _placed(input, where(kept, input * (1.0 / (1.0 - p)), 0.0), inplace)
 
 
+@replaceable
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Each element 0 with probability p, else times 1 / (1 - p); without training, the input (Srivastava et al., 2014).
 
@@ -106,11 +108,27 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     >>> F.alpha_dropout(sg.ones(4), p=0.5, training=True)
     tensor([ 1.6656, -0.7792, -0.7792, -0.7792])
     """
-    check_probability("alpha_dropout", p)
+    return _alpha("alpha_dropout", input, input.shape, p, training, inplace)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """alpha_dropout of whole channels, axis 1, of (N, C, ...). Arguments: as for alpha_dropout.
+
+    >>> F.feature_alpha_dropout(sg.ones(2, 2, 2), p=0.5).shape
+    shadergrad.Size([2, 2, 2])
+    """
+    if training and input.ndim < 2:
+        raise ShapeError("Feature dropout requires at least 2 dimensions in the input")
+    shape = (*input.shape[:2], *(1,) * (input.ndim - 2))
+    return _alpha("feature_alpha_dropout", input, shape, p, training, inplace)
+
+
+def _alpha(what: str, input: Tensor, shape: Sequence[int], p: float, training: bool, inplace: bool) -> Tensor:
+    check_probability(what, p)
     if not training or p == 0.0:
         return input
     if p == 1.0:
         return _placed(input, input * 0.0, inplace)
     scale = 1.0 / math.sqrt((SELU_FLOOR**2 * p + 1.0) * (1.0 - p))
-    kept = where(_kept(input, input.shape, p), input, SELU_FLOOR)
+    kept = where(_kept(input, shape, p), input, SELU_FLOOR)
     return _placed(input, kept * scale - scale * SELU_FLOOR * p, inplace)

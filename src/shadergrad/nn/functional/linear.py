@@ -12,8 +12,10 @@ from ...plan import IN_EMBEDDING
 from ...tensor import Tensor, arange, check_axis, in_range, select_positions, vector_norm, where
 from ..arguments import whole
 from ..errors import ArgumentError
+from .substitutes import replaceable
 
 
+@replaceable
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input (..., n_in) @ weight (n_out, n_in) transposed + bias (n_out,): (..., n_out).
 
@@ -57,6 +59,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return result if bias is None else result + bias
 
 
+@replaceable
 def embedding(
     input: Tensor,
     weight: Tensor,

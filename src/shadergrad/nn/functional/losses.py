@@ -9,7 +9,8 @@ import math
 import warnings
 
 from ...errors import ShapeError
-from ...tensor import Tensor, where
+from ...plan import IN_BINARY
+from ...tensor import Tensor, common_shape, holds, where
 from ..errors import ArgumentError
 from .activations import softplus
 from .reduction import check_reduction, check_same, check_weight, reduced, weighted
@@ -84,7 +85,8 @@ def binary_cross_entropy(
     """-(t log(x) + (1 - t) log(1 - x)) of probabilities x, the logarithms not below -100, then `reduction`.
 
     weight multiplies the losses, and broadcasts. Where a logarithm is cut, its gradient is 0 (PyTorch's is up to 1e12);
-    for logits, binary_cross_entropy_with_logits needs no cut. Values are not looked at: PyTorch raises outside [0, 1].
+    for logits, binary_cross_entropy_with_logits needs no cut. An input outside [0, 1] raises IndexRangeError: at once on
+    cpu, at the next read on webgpu.
     ShapeError where input and target differ in shape.
 
     >>> F.binary_cross_entropy(sg.tensor([0.5, 0.0]), sg.tensor([1.0, 1.0]), reduction="none")
@@ -96,6 +98,10 @@ def binary_cross_entropy(
             "Please ensure they have the same size."
         )
     loss = -(target * _floored_log(input) + (1.0 - target) * _floored_log(1.0 - input))
+    if weight is not None and common_shape(tuple(weight.shape), tuple(loss.shape)) != tuple(loss.shape):
+        raise ShapeError(f"weight of size {list(weight.shape)} does not broadcast to the input's, {list(input.shape)}.")
+    inside = holds((input.detach() >= 0) & (input.detach() <= 1), IN_BINARY)
+    loss = where(inside, loss, math.nan)
     return reduced(loss if weight is None else loss * weight, reduction)
 
 

@@ -14,6 +14,7 @@ from ...errors import ShapeError
 from ...graph.node import grad_mode
 from ...tensor import Tensor
 from ..errors import ArgumentError
+from .substitutes import replaceable
 
 
 def _normalized(x: Tensor, axes: Sequence[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -70,6 +71,8 @@ def batch_norm(
     tensor([[0.],
             [1.]])
     """
+    if input.ndim == 1 and not input.numel():
+        return input * 1.0 if weight is None else input * weight + (0.0 if bias is None else bias)
     channels = input.shape[1] if input.ndim > 1 else 0
     named = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     for name, tensor in named.items():
@@ -88,6 +91,8 @@ def batch_norm(
     axes = (0, *range(2, input.ndim))
     result, mean, var = _normalized(input, axes, eps)
     count = input.numel() // channels if channels else 0
+    if not count:  # nothing to learn from
+        return _affine(result, weight, bias, shape)
     _track(running_mean, mean, momentum)
     _track(running_var, var * (count / max(count - 1, 1)), momentum)
     return _affine(result, weight, bias, shape)
@@ -143,6 +148,8 @@ def group_norm(
             f"{list(input.shape)} and num_groups={num_groups}"
         )
     _check_values([n * channels // num_groups, num_groups, *input.shape[2:]])
+    if not input.numel():
+        return _affine(input * 1.0, weight, bias, (1, channels, *(1,) * (input.ndim - 2)))
     result, _, _ = _normalized(input.reshape(n, num_groups, -1), (2,), eps)
     return _affine(result.reshape(input.shape), weight, bias, (1, channels, *(1,) * (input.ndim - 2)))
 
@@ -150,6 +157,8 @@ def group_norm(
 def _trailing(input: Tensor, normalized_shape: Sequence[int], star: str, **tensors: Tensor | None) -> tuple[int, ...]:
     """The trailing axes that are normalised, after checks."""
     wanted = list(normalized_shape)
+    if not wanted:
+        raise ShapeError(f"Expected normalized_shape to be at least 1-dimensional, but got normalized_shape={wanted}")
     if list(input.shape[input.ndim - len(wanted) :]) != wanted or len(wanted) > input.ndim:
         raise ShapeError(
             f"Given normalized_shape={wanted}, expected input with shape [*{star}{', '.join(map(str, wanted))}], but got "
@@ -164,6 +173,7 @@ def _trailing(input: Tensor, normalized_shape: Sequence[int], star: str, **tenso
     return tuple(range(input.ndim - len(wanted), input.ndim))
 
 
+@replaceable
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -199,3 +209,22 @@ def rms_norm(
     small = float(np.finfo(input.dtype.numpy).eps) if eps is None else eps
     result = input * ((input * input).mean(axes, keepdim=True) + small).rsqrt()
     return _affine(result, weight, None, normalized_shape)
+
+
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """x / (k + alpha mean(x^2))^beta, the mean over `size` neighbouring channels, axis 1 (Krizhevsky et al., 2012).
+
+    ShapeError for fewer than 3 axes.
+
+    >>> F.local_response_norm(sg.ones(1, 2, 1), 2, alpha=6.0, k=1.0, beta=1.0)
+    tensor([[[0.2500],
+             [0.1429]]])
+    """
+    if input.ndim < 3:
+        raise ShapeError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if not input.numel():
+        return input
+    square = (input * input).pad([0, 0] * (input.ndim - 2) + [size // 2, (size - 1) // 2])
+    total = square.unfold(1, size, 1).sum(-1)
+    mean = total.div(size, rounding_mode=None if input.is_floating_point() else "trunc")
+    return input / (mean * alpha + k) ** beta

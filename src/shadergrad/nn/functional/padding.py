@@ -43,9 +43,13 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if value is not None:
         raise ArgumentError(f'Padding mode "{mode}" doesn\'t take in value argument, but got value={value}')
     pairs = list(zip(pad[::2], pad[1::2], strict=True))[::-1]
-    if min((0, *pad)) < 0:  # cut first, then add
-        input = input.pad([min(n, 0) for n in pad])
-    return _pad_edges(input, [(max(a, 0), max(b, 0)) for a, b in pairs], mode)
+    cuts = [min(n, 0) for n in pad]
+    if not any(cuts):
+        return _pad_edges(input, pairs, mode)
+    edges = [(max(a, 0), max(b, 0)) for a, b in pairs]
+    if mode == "replicate":  # of what may be cut away whole
+        return _pad_edges(input, edges, mode).pad(cuts)
+    return _pad_edges(input.pad(cuts), edges, mode)
 
 
 def _pad_edges(input: Tensor, edges: Sequence[tuple[int, int]], mode: str) -> Tensor:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from ...errors import ShapeError
+from ...dtypes import int32
+from ...errors import DTypeError, ShapeError
 from ...primitives.window import window_count
 from ...tensor import Tensor, arange
 from ...tensor.placement import integer_range
@@ -70,6 +72,11 @@ def max_pool(
     """The largest of every window; the gradient goes to the first of equals."""
     what = f"max_pool{rank}d"
     x, batched = batched_input(input, rank, what)
+    if 0 in x.shape[1:]:
+        raise ShapeError(
+            f"{what}(): Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, "
+            f"whose non-batch dimensions have positive length, but got: {list(input.shape)}"
+        )
     kernel, steps, pads = _kernel_steps_pads(what, kernel_size, stride, padding, rank)
     dilations = per_axis(what, "dilation", dilation, rank, 1)
     found = _windows(x, kernel, steps, pads, dilations, ceil_mode, _least(x), what)
@@ -198,13 +205,11 @@ def avg_pool(
     axes = tuple(range(2 + rank, 2 + 2 * rank))
     total = found.sum(axes)
     if divisor_override is not None:
-        result = total / divisor_override
+        divisor: Tensor | int = divisor_override
     else:
-        result = total / Tensor(
-            _window_sizes(x.shape[2:], found.shape[2 : 2 + rank], kernel, steps, pads, count_include_pad),
-            dtype=x.dtype,
-            device=x.device,
-        )
+        sizes = _window_sizes(x.shape[2:], found.shape[2 : 2 + rank], kernel, steps, pads, count_include_pad)
+        divisor = Tensor(sizes, dtype=x.dtype, device=x.device)
+    result = total.div(divisor, rounding_mode=None if x.is_floating_point() else "trunc")
     return result if batched else result.squeeze(0)
 
 
@@ -303,6 +308,8 @@ def _adaptive_sizes(what: str, input: Tensor, output_size: Sizes, rank: int) -> 
 
 def _adaptive_avg_pool(input: Tensor, output_size: Sizes, rank: int) -> Tensor:
     """The means of windows that cover the input evenly."""
+    if not input.is_floating_point():
+        raise DTypeError(f"adaptive_avg_pool{rank}d is not implemented for {input.dtype.name}. Hint: .float() first.")
     x = input
     for a, count in enumerate(_adaptive_sizes(f"adaptive_avg_pool{rank}d", input, output_size, rank)):
         axis = input.ndim - rank + a
@@ -320,20 +327,44 @@ def _adaptive_avg_pool(input: Tensor, output_size: Sizes, rank: int) -> Tensor:
     return x
 
 
-def _adaptive_max_pool(input: Tensor, output_size: Sizes, rank: int) -> Tensor:
-    """The largest of windows that cover the input evenly."""
-    x = input
-    for a, count in enumerate(_adaptive_sizes(f"adaptive_max_pool{rank}d", input, output_size, rank)):
-        axis = input.ndim - rank + a
-        if count == 0:
-            x = x.narrow(axis, 0, 0)
-            continue
-        spans = _adaptive_spans(input.shape[axis], count)
+def _adaptive_max_pool(
+    input: Tensor, output_size: Sizes, rank: int, return_indices: bool
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The largest of windows that cover the input evenly; the windows of an axis are made equally long by repetition."""
+    what = f"adaptive_max_pool{rank}d"
+    counts = _adaptive_sizes(what, input, output_size, rank)
+    lead = tuple(input.shape[: input.ndim - rank])
+    sizes = input.shape[input.ndim - rank :]
+    if 0 in counts:
+        empty = input.reshape(-1)[:0].reshape(*lead, *counts)
+        return (empty, empty.detach().to(dtype=int32)) if return_indices else empty
+    if 0 in input.shape[1 if input.ndim == rank + 2 else 0 :]:
+        raise ShapeError(
+            f"{what}(): Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}"
+        )
+    tables = []
+    for n, count in zip(sizes, counts, strict=True):
+        spans = _adaptive_spans(n, count)
         widest = max(end - start for start, end in spans)
-        table = np.array([[min(start + k, end - 1) for k in range(widest)] for start, end in spans], np.int32)
+        tables.append(np.array([[min(start + k, end - 1) for k in range(widest)] for start, end in spans], np.int32))
+    x = input
+    for a, table in enumerate(tables):
+        axis = len(lead) + 2 * a
         picked = x.index_select(axis, Tensor(table.reshape(-1), device=x.device))
-        x = picked.reshape(*x.shape[:axis], count, widest, *x.shape[axis + 1 :]).max(axis + 1)[0]
-    return x
+        x = picked.reshape(*x.shape[:axis], *table.shape, *x.shape[axis + 1 :])
+    k = len(lead)
+    x = x.permute(*range(k), *range(k, k + 2 * rank, 2), *range(k + 1, k + 2 * rank, 2)).reshape(*lead, *counts, -1)
+    values, best = x.max(-1)
+    if not return_indices:
+        return values
+    grids = np.zeros((*counts, *(t.shape[1] for t in tables)), np.int32)
+    for a, (table, n) in enumerate(zip(tables, sizes, strict=True)):
+        shape = [1] * (2 * rank)
+        shape[a], shape[rank + a] = table.shape
+        grids = grids * n + table.reshape(shape)
+    flat = Tensor(grids.reshape(*counts, -1), device=input.device)
+    wide = flat.expand(*lead, *flat.shape)
+    return values, wide.gather(-1, best.unsqueeze(-1)).squeeze(-1)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
@@ -372,34 +403,34 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
     return _adaptive_avg_pool(input, output_size, 3)
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
+def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest of output_size windows that cover the last axis of (batch, c, length) or (c, length) evenly.
 
-    Windows and errors: as for adaptive_avg_pool1d. PyTorch's return_indices is not there.
+    Windows and errors: as for adaptive_avg_pool1d. return_indices: also where each was found, int32.
 
     >>> F.adaptive_max_pool1d(sg.tensor([[1.0, 2.0, 3.0]]), 2)
     tensor([[2., 3.]])
     """
-    return _adaptive_max_pool(input, output_size, 1)
+    return _adaptive_max_pool(input, output_size, 1, return_indices)
 
 
-def adaptive_max_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
+def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest of windows that cover the last two axes of (batch, c, height, width) or (c, height, width) evenly.
 
-    output_size: as for adaptive_avg_pool2d. PyTorch's return_indices is not there.
+    output_size: as for adaptive_avg_pool2d. return_indices: also where each was found, int32.
 
     >>> F.adaptive_max_pool2d(sg.tensor([[[1.0, 3.0], [5.0, 7.0]]]), (1, None))
     tensor([[[5., 7.]]])
     """
-    return _adaptive_max_pool(input, output_size, 2)
+    return _adaptive_max_pool(input, output_size, 2, return_indices)
 
 
-def adaptive_max_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
+def adaptive_max_pool3d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest of windows that cover the last three axes of (batch, c, depth, height, width) evenly.
 
-    The batch may be left out. output_size: as for adaptive_avg_pool3d. PyTorch's return_indices is not there.
+    The batch may be left out. output_size: as for adaptive_avg_pool3d. return_indices: also where each was found, int32.
 
     >>> F.adaptive_max_pool3d(sg.arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[7.]]]])
     """
-    return _adaptive_max_pool(input, output_size, 3)
+    return _adaptive_max_pool(input, output_size, 3, return_indices)

@@ -7,13 +7,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...errors import ShapeError
+from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor
 from ..arguments import per_axis, refuse, whole
 from ..errors import ArgumentError
+from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from .sampling import cubic_weights
 from .windows import Ints, along_axis
 
-MODES = {"linear": 1, "bilinear": 2, "trilinear": 3}  # to the number of spatial axes; "nearest" takes any
+AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
+
+MODES = {"linear": (1,), "bilinear": (2,), "trilinear": (3,), "bicubic": (2,)}  # to the numbers of spatial axes
+ANY_RANK = ("nearest", "nearest-exact", "area")  # modes that take one, two or three
 
 
 def interpolate(
@@ -22,16 +27,17 @@ def interpolate(
     scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
 ) -> Tensor:
     """(batch, c, *size) of 1 to 3 spatial axes at another size; F.upsample is its older name.
 
-    size, or scale_factor: a number for all axes or one for each. mode: 'nearest'; or 'linear', 'bilinear', 'trilinear'
-    for 1, 2, 3 axes. align_corners: the centres of the outer elements stay in place, else their edges do; not for
-    'nearest'.
+    size, or scale_factor: a number for all axes or one for each. mode: 'nearest', 'nearest-exact' (of the centres),
+    'area' (means); 'linear', 'bilinear', 'trilinear' for 1, 2, 3 axes; 'bicubic' for 2. align_corners, of the last four:
+    the centres of the outer elements stay in place, else their edges do. recompute_scale_factor: the factor is that of the
+    sizes. antialias, of 'bilinear' and 'bicubic': when it gets smaller, all elements between count.
     ShapeError for another number of axes; ArgumentError unless just one of size and scale_factor is given, and for
-    modes that do not fit. All modes but 'nearest' multiply each axis by a matrix, so one NaN or infinity reaches the
-    whole axis.
-    PyTorch's 'bicubic', 'area', 'nearest-exact', recompute_scale_factor and antialias are not there.
+    modes that do not fit; DTypeError for integers but with 'nearest' and 'nearest-exact'.
 
     >>> F.interpolate(sg.tensor([[[0.0, 2.0]]]), scale_factor=2)
     tensor([[[0., 0., 2., 2.]]])
@@ -41,19 +47,41 @@ def interpolate(
     rank = input.ndim - 2
     if rank not in (1, 2, 3):
         raise ShapeError(f"[interpolate] Only 3D, 4D and 5D input Tensors supported, but got {list(input.shape)}.")
-    if mode != "nearest" and MODES.get(mode) != rank:
+    _check_mode(input, mode, rank, align_corners, antialias)
+    targets = _targets(input.shape[2:], size, scale_factor)
+    if recompute_scale_factor:
+        if size is not None:
+            raise ArgumentError("recompute_scale_factor is not meaningful with an explicit size.")
+        targets = [(m, n / m) for n, (m, _) in zip(input.shape[2:], targets, strict=True)]
+    if mode == "area":
+        return AREA[rank](input, [m for m, _ in targets])
+    x = input
+    for a, (n, (m, ratio)) in enumerate(zip(input.shape[2:], targets, strict=True)):
+        if mode == "nearest" or mode == "nearest-exact":
+            x = _nearest(x, 2 + a, n, m, ratio, mode == "nearest-exact")
+        elif antialias:
+            x = along_axis(x, 2 + a, _smoothing(n, m, ratio, mode == "bicubic", bool(align_corners)))
+        else:
+            x = _between(x, 2 + a, n, m, ratio, mode == "bicubic", bool(align_corners))
+    return x
+
+
+def _check_mode(input: Tensor, mode: str, rank: int, align_corners: bool | None, antialias: bool) -> None:
+    if mode not in ANY_RANK and rank not in MODES.get(mode, ()):
         raise ArgumentError(f"interpolate(): mode={mode!r} does not fit an input of {rank} spatial axes.")
-    if mode == "nearest" and align_corners is not None:
+    if mode in ANY_RANK and align_corners is not None:
         raise ArgumentError(
             "interpolate(): align_corners option can only be set with the interpolating modes: linear | bilinear | "
-            f"trilinear, but got align_corners={align_corners}."
+            f"bicubic | trilinear, but got align_corners={align_corners}."
         )
-    x = input
-    for a, (n, (m, ratio)) in enumerate(
-        zip(input.shape[2:], _targets(input.shape[2:], size, scale_factor), strict=True)
-    ):
-        x = _resample(x, 2 + a, n, m, ratio, mode == "nearest", bool(align_corners))
-    return x
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ArgumentError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
+        )
+    if not input.is_floating_point() and mode not in ("nearest", "nearest-exact"):
+        raise DTypeError(
+            f"interpolate(): mode={mode!r} is not implemented for {input.dtype.name}. Hint: .float() first."
+        )
 
 
 def _targets(
@@ -88,24 +116,84 @@ def _targets(
 upsample = interpolate  # its older name
 
 
-def _resample(x: Tensor, axis: int, n: int, m: int, ratio: float, nearest: bool, align_corners: bool) -> Tensor:
-    if nearest:
-        if m % n == 0 and ratio == n / m:
-            wide = x.unsqueeze(axis + 1).expand(*x.shape[: axis + 1], m // n, *x.shape[axis + 1 :])
-            return wide.reshape(*x.shape[:axis], m, *x.shape[axis + 1 :])
-        table = np.minimum(np.floor(np.arange(m) * np.float32(ratio)).astype(np.int32), n - 1)
-        return x.index_select(axis, Tensor(table, device=x.device))
+def upsample_nearest(
+    input: Tensor, size: Ints | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
+    """interpolate with mode='nearest', by an older name.
+
+    >>> F.upsample_nearest(sg.tensor([[[0.0, 2.0]]]), scale_factor=2)
+    tensor([[[0., 0., 2., 2.]]])
+    """
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(
+    input: Tensor, size: Ints | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
+    """interpolate with mode='bilinear' and align_corners, by an older name.
+
+    >>> F.upsample_bilinear(sg.tensor([[[[0.0, 2.0]]]]), (1, 3))
+    tensor([[[[0., 1., 2.]]]])
+    """
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+def _nearest(x: Tensor, axis: int, n: int, m: int, ratio: float, exact: bool) -> Tensor:
+    if m % n == 0 and ratio == n / m:
+        wide = x.unsqueeze(axis + 1).expand(*x.shape[: axis + 1], m // n, *x.shape[axis + 1 :])
+        return wide.reshape(*x.shape[:axis], m, *x.shape[axis + 1 :])
+    places = (np.arange(m) + (0.5 if exact else 0.0)) * np.float32(ratio)
+    table = np.minimum(np.floor(places).astype(np.int32), n - 1)
+    return x.index_select(axis, Tensor(table, device=x.device))
+
+
+def _positions(n: int, m: int, ratio: float, align_corners: bool) -> np.ndarray:
+    """Where the m elements of the result lie among the n of the input."""
     if align_corners:
-        position = np.arange(m) * ((n - 1) / (m - 1) if m > 1 else 0.0)
-    else:
-        position = np.maximum((np.arange(m) + 0.5) * ratio - 0.5, 0.0)
-    low = np.minimum(np.floor(position).astype(int), n - 1)
-    high = np.minimum(low + 1, n - 1)
+        return np.arange(m) * ((n - 1) / (m - 1) if m > 1 else 0.0)
+    return (np.arange(m) + 0.5) * ratio - 0.5
+
+
+def _between(x: Tensor, axis: int, n: int, m: int, ratio: float, cubic: bool, align_corners: bool) -> Tensor:
+    """A weighted sum of the two or four neighbours: what is further away, were it infinite, has no say."""
+    position = _positions(n, m, ratio, align_corners)
+    if not cubic:
+        position = np.maximum(position, 0.0)
+    low = np.floor(position).astype(int)
+    if not cubic:
+        low = np.minimum(low, n - 1)
     share = position - low
+    weights = cubic_weights(share) if cubic else [1.0 - share, share]
+    first = -1 if cubic else 0
+    total: Tensor | None = None
+    for k, weight in enumerate(weights):
+        places = np.clip(low + first + k, 0, n - 1).astype(np.int32)
+        shape = [-1 if a == axis else 1 for a in range(x.ndim)]
+        scale = Tensor(weight, dtype=x.dtype, device=x.device).reshape(shape)
+        term = x.index_select(axis, Tensor(places, device=x.device)) * scale
+        total = term if total is None else total + term
+    assert total is not None
+    return total
+
+
+def _smoothing(n: int, m: int, ratio: float, cubic: bool, align_corners: bool) -> np.ndarray:
+    """The matrix (m, n) of a kernel as wide as the distance of the samples in the input."""
+    scale = ((n - 1) / (m - 1) if m > 1 else 0.0) if align_corners else ratio
+    width = max(scale, 1.0)
+    reach = (2.0 if cubic else 1.0) * width
     matrix = np.zeros((m, n))
-    np.add.at(matrix, (np.arange(m), low), 1.0 - share)
-    np.add.at(matrix, (np.arange(m), high), share)
-    return along_axis(x, axis, matrix)
+    for i in range(m):
+        centre = scale * (i + 0.5)
+        start, end = max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), n)
+        t = np.abs((np.arange(start, end) - centre + 0.5) / width)
+        line = np.maximum(1.0 - t, 0.0) if not cubic else _cubic_kernel(t)
+        matrix[i, start:end] = line / line.sum()
+    return matrix
+
+
+def _cubic_kernel(t: np.ndarray) -> np.ndarray:
+    far = ((t - 5.0) * t + 8.0) * t * -0.5 + 2.0
+    return np.where(t < 1.0, (1.5 * t - 2.5) * t * t + 1.0, np.where(t < 2.0, far, 0.0))
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:

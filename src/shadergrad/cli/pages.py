@@ -1,0 +1,45 @@
+"""The commands of pages: `shadergrad export` and `shadergrad serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from .. import recipes, web
+from ..train.pages import export_recipe
+from ..train.recipe_files import is_path, recipe_file, unknown_recipe
+
+
+def export(
+    recipe: Annotated[str, typer.Argument(help="A recipe by its name, or the path of a file with your own.")],
+    folder: Annotated[Path, typer.Argument(help="The folder to write.")],
+    batch_size: Annotated[int | None, typer.Option(help="Samples a step; by default the recipe's.")] = None,
+    lr: Annotated[float | None, typer.Option(help="The learning rate to begin with; by default the recipe's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides the first weights.")] = None,
+) -> None:
+    """Write a page that trains a recipe in the browser, on the GPU of whoever opens it."""
+    if recipe in recipes.names():
+        found, name = recipes.load(recipe), recipe
+    elif is_path(recipe):
+        found, name = recipe_file(Path(recipe).expanduser()), Path(recipe).stem
+    else:
+        raise unknown_recipe(recipe, recipes.names())
+    export_recipe(name, found, folder, batch_size=batch_size, lr=lr, seed=seed)
+    size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+    Console().out(f"{folder}: {size / 1024:,.0f} KiB. To see it: shadergrad serve {folder}", highlight=False)
+
+
+def serve(
+    folder: Annotated[Path, typer.Argument(help="A folder that export wrote.")],
+    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8000,
+) -> None:
+    """Serve a folder to the browsers of this machine, until Ctrl-C."""
+    with web.serve(folder, port) as server:
+        Console().out(f"http://localhost:{server.server_address[1]}/  (Ctrl-C to end)", highlight=False)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return

@@ -1,0 +1,284 @@
+"""sg.compile: a function as one submission (run/step.py), or a module whose forward and backward passes are one each.
+
+A compiled module is called within any loop, written as always: its results have a history. While its forward pass is
+captured, the backward pass is recorded too, against cotangents that are not there yet. What the backward pass needs of
+the forward pass becomes a result of the forward plan; from there on it is a plan of its own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
+
+from .arguments import checked, refuse
+from .autograd import Function, once_differentiable
+from .errors import ArgumentError
+from .graph import autodiff
+from .graph import node as nodes
+from .graph.capture import Capture
+from .graph.node import Node, grad_mode, mode, resolve, topological
+from .nn import Module
+from .run import execute
+from .run.step import CompiledStep
+from .run.tracing import current
+from .run.trees import exchange, tensors_in
+from .runtime.device import Program
+from .tensor import Tensor, flush
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+Origin = tuple[Literal["cotangent", "value", "saved"], int]  # whose value an input of a backward plan is
+
+
+class BackwardPass:
+    """What one capture of a forward pass leaves for the way back.
+
+    roots: the results that have a history. wanted: what gradients are asked for. values: the tensors whose nodes are at
+    hand in every call, parameters, buffers and arguments.
+    """
+
+    def __init__(self, roots: list[Tensor], wanted: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+        ends = [r._node for r in roots]
+        cotangents = [_like(node) for node in ends]
+        targets = [t._node for t in wanted]
+        found = autodiff.backward(ends, cotangents, retain_graph=True, targets=targets)
+        self._reached = [id(t) in found for t in targets]
+        self._origins: dict[int, Origin] = {id(g.storage): ("cotangent", k) for k, g in enumerate(cotangents)}
+        for k, t in enumerate(values):
+            if t._node.storage is not None:
+                self._origins.setdefault(id(t._node.storage), ("value", k))
+        self._program: Program | None = None
+        self._sources: list[Any] = []
+        self._saved: list[Tensor] = []
+        self._gradients = self._cut([found[id(t)][1] for t in targets if id(t) in found], ends)
+
+    def _cut(self, gradients: list[Node], ends: list[Node]) -> list[Node]:
+        """The gradients, with leaves in place of what the forward pass computed. Its views are taken again."""
+        forward = {id(n) for n in topological(ends, lambda n: n.inputs)}
+
+        def is_saved(node: Node) -> bool:
+            if node.storage is not None:
+                return id(node) in forward and id(node.storage) not in self._origins
+            return id(node) in forward and node.primitive.kind not in ("view", "source")
+
+        def inputs_of(node: Node) -> tuple[Node, ...]:
+            return () if node.storage is not None or is_saved(node) else tuple(map(resolve, node.inputs))
+
+        made: dict[int, Node] = {}
+        for node in topological(map(resolve, gradients), inputs_of):
+            if is_saved(node):
+                made[id(node)] = _like(node)
+                self._origins[id(made[id(node)].storage)] = ("saved", len(self._saved))
+                self._saved.append(Tensor._of(node))
+            elif node.storage is not None:
+                made[id(node)] = nodes.leaf(node.storage, node.shape, node.dtype, node.device)
+            else:
+                inputs = tuple(made[id(resolve(i))] for i in node.inputs)
+                made[id(node)] = Node(node.primitive, inputs, node.shape, node.dtype, node.device)
+        return [made[id(resolve(g))] for g in gradients]
+
+    def saved(self) -> list[Tensor]:
+        """What the forward plan has to give besides; to be asked for once, for nobody else may keep it."""
+        saved, self._saved = self._saved, []
+        return saved
+
+    def run(self, given: dict[str, list[Node]]) -> list[Tensor | None]:
+        """Gradients of what they are wanted of, None where none leads there. given: the values by kind of origin."""
+        if not self._gradients:
+            return [None] * len(self._reached)
+        flush(views=True)  # the loss and its slope, in one plan
+        with execute.lock:
+            execute.realize(given["cotangent"])
+            if self._program is None:
+                capture = Capture(self._gradients)
+                self._program = execute.programs.get(capture)[0]
+                self._sources = [self._origins.get(id(s.storage), s.storage) for s in capture.sources]
+            inputs = [given[s[0]][s[1]].storage if isinstance(s, tuple) else s for s in self._sources]
+            storages = self._program.run(inputs)
+        made = (
+            Tensor._of(nodes.leaf(storage, g.shape, g.dtype, g.device))
+            for storage, g in zip(storages, self._gradients, strict=True)
+        )
+        return [next(made) if reached else None for reached in self._reached]
+
+
+def _like(node: Node) -> Node:
+    """A leaf that stands for a value to come."""
+    return nodes.leaf(object(), node.shape, node.dtype, node.device)
+
+
+class _Passes(Function):
+    """Both passes as one operation: of all that requires grad to the results that have a history, and the others."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Callable[[], tuple[list[Tensor], list[bool], Any]], *wanted: Tensor) -> Any:
+        results, tracked, ctx.backward_of = call()
+        ctx.mark_non_differentiable(*(r for r, has_history in zip(results, tracked, strict=True) if not has_history))
+        ctx.tracked = tracked
+        return tuple(results)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        cotangents = [g._node for g, has_history in zip(grads, ctx.tracked, strict=True) if has_history]
+        return None, *ctx.backward_of(cotangents)
+
+
+class CompiledModule(Module):
+    """A module whose forward pass runs as one submission, and whose backward pass as another. `sg.compile` makes it.
+
+    Parameters, buffers and submodules are those of the module, under `_orig_mod` as in PyTorch, and so are other
+    attributes; train() and eval() reach it. Other shapes, training flags or plain attributes capture anew. Gradients of
+    gradients raise AutogradError, as PyTorch's do.
+
+    >>> model = sg.compile(nn.Linear(2, 1, bias=False))
+    >>> sorted(model.state_dict())
+    ['_orig_mod.weight']
+    >>> model(sg.ones(3, 2)).sum().backward()
+    >>> model.weight.grad
+    tensor([[3., 3.]])
+    """
+
+    _orig_mod: Module
+
+    def __init__(self, module: Module) -> None:
+        super().__init__()
+        self._orig_mod = module
+        self._passes = CompiledStep(self._both)
+        self._forward_alone = CompiledStep(module)
+        self._backward_passes: list[BackwardPass] = []
+        self.training = module.training
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("_orig_mod"), name)
+
+    def train(self, mode: bool = True) -> Any:
+        """Set the training flag, the module's too."""
+        self._orig_mod.train(mode)
+        return super().train(mode)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """As the module's, with a history where gradients are recorded."""
+        if current.trace is not None:
+            return self._orig_mod(*args, **kwargs)
+        given = [t for _, t in tensors_in((args, kwargs))]
+        wanted = [t for t in (*self._orig_mod.parameters(), *given) if t.requires_grad]
+        if not mode.grad or not wanted:
+            with grad_mode(False):
+                return self._forward_alone(*args, **kwargs)
+        made: list[Any] = []
+
+        def call() -> tuple[list[Tensor], list[bool], Any]:
+            flags = tuple(t.requires_grad for t in given)
+            values = [t._node for t in (*self._orig_mod.parameters(), *self._orig_mod.buffers(), *given)]
+            plain, options = exchange((args, kwargs), Tensor, lambda t: t.detach())
+            result, saved, tracked, number = self._passes(flags, plain, options)
+            kept, passed = [t._node for t in saved], self._backward_passes[number]
+            made.append(result)
+            return (
+                [t for _, t in tensors_in(result)],
+                list(tracked),
+                lambda cotangents: passed.run({"cotangent": cotangents, "value": values, "saved": kept}),
+            )
+
+        results = iter(_Passes.apply(call, *wanted))
+        return exchange(made[0], Tensor, lambda _: next(results))
+
+    def _both(self, flags: tuple[bool, ...], args: Any, kwargs: Any) -> Any:
+        """What is captured: the module's results, what the backward pass needs, which results have a history, and which
+        backward pass it is. flags: of the tensors among the arguments, whether they require grad."""
+        requires = iter(flags)
+        given: list[Tensor] = []
+
+        def leaf(t: Tensor) -> Tensor:
+            given.append(t.detach().requires_grad_(next(requires)))
+            return given[-1]
+
+        args, kwargs = exchange((args, kwargs), Tensor, leaf)
+        parameters, buffers = list(self._orig_mod.parameters()), list(self._orig_mod.buffers())
+        values = (*parameters, *buffers, *given)
+        with grad_mode(True):
+            result = self._orig_mod(*args, **kwargs)
+            roots = [t for _, t in tensors_in(result)]
+            tracked = tuple(t.requires_grad for t in roots)
+            wanted = [t for t in (*parameters, *given) if t.requires_grad]
+            passed = BackwardPass([t for t in roots if t.requires_grad], wanted, values)
+        self._backward_passes.append(passed)
+        result = exchange(result, Tensor, lambda t: t.detach())
+        return result, passed.saved(), tracked, len(self._backward_passes) - 1
+
+
+class Options(TypedDict, total=False):
+    """PyTorch's choices of how to compile."""
+
+    fullgraph: bool
+    dynamic: bool | None
+    backend: str
+    mode: str | None
+    options: dict[str, Any] | None
+    disable: bool
+
+
+@overload
+def compile(model: Module, **options: Unpack[Options]) -> CompiledModule: ...
+@overload
+def compile(model: None = None, **options: Unpack[Options]) -> Callable[[Callable[P, R]], CompiledStep[P, R]]: ...
+@overload
+def compile(model: Callable[P, R], **options: Unpack[Options]) -> CompiledStep[P, R]: ...
+@checked
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str = "inductor",
+    mode: str | None = None,
+    options: Any = None,
+    disable: bool = False,
+) -> Any:
+    """Capture a function, or a module, on first use and replay it from then on, in one submission a call.
+
+    A function may call backward() and optimizer steps, and change tensors in place; all of that happens on the
+    device. It may not read values (item(), print, if tensor). Arguments: tensors, numbers, strings, containers; a new
+    combination of shapes, dtypes and Python values captures anew, and so does a tensor that requires grad, or shares
+    memory with what the function changes, and is not that of an earlier call. Raises CompileError where the function
+    cannot be captured: there are no graph breaks, so fullgraph changes nothing.
+
+    A module becomes a module, whose forward and backward passes are a submission each: CompiledModule. As a decorator
+    with options, `@sg.compile(mode=...)`. mode: one of PyTorch's, all the same here. dynamic=True warns: every shape is
+    captured by itself. disable, or the backend "eager": gives the function as it is. Raises ArgumentError for another
+    mode or backend, and for options.
+
+    >>> w = sg.ones(2)
+    >>> step = sg.compile(lambda x: w.add_(x))
+    >>> step(sg.tensor([1.0, 2.0]))
+    tensor([2., 3.])
+    >>> w
+    tensor([2., 3.])
+    """
+    if mode is not None and mode not in MODES:
+        raise ArgumentError(f"[compile] Unrecognized mode={mode}, should be one of: {', '.join(MODES)}.")
+    if backend not in ("inductor", "eager"):
+        raise ArgumentError(
+            f"[compile] Invalid backend: {backend!r}. Hint: there is one, leave it out; 'eager' compiles nothing."
+        )
+    if options:
+        raise ArgumentError(f"[compile] Unexpected optimization option {next(iter(options))}: there are none.")
+    if dynamic:
+        warnings.warn(
+            "sg.compile(dynamic=True): every combination of shapes is captured and compiled by itself. Hint: pad batches to few sizes.",
+            stacklevel=2,
+        )
+    if model is None:
+        return lambda function: compile(function, backend=backend, disable=disable)
+    if not callable(model):
+        refuse("compile", "model", model, "a function or a module")
+    if disable or backend == "eager":
+        return model
+    return CompiledModule(model) if isinstance(model, Module) else CompiledStep(model)

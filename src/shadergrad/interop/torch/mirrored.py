@@ -1,0 +1,205 @@
+"""A module of ours as a torch.nn.Module. In: torch.Tensors. Out: torch.Tensors with PyTorch's history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...graph.node import grad_mode
+from ...nn.module import Module
+from ...nn.parameter import Parameter
+from ...nn.reflection import Reflection, Twin
+from ...run.trees import exchange
+from ...tensor import Tensor
+from ..errors import InteropError
+from . import functions as functions
+from .device import NAME, to_ours, to_theirs
+from .names import torch_names
+from .threads import check_threads, limited
+
+
+class _Reflection(Reflection):
+    """Twins that are the parameters and buffers of a torch.nn.Module."""
+
+    def __init__(self, module: Module) -> None:
+        self.theirs: dict[str, torch.Tensor] = {}  # by our name
+        super().__init__(module, NAME)
+
+    def make(self, name: str, own: Tensor) -> Tensor:
+        value = torch.zeros(tuple(own.shape), dtype=getattr(torch, own.dtype.name))
+        if isinstance(own, Parameter):
+            value = torch.nn.Parameter(value, own.requires_grad and own.is_floating_point())
+        self.theirs[name] = value
+        return _twin(value)
+
+    def copy(self, twin: Twin, array: np.ndarray) -> None:
+        theirs = self.theirs[twin.name]
+        value = torch.from_numpy(array)
+        theirs.data = value if value.dtype is not theirs.dtype else theirs.data.copy_(value)
+        if isinstance(theirs, torch.nn.Parameter):
+            theirs.requires_grad_(twin.own.requires_grad)
+        twin.other = _twin(theirs)
+
+    def settle(self, twin: Twin, now: Tensor) -> None:
+        value = to_theirs(now).detach()
+        theirs = self.theirs[twin.name]
+        if value.data_ptr() != theirs.data_ptr():
+            theirs.data.copy_(value)
+            twin.other = _twin(theirs)
+
+
+def _twin(value: torch.Tensor) -> Tensor:
+    """A tensor of ours that is a parameter or a buffer of PyTorch's: a leaf there, and here."""
+    with grad_mode(False):
+        leaf = to_ours(value)
+    if not isinstance(value, torch.nn.Parameter):
+        return leaf
+    leaf._node.storage.handle = value
+    parameter = Parameter(leaf, requires_grad=False)
+    if value.requires_grad:
+        parameter.requires_grad_()
+    return parameter
+
+
+class Mirror(torch.nn.Module):
+    """What `sg.interop.torch.mirror` gives; a torch.nn.Module that computes what a module of ours does.
+
+    Its parameters and buffers have PyTorch's names (`names`: ours to theirs), and the values that the module has when it is
+    called. Its forward is the module's own, so any module can be mirrored, whatever its forward does with tensors.
+    """
+
+    def __init__(self, module: Module, threads: int | None = None) -> None:
+        super().__init__()
+        self._reflection = _Reflection(module)
+        self._threads = check_threads(threads)
+        self.names = torch_names(dict.fromkeys(name for name, _ in _named(module)))
+        parts: dict[str, torch.nn.Module] = {"": self}
+        kinds = {path: part._get_name() for path, part in module.named_modules()}
+        by_id = {id(twin.own): self._reflection.theirs[twin.name] for twin in self._reflection.twins}
+        persistent = module.state_dict().keys()
+        for name, own in _named(module):
+            prefix, _, last = self.names[name].rpartition(".")
+            part, value = _part(parts, prefix, kinds.get(name.rpartition(".")[0], "")), by_id[id(own)]
+            if isinstance(value, torch.nn.Parameter):
+                part.register_parameter(last, value)
+            else:
+                part.register_buffer(last, value, persistent=name in persistent)
+        self.training = module.training
+        self.sync()
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """As the module's, of torch.Tensors, arrays or tensors of ours; gives torch.Tensors where that gives tensors.
+
+        The module's training flags count, and dropout draws from PyTorch's generator, seeded by ours.
+        """
+        return self.run(self._reflection.module, *args, **kwargs)
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function that calls the module, say with a loss in its end, as forward calls the module."""
+        self.sync()
+        return self.run_unsynced(function, *args, **kwargs)
+
+    def run_unsynced(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """As run, with the values of the latest sync, whatever has become of the module's since."""
+        reflection = self._reflection
+        seed = reflection.next_seed()
+        with reflection.in_place(), limited(self._threads), _seeded(seed), grad_mode(torch.is_grad_enabled()):
+            given = _exchanged((args, kwargs))
+            result = function(*given[0], **given[1])
+            return exchange(result, Tensor, to_theirs)
+
+    def sync(self) -> int:
+        """Copy those parameters and buffers of the module that have changed since the last time; how many there were.
+
+        Each call does so first.
+        """
+        return self._reflection.sync()
+
+    def gradients(self) -> dict[str, np.ndarray]:
+        """The gradients by our names, as arrays; those of the mirror are None afterwards."""
+        found = {}
+        for twin in self._reflection.twins:
+            theirs = self._reflection.theirs[twin.name]
+            if theirs.grad is not None:
+                found[twin.name] = theirs.grad.numpy()
+                theirs.grad = None
+        return found
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """loss.backward(), on as many threads as the mirror has."""
+        with limited(self._threads):
+            loss.backward()
+
+    def write_gradients(self) -> None:
+        """Add the mirror's gradients to .grad of the module's parameters, and forget them here."""
+        gradients = self.gradients()
+        for twin in self._reflection.twins:
+            if twin.name in gradients:
+                own = twin.own
+                new = Tensor(gradients[twin.name], dtype=own.dtype, device=own.device)
+                own.grad = new if own.grad is None else own.grad + new
+
+    def write_back(self) -> None:
+        """Give the module's tensors the values of the mirror's, where these were trained or loaded."""
+        for twin in self._reflection.twins:
+            twin.own.write_(self._reflection.theirs[twin.name].detach().numpy())
+
+    def train(self, mode: bool = True) -> Mirror:
+        """Set the training flags, of the module too, whose forward they are for."""
+        super().train(mode)
+        self._reflection.module.train(mode)
+        return self
+
+
+def _named(module: Module) -> Iterator[tuple[str, Tensor]]:
+    """Each parameter and buffer, under each of its names."""
+    yield from module.named_parameters(remove_duplicate=False)
+    yield from module.named_buffers(remove_duplicate=False)
+
+
+class _Part(torch.nn.Module):
+    """A part of the tree, which only holds tensors. kind: what ours is called."""
+
+    kind = ""
+
+    def _get_name(self) -> str:
+        return self.kind or "Module"
+
+
+def _part(parts: dict[str, torch.nn.Module], prefix: str, kind: str = "") -> torch.nn.Module:
+    if prefix not in parts:
+        before, _, last = prefix.rpartition(".")
+        parts[prefix] = _Part()
+        above = _part(parts, before)
+        if hasattr(above, last):
+            raise InteropError(f"[mirror] the module has a part {prefix!r}, a name that the mirror has for itself.")
+        above.add_module(last, parts[prefix])
+    part = parts[prefix]
+    if isinstance(part, _Part) and kind:
+        part.kind = kind
+    return part
+
+
+def _exchanged(given: Any) -> Any:
+    """Arguments with all tensors and arrays on the device "torch"."""
+    given = exchange(given, Tensor, lambda t: torch.from_numpy(t.detach().numpy()))
+    given = exchange(given, np.ndarray, torch.from_numpy)
+    return exchange(given, torch.Tensor, to_ours)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """PyTorch's generator from a seed, and afterwards as it was."""
+    before = torch.get_rng_state()
+    torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before)
+
+
+__all__ = ["Mirror"]

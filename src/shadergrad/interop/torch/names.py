@@ -1,0 +1,41 @@
+"""What PyTorch's programs call a parameter. In: our dotted names. Out: theirs.
+
+Norms have gamma and beta here and there, always weight and bias in PyTorch; a perceptron `ff` with linear1 and linear2 is a
+Sequential of Linear, activation, Dropout, Linear there. All other names are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..errors import InteropError
+
+LAST = {"gamma": "weight", "beta": "bias"}
+WITHIN_FF = {"linear1": "0", "linear2": "3"}
+
+
+def torch_name(name: str) -> str:
+    """The name in PyTorch's convention.
+
+    >>> sg.interop.torch.torch_name("layers.0.ff.linear2.weight"), sg.interop.torch.torch_name("norm.gamma")
+    ('layers.0.ff.3.weight', 'norm.weight')
+    """
+    parts = name.split(".")
+    parts[-1] = LAST.get(parts[-1], parts[-1])
+    for k in range(1, len(parts)):
+        if parts[k - 1] == "ff":
+            parts[k] = WITHIN_FF.get(parts[k], parts[k])
+    return ".".join(parts)
+
+
+def torch_names(names: Iterable[str]) -> dict[str, str]:
+    """Each of our names with PyTorch's. Raises InteropError where two of ours would be one of theirs."""
+    found = {name: torch_name(name) for name in names}
+    ours: dict[str, str] = {}
+    for name, theirs in found.items():
+        if theirs in ours:
+            raise InteropError(
+                f"[mirror] {ours[theirs]!r} and {name!r} are both {theirs!r} in PyTorch. Hint: rename one."
+            )
+        ours[theirs] = name
+    return found

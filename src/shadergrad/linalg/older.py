@@ -1,0 +1,211 @@
+"""What PyTorch had before torch.linalg, as functions of the package and methods of tensors: sg.inverse(x), x.det(), ..."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..arguments import checked
+from ..errors import ShapeError
+from ..tensor import Tensor
+from . import decompositions, functions
+from .arguments import check_floating, check_matrices, check_square, same_batch
+from .solving import SolveTriangular, identity_like
+
+
+class SvdUsv(NamedTuple):
+    """The result of `sg.svd`: V, not its transpose."""
+
+    U: Tensor
+    S: Tensor
+    V: Tensor
+
+
+class TriangularSolve(NamedTuple):
+    """The result of `triangular_solve`."""
+
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+
+@checked
+def inverse(input: Tensor) -> Tensor:
+    """The inverse of square matrices, as `sg.linalg.inv`.
+
+    >>> sg.inverse(sg.tensor([[2.0]]))
+    tensor([[0.5]])
+    """
+    return functions.inv(input)
+
+
+@checked
+def det(input: Tensor) -> Tensor:
+    """The determinant of square matrices, as `sg.linalg.det`.
+
+    >>> sg.det(sg.tensor([[2.0]]))
+    tensor(2.)
+    """
+    return functions.det(input)
+
+
+@checked
+def logdet(input: Tensor) -> Tensor:
+    """The logarithm of the determinant of square matrices: -inf where it is 0, NaN where it is negative.
+
+    >>> sg.logdet(sg.eye(2))
+    tensor(0.)
+    """
+    sign, logarithm = functions.slogdet(input)
+    return logarithm + sign.detach().clamp(max=0.0).sqrt()
+
+
+@checked
+def slogdet(input: Tensor) -> functions.Slogdet:
+    """(sign, logabsdet) of the determinant, as `sg.linalg.slogdet`.
+
+    >>> sg.slogdet(sg.tensor([[-1.0]])).sign
+    tensor(-1.)
+    """
+    return functions.slogdet(input)
+
+
+@checked
+def cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    """L of A = L L^T, as `sg.linalg.cholesky`.
+
+    >>> sg.cholesky(sg.tensor([[4.0]]))
+    tensor([[2.]])
+    """
+    return decompositions.cholesky(input, upper=upper)
+
+
+@checked
+def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+    """X of A X = B, where B is the input (*, n, k) and A = L L^T (upper: L^T L).
+
+    >>> sg.cholesky_solve(sg.tensor([[8.0]]), sg.tensor([[2.0]]))
+    tensor([[2.]])
+    """
+    check_square("cholesky_solve", L, "L")
+    check_matrices("cholesky_solve", input, "B")
+    check_floating("cholesky_solve", input, L)
+    if input.shape[-2] != L.shape[-1]:
+        raise ShapeError(
+            f"cholesky_solve: Incompatible matrix sizes: A is {L.shape[-1]} by {L.shape[-1]}, B {tuple(input.shape)}."
+        )
+    b, factor = same_batch(input, L)
+    lower = factor.mT if upper else factor
+    return SolveTriangular(True, False)(lower.mT, SolveTriangular(False, False)(lower, b))
+
+
+@checked
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of A = L L^T, of which L is the input.
+
+    >>> sg.cholesky_inverse(sg.tensor([[2.0]]))
+    tensor([[0.25]])
+    """
+    check_square("cholesky_inverse", input)
+    return cholesky_solve(identity_like(input).expand(input.shape), input, upper)
+
+
+@checked
+def qr(input: Tensor, some: bool = True) -> decompositions.QrResult:
+    """(Q, R), as `sg.linalg.qr`; some=False: with a square Q.
+
+    >>> sg.qr(sg.tensor([[2.0]])).R.abs()
+    tensor([[2.]])
+    """
+    return decompositions.qr(input, "reduced" if some else "complete")
+
+
+@checked
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SvdUsv:
+    """(U, S, V) of A = U diag(S) V^T. some=False: U and V are square. compute_uv=False: they are zeros.
+
+    >>> sg.svd(sg.tensor([[2.0]])).S
+    tensor([2.])
+    """
+    if not compute_uv:
+        check_matrices("svd", input)
+        *batch, m, n = input.shape
+        return SvdUsv(input.new_zeros(*batch, m, m), decompositions.svdvals(input), input.new_zeros(*batch, n, n))
+    u, s, vh = decompositions.svd(input, not some)
+    return SvdUsv(u, s, vh.mT)
+
+
+@checked
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """The pseudoinverse, as `sg.linalg.pinv`.
+
+    >>> sg.pinverse(sg.tensor([[2.0], [0.0]]))
+    tensor([[0.5, 0. ]])
+    """
+    return functions.pinv(input, rcond)
+
+
+@checked
+def matrix_power(input: Tensor, n: int) -> Tensor:
+    """A whole power of square matrices, as `sg.linalg.matrix_power`.
+
+    >>> sg.matrix_power(sg.tensor([[2.0]]), 3)
+    tensor([[8.]])
+    """
+    return functions.matrix_power(input, n)
+
+
+@checked
+def matrix_exp(input: Tensor) -> Tensor:
+    """e to the power of square matrices, as `sg.linalg.matrix_exp`.
+
+    >>> sg.matrix_exp(sg.zeros(1, 1))
+    tensor([[1.]])
+    """
+    return functions.matrix_exp(input)
+
+
+@checked
+def triangular_solve(
+    input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> TriangularSolve:
+    """(X, A) of A X = B, or of A^T X = B, where B is the input, and of A one triangle is read.
+
+    >>> sg.triangular_solve(sg.tensor([[4.0]]), sg.tensor([[2.0]])).solution
+    tensor([[2.]])
+    """
+    a = A.mT if transpose else A
+    found = functions.solve_triangular(a, input, upper=upper != transpose, unitriangular=unitriangular)
+    return TriangularSolve(found, A.clone())
+
+
+@checked
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of matrices in the cheapest order, as `sg.linalg.multi_dot`.
+
+    >>> sg.chain_matmul(sg.ones(1, 2), sg.ones(2, 1))
+    tensor([[2.]])
+    """
+    if not matrices:
+        raise ShapeError("chain_matmul(): Expected one or more matrices")
+    return matrices[0] if len(matrices) == 1 else functions.multi_dot(matrices)
+
+
+METHODS = (
+    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "matrix_exp", "matrix_power", "pinverse",
+    "qr", "slogdet", "svd", "triangular_solve",
+)  # fmt: skip
+__all__ = [*METHODS, "chain_matmul"]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def _method(name: str) -> Any:
+    function: Any = globals()[name].__wrapped__
+
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        return globals()[name](self, *args, **options)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = function.__doc__
+    return method
+
+
+for _name in METHODS:
+    setattr(Tensor, _name, _method(_name))

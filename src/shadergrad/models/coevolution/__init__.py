@@ -1,0 +1,69 @@
+"""Which residues of two proteins touch, learned from the sequences of both.
+
+vocabulary.py, families.py, alignments.py: from files to families. batches.py: from families to tokens.
+model.py, losses.py, training.py: the transformer, its two phases and their step. family_logits.py: a family's map.
+synthetic.py: families whose contacts are known. dca.py: the classical baselines. metrics.py: how good a map is.
+"""
+
+from . import dca
+from .alignments import read_pairs
+from .batches import Batches, Bucket, buckets, contact_labels, mask_tokens, pair_tokens
+from .contact_files import read_contacts, read_families, write_contacts, write_family
+from .families import Family, FamilyError, effective_depth, sequence_weights, split_families
+from .family_logits import FamilyPredictor
+from .losses import Contacts, MaskedTokens
+from .metrics import average_precision, bootstrap_interval, measure, precision_at
+from .model import CoevolutionTransformer, ContactPredictor, EncoderLayer, MaskedLanguageModel
+from .synthetic import Physics, plant_contacts, sample_families, sample_family
+from .training import WarmUpCosine, backward_here, contact_balance, decay_groups, model_for, training_step
+from .vocabulary import AMINO_ACIDS, CLS, MASK, PAD, SEP, ResidueError, X, decode, encode
+
+__all__ = [
+    "AMINO_ACIDS",
+    "CLS",
+    "MASK",
+    "PAD",
+    "SEP",
+    "Batches",
+    "Bucket",
+    "CoevolutionTransformer",
+    "ContactPredictor",
+    "Contacts",
+    "EncoderLayer",
+    "Family",
+    "FamilyError",
+    "FamilyPredictor",
+    "MaskedLanguageModel",
+    "MaskedTokens",
+    "Physics",
+    "ResidueError",
+    "WarmUpCosine",
+    "X",
+    "average_precision",
+    "backward_here",
+    "bootstrap_interval",
+    "buckets",
+    "contact_balance",
+    "contact_labels",
+    "dca",
+    "decay_groups",
+    "decode",
+    "effective_depth",
+    "encode",
+    "mask_tokens",
+    "measure",
+    "model_for",
+    "pair_tokens",
+    "plant_contacts",
+    "precision_at",
+    "read_contacts",
+    "read_families",
+    "read_pairs",
+    "sample_families",
+    "sample_family",
+    "sequence_weights",
+    "split_families",
+    "training_step",
+    "write_contacts",
+    "write_family",
+]

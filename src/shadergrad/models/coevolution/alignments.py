@@ -1,0 +1,269 @@
+"""Files of sequences. In: FASTA, A3M or Stockholm, also gzipped. Out: families of pairs; errors say which file and line.
+
+A format is told by the file's ending: .fasta .fa .faa .fas .afa, .a3m, .sto .stk .stockholm, each also with .gz.
+Pairs stand in two files, row by row, or in one: with a separator in every sequence (`MKV:GHL`), in an A3M behind the
+line `#length_a,length_b`, or with the length of the first chain given.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...data import DataError
+from .families import Family
+from .vocabulary import PAD, ResidueError, encode
+
+FASTA = (".fasta", ".fa", ".faa", ".fas", ".afa")
+A3M = (".a3m",)
+STOCKHOLM = (".sto", ".stk", ".stockholm")
+SEPARATORS = ":/|"
+BY = ("name", "order")
+
+
+@dataclass(frozen=True)
+class Record:
+    """A sequence of a file: its name, its text, and the line on which it begins."""
+
+    name: str
+    text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class SequenceFile:
+    """What a file holds. aligned: columns mean places. lengths: of both chains, where the file says them."""
+
+    path: Path
+    records: list[Record]
+    aligned: bool
+    lengths: tuple[int, int] | None = None
+
+
+def suffix_of(path: Path) -> str:
+    """The ending that tells the format, without .gz."""
+    return Path(path.name.removesuffix(".gz")).suffix.lower()
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file, unpacked if it ends in .gz. Raises DataError where it cannot be read."""
+    try:
+        data = path.read_bytes()
+        if path.name.endswith(".gz"):
+            data = gzip.decompress(data)
+        return data.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not a text file in UTF-8.") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path} is no whole gzip file: {error}.") from None
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}.") from None
+
+
+def read_sequences(path: str | Path) -> SequenceFile:
+    """The sequences of one file, by its format. Insertions of an A3M (small letters) are left out.
+
+    Raises DataError, which names the line, where the file does not keep to its format.
+    """
+    path = Path(path)
+    suffix = suffix_of(path)
+    lines = read_lines(path)
+    if suffix in STOCKHOLM:
+        return SequenceFile(path, _stockholm(path, lines), aligned=True)
+    if suffix not in FASTA + A3M:
+        known = " ".join(FASTA + A3M + STOCKHOLM)
+        raise DataError(f"{path}: the ending {suffix!r} says no format. Known are {known}, also with .gz.")
+    lengths = _lengths(path, lines) if suffix in A3M else None
+    records = list(_fasta(path, lines))
+    if not records:
+        raise DataError(f"{path} holds no sequences; they begin with a line '>name'.")
+    if suffix in A3M:
+        records = [Record(r.name, "".join(c for c in r.text if not c.islower() and c != "."), r.line) for r in records]
+    return SequenceFile(path, records, suffix in A3M, lengths)
+
+
+def _fasta(path: Path, lines: list[str]) -> Iterator[Record]:
+    name, parts, begin = "", [], 0
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if text.startswith(">"):
+            if begin:
+                yield _record(path, name, parts, begin)
+            name, parts, begin = (text[1:].split() or [""])[0], [], number
+        elif text and not text.startswith(("#", ";")):
+            if not begin:
+                raise DataError(f"{path}, line {number}: a sequence without a name; a line '>name' comes first.")
+            parts.append("".join(text.split()))
+    if begin:
+        yield _record(path, name, parts, begin)
+
+
+def _record(path: Path, name: str, parts: list[str], line: int) -> Record:
+    text = "".join(parts).rstrip("*")  # the end of a translation
+    if not text:
+        raise DataError(f"{path}, line {line}: {name or 'a record'} has no sequence.")
+    return Record(name, text, line)
+
+
+def _lengths(path: Path, lines: list[str]) -> tuple[int, int] | None:
+    """The chains' lengths in the first line of a paired A3M, `#30,41` or `#30,41<tab>1,1`."""
+    if not lines or not lines[0].startswith("#"):
+        return None
+    try:
+        a, b = (int(n) for n in lines[0][1:].split()[0].split(","))
+    except (ValueError, IndexError):
+        raise DataError(
+            f"{path}, line 1: {lines[0]!r}; a paired A3M says the lengths of two chains, as #30,41."
+        ) from None
+    return a, b
+
+
+def _stockholm(path: Path, lines: list[str]) -> list[Record]:
+    if not lines or not lines[0].startswith("# STOCKHOLM"):
+        raise DataError(f"{path}, line 1: a Stockholm file begins with '# STOCKHOLM 1.0'.")
+    texts: dict[str, list[str]] = {}
+    begins: dict[str, int] = {}
+    for number, line in enumerate(lines[1:], 2):
+        if line.startswith("//"):
+            break
+        if not line.strip() or line.startswith("#"):
+            continue
+        words = line.split()
+        if len(words) != 2:
+            raise DataError(f"{path}, line {number}: a name and a sequence, not {len(words)} words.")
+        texts.setdefault(words[0], []).append(words[1])
+        begins.setdefault(words[0], number)
+    else:
+        raise DataError(f"{path} ends before its line '//': it was cut short.")
+    if not texts:
+        raise DataError(f"{path} holds no sequences.")
+    return [Record(name, "".join(parts), begins[name]) for name, parts in texts.items()]
+
+
+def read_pairs(
+    path: str | Path,
+    partner: str | Path | None = None,
+    *,
+    length_a: int | None = None,
+    by: str = "name",
+    name: str | None = None,
+) -> Family:
+    """The family of pairs in one file, or in two.
+
+    partner: the file of the second chains. by: whether rows of two files belong together by "name", the first word
+    after >, or by "order". length_a: columns of the first chain, where one file says neither that nor a separator.
+    name: of the family, by default the file's. A FASTA counts as aligned if all its sequences have one length.
+    Raises DataError, which names file and line, for whatever does not fit.
+
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "kinase.fasta").write_text(">human\\nMKV:GHLE\\n>mouse\\nMRV:GH-E\\n")
+    >>> family = sg.models.coevolution.read_pairs(folder / "kinase.fasta")
+    >>> family.name, family.shape, [sg.models.coevolution.decode(row) for row in family.b], family.aligned
+    ('kinase', (3, 4), ['GHLE', 'GH-E'], True)
+    """
+    first = read_sequences(path)
+    if by not in BY:
+        raise DataError(f"[read_pairs] by={by!r}; it is one of {', '.join(BY)}.")
+    if partner is not None:
+        second = read_sequences(partner)
+        records, others = _matched(first, second, by)
+        texts_a, texts_b = [r.text for r in records], [r.text for r in others]
+        aligned = (first.aligned or _equal(texts_a)) and (second.aligned or _equal(texts_b))
+        a, b = _rows(first, records, texts_a, aligned), _rows(second, others, texts_b, aligned)
+    else:
+        records = first.records
+        parts = [_split(first, record, length_a) for record in records]
+        texts_a, texts_b = [p[0] for p in parts], [p[1] for p in parts]
+        aligned = first.aligned or (_equal(texts_a) and _equal(texts_b))
+        a, b = _rows(first, records, texts_a, aligned), _rows(first, records, texts_b, aligned)
+    own = first.path.name.removesuffix(".gz").rpartition(".")[0]
+    return Family(name or own, a, b, None, tuple(r.name for r in records), aligned)
+
+
+def _matched(first: SequenceFile, second: SequenceFile, by: str) -> tuple[list[Record], list[Record]]:
+    """The records of two files that belong together."""
+    if by == "order":
+        if len(first.records) != len(second.records):
+            raise DataError(
+                f"{first.path} has {len(first.records)} sequences, {second.path} {len(second.records)}: "
+                "paired by order, they need as many."
+            )
+        return first.records, second.records
+    known: dict[str, Record] = {}
+    for file in (second, first):
+        seen: dict[str, Record] = {}
+        for record in file.records:
+            if record.name in seen:
+                raise DataError(
+                    f"{file.path}, line {record.line}: {record.name!r} stands there twice, first on line "
+                    f"{seen[record.name].line}; paired by name, each may once. Hint: by order?"
+                )
+            seen[record.name] = record
+        known = known or seen
+    both = [record for record in first.records if record.name in known]
+    if not both:
+        example = first.records[0]
+        raise DataError(
+            f"{first.path}, line {example.line}: {example.name!r}, as all others, has no partner in {second.path}. "
+            "Hint: names are the first word after >; or pair by order."
+        )
+    return both, [known[record.name] for record in both]
+
+
+def _split(file: SequenceFile, record: Record, length_a: int | None) -> tuple[str, str]:
+    """The two chains of a record."""
+    where = f"{file.path}, line {record.line}: {record.name}"
+    found = [c for c in SEPARATORS if c in record.text]
+    if found:
+        parts = record.text.split(found[0])
+        if len(parts) != 2 or len(found) > 1 or not all(parts):
+            raise DataError(f"{where} is not two chains with one {found[0]!r} between them.")
+        return parts[0], parts[1]
+    if file.lengths is not None:
+        if len(record.text) != sum(file.lengths):
+            raise DataError(
+                f"{where} has {len(record.text)} columns; line 1 says {file.lengths[0]} and {file.lengths[1]}."
+            )
+        length_a = file.lengths[0]
+    if length_a is None:
+        raise DataError(
+            f"{where} has no separator (one of {' '.join(SEPARATORS)}): where does the first chain end? "
+            "Remedy: give its length, or the second chains in a file of their own."
+        )
+    if not 0 < length_a < len(record.text):
+        raise DataError(f"{where} has {len(record.text)} columns; a first chain of {length_a} leaves no second one.")
+    return record.text[:length_a], record.text[length_a:]
+
+
+def _equal(texts: Sequence[str]) -> bool:
+    return len({len(text) for text in texts}) == 1
+
+
+def _rows(file: SequenceFile, records: list[Record], texts: list[str], aligned: bool) -> np.ndarray:
+    """Tokens (n, longest); rows of an alignment have one length, others lose their gaps and are padded."""
+    tokens = [_encoded(file, record, text) for record, text in zip(records, texts, strict=True)]
+    if not aligned:
+        tokens = [row[row != PAD] for row in tokens]
+    longest = max(map(len, tokens))
+    rows = np.full((len(texts), longest), PAD, np.uint8)
+    for k, (record, row) in enumerate(zip(records, tokens, strict=True)):
+        if aligned and len(row) != longest:
+            raise DataError(
+                f"{file.path}, line {record.line}: {record.name} has {len(row)} columns, another row {longest}; "
+                "rows of an alignment are equally long."
+            )
+        rows[k, : len(row)] = row
+    return rows
+
+
+def _encoded(file: SequenceFile, record: Record, text: str) -> np.ndarray:
+    try:
+        return encode(text)
+    except ResidueError as error:
+        where = f"{file.path}, line {record.line}: {record.name}: "
+        raise DataError(where + str(error).removeprefix("[encode] ")) from None

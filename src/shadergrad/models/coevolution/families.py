@@ -1,0 +1,109 @@
+"""A family: the paired sequences of two proteins in many species, and which of their residues touch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...errors import ShadergradError
+from .vocabulary import PAD
+
+
+class FamilyError(ShadergradError, ValueError):
+    """Families, contacts or scores that do not fit each other."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Pairs of sequences, row by row. a (n, length_a), b (n, length_b): tokens, uint8, PAD for gaps and what is short.
+
+    aligned: whether a column means the same place in every row; without it a family's rows cannot be combined.
+    contacts: (length_a, length_b) bools, or None where they are not known. names: of the rows.
+    Raises FamilyError where shapes do not fit.
+
+    >>> rows = np.zeros((2, 3), np.uint8)
+    >>> family = sg.models.coevolution.Family("example", rows, rows)
+    >>> family.depth, family.shape
+    (2, (3, 3))
+    """
+
+    name: str
+    a: np.ndarray
+    b: np.ndarray
+    contacts: np.ndarray | None = None
+    names: tuple[str, ...] = ()
+    aligned: bool = True
+
+    def __post_init__(self) -> None:
+        if self.a.ndim != 2 or self.b.ndim != 2 or len(self.a) != len(self.b) or not len(self.a):
+            raise FamilyError(f"[Family] {self.name}: a is {self.a.shape}, b {self.b.shape}; equal rows, at least one.")
+        if self.contacts is not None and self.contacts.shape != self.shape:
+            raise FamilyError(f"[Family] {self.name}: contacts are {self.contacts.shape}, the chains {self.shape}.")
+
+    @property
+    def depth(self) -> int:
+        """How many pairs there are."""
+        return len(self.a)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The lengths of both chains, in columns."""
+        return self.a.shape[1], self.b.shape[1]
+
+    def first(self, depth: int) -> Family:
+        """The family of its first pairs."""
+        return replace(self, a=self.a[:depth], b=self.b[:depth], names=self.names[:depth])
+
+    def joined(self) -> np.ndarray:
+        """Both chains side by side, (n, length_a + length_b)."""
+        return np.concatenate([self.a, self.b], axis=1)
+
+
+def split_families(families: Sequence[Family], held_out: float, seed: int = 0) -> tuple[list[Family], list[Family]]:
+    """(training, held out): whole families, so that no relative of what is tested was trained on.
+
+    held_out: the share of the families, rounded, at least one and not all. Raises FamilyError for fewer than two.
+
+    >>> rows = np.zeros((2, 3), np.uint8)
+    >>> families = [sg.models.coevolution.Family(str(k), rows, rows) for k in range(10)]
+    >>> [len(part) for part in sg.models.coevolution.split_families(families, 0.2)]
+    [8, 2]
+    """
+    if len(families) < 2 or not 0 < held_out < 1:
+        raise FamilyError(
+            f"[split_families] {len(families)} families, a share of {held_out} held out: nothing to split."
+        )
+    count = min(max(round(held_out * len(families)), 1), len(families) - 1)
+    order = np.random.default_rng(seed).permutation(len(families))
+    return [families[k] for k in sorted(order[count:])], [families[k] for k in sorted(order[:count])]
+
+
+def sequence_weights(rows: np.ndarray, identity: float = 0.8) -> np.ndarray:
+    """1 / how many rows (n, length) are as similar to a row, itself included: float64 (n,).
+
+    identity: the share of columns, of those where one of both has a residue, that two rows share to count as
+    similar. The usual 80 % (Morcos et al., 2011). Their sum is the effective number of sequences.
+
+    >>> sg.models.coevolution.sequence_weights(np.array([[0, 1], [0, 1], [2, 3]], np.uint8))
+    array([0.5, 0.5, 1. ])
+    """
+    weights = np.empty(len(rows))
+    present = rows != PAD
+    for k, row in enumerate(rows):  # row by row: (n, n, length) would not fit for many
+        either = (present | present[k]).sum(1)
+        same = ((rows == row) & present).sum(1)
+        weights[k] = 1.0 / max((same >= identity * either).sum(), 1)
+    return weights
+
+
+def effective_depth(family: Family, identity: float = 0.8) -> tuple[float, float]:
+    """(Neff, Neff / L): the sum of the weights, and over the columns of both chains.
+
+    >>> rows = np.zeros((4, 3), np.uint8)
+    >>> sg.models.coevolution.effective_depth(sg.models.coevolution.Family("equal rows", rows, rows))
+    (1.0, 0.16666666666666666)
+    """
+    count = float(sequence_weights(family.joined(), identity).sum())
+    return count, count / sum(family.shape)

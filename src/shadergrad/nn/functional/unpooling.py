@@ -1,0 +1,245 @@
+"""The way back from max pooling, pooling by powers, and pooling over windows of random places."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ...dtypes import int32
+from ...errors import ShapeError
+from ...tensor import Tensor, arange, rand, zeros
+from ..arguments import per_axis
+from ..errors import ArgumentError
+from .pooling import avg_pool
+from .windows import Ints, batched_input
+
+
+def _unpool(
+    input: Tensor, indices: Tensor, kernel_size: Ints, stride: Ints | None, padding: Ints, output_size: Any, rank: int
+) -> Tensor:
+    what = f"max_unpool{rank}d"
+    if input.shape != indices.shape:
+        raise ShapeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices tensor "
+            f"with shape: {list(indices.shape)}"
+        )
+    x, batched = batched_input(input, rank, what)
+    kernel = per_axis(what, "kernel_size", kernel_size, rank, 1)
+    steps = kernel if stride is None or stride == () or stride == [] else per_axis(what, "stride", stride, rank, 1)
+    pads = per_axis(what, "padding", padding, rank, 0)
+    usual = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[2:], steps, pads, kernel, strict=True)]
+    sizes = usual if output_size is None else list(output_size)[-rank:]
+    for n, m, s in zip(usual, sizes, steps, strict=True):
+        if output_size is not None and not n - s < m < n + s:
+            raise ArgumentError(f"{what}(): invalid output_size {sizes} (each must be less than a stride off {usual})")
+    if min(sizes, default=1) < 1:
+        raise ShapeError(f"[{what}] the output would be of size {sizes}.")
+    batch, channels = x.shape[:2]
+    empty = zeros(batch, channels, math.prod(sizes), dtype=x.dtype, device=x.device)
+    count = math.prod(x.shape[2:])
+    flat, values = indices.reshape(batch, channels, count), x.reshape(batch, channels, count)
+    result = empty.scatter(2, flat, values.detach())
+    if values.requires_grad:  # windows that overlap found the same element: each gets its whole gradient
+        result = result + empty.scatter_add(2, flat, values - values.detach())
+    result = result.reshape(batch, channels, *sizes)
+    return result if batched else result.squeeze(0)
+
+
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """What max_pool1d gave, with its indices, back in its places, and zeros elsewhere.
+
+    output_size: of the result, where several sizes would have given this one. ShapeError where indices and input differ,
+    ArgumentError for a size that is none of them. A position beyond the result raises IndexRangeError.
+
+    >>> values, places = F.max_pool1d(sg.tensor([[1.0, 5.0, 2.0, 3.0]]), 2, return_indices=True)
+    >>> F.max_unpool1d(values, places, 2)
+    tensor([[0., 5., 0., 3.]])
+    """
+    return _unpool(input, indices, kernel_size, stride, padding, output_size, 1)
+
+
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """What max_pool2d gave, with its indices, back in its places. Arguments and errors: as for max_unpool1d.
+
+    >>> values, places = F.max_pool2d(sg.tensor([[[1.0, 2.0], [4.0, 3.0]]]), 2, return_indices=True)
+    >>> F.max_unpool2d(values, places, 2)
+    tensor([[[0., 0.],
+             [4., 0.]]])
+    """
+    return _unpool(input, indices, kernel_size, stride, padding, output_size, 2)
+
+
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """What max_pool3d gave, with its indices, back in its places. Arguments and errors: as for max_unpool1d.
+
+    >>> values, places = F.max_pool3d(sg.arange(8.0).reshape(1, 2, 2, 2), 2, return_indices=True)
+    >>> F.max_unpool3d(values, places, 2).sum()
+    tensor(7.)
+    """
+    return _unpool(input, indices, kernel_size, stride, padding, output_size, 3)
+
+
+def _lp_pool(input: Tensor, p: float, kernel_size: Ints, stride: Ints | None, ceil_mode: bool, rank: int) -> Tensor:
+    kernel = per_axis(f"lp_pool{rank}d", "kernel_size", kernel_size, rank, 1)
+    mean = avg_pool(input.pow(p), kernel, stride, 0, ceil_mode, True, None, rank)
+    return (mean.sign() * mean.abs().relu() * math.prod(kernel)).pow(1.0 / p)
+
+
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The p-th root of the sum of p-th powers of every window of (batch, c, length), p = norm_type.
+
+    Windows: as for avg_pool1d.
+
+    >>> F.lp_pool1d(sg.tensor([[[3.0, 4.0]]]), 2, 2)
+    tensor([[[5.]]])
+    """
+    return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1)
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """lp_pool1d over the last two axes of (batch, c, height, width).
+
+    >>> F.lp_pool2d(sg.tensor([[[[3.0], [4.0]]]]), 2, (2, 1))
+    tensor([[[[5.]]]])
+    """
+    return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2)
+
+
+def lp_pool3d(
+    input: Tensor, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """lp_pool1d over the last three axes of (batch, c, depth, height, width).
+
+    >>> F.lp_pool3d(sg.tensor([[[[[3.0], [4.0]]]]]), 2, (1, 2, 1))
+    tensor([[[[[5.]]]]])
+    """
+    return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3)
+
+
+def _fractional(
+    input: Tensor, kernel_size: Ints, output_size: Any, output_ratio: Any, return_indices: bool, samples: Any, rank: int
+) -> Any:
+    what = f"fractional_max_pool{rank}d"
+    if (output_size is None) == (output_ratio is None):
+        raise ArgumentError(f"{what} requires specifying either an output_size or an output_ratio")
+    x, batched = batched_input(input, rank, what)
+    kernel = per_axis(what, "kernel_size", kernel_size, rank, 1)
+    if output_size is None:
+        ratios = [output_ratio] * rank if isinstance(output_ratio, int | float) else list(output_ratio)
+        counts = tuple(int(n * r) for n, r in zip(x.shape[2:], ratios, strict=True))
+    else:
+        counts = per_axis(what, "output_size", output_size, rank, 1)
+    for n, k, m in zip(x.shape[2:], kernel, counts, strict=True):
+        if m < 1 or m + k - 1 > n:
+            raise ShapeError(f"{what}(): {m} windows of {k} elements do not fit a size of {n}")
+    batch, channels = x.shape[:2]
+    drawn = rand(batch, channels, rank, dtype=x.dtype, device=x.device) if samples is None else samples
+    starts = [
+        _starts(drawn[:, :, a], n, k, m) for a, (n, k, m) in enumerate(zip(x.shape[2:], kernel, counts, strict=True))
+    ]
+    picked, places = x, []
+    for a, (start, k, m) in enumerate(zip(starts, kernel, counts, strict=True)):
+        at = (start.unsqueeze(-1) + arange(k, device=x.device)).reshape(batch, channels, m * k)
+        shape = [1] * rank
+        shape[a] = m * k
+        places.append(at)
+        wide = [n if b != 2 + a else m * k for b, n in enumerate(picked.shape)]
+        picked = picked.gather(2 + a, at.reshape(batch, channels, *shape).expand(*wide))
+    split = picked.reshape(batch, channels, *(n for m, k in zip(counts, kernel, strict=True) for n in (m, k)))
+    order = [0, 1, *range(2, 2 + 2 * rank, 2), *range(3, 3 + 2 * rank, 2)]
+    values, best = split.permute(*order).reshape(batch, channels, *counts, math.prod(kernel)).max(-1)
+    if not return_indices:
+        return values if batched else values.squeeze(0)
+    flat = _flat_places(best, places, kernel, counts, x.shape[2:])
+    return (values, flat) if batched else (values.squeeze(0), flat.squeeze(0))
+
+
+def _starts(u: Tensor, n: int, k: int, m: int) -> Tensor:
+    """Where the m windows of an axis begin, for draws u (batch, channels) (Graham, "Fractional max-pooling", 2014)."""
+    if m == 1:
+        return u.unsqueeze(-1).detach().to(dtype=int32) * 0 + (n - k)
+    step = (n - k) / (m - 1)
+    u = u.detach().unsqueeze(-1)
+    begin = ((u + arange(m, device=u.device)) * step).to(dtype=int32) - (u * step).to(dtype=int32)
+    is_last = arange(m, device=u.device) == m - 1
+    return begin.masked_fill(is_last, n - k)
+
+
+def _flat_places(best: Tensor, places: list[Any], kernel: Any, counts: Any, sizes: Any) -> Tensor:
+    """Row-major positions in the plane of places within windows."""
+    rank = len(kernel)
+    rest, parts = best, []
+    for k in reversed(kernel):
+        parts.append(rest.remainder(k))
+        rest = rest.floor_divide(k)
+    result: Any = None
+    for a, part in enumerate(reversed(parts)):
+        shape = [1] * rank
+        shape[a] = counts[a]
+        window = arange(counts[a], device=best.device).reshape(shape) * kernel[a] + part
+        batch, channels = best.shape[:2]
+        found = places[a].gather(2, window.reshape(batch, channels, math.prod(counts))).reshape(best.shape)
+        result = found if result is None else result * sizes[a] + found
+    return result
+
+
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Ints,
+    output_size: Ints | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
+    """The largest of windows that begin at random places, evenly on the whole (Graham, 2014), of (batch, c, h, w).
+
+    output_size, or output_ratio of the input's size. return_indices: also where each was found, int32. The draws come
+    from the generator of the input's device. ArgumentError unless just one of the sizes is given, ShapeError where the
+    windows do not fit.
+
+    >>> F.fractional_max_pool2d(sg.rand(1, 1, 5, 5), 2, output_size=3).shape
+    shadergrad.Size([1, 1, 3, 3])
+    """
+    return _fractional(input, kernel_size, output_size, output_ratio, return_indices, _random_samples, 2)
+
+
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Ints,
+    output_size: Ints | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
+    """fractional_max_pool2d over the last three axes of (batch, c, depth, height, width).
+
+    >>> F.fractional_max_pool3d(sg.rand(1, 1, 5, 5, 5), 2, output_ratio=0.6).shape
+    shadergrad.Size([1, 1, 3, 3, 3])
+    """
+    return _fractional(input, kernel_size, output_size, output_ratio, return_indices, _random_samples, 3)

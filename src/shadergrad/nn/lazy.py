@@ -1,0 +1,337 @@
+"""Modules that learn the size of their input when they see one: their parameters have no shape until the first call."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ..errors import ShapeError
+from ..tensor import Tensor, empty, zeros
+from . import batchnorm, conv, init, linear
+from .functional.windows import Ints
+from .module import Module
+from .parameter import Parameter
+
+
+class UninitializedParameter(Parameter):
+    """A parameter without a shape, until `materialize` gives it one. Optimizers may be given it after that.
+
+    >>> p = nn.UninitializedParameter()
+    >>> p.materialize((2,))
+    >>> p.shape
+    shadergrad.Size([2])
+    """
+
+    __slots__ = ()
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(empty(0, device=device, dtype=dtype), requires_grad)
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Be a parameter of that shape, of zeros; dtype and device stay, if not said otherwise."""
+        made = zeros(*shape, device=device or self.device, dtype=dtype or self.dtype)
+        self.__class__ = Parameter  # type: ignore[assignment]
+        self._become(made._node)
+
+    def __repr__(self) -> str:
+        return "<UninitializedParameter>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        result = memo[id(self)] = UninitializedParameter(self.requires_grad, self.device, self.dtype)
+        return result
+
+
+class UninitializedBuffer(Tensor):
+    """A buffer without a shape, until `materialize` gives it one.
+
+    >>> b = nn.UninitializedBuffer()
+    >>> b.materialize((2,))
+    >>> b.shape
+    shadergrad.Size([2])
+    """
+
+    __slots__ = ()
+
+    def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(empty(0, device=device, dtype=dtype), requires_grad=requires_grad)
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Be a tensor of that shape, of zeros; dtype and device stay, if not said otherwise."""
+        made = zeros(*shape, device=device or self.device, dtype=dtype or self.dtype)
+        self.__class__ = Tensor  # type: ignore[assignment]
+        self._become(made._node)
+
+    def __repr__(self) -> str:
+        return "<UninitializedBuffer>"
+
+
+def is_lazy(tensor: Any) -> bool:
+    """Whether it has no shape yet."""
+    return isinstance(tensor, UninitializedParameter | UninitializedBuffer)
+
+
+class _Lazy(Module):
+    """Base: the first call materializes what has no shape, and the module becomes one of `becomes`."""
+
+    becomes: ClassVar[type[Module]]
+
+    def has_uninitialized_params(self) -> bool:
+        """Whether a parameter or buffer has no shape yet."""
+        return any(is_lazy(t) for t in [*self._parameters.values(), *self._buffers.values()])
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Give shapes to what has none, from an input."""
+        raise NotImplementedError
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.initialize_parameters(*args, **kwargs)
+        self.__class__ = self.becomes  # type: ignore[assignment]
+        return self(*args, **kwargs)
+
+
+def _unshaped(module: Module, *names: str) -> None:
+    """Replace the parameters and buffers of these names, which are there, by ones without a shape."""
+    for name in names:
+        parameter, buffer = module._parameters.get(name), module._buffers.get(name)
+        if parameter is not None:
+            module._parameters[name] = UninitializedParameter(True, parameter.device, parameter.dtype)
+        elif buffer is not None:
+            module._buffers[name] = UninitializedBuffer(False, buffer.device, buffer.dtype)
+
+
+class LazyLinear(_Lazy, linear.Linear):
+    """A Linear whose in_features is the size of the last axis of its first input.
+
+    >>> layer = nn.LazyLinear(2)
+    >>> layer(sg.ones(4, 3)).shape, layer
+    (shadergrad.Size([4, 2]), Linear(in_features=3, out_features=2, bias=True))
+    """
+
+    becomes = linear.Linear
+
+    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(0, 0, bias, device, dtype)
+        self.out_features = out_features
+        _unshaped(self, "weight", "bias")
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Give shapes to weight and bias, and draw them."""
+        self.in_features = input.shape[-1]
+        if _shaped((self.weight, (self.out_features, self.in_features)), (self.bias, (self.out_features,))):
+            self.reset_parameters()
+
+
+def _shaped(*tensors: tuple[Any, tuple[int, ...]]) -> bool:
+    """Whether any had no shape: a state dict may have given them one. Each has the shape beside it now."""
+    wanting = [(tensor, shape) for tensor, shape in tensors if is_lazy(tensor)]
+    for tensor, shape in wanting:
+        tensor.materialize(shape)
+    return bool(wanting)
+
+
+class _LazyConv(_Lazy, conv._Conv):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Ints,
+        stride: Ints = 1,
+        padding: Any = 0,
+        *args: Any,
+        **options: Any,
+    ) -> None:
+        wanted = out_channels
+        groups = _argument(type(self).becomes, "groups", args, options)
+        super().__init__(groups, groups, kernel_size, stride, padding, *args, **options)  # type: ignore[call-arg]
+        if wanted % groups:
+            raise ShapeError(
+                f"{type(self).__name__}(): out_channels must be divisible by groups, but got {wanted}, {groups}."
+            )
+        self.in_channels, self.out_channels = 0, wanted
+        _unshaped(self, "weight", "bias")
+
+    def initialize_parameters(self, input: Tensor, *args: Any) -> None:
+        """Give shapes to weight and bias, and draw them."""
+        if input.ndim not in (self.rank + 1, self.rank + 2):
+            raise ShapeError(
+                f"Expected {self.rank + 1}D (unbatched) or {self.rank + 2}D (batched) input to {type(self).__name__}, but got "
+                f"input of size: {list(input.shape)}"
+            )
+        self.in_channels = input.shape[-self.rank - 1]
+        first, second = (
+            (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        )
+        shape = (first, second // self.groups, *self.kernel_size)
+        if not _shaped((self.weight, shape), (self.bias, (self.out_channels,))):
+            return
+        fan_in = int(self.weight[0].numel()) if first else 0
+        bound = fan_in**-0.5 if fan_in else 0.0
+        for parameter in (self.weight, self.bias):
+            if parameter is not None:
+                init.uniform_(parameter, -bound, bound)
+
+
+def _argument(cls: type, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> int:
+    """What a constructor gets for an argument, of those that follow `padding`."""
+    if name in options:
+        return options[name]
+    names = ["output_padding", "groups"] if issubclass(cls, conv._TransposedConv) else ["dilation", "groups"]
+    place = names.index(name)
+    return args[place] if len(args) > place else 1
+
+
+class _LazyNorm(_Lazy, batchnorm._Tracking):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(0, *args, **options)
+        _unshaped(self, "weight", "bias", "running_mean", "running_var")
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Give shapes to parameters and statistics, and their start."""
+        self._check_input(input)
+        batched = input.ndim == max(self.ranks) or self.ranks == (2, 3)
+        self.num_features = input.shape[1 if batched else 0]
+        tensors = (self.weight, self.bias, self.running_mean, self.running_var)
+        if _shaped(*((tensor, (self.num_features,)) for tensor in tensors)):
+            self.reset_parameters()
+
+
+class LazyConv1d(_LazyConv, conv.Conv1d):  # type: ignore[misc]
+    """A Conv1d whose in_channels is the number of channels of its first input.
+
+    >>> layer = nn.LazyConv1d(4, 2)
+    >>> _ = layer(sg.ones(1, 3, 5))
+    >>> layer.in_channels, type(layer).__name__
+    (3, 'Conv1d')
+    """
+
+    becomes = conv.Conv1d
+
+
+class LazyConv2d(_LazyConv, conv.Conv2d):  # type: ignore[misc]
+    """A Conv2d whose in_channels is the number of channels of its first input.
+
+    >>> layer = nn.LazyConv2d(4, 2)
+    >>> _ = layer(sg.ones(1, 3, 5, 5))
+    >>> layer.in_channels, type(layer).__name__
+    (3, 'Conv2d')
+    """
+
+    becomes = conv.Conv2d
+
+
+class LazyConv3d(_LazyConv, conv.Conv3d):  # type: ignore[misc]
+    """A Conv3d whose in_channels is the number of channels of its first input.
+
+    >>> layer = nn.LazyConv3d(4, 2)
+    >>> _ = layer(sg.ones(1, 3, 5, 5, 5))
+    >>> layer.in_channels, type(layer).__name__
+    (3, 'Conv3d')
+    """
+
+    becomes = conv.Conv3d
+
+
+class LazyConvTranspose1d(_LazyConv, conv.ConvTranspose1d):  # type: ignore[misc]
+    """A ConvTranspose1d whose in_channels is the number of channels of its first input.
+
+    >>> layer = nn.LazyConvTranspose1d(4, 2)
+    >>> _ = layer(sg.ones(1, 3, 5))
+    >>> layer.in_channels, type(layer).__name__
+    (3, 'ConvTranspose1d')
+    """
+
+    becomes = conv.ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConv, conv.ConvTranspose2d):  # type: ignore[misc]
+    """A ConvTranspose2d whose in_channels is the number of channels of its first input.
+
+    >>> layer = nn.LazyConvTranspose2d(4, 2)
+    >>> _ = layer(sg.ones(1, 3, 5, 5))
+    >>> layer.in_channels, type(layer).__name__
+    (3, 'ConvTranspose2d')
+    """
+
+    becomes = conv.ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConv, conv.ConvTranspose3d):  # type: ignore[misc]
+    """A ConvTranspose3d whose in_channels is the number of channels of its first input.
+
+    >>> layer = nn.LazyConvTranspose3d(4, 2)
+    >>> _ = layer(sg.ones(1, 3, 5, 5, 5))
+    >>> layer.in_channels, type(layer).__name__
+    (3, 'ConvTranspose3d')
+    """
+
+    becomes = conv.ConvTranspose3d
+
+
+class LazyBatchNorm1d(_LazyNorm, batchnorm.BatchNorm1d):  # type: ignore[misc]
+    """A BatchNorm1d whose num_features is the number of channels of its first input.
+
+    >>> layer = nn.LazyBatchNorm1d()
+    >>> _ = layer(sg.ones(1, 3, 5))
+    >>> layer.num_features, type(layer).__name__
+    (3, 'BatchNorm1d')
+    """
+
+    becomes = batchnorm.BatchNorm1d
+
+
+class LazyBatchNorm2d(_LazyNorm, batchnorm.BatchNorm2d):  # type: ignore[misc]
+    """A BatchNorm2d whose num_features is the number of channels of its first input.
+
+    >>> layer = nn.LazyBatchNorm2d()
+    >>> _ = layer(sg.ones(1, 3, 5, 5))
+    >>> layer.num_features, type(layer).__name__
+    (3, 'BatchNorm2d')
+    """
+
+    becomes = batchnorm.BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyNorm, batchnorm.BatchNorm3d):  # type: ignore[misc]
+    """A BatchNorm3d whose num_features is the number of channels of its first input.
+
+    >>> layer = nn.LazyBatchNorm3d()
+    >>> _ = layer(sg.ones(1, 3, 5, 5, 5))
+    >>> layer.num_features, type(layer).__name__
+    (3, 'BatchNorm3d')
+    """
+
+    becomes = batchnorm.BatchNorm3d
+
+
+class LazyInstanceNorm1d(_LazyNorm, batchnorm.InstanceNorm1d):  # type: ignore[misc]
+    """An InstanceNorm1d whose num_features is the number of channels of its first input.
+
+    >>> layer = nn.LazyInstanceNorm1d()
+    >>> _ = layer(sg.ones(1, 3, 5))
+    >>> layer.num_features, type(layer).__name__
+    (3, 'InstanceNorm1d')
+    """
+
+    becomes = batchnorm.InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyNorm, batchnorm.InstanceNorm2d):  # type: ignore[misc]
+    """An InstanceNorm2d whose num_features is the number of channels of its first input.
+
+    >>> layer = nn.LazyInstanceNorm2d()
+    >>> _ = layer(sg.ones(1, 3, 5, 5))
+    >>> layer.num_features, type(layer).__name__
+    (3, 'InstanceNorm2d')
+    """
+
+    becomes = batchnorm.InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyNorm, batchnorm.InstanceNorm3d):  # type: ignore[misc]
+    """An InstanceNorm3d whose num_features is the number of channels of its first input.
+
+    >>> layer = nn.LazyInstanceNorm3d()
+    >>> _ = layer(sg.ones(1, 3, 5, 5, 5))
+    >>> layer.num_features, type(layer).__name__
+    (3, 'InstanceNorm3d')
+    """
+
+    becomes = batchnorm.InstanceNorm3d

@@ -1,0 +1,195 @@
+"""A module on another device, for the time of a call. In: a module. Out: twins of its tensors, which take their place.
+
+The module itself runs, its own forward and attributes, on twins of its parameters and buffers; so what it computes
+elsewhere is what it computes here. Twins follow the originals: before a call those are copied that have changed.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..run import execute
+from ..tensor import Generator, Tensor, default_generator
+from .errors import ModuleError
+from .module import Module
+from .parameter import Parameter
+
+Version = tuple[Callable[[], Any], int]  # the memory of a value, weakly, and how often it had been overwritten
+NEVER: Version = (lambda: None, -1)
+
+
+@dataclass(eq=False)
+class Twin:
+    """A tensor of a module, and the one that stands for it elsewhere.
+
+    name: the first by which the module knows it. version: that of the value that was copied last.
+    """
+
+    name: str
+    own: Tensor
+    other: Tensor
+    version: Version = NEVER
+
+    @property
+    def is_parameter(self) -> bool:
+        return isinstance(self.own, Parameter)
+
+
+class Reflection:
+    """A module's tensors on `device`, in whose place they are within `in_place()`.
+
+    twins: one for each tensor, also where the module has it under several names. copied: how many the latest `sync` copied.
+    """
+
+    def __init__(self, module: Module, device: str) -> None:
+        self.module, self.device = module, device
+        self.copied = 0
+        self._random = _Randomness(device)
+        self._places = _places(module)
+        self._twins: dict[int, Twin] = {}
+        for _, _, name, own in self._places:
+            if id(own) not in self._twins:
+                self._twins[id(own)] = Twin(name, own, self.make(name, own))
+        self.twins = list(self._twins.values())
+
+    # -- what another kind of twin does otherwise
+
+    def make(self, name: str, own: Tensor) -> Tensor:
+        """A twin, whose value does not matter yet."""
+        other = Tensor(np.zeros(tuple(own.shape), own.dtype.numpy), dtype=own.dtype, device=self.device)
+        return Parameter(other, own.requires_grad) if isinstance(own, Parameter) else other
+
+    def copy(self, twin: Twin, array: np.ndarray) -> None:
+        """Give a twin the value of its original."""
+        twin.other.write_(array)
+
+    def settle(self, twin: Twin, now: Tensor) -> None:
+        """After a call: `now` is in the place of a twin, which is a buffer."""
+        if now is not twin.other:
+            twin.other.write_(now.detach().numpy())
+
+    # -- following the originals
+
+    def sync(self) -> int:
+        """Copy the tensors that have changed since they were copied, and the state of random numbers; how many tensors.
+
+        Raises ModuleError where the module has other tensors than it had.
+        """
+        self._check()
+        changed = [twin for twin in self.twins if _version(twin.own) != twin.version]
+        for twin in self.twins:
+            if twin.is_parameter and twin.other.requires_grad != twin.own.requires_grad:
+                twin.other.requires_grad_(twin.own.requires_grad)
+        for twin, array in zip(changed, _download([twin.own for twin in changed]), strict=True):
+            self.copy(twin, array)
+            twin.version = _version(twin.own)
+        self.copied = len(changed)
+        self._random.follow(self.source)
+        return self.copied
+
+    @property
+    def source(self) -> str:
+        """The device of the module."""
+        return str(self.twins[0].own.device) if self.twins else "cpu"
+
+    def _check(self) -> None:
+        places = _places(self.module)
+        if [(name, id(own)) for _, _, name, own in places] != [(name, id(own)) for _, _, name, own in self._places]:
+            raise ModuleError(
+                f"[mirror] {type(self.module).__name__} has other tensors than when it was mirrored. "
+                "Hint: mirror it anew; to change a value, write to the tensor."
+            )
+
+    # -- in place of them
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Within, the module's tensors are the twins. One thread at a time, and no compiled step runs meanwhile."""
+        with execute.lock, self._random:
+            for table, key, _, own in self._places:
+                table[key] = self._twins[id(own)].other
+            try:
+                yield
+            finally:
+                now = [(table[key], own) for table, key, _, own in self._places]
+                for table, key, _, own in self._places:
+                    table[key] = own
+            for tensor, own in now:
+                twin = self._twins[id(own)]
+                if not twin.is_parameter:
+                    self.settle(twin, tensor)
+
+    def next_seed(self) -> int:
+        """A seed for generators of another library: it follows from the state of ours, and is another one in each call."""
+        return self._random.next_seed()
+
+    def gradients(self) -> dict[str, np.ndarray]:
+        """The gradients of the twins by name, which forget them."""
+        found = {}
+        for twin in self.twins:
+            if twin.other.grad is not None:
+                found[twin.name] = twin.other.grad.numpy()
+                twin.other.grad = None
+        return found
+
+
+def _places(module: Module) -> list[tuple[dict[str, Any], str, str, Tensor]]:
+    """Where the tensors of a module and of those below are: table, key, dotted name, tensor."""
+    found = []
+    for prefix, part in module.named_modules():
+        for table in (part._parameters, part._buffers):
+            for key, tensor in table.items():
+                if tensor is not None:
+                    found.append((table, key, f"{prefix}.{key}" if prefix else key, tensor))
+    return found
+
+
+def _version(tensor: Tensor) -> Version:
+    """What differs when the value of a tensor may."""
+    node = tensor._node
+    if node.storage is None:
+        execute.realize([node])
+    storage: Any = node.storage
+    return weakref.ref(storage), storage.writes
+
+
+def _download(tensors: list[Tensor]) -> list[np.ndarray]:
+    """The values of tensors."""
+    return [execute.download(t._node) for t in tensors]
+
+
+class _Randomness:
+    """`with` it, the default generator of a device goes on from the state of another device's; afterwards from its own."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._state = np.zeros(3, np.uint32)
+        self._versions: tuple[Version, ...] = ()
+        self._calls = 0
+        self._before = self._state
+
+    def follow(self, source: str) -> None:
+        """Take over the state of the generator of `source`, if it has changed."""
+        generator = default_generator(source)
+        versions = (_version(generator.key), _version(generator.counter))
+        if versions != self._versions:
+            self._versions, self._state, self._calls = versions, generator.get_state(), 0
+
+    def next_seed(self) -> int:
+        self._calls += 1
+        words = np.random.SeedSequence([*map(int, self._state), self._calls]).generate_state(2, np.uint32)
+        return int(words[0]) << 31 | int(words[1]) >> 1
+
+    def __enter__(self) -> None:
+        generator: Generator = default_generator(self._device)
+        self._before = generator.get_state()
+        generator.set_state(self._state)
+
+    def __exit__(self, *_: object) -> None:
+        default_generator(self._device).set_state(self._before)

@@ -1,0 +1,147 @@
+"""A step for another runner, say a page: its plan, and the values that it reads and changes, by role and name.
+
+In: a capture compiled within WebGPU's default limits. Out: plain data; and values that came back, into the tensors that hold
+them. The guard is tests/device/test_portable_steps.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import CheckpointError, CompileError, DTypeError
+from ..plan import FAULTS, BufferSpec, Label, Plan
+from ..tensor import Tensor
+from . import execute
+from .replay import GradSlot, Replay
+from .tracing import Trace
+
+State = dict[tuple[str, str], np.ndarray]  # by role and name
+Known = dict[int, Label]  # labels of values, by the identity of their memory
+
+TRAINING_FLAG = "_training"  # what train() and eval() leave in modules; the plan has it in its kernels
+FORMAT = 1  # of the document for other runners
+MOST_NAMES = 8  # in an error
+
+
+class PortableStep:
+    """What `CompiledStep.portable` gives.
+
+    plan: for WebGPU's default limits. arguments: the example's, by name.
+    """
+
+    def __init__(self, replay: Replay, watch: Trace, tensors: list[Tensor]) -> None:
+        _refuse_python(replay)
+        self.plan: Plan = replay.program.plan
+        self._holders = list(replay.bind(tensors))
+        self._optimizers = list(watch.optimizers.values())
+        self._in_modules = {
+            id(tensor)
+            for module in watch.modules.values()
+            for _, tensor in (*module.named_parameters(), *module.named_buffers())
+        }
+        for spec in self.plan.buffers:
+            if spec.dtype.wgsl is None:
+                raise DTypeError(
+                    f"[portable] {spec.role} {spec.name} is {spec.dtype.name}, which no GPU has. Hint: float32."
+                )
+
+    def to_json(self, state: str | None = None) -> str:
+        """The document that other runners read: the plan, what faults are told as, the keys `role/name` of the weights, and the
+        name of a file with the state."""
+        weights = ["/".join(label) for label in self.weights]
+        head = json.dumps({"format": FORMAT, "state": state, "weights": weights, "faults": FAULTS})
+        return f'{head[:-1]}, "plan": {self.plan.to_json()}}}'
+
+    @property
+    def arguments(self) -> dict[str, np.ndarray]:
+        """The values of the example's arguments, by name."""
+        return {spec.name: value for spec, value in self._values() if spec.role == "argument"}
+
+    @property
+    def weights(self) -> list[Label]:
+        """What of the state is parameters and buffers of modules, under the names that it has there."""
+        return [Label(s.role, s.name) for s, holder in self._inputs() if id(holder) in self._in_modules]
+
+    def share(self, known: Known, name: str) -> None:
+        """Call values as other steps do that are to share them; what is called alike and is another value is called
+        `name.label`. known: of those steps; those of this one are added."""
+        labels: list[Label] = []
+        taken = set(known.values())
+        for spec, holder in self._inputs():
+            label = Label(spec.role, spec.name)
+            if spec.role != "argument":
+                execute.realize([holder._node])
+                identity = id(holder._node.storage)
+                if identity not in known and label in taken:
+                    label = Label(spec.role, f"{name}.{spec.name}")
+                label = known.setdefault(identity, label)
+            labels.append(label)
+        renamed = {Label(s.role, s.name): new for (s, _), new in zip(self._inputs(), labels, strict=True)}
+        outputs = [self.plan.buffers[row] for row in self.plan.outputs]
+        self.plan = self.plan.labelled(
+            labels, [renamed.get(Label(s.role, s.name), Label(s.role, s.name)) for s in outputs]
+        )
+
+    def state(self) -> State:
+        """The present values of all other inputs: parameters, state, counters and constants."""
+        return {(spec.role, spec.name): value for spec, value in self._values() if spec.role != "argument"}
+
+    def restore(self, state: State) -> None:
+        """Give tensors, and learning rates of optimizers, the values that `state` had, here or in another runner.
+
+        Raises CheckpointError, and changes nothing, where names, shapes or dtypes are not those of the plan.
+        """
+        wanted = {(s.role, s.name): (s, h) for s, h in self._inputs() if s.role != "argument"}
+        problems = _differences({label: spec for label, (spec, _) in wanted.items()}, state)
+        if problems:
+            raise CheckpointError("[restore] the state is not this step's: " + "; ".join(problems[:MOST_NAMES]) + ".")
+        for label, (spec, holder) in wanted.items():
+            tensor = holder.gradient if isinstance(holder, GradSlot) else holder
+            if spec.role != "constant" or not np.array_equal(state[label], execute.download(tensor._node)):
+                tensor.write_(state[label])
+                self._tell_optimizers(tensor, state[label])
+
+    def _tell_optimizers(self, tensor: Tensor, value: np.ndarray) -> None:
+        """A learning rate is in its group, too."""
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                for key, held in group.tensors():
+                    if held is tensor and key == "lr" and tensor.dtype.numpy.type(group["lr"]) != value:
+                        group["lr"] = float(value)
+
+    def _inputs(self) -> list[tuple[BufferSpec, Any]]:
+        return [(self.plan.buffers[row], h) for row, h in zip(self.plan.inputs, self._holders, strict=True)]
+
+    def _values(self) -> list[tuple[BufferSpec, np.ndarray]]:
+        return [(spec, execute.download(holder._node)) for spec, holder in self._inputs()]
+
+
+def _differences(wanted: Mapping[tuple[str, str], BufferSpec], given: State) -> list[str]:
+    problems = [f"{' '.join(label)} is missing" for label in wanted if label not in given]
+    problems += [f"{' '.join(label)} is not known" for label in given if label not in wanted]
+    for label, spec in wanted.items():
+        value = given.get(label)
+        if value is not None and (value.shape != spec.shape or value.dtype != spec.dtype.numpy):
+            problems.append(
+                f"{' '.join(label)} is {value.dtype} {value.shape}, not {spec.dtype.name} {tuple(spec.shape)}"
+            )
+    return problems
+
+
+def _refuse_python(replay: Replay) -> None:
+    """What a run would do in Python, another runner would not."""
+    left = [effect.path for effect in replay.python.effects if effect.key != TRAINING_FLAG]
+    if left:
+        where = ", ".join(left[:MOST_NAMES])
+        raise CompileError(
+            f"[portable] the step leaves something in Python at each call ({where}), which no other runner can do. "
+            "Hint: return it, or keep it in a tensor that is changed in place."
+        )
+    if replay.changes_arguments:
+        raise CompileError(
+            "[portable] the step changes one of its arguments, which are the runner's. Hint: return the new value."
+        )

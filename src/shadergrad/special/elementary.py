@@ -1,0 +1,386 @@
+"""Special functions that run on the device: records of their own, or composed of other operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..arguments import checked
+from ..dtypes import float32
+from ..errors import ShapeError
+from ..graph.node import make
+from ..primitives.elementwise import Elementwise
+from ..primitives.special import Erfcx, I0e, I1e, Zeta
+from ..tensor import Tensor, common_shape, full_like, where
+
+
+def as_float(x: Tensor) -> Tensor:
+    """Integers and bools as float32."""
+    return x if x.dtype.category >= 2 else x.to(float32)
+
+
+def pair(a: Tensor | float, b: Tensor | float) -> tuple[Tensor, Tensor]:
+    """Two operands, one of them a tensor, as floating tensors of one shape and dtype."""
+    lead = as_float(a if isinstance(a, Tensor) else b)  # type: ignore[arg-type]
+    x = as_float(a) if isinstance(a, Tensor) else full_like(lead, float(a))
+    y = as_float(b) if isinstance(b, Tensor) else full_like(lead, float(b))
+    if x.dtype is not y.dtype:
+        kind = x.dtype if x.dtype.rank >= y.dtype.rank else y.dtype
+        x, y = x.to(kind), y.to(kind)
+    shape = common_shape(tuple(x.shape), tuple(y.shape))
+    return x.expand(*shape), y.expand(*shape)
+
+
+def _applied(record: type[Elementwise], x: Tensor) -> Tensor:
+    return Tensor._of(make(record(), as_float(x)._node))
+
+
+@checked
+def gammaln(input: Tensor) -> Tensor:
+    """The logarithm of |gamma(x)|, as `sg.lgamma`.
+
+    >>> sg.special.gammaln(sg.tensor([3.0]))
+    tensor([0.6931])
+    """
+    return input.lgamma()
+
+
+@checked
+def digamma(input: Tensor) -> Tensor:
+    """The derivative of the logarithm of gamma(x); also `psi`.
+
+    >>> sg.special.digamma(sg.tensor([1.0]))
+    tensor([-0.5772])
+    """
+    return input.digamma()
+
+
+@checked
+def psi(input: Tensor) -> Tensor:
+    """Another name of `digamma`.
+
+    >>> sg.special.psi(sg.tensor([1.0]))
+    tensor([-0.5772])
+    """
+    return input.digamma()
+
+
+@checked
+def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """Hurwitz's zeta function, the sum of (k + other) ** -input over k from 0. It has a gradient of `other` alone.
+
+    >>> sg.special.zeta(sg.tensor([2.0]), 1.0)
+    tensor([1.6449])
+    """
+    s, q = pair(input, other)
+    return Tensor._of(make(Zeta(), s._node, q._node))
+
+
+@checked
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The n-th derivative of digamma. Raises ShapeError for n below 0.
+
+    >>> sg.special.polygamma(1, sg.tensor([1.0]))
+    tensor([1.6449])
+    """
+    if n < 0:
+        raise ShapeError(f"polygamma(n, x) does not support negative n, but n is {n}.")
+    x = as_float(input)
+    if n == 0:
+        return x.digamma()
+    if n == 1:
+        below = x < 0
+        here = zeta(2.0, where(below, 1 - x, x))
+        sine = (where(below, x, 0.5) * math.pi).sin()
+        return where(below, math.pi**2 / sine.square() - here, here)
+    sign = 1.0 if n % 2 else -1.0
+    return zeta(float(n + 1), x) * (sign * math.factorial(n))
+
+
+@checked
+def multigammaln(input: Tensor, p: int) -> Tensor:
+    """The logarithm of the gamma function of p dimensions; x must be above (p - 1) / 2.
+
+    >>> sg.special.multigammaln(sg.tensor([2.0]), 2)
+    tensor([0.4516])
+    """
+    if p < 1:
+        raise ShapeError(f"mvlgamma(): p has to be greater than or equal to 1, but it is {p}.")
+    x = as_float(input)
+    total = x * 0 + p * (p - 1) / 4 * math.log(math.pi)
+    for j in range(p):
+        total = total + (x - j / 2).lgamma()
+    return total
+
+
+@checked
+def erf(input: Tensor) -> Tensor:
+    """The error function, as `sg.erf`.
+
+    >>> sg.special.erf(sg.tensor([1.0]))
+    tensor([0.8427])
+    """
+    return input.erf()
+
+
+@checked
+def erfc(input: Tensor) -> Tensor:
+    """1 - erf(x), exact where that is small.
+
+    >>> sg.special.erfc(sg.tensor([1.0]))
+    tensor([0.1573])
+    """
+    return input.erfc()
+
+
+@checked
+def erfcx(input: Tensor) -> Tensor:
+    """e ** (x * x) erfc(x).
+
+    >>> sg.special.erfcx(sg.tensor([1.0]))
+    tensor([0.4276])
+    """
+    return _applied(Erfcx, input)
+
+
+@checked
+def erfinv(input: Tensor) -> Tensor:
+    """The inverse of the error function, as `sg.erfinv`.
+
+    >>> sg.special.erfinv(sg.tensor([0.5]))
+    tensor([0.4769])
+    """
+    return input.erfinv()
+
+
+@checked
+def ndtr(input: Tensor) -> Tensor:
+    """The area below the standard normal density up to x.
+
+    >>> sg.special.ndtr(sg.tensor([0.0, 1.0]))
+    tensor([0.5   , 0.8413])
+    """
+    return (as_float(input) * -math.sqrt(0.5)).erfc() * 0.5
+
+
+@checked
+def log_ndtr(input: Tensor) -> Tensor:
+    """The logarithm of `ndtr`, exact where that is small.
+
+    >>> sg.special.log_ndtr(sg.tensor([-10.0]))
+    tensor([-53.2313])
+    """
+    x = as_float(input)
+    low = x < -1
+    tail = where(low, x, -1.0) * -math.sqrt(0.5)
+    below = (erfcx(tail) * 0.5).log() - tail * tail
+    above = (where(low, 0.0, x) * math.sqrt(0.5)).erfc() * -0.5
+    return where(low, below, above.log1p())
+
+
+@checked
+def entr(input: Tensor) -> Tensor:
+    """-x log(x); 0 at 0, -inf below.
+
+    >>> sg.special.entr(sg.tensor([0.5, 0.0]))
+    tensor([0.3466, 0.    ])
+    """
+    x = as_float(input)
+    inside = -x * where(x > 0, x, 1.0).log()
+    return where(x.isnan(), x, where(x < 0, -math.inf, where(x > 0, inside, x * 0)))
+
+
+@checked
+def expit(input: Tensor) -> Tensor:
+    """1 / (1 + e ** -x), as `sg.sigmoid`.
+
+    >>> sg.special.expit(sg.tensor([0.0]))
+    tensor([0.5])
+    """
+    return input.sigmoid()
+
+
+@checked
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)), as `sg.logit`.
+
+    >>> sg.special.logit(sg.tensor([0.5]))
+    tensor([0.])
+    """
+    return input.logit(eps)
+
+
+@checked
+def exp2(input: Tensor) -> Tensor:
+    """2 ** x, as `sg.exp2`.
+
+    >>> sg.special.exp2(sg.tensor([3.0]))
+    tensor([8.])
+    """
+    return input.exp2()
+
+
+@checked
+def expm1(input: Tensor) -> Tensor:
+    """e ** x - 1, as `sg.expm1`.
+
+    >>> sg.special.expm1(sg.tensor([1.0]))
+    tensor([1.7183])
+    """
+    return input.expm1()
+
+
+@checked
+def log1p(input: Tensor) -> Tensor:
+    """log(1 + x), as `sg.log1p`.
+
+    >>> sg.special.log1p(sg.tensor([1.0]))
+    tensor([0.6931])
+    """
+    return input.log1p()
+
+
+@checked
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """The nearest number with so many decimals, as `sg.round`.
+
+    >>> sg.special.round(sg.tensor([1.25]), decimals=1)
+    tensor([1.2])
+    """
+    return input.round(decimals=decimals)
+
+
+@checked
+def sinc(input: Tensor) -> Tensor:
+    """sin(pi x) / (pi x), as `sg.sinc`.
+
+    >>> sg.special.sinc(sg.tensor([0.0, 0.5]))
+    tensor([1.    , 0.6366])
+    """
+    return input.sinc()
+
+
+@checked
+def xlogy(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """x log(y), 0 where x is 0 and y no NaN.
+
+    >>> sg.special.xlogy(sg.tensor([0.0, 1.0]), sg.tensor([0.0, 1.0]))
+    tensor([0., 0.])
+    """
+    x, y = pair(input, other)
+    return x.xlogy(y)
+
+
+@checked
+def xlog1py(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """x log(1 + y), 0 where x is 0 and y no NaN.
+
+    >>> sg.special.xlog1py(sg.tensor([0.0, 1.0]), sg.tensor([-1.0, 1.0]))
+    tensor([0.    , 0.6931])
+    """
+    x, y = pair(input, other)
+    none = (x == 0) & ~y.isnan()
+    return where(none, x * 0, x * where(none, 0.0, y).log1p())
+
+
+@checked
+def i0(input: Tensor) -> Tensor:
+    """The modified Bessel function of order 0.
+
+    >>> sg.special.i0(sg.tensor([1.0]))
+    tensor([1.2661])
+    """
+    x = as_float(input)
+    return _applied(I0e, x) * x.abs().exp()
+
+
+@checked
+def i0e(input: Tensor) -> Tensor:
+    """The modified Bessel function of order 0 times e ** -|x|.
+
+    >>> sg.special.i0e(sg.tensor([1.0]))
+    tensor([0.4658])
+    """
+    return _applied(I0e, input)
+
+
+@checked
+def i1(input: Tensor) -> Tensor:
+    """The modified Bessel function of order 1.
+
+    >>> sg.special.i1(sg.tensor([1.0]))
+    tensor([0.5652])
+    """
+    x = as_float(input)
+    return _applied(I1e, x) * x.abs().exp()
+
+
+@checked
+def i1e(input: Tensor) -> Tensor:
+    """The modified Bessel function of order 1 times e ** -|x|.
+
+    >>> sg.special.i1e(sg.tensor([1.0]))
+    tensor([0.2079])
+    """
+    return _applied(I1e, input)
+
+
+@checked
+def modified_bessel_i0(input: Tensor) -> Tensor:
+    """Another name of `i0`.
+
+    >>> sg.special.modified_bessel_i0(sg.tensor([1.0]))
+    tensor([1.2661])
+    """
+    return i0(input)
+
+
+@checked
+def modified_bessel_i1(input: Tensor) -> Tensor:
+    """Another name of `i1`.
+
+    >>> sg.special.modified_bessel_i1(sg.tensor([1.0]))
+    tensor([0.5652])
+    """
+    return i1(input)
+
+
+@checked
+def spherical_bessel_j0(input: Tensor) -> Tensor:
+    """sin(x) / x; 1 at 0.
+
+    >>> sg.special.spherical_bessel_j0(sg.tensor([0.0, 1.0]))
+    tensor([1.    , 0.8415])
+    """
+    return (as_float(input) * (1 / math.pi)).sinc()
+
+
+@checked
+def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """e ** x over its sum along an axis, as `sg.softmax`.
+
+    >>> sg.special.softmax(sg.zeros(2), 0)
+    tensor([0.5, 0.5])
+    """
+    return (input if dtype is None else input.to(dtype)).softmax(dim)
+
+
+@checked
+def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """The logarithm of the softmax, as `sg.log_softmax`.
+
+    >>> sg.special.log_softmax(sg.zeros(2), 0)
+    tensor([-0.6931, -0.6931])
+    """
+    return (input if dtype is None else input.to(dtype)).log_softmax(dim)
+
+
+@checked
+def logsumexp(input: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
+    """The logarithm of the sum of e ** x, as `sg.logsumexp`.
+
+    >>> sg.special.logsumexp(sg.zeros(2), 0)
+    tensor(0.6931)
+    """
+    return input.logsumexp(dim, keepdim)

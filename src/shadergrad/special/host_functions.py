@@ -1,0 +1,215 @@
+"""Special functions of SciPy that run on the host (shadergrad/host.py), from webgpu with one warning.
+
+Where PyTorch has no gradient of one, there is one here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from ..arguments import checked
+from ..host import HostOperation
+from ..tensor import Tensor, where
+from .elementary import as_float, pair
+
+
+class Known(NamedTuple):
+    """A function of one number: SciPy's, and dy/dx from tensors x and y."""
+
+    value: Callable[[Any], Any]
+    slope: Callable[[Any, Any], Any]
+
+
+def _over(y: Any, x: Any, at_0: float) -> Any:
+    """y / x, and its limit at 0."""
+    zero = x == 0
+    return where(zero, at_0, y / where(zero, 1.0, x))
+
+
+@dataclass(frozen=True, eq=False)
+class HostFunction(HostOperation):
+    """A function of KNOWN, of every element."""
+
+    kind = "host"
+    function: str
+
+    @property
+    def name(self) -> str:
+        return f"special.{self.function}"
+
+    def numpy(self, x):  # type: ignore[override]
+        with np.errstate(all="ignore"):
+            return np.asarray(KNOWN[self.function].value(x), x.dtype)
+
+    def gradient(self, g, result, x):  # type: ignore[override]
+        return g * KNOWN[self.function].slope(x, result)
+
+
+def _of(name: str, x: Any) -> Any:
+    return HostFunction(name)(x)
+
+
+KNOWN: dict[str, Known] = {
+    "airy_ai": Known(lambda x: special.airy(x)[0], lambda x, y: _of("airy_ai_slope", x)),
+    "airy_ai_slope": Known(lambda x: special.airy(x)[1], lambda x, y: x * _of("airy_ai", x)),
+    "bessel_j0": Known(special.j0, lambda x, y: -_of("bessel_j1", x)),
+    "bessel_j1": Known(special.j1, lambda x, y: _of("bessel_j0", x) - _over(y, x, 0.5)),
+    "bessel_y0": Known(special.y0, lambda x, y: -_of("bessel_y1", x)),
+    "bessel_y1": Known(special.y1, lambda x, y: _of("bessel_y0", x) - y / x),
+    "modified_bessel_k0": Known(special.k0, lambda x, y: -_of("modified_bessel_k1", x)),
+    "modified_bessel_k1": Known(special.k1, lambda x, y: -_of("modified_bessel_k0", x) - y / x),
+    "scaled_modified_bessel_k0": Known(special.k0e, lambda x, y: y - _of("scaled_modified_bessel_k1", x)),
+    "scaled_modified_bessel_k1": Known(special.k1e, lambda x, y: y - _of("scaled_modified_bessel_k0", x) - y / x),
+    "ndtri": Known(special.ndtri, lambda x, y: (y * y * 0.5).exp() * math.sqrt(2 * math.pi)),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class GammaIncomplete(HostOperation):
+    """The regularised incomplete gamma function of (a, x), lower or upper. It has a gradient of x alone."""
+
+    kind = "host"
+    upper: bool
+
+    @property
+    def name(self) -> str:
+        return "special.gammaincc" if self.upper else "special.gammainc"
+
+    def numpy(self, a, x):  # type: ignore[override]
+        with np.errstate(all="ignore"):
+            return np.asarray((special.gammaincc if self.upper else special.gammainc)(a, x), x.dtype)
+
+    def gradient(self, g, result, a, x):  # type: ignore[override]
+        density = _density(a, x)
+        return None, g * (-density if self.upper else density)
+
+
+def _density(a: Any, x: Any) -> Any:
+    """Of the gamma distribution."""
+    return ((a - 1) * x.log() - x - a.lgamma()).exp()
+
+
+@checked
+def airy_ai(x: Tensor) -> Tensor:
+    """Airy's function Ai.
+
+    >>> sg.special.airy_ai(sg.tensor([0.0]))
+    tensor([0.355])
+    """
+    return _of("airy_ai", as_float(x))
+
+
+@checked
+def bessel_j0(input: Tensor) -> Tensor:
+    """The Bessel function of the first kind of order 0.
+
+    >>> sg.special.bessel_j0(sg.tensor([1.0]))
+    tensor([0.7652])
+    """
+    return _of("bessel_j0", as_float(input))
+
+
+@checked
+def bessel_j1(input: Tensor) -> Tensor:
+    """The Bessel function of the first kind of order 1.
+
+    >>> sg.special.bessel_j1(sg.tensor([1.0]))
+    tensor([0.4401])
+    """
+    return _of("bessel_j1", as_float(input))
+
+
+@checked
+def bessel_y0(input: Tensor) -> Tensor:
+    """The Bessel function of the second kind of order 0.
+
+    >>> sg.special.bessel_y0(sg.tensor([1.0]))
+    tensor([0.0883])
+    """
+    return _of("bessel_y0", as_float(input))
+
+
+@checked
+def bessel_y1(input: Tensor) -> Tensor:
+    """The Bessel function of the second kind of order 1.
+
+    >>> sg.special.bessel_y1(sg.tensor([1.0]))
+    tensor([-0.7812])
+    """
+    return _of("bessel_y1", as_float(input))
+
+
+@checked
+def modified_bessel_k0(input: Tensor) -> Tensor:
+    """The modified Bessel function of the second kind of order 0.
+
+    >>> sg.special.modified_bessel_k0(sg.tensor([1.0]))
+    tensor([0.421])
+    """
+    return _of("modified_bessel_k0", as_float(input))
+
+
+@checked
+def modified_bessel_k1(input: Tensor) -> Tensor:
+    """The modified Bessel function of the second kind of order 1.
+
+    >>> sg.special.modified_bessel_k1(sg.tensor([1.0]))
+    tensor([0.6019])
+    """
+    return _of("modified_bessel_k1", as_float(input))
+
+
+@checked
+def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
+    """`modified_bessel_k0` times e ** x.
+
+    >>> sg.special.scaled_modified_bessel_k0(sg.tensor([1.0]))
+    tensor([1.1445])
+    """
+    return _of("scaled_modified_bessel_k0", as_float(x))
+
+
+@checked
+def scaled_modified_bessel_k1(x: Tensor) -> Tensor:
+    """`modified_bessel_k1` times e ** x.
+
+    >>> sg.special.scaled_modified_bessel_k1(sg.tensor([1.0]))
+    tensor([1.6362])
+    """
+    return _of("scaled_modified_bessel_k1", as_float(x))
+
+
+@checked
+def ndtri(input: Tensor) -> Tensor:
+    """The inverse of `ndtr`: infinite at 0 and 1, NaN outside.
+
+    >>> sg.special.ndtri(sg.tensor([0.975]))
+    tensor([1.96])
+    """
+    return _of("ndtri", as_float(input))
+
+
+@checked
+def gammainc(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The regularised lower incomplete gamma function of a = input and x = other. It has a gradient of x alone.
+
+    >>> sg.special.gammainc(sg.tensor([1.0]), sg.tensor([1.0]))
+    tensor([0.6321])
+    """
+    return GammaIncomplete(False)(*pair(input, other))
+
+
+@checked
+def gammaincc(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The regularised upper incomplete gamma function of a = input and x = other. It has a gradient of x alone.
+
+    >>> sg.special.gammaincc(sg.tensor([1.0]), sg.tensor([1.0]))
+    tensor([0.3679])
+    """
+    return GammaIncomplete(True)(*pair(input, other))

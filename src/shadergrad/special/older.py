@@ -1,0 +1,91 @@
+"""Special functions under the names that they have outside torch.special: functions of the package, methods of tensors."""
+
+from __future__ import annotations
+
+from ..arguments import checked
+from ..tensor import Tensor
+from . import elementary, host_functions
+
+polygamma = elementary.polygamma
+i0 = elementary.i0
+
+
+@checked
+def mvlgamma(input: Tensor, p: int) -> Tensor:
+    """The logarithm of the gamma function of p dimensions, as `sg.special.multigammaln`.
+
+    >>> sg.mvlgamma(sg.tensor([2.0]), 2)
+    tensor([0.4516])
+    """
+    return elementary.multigammaln(input, p)
+
+
+@checked
+def igamma(input: Tensor, other: Tensor) -> Tensor:
+    """The regularised lower incomplete gamma function, as `sg.special.gammainc`.
+
+    >>> sg.igamma(sg.tensor([1.0]), sg.tensor([1.0]))
+    tensor([0.6321])
+    """
+    return host_functions.gammainc(input, other)
+
+
+@checked
+def igammac(input: Tensor, other: Tensor) -> Tensor:
+    """The regularised upper incomplete gamma function, as `sg.special.gammaincc`.
+
+    >>> sg.igammac(sg.tensor([1.0]), sg.tensor([1.0]))
+    tensor([0.3679])
+    """
+    return host_functions.gammaincc(input, other)
+
+
+def _polygamma(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of digamma, as `sg.polygamma(n, self)`.
+
+    >>> sg.tensor([1.0]).polygamma(1)
+    tensor([1.6449])
+    """
+    return polygamma(n, self)
+
+
+def _mvlgamma(self: Tensor, p: int) -> Tensor:
+    """The logarithm of the gamma function of p dimensions, as `sg.mvlgamma`.
+
+    >>> sg.tensor([2.0]).mvlgamma(2)
+    tensor([0.4516])
+    """
+    return mvlgamma(self, p)
+
+
+def _i0(self: Tensor) -> Tensor:
+    """The modified Bessel function of order 0, as `sg.i0`.
+
+    >>> sg.tensor([1.0]).i0()
+    tensor([1.2661])
+    """
+    return i0(self)
+
+
+def _igamma(self: Tensor, other: Tensor) -> Tensor:
+    """The regularised lower incomplete gamma function, as `sg.igamma`.
+
+    >>> sg.tensor([1.0]).igamma(sg.tensor([1.0]))
+    tensor([0.6321])
+    """
+    return igamma(self, other)
+
+
+def _igammac(self: Tensor, other: Tensor) -> Tensor:
+    """The regularised upper incomplete gamma function, as `sg.igammac`.
+
+    >>> sg.tensor([1.0]).igammac(sg.tensor([1.0]))
+    tensor([0.3679])
+    """
+    return igammac(self, other)
+
+
+METHODS = {"polygamma": _polygamma, "mvlgamma": _mvlgamma, "i0": _i0, "igamma": _igamma, "igammac": _igammac}
+for _name, _method in METHODS.items():
+    _method.__name__ = _method.__qualname__ = _name
+    setattr(Tensor, _name, checked(_method, _name, method=True))

@@ -1,0 +1,185 @@
+"""Further methods of single elements: signs, exponents, neighbours, common divisors, extrema that pass NaN over."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Self, TypeVar
+
+from ..dtypes import bool_, float32, float64, int32
+from ..errors import DTypeError
+from ..graph import build
+from ..graph.node import make
+from ..primitives import elementwise as e
+from .base import Number, TensorBase, binary, floating, wrap
+from .elementwise import ElementwiseTensor, where
+
+T = TypeVar("T", bound="NumericTensor")
+
+
+class MantissaAndExponent(NamedTuple):
+    """What frexp gives."""
+
+    mantissa: Any
+    exponent: Any
+
+
+class NumericTensor(ElementwiseTensor):
+    """Further methods of single elements: signs, exponents, neighbours, common divisors, extrema that pass NaN over."""
+
+    __slots__ = ()
+
+    def rsub(self, other: NumericTensor | Number, *, alpha: Number = 1) -> Self:
+        """other - alpha * self. Raises DTypeError for bools.
+
+        >>> sg.tensor([1.0, 2.0]).rsub(10)
+        tensor([9., 8.])
+        """
+        if self.dtype is bool_ or isinstance(other, bool) or getattr(other, "dtype", None) is bool_:
+            raise DTypeError(
+                "Subtraction, the `-` operator, with bools is not supported. Hint: use ^ or logical_xor()."
+            )
+        return binary(e.Sub(), other, self if alpha == 1 else self * alpha)
+
+    def copysign(self, other: NumericTensor | Number) -> Self:
+        """The size of self with the sign of `other`, -0.0 included; integers give float32.
+
+        >>> x = sg.tensor([1.0, -2.0])
+        >>> x.copysign(sg.tensor([-0.0, 3.0]))
+        tensor([-1.,  2.])
+        """
+        if not isinstance(other, TensorBase):
+            size = wrap(floating(self)).abs()
+            return -size if math.copysign(1.0, other) < 0 else size
+        size = wrap(floating(self)).abs()
+        return where(other.signbit(), -size, size).to(dtype=_floating_of(self, other))
+
+    def signbit(self) -> Self:
+        """Whether the sign is minus, as bools; -0.0 has it, bools have none.
+
+        >>> sg.tensor([-1.0, -0.0, 0.0]).signbit()
+        tensor([ True,  True, False])
+        """
+        if self.dtype.category == 2:
+            return wrap(make(e.SignBit(), self._node))
+        return self.detach() < 0 if self.dtype is not bool_ else self ^ self
+
+    def sgn(self) -> Self:
+        """-1, 0 or 1: `sign`, for there are no complex numbers here.
+
+        >>> x = sg.tensor([-3.0, 0.0, 2.0])
+        >>> x.sgn()
+        tensor([-1.,  0.,  1.])
+        """
+        return self.sign()
+
+    def fmax(self, other: NumericTensor) -> Self:
+        """The larger of each two; where one is NaN, the other.
+
+        >>> sg.tensor([1.0, math.nan]).fmax(sg.tensor([3.0, 2.0]))
+        tensor([3., 2.])
+        """
+        return where((self >= other) | other.isnan(), self, other)
+
+    def fmin(self, other: NumericTensor) -> Self:
+        """The smaller of each two; where one is NaN, the other.
+
+        >>> sg.tensor([1.0, math.nan]).fmin(sg.tensor([3.0, 2.0]))
+        tensor([1., 2.])
+        """
+        return where((self <= other) | other.isnan(), self, other)
+
+    def ldexp(self, other: NumericTensor) -> Self:
+        """self * 2 ** other; integers give float32.
+
+        >>> x = sg.tensor([1.0, 3.0])
+        >>> x.ldexp(sg.tensor([2, 1]))
+        tensor([4., 6.])
+        """
+        power: Any = other
+        return self * power.to(dtype=float32 if other.dtype.category < 2 else other.dtype).exp2()
+
+    def frexp(self) -> MantissaAndExponent:
+        """(mantissa, exponent) with self = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent int32.
+
+        Raises DTypeError for integers and bools.
+
+        >>> mantissa, exponent = sg.tensor([8.0, -0.75]).frexp()
+        >>> mantissa, exponent
+        (tensor([ 0.5 , -0.75]), tensor([4, 0]))
+        """
+        if self.dtype.category != 2:
+            raise DTypeError(f"torch.frexp() only supports floating-point dtypes, not {self.dtype.name}")
+        exponent = wrap(make(e.Exponent(), self.detach()._node))
+        first = (exponent * 0.5).trunc()
+        power: Any = 2.0
+        mantissa = self / power**first / power ** (exponent - first)
+        return MantissaAndExponent(where(self.isfinite(), mantissa, self), exponent.to(dtype=int32))
+
+    def float_power(self, exponent: NumericTensor | Number) -> Self:
+        """self ** exponent in float64; in float32 on a GPU, which has no more.
+
+        >>> sg.tensor([2, 3]).float_power(2)
+        tensor([4., 9.], dtype=shadergrad.float64)
+        """
+        widest = float64 if self.device == "cpu" else float32
+        power = exponent.to(dtype=widest) if isinstance(exponent, TensorBase) else exponent
+        return self.to(dtype=widest).pow(power)
+
+    def gcd(self, other: NumericTensor) -> Self:
+        """The greatest common divisor, of integers; not negative. Raises DTypeError for others.
+
+        >>> x = sg.tensor([12, -8])
+        >>> x.gcd(sg.tensor([18, 12]))
+        tensor([6, 4])
+        """
+        return binary(e.Gcd(), self, other)
+
+    def lcm(self, other: NumericTensor) -> Self:
+        """The least common multiple, of integers; not negative, 0 where one is 0. Raises DTypeError for others.
+
+        >>> x = sg.tensor([4, -6])
+        >>> x.lcm(sg.tensor([6, 8]))
+        tensor([12, 24])
+        """
+        divisor = self.gcd(other)
+        return (self.floor_divide(divisor) * other).abs()
+
+    def nextafter(self, other: NumericTensor) -> Self:
+        """The next number that the dtype holds, towards `other`. Floating dtypes only.
+
+        >>> x = sg.tensor([1.0, 1.0])
+        >>> (x.nextafter(sg.tensor([2.0, 0.0])) - x) * 2**24
+        tensor([ 2., -1.])
+        """
+        return binary(e.NextAfter(), self, other)
+
+    @property
+    def real(self) -> Self:
+        """The real part: the tensor itself.
+
+        >>> sg.tensor([1.0, 2.0]).real
+        tensor([1., 2.])
+        """
+        return self
+
+    def isreal(self) -> Self:
+        """Where the imaginary part is 0, as bools: everywhere.
+
+        >>> sg.tensor([1.0, math.nan]).isreal()
+        tensor([ True,  True])
+        """
+        return wrap(build.constant(True, bool_, self._node.device, self._node.shape))
+
+    def angle(self) -> Self:
+        """pi of negative numbers, 0 of others, NaN of NaN; integers give float32. The gradient is 0.
+
+        >>> sg.tensor([-2.0, 3.0]).angle()
+        tensor([3.1416, 0.    ])
+        """
+        x = wrap(floating(self))
+        return where(x < 0, math.pi, where(x.isnan(), x, x.sign() * 0.0))
+
+
+def _floating_of(a: Any, b: Any) -> Any:
+    """The floating dtype of both, as of a quotient."""
+    return (a.detach() / b.detach()).dtype

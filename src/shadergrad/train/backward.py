@@ -1,0 +1,303 @@
+"""Training steps whose backward pass runs in one of three ways, chosen by name and changed at will.
+
+    shaders  forward, backward and optimizer on the model's device, compiled: one submission
+    torch    the loss on the model's device; the gradients by PyTorch's autograd on the cpu, in a mirror of the model
+             (interop/torch); the optimizer on the device
+    numpy    the same, with the cpu device's gradients
+    auto     two steps of each, then the fastest
+
+All give the same gradients, so a run may go from one to another. Where a driver makes many small dispatches expensive,
+the forward pass and the optimizer are a third of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import shadergrad as sg
+from shadergrad import Tensor, nn
+from shadergrad.optim import Optimizer
+
+from ..config import ENGINES, config
+from ..extras import MissingPackageError
+from ..nn.reflection import Reflection
+from .errors import TrainingError
+from .settings import Settings
+
+Loss = Callable[..., Tensor]
+TRIALS = 2  # steps of each engine that `auto` takes; the last of them counts, for the first compiles
+
+
+def _nothing() -> None:
+    return
+
+
+class TrainingStep:
+    """One update of a model by one batch: call it with the batch, tensors or arrays; gives the loss before the update.
+
+    model: whose parameters the optimizer has, on one device. loss: takes the parts of a batch, calls the model, and gives
+    a scalar. backward: shaders, torch, numpy or auto; None: SHADERGRAD_BACKWARD, else shaders. It may be set to another
+    between steps, as `backward`. finish: called between the gradients and the optimizer, as to clip, or for a schedule
+    on the device. accumulate: parts in which a batch is taken one after the other; the gradient is the mean of theirs,
+    which is that of the batch where parts weigh the same. threads: of PyTorch; None: the cores less 2, at least 1.
+    say: gets a line when `auto` has chosen.
+
+    engine: what runs now, never auto. dispatches: of the latest step, on the model's device.
+    Raises TrainingError for an unknown engine, accumulate below 1, or a batch that it does not divide;
+    MissingPackageError for torch where PyTorch is not installed.
+
+    >>> from shadergrad.train import TrainingStep
+    >>> model = nn.Linear(4, 3)
+    >>> optimizer = sg.optim.AdamW(model.parameters(), lr=0.1)
+    >>> step = TrainingStep(model, optimizer, lambda x, y: F.cross_entropy(model(x), y), backward="torch")
+    >>> x, y = sg.ones(8, 4), sg.arange(8) % 3
+    >>> losses = [step(x, y).item() for _ in range(5)]
+    >>> step.backward = "shaders"
+    >>> step(x, y).item() < losses[-1] < losses[0]
+    True
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer,
+        loss: Loss,
+        *,
+        backward: str | None = None,
+        finish: Callable[[], Any] = _nothing,
+        accumulate: int = 1,
+        threads: int | None = None,
+        say: Callable[[str], Any] = print,
+    ) -> None:
+        if accumulate < 1:
+            raise TrainingError(f"[TrainingStep] accumulate is {accumulate}; it must be at least 1.")
+        self.model, self.optimizer, self.loss = model, optimizer, loss
+        self.finish, self.accumulate, self.threads, self.say = finish, accumulate, threads, say
+        self._engines: dict[str, _Shaders | _Apart] = {}
+        self._trial: _Trial | None = None
+        self.backward = config.backward if backward is None else backward
+
+    @classmethod
+    def of(cls, settings: Settings, model: nn.Module, optimizer: Optimizer, loss: Loss, **options: Any) -> TrainingStep:
+        """The step of a recipe that has train.BACKWARD among its options, by what the user chose."""
+        return cls(model, optimizer, loss, backward=settings["backward"], threads=settings["threads"], **options)
+
+    @property
+    def backward(self) -> str:
+        """The engine that was asked for; set it to change."""
+        return self._backward
+
+    @backward.setter
+    def backward(self, name: str) -> None:
+        if name not in ENGINES:
+            raise TrainingError(f"--backward is {name!r}; choose one of {', '.join(ENGINES)}.")
+        trial = _Trial(self) if name == "auto" else None
+        self.engine = name if trial is None else trial.engine
+        self._now = self._engine(self.engine)
+        self._backward, self._trial = name, trial
+
+    @property
+    def device(self) -> str:
+        """Where the model is."""
+        return str(next(self.model.parameters()).device)
+
+    @property
+    def dispatches(self) -> int:
+        """How many kernels the latest step ran on the model's device."""
+        return self._now.dispatches
+
+    def __call__(self, *batch: Any) -> Tensor:
+        if self._trial is not None:
+            return self._try(batch)
+        return self._now(*batch)
+
+    def _engine(self, name: str) -> _Shaders | _Apart:
+        """The engine of that name, which is made once. The cpu device's own backward pass is NumPy's."""
+        if name == "numpy" and self.device == "cpu":
+            name = "shaders"
+        if name not in self._engines:
+            makers = {"shaders": _Shaders, "torch": _Torch, "numpy": _Numpy}
+            self._engines[name] = makers[name](self)
+        return self._engines[name]
+
+    def _try(self, batch: tuple[Any, ...]) -> Tensor:
+        trial = self._trial
+        assert trial is not None
+        started = time.perf_counter()
+        loss = self._now(*batch)
+        loss.item()
+        done = trial.add(time.perf_counter() - started)
+        self.engine = trial.engine
+        self._now = self._engine(self.engine)
+        if done:
+            self._trial = None
+            self.say(trial.verdict(len(batch[0]) if batch else 1))
+        return loss
+
+    # -- what the engines share
+
+    def total(self, batch: tuple[Any, ...], part: Callable[[Tensor], Any] = lambda _: None) -> Tensor:
+        """The mean of the losses of a batch's parts, after `part` was called with each, divided."""
+        losses = []
+        for piece in self.parts(batch):
+            loss = self.loss(*piece)
+            if loss.shape != ():
+                raise TrainingError(f"[TrainingStep] the loss must be a scalar; it is {tuple(loss.shape)}.")
+            loss = loss if self.accumulate == 1 else loss / self.accumulate
+            part(loss)
+            losses.append(loss.detach())
+        return sum(losses[1:], losses[0])
+
+    def parts(self, batch: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        """A batch cut along the first axes of what has one."""
+        if self.accumulate == 1:
+            yield batch
+            return
+        sized = [x for x in batch if isinstance(x, Tensor | np.ndarray) and x.ndim]
+        if any(len(x) % self.accumulate for x in sized):
+            raise TrainingError(
+                f"[TrainingStep] a batch of {len(sized[0])} cannot be taken in {self.accumulate} equal parts."
+            )
+        for k in range(self.accumulate):
+            yield tuple(_piece(x, k, self.accumulate) if any(x is y for y in sized) else x for x in batch)
+
+
+def _piece(x: Any, k: int, of: int) -> Any:
+    n = len(x) // of
+    return x[k * n : (k + 1) * n]
+
+
+class _Shaders:
+    """All of a step on the model's device, in one submission."""
+
+    def __init__(self, step: TrainingStep) -> None:
+        @sg.compile
+        def whole(*batch: Any) -> Tensor:
+            step.optimizer.zero_grad()
+            loss = step.total(batch, Tensor.backward)
+            step.finish()
+            step.optimizer.step()
+            return loss
+
+        self._step, self._whole = step, whole
+
+    def __call__(self, *batch: Any) -> Tensor:
+        return self._whole(*(_on(x, self._step.device) for x in batch))
+
+    @property
+    def dispatches(self) -> int:
+        return len(self._whole.plan.dispatches)
+
+
+class _Apart:
+    """The base of those whose gradients come from elsewhere: the loss and the optimizer are the model's device's."""
+
+    def __init__(self, step: TrainingStep) -> None:
+        @sg.compile
+        def forward(*batch: Any) -> Tensor:
+            with sg.no_grad():
+                return step.total(batch)
+
+        @sg.compile
+        def update() -> None:
+            step.finish()
+            step.optimizer.step()
+
+        self._step, self._forward, self._update = step, forward, update
+        self._parameters = dict(step.model.named_parameters())
+
+    def __call__(self, *batch: Any) -> Tensor:
+        device = self._step.device
+        host = tuple(x.detach().numpy() if isinstance(x, Tensor) else x for x in batch)
+        self.sync()
+        loss = self._forward(*(_on(x, device) for x in batch))  # runs while the cpu computes
+        found = self.gradients(host)
+        for name, p in self._parameters.items():
+            p.grad = Tensor(found[name], dtype=p.dtype, device=device) if name in found else None
+        self._update()
+        return loss
+
+    def sync(self) -> None:
+        """Copy what has changed of the model; before the forward pass, so that it has not to be waited for."""
+        raise NotImplementedError
+
+    def gradients(self, batch: tuple[Any, ...]) -> dict[str, np.ndarray]:
+        """Those of the loss of a batch of arrays, by the names of parameters."""
+        raise NotImplementedError
+
+    @property
+    def dispatches(self) -> int:
+        return len(self._forward.plan.dispatches) + len(self._update.plan.dispatches)
+
+
+class _Torch(_Apart):
+    def __init__(self, step: TrainingStep) -> None:
+        super().__init__(step)
+        self._mirror = sg.interop.torch.mirror(step.model, step.threads)
+
+    def sync(self) -> None:
+        self._mirror.sync()
+
+    def gradients(self, batch: tuple[Any, ...]) -> dict[str, np.ndarray]:
+        mirror = self._mirror
+        for part in self._step.parts(batch):
+            loss = mirror.run_unsynced(self._step.loss, *part)
+            mirror.backward(loss / self._step.accumulate)
+        return mirror.gradients()
+
+
+class _Numpy(_Apart):
+    def __init__(self, step: TrainingStep) -> None:
+        super().__init__(step)
+        self._reflection = Reflection(step.model, "cpu")
+
+    def sync(self) -> None:
+        self._reflection.sync()
+
+    def gradients(self, batch: tuple[Any, ...]) -> dict[str, np.ndarray]:
+        with self._reflection.in_place():
+            self._step.total(tuple(_on(x, "cpu") for x in batch), Tensor.backward)
+        return self._reflection.gradients()
+
+
+def _on(x: Any, device: str) -> Any:
+    """A tensor of what a batch holds."""
+    if isinstance(x, np.ndarray):
+        return Tensor(x, device=device)
+    return x.to(device) if isinstance(x, Tensor) else x
+
+
+class _Trial:
+    """The steps by which `auto` finds out which engine is the fastest here."""
+
+    def __init__(self, step: TrainingStep) -> None:
+        self._left_out = ""
+        self.names = ["shaders", "torch", *([] if step.device == "cpu" else ["numpy"])]
+        try:
+            step._engine("torch")
+        except MissingPackageError:
+            self.names.remove("torch")
+            self._left_out = "; torch is not installed"
+        self._seconds: dict[str, float] = {}
+        self._taken = 0
+
+    @property
+    def engine(self) -> str:
+        """Whose turn it is; at the end, the fastest."""
+        if self._taken == TRIALS * len(self.names):
+            return min(self._seconds, key=self._seconds.__getitem__)
+        return self.names[self._taken // TRIALS]
+
+    def add(self, seconds: float) -> bool:
+        """A step took so long. Whether the trial is over."""
+        self._seconds[self.engine] = seconds
+        self._taken += 1
+        return self._taken == TRIALS * len(self.names)
+
+    def verdict(self, sequences: int) -> str:
+        speeds = ", ".join(f"{name} {sequences / seconds:,.1f}/s" for name, seconds in self._seconds.items())
+        return f"backward auto: {self.engine} ({speeds}{self._left_out})"

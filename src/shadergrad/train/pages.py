@@ -1,0 +1,77 @@
+"""A recipe as a page: `shadergrad export NAME site/`. In: a recipe and its settings. Out: a folder that trains in a browser."""
+
+from __future__ import annotations
+
+import inspect
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import shadergrad as sg
+from shadergrad import web
+
+from .errors import RecipeError
+from .recipe import Recipe
+from .settings import Settings
+from .trainable import Stream, Trainable
+
+MOST_BATCHES = 64  # of a stream, which a page goes through again and again
+
+
+def export_recipe(name: str, recipe: Recipe, folder: Path, **values: Any) -> None:
+    """Write the page of a recipe, its weights random from the seed. values: of its options, over their defaults.
+
+    Raises RecipeError for a recipe that is more than one training, and what `web.export` raises.
+    """
+    if recipe.build is None:
+        raise RecipeError(f"{name} is more than one training, which no page shows.")
+    chosen = {
+        option.name: option.default for option in recipe.all_options(name) if option.name not in ("out", "resume")
+    }
+    chosen |= {key: value for key, value in values.items() if value is not None}
+    settings = Settings(**{**chosen, "out": folder, "device": "cpu"})
+    sg.manual_seed(settings.seed)
+    trainable = recipe.build(settings, "cpu")
+    if trainable.page is not None:
+        trainable.page(folder)
+        return
+    batches = _batches(trainable, settings.batch_size)
+    example = [sg.tensor(array[: settings.batch_size]) for array in batches]
+    names = _argument_names(trainable, len(batches))
+    web.export(
+        named_losses(trainable, names),
+        folder,
+        *example,
+        title=name,
+        text=recipe.help,
+        data=dict(zip(names, batches, strict=True)),
+        settings={"batch": settings.batch_size},
+    )
+
+
+def named_losses(trainable: Trainable, names: list[str]) -> sg.CompiledStep:
+    """The step of a recipe, whose result is its losses by name, and whose arguments are called `names`."""
+
+    def step(*batch: sg.Tensor) -> dict[str, sg.Tensor]:
+        found = trainable.step(*batch).reshape(len(trainable.losses))
+        return {name: found[k] for k, name in enumerate(trainable.losses)}
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    step.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
+    return sg.compile(step)
+
+
+def _batches(trainable: Trainable, size: int) -> list[np.ndarray]:
+    """The data; of a stream, its first batches."""
+    if not isinstance(trainable.data, Stream):
+        return list(trainable.data)
+    drawn = list(islice(trainable.data.batches(0), MOST_BATCHES))
+    return [np.concatenate(parts) for parts in zip(*drawn, strict=True)]
+
+
+def _argument_names(trainable: Trainable, count: int) -> list[str]:
+    parameters = inspect.signature(trainable.step).parameters.values()
+    named = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_POSITIONAL]
+    return [*named[:count], *(f"input{k}" for k in range(len(named), count))]

@@ -1,0 +1,16 @@
+"""Training on a page: a compiled step, exported whole, as files that any static host serves.
+
+    export   a step, its state and a page → a folder
+    state    the state of a step ↔ a safetensors file, which pages read and write too
+    serve    a folder, to the browsers of this machine
+    site/    the runtime, the worker and the pages, as they are copied
+
+In: what `sg.compile` made. Out: files. Written on the public names of the library alone; docs/browser.md is the way in.
+"""
+
+from .errors import WebError
+from .export import export
+from .serve import serve
+from .state import load_state, save_state
+
+__all__ = ["WebError", "export", "load_state", "save_state", "serve"]

@@ -1,0 +1,9 @@
+"""What goes wrong in exporting and serving pages."""
+
+from __future__ import annotations
+
+from ..errors import ShadergradError
+
+
+class WebError(ShadergradError, ValueError):
+    """A step, a folder or a file that no page can be made of."""

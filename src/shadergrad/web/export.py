@@ -1,0 +1,112 @@
+"""A compiled step as a folder: plans, state, data, and the page that runs them.
+
+In: what `sg.compile` made, with example arguments. Out: `step.json` and a plan for each further program, `state.safetensors`,
+`data.safetensors`, `page.json`, and the runtime and the page as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save
+
+import shadergrad as sg
+
+from .errors import WebError
+from .state import Key, state_bytes
+
+PAGES = ("step", "digits", "automaton")
+STATE, DATA, PAGE = "state.safetensors", "data.safetensors", "page.json"
+
+
+def export(
+    step: sg.CompiledStep,
+    folder: str | Path,
+    *args: Any,
+    title: str = "A training step",
+    text: str = "",
+    programs: Mapping[str, tuple[Any, ...]] | None = None,
+    data: Mapping[str, np.ndarray] | None = None,
+    page: str = "step",
+    settings: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> Path:
+    """Write a folder that runs `step` on the GPU of whoever opens it, with no server and no Python.
+
+    args, kwargs: arguments as the step is called with: their shapes are those of the page's. Nothing runs.
+    title, text: what the page says; text in a sentence, why it is worth looking at.
+    programs: further compiled functions, (function, *arguments) by name, which share the step's parameters and state.
+    data: arrays by name. Those called as an argument are what it is fed with, in batches along the first axis; without
+    any, arguments are drawn at random.
+    page: "step", or one made for a recipe of this library; settings: JSON data for it.
+    Returns the folder. A folder that is there already is written over, file by file. Raises WebError for names that cannot be
+    files and data that do not fit, CompileError for a step that cannot be exported (see `CompiledStep.portable`).
+
+    >>> import tempfile
+    >>> w = sg.zeros(2)
+    >>> step = sg.compile(lambda x: w.add_(x).sum())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sorted(path.name for path in sg.web.export(step, folder, sg.ones(2)).iterdir())[-5:]
+    ['runtime.js', 'state.safetensors', 'step.json', 'style.css', 'worker.js']
+    """
+    if page not in PAGES:
+        raise WebError(f"[export] there is no page {page!r}; choose of {', '.join(PAGES)}.")
+    if not isinstance(step, sg.CompiledStep):
+        raise WebError(f"[export] the step is a {type(step).__name__}. Hint: sg.compile(step).")
+    parts = {"step": step.portable(*args, **kwargs)}
+    for name, (function, *given) in (programs or {}).items():
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in (*parts, "page"):
+            raise WebError(
+                f"[export] a program cannot be called {name!r}: give a name of small letters, another for each."
+            )
+        parts[name] = function.portable(*given)
+    known: dict[int, Any] = {}
+    state: dict[Key, np.ndarray] = {}
+    for name, part in parts.items():
+        part.share(known, name)
+        state |= part.state()
+    _check_data(parts["step"].arguments, data or {})
+    site = Path(folder)
+    site.mkdir(parents=True, exist_ok=True)
+    for name, part in parts.items():
+        (site / f"{name}.json").write_text(part.to_json(STATE), encoding="utf-8")
+    (site / STATE).write_bytes(state_bytes(state))
+    if data:
+        (site / DATA).write_bytes(save({name: np.asarray(a, order="C") for name, a in data.items()}))
+    described = {
+        "page": page,
+        "title": title,
+        "text": text,
+        "programs": list(parts),
+        "data": DATA if data else None,
+        "settings": dict(settings or {}),
+    }
+    (site / PAGE).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+    _copy_site(site)
+    return site
+
+
+def _check_data(arguments: Mapping[str, np.ndarray], data: Mapping[str, np.ndarray]) -> None:
+    for name, example in arguments.items():
+        given = data.get(name)
+        if given is None:
+            continue
+        if given.dtype != example.dtype or given.shape[1:] != example.shape[1:] or len(given) < len(example):
+            raise WebError(
+                f"[export] data for {name} are {given.dtype} {given.shape}; the step takes batches of {example.dtype} "
+                f"{example.shape}."
+            )
+
+
+def _copy_site(site: Path) -> None:
+    """The files that are the same for every step."""
+    with resources.as_file(resources.files(__name__.rpartition(".")[0]) / "site") as folder:
+        for path in folder.iterdir():
+            shutil.copyfile(path, site / path.name)

@@ -1,0 +1,725 @@
+/**
+ * Runs plans that shadergrad exported: a training step, or any other compiled function, on the visitor's GPU.
+ *
+ *     const program = await Program.load("step.json");
+ *     const { result } = await program.run({ x, y });
+ *
+ * In: a plan as JSON (buffers with roles and names, WGSL kernels, dispatches in order) and its state as safetensors. Out: the
+ * same numbers as in Python. Works on pages and in workers, needs nothing else.
+ */
+
+/** @typedef {Float32Array | Int32Array | Uint32Array} Numbers */
+/** @typedef {Numbers | ArrayLike<number> | number | boolean} Given */
+/** @typedef {{role: string, name: string, shape: number[], dtype: string, aliases: number | null, slot: number | null, bound: number}} Spec */
+/** @typedef {{name: string, access: string[], source: string, origin: string}} Kernel */
+/** @typedef {{kernel: number, buffers: number[], grid: number[], offsets: number[]}} Dispatch */
+/** @typedef {{target: Record<string, any>, buffers: Spec[], kernels: Kernel[], dispatches: Dispatch[], inputs: number[], outputs: number[], slots: number[]}} Plan */
+/** @typedef {{format: number, plan: Plan, faults: string[], state: string | null, weights: string[]}} Exported */
+/** @typedef {{reason: string, stepsLost: number}} Loss */
+/**
+ * @typedef {object} Options
+ * @property {string | ArrayBuffer | null} [state] the state to begin with: an address or a file; by default the exported one
+ * @property {Program} [share] another program on whose device, and with whose parameters and state, this one works
+ * @property {number} [inFlight] steps that may be under way at once (4)
+ * @property {number} [keepEvery] milliseconds after which the state is copied to the host, to go on from when the GPU is lost
+ * @property {boolean} [timestamps] measure the GPU's time of each step where the browser allows it: `gpuTime`
+ * @property {(loss: Loss) => void} [onlost] told when the device was lost and opened again
+ */
+/** @typedef {{device: GPUDevice, buffer: GPUBuffer}} Staging */
+/** @typedef {{key: string, spec: Spec, buffer: GPUBuffer, latest: Numbers | null, changes: boolean}} Held */
+
+/** @typedef {"maxStorageBuffersPerShaderStage" | "maxComputeInvocationsPerWorkgroup" | "maxComputeWorkgroupStorageSize" | "maxStorageBufferBindingSize" | "maxBufferSize"} Limit */
+
+export const FORMAT = 1;
+const ARRAYS = { f32: Float32Array, i32: Int32Array, u32: Uint32Array };
+/** How dtypes are stored on a GPU, and in files. @type {Record<string, ["f32" | "i32" | "u32", string, number]>} */
+const DTYPES = {
+  float32: ["f32", "F32", 4],
+  int32: ["i32", "I32", 4],
+  uint32: ["u32", "U32", 4],
+  int64: ["i32", "I64", 8],
+  bool: ["u32", "BOOL", 1],
+  uint8: ["u32", "U8", 1],
+};
+// WebGPU's flags: the names that browsers have for them are unknown to type checkers
+const USE = { MAP_READ: 1, COPY_SRC: 4, COPY_DST: 8, STORAGE: 0x80, QUERY_RESOLVE: 0x200 };
+const MAP_READ_MODE = 1;
+const COMPUTE_STAGE = 4;
+const CARRIED = ["parameter", "state", "counter"];
+/** What WebGPU calls the limits of a plan's target. @type {Record<string, Limit>} */
+const LIMITS = {
+  max_storage_buffers: "maxStorageBuffersPerShaderStage",
+  max_workgroup_invocations: "maxComputeInvocationsPerWorkgroup",
+  max_workgroup_storage: "maxComputeWorkgroupStorageSize",
+};
+
+/** What can go wrong, in words that say what to do. */
+export class ShadergradError extends Error {
+  name = "ShadergradError";
+}
+
+/** @param {Spec} spec */
+const keyOf = (spec) => `${spec.role}/${spec.name}`;
+/** @param {number[]} shape */
+const sizeOf = (shape) => shape.reduce((a, b) => a * b, 1);
+/** @param {number} n */
+const roundUp = (n) => Math.ceil(Math.max(n, 4) / 16) * 16;
+/** The name of a result as its step's author calls it: `result['loss']` is loss. @param {string} name */
+const shortName = (name) => /^result\[(?:'([^'\]]*)'|(\d+))\]$/.exec(name)?.slice(1).find((x) => x !== undefined) ?? name;
+/** @param {string} dtype */
+const arrayOf = (dtype) => ARRAYS[DTYPES[dtype][0]];
+
+/**
+ * The numbers for a buffer, in the type that the GPU stores.
+ * @param {string} what @param {Spec} spec @param {Given} given @returns {Numbers}
+ */
+function converted(what, spec, given) {
+  const kind = arrayOf(spec.dtype);
+  const size = sizeOf(spec.shape);
+  const list = typeof given === "number" || typeof given === "boolean" ? [Number(given)] : given;
+  if (list?.length !== size)
+    throw new ShadergradError(`[${what}] ${spec.name} takes ${size} numbers, of shape (${spec.shape}), not ${list?.length ?? given}.`);
+  if (list instanceof kind) return /** @type {Numbers} */ (list);
+  const made = kind.from(/** @type {ArrayLike<number>} */ (list));
+  if (kind !== Float32Array)
+    for (let k = 0; k < size; k++)
+      if (made[k] !== list[k])
+        throw new ShadergradError(`[${what}] ${spec.name} is ${spec.dtype}; element ${k} is ${list[k]}, which it cannot be.`);
+  return made;
+}
+
+// -- safetensors: 8 bytes of length, a JSON header of names, dtypes, shapes and places, then the bytes
+
+/**
+ * The tensors of a safetensors file, by name, as a GPU stores them.
+ * @param {ArrayBuffer} file @returns {Map<string, {dtype: string, shape: number[], data: Numbers}>}
+ */
+export function readTensors(file) {
+  const view = new DataView(file);
+  let header;
+  let start = 8;
+  try {
+    start += Number(view.getBigUint64(0, true));
+    header = JSON.parse(new TextDecoder().decode(new Uint8Array(file, 8, start - 8)));
+  } catch {
+    throw new ShadergradError("[readTensors] this is no safetensors file, or it is damaged.");
+  }
+  const found = new Map();
+  for (const [name, { dtype, shape, data_offsets: place }] of Object.entries(header)) {
+    if (name === "__metadata__") continue;
+    const ours = Object.keys(DTYPES).find((d) => DTYPES[d][1] === dtype);
+    const size = sizeOf(shape ?? []);
+    if (!ours || place[1] - place[0] !== size * DTYPES[ours][2] || start + place[1] > file.byteLength)
+      throw new ShadergradError(`[readTensors] ${name} is ${dtype} of shape (${shape}), which cannot be read, or is cut off.`);
+    const bytes = file.slice(start + place[0], start + place[1]);
+    /** @type {Numbers} */
+    let data;
+    if (dtype === "I64") {
+      const wide = new BigInt64Array(bytes);
+      data = Int32Array.from(wide, Number);
+      if (wide.some((value) => BigInt.asIntN(32, value) !== value))
+        throw new ShadergradError(`[readTensors] ${name} has int64 numbers beyond the 32 bits that a GPU stores.`);
+    } else if (DTYPES[ours][2] === 1) data = Uint32Array.from(new Uint8Array(bytes));
+    else data = new (arrayOf(ours))(bytes);
+    found.set(name, { dtype: ours, shape, data });
+  }
+  return found;
+}
+
+/**
+ * A safetensors file.
+ * @param {Iterable<{name: string, dtype: string, shape: number[], data: Numbers}>} tensors @returns {Uint8Array<ArrayBuffer>}
+ */
+export function writeTensors(tensors) {
+  /** @type {Record<string, object>} */
+  const header = {};
+  const parts = [];
+  let end = 0;
+  // the format wants no gaps, and readers like numbers aligned: the widest first
+  for (const t of [...tensors].sort((a, b) => DTYPES[b.dtype][2] - DTYPES[a.dtype][2])) {
+    const [, dtype, width] = DTYPES[t.dtype];
+    const wide = width === 8 ? BigInt64Array.from(t.data, BigInt) : width === 1 ? Uint8Array.from(t.data) : t.data;
+    const bytes = new Uint8Array(wide.buffer, wide.byteOffset, wide.byteLength);
+    header[t.name] = { dtype, shape: t.shape, data_offsets: [end, (end += bytes.length)] };
+    parts.push(bytes);
+  }
+  const text = JSON.stringify(header);
+  const head = new TextEncoder().encode(text + " ".repeat((8 - (new TextEncoder().encode(text).length % 8)) % 8));
+  const file = new Uint8Array(8 + head.length + end);
+  new DataView(file.buffer).setBigUint64(0, BigInt(head.length), true);
+  file.set(head, 8);
+  let at = 8 + head.length;
+  for (const bytes of parts) {
+    file.set(bytes, at);
+    at += bytes.length;
+  }
+  return file;
+}
+
+// -- the device, and what programs share on it
+
+/** A device with the parameters and the state of its programs, which outlive it: when it is lost, another one gets them. */
+class Session {
+  /** @type {Map<string, Held>} */ held = new Map();
+  /** @type {Set<Program>} */ programs = new Set();
+  /** @type {Promise<void> | null} */ reopening = null;
+  /** @type {GPUDevice} */ device;
+  /** @type {string} */ adapter = "";
+  /** @type {string | null} */ error = null;
+  writes = 0;
+  closed = false;
+  copying = false;
+  copied = performance.now();
+
+  /** @param {Options} options @param {Plan} plan */
+  constructor(options, plan) {
+    this.options = options;
+    this.needs = needsOf(plan);
+    this.device = /** @type {any} */ (null);
+  }
+
+  /** Opens a device, at first and after a loss. */
+  async open() {
+    const gpu = globalThis.navigator?.gpu;
+    if (!gpu)
+      throw new ShadergradError(
+        "[load] this browser offers no WebGPU here. Chrome and Edge 113, Safari 26 and Firefox 141 do, on https or localhost.",
+      );
+    const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+    if (!adapter) throw new ShadergradError("[load] WebGPU is there, but the browser gives no GPU. chrome://gpu says why.");
+    this.adapter = adapter.info?.description || [adapter.info?.vendor, adapter.info?.architecture].filter(Boolean).join(" ");
+    for (const [name, need] of Object.entries(this.needs)) checkLimit(adapter, name, need);
+    const timing = this.options.timestamps && adapter.features.has("timestamp-query");
+    this.device = await adapter.requestDevice({
+      requiredLimits: this.needs,
+      requiredFeatures: timing ? ["timestamp-query"] : [],
+    });
+    const device = this.device;
+    device.addEventListener("uncapturederror", (event) => {
+      this.error ??= /** @type {GPUUncapturedErrorEvent} */ (event).error.message;
+    });
+    device.lost.then((info) => {
+      if (this.closed || this.device !== device) return;
+      this.reopening = this.reopen(info.message || info.reason);
+      this.reopening.catch(() => {}); // told to whoever runs a step
+    });
+    for (const held of this.held.values()) {
+      held.buffer = this.buffer(held.spec.bound);
+      if (held.latest) device.queue.writeBuffer(held.buffer, 0, held.latest);
+    }
+  }
+
+  /** @param {string} reason */
+  async reopen(reason) {
+    await this.open();
+    for (const program of this.programs) await program._resolve();
+    let stepsLost = 0;
+    for (const program of this.programs) stepsLost += program._goBack();
+    this.error = null;
+    this.reopening = null;
+    this.options.onlost?.({ reason, stepsLost });
+  }
+
+  /** @param {number} size @param {number} [usage] */
+  buffer(size, usage = USE.STORAGE | USE.COPY_SRC | USE.COPY_DST) {
+    return this.device.createBuffer({ size: roundUp(size), usage });
+  }
+
+  /**
+   * Does something on the device; again on another one when it is lost meanwhile.
+   * @template T @param {() => Promise<T>} work @returns {Promise<T>}
+   */
+  async doing(work) {
+    for (;;) {
+      await this.reopening;
+      if (this.closed) throw new ShadergradError("[run] the program was destroyed.");
+      const device = this.device;
+      try {
+        return await work();
+      } catch (error) {
+        if (error instanceof ShadergradError) throw error;
+        const later = new Promise((resolve) => setTimeout(resolve, 1000, "no loss"));
+        if ((await Promise.race([device.lost, later])) === "no loss") throw error;
+      }
+    }
+  }
+
+  /** Reads buffers at one moment. @param {[GPUBuffer, Spec][]} wanted @returns {Promise<Numbers[]>} */
+  async download(wanted) {
+    const sizes = wanted.map(([, spec]) => 4 * sizeOf(spec.shape));
+    const total = sizes.reduce((a, b) => a + b, 0);
+    const staging = this.buffer(total, USE.MAP_READ | USE.COPY_DST);
+    const encoder = this.device.createCommandEncoder();
+    let at = 0;
+    wanted.forEach(([buffer], k) => {
+      if (sizes[k]) encoder.copyBufferToBuffer(buffer, 0, staging, at, sizes[k]);
+      at += sizes[k];
+    });
+    this.device.queue.submit([encoder.finish()]);
+    await staging.mapAsync(MAP_READ_MODE);
+    const bytes = staging.getMappedRange().slice(0);
+    staging.destroy();
+    at = 0;
+    return wanted.map(([, spec], k) => new (arrayOf(spec.dtype))(bytes, (at += sizes[k]) - sizes[k], sizes[k] / 4));
+  }
+
+  /** Copies what steps change to the host, now and then, so that a lost device costs little. */
+  async keep() {
+    const every = this.options.keepEvery ?? 2000;
+    if (this.copying || performance.now() - this.copied < every) return;
+    this.copying = true;
+    const changing = [...this.held.values()].filter((held) => held.changes);
+    const { writes, device } = this;
+    const marks = [...this.programs].map((program) => /** @type {[Program, number]} */ ([program, program.steps]));
+    try {
+      const values = await this.download(changing.map((held) => [held.buffer, held.spec]));
+      if (writes === this.writes && device === this.device) {
+        changing.forEach((held, k) => (held.latest = values[k]));
+        for (const [program, steps] of marks) program._kept = steps;
+      }
+      this.copied = performance.now();
+    } catch {
+      // the device is lost: who runs a step finds out
+    } finally {
+      this.copying = false;
+    }
+  }
+}
+
+/** What a plan asks of a device beyond the least. @param {Plan} plan @returns {Record<string, number>} */
+function needsOf(plan) {
+  /** @type {Record<string, number>} */
+  const needs = {};
+  for (const [ours, theirs] of Object.entries(LIMITS)) needs[theirs] = plan.target[ours];
+  const bound = Math.max(0, ...plan.buffers.map((spec) => spec.bound));
+  needs.maxStorageBufferBindingSize = Math.max(bound, 1 << 27);
+  needs.maxBufferSize = Math.max(roundUp(Math.max(bound, ...plan.slots)), 1 << 28);
+  return needs;
+}
+
+/** @param {GPUAdapter} adapter @param {string} name @param {number} need */
+function checkLimit(adapter, name, need) {
+  const has = adapter.limits[/** @type {Limit} */ (name)];
+  if (has < need)
+    throw new ShadergradError(
+      `[load] this GPU is too small for the plan: ${name} is ${has}, the plan needs ${need} (${need - has} more). Hint: a smaller batch.`,
+    );
+}
+
+// -- programs
+
+/** A plan on a device. */
+export class Program {
+  /** Steps run since it was loaded. */
+  steps = 0;
+  /** Milliseconds that the GPU took for the step that came back last; null where the browser does not say. @type {number | null} */
+  gpuTime = null;
+  _kept = 0;
+  /** @type {GPUBuffer[]} */ #buffers = [];
+  /** @type {[GPUComputePipeline, GPUBindGroup, number[]][]} */ #commands = [];
+  /** @type {[GPUBuffer, GPUBuffer, number][]} */ #copies = [];
+  /** @type {Staging[]} */ #staging = [];
+  /** @type {((staging: Staging) => void)[]} */ #waiting = [];
+  /** @type {{query: GPUQuerySet, buffer: GPUBuffer} | null} */ #clock = null;
+  #underWay = 0;
+
+  /** @param {Exported} exported @param {Session} session */
+  constructor(exported, session) {
+    this._exported = exported;
+    this.plan = exported.plan;
+    this._session = session;
+    const rows = this.plan.buffers;
+    /** The arguments of a run, by name. @type {Map<string, number>} */
+    this._arguments = new Map(this.plan.inputs.filter((row) => rows[row].role === "argument").map((row) => [rows[row].name, row]));
+    /** The results of a run, by name. @type {Map<string, number>} */
+    this._results = new Map(
+      this.plan.outputs.filter((row) => rows[row].role === "result").map((row) => [shortName(rows[row].name), row]),
+    );
+    this._faulting = rows.findIndex((spec) => spec.role === "fault");
+  }
+
+  /**
+   * Loads a plan, its state, and compiles its kernels.
+   * @param {string | URL} url of the plan @param {Options} [options] @returns {Promise<Program>}
+   */
+  static async load(url, options = {}) {
+    const address = new URL(url, globalThis.document?.baseURI ?? globalThis.location?.href);
+    const exported = /** @type {Exported} */ (await (await fetched(address)).json().catch(() => null));
+    if (exported?.format !== FORMAT)
+      throw new ShadergradError(`[load] ${address} is no plan of format ${FORMAT}. Hint: export it again with the same version as runtime.js.`);
+    const beside = options.state === undefined ? exported.state : options.state;
+    const file = typeof beside === "string" ? await (await fetched(new URL(beside, address))).arrayBuffer() : beside;
+    const session = options.share?._session ?? new Session(options, exported.plan);
+    const program = new Program(exported, session);
+    await program._join(file ? readTensors(file) : new Map());
+    return program;
+  }
+
+  /** Names, shapes and dtypes of the arguments that `run` takes. */
+  get arguments() {
+    return [...this._arguments].map(([name, row]) => ({ name, shape: this.plan.buffers[row].shape, dtype: this.plan.buffers[row].dtype }));
+  }
+
+  /** Names, shapes and dtypes of the results that `run` gives. */
+  get results() {
+    return [...this._results].map(([name, row]) => ({ name, shape: this.plan.buffers[row].shape, dtype: this.plan.buffers[row].dtype }));
+  }
+
+  /** The GPU, as the browser calls it. */
+  get adapter() {
+    return this._session.adapter;
+  }
+
+  /** The device; another one after a loss. */
+  get device() {
+    return this._session.device;
+  }
+
+  /**
+   * One run: a training step, for one. Several may be called without waiting; they run in order, a few at a time.
+   * @param {Record<string, Given>} [inputs] by name; they may not change until the promise is kept
+   * @param {{results?: string[]}} [options] which results to read, by default all
+   * @returns {Promise<Record<string, any>>} results by name: typed arrays, and numbers where a result is one
+   */
+  async run(inputs = {}, options = {}) {
+    for (const name of Object.keys(inputs))
+      if (!this._arguments.has(name))
+        throw new ShadergradError(`[run] there is no argument ${name}; there are: ${[...this._arguments.keys()].join(", ") || "none"}.`);
+    const values = [...this._arguments].map(([name, row]) => {
+      if (inputs[name] === undefined) throw new ShadergradError(`[run] the argument ${name} is missing.`);
+      return /** @type {[number, Numbers]} */ ([row, converted("run", this.plan.buffers[row], inputs[name])]);
+    });
+    const wanted = (options.results ?? [...this._results.keys()]).map((name) => this.#result(name));
+    const staging = await this.#turn();
+    try {
+      return await this._session.doing(() => this.#once(values, wanted, staging));
+    } finally {
+      this.#next(staging);
+    }
+  }
+
+  /** @param {string} name @returns {[string, number]} */
+  #result(name) {
+    const row = this._results.get(name);
+    if (row === undefined) throw new ShadergradError(`[run] there is no result ${name}; there are: ${[...this._results.keys()].join(", ")}.`);
+    return [name, row];
+  }
+
+  /** A place among the steps under way, in the order of asking. @returns {Promise<Staging>} */
+  #turn() {
+    const free = this.#waiting.length ? undefined : this.#staging.pop();
+    if (free) return Promise.resolve(free);
+    if (!this.#waiting.length && this.#underWay < (this._session.options.inFlight ?? 4)) {
+      this.#underWay++;
+      return Promise.resolve(this.#newStaging());
+    }
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** @param {Staging} staging */
+  #next(staging) {
+    const waiting = this.#waiting.shift();
+    if (waiting) waiting(staging);
+    else this.#staging.push(staging);
+  }
+
+  /** @returns {Staging} */
+  #newStaging() {
+    const bytes = [...this._results.values()].reduce((sum, row) => sum + 4 * sizeOf(this.plan.buffers[row].shape), 32);
+    return { device: this.device, buffer: this._session.buffer(bytes, USE.MAP_READ | USE.COPY_DST) };
+  }
+
+  /**
+   * @param {[number, Numbers][]} values @param {[string, number][]} wanted @param {Staging} staging
+   * @returns {Promise<Record<string, any>>}
+   */
+  async #once(values, wanted, staging) {
+    const { device } = this._session;
+    if (this._session.error) throw new ShadergradError(`[run] the GPU reports an error: ${this._session.error}`);
+    if (staging.device !== device) Object.assign(staging, this.#newStaging());
+    const into = staging.buffer;
+    for (const [row, data] of values) device.queue.writeBuffer(this.#buffers[row], 0, /** @type {BufferSource} */ (data));
+    const encoder = device.createCommandEncoder();
+    const clock = this.#clock;
+    const pass = encoder.beginComputePass(
+      clock ? { timestampWrites: { querySet: clock.query, beginningOfPassWriteIndex: 0, endOfPassWriteIndex: 1 } } : {},
+    );
+    this.#encode(pass);
+    pass.end();
+    for (const [from, to, bytes] of this.#copies) encoder.copyBufferToBuffer(from, 0, to, 0, bytes);
+    if (this._faulting >= 0) encoder.copyBufferToBuffer(this.#buffers[this._faulting], 0, into, 0, 16);
+    if (clock) {
+      encoder.resolveQuerySet(clock.query, 0, 2, clock.buffer, 0);
+      encoder.copyBufferToBuffer(clock.buffer, 0, into, 16, 16);
+    }
+    let at = 32;
+    const places = wanted.map(([name, row]) => {
+      const spec = this.plan.buffers[row];
+      const bytes = 4 * sizeOf(spec.shape);
+      if (bytes) encoder.copyBufferToBuffer(this.#buffers[row], 0, into, at, bytes);
+      at += bytes;
+      return { name, spec, start: at - bytes, bytes };
+    });
+    device.queue.submit([encoder.finish()]);
+    this.steps++;
+    void this._session.keep();
+    await into.mapAsync(MAP_READ_MODE, 0, at);
+    const bytes = into.getMappedRange(0, at).slice(0);
+    into.unmap();
+    if (this._faulting >= 0) this.#raise(new Int32Array(bytes, 0, 4));
+    if (clock) {
+      const [begin, end] = new BigUint64Array(bytes, 16, 2);
+      this.gpuTime = Number(end - begin) / 1e6;
+    }
+    return Object.fromEntries(
+      places.map(({ name, spec, start, bytes: length }) => {
+        const data = new (arrayOf(spec.dtype))(bytes, start, length / 4);
+        return [name, spec.shape.length ? data : data[0]];
+      }),
+    );
+  }
+
+  /** @param {GPUComputePassEncoder} pass */
+  #encode(pass) {
+    let last;
+    for (const [pipeline, group, [x, y, z]] of this.#commands) {
+      if (pipeline !== last) pass.setPipeline(pipeline);
+      pass.setBindGroup(0, group);
+      pass.dispatchWorkgroups(x, y, z);
+      last = pipeline;
+    }
+  }
+
+  /** What a kernel reported of an index out of range. @param {Int32Array} report */
+  #raise(report) {
+    const [flag, index, size, which] = report;
+    if (!flag) return;
+    this.device.queue.writeBuffer(this.#buffers[this._faulting], 0, new Int32Array(4));
+    const text = this._exported.faults[which] ?? "an index {index} is out of range for {size}.";
+    throw new ShadergradError(text.replaceAll("{index}", `${index}`).replaceAll("{size}", `${size}`).replaceAll("{last}", `${size - 1}`));
+  }
+
+  // -- values by name
+
+  /** The value of a parameter, of state, or of what the last run left, by its name. @param {string} name @returns {Promise<Numbers>} */
+  async read(name) {
+    const row = this.#row("read", name);
+    return (await this._session.doing(() => this._session.download([[this.#buffers[row], this.plan.buffers[row]]])))[0];
+  }
+
+  /** Gives a parameter or state, the learning rate for one, another value before the next run. @param {string} name @param {Given} value */
+  write(name, value) {
+    const row = this.#row("write", name);
+    const spec = this.plan.buffers[row];
+    const held = this._session.held.get(this.#keys[row]);
+    if (!held) throw new ShadergradError(`[write] ${name} is ${spec.role}, which each run overwrites.`);
+    this.#put(held, converted("write", spec, value).slice());
+  }
+
+  /** @param {Held} held @param {Numbers} data */
+  #put(held, data) {
+    held.latest = data;
+    this._session.writes++;
+    this.device.queue.writeBuffer(held.buffer, 0, /** @type {BufferSource} */ (data));
+  }
+
+  /** Names that `read` takes, with their roles. @returns {{role: string, name: string, shape: number[], dtype: string}[]} */
+  get names() {
+    return [...new Set([...this.plan.inputs, ...this.plan.outputs])].map((row) => this.plan.buffers[row]);
+  }
+
+  /** @param {string} what @param {string} name */
+  #row(what, name) {
+    const rows = this.plan.buffers;
+    const known = [...this.plan.inputs, ...this.plan.outputs].filter((row) => rows[row].role !== "argument");
+    const found = known.filter((row) => [rows[row].name, keyOf(rows[row]), shortName(rows[row].name)].includes(name));
+    const keys = new Set(found.map((row) => keyOf(rows[row])));
+    if (keys.size === 1) return found[0];
+    const choice = keys.size ? [...keys] : [...new Set(known.map((row) => rows[row].name))].slice(0, 20);
+    throw new ShadergradError(`[${what}] ${keys.size ? `${name} may be` : `there is no ${name}; there are:`} ${choice.join(", ")}.`);
+  }
+
+  // -- the state as a file
+
+  /**
+   * Everything that training goes on from, as a safetensors file that Python loads (`sg.web.load_state`), as does `loadState`.
+   * @returns {Promise<Uint8Array<ArrayBuffer>>}
+   */
+  async saveState() {
+    return this.#save([...this._session.held.values()].filter((held) => !held.key.startsWith("argument/")), (held) => held.key);
+  }
+
+  /** The parameters and buffers of the model alone, by their names: for `load_state_dict` in Python. @returns {Promise<Uint8Array<ArrayBuffer>>} */
+  async saveWeights() {
+    const wanted = new Set(this._exported.weights);
+    return this.#save([...this._session.held.values()].filter((held) => wanted.has(held.key)), (held) => held.spec.name);
+  }
+
+  /** @param {Held[]} held @param {(held: Held) => string} name */
+  async #save(held, name) {
+    const values = await this._session.doing(() => this._session.download(held.map((h) => [h.buffer, h.spec])));
+    return writeTensors(held.map((h, k) => ({ name: name(h), dtype: h.spec.dtype, shape: h.spec.shape, data: values[k] })));
+  }
+
+  /**
+   * Goes on from a state that `saveState` or Python wrote; or takes weights alone, by the names that they have in Python.
+   * @param {ArrayBuffer | Uint8Array | Blob} file
+   */
+  async loadState(file) {
+    const bytes = file instanceof Blob ? await file.arrayBuffer() : file instanceof Uint8Array ? file.slice().buffer : file;
+    const tensors = readTensors(bytes);
+    const weights = this._exported.weights;
+    const plain = weights.length > 0 && weights.every((key) => tensors.has(key.slice(key.indexOf("/") + 1)));
+    const wanted = plain ? weights : [...this._session.held.keys()];
+    /** @type {[Held, Numbers][]} */
+    const found = wanted.map((key) => {
+      const held = /** @type {Held} */ (this._session.held.get(key));
+      const name = plain ? held.spec.name : key;
+      const tensor = tensors.get(name);
+      const { dtype, shape } = held.spec;
+      if (!tensor) throw new ShadergradError(`[loadState] the file has no ${name}: it is another model's, or another optimizer's.`);
+      if (tensor.dtype !== dtype || `${tensor.shape}` !== `${shape}`)
+        throw new ShadergradError(`[loadState] ${name} is ${tensor.dtype} (${tensor.shape}) in the file, and ${dtype} (${shape}) here.`);
+      return [held, tensor.data];
+    });
+    await this._session.reopening;
+    for (const [held, data] of found) this.#put(held, data);
+  }
+
+  /** Frees the device, for all programs that share it. */
+  destroy() {
+    this._session.closed = true;
+    this._session.device.destroy();
+  }
+
+  // -- building
+
+  /** @type {Record<number, string>} */ #keys = {};
+
+  /** Takes its place among the programs of a session. @param {ReturnType<typeof readTensors>} tensors */
+  async _join(tensors) {
+    const { held, programs } = this._session;
+    const rows = this.plan.buffers;
+    /** @type {Held[]} */
+    const fresh = [];
+    const changed = new Set(this.plan.outputs.map((row) => keyOf(rows[row])));
+    for (const row of this.plan.inputs) {
+      const spec = rows[row];
+      if (spec.role === "argument") continue;
+      const known = held.get(keyOf(spec));
+      this.#keys[row] = keyOf(spec);
+      if (known) known.changes ||= changed.has(keyOf(spec));
+      else {
+        const found = tensors.get(keyOf(spec));
+        if (!found) throw new ShadergradError(`[load] the state has no ${keyOf(spec)}.`);
+        const latest = converted("load", spec, found.data);
+        fresh.push({ key: keyOf(spec), spec, latest, changes: changed.has(keyOf(spec)), buffer: /** @type {any} */ (null) });
+      }
+    }
+    for (const h of fresh) held.set(h.key, h);
+    if (this._session.device) {
+      await this._session.reopening;
+      for (const [name, need] of Object.entries(needsOf(this.plan))) checkLimit(/** @type {any} */ (this.device), name, need);
+      for (const h of fresh) {
+        h.buffer = this._session.buffer(h.spec.bound);
+        this.device.queue.writeBuffer(h.buffer, 0, /** @type {BufferSource} */ (h.latest));
+      }
+    } else await this._session.open();
+    await this._resolve();
+    programs.add(this);
+  }
+
+  /** After a loss: back to the last state that the host has. Returns how many steps that costs. */
+  _goBack() {
+    const lost = this.steps - this._kept;
+    this.steps = this._kept;
+    return lost;
+  }
+
+  /** Buffers, pipelines and bind groups on the present device. */
+  async _resolve() {
+    const { device } = this._session;
+    this.#allocate();
+    /** @type {Map<string, {group: GPUBindGroupLayout, pipeline: GPUPipelineLayout}>} */
+    const layouts = new Map();
+    for (const { access } of this.plan.kernels) {
+      if (layouts.has(`${access}`)) continue;
+      const group = device.createBindGroupLayout({
+        entries: access.map((mode, binding) => ({
+          binding,
+          visibility: COMPUTE_STAGE,
+          buffer: { type: mode === "read" ? "read-only-storage" : "storage" },
+        })),
+      });
+      layouts.set(`${access}`, { group, pipeline: device.createPipelineLayout({ bindGroupLayouts: [group] }) });
+    }
+    const pipelines = await Promise.all(
+      this.plan.kernels.map((kernel) => compiled(device, kernel, /** @type {any} */ (layouts.get(`${kernel.access}`)).pipeline)),
+    );
+    this.#commands = this.plan.dispatches
+      .filter((dispatch) => dispatch.grid.every((n) => n > 0))
+      .map((dispatch) => {
+        const layout = /** @type {any} */ (layouts.get(`${this.plan.kernels[dispatch.kernel].access}`)).group;
+        return [pipelines[dispatch.kernel], device.createBindGroup({ layout, entries: this.#entries(dispatch) }), dispatch.grid];
+      });
+    this.#clock = device.features.has("timestamp-query")
+      ? {
+          query: device.createQuerySet({ type: "timestamp", count: 2 }),
+          buffer: this._session.buffer(16, USE.QUERY_RESOLVE | USE.COPY_SRC),
+        }
+      : null;
+  }
+
+  /** @param {Dispatch} dispatch @returns {GPUBindGroupEntry[]} */
+  #entries(dispatch) {
+    return dispatch.buffers.map((row, binding) => {
+      const offset = dispatch.offsets[binding] ?? 0;
+      return { binding, resource: { buffer: this.#buffers[row], offset, size: this.plan.buffers[row].bound - offset } };
+    });
+  }
+
+  /** A buffer for each row of the table. */
+  #allocate() {
+    const session = this._session;
+    const rows = this.plan.buffers;
+    const slots = this.plan.slots.map((bytes) => session.buffer(bytes));
+    const carried = new Map(this.plan.inputs.filter((row) => CARRIED.includes(rows[row].role)).map((row) => [keyOf(rows[row]), row]));
+    this.#copies = [];
+    this.#buffers = [];
+    rows.forEach((spec, row) => {
+      const held = session.held.get(this.#keys[row]);
+      if (held) this.#buffers[row] = held.buffer;
+      else if (spec.aliases === null) this.#buffers[row] = spec.slot === null ? session.buffer(spec.bound) : slots[spec.slot];
+    });
+    rows.forEach((spec, row) => {
+      if (spec.aliases !== null) this.#buffers[row] = this.#buffers[spec.aliases];
+    });
+    for (const row of this.plan.outputs) {
+      const before = carried.get(keyOf(rows[row]));
+      if (before !== undefined && this.#buffers[before] !== this.#buffers[row])
+        this.#copies.push([this.#buffers[row], this.#buffers[before], 4 * sizeOf(rows[row].shape)]);
+    }
+  }
+}
+
+/** @param {URL} address */
+async function fetched(address) {
+  const answer = await fetch(address).catch(() => null);
+  if (!answer?.ok) throw new ShadergradError(`[load] ${address} cannot be loaded: ${answer ? `status ${answer.status}` : "no answer"}.`);
+  return answer;
+}
+
+/** @param {GPUDevice} device @param {Kernel} kernel @param {GPUPipelineLayout} layout */
+async function compiled(device, kernel, layout) {
+  const module = device.createShaderModule({ code: kernel.source, label: kernel.name });
+  try {
+    return await device.createComputePipelineAsync({ layout, compute: { module, entryPoint: "main" } });
+  } catch (error) {
+    const { messages } = await module.getCompilationInfo();
+    const first = messages.find((message) => message.type === "error");
+    const line = first ? `, line ${first.lineNum}: ${kernel.source.split("\n")[first.lineNum - 1]?.trim()}` : "";
+    throw new ShadergradError(
+      `[load] the kernel ${kernel.name} (${kernel.origin}) does not compile${line}\n${first?.message ?? /** @type {Error} */ (error).message}`,
+    );
+  }
+}

@@ -1,0 +1,357 @@
+// What pages share: the worker, elements, a chart, the training panel. In: page.json. Out: elements for <main>.
+
+/** @typedef {{steps: number, rows: Record<string, number>[], perSecond: number, gpuTime: number | null}} Progress */
+/** @typedef {{page: string, title: string, text: string, programs: string[], data: string | null, settings: Record<string, any>}} Page */
+/** @typedef {{name: string, shape: number[], dtype: string}} Part */
+/** @typedef {{adapter: string, dispatches: number, parameters: number, names: (Part & {role: string})[], arguments: Part[], steps: number}} Info */
+
+const MOST_POINTS = 4000;
+
+/** The worker, as functions. */
+export class Remote {
+  /** @type {Map<number, {resolve: (value: any) => void, reject: (error: Error) => void}>} */ waiting = new Map();
+  /** @type {Map<string, ((values: any) => void)[]>} */ listeners = new Map();
+  count = 0;
+
+  constructor() {
+    this.worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
+    this.worker.addEventListener("message", ({ data }) => {
+      if (data.event) for (const listener of this.listeners.get(data.event) ?? []) listener(data);
+      const waiting = this.waiting.get(data.id);
+      if (!waiting) return;
+      this.waiting.delete(data.id);
+      if (data.error === undefined) waiting.resolve(data.value);
+      else waiting.reject(new Error(data.error));
+    });
+  }
+
+  /** @param {string} call @param {...any} args @returns {Promise<any>} */
+  call(call, ...args) {
+    const id = ++this.count;
+    return new Promise((resolve, reject) => {
+      this.waiting.set(id, { resolve, reject });
+      this.worker.postMessage({ id, call, args });
+    });
+  }
+
+  /** @param {string} event @param {(values: any) => void} listener */
+  on(event, listener) {
+    this.listeners.set(event, [...(this.listeners.get(event) ?? []), listener]);
+  }
+}
+
+/**
+ * An element: h("button", {class: "main", onclick}, "Start").
+ * @param {string} tag @param {Record<string, any>} [attributes] @param {...(Node | string)} children @returns {any}
+ */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children);
+  return element;
+}
+
+/** @param {string} text @param {boolean} [isError] */
+export function say(text, isError = false) {
+  const status = /** @type {HTMLElement} */ (document.getElementById("status"));
+  status.textContent = text;
+  status.classList.toggle("error", isError);
+}
+
+/** Runs what a button asked for; what goes wrong is said. @param {() => any} work */
+export async function trying(work) {
+  try {
+    return await work();
+  } catch (error) {
+    say(/** @type {Error} */ (error).message, true);
+  }
+}
+
+// -- the state in the address
+
+/** @param {string} name @param {string} otherwise */
+export const wish = (name, otherwise) => new URLSearchParams(location.hash.slice(1)).get(name) ?? otherwise;
+
+/** @param {Record<string, any>} values those that are null are left out */
+export function remember(values) {
+  const all = new URLSearchParams(location.hash.slice(1));
+  for (const [name, value] of Object.entries(values)) value === null ? all.delete(name) : all.set(name, `${value}`);
+  history.replaceState(null, "", `${all}` ? `#${all}` : location.pathname + location.search);
+}
+
+/** @param {Uint8Array<ArrayBuffer>} bytes @param {string} name */
+export function download(bytes, name) {
+  const link = h("a", { href: URL.createObjectURL(new Blob([bytes])), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** @param {string} name */
+export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Fits a canvas to its place on the screen. @param {HTMLCanvasElement} canvas @param {number} height in CSS pixels */
+export function fitted(canvas, height) {
+  const scale = devicePixelRatio || 1;
+  const width = Math.max(1, Math.round(canvas.clientWidth * scale));
+  if (canvas.width !== width || canvas.height !== Math.round(height * scale)) {
+    canvas.width = width;
+    canvas.height = Math.round(height * scale);
+    canvas.style.height = `${height}px`;
+  }
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  return { context, width: width / scale, height };
+}
+
+/** Curves over steps. Those whose `unit` is "%" have a scale from 0 to 100 on the right. */
+export class Chart {
+  /** @type {Map<string, {points: [number, number][], colour: string, unit: string}>} */ curves = new Map();
+  pending = false;
+
+  /** @param {string} label */
+  constructor(label) {
+    this.canvas = h("canvas", { role: "img", "aria-label": label });
+    this.legend = h("div", { class: "legend" });
+    this.element = h("div", {}, this.canvas, this.legend);
+    new ResizeObserver(() => this.draw()).observe(this.canvas);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  /** @param {string} name @param {number} step @param {number} value @param {string} [unit] */
+  add(name, step, value, unit = "") {
+    if (!Number.isFinite(value)) return;
+    let curve = this.curves.get(name);
+    if (!curve) {
+      curve = { points: [], colour: unit || this.curves.size % 2 ? "--second" : "--first", unit };
+      this.curves.set(name, curve);
+      this.legend.append(h("span", { style: `--colour: var(${curve.colour})` }, unit ? `${name} (${unit})` : name));
+    }
+    curve.points.push([step, value]);
+    if (curve.points.length > MOST_POINTS) curve.points = curve.points.filter((_, k) => k % 2);
+    this.draw();
+  }
+
+  clear() {
+    this.curves.clear();
+    this.legend.replaceChildren();
+    this.draw();
+  }
+
+  draw() {
+    if (this.pending) return;
+    this.pending = true;
+    requestAnimationFrame(() => {
+      this.pending = false;
+      this.paint();
+    });
+  }
+
+  paint() {
+    const { context: c, width, height } = fitted(this.canvas, 190);
+    const [left, right, top, bottom] = [42, [...this.curves.values()].some((x) => x.unit === "%") ? 34 : 8, 8, 20];
+    c.clearRect(0, 0, width, height);
+    c.font = "11px system-ui, sans-serif";
+    const all = [...this.curves.values()].flatMap((curve) => (curve.unit === "%" ? [] : curve.points));
+    const ends = [...this.curves.values()].map((curve) => curve.points.at(-1)?.[0] ?? 0);
+    const last = Math.max(10, ...ends);
+    const most = all.reduce((m, [, y]) => Math.max(m, y), 1e-9) * 1.05;
+    const x = (/** @type {number} */ step) => left + ((width - left - right) * step) / last;
+    const y = (/** @type {number} */ part) => height - bottom - (height - top - bottom) * part;
+    c.strokeStyle = colour("--line");
+    c.fillStyle = colour("--soft");
+    for (const part of [0, 0.5, 1]) {
+      c.beginPath();
+      c.moveTo(left, y(part));
+      c.lineTo(width - right, y(part));
+      c.stroke();
+      c.textAlign = "right";
+      c.fillText((most * part).toPrecision(2).replace(/\.?0+$/, "") || "0", left - 5, y(part) + 4);
+      if (right > 8) {
+        c.textAlign = "left";
+        c.fillText(`${100 * part}`, width - right + 5, y(part) + 4);
+      }
+    }
+    c.textAlign = "right";
+    c.fillText(`step ${last.toLocaleString("en")}`, width - right, height - 5);
+    c.lineWidth = 1.8;
+    c.lineJoin = "round";
+    for (const curve of this.curves.values()) {
+      c.strokeStyle = colour(curve.colour);
+      c.beginPath();
+      for (const [step, value] of curve.points) c.lineTo(x(step), y(curve.unit === "%" ? value / 100 : value / most));
+      c.stroke();
+    }
+  }
+}
+
+/** The panel that every page has: curves, start, pause, step, reset, the learning rate, figures, files. */
+export class Training {
+  running = false;
+
+  /** @param {Remote} remote @param {Page} page @param {Info} info */
+  constructor(remote, page, info) {
+    this.remote = remote;
+    this.page = page;
+    this.info = info;
+    this.most = page.settings.steps ?? 3000;
+    this.chart = new Chart("loss over steps");
+    /** @type {Record<string, HTMLElement>} */
+    this.figures = {};
+    this.start = h("button", { class: "main", onclick: () => this.toggle() }, "Start");
+    this.element = h(
+      "section",
+      { class: "wide" },
+      h("h2", {}, "Training"),
+      this.chart.element,
+      h("div", { class: "row" }, this.start, this.button("One step", () => this.step()), this.button("Reset", () => this.reset()), ...this.rate()),
+      this.table({
+        steps: "0",
+        loss: "–",
+        [page.settings.batch ? "samples a second" : "steps a second"]: "–",
+        "GPU time a step": "–",
+        "dispatches a step": `${info.dispatches}`,
+        parameters: info.parameters.toLocaleString("en"),
+        GPU: info.adapter || "unnamed",
+      }),
+      this.files(),
+    );
+    remote.on("progress", (progress) => this.show(progress));
+    remote.on("paused", () => this.paused());
+    remote.on("lost", ({ reason, stepsLost }) => say(`The GPU was lost (${reason}) and opened again; ${stepsLost} steps are trained anew.`));
+    document.addEventListener("visibilitychange", () => document.hidden && this.running && this.toggle());
+  }
+
+  /** Begins by itself, unless the address says otherwise, or the visitor asks for little motion. */
+  begin() {
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (wish("run", calm ? "0" : "1") === "1") this.toggle();
+  }
+
+  /** @param {string} text @param {() => any} work */
+  button(text, work) {
+    return h("button", { onclick: () => trying(work) }, text);
+  }
+
+  /** @param {Record<string, string>} values */
+  table(values) {
+    const list = h("dl");
+    for (const [name, value] of Object.entries(values)) {
+      this.figures[name] = h("dd", {}, value);
+      list.append(h("div", {}, h("dt", {}, name), this.figures[name]));
+    }
+    return list;
+  }
+
+  /** A slider where the step has a learning rate. */
+  rate() {
+    if (!this.info.names.some(({ role, name }) => role === "state" && name === "lr")) return [];
+    const shown = h("output", {});
+    const slider = h("input", { type: "range", min: "-5", max: "0", step: "0.05" });
+    const set = async (/** @type {number} */ rate) => {
+      shown.textContent = rate.toPrecision(2);
+      await this.remote.call("write", "lr", rate);
+    };
+    slider.addEventListener("input", () => {
+      const rate = 10 ** Number(slider.value);
+      remember({ lr: rate.toPrecision(3) });
+      trying(() => set(rate));
+    });
+    this.readRate = async () => {
+      const [rate] = await this.remote.call("read", "lr");
+      slider.value = `${Math.log10(rate)}`;
+      shown.textContent = rate.toPrecision(2);
+    };
+    const wished = Number(wish("lr", ""));
+    trying(async () => {
+      if (wished > 0) await set(wished);
+      await this.readRate?.();
+    });
+    return [h("label", { class: "slider" }, "learning rate", slider, shown)];
+  }
+
+  files() {
+    const { remote } = this;
+    const open = h("input", { type: "file", accept: ".safetensors" });
+    open.addEventListener("change", () =>
+      trying(async () => {
+        const [file] = open.files;
+        if (!file) return;
+        await remote.call("loadState", await file.arrayBuffer());
+        await this.readRate?.();
+        say(`Goes on from ${file.name}.`);
+        this.changed();
+        open.value = "";
+      }),
+    );
+    return h(
+      "div",
+      { class: "row" },
+      this.button("Download weights", async () => download(await remote.call("saveWeights"), "weights.safetensors")),
+      this.button("Download state", async () => download(await remote.call("saveState"), "state.safetensors")),
+      h("label", { class: "button" }, "Continue from a file", open),
+    );
+  }
+
+  toggle() {
+    this.running = !this.running;
+    this.start.textContent = this.running ? "Pause" : "Start";
+    remember({ run: this.running ? null : "0" });
+    if (!this.running) return this.remote.call("pause");
+    say("");
+    return trying(async () => {
+      const { steps } = await this.remote.call("info");
+      await this.remote.call("train", steps < this.most ? this.most - steps : this.most);
+    }).finally(() => this.paused());
+  }
+
+  paused() {
+    this.running = false;
+    this.start.textContent = "Start";
+  }
+
+  async step() {
+    if (this.running) this.toggle();
+    await this.remote.call("train", 1);
+  }
+
+  async reset() {
+    const again = this.running;
+    if (again) this.toggle();
+    await this.remote.call("reset");
+    await this.readRate?.();
+    remember({ lr: null });
+    this.chart.clear();
+    this.figures.steps.textContent = "0";
+    this.changed();
+    if (again) this.toggle();
+  }
+
+  /** What else shows the weights is told here when they are others. */
+  changed() {}
+
+  /** @param {Progress} progress */
+  show({ steps, rows, perSecond, gpuTime }) {
+    const { figures, page } = this;
+    rows.forEach((row, k) => this.add(steps - rows.length + k + 1, row));
+    figures.steps.textContent = steps.toLocaleString("en");
+    if (rows.length > 1) {
+      const speed = perSecond * (page.settings.batch ?? 1);
+      figures[page.settings.batch ? "samples a second" : "steps a second"].textContent = speed.toLocaleString("en", { maximumSignificantDigits: 3 });
+    }
+    if (gpuTime !== null) figures["GPU time a step"].textContent = `${gpuTime.toPrecision(3)} ms`;
+    this.changed();
+  }
+
+  /** @param {number} step @param {Record<string, number | ArrayLike<number>>} row */
+  add(step, row) {
+    for (const [name, value] of Object.entries(row)) {
+      if (typeof value !== "number") continue;
+      const own = name === "result" ? "loss" : name;
+      this.chart.add(own, step, value);
+      if (own === "loss") this.figures.loss.textContent = value.toPrecision(4);
+    }
+  }
+}

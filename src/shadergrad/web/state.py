@@ -1,0 +1,74 @@
+"""The state of a step as a safetensors file: every parameter, optimizer state, random counter and constant by its role and name.
+
+In: a compiled step with example arguments. Out: a file that `Program.loadState` of a page reads; and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+import shadergrad as sg
+
+from .errors import WebError
+
+Key = tuple[str, str]  # role, name
+METADATA = {"format": "shadergrad.state"}
+
+
+def save_state(step: sg.CompiledStep, path: str | Path, *args: Any, **kwargs: Any) -> None:
+    """Write what a step goes on from, for a page (or for `load_state`): parameters, optimizer state, random state.
+
+    args, kwargs: arguments as the step is called with; nothing runs. Raises CompileError for a step that cannot be exported.
+
+    >>> import tempfile
+    >>> w = sg.zeros(2)
+    >>> step = sg.compile(lambda x: w.add_(x).sum())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sg.web.save_state(step, f"{folder}/state.safetensors", sg.ones(2))
+    ...     _ = step(sg.ones(2))
+    ...     sg.web.load_state(step, f"{folder}/state.safetensors", sg.ones(2))
+    >>> w
+    tensor([0., 0.])
+    """
+    Path(path).write_bytes(state_bytes(step.portable(*args, **kwargs).state()))
+
+
+def load_state(step: sg.CompiledStep, path: str | Path, *args: Any, **kwargs: Any) -> None:
+    """Go on from a state that a page, or `save_state`, wrote: the step's tensors, learning rates and random state get its
+    values.
+
+    args, kwargs: arguments as the step is called with. Raises WebError for a file that is none, CheckpointError where it is
+    another step's; then nothing has changed. `save_state` has an example.
+    """
+    step.portable(*args, **kwargs).restore(read_state(path))
+
+
+def state_bytes(state: Mapping[Key, np.ndarray]) -> bytes:
+    """The file, as bytes; equal states give equal bytes."""
+    return save({f"{role}/{name}": np.asarray(a, order="C") for (role, name), a in state.items()}, METADATA)
+
+
+def read_state(path: str | Path) -> dict[Key, np.ndarray]:
+    """The arrays of a state file, by role and name."""
+    try:
+        arrays = load_file(path)
+    except SafetensorError as error:
+        raise WebError(f"{path} is no safetensors file, or is damaged: {error}.") from None
+    except OSError as error:
+        raise WebError(f"cannot read {path}: {error.strerror or error}.") from None
+    found = {}
+    for key, array in arrays.items():
+        role, slash, name = key.partition("/")
+        if not slash:
+            raise WebError(
+                f"{path} has {key!r}, and no state of a step: its entries are named role/name. "
+                "Hint: weights alone are read by sg.interop.load_state_dict(model, path)."
+            )
+        found[role, name] = array
+    return found

@@ -1,0 +1,186 @@
+"""Three engines of the backward pass: the same gradients, the same curve, also when they take turns."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import shadergrad as sg
+import shadergrad.nn.functional as F
+from helpers import assert_close, assert_same_bits, grad_of
+from shadergrad import config, nn
+from shadergrad.extras import MissingPackageError
+from shadergrad.train import TrainingError, TrainingStep
+
+ENGINES = ("shaders", "torch", "numpy")
+TOKENS, BATCH, LENGTH = 11, 4, 6
+
+
+class Model(nn.Module):
+    """A small language model, for tokens (batch, length)."""
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(TOKENS, 8)
+        layer = nn.TransformerEncoderLayer(8, 2, 16, dropout, "gelu", batch_first=True, norm_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 1)
+        self.head = nn.Linear(8, TOKENS)
+
+    def forward(self, tokens: sg.Tensor) -> sg.Tensor:
+        return self.head(self.encoder(self.embedding(tokens)))
+
+
+def batches(count: int) -> list[np.ndarray]:
+    return list(np.random.default_rng(0).integers(0, TOKENS, (count, BATCH, LENGTH)).astype(np.int32))
+
+
+def training(device: str, backward: str, dropout: float = 0.0, **options: Any) -> TrainingStep:
+    sg.manual_seed(0)
+    model = Model(dropout).to(device)
+    optimizer = sg.optim.AdamW(model.parameters(), lr=1e-2)
+
+    def loss(tokens: sg.Tensor) -> sg.Tensor:
+        return F.cross_entropy(model(tokens).reshape(-1, TOKENS), tokens.reshape(-1))
+
+    return TrainingStep(model, optimizer, loss, backward=backward, **options)
+
+
+def losses(step: TrainingStep, count: int = 10) -> list[float]:
+    return [step(tokens).item() for tokens in batches(count)]
+
+
+def gradients(step: TrainingStep) -> dict[str, np.ndarray]:
+    step(*batches(1))
+    return {name: grad_of(p).numpy() for name, p in step.model.named_parameters()}
+
+
+@pytest.mark.parametrize("engine", ENGINES[1:])
+def test_an_engine_has_the_gradients_and_the_losses_of_the_shaders(device: str, engine: str) -> None:
+    expected, found = (gradients(training(device, name)) for name in ("shaders", engine))
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert np.abs(value).max() > 0, name
+        assert_close(found[name], value, 0, 1e-4, name)
+    assert_close(losses(training(device, engine)), losses(training(device, "shaders")), 0, 1e-4)
+
+
+def test_engines_that_take_turns_continue_the_curve(device: str) -> None:
+    step, found = training(device, "shaders"), []
+    for k, tokens in enumerate(batches(10)):
+        step.backward = ENGINES[k % 3]
+        found.append(step(tokens).item())
+    assert_close(found, losses(training(device, "shaders")), 0, 1e-4)
+
+
+def test_numpys_gradients_are_those_of_the_masks_that_the_shaders_drew(webgpu: str) -> None:
+    assert_close(losses(training(webgpu, "numpy", 0.3)), losses(training(webgpu, "shaders", 0.3)), 0, 1e-4)
+
+
+def test_pytorchs_masks_are_drawn_with_the_same_probability_and_follow_the_seed(device: str) -> None:
+    found = losses(training(device, "torch", 0.1), 30)
+    assert_same_bits(found, losses(training(device, "torch", 0.1), 30))
+    assert found != losses(training(device, "shaders", 0.1), 30)
+    assert np.mean(found[-5:]) == pytest.approx(np.mean(losses(training(device, "shaders", 0.1), 30)[-5:]), abs=0.3)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_gradients_of_parts_are_those_of_the_batch(engine: str, device: str) -> None:
+    whole, parts = gradients(training(device, engine)), gradients(training(device, engine, accumulate=4))
+    for name, value in whole.items():
+        assert_close(parts[name], value, 0, 1e-5, name)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_to_be_done_between_gradients_and_optimizer_is_done(engine: str, device: str) -> None:
+    def clip() -> None:
+        nn.utils.clip_grad_norm_(step.model.parameters(), 0.01)
+
+    step = training(device, engine, finish=clip)
+    found = gradients(step)
+    assert np.sqrt(sum(np.square(g).sum() for g in found.values())) == pytest.approx(0.01, rel=1e-3)
+
+
+class Frozen(Model):
+    """Of which a part is not trained, and a part not used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder.requires_grad_(False)
+        self.unused = nn.Linear(2, 2)
+        self.norm = nn.BatchNorm1d(8)
+
+    def forward(self, tokens: sg.Tensor) -> sg.Tensor:
+        found = self.encoder(self.embedding(tokens))
+        return self.head(self.norm(found.reshape(-1, 8)))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_parameters_without_a_gradient_stay_and_what_a_norm_tracks_moves_once(engine: str, device: str) -> None:
+    def trained(name: str) -> nn.Module:
+        sg.manual_seed(0)
+        model = Frozen().to(device)
+        optimizer = sg.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1, weight_decay=0.1)
+        step = TrainingStep(model, optimizer, lambda x: F.cross_entropy(model(x), x.reshape(-1)), backward=name)
+        for tokens in batches(3):
+            step(tokens)
+        return model
+
+    expected, found = trained("shaders").state_dict(), trained(engine).state_dict()
+    for name, value in expected.items():
+        assert_close(found[name], value, 1e-4, 1e-5, name)
+    assert found["norm.num_batches_tracked"].item() == 3
+
+
+def test_auto_takes_two_steps_of_each_and_says_what_it_chose(device: str) -> None:
+    said: list[str] = []
+    step = training(device, "auto", say=said.append)
+    names, tried = ["shaders", "torch", *(["numpy"] if device == "webgpu" else [])], []
+    for tokens in batches(2 * len(names)):
+        tried.append(step.engine)
+        assert not said
+        step(tokens)
+    assert tried == [name for name in names for _ in range(2)]
+    assert said == [line for line in said if line.startswith(f"backward auto: {step.engine} (shaders ")]
+    assert len(said) == 1
+    assert_close(losses(training(device, "auto", say=said.append)), losses(training(device, "shaders")), 0, 1e-4)
+
+
+def test_auto_does_without_pytorch_where_there_is_none_and_torch_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    said: list[str] = []
+    losses(training("cpu", "auto", say=said.append), 3)
+    assert "torch is not installed" in said[0]
+    with pytest.raises(MissingPackageError, match="pip install"):
+        training("cpu", "torch")
+
+
+def test_the_environment_names_the_engine_where_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHADERGRAD_BACKWARD", "torch")
+    assert config.read_environment().backward == "torch"
+    monkeypatch.setenv("SHADERGRAD_BACKWARD", "cuda")
+    with pytest.raises(config.ConfigError, match="choose one of shaders, torch, numpy, auto"):
+        config.read_environment()
+
+
+def test_a_step_that_cannot_be_is_refused() -> None:
+    with pytest.raises(TrainingError, match="--backward is 'cuda'; choose one of shaders, torch, numpy, auto"):
+        training("cpu", "cuda")
+    with pytest.raises(TrainingError, match="accumulate is 0"):
+        training("cpu", "shaders", accumulate=0)
+    with pytest.raises(TrainingError, match="a batch of 4 cannot be taken in 3 equal parts"):
+        losses(training("cpu", "shaders", accumulate=3))
+    model = nn.Linear(2, 2)
+    step = TrainingStep(model, sg.optim.SGD(model.parameters(), lr=0.1), model, backward="torch")
+    with pytest.raises(TrainingError, match=r"the loss must be a scalar; it is \(1, 2\)"):
+        step(np.ones((1, 2), np.float32))
+
+
+def test_pytorchs_own_settings_are_as_before_a_step() -> None:
+    before = torch.get_num_threads(), torch.get_rng_state()
+    losses(training("cpu", "torch", 0.1, threads=1), 1)
+    assert torch.get_num_threads() == before[0]
+    assert torch.equal(torch.get_rng_state(), before[1])

@@ -1,0 +1,224 @@
+"""Files of pairs, and what becomes of them: every format, every mistake with its file and line, few shapes, masks."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shadergrad.data import DataError
+from shadergrad.models import coevolution as co
+
+
+def texts(family: co.Family) -> list[tuple[str, str]]:
+    return [(co.decode(a), co.decode(b)) for a, b in zip(family.a, family.b, strict=True)]
+
+
+def put(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return path
+
+
+PAIRS = [("MKV", "GH-E"), ("M-V", "GHLE")]
+ONE_FILE = {
+    "p.fasta": ">one x\nMKV:G\nH-E\n\n>two\nm-v:ghle*\n",
+    "p.fa.gz": ">one\nMKV/GH-E\n>two\nM-V/GHLE\n",
+    "p.a3m": "#3,4\t1,1\n>one\nMaKVGH-Edd\n>two\nM-VG..HLE\n",
+    "p.a3m.gz": ">one\nMKV:GhhH-E\n>two\nM-V:GHLE\n",
+    "p.sto": "# STOCKHOLM 1.0\n#=GF ID x\none MKV:G\ntwo M.V:G\n\none H-E\n#=GC SS ...\ntwo HLE\n//\n",
+}
+
+
+@pytest.mark.parametrize("name", ONE_FILE)
+def test_pairs_of_one_file(tmp_path: Path, name: str) -> None:
+    family = co.read_pairs(put(tmp_path, name, ONE_FILE[name]))
+    assert texts(family) == PAIRS
+    assert (family.name, family.names, family.aligned) == ("p", ("one", "two"), True)
+
+
+def test_pairs_of_one_file_by_the_length_of_the_first_chain(tmp_path: Path) -> None:
+    path = put(tmp_path, "p.fasta", ">one\nMKVGH-E\n>two\nM-VGHLE\n")
+    assert texts(co.read_pairs(path, length_a=3)) == PAIRS
+
+
+def test_pairs_of_two_files_by_name_and_by_order(tmp_path: Path) -> None:
+    first = put(tmp_path, "a.fasta", ">one\nMKV\n>alone\nMMM\n>two\nM-V\n")
+    second = put(tmp_path, "b.sto", "# STOCKHOLM 1.0\ntwo GHLE\none GH-E\nother GGGG\n//\n")
+    assert texts(co.read_pairs(first, second)) == PAIRS
+    assert texts(co.read_pairs(first, second, by="order"))[0] == ("MKV", "GHLE")
+
+
+def test_sequences_of_different_lengths_are_no_alignment(tmp_path: Path) -> None:
+    family = co.read_pairs(put(tmp_path, "p.fasta", ">one\nMK-V:GH\n>two\nM:GHLE\n"))
+    assert not family.aligned
+    assert texts(family) == [("MKV", "GH--"), ("M--", "GHLE")]
+    with pytest.raises(co.FamilyError, match="not aligned"):
+        co.dca.mutual_information(family)
+
+
+WRONG = {
+    "p.fasta": [
+        ("", "holds no sequences"),
+        ("MKV:GH\n", r"p\.fasta, line 1: a sequence without a name"),
+        (">one\n>two\nM:K\n", r"p\.fasta, line 1: one has no sequence"),
+        (">one\nM:K\n>two\nM:K1\n", r"p\.fasta, line 3: two: '1' at position 2 is no residue"),
+        (">one\nM:K\n>two\nMK\n", r"p\.fasta, line 3: two has no separator"),
+        (">one\nM:K:V\n", r"line 1: one is not two chains"),
+        (">one\nM:\n", r"line 1: one is not two chains"),
+    ],
+    "p.a3m": [
+        ("#3,4\n>one\nMKVGH\n", r"p\.a3m, line 2: one has 5 columns; line 1 says 3 and 4"),
+        ("#3\n>one\nMKVGH\n", r"p\.a3m, line 1: '#3'; a paired A3M says"),
+        (">one\nMKV:GH\n>two\nMK:GH\n", r"p\.a3m, line 3: two has 2 columns, another row 3"),
+    ],
+    "p.sto": [
+        ("one MKV:GH\n", r"p\.sto, line 1: a Stockholm file begins"),
+        ("# STOCKHOLM 1.0\none MKV:GH\n", "cut short"),
+        ("# STOCKHOLM 1.0\none MKV GH\n//\n", r"p\.sto, line 2: a name and a sequence, not 3 words"),
+    ],
+    "p.txt": [("", "'.txt' says no format")],
+}
+
+
+@pytest.mark.parametrize(("name", "text", "message"), [(n, *case) for n, cases in WRONG.items() for case in cases])
+def test_a_mistake_is_named_with_its_file_and_line(tmp_path: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        co.read_pairs(put(tmp_path, name, text))
+
+
+def test_files_that_do_not_fit_each_other_are_refused(tmp_path: Path) -> None:
+    a = put(tmp_path, "a.fasta", ">one\nMKV\n>two\nMKV\n")
+    with pytest.raises(DataError, match=r"a\.fasta, line 1: 'one', as all others, has no partner in .*c\.fasta"):
+        co.read_pairs(a, put(tmp_path, "c.fasta", ">three\nGH\n"))
+    with pytest.raises(DataError, match=r"b\.fasta, line 3: 'one' stands there twice, first on line 1"):
+        co.read_pairs(a, put(tmp_path, "b.fasta", ">one\nGH\n>one\nGH\n"))
+    with pytest.raises(DataError, match=r"has 2 sequences, .* 1: paired by order"):
+        co.read_pairs(a, tmp_path / "c.fasta", by="order")
+    with pytest.raises(DataError, match=r"cannot read .*nowhere\.fa"):
+        co.read_pairs(tmp_path / "nowhere.fa")
+    (tmp_path / "cut.fa.gz").write_bytes(gzip.compress(b">one\nM:K\n")[:-6])
+    with pytest.raises(DataError, match="no whole gzip file"):
+        co.read_pairs(tmp_path / "cut.fa.gz")
+
+
+def two_families(folder: Path) -> list[co.Family]:
+    rows = np.array([[0, 1, 2]], np.uint8)
+    for name in ("x", "y"):
+        co.write_family(folder, co.Family(name, rows, rows[:, :2]))
+    return co.read_families(folder)
+
+
+def test_contacts_are_those_below_8_angstrom(tmp_path: Path) -> None:
+    families = two_families(tmp_path)
+    path = put(tmp_path, "c.tsv", "family\ti\tj\tdistance\nx\t1\t2\t7.9\nx\t3\t1\t8.0\n")
+    x, y = co.read_contacts(path, families)
+    assert x.contacts is not None
+    assert np.argwhere(x.contacts).tolist() == [[0, 1]]
+    assert y.contacts is None
+    with pytest.raises(co.FamilyError, match="the contacts of y are not known"):
+        co.contact_labels(y, 1, (3, 2))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("i\tj\n1\t1\n", r"line 1: there is no column 'family'"),
+        ("family\ti\tj\nz\t1\t1\n", r"line 2: there is no family 'z'"),
+        ("family\ti\tj\nx\t1\t3\n", r"line 2: 1, 3 lies outside x, \(3, 2\)"),
+        ("family\ti\tj\n\nx\tone\t1\n", r"c\.tsv, line 3: 'x\\tone\\t1' does not fit"),
+    ],
+)
+def test_contacts_that_cannot_be_are_named_with_their_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        co.read_contacts(put(tmp_path, "c.tsv", text), two_families(tmp_path))
+
+
+def test_predicted_contacts_are_read_again_as_contacts(tmp_path: Path) -> None:
+    (family, _) = two_families(tmp_path)
+    scores = np.array([[0.0, 5.0], [1.0, np.nan], [4.0, 0.0]])
+    co.write_contacts(tmp_path / "best.tsv", family, scores, scores / 10, top=2)
+    (again,) = co.read_contacts(tmp_path / "best.tsv", [family])
+    assert again.contacts is not None
+    assert np.argwhere(again.contacts).tolist() == [[0, 1], [2, 0]]
+
+
+# --- weights, splits
+
+
+def test_weights_count_relatives_and_gaps_are_no_likeness() -> None:
+    rows = np.array([[0, 1, 2, 3, 4], [0, 1, 2, 3, 9], [5, 6, 7, 8, 9], [0, 1, co.PAD, co.PAD, co.PAD]], np.uint8)
+    assert co.sequence_weights(rows).tolist() == [0.5, 0.5, 1.0, 1.0]
+    assert co.sequence_weights(rows, identity=0.9).tolist() == [1.0] * 4
+
+
+def test_a_split_is_of_families_and_repeatable() -> None:
+    rows = np.zeros((1, 2), np.uint8)
+    families = [co.Family(str(k), rows, rows) for k in range(9)]
+    train, held_out = co.split_families(families, 0.3, seed=4)
+    assert len(held_out) == 3
+    assert {f.name for f in train} | {f.name for f in held_out} == {str(k) for k in range(9)}
+    assert [f.name for f in co.split_families(families, 0.3, seed=4)[1]] == [f.name for f in held_out]
+
+
+# --- batches
+
+
+def families_of(*shapes: tuple[int, int]) -> list[co.Family]:
+    rng = np.random.default_rng(0)
+    return [
+        co.Family(f"{a}x{b}", *(rng.integers(0, 20, (3, n)).astype(np.uint8) for n in (a, b)), np.zeros((a, b), bool))
+        for a, b in shapes
+    ]
+
+
+def test_many_lengths_take_few_shapes() -> None:
+    rng = np.random.default_rng(1)
+    families = families_of(*((int(a), int(b)) for a, b in rng.integers(10, 60, (40, 2))))
+    batches = co.Batches(families, "mlm", batch_size=4, most=3)
+    assert len({batches.at(step)[0].shape for step in range(60)}) == 3
+    assert sorted(k for bucket in batches.buckets for k in bucket.members) == list(range(40))
+    padded = sum(len(b.members) * sum(b.shape) for b in batches.buckets)
+    one = sum(len(b.members) * sum(b.shape) for b in co.buckets(families, 1))
+    assert padded < 0.9 * one
+
+
+def test_a_batch_holds_whole_pairs_and_their_contacts() -> None:
+    families = families_of((4, 6), (5, 5))
+    contacts = np.zeros((5, 5), bool)
+    contacts[4, 0] = True
+    families[1] = co.Family("touching", families[1].a, families[1].b, contacts)
+    tokens, labels = co.Batches(families, "contacts", batch_size=8, most=1).at(0)
+    assert tokens.shape == (8, 5 + 6 + 3)
+    assert labels.shape == (8, 5, 6)
+    for row, known in zip(tokens, labels, strict=True):
+        assert (row[0], row[6], row[-1]) == (co.CLS, co.SEP, co.SEP)
+        assert np.array_equal(known >= 0, (row[1:6] != co.PAD)[:, None] & (row[7:-1] != co.PAD)[None, :])
+        assert (known == 1).sum() == (row[5] != co.PAD)
+
+
+def test_batches_are_the_same_for_the_same_seed_and_new_for_each_step() -> None:
+    families = families_of((4, 6), (5, 5))
+    first, again = (co.Batches(families, "mlm", 8, seed=3) for _ in range(2))
+    for x, y in zip(first.at(5), again.at(5), strict=True):
+        assert np.array_equal(x, y)
+    assert not np.array_equal(first.at(5)[0], first.at(6)[0])
+
+
+def test_a_sixth_of_the_residues_is_masked_and_nothing_else() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 21, (200, 40)), rng.integers(0, 20, (200, 40))
+    b[:, 30:] = co.PAD
+    tokens = co.pair_tokens(a, b)
+    masked, labels = co.mask_tokens(tokens, rng)
+    chosen = labels != -100
+    assert chosen.sum() / (tokens < co.X).sum() == pytest.approx(0.15, abs=0.01)
+    assert np.array_equal(labels[chosen], tokens[chosen])
+    assert np.array_equal(masked[~chosen], tokens[~chosen])
+    assert (tokens[chosen] < co.X).all()
+    shares = [(masked[chosen] == co.MASK).mean(), (masked[chosen] == tokens[chosen]).mean()]
+    assert shares == pytest.approx([0.8, 0.105], abs=0.02)
+    assert ((masked[chosen] < co.X) | (masked[chosen] == co.MASK)).all()
