@@ -308,16 +308,25 @@ class Writer:
         if p.mask is not None:
             self.add(f"let mask_at = b * {p.mask[0]} + h * {p.mask[1]};")
 
-    def store(self, name: str, tile: Tile, first: str, limit: int, place: Layout, factor: Factor) -> None:
-        """A block of sums, each row times its factor, into the result."""
+    def store(
+        self, name: str, tile: Tile, first: str, limit: int, place: Layout, factor: Factor, whole: bool = True
+    ) -> None:
+        """A block of sums, each row times its factor, into the result; whole: which is bound as vec4s."""
         p = self.p
         self.add(self.active(tile))
         for i in range(tile.tall):
             self.add(f"let goal_{i} = {first} + {self.row(tile, i)};\nif (goal_{i} < {limit}) {{")
             for q in range(tile.broad // LANES):
                 quad = self.column_quad(tile, q)
-                line = f"result[result_at + goal_{i} * {place[3] // LANES} + {quad}] = {name}_{i}_{q} * {factor(i)};"
-                self.add(line if p.wide == p.d else f"if ({quad} < {p.d // LANES}) {{ {line} }}")
+                at, value = f"result_at + goal_{i} * {place[3] // LANES} + {quad}", f"{name}_{i}_{q} * {factor(i)}"
+                self.add("{" if p.wide == p.d else f"if ({quad} < {p.d // LANES}) {{")
+                if whole:
+                    self.add(f"result[{at}] = {value};")
+                else:
+                    self.add(f"let at = ({at}) * {LANES};\nlet value = {value};")
+                    for e in range(LANES):
+                        self.add(f"result[at + {e}] = value[{e}];")
+                self.add("}")
             self.add("}")
         self.add("}")
 
