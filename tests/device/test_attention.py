@@ -210,8 +210,8 @@ def test_views_of_one_array_are_read_and_written_in_place(webgpu: str) -> None:
     names = [step.plan.kernels[d.kernel].name for d in step.plan.dispatches]
     assert names == ["laidattention", "laidsums", "laidgradient"], names
     y = torch.tensor(x.detach().numpy().astype(np.float64), requires_grad=True)
-    parts = (part.reshape(2, 40, 2, 16).transpose(1, 2) for part in y.split(32, 2))
-    F_torch(*parts, is_causal=True).sum().backward()
+    q, k, v = (part.reshape(2, 40, 2, 16).transpose(1, 2) for part in y.split(32, 2))
+    F_torch(q, k, v, is_causal=True).sum().backward()
     assert y.grad is not None
     assert_close(found.numpy(), y.grad.numpy(), 1e-4, 1e-5)
 
