@@ -122,6 +122,21 @@ def test_every_size_of_blocks_gives_the_same(
     assert_equal(found, torchs(arrays, None, causal), 1e-4, 1e-5)
 
 
+def test_text_for_browsers_gives_the_same(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no single components of vectors are written, neither in workgroup memory nor in the result."""
+    kernel = attention_shader.Writer.__init__
+
+    def for_browsers(self: Any, p: Any, blocks: Any, layouts: Any, native: bool) -> None:
+        kernel(self, p, blocks, layouts, False)
+
+    monkeypatch.setattr(attention_shader.Writer, "__init__", for_browsers)
+    arrays = draw(1, 2, 40, 35, 20)
+    programs.clear()
+    found = ours(arrays, webgpu, lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v))
+    programs.clear()
+    assert_equal(found, torchs(arrays, None, False), 1e-4, 1e-5)
+
+
 @pytest.mark.slow
 def test_a_sequence_of_4096(webgpu: str) -> None:
     arrays = draw(1, 1, 4096, 4096, 16)

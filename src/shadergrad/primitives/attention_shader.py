@@ -22,7 +22,7 @@ from .call import CallKernel
 def forward(p: Problem, layouts: Sequence[Layout], target: Target) -> CallKernel:
     """q, k, v, [mask], [key] to the result and the logarithms of the sums, as `Attention` says."""
     blocks = choose_blocks(p, target, FORWARD)
-    w = Writer(p, blocks, dict(zip(("q", "k", "v"), layouts, strict=True)))
+    w = Writer(p, blocks, dict(zip(("q", "k", "v"), layouts, strict=True)), target.native)
     tile, out = w.scores, choose_tile(blocks.rows, p.wide, blocks.threads)
     count = -(-p.rows // blocks.rows)
     w.add("let id = i32(lid);")
@@ -72,12 +72,12 @@ def _largest(names: Sequence[str]) -> str:
 def _exchange(w: Writer, g: int, column: str) -> str:
     """Where the threads of a row of the block leave what they know of their g-th four rows, thread after thread."""
     quads = w.blocks.rows // LANES
-    return f"pool[{w.blocks.weights} + {column} * {quads} + {w.row_quad(w.scores, g)}]"
+    return f"{w.blocks.weights} + {column} * {quads} + {w.row_quad(w.scores, g)}"
 
 
 def _of_rows(w: Writer, tile: Tile, g: int) -> str:
     """Where four rows' factors pass from the sharing of the weights to that of the result."""
-    return f"pool[{w.blocks.weights + w.blocks.exchange} + {w.row_quad(tile, g)}]"
+    return f"{w.blocks.weights + w.blocks.exchange} + {w.row_quad(tile, g)}"
 
 
 def _weights_of_block(w: Writer) -> None:
@@ -86,17 +86,17 @@ def _weights_of_block(w: Writer) -> None:
     groups, quads = range(tile.tall // LANES), range(tile.broad // LANES)
     for g in groups:
         rows = ", ".join(_largest([f"s_{g * LANES + i}_{q}" for q in quads]) for i in range(LANES))
-        w.add(f"{_exchange(w, g, f'x{tile.name}')} = vec4<f32>({rows});")
+        w.add(f"put({_exchange(w, g, f'x{tile.name}')}, vec4<f32>({rows}));")
     w.add("workgroupBarrier();")
     for g in groups:
         w.add(f"var next_{g} = top_{g};")
     w.add(f"for (var t = 0; t < {tile.across}; t++) {{")
     for g in groups:
-        w.add(f"next_{g} = max(next_{g}, {_exchange(w, g, 't')});")
+        w.add(f"next_{g} = max(next_{g}, held({_exchange(w, g, 't')}));")
     w.add("}\nworkgroupBarrier();")
     for g in groups:
         w.add(f"let base_{g} = finite(next_{g});\nlet fall_{g} = exp(top_{g} - base_{g});\ntop_{g} = next_{g};")
-        w.add(f"if (x{tile.name} == 0) {{ {_of_rows(w, tile, g)} = fall_{g}; }}")
+        w.add(f"if (x{tile.name} == 0) {{ put({_of_rows(w, tile, g)}, fall_{g}); }}")
     for i, q in product(range(tile.tall), quads):
         w.add(f"s_{i}_{q} = exp(s_{i}_{q} - vec4<f32>(base_{i // LANES}[{i % LANES}]));")
     for g in groups:
@@ -111,7 +111,7 @@ def _fall(w: Writer, out: Tile) -> None:
     """The rows of the result, which other threads have, fall as the maximum rises."""
     w.add(w.active(out))
     for g in range(out.tall // LANES):
-        w.add(f"let scale_{g} = {_of_rows(w, out, g)};")
+        w.add(f"let scale_{g} = held({_of_rows(w, out, g)});")
     for i, q in product(range(out.tall), range(out.broad // LANES)):
         w.add(f"o_{i}_{q} *= scale_{i // LANES}[{i % LANES}];")
     w.add("}")
@@ -122,13 +122,13 @@ def _finish_rows(w: Writer, out: Tile) -> None:
     p, tile = w.p, w.scores
     w.add("workgroupBarrier();")
     for g in range(tile.tall // LANES):
-        w.add(f"{_exchange(w, g, f'x{tile.name}')} = total_{g};")
+        w.add(f"put({_exchange(w, g, f'x{tile.name}')}, total_{g});")
     w.add(f"workgroupBarrier();\nif (x{tile.name} == 0) {{")
     for g in range(tile.tall // LANES):
-        w.add(f"for (var t = 1; t < {tile.across}; t++) {{ total_{g} += {_exchange(w, g, 't')}; }}")
+        w.add(f"for (var t = 1; t < {tile.across}; t++) {{ total_{g} += held({_exchange(w, g, 't')}); }}")
         w.add(f"let empty_{g} = total_{g} == vec4<f32>();")
         w.add(f"let whole_{g} = select(total_{g}, vec4<f32>(1.0), empty_{g});")
-        w.add(f"{_of_rows(w, tile, g)} = vec4<f32>(1.0) / whole_{g};")
+        w.add(f"put({_of_rows(w, tile, g)}, vec4<f32>(1.0) / whole_{g});")
         w.add(f"let logs_{g} = select(finite(top_{g}) + log(whole_{g}), vec4<f32>(lowest()), empty_{g});")
         for e in range(LANES):
             w.add(f"let row_{g}_{e} = r0 + {w.row_quad(tile, g)} * {LANES} + {e};\nif (row_{g}_{e} < {p.rows}) {{")
@@ -137,7 +137,7 @@ def _finish_rows(w: Writer, out: Tile) -> None:
     w.add("}\nworkgroupBarrier();")
     w.add(w.active(out))
     for g in range(out.tall // LANES):
-        w.add(f"let share_{g} = {_of_rows(w, out, g)};")
+        w.add(f"let share_{g} = held({_of_rows(w, out, g)});")
     row = p.heads * p.d
     w.add(f"let result_at = (b * {p.rows * row} + h * {p.d}) / {LANES};")
     w.store("o", out, "r0", p.rows, (0, 0, 0, row), lambda i: f"share_{i // LANES}[{i % LANES}]", whole=False)
@@ -174,7 +174,7 @@ def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ta
     """g, sums, q, k, v, [mask], [key] to the three gradients, as `AttentionGradient` says. The first workgroups walk over
     queries for the gradients of k and v, the others over keys for that of q."""
     blocks = choose_blocks(p, target, BACKWARD)
-    w = Writer(p, blocks, dict(zip(("g", "q", "k", "v"), layouts, strict=True)))
+    w = Writer(p, blocks, dict(zip(("g", "q", "k", "v"), layouts, strict=True)), target.native)
     of_keys = choose_tile(blocks.columns, p.wide, blocks.threads)
     of_queries = choose_tile(blocks.rows, p.wide, blocks.threads)
     heads = p.n * p.heads

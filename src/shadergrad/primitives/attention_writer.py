@@ -19,14 +19,30 @@ fn finite(x: vec4<f32>) -> vec4<f32> { return select(x, vec4<f32>(), x == vec4<f
 """
 
 
+VECTORS = """fn held(at: i32) -> vec4<f32> { return pool[at]; }
+fn put(at: i32, value: vec4<f32>) { pool[at] = value; }
+"""
+NUMBERS = """fn held(at: i32) -> vec4<f32> {
+  let i = at * 4;
+  return vec4<f32>(pool[i], pool[i + 1], pool[i + 2], pool[i + 3]);
+}
+fn put(at: i32, value: vec4<f32>) {
+  let i = at * 4;
+  pool[i] = value.x;
+  pool[i + 1] = value.y;
+  pool[i + 2] = value.z;
+  pool[i + 3] = value.w;
+}
+"""
+
 Factor = Callable[[int], str]  # of a thread's row, by its number
 
 
 class Writer:
     """Writes the parts that the kernels share."""
 
-    def __init__(self, p: Problem, blocks: Blocks, layouts: dict[str, Layout]) -> None:
-        self.p, self.blocks, self.layouts = p, blocks, layouts
+    def __init__(self, p: Problem, blocks: Blocks, layouts: dict[str, Layout], native: bool) -> None:
+        self.p, self.blocks, self.layouts, self.native = p, blocks, layouts, native
         self.lines: list[str] = []
         self.scores = choose_tile(blocks.rows, blocks.columns, blocks.threads)
 
@@ -78,9 +94,9 @@ class Writer:
         self.add(f"let at_a = {a[0]} + k * {a[1]} + y{tile.name};\nlet at_b = {b[0]} + k * {b[1]} + x{tile.name};")
         for u in range(UNROLL):
             for g in range(tile.tall // LANES):
-                self.add(f"let a_{u}_{g} = pool[at_a + {u * a[1] + g * tile.down}];")
+                self.add(f"let a_{u}_{g} = held(at_a + {u * a[1] + g * tile.down});")
             for q in range(tile.broad // LANES):
-                self.add(f"let b_{u}_{q} = pool[at_b + {u * b[1] + q * tile.across}];")
+                self.add(f"let b_{u}_{q} = held(at_b + {u * b[1] + q * tile.across});")
             for i in range(tile.tall):
                 for q in range(tile.broad // LANES):
                     c = f"{name}_{i}_{q}"
@@ -165,9 +181,9 @@ class Writer:
         def statements(i: int) -> list[str]:
             value = f"ahead_{load.slot + i}"
             if load.depth is None:
-                return [f"pool[{load.to} + t] = {value};"]
+                return [f"put({load.to} + t, {value});"]
             at = f"{load.to} + quad * {LANES * stride} + r / {LANES}"
-            return [f"pool[{at} + {e * stride}][r % {LANES}] = {value}[{e}];" for e in range(LANES)]
+            return [self.part(f"{at} + {e * stride}", f"r % {LANES}", f"{value}[{e}]") for e in range(LANES)]
 
         self.each(load, statements)
 
@@ -287,7 +303,7 @@ class Writer:
                 for g in range(tile.tall // LANES):
                     values = ", ".join(f"{name}_{g * LANES + i}_{q}[{e}]" for i in range(LANES))
                     at = f"{b.weights} + ({self.column_quad(tile, q)} * {LANES} + {e}) * {b.stride(b.rows)} + {self.row_quad(tile, g)}"
-                    self.add(f"pool[{at}] = vec4<f32>({values});")
+                    self.add(f"put({at}, vec4<f32>({values}));")
 
     def write(self, name: str) -> None:
         """The block into workgroup memory with its rows outermost."""
@@ -295,7 +311,7 @@ class Writer:
         for i in range(tile.tall):
             for q in range(tile.broad // LANES):
                 at = f"{b.weights} + {self.row(tile, i)} * {b.stride(b.columns)} + {self.column_quad(tile, q)}"
-                self.add(f"pool[{at}] = {name}_{i}_{q};")
+                self.add(f"put({at}, {name}_{i}_{q});")
 
     # -- around it
 
@@ -334,5 +350,15 @@ class Writer:
     def functions(self) -> tuple[str, ...]:
         return ("sg_threefry",) if self.p.dropped else ()
 
+    # -- workgroup memory: of vec4s, or, where a browser may write the whole vector for one component, of single numbers
+
+    def part(self, at: str, component: str, value: str) -> str:
+        """The statement that writes one component of a vec4 in workgroup memory."""
+        if self.native:
+            return f"pool[{at}][{component}] = {value};"
+        return f"pool[({at}) * {LANES} + {component}] = {value};"
+
     def preamble(self) -> str:
-        return f"var<workgroup> pool: array<vec4<f32>, {self.blocks.pool}>;{PREAMBLE}"
+        if self.native:
+            return f"var<workgroup> pool: array<vec4<f32>, {self.blocks.pool}>;{PREAMBLE}{VECTORS}"
+        return f"var<workgroup> pool: array<f32, {LANES * self.blocks.pool}>;{PREAMBLE}{NUMBERS}"
