@@ -34,7 +34,7 @@ def arrays(shape: tuple[int, ...]) -> list[np.ndarray]:
 def ours(shape: tuple[int, ...], causal: bool, device: str) -> tuple[Call, Call, Call]:
     """Forward, forward and backward, wait."""
     q, k, v, g = (sg.tensor(a, device=device) for a in arrays(shape))
-    leaves = [sg.tensor(x.numpy(), device=device, requires_grad=True) for x in (q, k, v)]
+    a, b, c = leaves = [sg.tensor(x.numpy(), device=device, requires_grad=True) for x in (q, k, v)]
 
     @sg.compile
     def forward(q: Any, k: Any, v: Any) -> Any:
@@ -42,7 +42,7 @@ def ours(shape: tuple[int, ...], causal: bool, device: str) -> tuple[Call, Call,
 
     @sg.compile
     def both(g: Any) -> Any:
-        result = sg.nn.functional.scaled_dot_product_attention(*leaves, is_causal=causal)
+        result = sg.nn.functional.scaled_dot_product_attention(a, b, c, is_causal=causal)
         return sg.autograd.grad(result, leaves, g)
 
     return lambda: forward(q, k, v), lambda: both(g), sg.sync
@@ -55,11 +55,11 @@ def torch_peer(shape: tuple[int, ...], causal: bool) -> tuple[Call, Call, Call]:
     cuda = torch.cuda.is_available()
     torch.backends.cuda.matmul.allow_tf32 = False
     q, k, v, g = (torch.tensor(a, device="cuda" if cuda else "cpu") for a in arrays(shape))
-    leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+    a, b, c = leaves = [x.clone().requires_grad_() for x in (q, k, v)]
     attend = torch.nn.functional.scaled_dot_product_attention
 
     def both() -> Any:
-        return torch.autograd.grad(attend(*leaves, is_causal=causal), leaves, g)
+        return torch.autograd.grad(attend(a, b, c, is_causal=causal), leaves, g)
 
     wait = torch.cuda.synchronize if cuda else lambda: None
     return lambda: attend(q, k, v, is_causal=causal), both, wait

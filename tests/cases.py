@@ -1234,5 +1234,16 @@ for _p in (0, 0.5, 1, 1.5, 2, 3, -1, math.inf, -math.inf):
     )
 case("norm", "all of zeros", lambda x: x.norm(), Input((2, 2), values=(0.0,) * 4), second=False)
 case("norm", "two axes kept", lambda x: x.norm(1.5, (0, 2), True), floats(2, 3, 4, low=0.3), length=8)
+case(
+    "scaled_dot_product_attention",
+    "heads of 16",
+    lambda q, k, v: sg.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True),
+    floats(1, 2, 8, 16),
+    floats(1, 2, 9, 16),
+    floats(1, 2, 9, 16),
+    torch=lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True),
+    length=16,
+    second=False,  # of PyTorch's kernel there is none; test_attention.py compares with its composed form
+)
 
 assert len({c.id for c in CASES}) == len(CASES), "two cases have one name"

@@ -104,6 +104,8 @@ STEPS: dict[str, Callable[[], None]] = {
         "cnn": workloads.cnn,
         "lstm": workloads.lstm,
         "transformer": workloads.transformer,
+        "mlm": workloads.mlm,
+        "gpt2s": workloads.gpt2s,
     }.items()
 } | {"step automaton": train_automaton}
 

@@ -13,6 +13,8 @@ from helpers import assert_close
 from shadergrad.compile import order
 from shadergrad.graph import build
 from shadergrad.graph import node as nodes
+from shadergrad.primitives.attention import AttentionGradient, AttentionSums, LaidAttention, LaidGradient, LaidSums
+from shadergrad.primitives.attention_tiles import Problem
 from shadergrad.primitives.call import Call, CallKernel
 from shadergrad.primitives.elementwise import Mul
 from shadergrad.primitives.sorting import BLOCK, MergeRuns, SegmentSum, SortBlocks
@@ -134,6 +136,32 @@ def test_segment_sum(rows: int, outer: int, inner: int, n: int, size: int, webgp
     """Keys beyond the size, from positions out of range, add nothing."""
     source = np.random.default_rng(0).normal(size=(outer, n, inner)).astype(np.float32)
     same(SegmentSum(size), runs(rows, n, n), source, device=webgpu)
+
+
+HEADS = Problem(2, 3, 8, 12, 16, 0.25, True, (0, 0, 12, 1), False, 0.25)
+
+
+def heads(rows: int) -> np.ndarray:
+    return np.random.default_rng(rows).normal(size=(2, 3, rows, 16)).astype(np.float32)
+
+
+def test_the_calls_of_attention(webgpu: str) -> None:
+    """The forward pass, the sums, the gradients; q lies (n, rows, heads, d), k and v in one array beside each other."""
+    mask, key = np.random.default_rng(1).normal(size=(1, 1, 8, 12)).astype(np.float32), np.array([1, 2], np.uint32)
+    q, g, kv = heads(8).transpose(0, 2, 1, 3).copy(), heads(8) + 1, np.stack([heads(12), heads(12) + 1])
+    layouts = ((0, 384, 16, 48), (0, 576, 192, 16), (1152, 576, 192, 16))
+    given = (q, kv, kv, mask, key)
+    forward = LaidAttention(HEADS, layouts)
+    same(forward, *given, device=webgpu)
+    flat = forward.numpy(*given)
+    same(LaidSums(g.shape, (0, 384, 128, 16)), g, flat, device=webgpu)
+    same(AttentionSums(), g, flat, device=webgpu)
+    sums = AttentionSums().numpy(g, flat)
+    places, shape = ((0, 384, 16, 48), (768, 576, 192, 16), (1920, 576, 192, 16)), (3072,)
+    laid = ((0, 384, 128, 16), *layouts)
+    same(LaidGradient(HEADS, laid, places, shape), g, sums, *given, device=webgpu)
+    plain = AttentionGradient(0.25, True, True, 0.25, places, shape)
+    same(plain, g, sums, q.transpose(0, 2, 1, 3).copy(), *kv, mask, key, device=webgpu)
 
 
 # ---------------------------------------------------------------------------------- what is made of them

@@ -202,3 +202,34 @@ def test_kernels_that_wait_for_each_other_are_named(monkeypatch: pytest.MonkeyPa
     x = full(1, 1000, 3)
     with pytest.raises(sg.CompileError, match=r"in a circle: (\w+) → (\w+) → \1\."):
         plan_of([(x.t() @ x.sum(1, keepdim=True).expand(1000, 2).exp())])
+
+
+def test_rows_that_need_nothing_of_each_other_share_a_dispatch() -> None:
+    """As long as their workgroups have as many threads."""
+    x, y, z = full(1, 64, 200), full(2, 48, 200), full(3, 64, 7)
+    assert len(plan_of([x.sum(1), (y * 2).sum(1).exp()]).dispatches) == 1
+    assert len(plan_of([x.sum(1), z.sum(1)]).dispatches) == 2
+
+
+def test_rows_that_can_wait_join_those_that_cannot() -> None:
+    """The sums of x are wanted only at the end, those of the product before; both run in one dispatch, after the product."""
+    x, w = full(1, 64, 200), full(2, 200, 200)
+    early, late = x.sum(1), (x @ w).sum(1)
+    plan = plan_of([(early + late).reshape(8, 8) @ full(1, 8, 8)], target=WIDE)
+    names = [plan.kernels[d.kernel].archetype for d in plan.dispatches]
+    assert names.count("row") == 1, names
+
+
+def test_rows_of_which_one_reads_the_other_do_not_share() -> None:
+    x = full(1, 64, 200)
+    first = x.sum(1)
+    assert len(plan_of([first, (x * first.flip(0).unsqueeze(1)).sum(1)], target=WIDE).dispatches) == 2
+
+
+def test_a_cross_entropy_keeps_no_array_of_the_size_of_its_logits() -> None:
+    """Neither log-probabilities nor probabilities: they are computed again from the logits and two numbers a row."""
+    logits = sg.tensor(np.zeros((300, 256), np.float32), requires_grad=True)
+    target = sg.tensor(np.arange(300) % 256)
+    loss = sg.nn.functional.cross_entropy(logits, target)
+    plan = plan_of([loss, *sg.autograd.grad(loss, [logits])], target=WIDE)
+    assert sum(plan.slots) < 4 * 300 * 256 // 8

@@ -135,6 +135,11 @@ class MultiheadAttention(Module):
             raise ShapeError("Need attn_mask if specifying the is_causal hint.")
         q, k, v = self._projected(query, key, value)
         q, k, v = (self._heads(x, batched) for x in (q, k, v))
+        extended = self.bias_k is not None or self.add_zero_attn
+        causal = is_causal and not need_weights and key_padding_mask is None and not extended
+        if causal:  # the mask that is promised to be causal is not read
+            self._check_mask(q, k, attn_mask)
+            attn_mask = None
         mask = self._mask(q, k, key_padding_mask, attn_mask, batched)
         source = k.shape[2]
         k, v = self._extended(k, self.bias_k), self._extended(v, self.bias_v)
@@ -149,7 +154,7 @@ class MultiheadAttention(Module):
             weights = weights.mean(1) if average_attn_weights else weights
             weights = weights if batched else weights.squeeze(0)
         else:
-            result = F.scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal and mask is None)
+            result = F.scaled_dot_product_attention(q, k, v, mask, dropout_p, causal)
         n, _, length, _ = result.shape
         result = self.out_proj(result.transpose(1, 2).reshape(n, length, self.embed_dim))
         if not batched:
@@ -215,17 +220,25 @@ class MultiheadAttention(Module):
             x = cat([x, zeros(n, heads, 1, d, dtype=x.dtype, device=x.device)], 2)
         return x
 
+    @staticmethod
+    def _check_mask(q: Tensor, k: Tensor, mask: Tensor | None) -> None:
+        """Raises where an attn_mask does not fit queries and keys of heads."""
+        if mask is None:
+            return
+        (n, heads, length, _), source = q.shape, k.shape[2]
+        expected = [length, source] if mask.ndim == 2 else [n * heads, length, source]
+        if list(mask.shape) != expected:
+            raise ShapeError(
+                f"The shape of the {mask.ndim}D attn_mask is {list(mask.shape)}, but should be {expected}."
+            )
+
     def _mask(self, q: Tensor, k: Tensor, padding: Tensor | None, mask: Tensor | None, batched: bool) -> Tensor | None:
         """What is added to the scores (N, heads, L, S)."""
         n, heads, length, _ = q.shape
         source = k.shape[2]
         result = None
+        self._check_mask(q, k, mask)
         if mask is not None:
-            expected = [length, source] if mask.ndim == 2 else [n * heads, length, source]
-            if list(mask.shape) != expected:
-                raise ShapeError(
-                    f"The shape of the {mask.ndim}D attn_mask is {list(mask.shape)}, but should be {expected}."
-                )
             result = additive(mask, "attn_mask", q.dtype)
             if mask.ndim == 3:
                 result = result.reshape(n, heads, length, source)

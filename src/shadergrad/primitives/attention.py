@@ -22,7 +22,7 @@ from ..graph.node import Node, make, mode
 from ..graph.primitive import Shape
 from ..plan import Target
 from . import attention_shader as shader
-from .attention_shader import Layout, Problem, kept_from
+from .attention_tiles import LANES, Layout, Problem, kept_from, padded
 from .call import Call, CallKernel
 from .random import Threefry, threefry2x32
 from .reduce import ReduceMax
@@ -54,7 +54,9 @@ class AttentionCall(Call):
         mask = inputs[3] if self.masked else None
         strides = None if mask is None else row_major(mask.shape)
         return Problem(
-            *q.shape[:3],
+            q.shape[0],
+            q.shape[1],
+            q.shape[2],
             k.shape[2],
             q.shape[3],
             self.scale,
@@ -70,8 +72,8 @@ class AttentionCall(Call):
             raise ShapeError(
                 f"[attention] q is {q.shape}, k {k.shape}, v {v.shape}; they must be (n, heads, l or s, d)."
             )
-        if q.shape[3] % shader.LANES:
-            raise ShapeError(f"[attention] the size of a head is {q.shape[3]}, no multiple of {shader.LANES}.")
+        if q.shape[3] % LANES:
+            raise ShapeError(f"[attention] the size of a head is {q.shape[3]}, no multiple of {LANES}.")
         if not q.dtype is k.dtype is v.dtype or q.dtype.category != 2:
             raise DTypeError(f"[attention] q is {q.dtype.name}, k {k.dtype.name}, v {v.dtype.name}.")
         whole = (*q.shape[:3], k.shape[2])
@@ -116,7 +118,7 @@ class Attention(AttentionCall):
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         self.check(inputs)
         q = inputs[0]
-        return (shader.padded(q.size + q.size // q.shape[3]),), q.dtype
+        return (padded(q.size + q.size // q.shape[3]),), q.dtype
 
     def numpy(self, q, k, v, *others):
         s = self.scores(q, k, others)
@@ -134,7 +136,7 @@ class Attention(AttentionCall):
 
     @staticmethod
     def infer_size(shape: Shape) -> int:
-        return shader.padded(math.prod(shape) + math.prod(shape[:3]))
+        return padded(math.prod(shape) + math.prod(shape[:3]))
 
     def expand(self, r: Builder, *inputs: Node) -> Node | None:
         """The kernel, which reads q, k and v where they lie."""
@@ -283,7 +285,7 @@ def _layout(found: Strided) -> Layout | None:
     """Of (n, heads, l, d) with neighbours along d, in whole vec4s; None where it is not so."""
     *outer, inner = found.strides
     layout = (found.offset, *outer)
-    fits = inner == 1 and found.base.size % shader.LANES == 0 and all(s % shader.LANES == 0 for s in layout)
+    fits = inner == 1 and found.base.size % LANES == 0 and all(s % LANES == 0 for s in layout)
     return layout if fits else None
 
 

@@ -33,6 +33,7 @@ def scaled_dot_product_attention(
     true where attention is allowed, or floats that are added. is_causal: row i sees columns up to i. scale:
     1 / sqrt(E) by default. dropout_p: the share of the weights that is dropped, always, so give 0 for inference.
     enable_gqa: every head of key and value, axis -3, serves several of query. A row that may see nothing gives 0.
+    Heads of 16 to 128 go by blocks, and memory grows with L + S, not L S, forward and backward (Dao, 2023).
 
     ShapeError for a mask beside is_causal and for heads that do not divide those of query; DTypeError for a mask of
     integers.

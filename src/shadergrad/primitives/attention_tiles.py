@@ -1,0 +1,176 @@
+"""What the kernels of attention are written for: the problem, the blocks of a workgroup, the share of a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..graph.primitive import Shape
+from ..plan import Target
+
+LANES = 4
+WORDS = 1 << 32
+SMALL = 32  # sequences up to this take the small blocks
+
+Layout = tuple[int, ...]  # of (n, heads, l, d) in a buffer: the first element, the strides of n, heads and l
+
+
+def padded(size: int) -> int:
+    """To whole vec4s."""
+    return -(-size // LANES) * LANES
+
+
+def kept_from(dropped: float) -> int:
+    """A weight is kept where its random word is not below this."""
+    return min(WORDS - 1, round(dropped * WORDS))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """q (n, heads, rows, d), k and v (n, heads, columns, d); mask: the strides of one, by n, heads, rows and columns;
+    allows: whether it is of bools."""
+
+    n: int
+    heads: int
+    rows: int
+    columns: int
+    d: int
+    scale: float
+    causal: bool
+    mask: tuple[int, ...] | None
+    allows: bool
+    dropped: float
+
+    @property
+    def shape(self) -> Shape:
+        return (self.n, self.heads, self.rows, self.d)
+
+    @property
+    def shapes(self) -> tuple[Shape, Shape, Shape]:
+        other = (self.n, self.heads, self.columns, self.d)
+        return self.shape, other, other
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the inputs besides q, k and v."""
+        return (*(("mask",) if self.mask is not None else ()), *(("key",) if self.dropped else ()))
+
+    @property
+    def wide(self) -> int:
+        """The size of a head in workgroup memory, where zeros fill it."""
+        return 16 if self.d <= 16 else -(-self.d // 32) * 32
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Rows (queries) and columns (keys) of a block of weights, threads of a workgroup, steps of a contraction over d."""
+
+    rows: int
+    columns: int
+    threads: int
+    depth: int
+
+    @property
+    def pool(self) -> int:
+        """Vec4s of workgroup memory."""
+        return self.weights + self.exchange + self.rows // LANES
+
+    @property
+    def second(self) -> int:
+        """Where a step of the second operand begins: behind the first."""
+        return self.depth * self.stride(self.rows)
+
+    @property
+    def weights(self) -> int:
+        """Where the block of weights begins: behind the operands."""
+        return self.second + self.depth * self.stride(self.columns)
+
+    @property
+    def exchange(self) -> int:
+        """Vec4s of the block of weights, in either order."""
+        return max(self.columns * self.stride(self.rows), self.rows * self.stride(self.columns))
+
+    @staticmethod
+    def stride(size: int) -> int:
+        """Vec4s from one step of a tile to the next; one more than it has, for memory banks."""
+        return size // LANES + 1
+
+    def steps(self, wide: int, most: int) -> int:
+        """Rows of a plain tile, `wide` elements each, that fit where the two operands do."""
+        steps = most
+        while steps * wide // LANES > self.weights:
+            steps //= 2
+        return steps
+
+
+FORWARD = (Blocks(128, 64, 256, 16), Blocks(64, 64, 128, 32), Blocks(64, 64, 128, 16), Blocks(64, 32, 128, 16))
+BACKWARD = (Blocks(64, 32, 128, 16),)
+FEW_WORKGROUPS = 512  # with fewer of the tallest blocks a large GPU idles
+TALL = 64
+
+
+def choose_blocks(p: Problem, target: Target, of: Sequence[Blocks]) -> Blocks:
+    """The first that fits the device, of those that are not mostly padding and are many enough; tuned on an H200."""
+    for blocks in of:
+        count = p.n * p.heads * -(-p.rows // blocks.rows)
+        if blocks.rows > TALL and count < FEW_WORKGROUPS:
+            continue
+        fits = 16 * blocks.pool <= target.max_workgroup_storage and blocks.threads <= target.max_workgroup_invocations
+        if fits and min(p.rows, p.columns) > SMALL:
+            return replace(blocks, depth=min(p.wide, blocks.depth))
+    return Blocks(32, 32, 64, 16)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How the threads of a workgroup share a block of sums: tall x broad a thread, `across` threads beside each other."""
+
+    rows: int
+    columns: int
+    tall: int
+    broad: int
+
+    @property
+    def across(self) -> int:
+        return self.columns // self.broad
+
+    @property
+    def down(self) -> int:
+        return self.rows // self.tall
+
+    @property
+    def threads(self) -> int:
+        return self.across * self.down
+
+    @property
+    def name(self) -> str:
+        return f"{self.across}x{self.down}"
+
+
+@dataclass(frozen=True)
+class Load:
+    """A tile on its way from an operand's rows first, first + 1, ... to workgroup memory.
+
+    count: its rows; limit: the first that there is not. depth: where along d a turned tile begins, which is stored with d
+    outermost; None for a plain one. to: where it goes. slot: the register of its first vec4.
+    """
+
+    source: str
+    first: str
+    count: int
+    limit: int
+    step: int
+    depth: str | None
+    to: str
+    slot: int
+
+    def at(self, first: str, depth: str | None = None) -> Load:
+        """The same tile of other rows, or of another part of d."""
+        return replace(self, first=first, depth=self.depth if depth is None else depth)
+
+
+def choose_tile(rows: int, columns: int, threads: int) -> Tile:
+    """The squarest share of a block for each thread, with as many threads at work as can be."""
+    shapes = [Tile(rows, columns, tall, broad) for tall in (4, 8) for broad in (4, 8, 12, 16) if columns % broad == 0]
+    fitting = [t for t in shapes if t.threads <= threads and t.rows % t.tall == 0]
+    return max(fitting, key=lambda t: (t.threads, -abs(t.tall - t.broad)))
