@@ -1220,4 +1220,6 @@ for _p in (0, 0.5, 1, 1.5, 2, 3, -1, math.inf, -math.inf):
 case("norm", "all of zeros", lambda x: x.norm(), Input((2, 2), values=(0.0,) * 4), second=False)
 case("norm", "two axes kept", lambda x: x.norm(1.5, (0, 2), True), floats(2, 3, 4, low=0.3), length=8)
 
+import cases_operators  # noqa: E402,F401  # more lines of the table, which need what stands above
+
 assert len({c.id for c in CASES}) == len(CASES), "two cases have one name"

@@ -65,6 +65,11 @@ WITHOUT_OUT = frozenset((
     "t", "tile", "trace", "transpose", "unbind", "unflatten", "unsqueeze", "var_mean", "zero_",
 ))  # fmt: skip
 
+# whose `out=` must be of the result's dtype, as PyTorch wants it where nothing is computed
+SAME_DTYPE_OUT = frozenset(
+    ("aminmax", "cat", "gather", "index_select", "kthvalue", "multinomial", "sort", "take", "topk")
+)
+
 # each also as a function of the package, whose first argument is the tensor
 FUNCTIONS = (
     "addbmm", "addr", "angle", "copysign", "corrcoef", "cov", "cross", "cummax", "cummin", "cumulative_trapezoid",
@@ -105,6 +110,11 @@ class NamedTensor(RandomTensor):
             raise AutogradError(
                 f"{what}(): functions with out=... arguments don't support automatic differentiation, but one of the "
                 "arguments requires grad."
+            )
+        integers = value.dtype.category == self.dtype.category == 1  # positions are int32 here, int64 in PyTorch
+        if what in SAME_DTYPE_OUT and value.dtype is not self.dtype and not integers:
+            raise DTypeError(
+                f"[{what}] Expected out tensor to have dtype {value.dtype.name}, but got {self.dtype.name}"
             )
         if value.dtype.category > self.dtype.category:
             raise DTypeError(

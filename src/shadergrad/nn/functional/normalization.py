@@ -215,7 +215,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     ShapeError for fewer than 3 axes.
 
     >>> F.local_response_norm(sg.ones(1, 2, 1), 2, alpha=6.0, k=1.0, beta=1.0)
-    tensor([[[0.2500],
+    tensor([[[0.25  ],
              [0.1429]]])
     """
     if input.ndim < 3:
