@@ -73,6 +73,7 @@ OURS_ALONE = ("maximum", "minimum", "softmax")  # PyTorch has no such form in pl
 ELSEWHERE = ("addbmm", "addmv", "baddbmm", "float_power", "gcd", "lcm")
 
 
+@pytest.mark.filterwarnings("ignore:index_reduce")  # PyTorch's, that it may change
 @pytest.mark.parametrize("name", [name for name in IN_PLACE if name not in ELSEWHERE])
 def test_in_place_forms_are_pytorchs(name: str, device: str) -> None:
     x, y, index, mask = tensors(sg, device)
