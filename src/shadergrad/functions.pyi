@@ -556,7 +556,7 @@ def arange(
     out: Any = None,
 ) -> Tensor: ...
 def empty(
-    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, out: Any = None
+    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, out: Any = None
 ) -> Tensor: ...
 def eye(
     n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, out: Any = None
@@ -599,10 +599,13 @@ def normal(
     generator: Generator | None = None,
     out: Any = None,
 ) -> Tensor: ...
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, out: Any = None) -> Tensor: ...
+def ones(
+    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, out: Any = None
+) -> Tensor: ...
 def ones_like(x: TensorBase, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
 def rand(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
@@ -638,7 +641,8 @@ def randint_like(
 ) -> Tensor: ...
 def scalar_tensor(s: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
 def randn(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
@@ -656,7 +660,7 @@ def randn_like(
 def randperm(n: int, *, device: Any = None, generator: Generator | None = None, out: Any = None) -> Tensor: ...
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
 def zeros(
-    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, out: Any = None
+    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, out: Any = None
 ) -> Tensor: ...
 def zeros_like(x: TensorBase, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor: ...
 def where(condition: ElementwiseTensor, a: Any, b: Any) -> Tensor: ...

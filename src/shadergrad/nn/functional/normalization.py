@@ -80,6 +80,8 @@ def batch_norm(
     if eps < 0.0 or (training and eps <= 0.0):
         need = "positive during training" if training else "non-negative"
         raise ArgumentError(f"batch_norm eps must be {need}, but got {eps}")
+    if (running_mean is None) != (running_var is None):
+        raise ArgumentError("batch_norm(): Expected running_mean and running_var to be defined together, or neither")
     shape = (1, channels, *(1,) * (input.ndim - 2))
     if not training:
         if running_mean is None or running_var is None:
