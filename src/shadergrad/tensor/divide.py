@@ -280,8 +280,6 @@ def _cuts(given: Any) -> Any:
             raise ShapeError(
                 "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor of integers"
             )
-        if given.device != "cpu":
-            raise ShapeError("tensor_split expected tensor_indices_or_sections to be on cpu.")
         return given._read("tensor_split()").tolist()
     return given if isinstance(given, int) else list(given)
 
