@@ -76,6 +76,12 @@ stubs: $(VENV)/.stamp-lint  ## write the types of what is made from tables: meth
 conformance: adapter  ## measure every operator against its reference, and write docs/conformance.md and -browser.md
 	$(BIN)/python scripts/conformance.py
 	$(BIN)/python scripts/conformance_browser.py
+	@found=$$(mktemp -d) && set -x && \
+	$(BIN)/python scripts/conformance_ops.py --json $$found/cpu > $$found/log && \
+	$(BIN)/python scripts/conformance_ops.py --device webgpu --most 1 --json $$found/webgpu > $$found/log && \
+	SHADERGRAD_PROFILE=portable $(BIN)/python scripts/conformance_ops.py --device webgpu --most 1 --json $$found/portable > $$found/log && \
+	$(BIN)/python scripts/conformance_page.py cpu=$$found/cpu "webgpu, a sample of each dtype=$$found/webgpu" \
+		"portable, the same=$$found/portable" --where "$$(date +%F), $$(uname -srm)"
 
 setup: $(VENV)/.stamp-dev  ## everything that tests and lint need, in .venv
 

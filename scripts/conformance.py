@@ -36,6 +36,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "device")]
 import torch  # noqa: E402
 
 import cases  # noqa: E402
+import conformance_page  # noqa: E402
 import shadergrad as sg  # noqa: E402
 import test_conv  # noqa: E402
 import test_losses  # noqa: E402
@@ -131,8 +132,15 @@ def listed() -> Listed:
     for part in PAGE.read_text(encoding="utf-8").split("\n## ")[1:]:
         title, _, text = part.partition("\n")
         rows = re.findall(r"^\| `(.+?)` \| (.*) \|$", text, re.MULTILINE)
-        found[title] = {name.replace(r"\|", "|"): cells for name, cells in rows}
+        if rows:
+            found[title] = {name.replace(r"\|", "|"): cells for name, cells in rows}
     return found
+
+
+def pytorchs_part() -> str:
+    """What the page says of PyTorch's own table, which scripts/conformance_page.py writes."""
+    parts = PAGE.read_text(encoding="utf-8").split("\n## ")[1:]
+    return "".join(f"\n## {part}" for part in parts if part.startswith(conformance_page.TITLE))
 
 
 # -- measuring
@@ -224,7 +232,8 @@ Written by `make conformance`, not by hand. {count} cases of {operators} operato
 def page(columns: list[Errors], facts: dict[str, Any]) -> str:
     """The page: `facts` fill the head; a table a section."""
     names = operators()
-    parts = [HEAD.format(count=sum(1 for _ in subjects()), operators=sum(map(len, names.values())), **facts)]
+    head = HEAD.format(count=sum(1 for _ in subjects()), operators=sum(map(len, names.values())), **facts)
+    parts = [head, pytorchs_part()]
     for section, found in names.items():
         parts.append(f"\n## {section}\n\n{table(section, found, columns)}")
     return "".join(parts)
@@ -238,7 +247,7 @@ def page_with_new(columns: list[Errors], where: str) -> str:
     count = f"{sum(1 for _ in subjects())} cases of {sum(map(len, names.values()))} operators"
     head = re.sub(r"\d+ cases of \d+ operators", count, text.partition("\n## ")[0].rstrip("\n"))
     added = [f"`{name}`" for section, found in names.items() for name in found if name not in before.get(section, {})]
-    parts = [f"{head}\n", f"- Measured later ({where}): {', '.join(added)}.\n" if added else ""]
+    parts = [f"{head}\n", f"- Measured later ({where}): {', '.join(added)}.\n" if added else "", pytorchs_part()]
     for section, found in names.items():
         parts.append(f"\n## {section}\n\n{table(section, found, columns, before.get(section, {}))}")
     return "".join(parts)

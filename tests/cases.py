@@ -1246,4 +1246,6 @@ case(
     second=False,  # of PyTorch's kernel there is none; test_attention.py compares with its composed form
 )
 
+import cases_operators  # noqa: E402,F401  # more lines of the table, which need what stands above
+
 assert len({c.id for c in CASES}) == len(CASES), "two cases have one name"

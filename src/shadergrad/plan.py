@@ -25,9 +25,10 @@ FAULTS = (
     "[scatter_add] position {index} is out of range for an axis of size {size}.",
     "[multinomial] a probability is negative, infinite or NaN, or those of a whole row are zero.",
     "[bernoulli] a probability lies outside [0, 1], or is NaN.",
+    "[one_hot] class {index} is out of range: there are {size} classes, 0 to {last}.",
     "[binary_cross_entropy] all elements of input should be between 0 and 1. Hint: binary_cross_entropy_with_logits takes any.",
 )
-IN_GATHER, IN_TARGET, IN_EMBEDDING, IN_SCATTER, IN_MULTINOMIAL, IN_BERNOULLI, IN_BINARY = range(len(FAULTS))
+IN_GATHER, IN_TARGET, IN_EMBEDDING, IN_SCATTER, IN_MULTINOMIAL, IN_BERNOULLI, IN_ONE_HOT, IN_BINARY = range(len(FAULTS))
 
 
 def fault_text(fault: int, index: int, size: int) -> str:

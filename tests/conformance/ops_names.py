@@ -101,7 +101,11 @@ def _plainly(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 
 def translated(function: FunctionType) -> FunctionType:
-    """A function of the table with our package in the place of torch."""
+    """A function of the table with our package in the place of torch. Raises MissingError for a method that is not there."""
+    called = function.__code__.co_names
+    for name in () if "torch" in called else called:
+        if hasattr(torch.Tensor, name) and not hasattr(sg.Tensor, name):
+            raise MissingError(f"Tensor.{name}")
     names = {**function.__globals__, "torch": _Torch(), "wrapper_set_seed": _plainly}
     cells = tuple(CellType(_of_cell(c.cell_contents)) for c in function.__closure__ or ())
     return FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)

@@ -438,6 +438,43 @@ def test_the_vec4_form_is_four_times_the_scalar(name: str, webgpu: str) -> None:
     np.testing.assert_array_equal(scalar, vector)
 
 
+@checked("sg_fmod")
+def test_fmod_is_exact_for_any_quotient(function: str, webgpu: str) -> None:
+    sizes = np.array([0.0, 1e-30, 0.1, 0.3, 1.0, 5.5, 7.0, 360.0, 1e9, 1e20, 3e38, np.inf, np.nan], np.float32)
+    a, b = (g.ravel() for g in np.meshgrid(np.concatenate([sizes, -sizes]), np.concatenate([sizes, -sizes])))
+    with np.errstate(invalid="ignore"):
+        expected = np.fmod(a, b)
+    np.testing.assert_array_equal(call(webgpu, function, a, b), expected)
+
+
+@checked("sg_next_after")
+def test_the_next_number_is_the_next(function: str, webgpu: str) -> None:
+    a = np.array([1.0, 1.0, -1.0, -1.0, 2.0, 1.5, 3e38], np.float32)
+    b = np.array([2.0, 0.0, 0.0, -2.0, 2.0, np.nan, np.inf], np.float32)
+    np.testing.assert_array_equal(call(webgpu, function, a, b), np.nextafter(a, b))
+
+
+@checked("sg_exponent")
+def test_the_exponent_is_that_of_frexp(function: str, webgpu: str) -> None:
+    x = np.array([0.0, 1.0, -0.75, 8.0, 1e-30, 3e38, 2.0**-126], np.float32)
+    np.testing.assert_array_equal(call(webgpu, function, x), np.frexp(x)[1])
+
+
+@checked("sg_gcd_i32", "sg_gcd_u32")
+def test_gcd_is_euclids(function: str, webgpu: str) -> None:
+    a, b = (g.ravel() for g in np.meshgrid(np.arange(-12, 13), np.arange(-12, 13)))
+    if function == "sg_gcd_u32":
+        a, b = np.abs(a), np.abs(b)
+    x, y = (sg.tensor(n.astype("uint32" if function == "sg_gcd_u32" else "int32"), device=webgpu) for n in (a, b))
+    np.testing.assert_array_equal(x.gcd(y).numpy(), np.gcd(a, b))
+
+
+@checked("sg_sign_bit")
+def test_the_sign_bit_is_that_of_zeros_too(function: str, webgpu: str) -> None:
+    x = np.array([1.0, -1.0, 0.0, -0.0, np.inf, -np.inf], np.float32)
+    np.testing.assert_array_equal(sg.tensor(x, device=webgpu).signbit().numpy(), np.signbit(x))
+
+
 def test_every_function_is_checked_here() -> None:
     within_others = {"sg_reduce_angle", "sg_sin_core", "sg_cos_core", "sg_quarter", "sg_rounds"}
     threefry = {"sg_threefry"}  # whose bits test_random compares

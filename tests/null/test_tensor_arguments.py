@@ -76,7 +76,7 @@ BAD: dict[str, tuple[Call, str]] = {
     "narrow beyond the end": (lambda t: t.arange(6).narrow(0, 4, 3), "start (4) + length (3) exceeds dimension size (6)"),
     "narrow of a negative length": (lambda t: t.arange(6).narrow(0, 1, -1), "length (-1)"),
     "narrow outside the axis": (lambda t: t.arange(6).narrow(0, 7, 0), "[-6, 6], but got 7"),
-    "narrow at a fraction": (lambda t: t.arange(6).narrow(0, 1.5, 2), "'start' must be int, not float"),
+    "narrow at a fraction": (lambda t: t.arange(6).narrow(0, 1.5, 2), "'start' must be int or Tensor, not float"),
     "unbind of a number": (lambda t: t.tensor(1).unbind(), "0-dim tensor"),
     "split into negative sizes": (lambda t: t.arange(5).split([-1, 6]), "[-1, 6]"),
     "split into fractions": (lambda t: t.arange(5).split(2.0), "split(): argument 'split_size' must be int or tuple of ints, not float."),

@@ -22,6 +22,7 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: Literal[False] | None = None,
     materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]: ...
@@ -32,6 +33,7 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]: ...
@@ -42,6 +44,7 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
@@ -49,9 +52,9 @@ def grad(
 
     grad_outputs: a cotangent for each output, or None, which stands for 1 where the output has one element.
     allow_unused: None, and no error, for an input that the outputs do not depend on; materialize_grads: zeros for it.
-    create_graph: the result can be differentiated again; retain_graph: the outputs can. Raises AutogradError on an
-    input that does not require grad, or that the outputs do not depend on, ShapeError or DTypeError for a cotangent
-    that does not fit.
+    create_graph: the result can be differentiated again; retain_graph: the outputs can. only_inputs must be True. Raises
+    AutogradError on an input that does not require grad, or that the outputs do not depend on, ShapeError or DTypeError
+    for a cotangent that does not fit.
 
     >>> x = sg.tensor([1.0, 2.0], requires_grad=True)
     >>> sg.autograd.grad((x * x).sum(), x)
@@ -61,6 +64,8 @@ def grad(
     given = list(grad_outputs) if isinstance(grad_outputs, tuple | list) else [grad_outputs] * len(outs)
     if len(given) != len(outs):
         raise AutogradError(f"[grad] got {len(outs)} outputs and {len(given)} grad_outputs.")
+    if not only_inputs:
+        raise GradArgumentError("only_inputs=False is not there, nor in PyTorch. Hint: use backward().")
     if not ins:
         raise AutogradError("`inputs` argument to `grad()` cannot be empty.")
     if materialize_grads and allow_unused is False:

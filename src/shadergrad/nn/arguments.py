@@ -15,7 +15,7 @@ from ..arguments import number as number
 from ..arguments import refuse as refuse
 from ..arguments import sizes as sizes
 from ..arguments import whole as whole
-from ..errors import ArgumentError, ShadergradError
+from ..errors import ArgumentError, DTypeError, ShadergradError
 from ..tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -23,10 +23,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 TENSORS = {"Tensor": False, "Tensor | None": True}  # annotations of arguments, and whether None will do
 
 
-def takes_tensors(function: F, name: str = "", out: bool = False) -> F:
+def takes_tensors(function: F, name: str = "", out: bool = False, floating: bool = False) -> F:
     """The function behind a check: an argument that is annotated as a tensor is one, else ArgumentTypeError.
 
-    name: what users call it, if not by its own name. out: whether it may be told a tensor to write to. Of a `forward`, the message names the module's class.
+    name: what users call it, if not by its own name. out: whether it may be told a tensor to write to.
+    floating: whether its first argument must be a floating tensor, else DTypeError. Of a `forward`, the message names the module's class.
     """
     public = name or function.__name__
     signature = inspect.signature(function)
@@ -36,18 +37,11 @@ def takes_tensors(function: F, name: str = "", out: bool = False) -> F:
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        given = len(args)
         if out and "out" in kwargs:
             return written(public, kwargs.pop("out"), checked(*args, **kwargs))
-        for k, name in by_position:
-            if k >= given:
-                break
-            value = args[k]
-            if not isinstance(value, Tensor) and not (value is None and wanted[name]):
-                refuse(_called(public, args), name, value, "Tensor")
-        for name in kwargs:
-            if name in wanted and not isinstance(kwargs[name], Tensor) and not (kwargs[name] is None and wanted[name]):
-                refuse(_called(public, args), name, kwargs[name], "Tensor")
+        _check_tensors(public, by_position, wanted, args, kwargs)
+        if floating:
+            _check_floating(public, args[0] if args else next(iter(kwargs.values()), None))
         try:
             return function(*args, **kwargs)
         except ShadergradError:
@@ -61,6 +55,31 @@ def takes_tensors(function: F, name: str = "", out: bool = False) -> F:
     if name:
         checked.__name__ = checked.__qualname__ = name
     return checked  # type: ignore[return-value]  # wraps gives another type, and the same signature
+
+
+def _check_tensors(
+    what: str,
+    by_position: tuple[tuple[int, str], ...],
+    wanted: dict[str, bool],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> None:
+    """wanted: the arguments that must be tensors, by name, and whether None will do; by_position: where they stand."""
+    given = len(args)
+    for k, name in by_position:
+        if k >= given:
+            break
+        value = args[k]
+        if not isinstance(value, Tensor) and not (value is None and wanted[name]):
+            refuse(_called(what, args), name, value, "Tensor")
+    for name, value in kwargs.items():
+        if name in wanted and not isinstance(value, Tensor) and not (value is None and wanted[name]):
+            refuse(_called(what, args), name, value, "Tensor")
+
+
+def _check_floating(what: str, first: Any) -> None:
+    if isinstance(first, Tensor) and first.dtype.category != 2:
+        raise DTypeError(f"{what}() is not implemented for {first.dtype.name}. Hint: .float() first.")
 
 
 def _called(name: str, args: tuple[Any, ...]) -> str:

@@ -76,9 +76,18 @@ def _filled(what: str, size: tuple[int, ...], fill_value: float, dtype: Any, dev
     return finish(build.constant(fill_value, kind, name, shape), requires_grad)
 
 
+def _given(sizes: tuple[Any, ...], size: Any, what: str) -> tuple[int, ...]:
+    """Sizes given as arguments or as one sequence, or by the name `size`."""
+    if size is None:
+        return sizes_of(sizes, what)
+    if sizes:
+        raise ArgumentTypeError(f"{what}() got sizes both as arguments and as 'size'.")
+    return sizes_of((size,), what)
+
+
 @checked
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """Zeros of shape `size`, given as numbers or as one sequence; float32 unless `dtype` says another.
+def zeros(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Zeros of shape `size`, given as numbers or as one sequence, also by the name `size`; float32 unless `dtype` says another.
 
     Raises ShapeError for a negative size.
 
@@ -86,29 +95,29 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    return _filled("zeros", sizes_of(size, "zeros"), 0, float32 if dtype is None else dtype, device, requires_grad)
+    return _filled("zeros", _given(sizes, size, "zeros"), 0, float32 if dtype is None else dtype, device, requires_grad)
 
 
 @checked
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """Ones of shape `size`, given as numbers or as one sequence; float32 unless `dtype` says another.
+def ones(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Ones of shape `size`, given as numbers or as one sequence, also by the name `size`; float32 unless `dtype` says another.
 
     Raises ShapeError for a negative size.
 
     >>> sg.ones(2)
     tensor([1., 1.])
     """
-    return _filled("ones", sizes_of(size, "ones"), 1, float32 if dtype is None else dtype, device, requires_grad)
+    return _filled("ones", _given(sizes, size, "ones"), 1, float32 if dtype is None else dtype, device, requires_grad)
 
 
 @checked
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def empty(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Zeros, as `zeros`: there is no uninitialised memory here.
 
     >>> sg.empty(2, 3).shape
     shadergrad.Size([2, 3])
     """
-    return _filled("empty", sizes_of(size, "empty"), 0, float32 if dtype is None else dtype, device, requires_grad)
+    return _filled("empty", _given(sizes, size, "empty"), 0, float32 if dtype is None else dtype, device, requires_grad)
 
 
 @checked

@@ -253,8 +253,7 @@ class DividedTensor(ProductTensor):
             if aweights is not None and correction:
                 norm = total - correction * (w * aweights).sum() / total
             product = (centred * w) @ centred.t()
-        scale: Any = norm.clamp(min=0) if isinstance(norm, TensorBase) else max(norm, 0)
-        return (product / scale).squeeze()
+        return (product / (max(norm, 0) if weights is None else norm.clamp(min=0))).squeeze()
 
     def corrcoef(self) -> Self:
         """The correlation coefficients of variables, the rows, from observations, the columns: (n, n), within [-1, 1].
@@ -281,8 +280,6 @@ def _cuts(given: Any) -> Any:
             raise ShapeError(
                 "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor of integers"
             )
-        if given.device != "cpu":
-            raise ShapeError("tensor_split expected tensor_indices_or_sections to be on cpu.")
         return given._read("tensor_split()").tolist()
     return given if isinstance(given, int) else list(given)
 

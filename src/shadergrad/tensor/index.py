@@ -246,6 +246,8 @@ class IndexTensor(ReduceTensor):
         >>> sg.zeros(3).scatter_add(0, sg.tensor([0, 2, 2]), sg.tensor([1.0, 2.0, 3.0]))
         tensor([1., 0., 5.])
         """
+        if self.dtype is bool_ and src.dtype is bool_:  # or, which is a sum that is not 0
+            return self.to(dtype=int32).scatter_add(dim, index, src.to(dtype=int32)) != 0
         if not self.ndim:
             return self.reshape(1).scatter_add(dim, index.reshape(-1), src.reshape(-1)).reshape(())
         axis, source = self._scattered_along("scatter_add", dim, index, src)

@@ -45,52 +45,64 @@ ALIASES = {
 
 # each also as name_(), which writes the result into the tensor and gives the tensor
 IN_PLACE = (
-    "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "arccos", "arcsin", "arctan", "asin", "asinh",
-    "atan", "atan2", "atanh", "baddbmm", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_right_shift", "bitwise_or", "bitwise_xor", "ceil", "clamp",
-    "clamp_max", "clamp_min", "clip", "copysign", "cos", "cosh", "cumprod", "cumsum", "deg2rad", "div", "divide", "eq", "erf",
-    "erfinv", "exp", "exp2", "expm1", "fix", "floor", "floor_divide", "fmod", "frac", "ge", "gt", "heaviside",
-    "float_power", "gcd", "lcm", "ldexp", "nextafter", "renorm", "sgn", "hypot", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "le", "lerp", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "digamma", "erfc", "lgamma",
-    "logical_or", "logical_xor", "logit", "lt", "masked_fill", "masked_scatter", "mul",
-    "multiply", "nan_to_num", "ne", "neg", "negative", "pow", "rad2deg", "reciprocal", "relu", "remainder", "round",
-    "put", "rsqrt", "scatter", "scatter_add", "scatter_reduce", "sigmoid", "sign", "sin", "sinc", "sinh", "sqrt", "square", "sub",
-    "subtract", "tan", "tanh", "tril", "triu", "true_divide", "trunc", "xlogy",
+    "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "arccos",
+    "arcsin", "arctan", "asin", "asinh", "atan", "atan2", "atanh", "baddbmm", "bitwise_and", "bitwise_left_shift",
+    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "clamp", "clamp_max", "clamp_min",
+    "clip", "copysign", "cos", "cosh", "cumprod", "cumsum", "deg2rad", "digamma", "div", "divide", "eq", "erf",
+    "erfc", "erfinv", "exp", "exp2", "expm1", "fix", "float_power", "floor", "floor_divide", "fmod", "frac", "gcd",
+    "ge", "gt", "heaviside", "hypot", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "lcm",
+    "ldexp", "le", "lerp", "lgamma", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logit", "lt", "masked_fill", "masked_scatter", "mul", "multiply", "nan_to_num", "ne", "neg",
+    "negative", "nextafter", "pow", "put", "rad2deg", "reciprocal", "relu", "remainder", "renorm", "round", "rsqrt",
+    "scatter", "scatter_add", "scatter_reduce", "sgn", "sigmoid", "sign", "sin", "sinc", "sinh", "sqrt", "square",
+    "sub", "subtract", "tan", "tanh", "tril", "triu", "true_divide", "trunc", "xlogy",
 )  # fmt: skip
 
 # of those below, what PyTorch gives no `out=`
 WITHOUT_OUT = frozenset((
-    "allclose", "argwhere", "bincount", "corrcoef", "cov", "cumulative_trapezoid", "dsplit", "hsplit", "vsplit", "isreal", "rot90", "rsub", "split_with_sizes", "tensor_split", "trapezoid", "trapz", "unique", "unique_consecutive", "diag_embed", "diagflat", "diagonal_scatter", "select_scatter", "index_put", "put", "broadcast_to", "chunk", "clone", "count_nonzero", "detach", "diagonal", "dist", "equal",
-    "flatten", "flip", "fliplr", "flipud", "index_fill", "is_floating_point", "isclose", "isfinite", "isinf", "isnan",
-    "masked_fill", "masked_scatter", "moveaxis", "movedim", "narrow", "numel", "permute", "positive", "prelu", "ravel",
-    "relu", "repeat_interleave", "reshape", "roll", "select", "split", "squeeze", "std_mean", "swapaxes", "swapdims",
-    "t", "tile", "trace", "transpose", "unbind", "unflatten", "unsqueeze", "var_mean", "zero_",
+    "allclose", "argwhere", "bincount", "broadcast_to", "chunk", "clone", "corrcoef", "count_nonzero", "cov",
+    "cumulative_trapezoid", "detach", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "dist", "dsplit",
+    "equal", "flatten", "flip", "fliplr", "flipud", "hsplit", "index_fill", "index_put", "is_floating_point",
+    "isclose", "isfinite", "isinf", "isnan", "isreal", "masked_fill", "masked_scatter", "moveaxis", "movedim",
+    "narrow", "numel", "permute", "positive", "prelu", "put", "ravel", "relu", "repeat_interleave", "reshape",
+    "roll", "rot90", "rsub", "select", "select_scatter", "split", "split_with_sizes", "squeeze", "std_mean",
+    "swapaxes", "swapdims", "t", "tensor_split", "tile", "trace", "transpose", "trapezoid", "trapz", "unbind",
+    "unflatten", "unique", "unique_consecutive", "unsqueeze", "var_mean", "vsplit", "zero_",
 ))  # fmt: skip
+
+# whose `out=` must be of the result's dtype, as PyTorch wants it where nothing is computed
+SAME_DTYPE_OUT = frozenset(
+    ("aminmax", "cat", "gather", "index_select", "kthvalue", "multinomial", "sort", "take", "topk")
+)
 
 # each also as a function of the package, whose first argument is the tensor
 FUNCTIONS = (
-    "addbmm", "addr", "angle", "copysign", "corrcoef", "cov", "cross", "cummax", "cummin", "cumulative_trapezoid",
-    "dsplit", "float_power", "fmax", "fmin", "frexp", "gcd", "histc", "histogram", "hsplit", "isreal", "kron", "lcm",
-    "ldexp", "logcumsumexp", "mode", "msort", "nanmedian", "nanquantile", "nextafter", "renorm", "rot90", "rsub",
-    "sgn", "signbit", "split_with_sizes", "tensor_split", "trapezoid", "trapz", "unique", "unique_consecutive",
-    "vdot", "vsplit",
-    "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "addmm", "addmv", "argwhere", "bincount", "diag_embed", "diagflat", "diagonal_scatter", "index_copy", "index_put", "index_reduce", "put", "scatter_reduce", "select_scatter", "slice_scatter", "take", "all", "allclose", "amax",
-    "amin", "aminmax", "any", "arccos", "arcsin", "arctan", "argmax", "argmin", "argsort", "asin", "asinh", "atan",
-    "atan2", "atanh", "baddbmm", "bernoulli", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "bmm", "broadcast_to", "bucketize", "ceil", "chunk", "clamp", "clamp_max",
-    "clamp_min", "clip", "clone", "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "deg2rad", "detach", "diag",
-    "diagonal", "diff", "digamma", "dist", "div", "divide", "dot", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expm1",
-    "fix", "flatten", "flip", "fliplr", "flipud", "floor", "floor_divide", "fmod", "frac", "gather", "ge",
-    "greater", "greater_equal", "gt", "heaviside", "hypot", "index_add", "index_fill", "index_select", "inner",
-    "is_floating_point", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "kthvalue", "le", "lerp",
-    "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logit", "logsumexp", "lt", "masked_fill", "masked_scatter",
-    "masked_select", "matmul", "max", "maximum", "mean", "median", "min", "minimum", "mm", "moveaxis", "movedim",
-    "mul", "multinomial", "multiply", "mv", "nan_to_num", "nanmean", "nansum", "narrow", "ne", "neg", "negative",
-    "nonzero", "norm", "not_equal", "numel", "outer", "permute", "positive", "pow", "prelu", "prod", "quantile",
-    "rad2deg", "ravel", "reciprocal", "relu", "remainder", "repeat_interleave", "reshape", "roll", "round", "rsqrt",
-    "scatter", "scatter_add", "searchsorted", "select", "sigmoid", "sign", "sin", "sinc", "sinh", "softmax", "sort",
-    "split", "sqrt", "square", "squeeze", "std", "std_mean", "sub", "subtract", "sum", "swapaxes", "swapdims", "t",
-    "take_along_dim", "tan", "tanh", "tile", "topk", "trace", "transpose", "tril", "triu", "true_divide", "trunc",
-    "unbind", "unflatten", "unsqueeze", "var", "var_mean", "xlogy", "zero_",
+    "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "all",
+    "allclose", "amax", "amin", "aminmax", "angle", "any", "arccos", "arcsin", "arctan", "argmax", "argmin",
+    "argsort", "argwhere", "asin", "asinh", "atan", "atan2", "atanh", "baddbmm", "bernoulli", "bincount",
+    "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bmm",
+    "broadcast_to", "bucketize", "ceil", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "copysign",
+    "corrcoef", "cos", "cosh", "count_nonzero", "cov", "cross", "cummax", "cummin", "cumprod", "cumsum",
+    "cumulative_trapezoid", "deg2rad", "detach", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter",
+    "diff", "digamma", "dist", "div", "divide", "dot", "dsplit", "eq", "equal", "erf", "erfc", "erfinv", "exp",
+    "exp2", "expm1", "fix", "flatten", "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax",
+    "fmin", "fmod", "frac", "frexp", "gather", "gcd", "ge", "greater", "greater_equal", "gt", "heaviside", "histc",
+    "histogram", "hsplit", "hypot", "index_add", "index_copy", "index_fill", "index_put", "index_reduce",
+    "index_select", "inner", "is_floating_point", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf",
+    "isreal", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "log", "log10",
+    "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "logit", "logsumexp", "lt", "masked_fill", "masked_scatter", "masked_select",
+    "matmul", "max", "maximum", "mean", "median", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort",
+    "mul", "multinomial", "multiply", "mv", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow",
+    "ne", "neg", "negative", "nextafter", "nonzero", "norm", "not_equal", "numel", "outer", "permute", "positive",
+    "pow", "prelu", "prod", "put", "quantile", "rad2deg", "ravel", "reciprocal", "relu", "remainder", "renorm",
+    "repeat_interleave", "reshape", "roll", "rot90", "round", "rsqrt", "rsub", "scatter", "scatter_add",
+    "scatter_reduce", "searchsorted", "select", "select_scatter", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc",
+    "sinh", "slice_scatter", "softmax", "sort", "split", "split_with_sizes", "sqrt", "square", "squeeze", "std",
+    "std_mean", "sub", "subtract", "sum", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh",
+    "tensor_split", "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "tril", "triu", "true_divide",
+    "trunc", "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze", "var", "var_mean", "vdot", "vsplit",
+    "xlogy", "zero_",
 )  # fmt: skip
 
 
@@ -105,6 +117,11 @@ class NamedTensor(RandomTensor):
             raise AutogradError(
                 f"{what}(): functions with out=... arguments don't support automatic differentiation, but one of the "
                 "arguments requires grad."
+            )
+        integers = value.dtype.category == self.dtype.category == 1  # positions are int32 here, int64 in PyTorch
+        if what in SAME_DTYPE_OUT and value.dtype is not self.dtype and not integers:
+            raise DTypeError(
+                f"[{what}] Expected out tensor to have dtype {value.dtype.name}, but got {self.dtype.name}"
             )
         if value.dtype.category > self.dtype.category:
             raise DTypeError(

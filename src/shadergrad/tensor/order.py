@@ -239,15 +239,15 @@ def _at_fraction(ordered: Any, axis: int, point: float, counted: Any, interpolat
         a, b = ordered.narrow(axis, low, 1), ordered.narrow(axis, high, 1)
         share: Any = (place if exact is None else exact * last) - math.floor(place)
     else:
-        at = (counted - 1).clamp(min=0) * point
-        at = at if at.dtype is ordered.dtype else at.to(dtype=ordered.dtype)
+        last_counted = (counted - 1).clamp(min=0).to(dtype=ordered.dtype)
+        at = last_counted * point
         under, over = at.floor(), at.ceil()
         if interpolation == "nearest":
             under = over = at.round()
         elif interpolation in ("lower", "higher"):
             under = over = under if interpolation == "lower" else over
         a, b = (ordered.gather(axis, k.to(dtype=int32)) for k in (under, over))
-        share = (at if exact is None else (counted - 1).clamp(min=0) * exact) - at.floor()
+        share = (at if exact is None else last_counted * exact) - at.floor()
     if interpolation == "midpoint":
         share = 0.5
     return a if interpolation in ("nearest", "lower", "higher") else a.lerp(b, share)

@@ -83,7 +83,8 @@ class ProductTensor(OrderTensor):
 
         Raises ShapeError for others.
 
-        >>> sg.addmm(sg.tensor([10, 20]), sg.tensor([[1, 2]]), sg.tensor([[1, 0], [0, 1]]))
+        >>> x = sg.tensor([[10, 20]])
+        >>> x.addmm(sg.tensor([[1, 2]]), sg.tensor([[1, 0], [0, 1]]))
         tensor([[11, 22]])
         """
         return _added(self, mat1.mm(mat2), beta, alpha, "addmm")
@@ -93,7 +94,8 @@ class ProductTensor(OrderTensor):
 
         Raises ShapeError for others.
 
-        >>> sg.addmv(sg.tensor([10, 20]), sg.tensor([[1, 2], [3, 4]]), sg.tensor([1, 1]))
+        >>> x = sg.tensor([10, 20])
+        >>> x.addmv(sg.tensor([[1, 2], [3, 4]]), sg.tensor([1, 1]))
         tensor([13, 27])
         """
         return _added(self, mat.mv(vec), beta, alpha, "addmv")
@@ -103,7 +105,8 @@ class ProductTensor(OrderTensor):
 
         With beta = 0 self is ignored. Raises ShapeError for others.
 
-        >>> sg.baddbmm(sg.tensor(1.0), sg.ones(1, 1, 3), sg.ones(1, 3, 1))
+        >>> x = sg.tensor([[[1.0]]])
+        >>> x.baddbmm(sg.ones(1, 1, 3), sg.ones(1, 3, 1))
         tensor([[[4.]]])
         """
         return _added(self, batch1.bmm(batch2), beta, alpha, "baddbmm")

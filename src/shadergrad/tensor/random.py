@@ -22,7 +22,7 @@ from ..run.tracing import current
 from ..runtime.device import canonical_name
 from .base import TensorBase, check_sizes, common_shape, host_tensor, sizes_of, wrap
 from .counts import CountedTensor
-from .creation import finish
+from .creation import _given, finish
 from .elementwise import where
 from .index import holds
 from .placement import check_storable, resolve_device
@@ -170,7 +170,12 @@ def _floating(dtype: Any, device: str) -> DType:
 
 @checked
 def rand(
-    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
+    *sizes: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
 ) -> Any:
     """Uniform on [0, 1), with 23 random bits, of shape `size`, given as numbers or as one sequence.
 
@@ -183,13 +188,18 @@ def rand(
     """
     name = resolve_device(device)
     kind = _floating(dtype, name)
-    node = uniform_bits(_source(generator, device).bits(check_sizes(sizes_of(size, "rand"), "rand")))
+    node = uniform_bits(_source(generator, device).bits(check_sizes(_given(sizes, size, "rand"), "rand")))
     return finish(cast(node, kind), requires_grad)
 
 
 @checked
 def randn(
-    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Generator | None = None
+    *sizes: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
 ) -> Any:
     """Standard normal, of shape `size`: sqrt(2) erfinv(u), u uniform on (-1, 1), as JAX.
 
@@ -201,7 +211,7 @@ def randn(
     """
     name = resolve_device(device)
     kind = _floating(dtype, name)
-    unit = uniform_bits(_source(generator, device).bits(check_sizes(sizes_of(size, "randn"), "randn")))
+    unit = uniform_bits(_source(generator, device).bits(check_sizes(_given(sizes, size, "randn"), "randn")))
     low = float(np.nextafter(np.float32(-1), np.float32(0)))
     spread = make(e.Maximum(), unit * (1.0 - low) + low, build.like(unit, low))
     node = make(e.Erfinv(), spread) * math.sqrt(2.0)

@@ -67,7 +67,7 @@ class ScanTensor(DividedTensor):
         Raises ShapeError where `x` does not fit the axis, or both are given.
 
         >>> sg.tensor([1.0, 5.0, 10.0]).trapezoid()
-        tensor(10.5000)
+        tensor(10.5)
         """
         return _trapezoids(self, x, dx, dim, "trapezoid").sum(dim)
 

@@ -123,9 +123,15 @@ _WITH_OUT = frozenset((
     "avg_pool2d", "avg_pool3d", "gelu", "hardshrink", "linear", "logsigmoid", "normalize", "softplus", "softshrink",
 ))  # fmt: skip
 
+# what PyTorch has for floating tensors alone
+_FLOATING = frozenset((
+    "celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "leaky_relu", "logsigmoid", "mish", "prelu",
+    "rrelu", "selu", "silu", "softplus", "softshrink",
+))  # fmt: skip
+
 for _name, _function in list(globals().items()):
     if isinstance(_function, _FunctionType) and not _name.startswith("_"):
-        globals()[_name] = _takes_tensors(_function, _name, _name in _WITH_OUT)
+        globals()[_name] = _takes_tensors(_function, _name, _name in _WITH_OUT, _name in _FLOATING)
         globals()[_name].__module__ = __name__  # where pickle finds it
 
 __all__ = [

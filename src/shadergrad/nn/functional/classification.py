@@ -46,6 +46,8 @@ def cross_entropy(
             raise DTypeError(
                 f"Expected floating point type for target with class probabilities, got {target.dtype.name}"
             )
+        if ignore_index >= 0:
+            raise ArgumentError("ignore_index is not supported for floating point target")
         return _of_probabilities(input.log_softmax(axis), target, weight, axis, reduction, label_smoothing)
     return _of_classes(input, input.log_softmax(axis), target, weight, axis, ignore_index, reduction, label_smoothing)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ...dtypes import int32
 from ...errors import DTypeError, IndexRangeError, ShapeError
 from ...graph.node import grad_mode
-from ...plan import IN_EMBEDDING
+from ...plan import IN_EMBEDDING, IN_ONE_HOT
 from ...tensor import Tensor, arange, check_axis, in_range, select_positions, vector_norm, where
 from ..arguments import whole
 from ..errors import ArgumentError
@@ -126,8 +126,8 @@ def _counts(index: Tensor, size: int) -> Tensor:
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Class numbers (...) as (..., num_classes) of 0 and 1, in the dtype of the numbers.
 
-    Without num_classes the values are read, to find the largest. With it a class that is none gives a row of zeros;
-    PyTorch raises. DTypeError for numbers that are no integers, ArgumentError for num_classes below 1.
+    Without num_classes the values are read, to find the largest. A class outside [0, num_classes) raises IndexRangeError:
+    at once on cpu, at the next read on webgpu. DTypeError for numbers that are no integers, ArgumentError for num_classes below 1.
 
     >>> F.one_hot(sg.tensor([0, 2]), 3)
     tensor([[1, 0, 0],
@@ -141,6 +141,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = int(tensor.max().item()) + 1
     elif num_classes < 1:
         raise ArgumentError(f"num_classes should be positive, but got num_classes={num_classes}")
+    tensor = in_range(tensor, num_classes, IN_ONE_HOT)
     return (tensor.unsqueeze(-1) == arange(num_classes, dtype=tensor.dtype, device=tensor.device)).to(
         dtype=tensor.dtype
     )

@@ -133,6 +133,11 @@ def binary_cross_entropy_with_logits(
     if pos_weight is not None:
         rest = rest * ((pos_weight - 1.0) * target + 1.0)
     loss = (1.0 - target) * input + rest
+    for name, factor in (("weight", weight), ("pos_weight", pos_weight)):
+        if factor is not None and common_shape(tuple(factor.shape), tuple(input.shape)) != tuple(input.shape):
+            raise ShapeError(
+                f"{name} of size {list(factor.shape)} does not broadcast to the input's, {list(input.shape)}."
+            )
     return reduced(loss if weight is None else loss * weight, reduction)
 
 

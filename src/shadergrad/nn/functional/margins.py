@@ -29,7 +29,7 @@ def multi_margin_loss(
     >>> F.multi_margin_loss(sg.tensor([[0.0, 0.5, 2.0]]), sg.tensor([2]))
     tensor(0.)
     >>> F.multi_margin_loss(sg.tensor([0.0, 0.5]), sg.tensor(0))
-    tensor(0.7500)
+    tensor(0.75)
     """
     check_reduction(reduction)
     if p not in (1, 2):
@@ -64,7 +64,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
     differ.
 
     >>> F.multilabel_margin_loss(sg.tensor([0.25, 0.5]), sg.tensor([0, -1]))
-    tensor(0.6250)
+    tensor(0.625)
     """
     check_reduction(reduction)
     if input.shape != target.shape or input.ndim > 2 or (input.ndim and input.shape[-1] == 0):

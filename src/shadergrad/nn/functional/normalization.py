@@ -128,6 +128,8 @@ def batch_norm(
     if eps < 0.0 or (training and eps <= 0.0):
         need = "positive during training" if training else "non-negative"
         raise ArgumentError(f"batch_norm eps must be {need}, but got {eps}")
+    if (running_mean is None) != (running_var is None):
+        raise ArgumentError("batch_norm(): Expected running_mean and running_var to be defined together, or neither")
     shape = (1, channels, *(1,) * (input.ndim - 2))
     if not training:
         if running_mean is None or running_var is None:
@@ -263,7 +265,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     ShapeError for fewer than 3 axes.
 
     >>> F.local_response_norm(sg.ones(1, 2, 1), 2, alpha=6.0, k=1.0, beta=1.0)
-    tensor([[[0.2500],
+    tensor([[[0.25  ],
              [0.1429]]])
     """
     if input.ndim < 3:

@@ -1,0 +1,103 @@
+"""The part of docs/conformance.md that PyTorch's own table fills: counts, what differs, what is wrong, what is missing.
+
+In: the reports of scripts/conformance_ops.py, as JSON, one file a device. Out: the text of the section.
+
+    python scripts/conformance_ops.py --json cpu.json
+    python scripts/conformance_ops.py --device webgpu --most 2 --json webgpu.json
+    python scripts/conformance_page.py cpu=cpu.json "webgpu, 2 samples of a dtype=webgpu.json" --where "2026-11-21, machine"
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "conformance.md"
+TITLE = "PyTorch's own table"
+sys.path[:0] = [str(ROOT / "tests" / "conformance")]
+
+Reports = list[dict[str, Any]]
+
+
+def text(columns: dict[str, Reports], where: str) -> str:
+    """The section: a table of counts, and the names of what does not pass."""
+    import ops_known
+    import ops_names
+
+    first = next(iter(columns.values()))
+    left = Counter(why for op in ops_names.op_db if (why := ops_names.left_out(op)) is not None)
+    parts = [
+        f"## {TITLE}\n\n",
+        f"Measured by `python scripts/conformance_ops.py` ({where}): the {len(first)} entries of `torch.testing._internal`'s "
+        f"op_db that count, with their samples of float32, float64, int64, int32 and bool (float64 on the cpu only): values, "
+        "dtypes, shapes; gradients and their derivatives for random cotangents; the method, the form in place and `out=`; and "
+        "whether error inputs are refused. int32 may stand for int64, and positions of equal elements may differ. Left out: "
+        + ", ".join(f"{why} ({n})" for why, n in left.items())
+        + ".\n\n",
+        counts_table(columns),
+    ]
+    differs = ops_known.DIFFERENT
+    parts.append("\nDifferent on purpose: " + "; ".join(f"`{n}` ({why})" for n, (_, why) in differs.items()) + ".\n")
+    for name, reports in columns.items():
+        wrong = [f"`{r['name']}` ({', '.join(c for c, n in r['failed'].items() if n)})" for r in reports if is_wrong(r)]
+        parts.append(f"\nNot right everywhere, {name}: {', '.join(wrong) or 'none'}.\n")
+    missing = ", ".join(f"`{r['name']}`" for r in first if r["missing"])
+    parts.append(f"\nMissing: {missing or 'none'}.\n")
+    return "".join(parts)
+
+
+def is_wrong(report: dict[str, Any]) -> bool:
+    return not report["missing"] and any(report["failed"].values())
+
+
+def is_right(report: dict[str, Any]) -> bool:
+    """Right in values, dtypes, shapes and gradients."""
+    return not report["missing"] and not any(report["failed"].get(c) for c in ("value", "gradient", "second"))
+
+
+def counts_table(columns: dict[str, Reports]) -> str:
+    checks = ("value", "gradient", "second", "method", "in place", "out", "errors")
+    lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+
+    def line(what: str, value: Any) -> None:
+        lines.append(f"| {what} | " + " | ".join(str(value(r)) for r in columns.values()) + " |")
+
+    line("there", lambda rs: sum(not r["missing"] for r in rs))
+    line("right in values and gradients", lambda rs: sum(map(is_right, rs)))
+    line("right in everything", lambda rs: sum(not r["missing"] and not is_wrong(r) for r in rs))
+    for check in checks:
+        line(f"{check}: passed of made", lambda rs, c=check: _passed(rs, c))
+    return "\n".join(lines) + "\n"
+
+
+def _passed(reports: Reports, check: str) -> str:
+    made, failed = (sum(r[k].get(check, 0) for r in reports) for k in ("made", "failed"))
+    return f"{made - failed:,} of {made:,}"
+
+
+def page_with(section: str) -> str:
+    """The page with the section in the place of an earlier one, or before the first table."""
+    page = PAGE.read_text(encoding="utf-8")
+    head, *rest = page.split("\n## ")
+    kept = [part for part in rest if not part.startswith(TITLE)]
+    return "\n## ".join([head, section.removeprefix("## "), *kept])
+
+
+def main(
+    reports: Annotated[list[str], typer.Argument(help="NAME=FILE for each column")],
+    where: Annotated[str, typer.Option(help="date and machine")] = "",
+) -> None:
+    """Write the section into the page."""
+    pairs = [r.rpartition("=") for r in reports]
+    columns = {name: json.loads(Path(path).read_text(encoding="utf-8")) for name, _, path in pairs}
+    PAGE.write_text(page_with(text(columns, where)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)
