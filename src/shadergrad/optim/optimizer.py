@@ -297,7 +297,9 @@ class Optimizer:
                     common[name] = have[name] if name in have else self._start(name, group, (), p)
                 made[name] = have.get(name, common[name])
             for name in self.slots_of(group):
-                made[name] = have[name] if name in have else self._start(name, group, p.shape, p)
+                shape = self.shape_of(name, p)
+                if shape is not None:
+                    made[name] = have[name] if name in have else self._start(name, group, shape, p)
             self.state[p] = {**made, **{k: v for k, v in have.items() if k not in made}}
         flush()
 
@@ -307,6 +309,10 @@ class Optimizer:
     def slots_of(self, group: ParamGroup) -> tuple[str, ...]:
         """The state that every parameter of a group needs, of its shape."""
         return self.slots
+
+    def shape_of(self, name: str, p: Tensor) -> tuple[int, ...] | None:
+        """The shape of a slot of a parameter; None where that parameter has none."""
+        return tuple(p.shape)
 
     def scalars_of(self, group: ParamGroup) -> tuple[str, ...]:
         """The 0-d state that the parameters of a group share: 'step' counts the steps."""
