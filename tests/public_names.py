@@ -10,6 +10,17 @@ from typing import Any
 import shadergrad as sg
 
 NAMESPACES: dict[str, Any] = {
+    "sg.accelerator": sg.accelerator,
+    "sg.amp": sg.amp,
+    "sg.backends.cudnn": sg.backends.cudnn,
+    "sg.cuda": sg.cuda,
+    "sg.distributed": sg.distributed,
+    "sg.distributions": sg.distributions,
+    "sg.func": sg.func,
+    "sg.mps": sg.mps,
+    "sg.testing": sg.testing,
+    "sg.utils.checkpoint": sg.utils.checkpoint,
+    "sg.utils.tensorboard": sg.utils.tensorboard,
     "sg": sg,
     "sg.autograd": sg.autograd,
     "sg.autograd.functional": sg.autograd.functional,

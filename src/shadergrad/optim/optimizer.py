@@ -111,6 +111,9 @@ class ParamGroup(dict):
         dict.update(result, {k: copy.deepcopy(v, memo) for k, v in self.items()})  # sets, and tells nobody
         return result
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (dict(self), {k: v for k, v in self.__dict__.items() if k != "_owner"})
+
     def update(self, *args: Any, **kwargs: Any) -> None:
         for key, value in dict(*args, **kwargs).items():
             self[key] = value
@@ -156,6 +159,13 @@ class ParamGroup(dict):
     @property
     def _momentum(self) -> float:
         return self["betas"][0] if "betas" in self else self["momentum"]
+
+
+def _unpickled(items: dict[str, Any], state: dict[str, Any]) -> ParamGroup:
+    result = ParamGroup({})
+    result.__dict__.update(state)
+    dict.update(result, items)  # sets, and tells nobody
+    return result
 
 
 def _on_device(known: dict[str, Tensor], value: Any, like: Tensor) -> Tensor:
@@ -245,6 +255,11 @@ class Optimizer:
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for group in self.param_groups:
+            group._owner = weakref.ref(self)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Further parameters, with hyperparameters of their own where given. Compiled steps are compiled anew."""

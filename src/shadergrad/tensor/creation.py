@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import checked
-from ..dtypes import float32, of_scalar, parse_dtype, uint8
+from ..dtypes import default_dtype, of_scalar, parse_dtype, uint8
 from ..errors import ArgumentTypeError, ShapeError
 from ..graph import build
 from ..graph.node import Node
@@ -86,7 +86,9 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    return _filled("zeros", sizes_of(size, "zeros"), 0, float32 if dtype is None else dtype, device, requires_grad)
+    return _filled(
+        "zeros", sizes_of(size, "zeros"), 0, default_dtype() if dtype is None else dtype, device, requires_grad
+    )
 
 
 @checked
@@ -98,7 +100,9 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     >>> sg.ones(2)
     tensor([1., 1.])
     """
-    return _filled("ones", sizes_of(size, "ones"), 1, float32 if dtype is None else dtype, device, requires_grad)
+    return _filled(
+        "ones", sizes_of(size, "ones"), 1, default_dtype() if dtype is None else dtype, device, requires_grad
+    )
 
 
 @checked
@@ -108,7 +112,9 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     >>> sg.empty(2, 3).shape
     shadergrad.Size([2, 3])
     """
-    return _filled("empty", sizes_of(size, "empty"), 0, float32 if dtype is None else dtype, device, requires_grad)
+    return _filled(
+        "empty", sizes_of(size, "empty"), 0, default_dtype() if dtype is None else dtype, device, requires_grad
+    )
 
 
 @checked
@@ -206,7 +212,7 @@ def linspace(
         raise ShapeError(f"[linspace] number of steps must be non-negative, but it is {steps}")
     return tensor(
         np.linspace(start, end, steps),
-        dtype=float32 if dtype is None else dtype,
+        dtype=default_dtype() if dtype is None else dtype,
         device=device,
         requires_grad=requires_grad,
     )
@@ -226,5 +232,5 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     if min(rows, columns) < 0:
         raise ShapeError(f"[eye] sizes must be greater or equal to 0, got {rows} and {columns}")
     ones = arange(rows, device=device).reshape(rows, 1) == arange(columns, device=device)
-    result = ones.to(dtype=float32 if dtype is None else dtype)
+    result = ones.to(dtype=default_dtype() if dtype is None else dtype)
     return result.requires_grad_() if requires_grad else result
