@@ -56,6 +56,27 @@ def _numbers(argnums: int | tuple[int, ...]) -> tuple[int, ...]:
     return (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
 
+_depth = [0]  # of the transformations that run
+
+
+def _nested() -> bool:
+    return _depth[0] > 1
+
+
+def _counted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Inner transformations record, for the outer ones."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        _depth[0] += 1
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _depth[0] -= 1
+
+    return run
+
+
 def grad_and_value(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -86,27 +107,6 @@ def grad_and_value(
     return _counted(differentiated)
 
 
-_depth = [0]  # of the transformations that run
-
-
-def _nested() -> bool:
-    return _depth[0] > 1
-
-
-def _counted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Inner transformations record, for the outer ones."""
-
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        _depth[0] += 1
-        try:
-            return function(*args, **kwargs)
-        finally:
-            _depth[0] -= 1
-
-    return run
-
-
 def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """The gradient of `func`, which gives a tensor of one element, as a function of the same arguments.
 
@@ -126,6 +126,7 @@ def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: 
     return differentiated
 
 
+@_counted
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """(value, function of cotangents of the value that gives those of primals), and what func gave beside the value.
 
@@ -142,7 +143,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         wanted = [x for p in given for x in _leaves(p)]
         outputs = [v for v in _leaves(value) if v.requires_grad]
         pairs = [(v, c) for v, c in zip(_leaves(value), _leaves(cotangents), strict=True) if v.requires_grad]
-        deeper = _nested() or any(x.requires_grad for p in primals for x in _leaves(p)) or bool(create_graph)
+        deeper = _depth[0] > 0 or any(x.requires_grad for p in primals for x in _leaves(p)) or bool(create_graph)
         grads: Any = [None] * len(wanted)
         if outputs:
             grads = autograd.grad(
@@ -155,6 +156,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (shown, pull, aux) if has_aux else (shown, pull)
 
 
+@_counted
 def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, has_aux: bool = False) -> Any:
     """(value, Jacobian times tangents) of func at primals: differentiated backwards twice.
 

@@ -21,7 +21,6 @@ from .tensor import Tensor, base, default_generator, from_numpy, manual_seed, si
 
 
 def _constructor(name: str, kind: DType) -> Any:
-    @checked
     def make(*data: Any) -> Tensor:
         if all(isinstance(d, int) and not isinstance(d, bool) for d in data):
             return zeros(*sizes_of(data, name), dtype=kind, device="cpu")
@@ -36,7 +35,7 @@ def _constructor(name: str, kind: DType) -> Any:
 >>> sg.{name}([1, 0]).dtype
 shadergrad.{kind.name}
 """
-    return make
+    return checked(make, name)
 
 
 FloatTensor = _constructor("FloatTensor", float32)

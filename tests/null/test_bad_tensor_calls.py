@@ -607,7 +607,6 @@ BAD: dict[str, str] = {
 
 # What PyTorch takes and we refuse: there are no complex numbers and no float positions, arrays are no operands.
 REFUSED: dict[str, str] = {
-    "x+np.ones(2)": "unsupported operand type(s) for +: 'Tensor' and 'numpy.ndarray'.",
     "x[True]": "only integers, slices (':'), ellipsis ('...'), None and tensors of integers or bools are valid",
     "g.register_hook(3)": "register_hook(): argument 'hook' must be a function, not int.",
     "x[[0.5]]": "tensors used as indices must be of integers or bools, not float32.",

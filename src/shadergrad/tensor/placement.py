@@ -21,7 +21,7 @@ class device(str):
     """
 
     def __new__(cls, name: str = "", index: int | None = None, *, type: str = "") -> device:
-        name = name or type
+        name = type if name == "" and type else name
         if index is not None:
             name = f"{name}:{index}"
         return super().__new__(cls, _checked_name(name))
