@@ -242,3 +242,39 @@ def test_a_buffer_holds_what_pickle_holds() -> None:
     pickle.dump({"model": nn.Linear(2, 2), "x": sg.ones(2)}, file)
     file.seek(0)
     assert pickle.load(file)["x"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("to_file", [True, False])
+def test_whole_models_and_nested_checkpoints_are_saved(to_file: bool, device: str, tmp_path: Any) -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Tanh()).to(device)
+    optimizer = sg.optim.Adam(model.parameters())
+    for thing in (
+        model,
+        {"model": model, "optimizer": optimizer, "epoch": 3},
+        {"state": [model.state_dict(), {"a": 1.5}]},
+    ):
+        place: Any = tmp_path / "thing.pt" if to_file else io.BytesIO()
+        sg.save(thing, place)
+        whole = not isinstance(thing, dict) or "state" not in thing
+        if not to_file:
+            place.seek(0)
+        if whole:
+            with pytest.raises(sg.CheckpointError, match="weights_only=False"):
+                sg.load(place)
+            if not to_file:
+                place.seek(0)
+        found = sg.load(place, map_location=device, weights_only=not whole)
+        twin = found if isinstance(found, nn.Module) else found.get("model", model)
+        x = sg.ones(4, 2, device=device)
+        assert twin(x).tolist() == model(x).tolist()
+        if not whole:
+            assert found["state"][1] == {"a": 1.5}
+            assert found["state"][0]["0.weight"].device == device
+
+
+def test_map_locations(tmp_path: Any) -> None:
+    sg.save({"x": sg.ones(2)}, tmp_path / "x")
+    for where in ("cpu", sg.device("cpu"), lambda storage, place: storage, {"cuda:0": "cpu"}):
+        assert sg.load(tmp_path / "x", map_location=where)["x"].device == "cpu"
+    with pytest.raises(sg.CheckpointError):
+        sg.load(tmp_path / "x", map_location={"a": "cpu", "b": "webgpu"})

@@ -217,7 +217,7 @@ BAD: dict[str, str] = {
     "l.set_grad_enabled(\"a\")": "set_grad_enabled(): argument 'enabled' must be bool, not str.",
     "l.Generator(\"nonsense\")": "unknown device 'nonsense'. Known: cpu, webgpu (or webgpu:N for the N-th adapter).",
     "l.Generator(\"cpu\").manual_seed(\"a\")": "manual_seed(): argument 'seed' must be int, not str.",
-    "l.load(3)": "load(): argument 'path' must be str or Path, not int.",
+    "l.load(3)": "load(): argument 'path' must be str or Path or a file, not int.",
     "l.load(\"/nonexistent\")": "there is no checkpoint /nonexistent. Check the path, or train from the start.",
     "l.save(3)": "save(): missing a required argument: 'path'",
     "l.compile(3)": "compile(): argument 'function' must be a function, not int.",
