@@ -11,9 +11,11 @@ from pathlib import Path
 
 import typer
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests")]
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+sys.path[:0] = [str(TESTS), str(TESTS / "conformance")]
 
-from conformance import modules, optimizers  # noqa: E402
+import modules  # noqa: E402
+import optimizers  # noqa: E402
 
 
 def main(only: str = "") -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conformance import modules, optimizers
+import modules
+import optimizers
 
 MODULES = (
     "BatchNorm1d", "Bilinear", "CircularPad2d", "Conv1d", "CosineEmbeddingLoss", "Embedding", "GRUCell", "GroupNorm",
