@@ -360,7 +360,7 @@ def stack_module_state(models: list[Module]) -> tuple[dict[str, Tensor], dict[st
     """
     if not models:
         raise ArgumentError("stack_module_state(): Expected at least one model, got 0.")
-    params = {
+    params: dict[str, Tensor] = {
         name: stack([dict(m.named_parameters())[name].detach() for m in models]).requires_grad_()
         for name, _ in models[0].named_parameters()
     }

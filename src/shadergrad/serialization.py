@@ -35,13 +35,14 @@ def save(obj: Any, path: Any) -> None:
     """
     if not (isinstance(path, str | Path) or hasattr(path, "write")):
         raise ArgumentTypeError(f"save(): argument 'path' must be str or Path or a file, not {type(path).__name__}.")
+    file: Any = path
     if _has_objects(obj):
         data = PICKLED + _pickled(obj)
         if hasattr(path, "write"):
-            path.write(data)
-            return
-        with replacing(Path(path), CheckpointError) as file:
             file.write(data)
+            return
+        with replacing(Path(path), CheckpointError) as opened:
+            opened.write(data)
         return
     arrays, structure = pack(obj)
     if not hasattr(path, "write"):
@@ -49,7 +50,7 @@ def save(obj: Any, path: Any) -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         save_tensors(Path(folder) / "file", arrays, {"structure": structure})
-        path.write((Path(folder) / "file").read_bytes())
+        file.write((Path(folder) / "file").read_bytes())
 
 
 def _has_objects(obj: Any) -> bool:

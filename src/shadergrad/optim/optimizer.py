@@ -259,7 +259,7 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         for group in self.param_groups:
-            group._owner = weakref.ref(self)
+            group._owner = weakref.ref(self)  # type: ignore[assignment]
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Further parameters, with hyperparameters of their own where given. Compiled steps are compiled anew."""
