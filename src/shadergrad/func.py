@@ -7,7 +7,7 @@ element of the batch, which the compiler then fuses.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import autograd
@@ -351,7 +351,7 @@ def _same(places: dict[str, Any], name: str) -> list[tuple[dict[str, Any], str]]
     return [(t, n) for t, n in places.values() if t[n] is wanted]
 
 
-def stack_module_state(models: list[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """(parameters, buffers) of models of one structure, stacked along a new first axis, by name: for vmap.
 
     >>> params, buffers = sg.func.stack_module_state([nn.Linear(2, 1), nn.Linear(2, 1)])

@@ -69,7 +69,8 @@ def test_what_is_not_there_says_what_to_do(line: str) -> None:
 
 
 def test_arrays_stand_beside_tensors(device: str) -> None:
-    x, a = sg.tensor([1.5, -2.25], device=device), np.array([2.0, 4.0], np.float32)
+    x: Any = sg.tensor([1.5, -2.25], device=device)
+    a = np.array([2.0, 4.0], np.float32)
     for found, expected in (
         (x + a, [3.5, 1.75]),
         (x - a, [-0.5, -6.25]),
@@ -263,8 +264,8 @@ def test_whole_models_and_nested_checkpoints_are_saved(to_file: bool, device: st
                 sg.load(place)
             if not to_file:
                 place.seek(0)
-        found = sg.load(place, map_location=device, weights_only=not whole)
-        twin = found if isinstance(found, nn.Module) else found.get("model", model)
+        found: Any = sg.load(place, map_location=device, weights_only=not whole)
+        twin: Any = found if isinstance(found, nn.Module) else found.get("model", model)
         x = sg.ones(4, 2, device=device)
         assert twin(x).tolist() == model(x).tolist()
         if not whole:

@@ -100,7 +100,7 @@ class Symmetric(nn.Module):
 
 
 def test_a_parametrized_weight_trains_and_is_made_plain_again(device: str) -> None:
-    layer = nn.Linear(3, 3).to(device)
+    layer: Any = nn.Linear(3, 3).to(device)
     parametrize.register_parametrization(layer, "weight", Symmetric())
     assert parametrize.is_parametrized(layer, "weight")
     assert sorted(layer.state_dict()) == ["bias", "parametrizations.weight.original"]
