@@ -65,6 +65,24 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
         "Adadelta",
         {"lr": 0.5, "rho": 0.8, "eps": 1e-4, "weight_decay": 0.1, "maximize": True},
     ),
+    "Adamax": ("Adamax", {"lr": 0.02}),
+    "Adamax with all options": (
+        "Adamax",
+        {"lr": 1e-3, "betas": (0.8, 0.9), "eps": 1e-4, "weight_decay": 0.1, "maximize": True},
+    ),
+    "ASGD": ("ASGD", {"lr": 0.02}),
+    "ASGD with all options": (
+        "ASGD",
+        {"lr": 0.02, "lambd": 0.01, "alpha": 0.5, "t0": 3.0, "weight_decay": 0.1},
+    ),
+    "ASGD, maximize": ("ASGD", {"lr": 1e-3, "maximize": True}),
+    "Rprop": ("Rprop", {"lr": 0.02}),
+    "Rprop with all options": ("Rprop", {"lr": 1e-3, "etas": (0.4, 1.5), "step_sizes": (1e-4, 0.05), "maximize": True}),
+    "Adafactor": ("Adafactor", {"lr": 0.05}),
+    "Adafactor with all options": (
+        "Adafactor",
+        {"lr": 0.02, "beta2_decay": -0.5, "eps": (1e-4, 1e-2), "d": 1.5, "weight_decay": 0.1, "maximize": True},
+    ),
     "Lion": ("Lion", {"lr": 0.01}),
     "Lion with all options": ("Lion", {"lr": 1e-3, "betas": (0.8, 0.9), "weight_decay": 0.5, "maximize": True}),
     "Muon": ("Muon", {"lr": 0.02}),
@@ -75,6 +93,7 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "LBFGS": ("LBFGS", {"lr": 0.5, "max_iter": 3}),
 }
 KINDS = dict(reversed(RULES.values()))  # the first rule of each class
+LATER = ("ASGD", "Rprop")  # where a changed rate is for the step after the next, or for none, as in PyTorch
 BY_CLOSURE = ("LBFGS",)  # their course is tested by itself: a step takes a closure, and no compiled step holds it
 
 

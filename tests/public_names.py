@@ -10,6 +10,17 @@ from typing import Any
 import shadergrad as sg
 
 NAMESPACES: dict[str, Any] = {
+    "sg.accelerator": sg.accelerator,
+    "sg.amp": sg.amp,
+    "sg.backends.cudnn": sg.backends.cudnn,
+    "sg.cuda": sg.cuda,
+    "sg.distributed": sg.distributed,
+    "sg.distributions": sg.distributions,
+    "sg.func": sg.func,
+    "sg.mps": sg.mps,
+    "sg.testing": sg.testing,
+    "sg.utils.checkpoint": sg.utils.checkpoint,
+    "sg.utils.tensorboard": sg.utils.tensorboard,
     "sg": sg,
     "sg.autograd": sg.autograd,
     "sg.autograd.functional": sg.autograd.functional,
@@ -29,6 +40,9 @@ NAMESPACES: dict[str, Any] = {
     "sg.nn.functional": sg.nn.functional,
     "sg.nn.init": sg.nn.init,
     "sg.nn.utils": sg.nn.utils,
+    "sg.nn.utils.parametrizations": sg.nn.utils.parametrizations,
+    "sg.nn.utils.parametrize": sg.nn.utils.parametrize,
+    "sg.nn.utils.rnn": sg.nn.utils.rnn,
     "sg.signal.windows": sg.signal.windows,
     "sg.special": sg.special,
     "sg.optim": sg.optim,

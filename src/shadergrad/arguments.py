@@ -218,6 +218,14 @@ def _refuse_element(what: str, name: str, value: Any, wanted: str) -> None:
                 raise error(f"{what}(): argument '{name}' must be {wanted}, but element {k} is {found}.")
 
 
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}  # PyTorch takes them too
+
+
+# of those that make tensors: where memory lies, which the compiler decides
+HARMLESS = frozenset(("layout", "memory_format", "pin_memory"))
+HARMLESS_VALUES = ("strided", "preserve_format", "contiguous_format", "channels_last", "channels_last_3d", True, False)
+
+
 class _Signature:
     """What a function takes, and what it is to say of what it does not.
 
@@ -246,6 +254,9 @@ class _Signature:
             elif p.kind is p.VAR_POSITIONAL:
                 self.rest = p.name
         self.types = {name: kind.types for name, kind in self.kinds.items()}
+        known = {p.name for p in parameters}
+        self.made = "device" in known or name in ("contiguous", "clone", "to", "empty_like")
+        self.renamed = {a: n for a, n in NUMPY_NAMES.items() if n in known and a not in known}
 
     def of(self, name: str, value: Any) -> Any:
         """The value to use for an argument."""
@@ -267,6 +278,13 @@ class _Signature:
 
     def named(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         types = self.types
+        for alias, name in self.renamed.items():
+            if alias in options and name not in options:
+                options[name] = options.pop(alias)
+        if self.made:
+            for name in HARMLESS & options.keys():
+                if options[name] is None or options[name] in HARMLESS_VALUES:
+                    del options[name]
         for name, value in options.items():
             if name in types and type(value) not in types[name]:
                 options = {name: self.of(name, value) for name, value in options.items()}

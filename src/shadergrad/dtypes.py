@@ -18,6 +18,12 @@ from .errors import DTypeError
 
 @dataclass(frozen=True, eq=False)
 class DType:
+    """The type of a tensor's elements, such as sg.float32.
+
+    >>> sg.float32.itemsize, sg.float32.is_floating_point
+    (4, True)
+    """
+
     name: str
     category: int  # 0 bool, 1 integer, 2 floating, 3 complex
     rank: int  # order within promotion
@@ -35,10 +41,12 @@ class DType:
 
     @property
     def is_floating_point(self) -> bool:
+        """Whether its numbers are floating."""
         return self.category == 2
 
     @property
     def is_complex(self) -> bool:
+        """Whether its numbers are complex."""
         return self.category == 3
 
     @property
@@ -90,6 +98,8 @@ float64 = DType("float64", 2, 7, None, np.dtype(np.float64), 8)
 complex64 = DType("complex64", 3, 8, None, np.dtype(np.complex64), 8)
 complex128 = DType("complex128", 3, 9, None, np.dtype(np.complex128), 16)
 
+bfloat16 = DType("bfloat16", 2, 5, None, None, 2)  # a name that programs ask for; parse_dtype refuses it
+
 ALL = (bool_, uint8, int32, uint32, int64, float16, float32, float64, complex64, complex128)
 _BY_NAME = {d.name: d for d in ALL}
 _BY_NUMPY = {d.numpy: d for d in ALL}
@@ -98,13 +108,17 @@ _BY_NUMPY = {d.numpy: d for d in ALL}
 def parse_dtype(value: DType | str | type | np.dtype) -> DType:
     """The DType meant by a DType, its name, a NumPy type, or Python's bool, int, float."""
     if isinstance(value, DType):
+        if value.numpy is None:
+            raise DTypeError(
+                f"{value.name} is not available: no shader has it, nor NumPy. Hint: float32, which is exact there."
+            )
         return value
     if value is bool:
         return bool_
     if value is int:
         return int32
     if value is float:
-        return float32
+        return _Default.floating
     if value is complex:
         return complex64
     if isinstance(value, str) and value in _BY_NAME:
@@ -120,8 +134,24 @@ def of_scalar(value: bool | int | float | complex) -> DType:
     if isinstance(value, (bool, np.bool_)):
         return bool_
     if isinstance(value, complex | np.complexfloating):
-        return complex64
-    return int32 if isinstance(value, (int, np.integer)) else float32
+        return _Default.floating.complex
+    return int32 if isinstance(value, (int, np.integer)) else _Default.floating
+
+
+class _Default:
+    floating: DType = float32
+
+
+def default_dtype() -> DType:
+    """The floating dtype where none is said."""
+    return _Default.floating
+
+
+def set_default(dtype: DType) -> None:
+    """Raises DTypeError for what is not float32 or float64."""
+    if dtype not in (float32, float64):
+        raise DTypeError(f"the default dtype is float32 or float64, not {dtype.name}.")
+    _Default.floating = dtype
 
 
 def promote(a: DType, b: DType) -> DType:

@@ -83,3 +83,7 @@ class HostWarning(UserWarning):
 
 class LinAlgError(ShadergradError, RuntimeError, ValueError):
     """A matrix that has no such decomposition or inverse: singular, or not positive definite. Raised at the call."""
+
+
+class PrecisionWarning(UserWarning):
+    """A program asks for half precision, and gets float32. Given once in a process."""

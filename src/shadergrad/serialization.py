@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import io
+import pickle
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from .arguments import checked
 from .checkpoint import load_tensors, pack, save_tensors, unpack
-from .errors import CheckpointError, DTypeError
+from .errors import ArgumentTypeError, CheckpointError, DTypeError
 from .tensor import Tensor
+from .whole_files import replacing
+
+PICKLED = b"shadergrad pickle 1\n"  # what a file begins with that holds more than data
 
 
 @checked
-def save(obj: Any, path: str | Path) -> None:
+def save(obj: Any, path: Any) -> None:
     """Write a state dict, or any nesting of dicts, lists and plain values with tensors inside, with a checksum.
 
-    The file is a safetensors file (PyTorch: pickle). Atomic: a file that was there before is either still whole or
+    path: of a file, or a binary file object, such as io.BytesIO(). The file is a safetensors file. What is no plain data, a whole
+    module or optimizer, is pickled, and `load` reads it with weights_only=False alone. Atomic: a file that was there before is either still whole or
     replaced. Equal values give equal bytes. Raises CheckpointError for other values, among them NaN and infinity
     outside tensors, and where the disk does not take it.
 
@@ -25,15 +33,49 @@ def save(obj: Any, path: str | Path) -> None:
     ...     sg.load(f"{folder}/model.safetensors")
     {'weight': tensor([1., 1.]), 'epoch': 3}
     """
+    if not (isinstance(path, str | Path) or hasattr(path, "write")):
+        raise ArgumentTypeError(f"save(): argument 'path' must be str or Path or a file, not {type(path).__name__}.")
+    file: Any = path
+    if _has_objects(obj):
+        data = PICKLED + _pickled(obj)
+        if hasattr(path, "write"):
+            file.write(data)
+            return
+        with replacing(Path(path), CheckpointError) as opened:
+            opened.write(data)
+        return
     arrays, structure = pack(obj)
-    save_tensors(path, arrays, {"structure": structure})
+    if not hasattr(path, "write"):
+        save_tensors(path, arrays, {"structure": structure})
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        save_tensors(Path(folder) / "file", arrays, {"structure": structure})
+        file.write((Path(folder) / "file").read_bytes())
+
+
+def _has_objects(obj: Any) -> bool:
+    """Whether there are modules, optimizers or other objects of classes, that tensors and plain data are not."""
+    if isinstance(obj, Mapping):
+        return any(map(_has_objects, obj.values()))
+    if type(obj) in (list, tuple):
+        return any(map(_has_objects, obj))
+    return not isinstance(obj, Tensor) and hasattr(obj, "state_dict")
+
+
+def _pickled(obj: Any) -> bytes:
+    try:
+        return pickle.dumps(obj)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise CheckpointError(f"cannot save this: {error}. Hint: save its state_dict().") from None
 
 
 @checked
-def load(path: str | Path, device: Any = None) -> Any:
-    """What `save` wrote, with tensors on `device` (default: the default device).
+def load(path: Any, map_location: Any = None, *, device: Any = None, weights_only: bool = True) -> Any:
+    """What `save` wrote, from a path or a binary file object, with tensors on `device`, also called map_location.
 
-    Raises CheckpointError for other files, and for one that is damaged by as little as a bit.
+    map_location: a device, a function (then the cpu device), or a dict of devices to devices (the one that it names). Without
+    one, tensors go to the default device. weights_only=False: also files that were pickled, which run code as they are read: of
+    people whom you trust. Raises CheckpointError for other files, and for one that is damaged by as little as a bit.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -41,9 +83,61 @@ def load(path: str | Path, device: Any = None) -> Any:
     ...     sg.load(f"{folder}/list.safetensors")
     [tensor([1., 1.]), 'text']
     """
+    if map_location is not None:
+        device = _located(map_location)
+    if hasattr(path, "read"):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "file").write_bytes(path.read())
+            return load(Path(folder) / "file", device=device, weights_only=weights_only)
+    if not isinstance(path, str | Path):
+        raise ArgumentTypeError(f"load(): argument 'path' must be str or Path or a file, not {type(path).__name__}.")
+    if _begins(path):
+        if not weights_only:
+            return _unpickled(Path(path), device)
+        raise CheckpointError(
+            f"cannot load {path}: it holds objects, and reading it runs their code. Hint: weights_only=False, if you trust it."
+        )
     arrays, meta = load_tensors(path)
     try:
         tensors = {name: Tensor(array, dtype=array.dtype, device=device) for name, array in arrays.items()}
         return unpack(tensors, meta["structure"]) if "structure" in meta else tensors
     except (CheckpointError, DTypeError) as error:
         raise CheckpointError(f"cannot load {path}: {error}") from None
+
+
+def _begins(path: str | Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(PICKLED)) == PICKLED
+    except OSError:
+        return False  # load_tensors says what is wrong
+
+
+def _unpickled(path: Path, device: Any) -> Any:
+    file = io.BytesIO(path.read_bytes()[len(PICKLED) :])
+    try:
+        found = pickle.load(file)
+    except Exception as error:
+        raise CheckpointError(f"cannot load {path}: {type(error).__name__}: {error}.") from None
+    return found if device is None else _moved(found, device)
+
+
+def _moved(obj: Any, device: Any) -> Any:
+    """With its tensors and modules on a device."""
+    if isinstance(obj, Mapping):
+        return {k: _moved(v, device) for k, v in obj.items()}
+    if type(obj) in (list, tuple):
+        return type(obj)(_moved(v, device) for v in obj)
+    return obj.to(device) if isinstance(obj, Tensor) or hasattr(obj, "named_modules") else obj
+
+
+def _located(map_location: Any) -> Any:
+    """The device that a map_location means."""
+    if callable(map_location) and not isinstance(map_location, str):
+        return "cpu"
+    if isinstance(map_location, Mapping):
+        targets = set(map_location.values())
+        if len(targets) != 1:
+            raise CheckpointError(f"cannot load to {map_location}: tensors go to one device. Hint: map_location='cpu'.")
+        return targets.pop()
+    return map_location

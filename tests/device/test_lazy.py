@@ -40,7 +40,8 @@ def test_a_lazy_module_becomes_what_pytorchs_becomes(
     fan = theirs.weight.detach().abs().max().item()
     assert 0.5 * fan <= ours.weight.detach().abs().max().item() <= 2 * fan
     ours.load_state_dict({k: v.numpy() for k, v in theirs.state_dict().items()})
-    ours.eval(), theirs.eval()
+    ours.eval()
+    theirs.eval()
     expected = theirs(torch.tensor(x)).detach().numpy()
     np.testing.assert_allclose(ours(sg.tensor(x, device=device)).detach().numpy(), expected, rtol=1e-4, atol=1e-5)
 
@@ -50,7 +51,8 @@ def test_a_state_dict_gives_a_lazy_module_its_shapes() -> None:
     lazy = nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d())
     lazy.load_state_dict(source.state_dict())
     x = sg.ones(2, 3)
-    lazy.eval(), source.eval()
+    lazy.eval()
+    source.eval()
     assert lazy(x).tolist() == source(x).tolist()
     assert type(lazy[0]) is nn.Linear
 

@@ -52,6 +52,12 @@ SCHEDULES: dict[str, Callable[[Any, Any], Any]] = {
     "OneCycleLR, three phases": lambda s, o: s.OneCycleLR(
         o, 0.7, 101, pct_start=0.2, three_phase=True, cycle_momentum=False
     ),
+    "CyclicLR": lambda s, o: s.CyclicLR(o, 0.1, 0.7, 11),
+    "CyclicLR, halved": lambda s, o: s.CyclicLR(o, [0.1, 0.2], [0.7, 0.5], 7, 13, mode="triangular2"),
+    "CyclicLR, fading": lambda s, o: s.CyclicLR(o, 0.1, 0.7, 7, mode="exp_range", gamma=0.98, cycle_momentum=False),
+    "CyclicLR, by a function": lambda s, o: s.CyclicLR(
+        o, 0.1, 0.7, 7, scale_fn=lambda x: 1 / (1 + x), scale_mode="iterations", base_momentum=0.5, max_momentum=0.95
+    ),
     "LinearLR": lambda s, o: s.LinearLR(o),
     "LinearLR, down": lambda s, o: s.LinearLR(o, 1.0, 0.01, total_iters=60),
     "ConstantLR": lambda s, o: s.ConstantLR(o),
@@ -308,6 +314,8 @@ REFUSED: dict[str, Callable[[Any, Any], Any]] = {
     "plateau mode": lambda s, o: s.ReduceLROnPlateau(o, mode="least"),
     "plateau threshold mode": lambda s, o: s.ReduceLROnPlateau(o, threshold_mode="both"),
     "plateau min_lr": lambda s, o: s.ReduceLROnPlateau(o, min_lr=[0.1]),
+    "cyclic mode": lambda s, o: s.CyclicLR(o, 0.1, 0.2, mode="square"),
+    "cyclic base_lr": lambda s, o: s.CyclicLR(o, [0.1], 0.2),
     "no steps": lambda s, o: s.OneCycleLR(o, 0.1),
     "total_steps": lambda s, o: s.OneCycleLR(o, 0.1, 0),
     "epochs": lambda s, o: s.OneCycleLR(o, 0.1, epochs=-1, steps_per_epoch=3),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.signal
 
 import shadergrad as sg
 from helpers import assert_equals_torch

@@ -13,13 +13,16 @@ from . import functional
 from .derivatives import grad
 from .function import Function, FunctionCtx, once_differentiable
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
+from .legacy import Variable, detect_anomaly, set_detect_anomaly
 from .modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 
 __all__ = [
     "Function",
     "FunctionCtx",
     "GradcheckError",
+    "Variable",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "functional",
     "grad",
@@ -29,5 +32,6 @@ __all__ = [
     "is_grad_enabled",
     "no_grad",
     "once_differentiable",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]

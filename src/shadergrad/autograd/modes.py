@@ -15,6 +15,13 @@ class _GradContext:
 
     enabled = True
 
+    def __new__(cls, function: Any = None, *args: Any, **options: Any) -> Any:
+        made = super().__new__(cls)
+        if function is not None and not isinstance(function, bool) and callable(function):  # @no_grad without brackets
+            made.__init__()
+            return made(function)
+        return made
+
     def __init__(self) -> None:
         self._before: list[bool] = []  # a stack, for one object may be entered again while inside
 

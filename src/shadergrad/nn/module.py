@@ -6,7 +6,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from ..errors import CompileError
+from ..dtypes import bfloat16
+from ..errors import CompileError, DeviceError
 from ..run import tracing
 from ..run.tracing import current
 from ..tensor import Tensor
@@ -270,6 +271,30 @@ class Module(ModuleTree["Module"], HookMethods):
     def float(self: M) -> M:
         """Make floating parameters and buffers float32, in place."""
         return self.to(dtype="float32")
+
+    def half(self: M) -> M:
+        """Make floating parameters and buffers float16, in place, which the cpu device alone has."""
+        return self.to(dtype="float16")
+
+    def type(self: M, dst_type: Any) -> M:
+        """Make floating parameters and buffers of another dtype, in place."""
+        return self.to(dtype=dst_type)
+
+    def bfloat16(self: M) -> M:
+        """There is no bfloat16: raises DTypeError."""
+        return self.to(dtype=bfloat16)
+
+    def cuda(self: M, device: Any = None) -> M:
+        """There is no CUDA: raises DeviceError. GPUs are to('webgpu')."""
+        raise DeviceError("[cuda] CUDA is not there: GPUs are reached by WebGPU. Hint: .to('webgpu').")
+
+    def to_empty(self: M, *, device: Any, recurse: bool = True) -> M:
+        """As to(device): the values come along."""
+        return self.to(device)
+
+    def share_memory(self: M) -> M:
+        """The module itself; other processes get a copy."""
+        return self
 
     # -- state
 

@@ -18,6 +18,7 @@ from . import init
 from .arguments import check_tensor, number, takes_tensors
 from .errors import ArgumentError, ModuleTypeError
 from .module import Module
+from .packed import PackedSequence, lengths_of, packed_from, padded
 from .parameter import Parameter
 
 State = tuple[Tensor, ...]  # (h,), or (h, c) of an LSTM
@@ -146,6 +147,34 @@ class RNNBase(Module):
     def reset_parameters(self) -> None:
         """Draw all parameters anew, uniform on +-1/sqrt(hidden_size)."""
         initialise(self, self.hidden_size)
+
+    def __call__(self, input: Any, hx: Any = None) -> Any:
+        if isinstance(input, PackedSequence):
+            return self._on_packed(input, hx)
+        return super().__call__(input, hx)
+
+    def _on_packed(self, packed: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+        """Sequences of one length together, so that each ends, and begins backwards, where it does."""
+        single = self.mode != "LSTM"
+        states = None if hx is None else [hx] if single else list(hx)
+        if states is not None and packed.sorted_indices is not None:
+            states = [s.index_select(1, packed.sorted_indices) for s in states]
+        x, lengths = padded(packed), lengths_of(packed)
+        outputs, finals = [], []
+        for length in dict.fromkeys(lengths.tolist()):
+            here = slice(int((lengths > length).sum()), int((lengths >= length).sum()))
+            part = x[:length, here]
+            own = None if states is None else tuple(s[:, here] for s in states)
+            given = part.transpose(0, 1) if self.batch_first else part
+            output, last = super().__call__(given, own if own is None or not single else own[0])
+            output = output.transpose(0, 1) if self.batch_first else output
+            outputs.append(output.pad((0, 0, 0, 0, 0, x.shape[0] - length)))
+            finals.append((last,) if single else last)
+        joined = [cat(list(parts), 1) for parts in zip(*finals, strict=True)]
+        if packed.unsorted_indices is not None:
+            joined = [s.index_select(1, packed.unsorted_indices) for s in joined]
+        result = packed_from(cat(outputs, 1), packed.batch_sizes.numpy(), *packed[2:])
+        return result, joined[0] if single else tuple(joined)
 
     def flatten_parameters(self) -> None:
         """Nothing: for programs that call it."""

@@ -2,9 +2,12 @@
 
 from . import lr_scheduler as lr_scheduler
 from .adadelta import Adadelta as Adadelta
+from .adafactor import Adafactor
 from .adagrad import Adagrad as Adagrad
 from .adam import Adam as Adam
 from .adam import AdamW as AdamW
+from .adamax import Adamax
+from .asgd import ASGD
 from .lbfgs import LBFGS as LBFGS
 from .lion import Lion as Lion
 from .muon import Muon as Muon
@@ -13,15 +16,19 @@ from .optimizer import Optimizer as Optimizer
 from .optimizer import ParamGroup as ParamGroup
 from .radam import RAdam as RAdam
 from .rmsprop import RMSprop as RMSprop
+from .rprop import Rprop
 from .sgd import SGD as SGD
 
 __all__ = [
+    "ASGD",
     "LBFGS",
     "SGD",
     "Adadelta",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",
+    "Adamax",
     "Lion",
     "Muon",
     "NAdam",
@@ -29,5 +36,6 @@ __all__ = [
     "ParamGroup",
     "RAdam",
     "RMSprop",
+    "Rprop",
     "lr_scheduler",
 ]

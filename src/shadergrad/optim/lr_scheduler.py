@@ -677,6 +677,108 @@ class OneCycleLR(LRScheduler):
             group["momentum"] = value
 
 
+class CyclicLR(LRScheduler):
+    """Up from base_lr to max_lr and down again, over and over (Smith, 2017). Step it after every batch.
+
+    step_size_up, step_size_down: steps up and down, the second as many as the first if left out. mode: 'triangular', every
+    cycle alike; 'triangular2', each half as high as the one before; 'exp_range', times gamma ** step. scale_fn: a function in
+    place of a mode, of the cycle's number, or where scale_mode is 'iterations' of the step's.
+    cycle_momentum: as for OneCycleLR, from max_momentum to base_momentum and back. base_lr, max_lr and the two momenta: a
+    number, or a list of one a group. SchedulerError for an unknown mode, and an optimizer without momentum where it is cycled.
+
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=1.0, momentum=0.9)
+    >>> scheduler = sg.optim.lr_scheduler.CyclicLR(optimizer, base_lr=1.0, max_lr=2.0, step_size_up=2)
+    >>> for _ in range(5):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [1.0]
+    [1.5]
+    [2.0]
+    [1.5]
+    [1.0]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: float | list[float],
+        max_lr: float | list[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.8,
+        max_momentum: float | list[float] = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
+        self.optimizer = _checked(optimizer)
+        lowest = _a_group("base_lr", optimizer, base_lr)
+        self.max_lrs = _a_group("max_lr", optimizer, max_lr)
+        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+            raise SchedulerError("mode is invalid and scale_fn is None")
+        down = step_size_up if step_size_down is None else step_size_down
+        self.total_size = float(step_size_up + down)
+        self.step_ratio = step_size_up / self.total_size
+        self.mode, self.gamma, self._scale_fn_custom = mode, gamma, scale_fn
+        self.scale_mode = "iterations" if scale_fn is None and mode == "exp_range" else scale_mode
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+                raise SchedulerError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+            self.use_beta1 = "betas" in optimizer.defaults
+            self.base_momentums = _a_group("base_momentum", optimizer, base_momentum)
+            self.max_momentums = _a_group("max_momentum", optimizer, max_momentum)
+        for k, group in enumerate(optimizer.param_groups):
+            if cycle_momentum:
+                group.cycle_momentum()
+            if last_epoch == -1:
+                group["lr"] = lowest[k]
+                if cycle_momentum:
+                    self._set_momentum(group, self.max_momentums[k])
+                    group.update(max_momentum=self.max_momentums[k], base_momentum=self.base_momentums[k])
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = lowest
+
+    def state_dict(self) -> dict[str, Any]:
+        """As all schedulers'; a function is not saved, of a callable object its attributes."""
+        own = self._scale_fn_custom
+        kept = None if own is None or isinstance(own, types.FunctionType) else own.__dict__.copy()
+        return {**super().state_dict(), "_scale_fn_custom": kept}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "_scale_fn_custom"})
+        if state_dict.get("_scale_fn_custom") is not None and self._scale_fn_custom is not None:
+            self._scale_fn_custom.__dict__.update(state_dict["_scale_fn_custom"])
+
+    def scale_fn(self, x: float) -> float:
+        """How high a cycle is, by its number or the step's."""
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
+        return {"triangular": 1.0, "triangular2": 0.5 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
+
+    def get_lr(self) -> Rates:
+        """The rates at `last_epoch`; sets momentum on the way, where it is cycled."""
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        part = 1.0 + self.last_epoch / self.total_size - cycle
+        height = part / self.step_ratio if part <= self.step_ratio else (part - 1) / (self.step_ratio - 1)
+        height *= self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        if self.cycle_momentum:
+            ends = zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)
+            for group, low, high in ends:
+                self._set_momentum(group, high - (high - low) * height)
+        return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
+
+    def _set_momentum(self, group: Any, value: float) -> None:
+        if self.use_beta1:
+            group["betas"] = (value, *group["betas"][1:])
+        else:
+            group["momentum"] = value
+
+
 def _phase(end_step: float, start_lr: str, end_lr: str, start_momentum: str, end_momentum: str) -> dict[str, Any]:
     """Until when, and between which entries of a group."""
     return {
@@ -981,6 +1083,7 @@ __all__ = [
     "ConstantLR",
     "CosineAnnealingLR",
     "CosineAnnealingWarmRestarts",
+    "CyclicLR",
     "ExponentialLR",
     "LRScheduler",
     "LambdaLR",

@@ -31,7 +31,7 @@ class Muon(Optimizer):
     >>> w.sum().backward()
     >>> optimizer.step()  # 3.4445 - 4.7750 + 2.0315 = 0.7010 long
     >>> w.norm()
-    tensor(0.701, requires_grad=True)
+    tensor(0.701, grad_fn=<WhereBackward>)
     """
 
     slots = ("momentum_buffer",)

@@ -114,6 +114,9 @@ class ParamGroup(dict):
         dict.update(result, {k: copy.deepcopy(v, memo) for k, v in self.items()})  # sets, and tells nobody
         return result
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (dict(self), {k: v for k, v in self.__dict__.items() if k != "_owner"})
+
     def update(self, *args: Any, **kwargs: Any) -> None:
         for key, value in dict(*args, **kwargs).items():
             self[key] = value
@@ -159,6 +162,13 @@ class ParamGroup(dict):
     @property
     def _momentum(self) -> float:
         return self["betas"][0] if "betas" in self else self["momentum"]
+
+
+def _unpickled(items: dict[str, Any], state: dict[str, Any]) -> ParamGroup:
+    result = ParamGroup({})
+    result.__dict__.update(state)
+    dict.update(result, items)  # sets, and tells nobody
+    return result
 
 
 def _on_device(known: dict[str, Tensor], value: Any, like: Tensor) -> Tensor:
@@ -250,6 +260,11 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for group in self.param_groups:
+            group._owner = weakref.ref(self)  # type: ignore[assignment]
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Further parameters, with hyperparameters of their own where given. Compiled steps are compiled anew."""
         if not isinstance(param_group, dict):
@@ -301,7 +316,9 @@ class Optimizer:
                     common[name] = have[name] if name in have else self._start(name, group, (), p)
                 made[name] = have.get(name, common[name])
             for name in self.slots_of(group):
-                made[name] = have[name] if name in have else self._start(name, group, p.shape, p)
+                shape = self.shape_of(name, p)
+                if shape is not None:
+                    made[name] = have[name] if name in have else self._start(name, group, shape, p)
             self.state[p] = {**made, **{k: v for k, v in have.items() if k not in made}}
         flush()
 
@@ -311,6 +328,10 @@ class Optimizer:
     def slots_of(self, group: ParamGroup) -> tuple[str, ...]:
         """The state that every parameter of a group needs, of its shape."""
         return self.slots
+
+    def shape_of(self, name: str, p: Tensor) -> tuple[int, ...] | None:
+        """The shape of a slot of a parameter; None where that parameter has none."""
+        return tuple(p.shape)
 
     def scalars_of(self, group: ParamGroup) -> tuple[str, ...]:
         """The 0-d state that the parameters of a group share: 'step' counts the steps."""

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self, overload
 import numpy as np
 
 from ..arguments import Checkable, refuse, type_name
-from ..dtypes import DType, bool_, complex64, float32, int32, of_scalar, parse_dtype, promote_operands
+from ..dtypes import DType, bool_, complex64, default_dtype, float32, int32, of_scalar, parse_dtype, promote_operands
 from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
@@ -543,6 +543,21 @@ class TensorBase(Checkable):
     def __int__(self) -> int:
         return int(self.item())
 
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __format__(self, spec: str) -> str:
+        """A tensor without axes as its number; others take no format but the empty one, as in PyTorch."""
+        return format(self.item(), spec) if spec and not self.ndim else object.__format__(self, spec)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self.item(), digits) if not self.ndim else wrap(self._node).round(decimals=digits or 0)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """The value, its device and whether it is a leaf that requires grad: what pickle keeps. Sharing is not kept."""
+        leaf = self.requires_grad and self.is_leaf
+        return _rebuilt, (type(self), self._read("pickling"), self.dtype, str(self._node.device), leaf)
+
     def __bool__(self) -> bool:
         if self._node.size != 1:
             raise ShapeError(
@@ -558,14 +573,14 @@ class TensorBase(Checkable):
     def __repr__(self) -> str:
         if current.trace is not None:
             return f"tensor(<captured {self._node!r}>)"
-        text = np.array2string(self._read("repr()"), precision=4, separator=", ", threshold=200, prefix="tensor(")
-        parts = [text]
+        parts = [np.array2string(self._read("repr()"), separator=", ", prefix="tensor(", **PRINTED)]
         if self.device != "cpu":
             parts.append(f"device='{self.device}'")
         if self.dtype not in (float32, int32, bool_, complex64):
             parts.append(f"dtype={self.dtype!r}")
         if self.requires_grad:
-            parts.append("requires_grad=True")
+            function = None if self.is_leaf else getattr(self, "grad_fn", None)
+            parts.append("requires_grad=True" if function is None else f"grad_fn=<{function.name()}>")
         return f"tensor({', '.join(parts)})"
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
@@ -832,6 +847,18 @@ class TensorBase(Checkable):
         return (row_major(self._node.shape), 0) if found is None else found
 
 
+PRINTED: dict[str, Any] = {"precision": 4, "threshold": 200}  # how tensors print: arguments of np.array2string
+
+
+def _rebuilt(cls: type[Any], array: np.ndarray, dtype: DType, device: str, requires_grad: bool) -> Any:
+    """A tensor that was pickled."""
+    result = object.__new__(cls)
+    result._adopt(node_of(array, dtype, device))
+    if requires_grad:
+        result.requires_grad_()
+    return result
+
+
 def wrap(node: Node) -> Any:
     """A tensor around a node."""
     result = object.__new__(TensorBase._class)
@@ -864,7 +891,7 @@ def not_ours(symbol: str, a: TensorBase, b: Any) -> Any:
 def floating(x: TensorBase) -> Node:
     """The node of x, as float32 where it is of integers or bools."""
     node = x._node
-    return node if node.dtype.category >= 2 else cast(node, float32)
+    return node if node.dtype.category >= 2 else cast(node, default_dtype())
 
 
 def check_axis(dim: int, ndim: int, what: str) -> int:
@@ -976,7 +1003,7 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
         if dtype is not None:
             found = parse_dtype(dtype)
         elif array.size == 0:
-            found = float32
+            found = default_dtype()
         else:
             found = of_scalar(array.reshape(-1)[0].item())
     if array.dtype.kind == "c" and not found.is_complex:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import checked
-from ..dtypes import float32, int64, of_scalar, parse_dtype, uint8
+from ..dtypes import default_dtype, float32, int64, of_scalar, parse_dtype, uint8
 from ..errors import ArgumentTypeError, ShapeError
 from ..graph import build
 from ..graph.node import Node
@@ -95,7 +95,9 @@ def zeros(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, 
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    return _filled("zeros", _given(sizes, size, "zeros"), 0, float32 if dtype is None else dtype, device, requires_grad)
+    return _filled(
+        "zeros", _given(sizes, size, "zeros"), 0, default_dtype() if dtype is None else dtype, device, requires_grad
+    )
 
 
 @checked
@@ -107,7 +109,9 @@ def ones(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, r
     >>> sg.ones(2)
     tensor([1., 1.])
     """
-    return _filled("ones", _given(sizes, size, "ones"), 1, float32 if dtype is None else dtype, device, requires_grad)
+    return _filled(
+        "ones", _given(sizes, size, "ones"), 1, default_dtype() if dtype is None else dtype, device, requires_grad
+    )
 
 
 @checked
@@ -117,7 +121,9 @@ def empty(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, 
     >>> sg.empty(2, 3).shape
     shadergrad.Size([2, 3])
     """
-    return _filled("empty", _given(sizes, size, "empty"), 0, float32 if dtype is None else dtype, device, requires_grad)
+    return _filled(
+        "empty", _given(sizes, size, "empty"), 0, default_dtype() if dtype is None else dtype, device, requires_grad
+    )
 
 
 @checked
@@ -281,7 +287,7 @@ def linspace(
     """
     if steps < 0:
         raise ShapeError(f"[linspace] number of steps must be non-negative, but it is {steps}")
-    kind = float32 if dtype is None else parse_dtype(dtype)
+    kind = default_dtype() if dtype is None else parse_dtype(dtype)
     return _of_values(_spaced(_end(start), _end(end), steps, kind), kind, device, requires_grad)
 
 
@@ -299,5 +305,5 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     if min(rows, columns) < 0:
         raise ShapeError(f"[eye] sizes must be greater or equal to 0, got {rows} and {columns}")
     ones = arange(rows, device=device).reshape(rows, 1) == arange(columns, device=device)
-    result = ones.to(dtype=float32 if dtype is None else dtype)
+    result = ones.to(dtype=default_dtype() if dtype is None else dtype)
     return result.requires_grad_() if requires_grad else result

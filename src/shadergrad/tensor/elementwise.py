@@ -8,14 +8,14 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from ..arguments import refuse
-from ..dtypes import DType, bool_, float32, int32, of_scalar, promote
+from ..dtypes import DType, bool_, default_dtype, int32, of_scalar, promote
 from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import Node, make
 from ..primitives import elementwise as e
 from ..primitives.complex import Magnitude
-from .base import OPERANDS, Number, TensorBase, binary, floating, not_ours, operands, unsupported, wrap
+from .base import OPERANDS, Number, TensorBase, binary, floating, host_tensor, not_ours, operands, unsupported, wrap
 from .records import RecordTensor
 
 T = TypeVar("T", bound="ElementwiseTensor")
@@ -946,6 +946,8 @@ def _operator(method: str, a: Any, b: Any) -> Any:
     symbol, function = OPERATORS[method]
     if isinstance(b, OPERANDS):
         return function(a, b)
+    if isinstance(b, np.ndarray):
+        return function(a, host_tensor(b, device=a.device))
     if symbol in ("==", "!="):  # of other things, Python says that they differ
         return NotImplemented
     return not_ours(symbol, a, b)
@@ -994,7 +996,7 @@ def _truth(x: ElementwiseTensor) -> Node:
 def _divide(a: T | Number, b: ElementwiseTensor | Number) -> T:
     left, right = operands(a, b)
     if left.dtype.category < 2:
-        left, right = cast(left, float32), cast(right, float32)
+        left, right = cast(left, default_dtype()), cast(right, default_dtype())
     return wrap(make(e.Div(), left, right))
 
 
@@ -1069,5 +1071,5 @@ def _as_tensor(value: Any, like: TensorBase) -> Any:
     """A number as a tensor of the dtype and device of `like`, float32 where that is of integers."""
     if isinstance(value, TensorBase):
         return value
-    dtype = like.dtype if like.dtype.category == 2 else float32
+    dtype = like.dtype if like.dtype.category == 2 else default_dtype()
     return wrap(build.constant(float(value), dtype, like._node.device))

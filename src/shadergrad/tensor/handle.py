@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..arguments import checked
-from ..dtypes import bool_, float32, int32, int64, parse_dtype
+from ..dtypes import bool_, default_dtype, float32, int32, int64, parse_dtype
 from ..errors import AutogradError, ShapeError
 from ..graph import build
-from .base import Number, TensorBase, node_of
+from .base import Number, TensorBase, node_of, sizes_of
 from .creation import empty, full, ones, tensor, zeros
 from .names import NamedTensor, check_methods
 
@@ -21,7 +23,7 @@ class Tensor(NamedTensor):
     """An array on a device, with automatic differentiation.
 
     data: a number, nested lists, a NumPy array, or a Tensor (copied). Python floats give float32, ints int32; NumPy
-    arrays keep their dtype. PyTorch's Tensor(2, 3), which makes one of that shape, is `empty`. Errors: as `tensor`.
+    arrays keep their dtype. Several numbers are sizes: Tensor(2, 3) is of that shape, of zeros. Errors: as `tensor`.
 
     >>> sg.Tensor([[1, 2], [3, 4]])
     tensor([[1, 2],
@@ -30,8 +32,12 @@ class Tensor(NamedTensor):
 
     __slots__ = ()
 
-    def __init__(self, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> None:
-        self._adopt(node_of(data, dtype, device))
+    def __init__(self, *data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> None:
+        if len(data) == 1 or (len(data) == 2 and not isinstance(data[1], int)):
+            value, dtype = data[0], dtype if len(data) == 1 else data[1]
+        else:
+            value = np.zeros(sizes_of(data, "Tensor") if data else 0, default_dtype().numpy)
+        self._adopt(node_of(value, dtype, device))
         if requires_grad:
             self.requires_grad_()
 

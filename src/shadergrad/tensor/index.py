@@ -42,7 +42,8 @@ class IndexTensor(ReduceTensor):
 
     def __getitem__(self, key: Any) -> Self:
         """By ints, slices with positive steps, None, Ellipsis, integer and bool tensors (bools are read)."""
-        return _index(self, key if isinstance(key, tuple) else (key,))
+        parts = key if isinstance(key, tuple) else (key,)
+        return _index(self, tuple(list(k) if isinstance(k, range) else k for k in parts))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Assignment to a part. Of several values for one place, the last one stays."""

@@ -17,12 +17,26 @@ from ..runtime.device import canonical_name, get_device
 class device(str):
     """A device name such as 'cpu', 'webgpu' or 'webgpu:1', with `type` and `index`; the device is opened on first use.
 
+    Within `with sg.device(...):` tensors that name no device are made there.
+
     >>> sg.device("webgpu:1").type, sg.device("webgpu:1").index
     ('webgpu', 1)
     """
 
-    def __new__(cls, name: str) -> device:
+    def __new__(cls, name: str = "", index: int | None = None, *, type: str = "") -> device:
+        name = type if name == "" and type else name
+        if index is not None:
+            name = f"{name}:{index}"
         return super().__new__(cls, _checked_name(name))
+
+    def __enter__(self) -> device:
+        """Tensors that name no device are made here, within `with`."""
+        _Defaults.before.append(_Defaults.device)
+        set_default_device(str(self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _Defaults.device = _Defaults.before.pop()
 
     @property
     def type(self) -> str:
@@ -55,6 +69,7 @@ def _checked_name(name: object) -> str:
 
 class _Defaults:
     device: str = "cpu"
+    before: list[str] = []  # noqa: RUF012  # those of the contexts around
 
 
 class _Here(threading.local):

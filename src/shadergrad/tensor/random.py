@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..arguments import check_constructors, checked, whole
-from ..dtypes import DType, float32, parse_dtype, uint32
+from ..dtypes import DType, default_dtype, float32, parse_dtype, uint32
 from ..errors import ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
@@ -161,7 +161,7 @@ def _source(generator: Generator | None, device: Any) -> Generator:
 
 
 def _floating(dtype: Any, device: str) -> DType:
-    kind = float32 if dtype is None else parse_dtype(dtype)
+    kind = default_dtype() if dtype is None else parse_dtype(dtype)
     if kind.category != 2:
         raise DTypeError(f"[rand] random numbers are floating, not {kind.name}. Hint: use randint.")
     check_storable(kind, device)

@@ -11,11 +11,11 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..autograd import no_grad
-from ..errors import CompileError, ShadergradError
-from ..run.tracing import current
-from ..tensor import Tensor, cat, where, zeros
-from .arguments import check_tensor, refuse
+from ...autograd import no_grad
+from ...errors import CompileError, ShadergradError
+from ...run.tracing import current
+from ...tensor import Tensor, cat, where, zeros
+from ..arguments import check_tensor, refuse
 
 __all__ = [
     "NonFiniteError",

@@ -1,0 +1,172 @@
+"""CUDA, as far as programs look for it: it is not there, and what they do without it is harmless.
+
+GPUs are reached by WebGPU: `x.to("webgpu")`. What needs a CUDA device raises a DeviceError that says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import DeviceError
+from . import amp
+
+WITHOUT = "CUDA is not there: GPUs are reached by WebGPU. Hint: .to('webgpu'), sg.devices for what there is."
+
+
+def is_available() -> bool:
+    """False.
+
+    >>> sg.cuda.is_available()
+    False
+    """
+    return False
+
+
+def is_initialized() -> bool:
+    """False.
+
+    >>> sg.cuda.is_initialized()
+    False
+    """
+    return False
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """False.
+
+    >>> sg.cuda.is_bf16_supported()
+    False
+    """
+    return False
+
+
+def device_count() -> int:
+    """0.
+
+    >>> sg.cuda.device_count()
+    0
+    """
+    return 0
+
+
+def manual_seed(seed: int) -> None:
+    """Nothing: without CUDA PyTorch does nothing either. sg.manual_seed seeds all devices.
+
+    >>> sg.cuda.manual_seed(0)
+    """
+
+
+def manual_seed_all(seed: int) -> None:
+    """Nothing, as manual_seed.
+
+    >>> sg.cuda.manual_seed_all(0)
+    """
+
+
+def empty_cache() -> None:
+    """Nothing.
+
+    >>> sg.cuda.empty_cache()
+    """
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Nothing.
+
+    >>> sg.cuda.reset_peak_memory_stats()
+    """
+
+
+def memory_allocated(device: Any = None) -> int:
+    """0.
+
+    >>> sg.cuda.memory_allocated()
+    0
+    """
+    return 0
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """0.
+
+    >>> sg.cuda.max_memory_allocated()
+    0
+    """
+    return 0
+
+
+def memory_reserved(device: Any = None) -> int:
+    """0.
+
+    >>> sg.cuda.memory_reserved()
+    0
+    """
+    return 0
+
+
+def synchronize(device: Any = None) -> None:
+    """Raises DeviceError: sg.sync() waits for all devices.
+
+    >>> try:
+    ...     sg.cuda.synchronize()
+    ... except sg.DeviceError as error:
+    ...     print(str(error)[:21])
+    [cuda.synchronize] CU
+    """
+    raise DeviceError(f"[cuda.synchronize] {WITHOUT} sg.sync() waits for all devices.")
+
+
+def current_device() -> int:
+    """Raises DeviceError.
+
+    >>> try:
+    ...     sg.cuda.current_device()
+    ... except sg.DeviceError as error:
+    ...     print(str(error)[:21])
+    [cuda.current_device]
+    """
+    raise DeviceError(f"[cuda.current_device] {WITHOUT}")
+
+
+def set_device(device: Any) -> None:
+    """Raises DeviceError: sg.set_default_device("webgpu").
+
+    >>> try:
+    ...     sg.cuda.set_device(0)
+    ... except sg.DeviceError as error:
+    ...     print(str(error)[:17])
+    [cuda.set_device]
+    """
+    raise DeviceError(f"[cuda.set_device] {WITHOUT}")
+
+
+def get_device_name(device: Any = None) -> str:
+    """Raises DeviceError.
+
+    >>> try:
+    ...     sg.cuda.get_device_name()
+    ... except sg.DeviceError as error:
+    ...     print(str(error)[:22])
+    [cuda.get_device_name]
+    """
+    raise DeviceError(f"[cuda.get_device_name] {WITHOUT}")
+
+
+__all__ = [
+    "amp",
+    "current_device",
+    "device_count",
+    "empty_cache",
+    "get_device_name",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "memory_allocated",
+    "memory_reserved",
+    "reset_peak_memory_stats",
+    "set_device",
+    "synchronize",
+]

@@ -1,0 +1,30 @@
+"""Help for training loops, as torch.nn.utils: gradients kept small, parameters as one vector or as functions of others, packed
+sequences.
+"""
+
+from . import parametrizations, parametrize, rnn
+from .gradients import (
+    NonFiniteError,
+    VectorError,
+    clip_grad_norm_,
+    clip_grad_value_,
+    parameters_to_vector,
+    vector_to_parameters,
+)
+from .norms import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
+
+__all__ = [
+    "NonFiniteError",
+    "VectorError",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "remove_spectral_norm",
+    "remove_weight_norm",
+    "rnn",
+    "spectral_norm",
+    "vector_to_parameters",
+    "weight_norm",
+]

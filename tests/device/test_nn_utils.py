@@ -1,0 +1,166 @@
+"""Packed sequences, parametrized parameters and the norms of weights, as PyTorch's."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import shadergrad as sg
+from helpers import as_array
+from shadergrad import nn
+from shadergrad.nn.utils import parametrize
+from shadergrad.nn.utils import rnn as ours
+
+theirs = torch.nn.utils.rnn
+LENGTHS = [2, 5, 3, 5]
+
+
+def batch() -> np.ndarray:
+    x = np.random.default_rng(0).standard_normal((5, 4, 3)).astype(np.float32)
+    for k, n in enumerate(LENGTHS):
+        x[n:, k] = 0
+    return x
+
+
+def assert_same(a: Any, b: Any) -> None:
+    assert len(a) == len(b)
+    for x, y in zip(a, b, strict=True):
+        if y is None:
+            assert x is None
+        elif isinstance(y, tuple):
+            assert_same(x, y)
+        else:
+            np.testing.assert_allclose(as_array(x), as_array(y), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_packing_and_padding_are_pytorchs(batch_first: bool, device: str) -> None:
+    x = batch().swapaxes(0, 1).copy() if batch_first else batch()
+    mine = ours.pack_padded_sequence(sg.tensor(x, device=device), LENGTHS, batch_first, enforce_sorted=False)
+    its = theirs.pack_padded_sequence(torch.tensor(x), torch.tensor(LENGTHS), batch_first, enforce_sorted=False)
+    assert_same(mine[:2], its[:2])
+    for options in ({}, {"batch_first": True}, {"padding_value": 7.0, "total_length": 8}):
+        assert_same(ours.pad_packed_sequence(mine, **options), theirs.pad_packed_sequence(its, **options))
+    parts = [x[0, :2], x[1, :5]] if batch_first else [x[:2, 0], x[:5, 1]]
+    for side in ("left", "right"):
+        a = ours.pad_sequence([sg.tensor(p) for p in parts], batch_first, 1.5, side)
+        assert_same([a], [theirs.pad_sequence([torch.tensor(p) for p in parts], batch_first, 1.5, side)])
+    assert_same(ours.unpack_sequence(mine), theirs.unpack_sequence(its))
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_recurrent_modules_read_packed_sequences(kind: str, bidirectional: bool, batch_first: bool) -> None:
+    options = {"num_layers": 2, "bidirectional": bidirectional, "batch_first": batch_first}
+    its, mine = getattr(torch.nn, kind)(3, 4, **options), getattr(nn, kind)(3, 4, **options)
+    mine.load_state_dict({k: v.numpy() for k, v in its.state_dict().items()})
+    x, y = sg.tensor(batch(), requires_grad=True), torch.tensor(batch(), requires_grad=True)
+    first = np.random.default_rng(1).standard_normal((4 if bidirectional else 2, 4, 4)).astype(np.float32)
+    for given in (False, True):
+        states = [sg.tensor(first)] * 2 if kind == "LSTM" else [sg.tensor(first)]
+        other = [torch.tensor(first)] * 2 if kind == "LSTM" else [torch.tensor(first)]
+        hx = (tuple(states) if kind == "LSTM" else states[0]) if given else None
+        hy = (tuple(other) if kind == "LSTM" else other[0]) if given else None
+        a, last = mine(ours.pack_padded_sequence(x, LENGTHS, enforce_sorted=False), hx)
+        b, final = its(theirs.pack_padded_sequence(y, torch.tensor(LENGTHS), enforce_sorted=False), hy)
+        assert_same([a.data, last], [b.data, final])
+    (a.data * a.data).sum().backward()
+    (b.data * b.data).sum().backward()
+    assert_same([x.grad, mine.weight_hh_l0.grad], [y.grad, its.weight_hh_l0.grad])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t, r: r.pack_padded_sequence(t.ones(3, 2), t.tensor([1, 2])),
+        lambda t, r: r.pack_padded_sequence(t.ones(3, 2), t.tensor([2])),
+        lambda t, r: r.pack_padded_sequence(t.ones(3, 2), t.tensor([2, 0])),
+        lambda t, r: r.pad_sequence([t.ones(2)], padding_side="top"),
+        lambda t, r: r.pad_packed_sequence(r.pack_sequence([t.ones(3)]), total_length=2),
+    ],
+)
+def test_what_pytorch_refuses_is_refused(call: Any) -> None:
+    with pytest.raises((RuntimeError, ValueError)):
+        call(torch, theirs)
+    with pytest.raises(sg.ShadergradError):
+        call(sg, ours)
+
+
+class Symmetric(nn.Module):
+    def forward(self, x: sg.Tensor) -> sg.Tensor:
+        return x.triu() + x.triu(1).mT
+
+    def right_inverse(self, x: sg.Tensor) -> sg.Tensor:
+        return x.triu()
+
+
+def test_a_parametrized_weight_trains_and_is_made_plain_again(device: str) -> None:
+    layer: Any = nn.Linear(3, 3).to(device)
+    parametrize.register_parametrization(layer, "weight", Symmetric())
+    assert parametrize.is_parametrized(layer, "weight")
+    assert sorted(layer.state_dict()) == ["bias", "parametrizations.weight.original"]
+    optimizer = sg.optim.SGD(layer.parameters(), lr=0.1)
+    before = layer.weight.detach().clone()
+    layer(sg.ones(2, 3, device=device)).square().sum().backward()
+    optimizer.step()
+    assert not layer.weight.detach().equal(before)
+    assert layer.weight.detach().equal(layer.weight.detach().mT)
+    layer.weight = sg.eye(3, device=device) * 2
+    assert layer.weight.tolist() == (np.eye(3) * 2).tolist()
+    parametrize.remove_parametrizations(layer, "weight")
+    assert type(layer) is nn.Linear
+    assert sorted(layer.state_dict()) == ["bias", "weight"]
+    with pytest.raises(sg.ShadergradError):
+        parametrize.remove_parametrizations(layer, "weight")
+    with pytest.raises(sg.ShadergradError):
+        parametrize.register_parametrization(layer, "none", Symmetric())
+
+
+@pytest.mark.parametrize("dim", [0, 1, None])
+@pytest.mark.parametrize("old", [True, False])
+def test_weight_norm_is_pytorchs(dim: int | None, old: bool) -> None:
+    def normed(t: Any) -> Any:
+        layer = t.nn.Conv1d(3, 4, 2)
+        return (
+            t.nn.utils.weight_norm(layer, dim=dim) if old else t.nn.utils.parametrizations.weight_norm(layer, dim=dim)
+        )
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's older form says that it is
+        its = normed(torch)
+    mine = normed(sg)
+    assert {k: tuple(v.shape) for k, v in mine.state_dict().items()} == {
+        k: tuple(v.shape) for k, v in its.state_dict().items()
+    }
+    state = {k: (v * 1.5).numpy() for k, v in its.state_dict().items()}
+    mine.load_state_dict(state)
+    its.load_state_dict({k: torch.tensor(v) for k, v in state.items()})
+    x = np.random.default_rng(0).standard_normal((2, 3, 5)).astype(np.float32)
+    a, b = mine(sg.tensor(x)), its(torch.tensor(x))
+    assert_same([a], [b])
+    a.square().sum().backward()
+    b.square().sum().backward()
+    assert_same([p.grad for p in mine.parameters()], [p.grad for p in its.parameters()])
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_spectral_norm_makes_the_largest_singular_value_1(old: bool, device: str) -> None:
+    layer = nn.Linear(5, 4).to(device)
+    maker = nn.utils.spectral_norm if old else nn.utils.parametrizations.spectral_norm
+    maker(layer)
+    optimizer = sg.optim.SGD(layer.parameters(), lr=0.05)
+    for _ in range(20):
+        optimizer.zero_grad()
+        layer(sg.ones(2, 5, device=device)).square().sum().backward()
+        optimizer.step()
+    layer(sg.ones(2, 5, device=device))
+    found = np.linalg.svd(layer.weight.detach().numpy(), compute_uv=False)
+    assert abs(found[0] - 1) < 0.02
+    names = {"bias", "weight_orig", "weight_u", "weight_v"}
+    if old:
+        assert set(layer.state_dict()) == names
