@@ -84,7 +84,7 @@ def angle(input: Tensor) -> Tensor:
     if input.dtype.is_complex:
         return imag(input).atan2(real(input))
     x = input if input.dtype.category == 2 else input.float()
-    return where(x.isnan(), x, (x < 0).to(x.dtype) * math.pi + x * 0)
+    return where(x < 0, math.pi, where(x.isnan(), x, x.sign() * 0.0))
 
 
 @checked

@@ -85,7 +85,6 @@ from .tensor.assembly import (  # noqa: F401
     gradient,
     histogramdd,
     isin,
-    real,
     tril_indices,
     triu_indices,
     unravel_index,

@@ -38,7 +38,6 @@ from .tensor.assembly import dstack as dstack
 from .tensor.assembly import gradient as gradient
 from .tensor.assembly import histogramdd as histogramdd
 from .tensor.assembly import isin as isin
-from .tensor.assembly import real as real
 from .tensor.assembly import tril_indices as tril_indices
 from .tensor.assembly import triu_indices as triu_indices
 from .tensor.assembly import unravel_index as unravel_index
@@ -106,7 +105,6 @@ def amin(
     input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, out: Any = None
 ) -> Tensor: ...
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> MinAndMax[Tensor]: ...
-def angle(input: Tensor, *, out: Any = None) -> Tensor: ...
 def any(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, out: Any = None) -> Tensor: ...
 def arccos(input: Tensor, *, out: Any = None) -> Tensor: ...
 def arcsin(input: Tensor, *, out: Any = None) -> Tensor: ...
@@ -700,7 +698,6 @@ __all__ = [
     "amax",
     "amin",
     "aminmax",
-    "angle",
     "any",
     "arange",
     "arccos",
@@ -939,7 +936,6 @@ __all__ = [
     "randn_like",
     "randperm",
     "ravel",
-    "real",
     "reciprocal",
     "relu",
     "relu_",

@@ -13,7 +13,14 @@ import shadergrad as sg
 ROOT = Path(sg.__file__).parent
 FILES = sorted((ROOT / "models").rglob("*.py"))
 LEAVES = {"shadergrad.errors", "shadergrad.whole_files", "shadergrad.extras"}
-PUBLIC = {"shadergrad", "shadergrad.data", "shadergrad.extend", "shadergrad.nn", "shadergrad.nn.functional"}
+PUBLIC = {
+    "shadergrad",
+    "shadergrad.data",
+    "shadergrad.extend",
+    "shadergrad.interop",
+    "shadergrad.nn",
+    "shadergrad.nn.functional",
+}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

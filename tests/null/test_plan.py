@@ -120,7 +120,7 @@ def test_arguments_without_names_of_their_own() -> None:
     x, y = sg.ones(2), sg.ones(3)
     assert named(lambda *all: all[0].sum() + all[1].sum(), x, y)[0] == [("argument", "all[0]"), ("argument", "all[1]")]
     assert named(lambda **all: all["b"] * 2, b=x)[0] == [("argument", "all['b']")]
-    assert named(nn.ReLU(), x)[0] == [("argument", "input")]
+    assert named(nn.ReLU().forward, x)[0] == [("argument", "input")]
 
 
 def test_several_modules_are_told_apart_by_their_variables() -> None:

@@ -213,8 +213,8 @@ def test_rows_that_need_nothing_of_each_other_share_a_dispatch() -> None:
 
 def test_rows_that_can_wait_join_those_that_cannot() -> None:
     """The sums of x are wanted only at the end, those of the product before; both run in one dispatch, after the product."""
-    x, w = full(1, 64, 200), full(2, 200, 200)
-    early, late = x.sum(1), (x @ w).sum(1)
+    x, y, w = full(1, 64, 200), full(2, 64, 16), full(3, 16, 200)
+    early, late = x.sum(1), (y @ w).sum(1)
     plan = plan_of([(early + late).reshape(8, 8) @ full(1, 8, 8)], target=WIDE)
     names = [plan.kernels[d.kernel].archetype for d in plan.dispatches]
     assert names.count("row") == 1, names

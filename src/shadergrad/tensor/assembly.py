@@ -372,16 +372,6 @@ def _triangle(what: str, places: Any, row: int, col: int, offset: int, dtype: An
     return made if dtype is None else made.to(dtype=dtype)
 
 
-@checked
-def real(input: Tensor) -> Tensor:
-    """The real part: the tensor itself, for there are no complex numbers here.
-
-    >>> sg.real(sg.tensor([1.0, 2.0]))
-    tensor([1., 2.])
-    """
-    return input
-
-
 __all__ = [
     "atleast_1d",
     "atleast_2d",
@@ -395,7 +385,6 @@ __all__ = [
     "gradient",
     "histogramdd",
     "isin",
-    "real",
     "tril_indices",
     "triu_indices",
     "unravel_index",

@@ -78,7 +78,7 @@ SAME_DTYPE_OUT = frozenset(
 # each also as a function of the package, whose first argument is the tensor
 FUNCTIONS = (
     "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "all",
-    "allclose", "amax", "amin", "aminmax", "angle", "any", "arccos", "arcsin", "arctan", "argmax", "argmin",
+    "allclose", "amax", "amin", "aminmax", "any", "arccos", "arcsin", "arctan", "argmax", "argmin",
     "argsort", "argwhere", "asin", "asinh", "atan", "atan2", "atanh", "baddbmm", "bernoulli", "bincount",
     "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bmm",
     "broadcast_to", "bucketize", "ceil", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "copysign",

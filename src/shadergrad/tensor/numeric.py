@@ -10,6 +10,7 @@ from ..errors import DTypeError
 from ..graph import build
 from ..graph.node import make
 from ..primitives import elementwise as e
+from ..primitives.complex import ImaginaryPart
 from .base import Number, TensorBase, binary, floating, wrap
 from .elementwise import ElementwiseTensor, where
 
@@ -156,31 +157,15 @@ class NumericTensor(ElementwiseTensor):
         """
         return binary(e.NextAfter(), self, other)
 
-    @property
-    def real(self) -> Self:
-        """The real part: the tensor itself.
-
-        >>> sg.tensor([1.0, 2.0]).real
-        tensor([1., 2.])
-        """
-        return self
-
     def isreal(self) -> Self:
-        """Where the imaginary part is 0, as bools: everywhere.
+        """Where the imaginary part is 0, as bools: of real numbers everywhere.
 
         >>> sg.tensor([1.0, math.nan]).isreal()
         tensor([ True,  True])
         """
+        if self.dtype.is_complex:
+            return wrap(build.elementwise("Equal", make(ImaginaryPart(), self._node), 0.0))
         return wrap(build.constant(True, bool_, self._node.device, self._node.shape))
-
-    def angle(self) -> Self:
-        """pi of negative numbers, 0 of others, NaN of NaN; integers give float32. The gradient is 0.
-
-        >>> sg.tensor([-2.0, 3.0]).angle()
-        tensor([3.1416, 0.    ])
-        """
-        x = wrap(floating(self))
-        return where(x < 0, math.pi, where(x.isnan(), x, x.sign() * 0.0))
 
 
 def _floating_of(a: Any, b: Any) -> Any:
