@@ -88,7 +88,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.stamp-train: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable ".[plots,datasets]"
+	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
 $(VENV)/.stamp-lint: $(BIN)/python pyproject.toml
