@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from . import logic as logic
     from . import models as models
     from . import recipes as recipes
+    from . import train as train
     from . import web as web
 
 float = float32
@@ -167,6 +168,7 @@ __all__ = [
     "special",
     "svd",
     "sync",
+    "train",
     "triangular_solve",
     "uint8",
     "uint32",
@@ -176,7 +178,7 @@ __all__ = [
 ]
 __all__ += functions.__all__
 
-_LATER = ("extend", "logic", "models", "recipes", "web")  # imported when they are first asked for
+_LATER = ("extend", "logic", "models", "recipes", "train", "web")  # imported when they are first asked for
 
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of these

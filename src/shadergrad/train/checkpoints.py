@@ -30,6 +30,13 @@ def save_run(
 
     Raises TrainingError, and leaves the checkpoint before as it was, when the model is no longer finite.
     """
+    return save_checkpoint(settings.out, *describe(recipe, settings, trainable, position, device, where))
+
+
+def describe(
+    recipe: str, settings: Settings, trainable: Trainable, position: Position, device: str, where: str
+) -> tuple[Arrays, dict[str, Any]]:
+    """The tensors and the description of a checkpoint. Raises TrainingError where the model is not finite."""
     of_model, model_structure = pack(trainable.model.state_dict(), "model")
     of_optimizer, optimizer_structure = pack(trainable.optimizer.state_dict(), "optimizer")
     tensors = of_model | of_optimizer | {name: g.get_state() for name, g in _generators(device).items()}
@@ -45,7 +52,7 @@ def save_run(
         "model": model_structure,
         "optimizer": optimizer_structure,
     }
-    return save_checkpoint(settings.out, tensors, meta)
+    return tensors, meta
 
 
 def restore_run(recipe: str, settings: Settings, trainable: Trainable, device: str) -> Position:
@@ -53,7 +60,13 @@ def restore_run(recipe: str, settings: Settings, trainable: Trainable, device: s
 
     Raises CheckpointError when there is none, it is damaged, or it belongs to another recipe or other hyperparameters.
     """
-    arrays, meta = load_checkpoint(settings.out)
+    return put_back(recipe, settings, trainable, device, *load_checkpoint(settings.out))
+
+
+def put_back(
+    recipe: str, settings: Settings, trainable: Trainable, device: str, arrays: Arrays, meta: dict[str, Any]
+) -> Position:
+    """The same, of a checkpoint that was read."""
     path = settings.out / TENSORS_FILE
     try:
         _check_same_run(recipe, settings, trainable, meta)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from shadergrad import Tensor
 from ..runtime.adapters import auto_device_reason, hardware_adapter_available
 from ..runtime.device import get_device
 from .backward import TrainingStep
+from .callbacks import Callback
 from .checkpoints import remedy, restore_run, save_run
 from .console import Bar, StopWish
 from .epochs import loader, steps_in_epoch
@@ -95,8 +97,18 @@ def make_folder(out: Path) -> None:
 class Run:
     """One training under way; `position` says how far it is, `steps` how many steps there are in all."""
 
-    def __init__(self, recipe: str, settings: Settings, trainable: Trainable, device: str) -> None:
+    def __init__(
+        self,
+        recipe: str,
+        settings: Settings,
+        trainable: Trainable,
+        device: str,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
         self.recipe = recipe
+        self.callbacks = tuple(callbacks)
+        self._each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
+        self.stop_wish: str | None = None
         self.settings = settings
         self.trainable = trainable
         self.device = device
@@ -141,16 +153,18 @@ class Run:
             asked = f"--steps is {self.steps}" if self._counts_steps else f"--epochs is {self.settings.epochs}"
             console.out(f"nothing left to train: {asked}", highlight=False)
             return True
-        kept = self.done - 1 if self._counts_steps else self.position.epoch
-        metrics = Metrics(self.settings.out / METRICS, kept, "step" if self._counts_steps else "epoch")
+        metrics = self.open_metrics()
         self.position.seconds = metrics.seconds
         size = 1 if self._counts_steps else self.settings.batch_size
         with (
+            self._ending_callbacks(),
             StopWish() as stop,
             Bar(console, "steps" if self._counts_steps else "samples", self.steps * size, self.done * size) as bar,
         ):
             stopping = False
-            while self.done < self.steps and not stopping:
+            for callback in self.callbacks:
+                callback.on_fit_begin(self)
+            while self.done < self.steps and not stopping and self.stop_wish is None:
                 stopping, speed = self.train_epoch(bar, stop, metrics)
                 row = (
                     self._measure(speed) if self.position.step == self.epoch_steps or self.done == self.steps else None
@@ -159,7 +173,28 @@ class Run:
                 if row:
                     metrics.add(row)
                 self.save()
+                if row:
+                    self._epoch_ended(row)
+        if self.stop_wish is not None:
+            console.out(f"stopped after {self.where}: {self.stop_wish}", highlight=False)
         return self.done >= self.steps
+
+    def _epoch_ended(self, row: dict[str, float]) -> None:
+        for callback in self.callbacks:
+            callback.on_epoch_end(self, row)
+
+    @contextmanager
+    def _ending_callbacks(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            for callback in self.callbacks:
+                callback.on_fit_end(self)
+
+    def open_metrics(self) -> Metrics:
+        """Where rows of metrics go; those of the run that this one goes on from stay."""
+        kept = self.done - 1 if self._counts_steps else self.position.epoch
+        return Metrics(self.settings.out / METRICS, kept, "step" if self._counts_steps else "epoch")
 
     def train_epoch(self, bar: Bar, stop: StopWish, metrics: Metrics) -> tuple[bool, float]:
         """Train what is left of the epoch and of the run, or until the user wants to stop: whether so, and samples a second."""
@@ -172,6 +207,8 @@ class Run:
         for batch in loader(self.trainable, self.settings, self.position, last, self.batch_device):
             latest = self.step(latest, *batch)
             unread += 1
+            for callback in self._each_step:
+                callback.on_step_end(self)
             stopping = bool(stop)
             ending = stopping or self.position.step + unread == last
             if not (ending or unread == KEPT or time.perf_counter() - shown > SHOW_EVERY):

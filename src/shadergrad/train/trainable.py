@@ -12,6 +12,7 @@ import numpy as np
 from shadergrad import Tensor, nn
 from shadergrad.optim import Optimizer
 
+from ..data.loader import DataLoader
 from .errors import RecipeError
 
 
@@ -64,7 +65,7 @@ def _no_lines(_: Position) -> Iterable[str]:
 class Trainable:
     """What a recipe builds, and a run trains.
 
-    data: training arrays with equal first axes, or a Stream of batches. step: takes the parts of a batch as tensors on
+    data: training arrays with equal first axes, a Stream of batches, or a DataLoader. step: takes the parts of a batch as tensors on
     the device, updates the model and returns the loss, a scalar tensor; the run compiles it.
     evaluate: measures of the model, by name; "test_accuracy", from 0 to 1, is drawn beside the loss.
     show: called at the end, also of a run that was stopped, with how far it is; gives lines to print, and may write
@@ -77,7 +78,7 @@ class Trainable:
 
     model: nn.Module
     optimizer: Optimizer
-    data: tuple[np.ndarray, ...] | Stream
+    data: tuple[np.ndarray, ...] | Stream | DataLoader
     step: Callable[..., Tensor]
     evaluate: Callable[[], dict[str, float]] = _nothing
     show: Callable[[Position], Iterable[str]] = _no_lines
@@ -86,7 +87,7 @@ class Trainable:
     page: Callable[[Path], object] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.data, Stream):
+        if isinstance(self.data, Stream | DataLoader):
             return
         if not isinstance(self.data, tuple) or not self.data or not all(isinstance(a, np.ndarray) for a in self.data):
             raise RecipeError(
