@@ -161,7 +161,7 @@ def test_a_short_run_writes_checkpoint_metrics_and_curve(
     assert f"device {device}: " in text
     assert "test accuracy" in text
     files = sorted(path.name for path in tmp_path.iterdir())
-    assert files == ["checkpoint.json", "checkpoint.safetensors", "curve.png", "metrics.jsonl"]
+    assert files == ["best", "checkpoint.json", "checkpoint.safetensors", "curve.png", "metrics.jsonl"]
     assert [row["epoch"] for row in rows(tmp_path)] == [1, 2]
     assert rows(tmp_path)[0]["loss"] > rows(tmp_path)[1]["loss"]
     assert set(MEASURED) < set(rows(tmp_path)[0])

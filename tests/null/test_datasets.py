@@ -357,7 +357,7 @@ def test_official_mirrors_are_asked_in_turn_unless_there_is_one_of_the_users_own
     MNIST(tmp_path / "b", download=True, mirror=f"{small_mnist.address}/data")
     assert all(path.startswith("/data/mnist/") for path, _ in small_mnist.asked[asked:])
     monkeypatch.setattr(MNIST, "mirrors", (gone, f"{gone}/too"))
-    with pytest.raises(DownloadError, match=r"no mirror gave it(?s:.*)/gone/train.*404(?s:.*)/gone/too/train.*404"):
+    with pytest.raises(DownloadError, match=r"no mirror gave it.*/gone/train.*404.*/gone/too/train.*404"):
         MNIST(tmp_path / "c", download=True)
 
 

@@ -14,6 +14,7 @@ from ..version import __version__
 from .bench import bench
 from .gpt import gpt
 from .pages import export, serve
+from .predictions import add_predictions
 from .recipes import LogicGroup, RecipeGroup
 
 BAD_INPUT = 2
@@ -39,6 +40,7 @@ app.add_typer(
 predict = typer.Typer(no_args_is_help=True, help="What a trained network says of something.")
 app.add_typer(predict, name="predict")
 predict.command("gpt")(gpt)
+add_predictions(predict)
 app.add_typer(bench, name="bench", help="How fast this machine is.")
 
 

@@ -32,7 +32,7 @@ class RecipeGroup(TyperGroup):
         words = f"{ctx.command_path} {shlex.quote(cmd_name)}"
         if cmd_name in known:
             name = self.prefix + cmd_name
-            return command(recipes.load(name), cmd_name, name, words)
+            return command(recipes.find(name), cmd_name, name, words)
         if is_path(cmd_name) and not self.prefix:
             path = Path(cmd_name).expanduser()
             return command(recipe_file(path), path.stem.replace("_", "-"), path.name, words)

@@ -78,10 +78,10 @@ def _fetch_from_any(addresses: tuple[str, ...], path: Path, known: KnownFile, by
             return fetch(f"{address}/{path.name}", path, known)
         except DownloadError as error:
             problems.append(str(error))
-    told = "".join(f"\n  {problem}" for problem in problems) or " no mirror is known."
+    told = " ".join(problems) or "no mirror is known."
     raise DownloadError(
         f"there is no {path}, and no mirror gave it. Remedy: set SHADERGRAD_DATA_MIRROR to the address of one that has "
-        f"{path.parent.name}/{path.name} (or pass mirror=), or {by_hand}. Asked:{told}"
+        f"{path.parent.name}/{path.name} (or pass mirror=), or {by_hand}. Asked: {told}"
     )
 
 

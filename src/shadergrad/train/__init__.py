@@ -7,6 +7,7 @@ a user's own is anywhere: `shadergrad train path/to/mine.py`; examples/my_recipe
 from .backward import TrainingStep
 from .callbacks import Callback, Checkpoint, CSVLog, EarlyStopping, Progress, Schedule, TensorBoard, WandB
 from .errors import RecipeError, TrainingError
+from .prediction import Prediction
 from .recipe import BACKWARD, Option, Recipe
 from .settings import Settings
 from .trainable import Position, Stream, Trainable
@@ -21,6 +22,7 @@ __all__ = [
     "History",
     "Option",
     "Position",
+    "Prediction",
     "Progress",
     "Recipe",
     "RecipeError",

@@ -21,11 +21,13 @@ from rich.console import Console
 import shadergrad as sg
 from shadergrad import Tensor
 
+from ..checkpoint import save_checkpoint
 from ..runtime.adapters import auto_device_reason, hardware_adapter_available
 from ..runtime.device import get_device
 from .backward import TrainingStep
+from .best import KeepBest
 from .callbacks import Callback
-from .checkpoints import remedy, restore_run, save_run
+from .checkpoints import describe, override, remedy, restore_run
 from .console import Bar, StopWish
 from .epochs import loader, steps_in_epoch
 from .errors import RecipeError, TrainingError
@@ -68,10 +70,12 @@ def begin(recipe: str, build: Build, settings: Settings, console: Console) -> Ru
     trainable = build(settings, device)
     if not isinstance(trainable, Trainable):
         raise RecipeError(f"build of {recipe} returned {_kind(trainable)}; it must return a Trainable.")
-    run = Run(recipe, settings, trainable, device)
+    run = Run(recipe, settings, trainable, device, (KeepBest(METRICS),))
     if settings.resume:
         run.position = restore_run(recipe, settings, trainable, device)
-        console.out(f"resuming {settings.out} after {run.where}", highlight=False)
+        run.changed = override(settings, trainable)
+        told = "".join(f", {name} {old:g} now {new:g}" for name, (old, new) in run.changed.items())
+        console.out(f"resuming {settings.out} after {run.where}{told}", highlight=False)
     make_folder(settings.out)
     return run
 
@@ -109,6 +113,7 @@ class Run:
         self.callbacks = tuple(callbacks)
         self._each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
         self.stop_wish: str | None = None
+        self.changed: dict[str, tuple[float, float]] = {}  # by --override: what it was, and what it is
         self.settings = settings
         self.trainable = trainable
         self.device = device
@@ -161,7 +166,7 @@ class Run:
             StopWish() as stop,
             Bar(console, "steps" if self._counts_steps else "samples", self.steps * size, self.done * size) as bar,
         ):
-            stopping = False
+            stopping, begun_at = False, self.done - 1 if self._counts_steps else self.position.epoch
             for callback in self.callbacks:
                 callback.on_fit_begin(self)
             while self.done < self.steps and not stopping and self.stop_wish is None:
@@ -170,6 +175,7 @@ class Run:
                     self._measure(speed) if self.position.step == self.epoch_steps or self.done == self.steps else None
                 )
                 metrics.begin()
+                self._record_changes(metrics, begun_at)
                 if row:
                     metrics.add(row)
                 self.save()
@@ -178,6 +184,14 @@ class Run:
         if self.stop_wish is not None:
             console.out(f"stopped after {self.where}: {self.stop_wish}", highlight=False)
         return self.done >= self.steps
+
+    def _record_changes(self, metrics: Metrics, begun_at: int) -> None:
+        """A line of metrics that says from where on something is other than before."""
+        if self.changed:
+            counter = "step" if self._counts_steps else "epoch"
+            changes = {name: list(values) for name, values in self.changed.items()}
+            metrics.add({counter: begun_at, "override": changes, "seconds": metrics.seconds})
+            self.changed = {}
 
     def _epoch_ended(self, row: dict[str, float]) -> None:
         for callback in self.callbacks:
@@ -231,15 +245,16 @@ class Run:
             raise RecipeError(f"an epoch has {last} steps, and the data ended after {reached}.")
         return stopping, (reached - first) * self.settings.batch_size / (shown - started)
 
-    def save(self) -> Path:
-        """Write the checkpoint. Raises TrainingError where the model is no longer finite."""
-        return save_run(self.recipe, self.settings, self.trainable, self.position, self.device, self.where)
+    def save(self, beside: str = "") -> Path:
+        """Write the checkpoint, or one beside it. Raises TrainingError where the model is no longer finite."""
+        state = describe(self.recipe, self.settings, self.trainable, self.position, self.device, self.where)
+        return save_checkpoint(self.settings.out / beside, *state)
 
     def report(self, console: Console) -> None:
         """Draw the curve; say how good the model is now, what the recipe has to show, and where everything is."""
         out = self.settings.out
         if "loss" in self.trainable.losses and (out / METRICS).exists():
-            complaint = training_curve(out / METRICS, out / CURVE)
+            complaint = training_curve(out / METRICS, out / CURVE, self.recipe, self.trainable.loss_name)
             if complaint:
                 console.out(complaint, highlight=False)
         accuracy = self.trainable.evaluate().get("test_accuracy")

@@ -73,7 +73,7 @@ class Trainable:
     identity: what else a resumed run must share with the run it continues, by name: JSON data.
     page: writes the folder of `shadergrad export`, given its path; by default the step goes onto the page that any step has.
     losses: names of what step returns, in metrics.jsonl: several where it returns a tensor (losses,). Of one named
-    "loss" the run draws the curve.
+    "loss" the run draws the curve. loss_name: what it is called there, as "loss (smoothed)".
     """
 
     model: nn.Module
@@ -85,6 +85,7 @@ class Trainable:
     identity: dict[str, Any] = field(default_factory=dict)
     losses: tuple[str, ...] = ("loss",)
     page: Callable[[Path], object] | None = None
+    loss_name: str = "loss"
 
     def __post_init__(self) -> None:
         if isinstance(self.data, Stream | DataLoader):

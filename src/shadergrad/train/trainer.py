@@ -225,9 +225,9 @@ class _Fit(Run):
     def open_metrics(self) -> Any:
         return _Memory(self._history, self.position.seconds)
 
-    def save(self) -> Path:
+    def save(self, beside: str = "") -> Path:
         """Nothing: that is a callback's."""
-        return self.settings.out
+        return self.settings.out / beside
 
     def checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         return describe(self.recipe, self.settings, self.trainable, self.position, self.device, self.where)

@@ -1,0 +1,30 @@
+"""The best state of a run, kept beside its last one. In: rows of metrics. Out: a checkpoint in the folder `best`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .callbacks import Callback, Row
+from .metrics import read_rows
+
+BEST = "best"
+MEASURE = "test_loss"
+
+
+class KeepBest(Callback):
+    """Of a recipe that counts epochs: the state with the lowest test loss, also over the runs that this one goes on from."""
+
+    def __init__(self, metrics: str) -> None:
+        self._metrics = metrics
+        self._lowest = math.inf
+
+    def on_fit_begin(self, run: Any) -> None:
+        rows = read_rows(run.settings.out / self._metrics) if run.done else []
+        known = [r[MEASURE] for r in rows if MEASURE in r and r.get("epoch", math.inf) <= run.position.epoch]
+        self._lowest = min(known, default=math.inf)
+
+    def on_epoch_end(self, run: Any, row: Row) -> None:
+        if "epoch" in row and row.get(MEASURE, math.inf) < self._lowest:
+            self._lowest = row[MEASURE]
+            run.save(BEST)
