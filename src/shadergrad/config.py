@@ -195,3 +195,14 @@ def provisional(name: str, value: str) -> Iterator[None]:
     finally:
         if unset:
             os.environ.pop(name, None)
+
+
+@contextmanager
+def without(name: str) -> Iterator[None]:
+    """A variable of another library is not there for the time being."""
+    value = os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        if value is not None:
+            os.environ[name] = value

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec
 
+from ..config import without
 from ..extras import MissingPackageError, require
 from .metrics import read_rows
 
@@ -63,7 +64,7 @@ def training_curve(
         _draw_accuracies(panels[1], rows, counter, accuracies)
     for axes in panels:
         plain_axes(axes)
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     panels[-1].set_xlabel(counter)
     figure.suptitle(title or Path(metrics_path).parent.name, fontsize=11)
     figure.savefig(png_path)
@@ -111,8 +112,11 @@ def _draw_accuracies(
 
 def figure_module(purpose: str) -> ModuleType:
     """matplotlib.figure. Raises MissingPackageError, which says that it is needed for `purpose`."""
-    require("matplotlib", "plots", purpose)
-    return require("matplotlib.figure", "plots", purpose)
+    with without(
+        "MPLBACKEND"
+    ):  # of a notebook or another program; files need none, and a foreign one may not exist here
+        require("matplotlib", "plots", purpose)
+        return require("matplotlib.figure", "plots", purpose)
 
 
 def plain_axes(axes: Any) -> None:

@@ -31,7 +31,7 @@ from .checkpoints import describe, override, remedy, restore_run
 from .console import Bar, StopWish
 from .epochs import loader, steps_in_epoch
 from .errors import RecipeError, TrainingError
-from .metrics import Metrics
+from .metrics import Metrics, read_rows
 from .pictures import training_curve
 from .settings import Settings
 from .trainable import Position, Stream, Trainable
@@ -113,6 +113,7 @@ class Run:
         self.callbacks = tuple(callbacks)
         self._each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
         self.stop_wish: str | None = None
+        self.accuracy: float | None = None  # after the latest epoch, where it is measured
         self.changed: dict[str, tuple[float, float]] = {}  # by --override: what it was, and what it is
         self.settings = settings
         self.trainable = trainable
@@ -164,7 +165,9 @@ class Run:
         with (
             self._ending_callbacks(),
             StopWish() as stop,
-            Bar(console, "steps" if self._counts_steps else "samples", self.steps * size, self.done * size) as bar,
+            Bar(
+                console, "steps" if self._counts_steps else "samples", self.steps * size, self.done * size, self.device
+            ) as bar,
         ):
             stopping, begun_at = False, self.done - 1 if self._counts_steps else self.position.epoch
             for callback in self.callbacks:
@@ -194,6 +197,7 @@ class Run:
             self.changed = {}
 
     def _epoch_ended(self, row: dict[str, float]) -> None:
+        self.accuracy = row.get("test_accuracy", row.get("validation_accuracy"))
         for callback in self.callbacks:
             callback.on_epoch_end(self, row)
 
@@ -260,6 +264,11 @@ class Run:
         accuracy = self.trainable.evaluate().get("test_accuracy")
         if accuracy is not None:
             console.out(f"test accuracy {100 * accuracy:.2f} % after {self.where}", highlight=False)
+        measured = [row for row in read_rows(out / METRICS) if "test_loss" in row and "epoch" in row]
+        if measured:
+            best = min(measured, key=lambda row: row["test_loss"])
+            told = f"test loss {measured[-1]['test_loss']:.4g} after epoch {measured[-1]['epoch']}"
+            console.out(f"{told}, the lowest {best['test_loss']:.4g} after epoch {best['epoch']}", highlight=False)
         for line in self.trainable.show(self.position):
             console.out(line, highlight=False)
         written = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
@@ -319,10 +328,11 @@ class Run:
     def _show(self, bar: Bar) -> None:
         losses = self.position.losses
         if self._counts_steps:
-            bar.show(self.done, f"step {self.done}/{self.steps}", self._named(losses[-1]))
+            bar.show(self.done, f"step {self.done}/{self.steps}", self._named(losses[-1]), self.accuracy)
         else:
             where = f"epoch {self.position.epoch + 1}/{self.settings.epochs}"
-            bar.show(self.done * self.settings.batch_size, where, self._named(losses.mean(axis=0, dtype=np.float64)))
+            mean = self._named(losses.mean(axis=0, dtype=np.float64))
+            bar.show(self.done * self.settings.batch_size, where, mean, self.accuracy)
 
     def _named(self, losses: np.ndarray) -> dict[str, float]:
         return dict(zip(self.trainable.losses, losses.tolist(), strict=True))
