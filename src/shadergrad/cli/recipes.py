@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from .. import recipes
 from ..train import Option, Recipe
 from ..train.recipe_files import is_path, recipe_file, unknown_recipe
+from .circuits import COMMANDS, circuit_command
 
 INTERRUPTED = 130  # what shells use for a process that SIGINT ended
 
@@ -42,9 +43,15 @@ class RecipeGroup(TyperGroup):
 
 
 class LogicGroup(RecipeGroup):
-    """Those of logic networks that are more than a training."""
+    """Those of logic networks that are more than a training, and what can be done with a circuit."""
 
     prefix = "logic-"
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return circuit_command(cmd_name) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
 
 
 def command(recipe: Recipe, name: str, identity: str, words: str) -> Any:
