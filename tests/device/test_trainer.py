@@ -15,7 +15,7 @@ import pytest
 
 import shadergrad as sg
 import shadergrad.nn.functional as F
-from shadergrad import nn
+from shadergrad import cli, nn
 from shadergrad.checkpoint import load_checkpoint
 from shadergrad.errors import CheckpointError
 from shadergrad.extras import MissingPackageError
@@ -31,6 +31,7 @@ from shadergrad.train import (
     TrainingError,
     WandB,
 )
+from shadergrad.train.metrics import read_rows
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((40, 3)).astype(np.float32)
@@ -253,3 +254,35 @@ def test_losses_fall_in_any_order_of_callbacks() -> None:
     for order in itertools.permutations([Callback(), EarlyStopping(patience=50)]):
         history = trainer(callbacks=list(order)).fit(8)
         assert history[-1]["loss"] < history[0]["loss"]
+
+
+RECIPE_FILE = """
+import numpy as np
+import shadergrad as sg
+import shadergrad.nn.functional as F
+from shadergrad import nn
+from shadergrad.train import EarlyStopping, Recipe, Trainer
+
+def build(settings, device):
+    x = np.random.default_rng(0).standard_normal((64, 2)).astype(np.float32)
+    y = (x[:, 0] > x[:, 1]).astype(np.int32)
+    model = nn.Linear(2, 2).to(device)
+    optimizer = sg.optim.SGD(model.parameters(), lr=settings.lr)
+    stop = EarlyStopping(patience=2, min_delta=100.0)
+    return Trainer(model, optimizer, F.cross_entropy, (x, y), validation=(x, y), measures="accuracy", callbacks=[stop])
+
+RECIPE = Recipe("A Trainer as a recipe.", build, defaults={"epochs": 9, "batch_size": 16, "lr": 0.1})
+"""
+
+
+def test_a_trainer_is_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.py").write_text(RECIPE_FILE)
+    out = tmp_path / "out"
+    assert cli.run(["train", str(tmp_path / "mine.py"), "--device", "cpu", "--out", str(out)]) == 0
+    assert "validation_loss has not become better" in capsys.readouterr().out
+    rows = read_rows(out / "metrics.jsonl")
+    assert [row["epoch"] for row in rows] == [1, 2, 3]
+    assert (
+        load_checkpoint(out / "best")[1]["position"]["epoch"] == min(rows, key=lambda r: r["validation_loss"])["epoch"]
+    )
+    assert (out / "curve.png").exists()

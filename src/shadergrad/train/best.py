@@ -9,7 +9,7 @@ from .callbacks import Callback, Row
 from .metrics import read_rows
 
 BEST = "best"
-MEASURE = "test_loss"
+MEASURES = ("test_loss", "validation_loss")
 
 
 class KeepBest(Callback):
@@ -21,10 +21,15 @@ class KeepBest(Callback):
 
     def on_fit_begin(self, run: Any) -> None:
         rows = read_rows(run.settings.out / self._metrics) if run.done else []
-        known = [r[MEASURE] for r in rows if MEASURE in r and r.get("epoch", math.inf) <= run.position.epoch]
+        known = [_loss(row) for row in rows if row.get("epoch", math.inf) <= run.position.epoch]
         self._lowest = min(known, default=math.inf)
 
     def on_epoch_end(self, run: Any, row: Row) -> None:
-        if "epoch" in row and row.get(MEASURE, math.inf) < self._lowest:
-            self._lowest = row[MEASURE]
+        if "epoch" in row and _loss(row) < self._lowest:
+            self._lowest = _loss(row)
             run.save(BEST)
+
+
+def _loss(row: Row) -> float:
+    """The loss on data that are not trained on; infinite where there is none."""
+    return next((row[name] for name in MEASURES if name in row), math.inf)

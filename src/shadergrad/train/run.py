@@ -67,10 +67,12 @@ def begin(recipe: str, build: Build, settings: Settings, console: Console) -> Ru
     """A run ready to train: its device chosen, its model built and, where asked, restored, its folder made."""
     device = choose_device(settings.device, console)
     sg.manual_seed(settings.seed)
-    trainable = build(settings, device)
+    built = build(settings, device)
+    trainable = getattr(built, "trainable", built)  # of a Trainer
+    callbacks = getattr(built, "callbacks", ())
     if not isinstance(trainable, Trainable):
-        raise RecipeError(f"build of {recipe} returned {_kind(trainable)}; it must return a Trainable.")
-    run = Run(recipe, settings, trainable, device, (KeepBest(METRICS),))
+        raise RecipeError(f"build of {recipe} returned {_kind(trainable)}; it must return a Trainable or a Trainer.")
+    run = Run(recipe, settings, trainable, device, (KeepBest(METRICS), *callbacks))
     if settings.resume:
         run.position = restore_run(recipe, settings, trainable, device)
         run.changed = override(settings, trainable)
@@ -186,7 +188,7 @@ class Run:
                     self._epoch_ended(row)
         if self.stop_wish is not None:
             console.out(f"stopped after {self.where}: {self.stop_wish}", highlight=False)
-        return self.done >= self.steps
+        return self.done >= self.steps or self.stop_wish is not None
 
     def _record_changes(self, metrics: Metrics, begun_at: int) -> None:
         """A line of metrics that says from where on something is other than before."""

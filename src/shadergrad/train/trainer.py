@@ -144,8 +144,7 @@ class Trainer:
             self._run = _Fit("Trainer", settings, self.trainable, self._device, self.callbacks, self.history)
         self._run.begin(settings)
         self.model.train()
-        finished = self._run.train(self._console)
-        if not finished and self._run.stop_wish is None:
+        if not self._run.train(self._console):
             raise KeyboardInterrupt
         return self.history
 
