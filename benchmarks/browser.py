@@ -61,7 +61,7 @@ RUN = """async ({steps, batch}) => {
 
 def native() -> tuple[float, list[float]]:
     """Steps a second of the digits recipe on webgpu, and the losses."""
-    recipe = recipes.load("digits")
+    recipe = recipes.find("digits")
     assert recipe.build is not None
     sg.manual_seed(0)
     trainable = recipe.build(Settings(out=Path(), batch_size=BATCH, lr=3e-3, epochs=1), "webgpu")
@@ -90,7 +90,7 @@ def main() -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        export_recipe("digits", recipes.load("digits"), folder, batch_size=BATCH)
+        export_recipe("digits", recipes.find("digits"), folder, batch_size=BATCH)
         there = in_browser(folder)
         kib = weight(folder, lambda file: file.endswith(".safetensors"))
     speed, losses = native()

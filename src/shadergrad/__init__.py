@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     from . import logic as logic
     from . import models as models
     from . import recipes as recipes
+    from . import train as train
     from . import web as web
 
 float = float32
@@ -278,6 +279,7 @@ __all__ = [
     "svd",
     "sync",
     "testing",
+    "train",
     "triangular_solve",
     "typename",
     "uint8",
@@ -290,7 +292,7 @@ __all__ = [
 ]
 __all__ += functions.__all__
 
-_LATER = ("extend", "logic", "models", "recipes", "web")  # imported when they are first asked for
+_LATER = ("extend", "logic", "models", "recipes", "train", "web")  # imported when they are first asked for
 
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of these

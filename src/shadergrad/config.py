@@ -11,7 +11,7 @@
 | SHADERGRAD_IN_FLIGHT | 1 to 1024 | how many submissions may be under way before the host waits |
 | SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | how trainings run their backward pass, where --backward does not say; unset: shaders |
 | SHADERGRAD_DATA_DIR | a folder | where data sets are looked for and downloaded to; unset: .cache/shadergrad at home |
-| SHADERGRAD_DATA_MIRROR | an http(s) address | where missing data sets are fetched from; unset: from nowhere |
+| SHADERGRAD_DATA_MIRROR | an http(s) address | where missing data sets are fetched from; unset: their official mirrors |
 | SHADERGRAD_REQUIRE_WEBGPU | 0, 1 | (tests) no adapter is a failure, not a skip |
 
 An empty value is as none. Any other value, and any other name that begins with SHADERGRAD_, is a ConfigError: a wish that
@@ -195,3 +195,14 @@ def provisional(name: str, value: str) -> Iterator[None]:
     finally:
         if unset:
             os.environ.pop(name, None)
+
+
+@contextmanager
+def without(name: str) -> Iterator[None]:
+    """A variable of another library is not there for the time being."""
+    value = os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        if value is not None:
+            os.environ[name] = value

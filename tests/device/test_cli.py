@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 from safetensors.numpy import save_file
 
+import shadergrad
 from helpers import StopAfter
 from shadergrad import cli
 from shadergrad.checkpoint import load_checkpoint, save_checkpoint
@@ -103,13 +104,31 @@ def test_importing_the_library_loads_neither_torch_nor_matplotlib_nor_scikit_lea
 def test_info_shows_the_cpu_and_each_adapter(capsys: pytest.CaptureFixture[str], webgpu: str) -> None:
     from shadergrad.runtime.adapters import adapters
 
-    assert cli.run(["info"]) == 0
+    assert cli.run(["info", "--verbose"]) == 0
     text = capsys.readouterr().out
+    assert "trainings run on" in text.splitlines()[0]
     for word in ("shadergrad 0.", "wgpu 0.32", "\ncpu", "\nwebgpu  ", "--device auto: "):
         assert word in text
     for adapter in adapters():
         for word in (adapter.name, adapter.backend, adapter.profile, "max-buffer-size", *adapter.features[:1]):
             assert word in text
+
+
+def test_info_in_short_leaves_out_the_limits_which_json_has(capsys: pytest.CaptureFixture[str], webgpu: str) -> None:
+    assert cli.run(["info"]) == 0
+    short = capsys.readouterr().out
+    assert "trainings run on" in short.splitlines()[0]
+    assert "max-buffer-size" not in short
+    assert cli.run(["info", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["verdict"] == short.splitlines()[0]
+    assert any(adapter["device"] == "webgpu" for adapter in document["adapters"])
+    assert document["adapters"][0]["limits"]["max-buffer-size"] > 0
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"shadergrad {shadergrad.__version__}\n"
 
 
 def test_info_without_an_adapter_says_what_to_install(
@@ -142,7 +161,7 @@ def test_a_short_run_writes_checkpoint_metrics_and_curve(
     assert f"device {device}: " in text
     assert "test accuracy" in text
     files = sorted(path.name for path in tmp_path.iterdir())
-    assert files == ["checkpoint.json", "checkpoint.safetensors", "curve.png", "metrics.jsonl"]
+    assert files == ["best", "checkpoint.json", "checkpoint.safetensors", "curve.png", "metrics.jsonl"]
     assert [row["epoch"] for row in rows(tmp_path)] == [1, 2]
     assert rows(tmp_path)[0]["loss"] > rows(tmp_path)[1]["loss"]
     assert set(MEASURED) < set(rows(tmp_path)[0])
@@ -323,11 +342,9 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(
     assert after == before
 
 
-def test_without_scikit_learn_the_pip_command_is_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    assert_refused(capsys, train(tmp_path), 'pip install "shadergrad[datasets]"')
+def test_digits_come_along_without_scikit_learn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    assert train(tmp_path, "--epochs", 1) == 0
 
 
 def test_without_matplotlib_the_run_ends_well_and_says_what_is_missing(

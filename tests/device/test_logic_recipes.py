@@ -399,7 +399,7 @@ def test_grids_of_other_channels_are_refused(device: str) -> None:
 
 def test_each_experiment_is_a_recipe_with_its_settings() -> None:
     for name, e in EXPERIMENTS.items():
-        assert recipes.load(name).defaults == {"steps": e.steps, "batch_size": e.batch, "seed": SEED}
+        assert recipes.find(name).defaults == {"steps": e.steps, "batch_size": e.batch, "seed": SEED}
 
 
 @pytest.mark.parametrize("name", [*EXPERIMENTS, "digits-logic"])

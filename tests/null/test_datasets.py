@@ -30,6 +30,7 @@ from shadergrad.data import (
     FashionMNIST,
     ImageFolder,
     Vocabulary,
+    load_digits,
 )
 from shadergrad.data.download import KnownFile, data_folder, fetch
 from shadergrad.data.formats import read_idx
@@ -336,10 +337,48 @@ def test_without_files_the_error_says_what_to_set_and_where_to_put_them(
     by_hand = re.escape(f"put train-images-idx3-ubyte.gz into {tmp_path / 'mnist'} by hand")
     with pytest.raises(DownloadError, match=f"download=True fetches it from a mirror, or {by_hand}"):
         MNIST(tmp_path)
+    monkeypatch.setattr(MNIST, "mirrors", ())
     with pytest.raises(DownloadError, match=f"set SHADERGRAD_DATA_MIRROR.*or {by_hand}"):
         MNIST(tmp_path, download=True)
     with pytest.raises(DownloadError, match="no http:// or https:// address"):
         MNIST(tmp_path, download=True, mirror="ftp://127.0.0.1")
+
+
+def test_official_mirrors_are_asked_in_turn_unless_there_is_one_of_the_users_own(
+    small_mnist: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, gone = f"{small_mnist.address}/data/mnist", f"{small_mnist.address}/gone"
+    monkeypatch.setattr(MNIST, "mirrors", (gone, good))
+    assert len(MNIST(tmp_path / "a", download=True)) == 7
+    assert [path for path, _ in small_mnist.asked][:2] == [
+        f"/{where}/train-images-idx3-ubyte.gz" for where in ("gone", "data/mnist")
+    ]
+    asked = len(small_mnist.asked)
+    MNIST(tmp_path / "b", download=True, mirror=f"{small_mnist.address}/data")
+    assert all(path.startswith("/data/mnist/") for path, _ in small_mnist.asked[asked:])
+    monkeypatch.setattr(MNIST, "mirrors", (gone, f"{gone}/too"))
+    with pytest.raises(DownloadError, match=r"no mirror gave it.*/gone/train.*404.*/gone/too/train.*404"):
+        MNIST(tmp_path / "c", download=True)
+
+
+@pytest.mark.parametrize("kind", [MNIST, FashionMNIST, CIFAR10])
+def test_each_known_set_has_several_mirrors_and_a_checksum_for_each_file(kind: Any) -> None:
+    assert len(kind.mirrors) >= 2
+    assert all(address.startswith("http") and not address.endswith("/") for address in kind.mirrors)
+    known = kind.files.values() if hasattr(kind, "files") else [kind.known]
+    assert all(re.fullmatch("md5:[0-9a-f]{32}", file.checksum) and file.size > 4000 for file in known)
+
+
+def test_digits_are_those_of_scikit_learn_in_its_split() -> None:
+    from sklearn.datasets import load_digits as reference
+    from sklearn.model_selection import train_test_split
+
+    found: Any = reference()
+    images, labels = (found.data / 16).astype(np.float32), found.target.astype(np.int32)
+    split: Any = train_test_split(images, labels, test_size=0.2, random_state=0, stratify=labels)
+    for ours, theirs in zip(load_digits(), (split[0], split[2], split[1], split[3]), strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_folder_and_mirror_come_from_the_environment(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from ..errors import ShadergradError
+from ..version import __version__
 from .bench import bench
 from .gpt import gpt
 from .pages import export, serve
 from .predict import predict_app
+from .predictions import add_predictions
 from .recipes import LogicGroup, RecipeGroup
 
 BAD_INPUT = 2
@@ -37,15 +40,38 @@ app.add_typer(
 )
 app.add_typer(predict_app, name="predict", help="What a trained model says of your data.")
 predict_app.command("gpt")(gpt)
+add_predictions(predict_app)
 app.add_typer(bench, name="bench", help="How fast this machine is.")
 
 
-@app.command()
-def info() -> None:
-    """Show versions and every adapter: its backend, limits, features and the profile that it would get."""
-    from .info import print_info  # wgpu takes longer to load than most commands to run
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        Console().out(f"shadergrad {__version__}", highlight=False)
+        raise typer.Exit
 
-    print_info(Console(highlight=False))
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """What comes before a command."""
+
+
+@app.command()
+def info(
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With limits and features.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="All of it, for programs.")] = False,
+) -> None:
+    """Show what trainings run on here, versions, and every adapter: its backend, profile, limits and features."""
+    from .info import print_info, print_json  # wgpu takes longer to load than most commands to run
+
+    console = Console(highlight=False)
+    if as_json:
+        print_json(console)
+    else:
+        print_info(console, verbose=verbose)
 
 
 app.command()(export)

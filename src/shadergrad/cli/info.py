@@ -1,9 +1,11 @@
-"""What `shadergrad info` prints. In: the devices of this machine. Out: text for people."""
+"""What `shadergrad info` prints. In: the devices of this machine. Out: text for people, or JSON."""
 
 from __future__ import annotations
 
+import json
 import platform
 from importlib.metadata import version
+from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
@@ -19,21 +21,72 @@ from ..version import __version__
 DRAWING = ("texture", "vertex", "sampler", "sampled", "color", "inter-stage", "multiview", "uniform")
 
 
-def print_info(console: Console) -> None:
-    """Versions, the cpu device, and each adapter with backend, profile, limits and features."""
-    packages = ", ".join([f"shadergrad {__version__}", *(f"{name} {version(name)}" for name in ("wgpu", "numpy"))])
+def print_info(console: Console, *, verbose: bool = False) -> None:
+    """The verdict, versions, the cpu device and each adapter; verbose: with profile, limits and features."""
+    found, problem = _find()
+    console.print(Text(_verdict(found, problem), style="bold"), soft_wrap=True)
+    packages = ", ".join(f"{name} {number}" for name, number in _packages().items())
     console.out(f"{packages}, Python {platform.python_version()}, {platform.platform()}", highlight=False)
     _section(console, "cpu", get_device("cpu").describe(), {})
-    try:
-        found = adapters(all_backends=True)
-    except DeviceError as error:
-        console.out(f"\nno webgpu device: {error}", highlight=False)
-        return
-    if not found:
-        console.out(f"\n{NO_ADAPTER}", highlight=False)
+    if problem:
+        console.out(f"\n{problem}", highlight=False)
     for adapter in found:
-        _section(console, *_headline(adapter), _facts(adapter))
+        _section(console, *_headline(adapter), _facts(adapter) if verbose else {})
+    if problem:
+        return
     console.out(f"\n--device auto: {auto_device_reason()}", highlight=False)
+    if not verbose:
+        console.out("Limits and features of each: shadergrad info --verbose. For programs: --json.", highlight=False)
+
+
+def print_json(console: Console) -> None:
+    """The same and all of it, as one JSON object."""
+    found, problem = _find()
+    document: dict[str, Any] = {
+        "verdict": _verdict(found, problem),
+        "problem": problem,
+        "versions": _packages() | {"python": platform.python_version()},
+        "platform": platform.platform(),
+        "cpu": get_device("cpu").describe(),
+        "adapters": [
+            {
+                "device": _headline(adapter)[0] if adapter.index >= 0 else None,
+                "name": adapter.name,
+                "backend": adapter.backend,
+                "kind": adapter.kind,
+                "driver": adapter.driver,
+                "profile": adapter.profile,
+                "limits": dict(adapter.limits),
+                "features": list(adapter.features),
+            }
+            for adapter in found
+        ],
+    }
+    console.out(json.dumps(document, indent=2), highlight=False)
+
+
+def _find() -> tuple[list[AdapterInfo], str | None]:
+    """The adapters, and why there are none, if so."""
+    try:
+        found = list(adapters(all_backends=True))
+    except DeviceError as error:
+        return [], f"no webgpu device: {error}"
+    return found, None if found else NO_ADAPTER
+
+
+def _verdict(found: list[AdapterInfo], problem: str | None) -> str:
+    """What to expect here, in a sentence."""
+    usable = [adapter for adapter in found if adapter.index >= 0]
+    hardware = [adapter for adapter in usable if adapter.type == "hardware"]
+    if hardware:
+        return f"Ready: trainings run on {hardware[0].name} ({hardware[0].backend})."
+    if problem or not usable:
+        return "No GPU was found: trainings run on the cpu device (NumPy)."
+    return f"No GPU was found, only software ({usable[0].name}): trainings run on the cpu device (NumPy)."
+
+
+def _packages() -> dict[str, str]:
+    return {"shadergrad": __version__} | {name: version(name) for name in ("wgpu", "numpy")}
 
 
 def _headline(adapter: AdapterInfo) -> tuple[str, str]:

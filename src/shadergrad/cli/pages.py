@@ -22,7 +22,7 @@ def export(
 ) -> None:
     """Write a page that trains a recipe in the browser, on the GPU of whoever opens it."""
     if recipe in recipes.names():
-        found, name = recipes.load(recipe), recipe
+        found, name = recipes.find(recipe), recipe
     elif is_path(recipe):
         found, name = recipe_file(Path(recipe).expanduser()), Path(recipe).stem
     else:

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from .. import recipes
 from ..train import Option, Recipe
 from ..train.recipe_files import is_path, recipe_file, unknown_recipe
+from .circuits import COMMANDS, circuit_command
 
 INTERRUPTED = 130  # what shells use for a process that SIGINT ended
 
@@ -32,7 +33,7 @@ class RecipeGroup(TyperGroup):
         words = f"{ctx.command_path} {shlex.quote(cmd_name)}"
         if cmd_name in known:
             name = self.prefix + cmd_name
-            return command(recipes.load(name), cmd_name, name, words)
+            return command(recipes.find(name), cmd_name, name, words)
         if is_path(cmd_name) and not self.prefix:
             path = Path(cmd_name).expanduser()
             return command(recipe_file(path), path.stem.replace("_", "-"), path.name, words)
@@ -42,9 +43,15 @@ class RecipeGroup(TyperGroup):
 
 
 class LogicGroup(RecipeGroup):
-    """Those of logic networks that are more than a training."""
+    """Those of logic networks that are more than a training, and what can be done with a circuit."""
 
     prefix = "logic-"
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return circuit_command(cmd_name) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
 
 
 def command(recipe: Recipe, name: str, identity: str, words: str) -> Any:

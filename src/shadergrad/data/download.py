@@ -2,7 +2,8 @@
 
 A download goes to NAME.part, and becomes NAME at once when its checksum is right, so that NAME is whole or absent.
 What an interrupted download has got is kept: the next one asks the server for the rest (HTTP Range), and starts over
-where the server cannot do that. No more is read than the size that the data set states. There is no default mirror.
+where the server cannot do that. No more is read than the size that the data set states. A data set names its official
+mirrors, which are asked one after the other; a mirror of the user's own is asked in place of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from ..config import config
 from .errors import DataError, DownloadError
@@ -39,11 +40,18 @@ def data_folder(root: str | Path | None, name: str) -> Path:
 
 
 def find_or_fetch(
-    folder: Path, file: str, known: KnownFile, *, download: bool = False, mirror: str | None = None
+    folder: Path,
+    file: str,
+    known: KnownFile,
+    *,
+    download: bool = False,
+    mirror: str | None = None,
+    official: tuple[str, ...] = (),
 ) -> Path:
-    """The path of `file` in `folder`, or of the same without .gz; fetched from MIRROR/folder's name/file if missing.
+    """The path of `file` in `folder`, or of the same without .gz; fetched if missing.
 
-    known: checksum and size of what is fetched. mirror: default SHADERGRAD_DATA_MIRROR.
+    known: checksum and size of what is fetched. mirror: the address that folder's name/file lies in; default
+    SHADERGRAD_DATA_MIRROR. official: addresses that the file itself lies in, asked in this order where there is no mirror.
     Raises DownloadError where the file is missing and may not, or cannot, be fetched.
     """
     for path in (folder / file, folder / file.removesuffix(".gz")):
@@ -56,13 +64,25 @@ def find_or_fetch(
             f"there is no {folder / file}. Remedy: download=True fetches it from a mirror, or {by_hand}."
         )
     if not base:
-        raise DownloadError(
-            f"there is no {folder / file}, and no mirror to fetch it from. Remedy: set SHADERGRAD_DATA_MIRROR to the "
-            f"address of a mirror that has {folder.name}/{file} (or pass mirror=), or {by_hand}."
-        )
+        return _fetch_from_any(official, folder / file, known, by_hand)
     if not base.startswith(("http://", "https://")):
         raise DownloadError(f"the mirror {base!r} is no http:// or https:// address.")
     return fetch(f"{base.rstrip('/')}/{folder.name}/{file}", folder / file, known)
+
+
+def _fetch_from_any(addresses: tuple[str, ...], path: Path, known: KnownFile, by_hand: str) -> Path:
+    """Fetch the file from the first of `addresses` that gives it whole. Raises DownloadError that names each failure."""
+    problems = []
+    for address in addresses:
+        try:
+            return fetch(f"{address}/{path.name}", path, known)
+        except DownloadError as error:
+            problems.append(str(error))
+    told = " ".join(problems) or "no mirror is known."
+    raise DownloadError(
+        f"there is no {path}, and no mirror gave it. Remedy: set SHADERGRAD_DATA_MIRROR to the address of one that has "
+        f"{path.parent.name}/{path.name} (or pass mirror=), or {by_hand}. Asked: {told}"
+    )
 
 
 def fetch(url: str, path: Path, known: KnownFile, *, seconds: float = SECONDS) -> Path:
@@ -184,5 +204,11 @@ def _size(path: Path) -> int:
 
 def _progress(name: str) -> Progress:
     """A bar on a terminal; nothing elsewhere."""
-    columns = (TextColumn(f"downloading {name}"), BarColumn(), DownloadColumn())
+    columns = (
+        TextColumn(f"downloading {name}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
     return Progress(*columns, transient=True, disable=not sys.stderr.isatty())

@@ -1,5 +1,7 @@
 """Known sets of small pictures: MNIST, FashionMNIST, CIFAR-10. In: a folder, or a mirror. Out: images and labels.
 
+Each names the mirrors of those who publish it or keep it for others, and the checksums, that PyTorch and TensorFlow use.
+
 LeCun, Bottou, Bengio, Haffner: "Gradient-based learning applied to document recognition", 1998. Xiao, Rasul, Vollgraf:
 "Fashion-MNIST", arXiv 1708.07747. Krizhevsky: "Learning multiple layers of features from tiny images", 2009.
 """
@@ -69,7 +71,7 @@ class MNIST(ImageArrays):
 
     Sample i is (float32 [1, 28, 28] from 0 to 1, label), or what transform and target_transform make of them.
     root: the folder that holds mnist/ with the four files, plain or .gz; default SHADERGRAD_DATA_DIR.
-    download: fetch missing files from `mirror`, default SHADERGRAD_DATA_MIRROR.
+    download: fetch missing files from `mirror`, default SHADERGRAD_DATA_MIRROR, else the set's own `mirrors`.
     DownloadError where files are missing, DataError where one is damaged.
 
     >>> sg.data.MNIST("no/such/folder")
@@ -79,6 +81,11 @@ class MNIST(ImageArrays):
     """
 
     folder: ClassVar[str] = "mnist"
+    mirrors: ClassVar[tuple[str, ...]] = (
+        "https://ossci-datasets.s3.amazonaws.com/mnist",
+        "https://storage.googleapis.com/cvdf-datasets/mnist",
+        "http://yann.lecun.com/exdb/mnist",
+    )
     classes: ClassVar[tuple[str, ...]] = tuple("0123456789")
     files: ClassVar[dict[str, KnownFile]] = {
         "train-images-idx3-ubyte.gz": KnownFile("md5:f68b3c2dcbeaaa9fbdd348bbdeb94873", 9912422),
@@ -101,7 +108,8 @@ class MNIST(ImageArrays):
         part, count = ("train", 60_000) if train else ("t10k", 10_000)
 
         def find(name: str) -> Path:
-            return find_or_fetch(folder, name, self.files[name], download=download, mirror=mirror)
+            options: dict[str, Any] = {"download": download, "mirror": mirror, "official": self.mirrors}
+            return find_or_fetch(folder, name, self.files[name], **options)
 
         images = read_idx(find(f"{part}-images-idx3-ubyte.gz"), (count, 28, 28))
         labels = read_idx(find(f"{part}-labels-idx1-ubyte.gz"), (count,))
@@ -122,6 +130,10 @@ class FashionMNIST(MNIST):
     """
 
     folder: ClassVar[str] = "fashion-mnist"
+    mirrors: ClassVar[tuple[str, ...]] = (
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
+        "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion",
+    )
     classes: ClassVar[tuple[str, ...]] = (
         *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
         *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
@@ -149,6 +161,10 @@ class CIFAR10(ImageArrays):
         *("airplane", "automobile", "bird", "cat", "deer"),
         *("dog", "frog", "horse", "ship", "truck"),
     )
+    mirrors: ClassVar[tuple[str, ...]] = (
+        "https://www.cs.toronto.edu/~kriz",
+        "https://storage.googleapis.com/s4tf-hosted-binaries/datasets/CIFAR10",
+    )
     archive: ClassVar[str] = "cifar-10-binary.tar.gz"
     known: ClassVar[KnownFile] = KnownFile("md5:c32a1d4ab5d03f1284b67883e8d87530", 170052171)
     batch_bytes: ClassVar[int] = 10_000 * RECORD  # of each of its six files
@@ -169,7 +185,8 @@ class CIFAR10(ImageArrays):
         if all((folder / member).is_file() for member in members):
             contents = [read_bytes(folder / member, self.batch_bytes) for member in members]
         else:
-            path = find_or_fetch(folder, self.archive, self.known, download=download, mirror=mirror)
+            options: dict[str, Any] = {"download": download, "mirror": mirror, "official": self.mirrors}
+            path = find_or_fetch(folder, self.archive, self.known, **options)
             # beside the six files: names of the classes, a page, and what tar adds
             contents = read_tar(path, members, self.batch_bytes, 6 * self.batch_bytes + (1 << 20))
         batches = [read_cifar(data, f"{folder / member}") for data, member in zip(contents, members, strict=True)]

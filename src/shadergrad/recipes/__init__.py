@@ -6,7 +6,13 @@ recipes of logic networks share is in the folder `logic`.
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from shadergrad import nn
+
+from ..errors import CheckpointError
 from ..train import Recipe
+from ..train.prediction import Prediction, build_model, read_run
 from ..train.recipe_files import packaged_recipe, recipe_names
 
 
@@ -15,6 +21,36 @@ def names() -> list[str]:
     return recipe_names(__path__)
 
 
-def load(name: str) -> Recipe:
-    """The recipe of that name. Raises RecipeError where its file cannot be used."""
+def find(name: str) -> Recipe:
+    """The recipe of that name. Raises RecipeError where its file cannot be used.
+
+    >>> sg.recipes.find("digits").defaults["epochs"]
+    40
+    """
     return packaged_recipe(__name__, name)
+
+
+def load(folder: str | Path, device: str = "cpu") -> nn.Module:
+    """The trained model in the folder of a run, in evaluation mode: the best by its test loss, else the last.
+
+    Raises CheckpointError where there is no checkpoint, or its recipe does not say how its model is built.
+
+    >>> sg.recipes.load("no/such/run")
+    Traceback (most recent call last):
+        ...
+    shadergrad.errors.CheckpointError: there is no checkpoint no/such/run/checkpoint.safetensors. ...
+    """
+    folder = Path(folder).expanduser()
+    return build_model(folder, prediction_of(folder), device)[0]
+
+
+def prediction_of(folder: Path) -> Prediction:
+    """How the model of a run is built and asked. Raises CheckpointError where its recipe does not say so."""
+    name = str(read_run(folder)[1].get("recipe"))
+    found = find(name).predict if name in names() else None
+    if found is None:
+        raise CheckpointError(
+            f"{folder} is a run of {name}, which does not say how its model is built again. Remedy: build the model as the "
+            "recipe does, and give load_state_dict what shadergrad.checkpoint reads."
+        )
+    return found

@@ -5,7 +5,9 @@ Hinton and Salakhutdinov: "Reducing the dimensionality of data with neural netwo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,20 +15,36 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import load_digits
-from shadergrad.train import BACKWARD, Position, Recipe, Settings, Trainable, TrainingStep
+from shadergrad.data.drawing import read_drawing
+from shadergrad.train import BACKWARD, Position, Prediction, Recipe, Settings, Trainable, TrainingStep
 from shadergrad.train.pictures import figure_module, or_the_reason
 
 PICTURE = "reconstructions.png"
 SHOWN = 10  # a digit of each class
 
 
+def network(_: Any = None) -> nn.Module:
+    """Images [batch, 64] of images [batch, 64]."""
+    encoder = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 8))
+    decoder = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 64), nn.Sigmoid())
+    return nn.Sequential(encoder, decoder)
+
+
+def answer(model: nn.Module, _: Any, paths: list[Path], out: Path) -> Iterable[str]:
+    """How far what comes back is from each image; both are drawn."""
+    images = np.stack([read_drawing(path, 8).ravel() for path in paths])
+    with sg.no_grad():
+        back = model(sg.tensor(images, device=next(model.parameters()).device)).numpy()
+    for path, error in zip(paths, ((back - images) ** 2).mean(axis=1), strict=True):
+        yield f"{path}: error {error:.5f} (mean square of a pixel)"
+    yield draw_pairs(images, back, out / PICTURE) or f"in {out}: {PICTURE}"
+
+
 def build(settings: Settings, device: str) -> Trainable:
     """The network on `device`, its weights random from the current seed."""
     train_images, _, test_images, test_labels = load_digits()
 
-    encoder = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 8))
-    decoder = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 64), nn.Sigmoid())
-    model = nn.Sequential(encoder, decoder).to(device)
+    model = network().to(device)
     optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
 
     def loss(images: Tensor) -> Tensor:
@@ -59,7 +77,7 @@ def build(settings: Settings, device: str) -> Trainable:
 def draw_pairs(images: np.ndarray, reconstructions: np.ndarray, path: Path) -> str | None:
     """Digits [n, 64] above what became of them. Returns None, or one line that says why nothing was drawn."""
     figures = figure_module("the picture of reconstructions")
-    figure = figures.Figure(figsize=(len(images), 2), dpi=80)
+    figure = figures.Figure(figsize=(max(2, len(images)), 2), dpi=80)
     for row, pixels in enumerate((images, reconstructions)):
         for column, digit in enumerate(pixels.reshape(-1, 8, 8)):
             axes = figure.add_subplot(2, len(images), row * len(images) + column + 1)
@@ -74,4 +92,5 @@ RECIPE = Recipe(
     build,
     defaults={"epochs": 60, "batch_size": 32, "lr": 3e-3},
     options=BACKWARD,
+    predict=Prediction(network, answer),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data.text import CharDataset, Vocabulary, read_text
-from shadergrad.train import BACKWARD, Option, Position, Recipe, Settings, Trainable, TrainingStep
+from shadergrad.train import BACKWARD, Option, Position, Prediction, Recipe, Settings, Trainable, TrainingStep
 
 TALE = Path(__file__).with_name("tale.txt")
 CONTEXT = 16
@@ -35,6 +36,21 @@ class NextCharacter(nn.Module):
     def forward(self, window: Tensor) -> Tensor:
         vectors = self.embedding.index_select(0, window.reshape(-1))
         return self.mlp(vectors.reshape(window.shape[0], -1))
+
+
+def network(shared: Any) -> nn.Module:
+    """The untrained network of a run, for the characters that its checkpoint names."""
+    return NextCharacter(len(shared["characters"]), CONTEXT)
+
+
+def answer(model: nn.Module, shared: Any, prompt: str, characters: int, temperature: float, seed: int) -> list[str]:
+    """The text, and what the model writes on. Raises DataError where it has characters that the model does not know."""
+    vocabulary = Vocabulary(shared["characters"])
+    space = " " if " " in vocabulary.characters else vocabulary.characters[0]
+    window = vocabulary.encode((space * CONTEXT + prompt)[-CONTEXT:])[None]
+    device = str(next(model.parameters()).device)
+    written = sample(model, vocabulary, window, np.random.default_rng(seed), device, characters, temperature)
+    return (prompt + written).splitlines()
 
 
 def build(settings: Settings, device: str) -> Trainable:
@@ -64,18 +80,29 @@ def build(settings: Settings, device: str) -> Trainable:
 
     def show(_: Position) -> list[str]:
         rng = np.random.default_rng(settings.seed)
-        return ["it writes:", *sample(model, vocabulary, test_windows[:1], rng, device).splitlines()]
+        return [
+            "it writes:",
+            *sample(model, vocabulary, test_windows[:1], rng, device, SAMPLE, TEMPERATURE).splitlines(),
+        ]
 
-    identity = {"text": hashlib.sha256(text.encode()).hexdigest()[:16]}
+    identity = {"text": hashlib.sha256(text.encode()).hexdigest()[:16], "characters": vocabulary.characters}
     return Trainable(model, optimizer, (windows, shifted[:, -1]), step, evaluate, show, identity)
 
 
-def sample(model: nn.Module, vocabulary: Vocabulary, window: np.ndarray, rng: np.random.Generator, device: str) -> str:
-    """SAMPLE characters, each drawn from what the model expects after the window [1, context] before it."""
+def sample(
+    model: nn.Module,
+    vocabulary: Vocabulary,
+    window: np.ndarray,
+    rng: np.random.Generator,
+    device: str,
+    count: int,
+    temperature: float,
+) -> str:
+    """`count` characters, each drawn from what the model expects after the window [1, context] before it."""
     numbers: list[int] = []
     with sg.no_grad():
-        for _ in range(SAMPLE):
-            odds = (model(sg.tensor(window, device=device)) / TEMPERATURE).softmax(1).numpy()[0].astype(np.float64)
+        for _ in range(count):
+            odds = (model(sg.tensor(window, device=device)) / temperature).softmax(1).numpy()[0].astype(np.float64)
             numbers.append(int(rng.choice(len(vocabulary), p=odds / odds.sum())))
             window = np.append(window[:, 1:], [[numbers[-1]]], axis=1).astype(np.int32)
     return vocabulary.decode(numbers)
@@ -90,4 +117,5 @@ RECIPE = Recipe(
         *BACKWARD,
         Option("text", Path, "A text file in UTF-8.", shown="a small tale", may_change=True),
     ),
+    predict=Prediction(network, answer, "text"),
 )

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import load_digits
-from shadergrad.train import BACKWARD, Recipe, Settings, Trainable, TrainingStep
+from shadergrad.train import BACKWARD, Prediction, Recipe, Settings, Trainable, TrainingStep
+from shadergrad.train.prediction import classify_images, probabilities
 
 from .digits import digits_page
 
+SMOOTHED = "loss, of smoothed labels"  # which is never 0, and so above that of the test
 SMOOTHING = 0.1  # as in the recipe of the perceptron
 
 
-def build(settings: Settings, device: str) -> Trainable:
-    """The network on `device`, its weights random from the current seed."""
-    train_images, train_labels, test_images, test_labels = load_digits()
-    model = nn.Sequential(
+def network(_: Any = None) -> nn.Module:
+    """Logits [batch, 10] of images [batch, 64]."""
+    return nn.Sequential(
         nn.Unflatten(1, (1, 8, 8)),
         nn.Conv2d(1, 32, 3, padding=1),
         nn.ReLU(),
@@ -29,7 +31,13 @@ def build(settings: Settings, device: str) -> Trainable:
         nn.Linear(64 * 4 * 4, 128),
         nn.ReLU(),
         nn.Linear(128, 10),
-    ).to(device)
+    )
+
+
+def build(settings: Settings, device: str) -> Trainable:
+    """The network on `device`, its weights random from the current seed."""
+    train_images, train_labels, test_images, test_labels = load_digits()
+    model = network().to(device)
     optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
 
     def loss(images: Tensor, labels: Tensor) -> Tensor:
@@ -51,7 +59,7 @@ def build(settings: Settings, device: str) -> Trainable:
     def page(folder: Path) -> None:
         digits_page(folder, settings, model, step, {"name": "1.weight", "side": 3, "across": 8})
 
-    return Trainable(model, optimizer, (train_images, train_labels), step, evaluate, page=page)
+    return Trainable(model, optimizer, (train_images, train_labels), step, evaluate, page=page, loss_name=SMOOTHED)
 
 
 RECIPE = Recipe(
@@ -59,4 +67,5 @@ RECIPE = Recipe(
     build,
     defaults={"epochs": 30, "batch_size": 64, "lr": 1e-3},
     options=BACKWARD,
+    predict=Prediction(network, classify_images(8, probabilities)),
 )

@@ -7,6 +7,8 @@ Source: "Deep Differentiable Logic Gate Networks" (Petersen and others, 2022).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import shadergrad as sg
@@ -15,7 +17,8 @@ from shadergrad import Tensor, nn
 from shadergrad.data import load_digits
 from shadergrad.logic import GroupSum, LogicNetwork, Thermometer
 from shadergrad.logic.circuit import Circuit, count_gates, equivalent, histogram, minimize
-from shadergrad.train import Position, Recipe, Settings, Trainable
+from shadergrad.train import Position, Prediction, Recipe, Settings, Trainable
+from shadergrad.train.prediction import classify_images
 
 from .logic.circuit_files import write_circuit
 from .logic.pictures import gate_plot
@@ -24,6 +27,22 @@ CLASSES, PIXELS = 10, 64
 THRESHOLDS = 3  # of a pixel
 LAYERS = (2000, 2000, 2000)
 TAU = 10.0  # votes of 200 gates are as many as logits of 20
+
+
+def network(shared: Any) -> nn.Sequential:
+    """Mixtures of gates and their counts, wired by the seed: logits [batch, 10] of bits [batch, 192]."""
+    sizes = (PIXELS * THRESHOLDS, *LAYERS)
+    return nn.Sequential(
+        LogicNetwork(sizes, wiring="random", init="gaussian", seed=shared["seed"]), GroupSum(CLASSES, TAU)
+    )
+
+
+def votes(model: nn.Module, images: np.ndarray, _: Any) -> np.ndarray:
+    """The shares of the votes [n, 10] that the hardened circuit gives for images [n, 64]."""
+    bits = Thermometer(PIXELS, THRESHOLDS, mode="hard", learned=False)(sg.tensor(images)).numpy()
+    gates = model[0].harden().evaluate(bits > 0.5)  # type: ignore[index]
+    counts = gates.reshape(len(bits), CLASSES, -1).sum(-1)
+    return counts / np.maximum(1, counts.sum(1, keepdims=True))
 
 
 def build(settings: Settings, device: str) -> Trainable:
@@ -101,4 +120,5 @@ RECIPE = Recipe(
     "The digits by logic gates alone: thresholds, three layers of 2,000 gates, counting. Adam.",
     build,
     defaults={"epochs": 40, "batch_size": 96, "lr": 2e-2},
+    predict=Prediction(network, classify_images(8, votes)),
 )

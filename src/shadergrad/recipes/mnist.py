@@ -1,11 +1,12 @@
 """MNIST: 28x28 handwritten digits, an MLP 784-128-10, AdamW. Test accuracy at least 95 % after the first epochs.
 
-The files come from the folder --data, or from the mirror --mirror; see `shadergrad.data.MNIST`.
+The files come from the folder --data, from the mirror --mirror, or from the official ones; see `shadergrad.data.MNIST`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,13 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import MNIST
-from shadergrad.train import BACKWARD, Option, Recipe, Settings, Trainable, TrainingStep
+from shadergrad.train import BACKWARD, Option, Prediction, Recipe, Settings, Trainable, TrainingStep
+from shadergrad.train.prediction import classify_images, probabilities
+
+
+def network(_: Any = None) -> nn.Module:
+    """Logits [batch, 10] of images [batch, 784]."""
+    return nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
 def build(settings: Settings, device: str) -> Trainable:
@@ -24,7 +31,7 @@ def build(settings: Settings, device: str) -> Trainable:
     images, pixels = (part.images.reshape(len(part), -1).astype(np.float32) / 255 for part in (train, test))
     test_images, test_labels = sg.tensor(pixels, device=device), sg.tensor(test.labels, device=device)
 
-    model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10)).to(device)
+    model = network().to(device)
     optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
 
     def loss(images: Tensor, labels: Tensor) -> Tensor:
@@ -52,4 +59,5 @@ RECIPE = Recipe(
         Option("data", Path, "The folder with the data set's folder.", shown="SHADERGRAD_DATA_DIR", may_change=True),
         Option("mirror", str, "Where to fetch missing files from.", shown="SHADERGRAD_DATA_MIRROR", may_change=True),
     ),
+    predict=Prediction(network, classify_images(28, probabilities)),
 )

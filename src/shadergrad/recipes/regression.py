@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.train import Position, Recipe, Settings, Trainable
+from shadergrad.train.pictures import figure_module, or_the_reason, plain_axes
 
+PICTURE = "line.png"
 WEIGHT, BIAS = 2.0, 3.0
 POINTS, NOISE = 256, 0.02
 
@@ -37,9 +41,30 @@ def build(settings: Settings, device: str) -> Trainable:
 
     def show(_: Position) -> list[str]:
         line = evaluate()
-        return [f"weight {line['weight']:.4f} (of {WEIGHT:g}), bias {line['bias']:.4f} (of {BIAS:g})"]
+        complaint = draw_line(x, y, line["weight"], line["bias"], settings.out / PICTURE)
+        return [
+            *([complaint] if complaint else []),
+            f"weight {line['weight']:.4f} (of {WEIGHT:g}), bias {line['bias']:.4f} (of {BIAS:g})",
+        ]
 
     return Trainable(model, optimizer, (x, y), step, evaluate, show)
+
+
+@or_the_reason
+def draw_line(x: np.ndarray, y: np.ndarray, weight: float, bias: float, path: Path) -> str | None:
+    """The points [n, 1] and the line that was found. Returns None, or one line that says why nothing was drawn."""
+    figure = figure_module("the picture of the line").Figure(figsize=(6, 4), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot(x, y, ".", color="0.6", markersize=4, label=f"{len(x)} points")
+    ends = np.array([-1.0, 1.0])
+    axes.plot(ends, weight * ends + bias, color="tab:orange", label=f"y = {weight:.3f} x + {bias:.3f}")
+    axes.set_xlabel("x")
+    axes.set_ylabel("y")
+    axes.set_title("regression: data and line", fontsize=11)
+    axes.legend(frameon=False)
+    plain_axes(axes)
+    figure.savefig(path)
+    return None
 
 
 RECIPE = Recipe(

@@ -5,20 +5,35 @@ a user's own is anywhere: `shadergrad train path/to/mine.py`; examples/my_recipe
 """
 
 from .backward import TrainingStep
+from .callbacks import Callback, Checkpoint, CSVLog, EarlyStopping, Progress, Schedule, TensorBoard, WandB
 from .errors import RecipeError, TrainingError
+from .prediction import Prediction
 from .recipe import BACKWARD, Option, Recipe
 from .settings import Settings
 from .trainable import Position, Stream, Trainable
+from .trainer import History, Trainer, accuracy
 
 __all__ = [
     "BACKWARD",
+    "CSVLog",
+    "Callback",
+    "Checkpoint",
+    "EarlyStopping",
+    "History",
     "Option",
     "Position",
+    "Prediction",
+    "Progress",
     "Recipe",
     "RecipeError",
+    "Schedule",
     "Settings",
     "Stream",
+    "TensorBoard",
     "Trainable",
+    "Trainer",
     "TrainingError",
     "TrainingStep",
+    "WandB",
+    "accuracy",
 ]

@@ -7,14 +7,13 @@ structure of the optimizer's state. See `shadergrad.checkpoint` for the files.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import shadergrad as sg
 
-from ..checkpoint import TENSORS_FILE, Arrays, load_checkpoint, pack, save_checkpoint, unpack
+from ..checkpoint import TENSORS_FILE, Arrays, load_checkpoint, pack, unpack
 from ..errors import CheckpointError, ShadergradError
 from ..runtime.device import canonical_name
 from ..tensor import default_generator
@@ -23,12 +22,12 @@ from .settings import Settings
 from .trainable import Position, Trainable
 
 
-def save_run(
+def describe(
     recipe: str, settings: Settings, trainable: Trainable, position: Position, device: str, where: str
-) -> Path:
-    """Write the checkpoint of a run to settings.out and return its file; `where` says in words how far it is.
+) -> tuple[Arrays, dict[str, Any]]:
+    """The tensors and the description of a checkpoint; `where` says in words how far the run is.
 
-    Raises TrainingError, and leaves the checkpoint before as it was, when the model is no longer finite.
+    Raises TrainingError when the model is no longer finite.
     """
     of_model, model_structure = pack(trainable.model.state_dict(), "model")
     of_optimizer, optimizer_structure = pack(trainable.optimizer.state_dict(), "optimizer")
@@ -45,7 +44,7 @@ def save_run(
         "model": model_structure,
         "optimizer": optimizer_structure,
     }
-    return save_checkpoint(settings.out, tensors, meta)
+    return tensors, meta
 
 
 def restore_run(recipe: str, settings: Settings, trainable: Trainable, device: str) -> Position:
@@ -53,7 +52,13 @@ def restore_run(recipe: str, settings: Settings, trainable: Trainable, device: s
 
     Raises CheckpointError when there is none, it is damaged, or it belongs to another recipe or other hyperparameters.
     """
-    arrays, meta = load_checkpoint(settings.out)
+    return put_back(recipe, settings, trainable, device, *load_checkpoint(settings.out))
+
+
+def put_back(
+    recipe: str, settings: Settings, trainable: Trainable, device: str, arrays: Arrays, meta: dict[str, Any]
+) -> Position:
+    """The same, of a checkpoint that was read."""
     path = settings.out / TENSORS_FILE
     try:
         _check_same_run(recipe, settings, trainable, meta)
@@ -81,7 +86,7 @@ def remedy(settings: Settings) -> str:
 
 
 def _unpack(trainable: Trainable, arrays: Arrays, meta: dict[str, Any], device: str) -> None:
-    """Put back what `save_run` took. Raises KeyError where something is missing."""
+    """Put back what `describe` took. Raises KeyError where something is missing."""
     states = {name: arrays[name] for name in _generators(device)}
     tensors = {name: sg.tensor(array, device=device) for name, array in arrays.items()}
     trainable.model.load_state_dict(unpack(tensors, meta["model"]))
@@ -95,6 +100,19 @@ def _generators(device: str) -> dict[str, sg.Generator]:
     return {"random/host": default_generator("cpu"), "random/device": default_generator(canonical_name(device))}
 
 
+def override(settings: Settings, trainable: Trainable) -> dict[str, tuple[float, float]]:
+    """Give a resumed run the learning rate of `settings`, where --override lets it: what it was, and what it is."""
+    if not settings.override:
+        return {}
+    before = load_checkpoint(settings.out)[1]["hyperparameters"].get("lr")
+    now = settings.hyperparameters().get("lr")
+    if before is None or now is None or before == now:
+        return {}
+    for group in trainable.optimizer.param_groups:
+        group["lr"] = now if group["lr"] == before else group["lr"] * (now / before)
+    return {"lr": (before, now)}
+
+
 def _shared(settings: Settings, trainable: Trainable) -> dict[str, Any]:
     return settings.hyperparameters() | trainable.identity
 
@@ -103,9 +121,12 @@ def _check_same_run(recipe: str, settings: Settings, trainable: Trainable, meta:
     """Raises CheckpointError, or KeyError, where a description is not that of a run of this recipe and with these values."""
     before = {"recipe": meta["recipe"], **meta["hyperparameters"]}
     now = {"recipe": recipe, **_shared(settings, trainable)}
+    if settings.override:
+        before["lr"] = now.get("lr")
     differing = [f"{key} {before.get(key)} (now {value})" for key, value in now.items() if before.get(key) != value]
     if differing:
+        lr_only = len(differing) == 1 and differing[0].startswith("lr ")
         raise CheckpointError(
             f"cannot resume {settings.out}: that run had {', '.join(differing)}. "
-            "Remedy: pass the same values, or another --out."
+            f"Remedy: pass the same values, or another --out{', or --override for another --lr' if lr_only else ''}."
         )

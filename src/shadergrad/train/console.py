@@ -4,37 +4,71 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task
+from rich.table import Column
 from rich.text import Text
 
+NARROW, WIDE = 64, 104  # columns of a terminal: below and from which a bar shows less and more
 
-class _Speed(ProgressColumn):
+
+class _Text(ProgressColumn):
+    """A text of a task, made by a function; never wrapped."""
+
+    def __init__(self, text: Callable[[Task], str]) -> None:
+        self._text = text
+        super().__init__(Column(no_wrap=True))
+
     def render(self, task: Task) -> Text:
-        if not task.speed:
-            return Text("")
-        speed = f"{task.speed:,.0f}" if task.speed >= 100 else f"{task.speed:,.1f}"
-        return Text(f"{speed} {task.fields['unit']}/s")
+        return Text(self._text(task))
+
+
+def _field(name: str) -> _Text:
+    return _Text(lambda task: task.fields[name])
+
+
+def _speed(task: Task) -> str:
+    if not task.speed:
+        return ""
+    speed = f"{task.speed:,.0f}" if task.speed >= 100 else f"{task.speed:,.1f}"
+    return f"{speed} {task.fields['unit']}/s"
+
+
+def _times(task: Task) -> str:
+    """What has passed, and what is left where it is known."""
+    left = "" if task.time_remaining is None else f", {_clock(task.time_remaining)} left"
+    return f"{_clock(task.elapsed or 0)}{left}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"
 
 
 class Bar:
-    """`with Bar(...) as bar`: how far a run is, its losses, its speed and the time left."""
+    """`with Bar(...) as bar`: how far a run is, its losses and accuracy, times, the device, and its speed.
 
-    def __init__(self, console: Console, unit: str, total: int, done: int) -> None:
+    In a narrow terminal it shows less, and does not wrap; its bar has the same width all the time.
+    """
+
+    def __init__(self, console: Console, unit: str, total: int, done: int, device: str = "") -> None:
         """unit: what is counted, as "samples"; total: of the whole run; done: how many of them an earlier run trained."""
-        self._progress = Progress(
-            TextColumn("{task.fields[position]}"),
-            BarColumn(),
-            TextColumn("{task.fields[losses]}"),
-            _Speed(),
-            TimeRemainingColumn(),
-            TextColumn("left"),
-            console=console,
-        )
-        self._task = self._progress.add_task("", total=total, completed=done, position="", losses="", unit=unit)
+        width = console.width
+        columns: list[ProgressColumn] = [_field("position"), BarColumn(6 if width < NARROW else width // 8)]
+        columns.append(_field("losses"))
+        if width >= NARROW:
+            columns += [_field("accuracy"), _Text(_times)]
+        if width >= WIDE:
+            columns.append(_Text(_speed))
+        if width >= NARROW:
+            columns.append(_field("device"))
+        self._progress = Progress(*columns, console=console)
+        texts: dict[str, Any] = {"position": "", "losses": "", "accuracy": "", "device": device}
+        self._task = self._progress.add_task("", total=total, completed=done, unit=unit, **texts)
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -43,9 +77,10 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def show(self, done: int, position: str, losses: dict[str, float]) -> None:
-        text = " ".join(f"{name} {value:.4g}" for name, value in losses.items())
-        self._progress.update(self._task, completed=done, position=position, losses=text)
+    def show(self, done: int, position: str, losses: dict[str, float], accuracy: float | None = None) -> None:
+        text = " ".join(f"{name} {value:<8.4g}" for name, value in losses.items())
+        told = "" if accuracy is None else f"{100 * accuracy:.1f} %"
+        self._progress.update(self._task, completed=done, position=position, losses=text, accuracy=told)
 
 
 class StopWish:

@@ -6,11 +6,13 @@ takes the path of one that was never stopped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 import numpy as np
+
+from shadergrad import Tensor
 
 from ..data.dataset import IterableDataset, TensorDataset
 from ..data.loader import DataLoader
@@ -24,6 +26,8 @@ AHEAD = 8  # batches on the device that no step has taken yet
 
 def steps_in_epoch(trainable: Trainable, settings: Settings) -> int:
     """How many batches an epoch has. Raises TrainingError where the data do not fill one."""
+    if isinstance(trainable.data, DataLoader):
+        return _loader_steps(trainable.data)
     if isinstance(trainable.data, Stream):
         steps = trainable.data.steps or settings.steps
         if steps is None:
@@ -36,11 +40,25 @@ def steps_in_epoch(trainable: Trainable, settings: Settings) -> int:
     return samples // settings.batch_size
 
 
-def loader(trainable: Trainable, settings: Settings, position: Position, last: int, device: str) -> DataLoader:
+def _loader_steps(loader: DataLoader) -> int:
+    try:
+        steps = len(loader)
+    except TypeError:
+        raise TrainingError(
+            "[Trainer] the DataLoader has no length, so an epoch would have no end. Remedy: a data set with a length."
+        ) from None
+    if not steps:
+        raise TrainingError("[Trainer] the DataLoader has no batch: fewer samples than one batch, or none.")
+    return steps
+
+
+def loader(trainable: Trainable, settings: Settings, position: Position, last: int, device: str) -> Iterable[Any]:
     """The batches from `position` up to the step `last` of its epoch.
 
     A thread makes and uploads them; on the cpu, which needs no upload, the caller's own.
     """
+    if isinstance(trainable.data, DataLoader):
+        return _uploaded(islice(trainable.data, position.step, last), device)
     workers = 0 if canonical_name(device) == "cpu" else 1
     options: dict[str, Any] = {"num_workers": workers, "prefetch_factor": AHEAD, "device": device}
     if isinstance(trainable.data, Stream):
@@ -50,6 +68,14 @@ def loader(trainable: Trainable, settings: Settings, position: Position, last: i
     order = np.random.default_rng((settings.seed, position.epoch)).permutation(samples)
     rows = order[: last * size].reshape(last, size)
     return DataLoader(TensorDataset(*trainable.data), batch_sampler=rows[position.step :], **options)
+
+
+def _uploaded(batches: Iterable[Any], device: str) -> Iterator[tuple[Any, ...]]:
+    """The batches of a user's loader, wherever it puts them."""
+    for batch in batches:
+        if not isinstance(batch, tuple | list):
+            raise TrainingError(f"[Trainer] a batch is a {type(batch).__name__}; it must be a tuple, the target last.")
+        yield tuple(part.to(device) if isinstance(part, Tensor) else Tensor(part, device=device) for part in batch)
 
 
 class _Batches(IterableDataset[Any]):

@@ -6,11 +6,12 @@ matplotlib and pillow are imported on use, without a display; they come with the
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec
 
+from ..config import without
 from ..extras import MissingPackageError, require
 from .metrics import read_rows
 
@@ -30,11 +31,23 @@ def or_the_reason(draw: Callable[P, str | None]) -> Callable[P, str | None]:
     return tried
 
 
-@or_the_reason
-def training_curve(metrics_path: str | Path, png_path: str | Path) -> str | None:
-    """Draw training loss and test accuracy over epochs, or over steps where the rows have no epochs.
+LOSSES = (
+    ("loss", "training", "tab:blue"),
+    ("test_loss", "test", "tab:orange"),
+    ("validation_loss", "validation", "tab:orange"),
+)
+ACCURACIES = (("test_accuracy", "test"), ("validation_accuracy", "validation"), ("soft_accuracy", "of the mixtures"))
+FALLS = 30.0  # how many times smaller a loss gets before its axis is logarithmic
 
-    metrics_path: a JSON object a line, with "epoch" or "step", "loss" and, where there is one, "test_accuracy" (0 to 1).
+
+@or_the_reason
+def training_curve(
+    metrics_path: str | Path, png_path: str | Path, title: str = "", loss_name: str = "loss"
+) -> str | None:
+    """Draw training and test loss in a panel, the best epoch marked, and below it the accuracy, where there is one.
+
+    metrics_path: a JSON object a line, with "epoch" or "step", "loss" and, where there are, "test_loss", "test_accuracy"
+    (0 to 1) and the like. loss_name: what the training loss is, where it is not the test loss of other data.
     Returns None, or one line that says why nothing was drawn: a run does not fail for want of a picture.
     """
     figures = figure_module("the training curve")
@@ -43,46 +56,67 @@ def training_curve(metrics_path: str | Path, png_path: str | Path) -> str | None
     if not losses:
         return f"no training curve: {metrics_path} has no losses yet"
     counter = "epoch" if "epoch" in losses[0] else "step"
-
-    figure = figures.Figure(figsize=(7, 4), dpi=150, layout="constrained")
-    axes = figure.add_subplot()
-    _line(axes, losses, counter, "loss", "training loss", "tab:blue")
-    axes.set_xlabel(counter)
-    if min(row["loss"] for row in losses) >= 0:
-        axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.25)
-    axes.spines["top"].set_visible(False)
-    if any("test_accuracy" in row for row in rows):
-        right = axes.twinx()
-        percent = [{**row, "test_accuracy": 100 * row["test_accuracy"]} for row in rows if "test_accuracy" in row]
-        _line(right, percent, counter, "test_accuracy", "test accuracy, %", "tab:orange")
-        last = percent[-1]
-        right.annotate(
-            f"{last['test_accuracy']:.1f} %",
-            (last[counter], last["test_accuracy"]),
-            xytext=(0, -14),
-            textcoords="offset points",
-            ha="right",
-            color="tab:orange",
-        )
-        right.spines["top"].set_visible(False)
-    else:
-        axes.spines["right"].set_visible(False)
+    accuracies = [(key, what) for key, what in ACCURACIES if any(key in row for row in rows)]
+    figure = figures.Figure(figsize=(7, 6 if accuracies else 4), dpi=150, layout="constrained")
+    panels = figure.subplots(2 if accuracies else 1, sharex=True, squeeze=False)[:, 0]
+    _draw_losses(panels[0], rows, counter, loss_name)
+    if accuracies:
+        _draw_accuracies(panels[1], rows, counter, accuracies)
+    for axes in panels:
+        plain_axes(axes)
+        axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    panels[-1].set_xlabel(counter)
+    figure.suptitle(title or Path(metrics_path).parent.name, fontsize=11)
     figure.savefig(png_path)
     return None
 
 
-def _line(axes: Any, rows: list[dict[str, Any]], counter: str, key: str, label: str, color: str) -> None:
-    marker = "o" if len(rows) == 1 else None
-    axes.plot([row[counter] for row in rows], [row[key] for row in rows], color=color, marker=marker)
-    axes.set_ylabel(label, color=color)
-    axes.tick_params(axis="y", labelcolor=color)
+def _draw_losses(axes: Any, rows: list[dict[str, Any]], counter: str, loss_name: str) -> None:
+    """The losses, logarithmic where they fall far; the epoch with the lowest test loss has a mark."""
+    values: list[float] = []
+    for key, what, color in LOSSES:
+        found = [row for row in rows if key in row]
+        if not found:
+            continue
+        label = f"{what} {loss_name if key == 'loss' else 'loss'}"
+        dotted = key != "loss" and len(found) == 1
+        x, y = [row[counter] for row in found], [row[key] for row in found]
+        axes.plot(x, y, color=color, label=label, marker="o" if dotted or len(found) == 1 else None)
+        values += y
+        if key != "loss" and len(found) > 1:
+            best = min(found, key=lambda row: row[key])
+            told = f"best: {best[key]:.4g} at {counter} {best[counter]}"
+            axes.plot(best[counter], best[key], "o", color=color, markersize=7, fillstyle="none", label=told)
+    if min(values) > 0 and max(values) > FALLS * min(values):
+        axes.set_yscale("log")
+    elif min(values) >= 0:
+        axes.set_ylim(bottom=0)
+    axes.set_ylabel("loss")
+    axes.legend(frameon=False, fontsize=9)
+
+
+def _draw_accuracies(
+    axes: Any, rows: list[dict[str, Any]], counter: str, accuracies: Sequence[tuple[str, str]]
+) -> None:
+    for (key, what), color in zip(accuracies, ("tab:orange", "tab:green", "0.5"), strict=False):
+        found = [row for row in rows if key in row]
+        percent = [100 * row[key] for row in found]
+        label = f"{what}: {percent[-1]:.1f} % at the end, {max(percent):.1f} % at best"
+        marker = "o" if len(found) == 1 else None
+        axes.plot([row[counter] for row in found], percent, color=color, label=label, marker=marker)
+    axes.set_ylabel("accuracy, %")
+    axes.margins(y=0.1)
+    axes.set_ylim(top=min(101.0, axes.get_ylim()[1]))
+    axes.legend(frameon=False, fontsize=9, loc="lower right")
 
 
 def figure_module(purpose: str) -> ModuleType:
     """matplotlib.figure. Raises MissingPackageError, which says that it is needed for `purpose`."""
-    require("matplotlib", "plots", purpose)
-    return require("matplotlib.figure", "plots", purpose)
+    with without(
+        "MPLBACKEND"
+    ):  # of a notebook or another program; files need none, and a foreign one may not exist here
+        require("matplotlib", "plots", purpose)
+        return require("matplotlib.figure", "plots", purpose)
 
 
 def plain_axes(axes: Any) -> None:

@@ -6,6 +6,7 @@ Out: a run, given their values. The command line makes a command of it; nothing 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -16,8 +17,9 @@ from rich.console import Console
 
 from ..config import ENGINES
 from .errors import RecipeError
+from .prediction import Prediction
 from .run import Build, train
-from .settings import HYPERPARAMETERS, Settings
+from .settings import HYPERPARAMETERS, Settings, flag
 
 KINDS = (str, int, float, bool, Path)
 
@@ -66,6 +68,7 @@ BACKWARD = (
     Option("threads", int, "Threads of PyTorch, for --backward torch.", shown="cores - 2, at least 1", may_change=True),
 )  # of recipes whose step is TrainingStep.of(settings, ...)
 RESUME = Option("resume", bool, "Go on from the checkpoint in --out.", False)
+OVERRIDE = Option("override", bool, "With --resume: go on with another --lr, which metrics.jsonl records.", False)
 OUT_HELP = "The folder for checkpoint, metrics.jsonl and pictures."
 COMMON: dict[str, tuple[type, str]] = {
     "epochs": (int, "How often to go through the training data."),
@@ -74,7 +77,7 @@ COMMON: dict[str, tuple[type, str]] = {
     "lr": (float, "The optimizer's learning rate."),
     "seed": (int, "Decides the first weights, the order of samples, and all else that is random."),
 }
-RESERVED = ("device", "out", "resume", *COMMON)
+RESERVED = ("device", "out", "resume", "override", *COMMON)
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class Recipe:
     it is not 0. options: those that only this recipe has. Each also has --device, --out and --resume.
     train: in place of build, the whole of it, for what is more than one run: called with the command's words, the console
     and the values of `options`; tells whether it came to its end. It has no defaults.
+    predict: how the trained model is built again, and what it can be asked: for `shadergrad predict` and recipes.load.
     Raises RecipeError for what cannot be a recipe.
     """
 
@@ -94,6 +98,7 @@ class Recipe:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     options: tuple[Option, ...] = ()
     train: Callable[..., bool] | None = None
+    predict: Prediction | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.help, str) or not self.help.strip():
@@ -129,7 +134,8 @@ class Recipe:
             return list(self.options)
         defaults = {"seed": 0, **self.defaults}
         common = [Option(key, kind, text, defaults[key]) for key, (kind, text) in COMMON.items() if key in defaults]
-        return [DEVICE, *common, Option("out", Path, OUT_HELP, Path("runs", name)), RESUME, *self.options]
+        also = [OVERRIDE] if "lr" in defaults else []
+        return [DEVICE, *common, Option("out", Path, OUT_HELP, Path("runs", name)), RESUME, *also, *self.options]
 
     def run(self, name: str, command: str, console: Console, values: Mapping[str, Any]) -> bool:
         """Train with the values of all options; returns whether it came to its end, and not to Ctrl-C.
@@ -140,4 +146,24 @@ class Recipe:
             return self.train(command, console, **values)
         assert self.build is not None
         shared = HYPERPARAMETERS + tuple(option.name for option in self.options if not option.may_change)
-        return train(name, self.build, Settings(shared=shared, **values), console, command)
+        settings = Settings(shared=shared, **values)
+        finished = train(name, self.build, settings, console, command)
+        if finished:
+            for line in self._next(name, command, settings):
+                console.out(line, highlight=False)
+        return finished
+
+    def _next(self, name: str, command: str, settings: Settings) -> list[str]:
+        """What to do with a finished run."""
+        counter = "epochs" if settings.epochs is not None else "steps"
+        word = flag(counter)
+        options = settings.options().replace(f"{word} {settings[counter]} ", f"{word} {2 * settings[counter]} ", 1)
+        out = shlex.quote(str(settings.out))
+        lines = [f"next: {command} --resume {options}"]
+        if self.predict is not None:
+            what = "IMAGE..." if self.predict.takes == "images" else "--prompt TEXT"
+            lines[:0] = [
+                f"next: shadergrad predict {name} {out} {what}",
+                f"      or in Python: model = sg.recipes.load({str(settings.out)!r})",
+            ]
+        return lines

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,17 @@ from rich.console import Console
 import shadergrad as sg
 from shadergrad import Tensor
 
+from ..checkpoint import save_checkpoint
 from ..runtime.adapters import auto_device_reason, hardware_adapter_available
 from ..runtime.device import get_device
 from .backward import TrainingStep
-from .checkpoints import remedy, restore_run, save_run
+from .best import KeepBest
+from .callbacks import Callback
+from .checkpoints import describe, override, remedy, restore_run
 from .console import Bar, StopWish
 from .epochs import loader, steps_in_epoch
 from .errors import RecipeError, TrainingError
-from .metrics import Metrics
+from .metrics import Metrics, read_rows
 from .pictures import training_curve
 from .settings import Settings
 from .trainable import Position, Stream, Trainable
@@ -63,13 +67,17 @@ def begin(recipe: str, build: Build, settings: Settings, console: Console) -> Ru
     """A run ready to train: its device chosen, its model built and, where asked, restored, its folder made."""
     device = choose_device(settings.device, console)
     sg.manual_seed(settings.seed)
-    trainable = build(settings, device)
+    built = build(settings, device)
+    trainable = getattr(built, "trainable", built)  # of a Trainer
+    callbacks = getattr(built, "callbacks", ())
     if not isinstance(trainable, Trainable):
-        raise RecipeError(f"build of {recipe} returned {_kind(trainable)}; it must return a Trainable.")
-    run = Run(recipe, settings, trainable, device)
+        raise RecipeError(f"build of {recipe} returned {_kind(trainable)}; it must return a Trainable or a Trainer.")
+    run = Run(recipe, settings, trainable, device, (KeepBest(METRICS), *callbacks))
     if settings.resume:
         run.position = restore_run(recipe, settings, trainable, device)
-        console.out(f"resuming {settings.out} after {run.where}", highlight=False)
+        run.changed = override(settings, trainable)
+        told = "".join(f", {name} {old:g} now {new:g}" for name, (old, new) in run.changed.items())
+        console.out(f"resuming {settings.out} after {run.where}{told}", highlight=False)
     make_folder(settings.out)
     return run
 
@@ -95,8 +103,20 @@ def make_folder(out: Path) -> None:
 class Run:
     """One training under way; `position` says how far it is, `steps` how many steps there are in all."""
 
-    def __init__(self, recipe: str, settings: Settings, trainable: Trainable, device: str) -> None:
+    def __init__(
+        self,
+        recipe: str,
+        settings: Settings,
+        trainable: Trainable,
+        device: str,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
         self.recipe = recipe
+        self.callbacks = tuple(callbacks)
+        self._each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
+        self.stop_wish: str | None = None
+        self.accuracy: float | None = None  # after the latest epoch, where it is measured
+        self.changed: dict[str, tuple[float, float]] = {}  # by --override: what it was, and what it is
         self.settings = settings
         self.trainable = trainable
         self.device = device
@@ -142,27 +162,64 @@ class Run:
             asked = f"--steps is {self.steps}" if self._counts_steps else f"--epochs is {self.settings.epochs}"
             console.out(f"nothing left to train: {asked}", highlight=False)
             return True
-        kept = self.done - 1 if self._counts_steps else self.position.epoch
-        metrics = Metrics(self.settings.out / METRICS, kept, "step" if self._counts_steps else "epoch")
+        metrics = self.open_metrics()
         self.position.seconds = metrics.seconds
         size = 1 if self._counts_steps else self.settings.batch_size
         with (
+            self._ending_callbacks(),
             StopWish() as stop,
             Bar(
-                console, "steps" if self._counts_steps else self.trainable.unit, self.steps * size, self.done * size
+                console,
+                "steps" if self._counts_steps else self.trainable.unit,
+                self.steps * size,
+                self.done * size,
+                self.device,
             ) as bar,
         ):
-            stopping = False
-            while self.done < self.steps and not stopping:
+            stopping, begun_at = False, self.done - 1 if self._counts_steps else self.position.epoch
+            for callback in self.callbacks:
+                callback.on_fit_begin(self)
+            while self.done < self.steps and not stopping and self.stop_wish is None:
                 stopping, speed = self.train_epoch(bar, stop, metrics)
                 row = (
                     self._measure(speed) if self.position.step == self.epoch_steps or self.done == self.steps else None
                 )
                 metrics.begin()
+                self._record_changes(metrics, begun_at)
                 if row:
                     metrics.add(row)
                 self.save()
-        return self.done >= self.steps
+                if row:
+                    self._epoch_ended(row)
+        if self.stop_wish is not None:
+            console.out(f"stopped after {self.where}: {self.stop_wish}", highlight=False)
+        return self.done >= self.steps or self.stop_wish is not None
+
+    def _record_changes(self, metrics: Metrics, begun_at: int) -> None:
+        """A line of metrics that says from where on something is other than before."""
+        if self.changed:
+            counter = "step" if self._counts_steps else "epoch"
+            changes = {name: list(values) for name, values in self.changed.items()}
+            metrics.add({counter: begun_at, "override": changes, "seconds": metrics.seconds})
+            self.changed = {}
+
+    def _epoch_ended(self, row: dict[str, float]) -> None:
+        self.accuracy = row.get("test_accuracy", row.get("validation_accuracy"))
+        for callback in self.callbacks:
+            callback.on_epoch_end(self, row)
+
+    @contextmanager
+    def _ending_callbacks(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            for callback in self.callbacks:
+                callback.on_fit_end(self)
+
+    def open_metrics(self) -> Metrics:
+        """Where rows of metrics go; those of the run that this one goes on from stay."""
+        kept = self.done - 1 if self._counts_steps else self.position.epoch
+        return Metrics(self.settings.out / METRICS, kept, "step" if self._counts_steps else "epoch")
 
     def train_epoch(self, bar: Bar, stop: StopWish, metrics: Metrics) -> tuple[bool, float]:
         """Train what is left of the epoch and of the run, or until the user wants to stop: whether so, and samples a second."""
@@ -176,6 +233,8 @@ class Run:
             self._set_rates(self.done + unread)
             latest = self.step(latest, *batch)
             unread += 1
+            for callback in self._each_step:
+                callback.on_step_end(self)
             stopping = bool(stop)
             ending = stopping or self.position.step + unread == last
             if not (ending or unread == KEPT or time.perf_counter() - shown > SHOW_EVERY):
@@ -206,20 +265,26 @@ class Run:
         for rate, group in zip(self._rates, self.trainable.optimizer.param_groups, strict=True):
             group["lr"] = rate * factor
 
-    def save(self) -> Path:
-        """Write the checkpoint. Raises TrainingError where the model is no longer finite."""
-        return save_run(self.recipe, self.settings, self.trainable, self.position, self.device, self.where)
+    def save(self, beside: str = "") -> Path:
+        """Write the checkpoint, or one beside it. Raises TrainingError where the model is no longer finite."""
+        state = describe(self.recipe, self.settings, self.trainable, self.position, self.device, self.where)
+        return save_checkpoint(self.settings.out / beside, *state)
 
     def report(self, console: Console) -> None:
         """Draw the curve; say how good the model is now, what the recipe has to show, and where everything is."""
         out = self.settings.out
         if "loss" in self.trainable.losses and (out / METRICS).exists():
-            complaint = training_curve(out / METRICS, out / CURVE)
+            complaint = training_curve(out / METRICS, out / CURVE, self.recipe, self.trainable.loss_name)
             if complaint:
                 console.out(complaint, highlight=False)
         accuracy = self.trainable.evaluate().get("test_accuracy")
         if accuracy is not None:
             console.out(f"test accuracy {100 * accuracy:.2f} % after {self.where}", highlight=False)
+        measured = [row for row in read_rows(out / METRICS) if "test_loss" in row and "epoch" in row]
+        if measured:
+            best = min(measured, key=lambda row: row["test_loss"])
+            told = f"test loss {measured[-1]['test_loss']:.4g} after epoch {measured[-1]['epoch']}"
+            console.out(f"{told}, the lowest {best['test_loss']:.4g} after epoch {best['epoch']}", highlight=False)
         for line in self.trainable.show(self.position):
             console.out(line, highlight=False)
         written = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
@@ -279,10 +344,11 @@ class Run:
     def _show(self, bar: Bar) -> None:
         losses = self.position.losses
         if self._counts_steps:
-            bar.show(self.done, f"step {self.done}/{self.steps}", self._named(losses[-1]))
+            bar.show(self.done, f"step {self.done}/{self.steps}", self._named(losses[-1]), self.accuracy)
         else:
             where = f"epoch {self.position.epoch + 1}/{self.settings.epochs}"
-            bar.show(self.done * self.settings.batch_size, where, self._named(losses.mean(axis=0, dtype=np.float64)))
+            mean = self._named(losses.mean(axis=0, dtype=np.float64))
+            bar.show(self.done * self.settings.batch_size, where, mean, self.accuracy)
 
     def _named(self, losses: np.ndarray) -> dict[str, float]:
         return dict(zip(self.trainable.losses, losses.tolist(), strict=True))

@@ -18,7 +18,7 @@ class Settings:
 
     out: the folder to write. device: as the user said it, "auto" too. values: the others by their names in Python,
     among them either epochs or steps. Own options that were not given, and have no default, are None.
-    shared: names of those that a resumed run must have in common with the run it continues.
+    override: whether a resumed run may have another learning rate. shared: names of those that a resumed run must have in common with the run it continues.
     Raises TrainingError that names the option whose value cannot be.
     """
 
@@ -29,10 +29,14 @@ class Settings:
         seed: int = 0,
         device: str = "auto",
         resume: bool = False,
+        override: bool = False,
         shared: tuple[str, ...] = HYPERPARAMETERS,
         **values: Any,
     ) -> None:
         self.out, self.device, self.resume, self._shared = out, device, resume, shared
+        self.override = override
+        if override and not resume:
+            raise TrainingError("--override changes a run that is resumed: give --resume too.")
         self._values = {"seed": seed} | values
         for name in ("epochs", "steps", "batch_size"):
             if values.get(name, 1) < 1:

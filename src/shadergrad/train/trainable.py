@@ -12,6 +12,7 @@ import numpy as np
 from shadergrad import Tensor, nn
 from shadergrad.optim import Optimizer
 
+from ..data.loader import DataLoader
 from .errors import RecipeError
 
 
@@ -64,7 +65,7 @@ def _no_lines(_: Position) -> Iterable[str]:
 class Trainable:
     """What a recipe builds, and a run trains.
 
-    data: training arrays with equal first axes, or a Stream of batches. step: takes the parts of a batch as tensors on
+    data: training arrays with equal first axes, a Stream of batches, or a DataLoader. step: takes the parts of a batch as tensors on
     the device, updates the model and returns the loss, a scalar tensor; the run compiles it. A TrainingStep is one that lets
     the user choose how the backward pass runs.
     evaluate: measures of the model, by name; "test_accuracy", from 0 to 1, is drawn beside the loss.
@@ -73,14 +74,14 @@ class Trainable:
     identity: what else a resumed run must share with the run it continues, by name: JSON data.
     page: writes the folder of `shadergrad export`, given its path; by default the step goes onto the page that any step has.
     losses: names of what step returns, in metrics.jsonl: several where it returns a tensor (losses,). Of one named
-    "loss" the run draws the curve.
+    "loss" the run draws the curve. loss_name: what it is called there, as "loss (smoothed)".
     schedule: the factor of the learning rates for step 0, 1, 2 ... of the whole run; a resumed run enters it where it
     left. unit: what the samples are, as the progress bar says them.
     """
 
     model: nn.Module
     optimizer: Optimizer
-    data: tuple[np.ndarray, ...] | Stream
+    data: tuple[np.ndarray, ...] | Stream | DataLoader
     step: Callable[..., Tensor]
     evaluate: Callable[[], dict[str, float]] = _nothing
     show: Callable[[Position], Iterable[str]] = _no_lines
@@ -89,9 +90,10 @@ class Trainable:
     page: Callable[[Path], object] | None = None
     schedule: Callable[[int], float] | None = None
     unit: str = "samples"
+    loss_name: str = "loss"
 
     def __post_init__(self) -> None:
-        if isinstance(self.data, Stream):
+        if isinstance(self.data, Stream | DataLoader):
             return
         if not isinstance(self.data, tuple) or not self.data or not all(isinstance(a, np.ndarray) for a in self.data):
             raise RecipeError(

@@ -11,6 +11,7 @@ from .circuit import Circuit
 from .counts import GateCounts, count_gates, histogram
 from .equivalence import Counterexample, Equivalence, equivalent
 from .errors import CircuitError
+from .export_blif import to_aiger, to_blif
 from .export_c import cell_to_c, to_c
 from .export_dot import to_dot
 from .export_verilog import cell_to_verilog, to_verilog
@@ -42,6 +43,8 @@ __all__ = [
     "load",
     "minimize",
     "save",
+    "to_aiger",
+    "to_blif",
     "to_c",
     "to_dot",
     "to_json",

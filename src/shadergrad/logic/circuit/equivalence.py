@@ -71,20 +71,22 @@ def equivalent(left: Circuit, right: Circuit, patches: int = RANDOM_PATCHES, see
     rng = np.random.default_rng(seed)
     for start in range(0, words_for(total), _BLOCK):
         count = min(_BLOCK, words_for(total) - start)
-        words = _all_words(left.inputs, start, count) if exhaustive else _random_words(rng, left.inputs, start, count)
+        words = all_words(left.inputs, start, count) if exhaustive else random_words(rng, left.inputs, start, count)
         found = _difference(left, right, words, min(count * WORD, total - start * WORD))
         if found is not None:
             return Equivalence(found, exhaustive, min(total, (start + count) * WORD))
     return Equivalence(None, exhaustive, total)
 
 
-def _all_words(inputs: int, start: int, count: int) -> np.ndarray:
+def all_words(inputs: int, start: int, count: int) -> np.ndarray:
     """Words of the assignments from 64 * start on: in assignment n, input i is bit i of n."""
     numbers = np.arange(start * WORD, (start + count) * WORD)
     return pack_last((numbers >> np.arange(inputs)[:, None] & 1).astype(bool))
 
 
-def _random_words(rng: np.random.Generator, inputs: int, start: int, count: int) -> np.ndarray:
+def random_words(rng: np.random.Generator, inputs: int, start: int, count: int) -> np.ndarray:
+    """Words of random assignments, whose bits are 1 as often as their block of 1,024 words says."""
+
     def draw() -> np.ndarray:
         return rng.integers(0, 1 << 64, (inputs, count), np.uint64)
 

@@ -2,7 +2,7 @@
 
 Constants are propagated, wires and inverters absorbed by the gates that read them, gates with equal or opposite inputs
 resolved, equal gates merged whatever the order of their inputs, functions that lose a variable over two levels rebuilt
-from what remains, and dead gates dropped; repeated until nothing changes. (And-inverter graphs with structural hashing,
+from what remains, gates of one function made one however they are built (see `merge`), and dead gates dropped; repeated until nothing changes. (And-inverter graphs with structural hashing,
 as in logic synthesis: Kuehlmann et al., "Robust Boolean reasoning for equivalence checking and functional property
 verification", 2002; here with XOR as a gate of its own.)
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 from .circuit import Circuit
 from .graph import LogicGraph, graph_of
 from .kinds import FALSE, NOT_A, TRUE, flip_a, flip_b
+from .merge import merged
 
 
 def minimize(circuit: Circuit) -> Circuit:
@@ -32,8 +33,7 @@ def minimize(circuit: Circuit) -> Circuit:
 
 
 def _once(circuit: Circuit) -> Circuit:
-    graph, outputs = graph_of(circuit)
-    return _Emitter(graph, outputs).circuit(circuit)
+    return _Emitter(*merged(*graph_of(circuit))).circuit(circuit)
 
 
 class _Emitter:

@@ -125,6 +125,9 @@ def convergence_plot(zero_from: Sequence[int], seeds: int, steps: int, png_path:
     axes.set_ylim(0, 105)
     axes.set_xlabel("optimizer step from which the hard loss stays 0")
     axes.set_ylabel(f"% of {seeds} seeds")
+    if not when:
+        told = f"none of {seeds} seeds converged in {steps:,} steps"
+        axes.text(0.5, 0.5, told, transform=axes.transAxes, ha="center", color=GREY)
     plain_axes(axes)
     figure.savefig(png_path)
     return None

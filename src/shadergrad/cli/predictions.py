@@ -1,0 +1,75 @@
+"""`shadergrad predict RECIPE RUN ...` for recipes that can be asked. In: a run's folder, and images or a text. Out: lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from ..errors import CheckpointError
+
+IMAGES = {
+    "digits": "Which digits are drawn on images: dark on light or light on dark, one each.",
+    "digits-cnn": "The same, by the network with convolutions.",
+    "digits-logic": "The same, by the circuit of gates.",
+    "mnist": "The same, by the network that learned MNIST.",
+    "autoencoder": "What comes back of drawn digits: a picture, and how far off it is.",
+}
+
+Run = Annotated[Path, typer.Argument(help="The folder of a run: --out of `train`.")]
+Device = Annotated[str, typer.Option(help="webgpu, cpu, webgpu:N, or auto: a GPU if there is one.")]
+
+
+def add_predictions(app: typer.Typer) -> None:
+    """Put the commands of the recipes into the group `predict`."""
+    for name, text in IMAGES.items():
+        app.command(name, help=text)(_of_images(name))
+    app.command("char-lm")(char_lm)
+
+
+def _of_images(name: str) -> Callable[..., None]:
+    def predict(
+        run: Run,
+        images: Annotated[list[Path], typer.Argument(help="Image files.")],
+        out: Annotated[Path, typer.Option(help="The folder for pictures, where there are any.")] = Path(),
+        device: Device = "cpu",
+    ) -> None:
+        model, shared, prediction = _load(name, run, device)
+        _print(prediction.answer(model, shared, images, out))
+
+    return predict
+
+
+def char_lm(
+    run: Run,
+    prompt: Annotated[str, typer.Option(help="The text to go on from.")] = "",
+    characters: Annotated[int, typer.Option(help="How many to write.")] = 320,
+    temperature: Annotated[float, typer.Option(help="Below 1: likely ones more often.")] = 0.6,
+    seed: Annotated[int, typer.Option(help="Decides the draws.")] = 0,
+    device: Device = "cpu",
+) -> None:
+    """Write on from a text, a character at a time."""
+    model, shared, prediction = _load("char-lm", run, device)
+    _print(prediction.answer(model, shared, prompt, characters, temperature, seed))
+
+
+def _load(name: str, run: Path, device: str) -> tuple[Any, Any, Any]:
+    from .. import recipes  # here, as help needs nothing of it
+    from ..train.prediction import build_model, read_run  # as above
+    from ..train.run import choose_device  # as above
+
+    recipe = read_run(run)[1].get("recipe")
+    if recipe != name:
+        raise CheckpointError(f"{run} is a run of {recipe}, not of {name}. Remedy: shadergrad predict {recipe} {run}")
+    prediction = recipes.prediction_of(run)
+    chosen = choose_device(device, Console(stderr=True, quiet=device == "cpu"))
+    return *build_model(run, prediction, chosen), prediction
+
+
+def _print(lines: Any) -> None:
+    console = Console(highlight=False)
+    for line in lines:
+        console.out(line, highlight=False)

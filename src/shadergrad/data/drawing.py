@@ -1,0 +1,48 @@
+"""Pictures of single drawn characters. In: image files. Out: square arrays like those that networks of digits learn from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ..extras import require
+from .errors import DataError
+
+FAINT = 0.1  # of full ink: less than that is paper
+MARGIN = {8: 0, 28: 4}  # pixels around a digit: none in the small set, 4 in MNIST
+
+
+def read_drawing(path: str | Path, side: int) -> np.ndarray:
+    """The drawing in an image file, float32 [side, side]: ink 1 on paper 0, cut out and in the middle.
+
+    side: 8 for the digits that come along, 28 for MNIST. Dark ink on light paper is told from light on dark by the rim. What
+    is side x side pixels large already stays in its place. Raises DataError where there is no image, or nothing on it.
+    """
+    images = require("PIL.Image", "plots", "reading an image")
+    try:
+        with images.open(path) as opened:
+            picture = opened.convert("RGBA")
+            paper = images.new("RGBA", picture.size, "white")
+            pixels = np.asarray(images.alpha_composite(paper, picture).convert("L"), np.float32) / 255
+    except OSError as error:  # which pillow's own error is too
+        raise DataError(
+            f"cannot read the image {path}: {error.strerror or 'it is no image that pillow knows'}."
+        ) from None
+    rim = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
+    ink = 1 - pixels if np.median(rim) > 0.5 else pixels
+    if pixels.shape == (side, side):
+        return ink
+    rows, columns = np.nonzero(ink > FAINT)
+    if not len(rows):
+        raise DataError(f"there is nothing drawn on {path}.")
+    cut = ink[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+    length = max(cut.shape)
+    spare = [length - size for size in cut.shape]
+    square = np.pad(cut, [(room // 2, room - room // 2) for room in spare])
+    margin = MARGIN.get(side, 0)
+    inner = (side - 2 * margin,) * 2
+    small = np.asarray(
+        images.fromarray((255 * square).astype(np.uint8)).resize(inner, images.Resampling.BOX), np.float32
+    )
+    return np.pad(small / max(float(small.max()), 1.0), margin)

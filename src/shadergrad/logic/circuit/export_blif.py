@@ -1,0 +1,104 @@
+"""The formats of logic synthesis: BLIF (Berkeley, 1992) and AIGER's text form (Biere, 2007). In: a circuit. Out: text."""
+
+from __future__ import annotations
+
+from .circuit import Circuit
+from .kinds import value_of
+
+
+def input_names(circuit: Circuit) -> list[str]:
+    """Its own names, else x0, x1 ..."""
+    return list(circuit.input_names or (f"x{i}" for i in range(circuit.inputs)))
+
+
+def output_names(circuit: Circuit) -> list[str]:
+    """Its own names, else y0, y1 ..."""
+    return list(circuit.output_names or (f"y{k}" for k in range(len(circuit.outputs))))
+
+
+def to_blif(circuit: Circuit, name: str = "circuit") -> str:
+    """A model in BLIF, which ABC and Yosys read; blanks in names become underscores.
+
+    >>> print(sg.logic.circuit.to_blif(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2])))
+    .model circuit
+    .inputs x0 x1
+    .outputs y0
+    .names x0 x1 g0
+    01 1
+    10 1
+    .names g0 y0
+    1 1
+    .end
+    """
+    inputs, outputs = _words(input_names(circuit), "in."), _words(output_names(circuit), "out.")
+    if set(inputs) & set(outputs):
+        outputs = [f"out.{word}" for word in outputs]
+    wires = inputs + [f"g{k}" for k in range(len(circuit))]
+    if set(inputs + outputs) & set(wires[len(inputs) :]):
+        wires = inputs + [f"gate.{k}" for k in range(len(circuit))]
+    lines = [f".model {name}", f".inputs {' '.join(inputs)}", f".outputs {' '.join(outputs)}"]
+    for k, (kind, a, b) in enumerate(circuit.gates()):
+        lines.append(f".names {wires[a]} {wires[b]} {wires[circuit.inputs + k]}")
+        if a == b:
+            lines[-1] = f".names {wires[a]} {wires[circuit.inputs + k]}"
+            lines += [f"{x} 1" for x in (0, 1) if value_of(kind, x, x)]
+        else:
+            lines += [f"{x}{y} 1" for x in (0, 1) for y in (0, 1) if value_of(kind, x, y)]
+    for word, wire in zip(outputs, circuit.outputs.tolist(), strict=True):
+        lines += [f".names {wires[wire]} {word}", "1 1"]
+    return "\n".join([*lines, ".end", ""])
+
+
+def to_aiger(circuit: Circuit) -> str:
+    """An and-inverter graph in AIGER's text form (.aag), with names; an XOR becomes three ANDs.
+
+    >>> print(sg.logic.circuit.to_aiger(sg.logic.circuit.Circuit(2, [(1, 0, 1)], [2])))
+    aag 3 2 0 1 1
+    2
+    4
+    6
+    6 2 4
+    i0 x0
+    i1 x1
+    o0 y0
+    """
+    literals = [2 * (i + 1) for i in range(circuit.inputs)]
+    ands: list[tuple[int, int, int]] = []
+
+    def both(a: int, b: int) -> int:
+        literal = 2 * (circuit.inputs + len(ands) + 1)
+        ands.append((literal, a, b))
+        return literal
+
+    for kind, a, b in circuit.gates():
+        x, y = literals[a], literals[b]
+        ones = [(p, q) for p in (0, 1) for q in (0, 1) if value_of(kind, p, q)]
+        if len(ones) in (0, 4):
+            literals.append(int(bool(ones)))
+        elif len(ones) == 2 and ones[0][0] == ones[1][0]:
+            literals.append(x ^ (1 - ones[0][0]))
+        elif len(ones) == 2 and ones[0][1] == ones[1][1]:
+            literals.append(y ^ (1 - ones[0][1]))
+        elif len(ones) == 2:  # XOR of a and b, or its inverse
+            neither = both(both(x, y ^ 1) ^ 1, both(x ^ 1, y) ^ 1)
+            literals.append(neither ^ (kind == 6))
+        else:
+            (p, q) = ones[0] if len(ones) == 1 else _only_zero(ones)
+            literals.append(both(x ^ (1 - p), y ^ (1 - q)) ^ (len(ones) == 3))
+    outputs = [literals[wire] for wire in circuit.outputs.tolist()]
+    n = circuit.inputs
+    lines = [f"aag {n + len(ands)} {n} 0 {len(outputs)} {len(ands)}", *(str(2 * (i + 1)) for i in range(n))]
+    lines += [*map(str, outputs), *(f"{out} {a} {b}" for out, a, b in ands)]
+    lines += [f"i{i} {word}" for i, word in enumerate(input_names(circuit))]
+    lines += [f"o{k} {word}" for k, word in enumerate(output_names(circuit))]
+    return "\n".join([*lines, ""])
+
+
+def _only_zero(ones: list[tuple[int, int]]) -> tuple[int, int]:
+    return next((p, q) for p in (0, 1) for q in (0, 1) if (p, q) not in ones)
+
+
+def _words(names: list[str], prefix: str) -> list[str]:
+    """Names without blanks, still different ones."""
+    words = ["_".join(name.split()) for name in names]
+    return words if len(set(words)) == len(words) and all(words) else [f"{prefix}{k}" for k in range(len(words))]

@@ -1,0 +1,35 @@
+"""The best state of a run, kept beside its last one. In: rows of metrics. Out: a checkpoint in the folder `best`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .callbacks import Callback, Row
+from .metrics import read_rows
+
+BEST = "best"
+MEASURES = ("test_loss", "validation_loss")
+
+
+class KeepBest(Callback):
+    """Of a recipe that counts epochs: the state with the lowest test loss, also over the runs that this one goes on from."""
+
+    def __init__(self, metrics: str) -> None:
+        self._metrics = metrics
+        self._lowest = math.inf
+
+    def on_fit_begin(self, run: Any) -> None:
+        rows = read_rows(run.settings.out / self._metrics) if run.done else []
+        known = [_loss(row) for row in rows if row.get("epoch", math.inf) <= run.position.epoch]
+        self._lowest = min(known, default=math.inf)
+
+    def on_epoch_end(self, run: Any, row: Row) -> None:
+        if "epoch" in row and _loss(row) < self._lowest:
+            self._lowest = _loss(row)
+            run.save(BEST)
+
+
+def _loss(row: Row) -> float:
+    """The loss on data that are not trained on; infinite where there is none."""
+    return next((row[name] for name in MEASURES if name in row), math.inf)

@@ -1,0 +1,266 @@
+"""A training without a loop of one's own: Trainer(model, optimizer, loss, data).fit(epochs). In: those; out: a history.
+
+The loop is that of the recipes (see `run`): a step is one submission, losses are read a few times a second, batches are made
+ahead, Ctrl-C ends at a whole step. What is special about a training is a callback, or a plain loop, which stays as easy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+import shadergrad as sg
+from shadergrad import Tensor, nn
+from shadergrad.optim import Optimizer
+
+from ..checkpoint import load_checkpoint
+from ..data.loader import DataLoader
+from .backward import TrainingStep
+from .callbacks import Callback, Progress, Row
+from .checkpoints import describe, put_back
+from .errors import TrainingError
+from .run import Run
+from .settings import Settings
+from .trainable import Trainable
+
+Measure = Callable[[Tensor, Tensor], Any]
+
+
+def accuracy(prediction: Tensor, target: Tensor) -> float:
+    """The share of right classes: logits (n, classes, ...) beside labels (n, ...).
+
+    >>> sg.train.accuracy(sg.tensor([[0.0, 1.0], [1.0, 0.0]]), sg.tensor([1, 1]))
+    0.5
+    """
+    return float((prediction.argmax(1).numpy() == target.numpy()).mean())
+
+
+MEASURES: dict[str, Measure] = {"accuracy": accuracy}
+
+
+class History(Sequence[Row]):
+    """The rows of metrics of a training, an epoch each: history["loss"] is a column, history[-1] the last row.
+
+    >>> history = sg.train.History([{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25}])
+    >>> history["loss"], history[-1]["epoch"], history.best("loss")["epoch"]
+    ([0.5, 0.25], 2, 2)
+    """
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self.rows = list(rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return self.rows[key]
+        if self.rows and not any(key in row for row in self.rows):
+            raise TrainingError(f"[History] there is no column {key!r}; there are {', '.join(self.rows[-1])}.")
+        return [row.get(key, math.nan) for row in self.rows]
+
+    def best(self, name: str) -> Row:
+        """The row with the lowest value, or, of an accuracy, the highest. Raises TrainingError where there is none."""
+        rows = [row for row in self.rows if name in row]
+        if not rows:
+            raise TrainingError(f"[History] no epoch has measured {name!r}.")
+        return (max if "accuracy" in name else min)(rows, key=lambda row: row[name])
+
+    def __repr__(self) -> str:
+        last = " ".join(f"{name} {value:.4g}" for name, value in self.rows[-1].items()) if self.rows else "empty"
+        return f"History({len(self)} epochs; {last})"
+
+
+class Trainer:
+    """Trains a model: forward, backward and update are compiled into one submission, and looped over epochs.
+
+    model: whose parameters the optimizer has, on one device. loss: a function of prediction and target, such as
+    F.cross_entropy; the last part of a batch is the target, and the model takes those before it.
+    data: arrays with equal first axes, a Dataset, or a DataLoader, which keeps its own batches and order. validation: the
+    same kinds, measured after each epoch without gradients, in evaluation mode: "validation_loss" and the measures.
+    measures: "accuracy", or functions of prediction and target by name; of batches of several sizes, the weighted mean.
+    callbacks: called in order; see `Callback`. batch_size: of arrays and datasets. Arrays are cut into whole batches in an
+    order decided by `seed` and the epoch. progress: whether to show a bar. backward, accumulate, finish, threads: see
+    `TrainingStep`. Raises TrainingError for data that are none of these, or that fill no batch.
+
+    >>> x = np.random.default_rng(0).standard_normal((64, 2)).astype(np.float32)
+    >>> y = (x[:, 0] > x[:, 1]).astype(np.int32)
+    >>> model = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> optimizer = sg.optim.AdamW(model.parameters(), lr=0.05)
+    >>> trainer = sg.train.Trainer(model, optimizer, F.cross_entropy, (x, y), validation=(x, y),
+    ...                            measures="accuracy", batch_size=16, progress=False)
+    >>> history = trainer.fit(20)
+    >>> history[-1]["validation_accuracy"] > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer,
+        loss: Measure,
+        data: Any,
+        *,
+        validation: Any = None,
+        measures: str | Mapping[str, Measure] | None = None,
+        callbacks: Sequence[Callback] = (),
+        batch_size: int = 32,
+        seed: int = 0,
+        progress: bool = True,
+        **step_options: Any,
+    ) -> None:
+        self.model, self.optimizer, self.loss = model, optimizer, loss
+        self.callbacks = list(callbacks)
+        self.history = History()
+        self._device = str(next(model.parameters()).device)
+        self._measures = _named(measures)
+        self._validation = None if validation is None else self._loader(validation, batch_size, shuffled=False)
+        arrays = _arrays(data)
+        step = TrainingStep(model, optimizer, lambda *batch: loss(model(*batch[:-1]), batch[-1]), **step_options)
+        self.trainable = Trainable(
+            model, optimizer, self._loader(data, batch_size) if arrays is None else arrays, step, self.validate
+        )
+        self._settings: dict[str, Any] = {"batch_size": batch_size, "seed": seed}
+        shown = [callback.console for callback in self.callbacks if isinstance(callback, Progress)]
+        self._console = shown[0] if shown else Console(quiet=not progress)
+        self._run: _Fit | None = None
+
+    def fit(self, epochs: int) -> History:
+        """Train for so many epochs more; the history of all so far.
+
+        Raises TrainingError when a loss is no longer finite, KeyboardInterrupt after the whole step in which Ctrl-C came:
+        callbacks have ended then, and `history` has the epochs before.
+        """
+        if epochs < 1:
+            raise TrainingError(f"[Trainer] epochs is {epochs}; it must be at least 1.")
+        so_far = 0 if self._run is None else self._run.position.epoch
+        settings = Settings(out=Path(), epochs=so_far + epochs, device=self._device, **self._settings)
+        if self._run is None:
+            self._run = _Fit("Trainer", settings, self.trainable, self._device, self.callbacks, self.history)
+        self._run.begin(settings)
+        self.model.train()
+        if not self._run.train(self._console):
+            raise KeyboardInterrupt
+        return self.history
+
+    def validate(self) -> Row:
+        """Loss and measures on the validation data now; nothing where there are none."""
+        if self._validation is None:
+            return {}
+        totals: dict[str, float] = {}
+        count = 0
+        functions = {"loss": self.loss, **self._measures}
+        training = self.model.training
+        self.model.eval()
+        try:
+            with sg.no_grad():
+                for batch in self._validation:
+                    parts = [p if isinstance(p, Tensor) else sg.tensor(p) for p in batch]
+                    parts = [p.to(self._device) for p in parts]
+                    prediction = self.model(*parts[:-1])
+                    size = len(parts[-1])
+                    for name, function in functions.items():
+                        totals[name] = totals.get(name, 0.0) + size * float(function(prediction, parts[-1]))
+                    count += size
+        finally:
+            self.model.train(training)
+        if not count:
+            raise TrainingError("[Trainer] the validation data are empty.")
+        return {f"validation_{name}": total / count for name, total in totals.items()}
+
+    def restore(self, folder: str | Path) -> Trainer:
+        """Put the state of a checkpoint back, model, optimizer, random numbers and all, and go on from its epoch.
+
+        folder: what the callback Checkpoint has written, as "runs/mine/best". Raises CheckpointError where it does not fit.
+        """
+        arrays, meta = load_checkpoint(folder)
+        settings = Settings(out=Path(folder), epochs=1, device=self._device, **self._settings)
+        if self._run is None:
+            self._run = _Fit("Trainer", settings, self.trainable, self._device, self.callbacks, self.history)
+        self._run.position = put_back("Trainer", settings, self.trainable, self._device, arrays, meta)
+        self.history.rows[:] = [row for row in self.history.rows if row["epoch"] <= self._run.position.epoch]
+        return self
+
+    def _loader(self, data: Any, batch_size: int, shuffled: bool = True) -> DataLoader:
+        """Batches of data of any kind."""
+        if isinstance(data, DataLoader):
+            return data
+        arrays = _arrays(data)
+        dataset = data if arrays is None else sg.data.TensorDataset(*arrays)
+        if not hasattr(dataset, "__getitem__") and not isinstance(dataset, sg.data.IterableDataset):
+            raise TrainingError(
+                f"[Trainer] data is a {type(data).__name__}; give arrays, a Dataset, or a DataLoader over either."
+            )
+        stream = isinstance(dataset, sg.data.IterableDataset)
+        return DataLoader(dataset, batch_size, shuffle=None if stream else shuffled, device=self._device)
+
+
+class _Fit(Run):
+    """The loop of the recipes, without a folder: what is kept is a history, and the files are those of callbacks."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        trainable: Trainable,
+        device: str,
+        callbacks: Sequence[Callback],
+        history: History,
+    ) -> None:
+        super().__init__(name, settings, trainable, device, callbacks)
+        self._history = history
+
+    def begin(self, settings: Settings) -> None:
+        """Be ready to go on, to the epochs of these settings."""
+        self.settings = settings
+        self.steps = (settings.epochs or 0) * self.epoch_steps
+        self.stop_wish = None
+
+    def open_metrics(self) -> Any:
+        return _Memory(self._history, self.position.seconds)
+
+    def save(self, beside: str = "") -> Path:
+        """Nothing: that is a callback's."""
+        return self.settings.out / beside
+
+    def checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        return describe(self.recipe, self.settings, self.trainable, self.position, self.device, self.where)
+
+
+class _Memory:
+    """Metrics that are kept in memory."""
+
+    def __init__(self, history: History, seconds: float) -> None:
+        self._history, self.seconds = history, seconds
+
+    def begin(self) -> None:
+        """Nothing has to be dropped."""
+
+    def add(self, *rows: Row) -> None:
+        self._history.rows.extend(rows)
+
+
+def _named(measures: str | Mapping[str, Measure] | None) -> dict[str, Measure]:
+    if measures is None:
+        return {}
+    if isinstance(measures, str):
+        if measures not in MEASURES:
+            raise TrainingError(f"[Trainer] measures is {measures!r}; by name there is {', '.join(MEASURES)}.")
+        return {measures: MEASURES[measures]}
+    return dict(measures)
+
+
+def _arrays(data: Any) -> tuple[np.ndarray, ...] | None:
+    """Arrays, where data are arrays or tensors."""
+    if not isinstance(data, tuple | list) or not data or not all(isinstance(x, np.ndarray | Tensor) for x in data):
+        return None
+    if len(data) < 2:
+        raise TrainingError(
+            "[Trainer] data needs inputs and targets: a pair of arrays, or (x, x) for what gives x back."
+        )
+    return tuple(x.detach().numpy() if isinstance(x, Tensor) else x for x in data)

@@ -1,0 +1,148 @@
+"""After a training: the run is asked on the command line and in Python, the best is kept, a resumed run may change its rate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import shadergrad as sg
+from shadergrad import cli, recipes
+from shadergrad.checkpoint import load_checkpoint
+from shadergrad.cli import predictions
+from shadergrad.data import load_digits
+from shadergrad.data.drawing import read_drawing
+from shadergrad.data.errors import DataError
+from shadergrad.errors import CheckpointError
+from shadergrad.train.metrics import read_rows
+
+*_, IMAGES, LABELS = load_digits()
+
+
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "dumb")
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("digits")
+    assert cli.run(["train", "digits", "--device", "cpu", "--epochs", "8", "--out", str(folder)]) == 0
+    return folder
+
+
+def draw(path: Path, digit: np.ndarray, dark: bool = True) -> Path:
+    """A digit of 8x8 pixels as a user's picture: large, off the middle, with paper around."""
+    large = np.pad(np.kron(digit.reshape(8, 8), np.ones((12, 12))), ((40, 5), (3, 60)))
+    Image.fromarray((255 * (1 - large if dark else large)).astype(np.uint8)).save(path)
+    return path
+
+
+def test_drawn_digits_are_read_as_they_were(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [draw(tmp_path / f"{k}.png", IMAGES[k], dark=k % 2 == 0) for k in range(60)]
+    capsys.readouterr()
+    assert cli.run(["predict", "digits", str(digits), *map(str, files)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [str(path) for path in files]
+    right = [int(line.split(": ")[1][0]) == LABELS[k] for k, line in enumerate(lines)]
+    assert np.mean(right) > 0.9
+
+
+def test_the_model_of_a_run_is_three_lines_of_python(digits: Path) -> None:
+    model = sg.recipes.load(digits)
+    with sg.no_grad():
+        found = model(sg.tensor(IMAGES)).numpy().argmax(1)
+    rows = read_rows(digits / "metrics.jsonl")
+    best = min(rows, key=lambda row: row["test_loss"])
+    assert (found == LABELS).mean() == pytest.approx(best["test_accuracy"])
+    assert not model.training
+
+
+def test_the_best_is_kept_when_later_epochs_are_worse(tmp_path: Path) -> None:
+    options = ["train", "digits", "--device", "cpu", "--out", str(tmp_path)]
+    assert cli.run([*options, "--epochs", "2"]) == 0
+    best = load_checkpoint(tmp_path / "best")[1]
+    assert best["position"]["epoch"] == 2
+    assert cli.run([*options, "--epochs", "4", "--resume", "--lr", "2.0", "--override"]) == 0
+    assert load_checkpoint(tmp_path / "best")[1] == best
+    assert load_checkpoint(tmp_path)[1]["position"]["epoch"] == 4
+
+
+def test_a_resumed_run_changes_its_rate_only_when_told_to_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["train", "xor", "--device", "cpu", "--out", str(tmp_path)]
+    assert cli.run([*options, "--epochs", "1"]) == 0
+    assert cli.run([*options, "--epochs", "2", "--resume", "--lr", "0.002"]) == 2
+    assert "--override" in capsys.readouterr().err
+    assert cli.run([*options, "--epochs", "2", "--override"]) == 2
+    assert "give --resume too" in capsys.readouterr().err
+    assert cli.run([*options, "--epochs", "2", "--resume", "--lr", "0.002", "--override"]) == 0
+    assert "lr 0.01 now 0.002" in capsys.readouterr().out
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row.get("override") for row in rows] == [None, {"lr": [0.01, 0.002]}, None]
+    meta = load_checkpoint(tmp_path)[1]
+    assert meta["hyperparameters"]["lr"] == 0.002
+    assert cli.run([*options, "--epochs", "3", "--resume", "--lr", "0.002"]) == 0
+    assert len(read_rows(tmp_path / "metrics.jsonl")) == 4
+
+
+@pytest.mark.parametrize("name", ["autoencoder", "digits-cnn", "digits-logic"])
+def test_other_recipes_of_digits_answer_too(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    size = ["--batch-size", "1437"] if name != "digits-cnn" else ["--batch-size", "400"]
+    assert cli.run(["train", name, "--device", "cpu", "--epochs", "1", "--out", str(folder), *size]) == 0
+    printed = capsys.readouterr().out
+    assert f"next: shadergrad predict {name} {folder} IMAGE..." in printed
+    assert f"next: shadergrad train {name} --resume --epochs 2 {size[0]} {size[1]}" in printed
+    picture = draw(tmp_path / "three.png", IMAGES[0])
+    assert cli.run(["predict", name, str(folder), str(picture), "--out", str(tmp_path)]) == 0
+    assert str(picture) in capsys.readouterr().out
+    assert (tmp_path / "reconstructions.png").exists() == (name == "autoencoder")
+
+
+def test_the_character_model_writes_on_from_a_prompt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--device", "cpu", "--epochs", "1", "--batch-size", "1024", "--out", str(tmp_path)]
+    assert cli.run(["train", "char-lm", *options]) == 0
+    capsys.readouterr()
+    ask = ["predict", "char-lm", str(tmp_path), "--prompt", "The ", "--characters", "30"]
+    assert cli.run(ask) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("The ")
+    assert len(text.rstrip("\n")) >= 20
+    assert cli.run(ask) == 0
+    assert capsys.readouterr().out == text
+    assert cli.run([*ask, "--prompt", "☃"]) == 2
+
+
+def test_commands_are_those_of_the_recipes_that_can_be_asked() -> None:
+    able = {name for name in recipes.names() if (p := recipes.find(name).predict) is not None and p.takes == "images"}
+    assert set(predictions.IMAGES) == able
+
+
+def test_another_recipes_run_is_refused(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["predict", "mnist", str(digits), "x.png"]) == 2
+    assert "is a run of digits, not of mnist" in capsys.readouterr().err
+    assert cli.run(["train", "xor", "--device", "cpu", "--epochs", "1", "--out", str(tmp_path)]) == 0
+    with pytest.raises(CheckpointError, match="is a run of xor, which does not say"):
+        recipes.load(tmp_path)
+
+
+def test_an_image_that_is_none_or_empty_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.png").write_text("no image")
+    with pytest.raises(DataError, match="no image that pillow knows"):
+        read_drawing(tmp_path / "text.png", 8)
+    Image.new("L", (50, 50), "white").save(tmp_path / "white.png")
+    with pytest.raises(DataError, match="nothing drawn"):
+        read_drawing(tmp_path / "white.png", 8)
+    with pytest.raises(DataError, match="No such file"):
+        read_drawing(tmp_path / "gone.png", 8)
+
+
+def test_an_image_of_the_right_size_stays_as_it_is(tmp_path: Path) -> None:
+    Image.fromarray((255 * IMAGES[5].reshape(8, 8)).astype(np.uint8)).save(tmp_path / "small.png")
+    np.testing.assert_allclose(read_drawing(tmp_path / "small.png", 8), IMAGES[5].reshape(8, 8), atol=1 / 255)
