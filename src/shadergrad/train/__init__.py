@@ -6,12 +6,14 @@ a user's own is anywhere: `shadergrad train path/to/mine.py`; examples/my_recipe
 
 from .backward import TrainingStep
 from .errors import RecipeError, TrainingError
-from .recipe import BACKWARD, Option, Recipe
+from .recipe import BACKWARD, SCHEDULE, Option, Recipe
+from .schedule import WarmUpCosine
 from .settings import Settings
 from .trainable import Position, Stream, Trainable
 
 __all__ = [
     "BACKWARD",
+    "SCHEDULE",
     "Option",
     "Position",
     "Recipe",
@@ -21,4 +23,5 @@ __all__ = [
     "Trainable",
     "TrainingError",
     "TrainingStep",
+    "WarmUpCosine",
 ]
