@@ -229,12 +229,14 @@ def test_a_run_that_changes_its_engine_goes_on_as_if_it_had_not(
 
 
 def test_a_run_bounds_its_gradients(tmp_path: Path) -> None:
-    values = {option.name: option.default for option in OPTIONS} | {"families": 4, "buckets": 1, "batch_size": 4}
+    values: dict[str, Any] = {option.name: option.default for option in OPTIONS}
+    values |= {"families": 4, "buckets": 1, "batch_size": 4}
     values |= {"d_model": 8, "n_layers": 1, "n_heads": 2, "d_ff": 8, "epochs": 1, "lr": 0.1}
     norms = []
     for clip in (0.0, 0.01):
         sg.manual_seed(0)
-        built = recipe.build(Settings(out=tmp_path, **values | {"clip": clip}), "cpu")
+        values["clip"] = clip
+        built = recipe.build(Settings(out=tmp_path, **values), "cpu")
         assert isinstance(built.data, Stream)
         built.step(*next(iter(built.data.batches(0))))
         norms.append(np.sqrt(sum(float((as_array(grad_of(p)) ** 2).sum()) for p in built.model.parameters())))
