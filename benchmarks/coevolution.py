@@ -25,6 +25,7 @@ import typer
 import shadergrad as sg
 from shadergrad.models import coevolution as co
 from shadergrad.runtime.device import get_device
+from shadergrad.train import TrainingStep, WarmUpCosine
 from shadergrad.train.pictures import figure_module, or_the_reason, plain_axes
 
 ON_THE_HOST = ("MI+APC", "mfDCA")  # NumPy alone, so by several processes
@@ -56,8 +57,13 @@ def train(
     model = co.model_for(phase, transformer).to(device).train()
     loss = co.MaskedTokens() if phase == "mlm" else co.Contacts(co.contact_balance(families))
     optimizer = sg.optim.AdamW(co.decay_groups(model, options["weight_decay"]), lr=options["lr"])
-    step: Any = sg.compile(co.training_step(model, optimizer, loss))
-    rate = co.WarmUpCosine(steps // 10, steps)
+    objective = co.Objective(model, loss)
+
+    def clip() -> None:
+        sg.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+    step = TrainingStep(model, optimizer, objective.total, backward="shaders", weight=objective.weight, finish=clip)
+    rate = WarmUpCosine(steps // 10, steps)
     batches = co.Batches(families, phase, options["batch_size"], seed=options["seed"], most=1)
     started, losses, latest = time.perf_counter(), [], None
     for k in range(steps):

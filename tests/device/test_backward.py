@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from helpers import assert_close, assert_same_bits, grad_of
 from shadergrad import cli, config, nn
+from shadergrad.cli import bench, bench_torch
 from shadergrad.extras import MissingPackageError
+from shadergrad.models import coevolution as co
 from shadergrad.train import TrainingError, TrainingStep
 
 ENGINES = ("shaders", "torch", "numpy")
@@ -218,6 +221,44 @@ def test_auto_takes_two_steps_of_each_and_says_what_it_chose(device: str) -> Non
     assert_close(losses(training(device, "auto", say=said.append)), losses(training(device, "shaders")), 0, 1e-4)
 
 
+def test_auto_compares_batches_of_one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shorter one would take less time, and be compiled: no step of an engine may count for that."""
+    seconds = iter(range(1000))
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(seconds)))
+    said: list[str] = []
+    step, tried = training("cpu", "auto", say=said.append), []
+    for tokens in batches(4):
+        for given in (tokens, tokens[:, :3], tokens[:2]):
+            tried.append(step.engine)
+            step(given)
+    assert tried[:10] == ["shaders"] * 4 + ["torch"] * 6
+    assert len(said) == 1
+
+
+def test_with_a_weight_sums_of_uneven_parts_are_the_loss_of_the_batch(device: str) -> None:
+    """Tokens above 5 count: 0 to 6 a row. The loss of several numbers is divided too."""
+
+    def weight(tokens: sg.Tensor) -> sg.Tensor:
+        return (tokens > 5).to(sg.float32).sum()
+
+    expected = None
+    for engine in ENGINES:
+        for parts in (1, 4):
+            step = training(device, engine, accumulate=parts, weight=weight)
+            model = step.model
+            step.loss = lambda x, model=model: sg.stack(
+                [(F.cross_entropy(model(x).flatten(0, 1), x.flatten(), reduction="none") * (x > 5).flatten()).sum()] * 2
+            )
+            found = step(*batches(1)).numpy(), grad_of(dict(model.named_parameters())["head.weight"]).numpy()
+            expected = expected or found
+            for one, other in zip(found, expected, strict=True):
+                assert_close(one, other, 0, 1e-5, f"{engine}, {parts} parts")
+    assert expected is not None
+    counted = batches(1)[0] > 5
+    assert len(set(counted.sum(1))) > 1
+    assert 2.0 < expected[0][0] < 3.0, "about log(11) a token"
+
+
 def test_auto_does_without_pytorch_where_there_is_none_and_torch_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     said: list[str] = []
@@ -265,7 +306,7 @@ def test_the_benchmark_shows_each_engine_and_pytorch(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    sizes = ["--layers", "1", "--width", "8", "--heads", "2", "--length", "5", "--batch-size", "2", "--steps", "1"]
+    sizes = ["--layers", "1", "--width", "8", "--heads", "2", "--length", "15", "--batch-size", "4", "--steps", "1"]
     assert cli.run(["bench", "backward", "--device", device, *sizes]) == 0
     lines = [line.split("│")[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
     names = [line[0].strip() for line in lines]
@@ -276,6 +317,25 @@ def test_the_benchmark_shows_each_engine_and_pytorch(
     )
     ours = {line[4].strip() for line in lines[:-1]}
     assert len(ours) == 1, "the engines' losses agree"
+    assert float(ours.pop()) > 1
     assert all(float(line[2].strip().replace(",", "")) > 0 for line in lines)
     assert cli.run(["bench", "backward", "--device", device, "--steps", "0"]) == 2
     assert "--steps is 0; it must be at least 1" in capsys.readouterr().err
+    assert cli.run(["bench", "backward", "--device", device, "--length", "4"]) == 2
+    assert "--length is 4; a pair, CLS a SEP b SEP, has at least 5 tokens" in capsys.readouterr().err
+
+
+def test_the_benchmark_measures_the_same_model_in_pytorch() -> None:
+    shape = {"d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 16, "max_len": 15, "dropout": 0.0}
+    model, theirs = co.MaskedLanguageModel(co.CoevolutionTransformer(**shape)), bench_torch.MaskedLanguageModel(**shape)
+    moved = {"transformer.": "", "layers.": "encoder.layers.", "final_norm": "encoder.norm", "attention": "self_attn"}
+    moved |= {"ff.0": "linear1", "ff.3": "linear2"}
+    values = {}
+    for name, value in model.state_dict().items():
+        for ours, other in moved.items():
+            name = name.replace(ours, other)
+        values[name] = torch.tensor(value.numpy())
+    theirs.load_state_dict(values)
+    tokens, labels = bench.masked_pairs(3, 15)
+    assert (labels >= 0).any()
+    assert_close(model(sg.tensor(tokens)).detach(), theirs(torch.from_numpy(tokens)).detach(), 1e-5, 1e-5)

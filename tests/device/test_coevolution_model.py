@@ -11,6 +11,7 @@ import torch.nn.functional as T
 
 import shadergrad as sg
 from helpers import as_array, assert_close, grad_of
+from shadergrad.interop.torch import mirror
 from shadergrad.models import coevolution as co
 
 SIZES = {"d_model": 16, "n_layers": 2, "n_heads": 2, "d_ff": 24, "max_len": 40, "dropout": 0.0}
@@ -152,6 +153,30 @@ def test_loss_and_gradients_are_those_of_the_twin_in_pytorch(
     assert_close(loss.detach(), expected.detach(), tolerance, tolerance, "the loss")
     for name, p in twin.named_parameters():
         assert_close(grad_of(dict(model.named_parameters())[name]), grad_of(p), tolerance, tolerance, name)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_mirror_has_the_names_and_gradients_of_the_twin(phase: str, device: str) -> None:
+    """Names go both ways: the twin reads the mirror's, and the mirror the twin's."""
+    model, twin = model_of(phase, device), MaskedTwin() if phase == "mlm" else ContactTwin()
+    mirrored = mirror(model)
+    twin.load_state_dict(mirrored.state_dict())
+    tokens, labels = batch_of(phase)
+    loss = mirrored.run(lambda: ours(phase, model, tokens, labels, "torch"))
+    expected = twin.loss(torch.tensor(tokens), torch.tensor(labels))
+    loss.backward()
+    expected.backward()
+    mirrored.write_gradients()
+    assert_close(loss.detach(), expected.detach(), 1e-5, 1e-5, "the loss")
+    for name, p in model.named_parameters():
+        assert_close(grad_of(p), grad_of(dict(twin.named_parameters())[mirrored.names[name]]), 1e-5, 1e-5, name)
+    with torch.no_grad():
+        for p in twin.parameters():
+            p.mul_(1.5)
+    mirrored.load_state_dict(twin.state_dict())
+    mirrored.write_back()
+    for name, p in model.named_parameters():
+        assert_close(p.detach(), twin.state_dict()[mirrored.names[name]], 0, 1e-6, name)
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -16,8 +16,11 @@ from shadergrad import cli
 from shadergrad.checkpoint import load_checkpoint
 from shadergrad.models import coevolution as co
 from shadergrad.recipes import coevolution as recipe
+from shadergrad.recipes.contacts.options import OPTIONS
+from shadergrad.train import Settings, Stream, TrainingStep, WarmUpCosine
 
 SIZES = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16, "max_len": 40, "dropout": 0.0}
+ENGINES = ("shaders", "torch", "numpy")
 PHYSICS = co.Physics(lengths=(8, 10), coupling=1.5)
 
 
@@ -31,60 +34,73 @@ def loss_of(phase: str) -> Any:
     return co.MaskedTokens() if phase == "mlm" else co.Contacts(4.0)
 
 
-@pytest.mark.parametrize("phase", ["mlm", "contacts"])
-def test_four_parts_of_a_batch_are_the_batch(phase: str) -> None:
+def training(phase: str, model: Any, optimizer: sg.optim.Optimizer, **options: Any) -> TrainingStep:
+    objective = co.Objective(model, loss_of(phase))
+    return TrainingStep(model, optimizer, objective.total, weight=objective.weight, **options)
+
+
+def batches(phase: str, count: int = 1) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Of one shape; another number of residues is masked in each row."""
+    found = co.Batches(co.sample_families(6, 4, physics=PHYSICS), phase, 8, most=1)
+    return [found.at(k) for k in range(count)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("phase", co.batches.PHASES)
+def test_four_parts_of_a_batch_are_the_batch(phase: str, engine: str) -> None:
     """Losses and gradients, though the parts have different numbers of masked residues and known contacts."""
-    tokens, labels = co.Batches(co.sample_families(6, 4, physics=PHYSICS), phase, 8, most=1).at(0)
+    ((tokens, labels),) = batches(phase)
+    given = labels if phase == "mlm" else labels.astype(np.float64)
     found = []
     for parts in (1, 4):
         model = tiny(phase, "cpu", sg.float64)
         optimizer = sg.optim.SGD(model.parameters(), lr=0.0)
-        step = co.training_step(model, optimizer, loss_of(phase), accumulate=parts, clip=None)
-        given = sg.tensor(labels if phase == "mlm" else labels.astype(np.float64))
-        found.append((step(sg.tensor(tokens), given), [grad_of(p) for p in model.parameters()]))
+        step = training(phase, model, optimizer, accumulate=parts, backward=engine)
+        found.append((step(tokens, given), [grad_of(p) for p in model.parameters()]))
     assert_close(found[1][0], found[0][0], 1e-12, 0, "the loss")
     for one, whole in zip(found[1][1], found[0][1], strict=True):
         assert_close(one, whole, 1e-9, 1e-15, "a gradient")
 
 
-def test_a_batch_that_has_no_equal_parts_is_refused() -> None:
-    model = tiny("mlm", "cpu")
-    step = co.training_step(model, sg.optim.SGD(model.parameters(), lr=0.1), co.MaskedTokens(), accumulate=3)
-    with pytest.raises(co.FamilyError, match="a batch of 4 pairs has no 3 equal parts"):
-        step(sg.zeros(4, 9, dtype=sg.int32), sg.zeros(4, 9, dtype=sg.int32))
+def adam(phase: str, device: str, engine: str) -> TrainingStep:
+    """A training of a model with all of its parts, and gradients that are bounded."""
+
+    def clip() -> None:
+        sg.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+    model = tiny(phase, device)
+    optimizer = sg.optim.AdamW(co.decay_groups(model, 0.01), lr=0.01)
+    return training(phase, model, optimizer, backward=engine, finish=clip)
 
 
-def test_gradients_are_clipped_to_the_norm() -> None:
-    model = tiny("contacts", "cpu")
-    batch = co.Batches(co.sample_families(6, 4, physics=PHYSICS), "contacts", 8, most=1).at(0)
-    co.training_step(model, sg.optim.SGD(model.parameters(), lr=0.0), co.Contacts(4.0), clip=0.01)(
-        *map(sg.tensor, batch)
-    )
-    norm = np.sqrt(sum(float((as_array(grad_of(p)) ** 2).sum()) for p in model.parameters()))
-    assert norm == pytest.approx(0.01, rel=1e-3)
+@pytest.mark.parametrize("engine", ENGINES[1:])
+@pytest.mark.parametrize("phase", co.batches.PHASES)
+def test_an_engine_has_the_gradients_and_ten_losses_of_the_shaders(phase: str, engine: str, device: str) -> None:
+    losses, gradients = {}, {}
+    for name in ("shaders", engine):
+        step = adam(phase, device, name)
+        losses[name] = []
+        for batch in batches(phase, 10):
+            losses[name].append(step(*batch).item())
+            gradients.setdefault(name, {n: as_array(grad_of(p)) for n, p in step.model.named_parameters()})
+    for name, value in gradients["shaders"].items():
+        assert value.any(), name
+        assert_close(gradients[engine][name], value, 0, 1e-4, name)
+    assert_close(losses[engine], losses["shaders"], 0, 1e-4)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("phase", ["mlm", "contacts"])
-def test_a_compiled_step_learns_and_compiles_once(phase: str, device: str) -> None:
-    """Of one batch, again and again; another backward engine takes the place of ours."""
-    model, calls = tiny(phase, device), []
-
-    def engine(*arguments: Any) -> sg.Tensor:
-        calls.append(1)
-        return co.backward_here(*arguments)
-
-    optimizer = sg.optim.AdamW(co.decay_groups(model, 0.01), lr=0.01)
-    step = sg.compile(co.training_step(model, optimizer, loss_of(phase), backward=engine))
-    tokens, labels = co.Batches(co.sample_families(4, 4, physics=PHYSICS), phase, 8, most=1).at(0)
-    batch = sg.tensor(tokens, device=device), sg.tensor(labels, device=device)
+@pytest.mark.parametrize("phase", co.batches.PHASES)
+def test_a_step_learns_and_compiles_once(phase: str, device: str) -> None:
+    """Of one batch, again and again, with the rates of a schedule."""
+    step, schedule = adam(phase, device, "shaders"), WarmUpCosine(5, 30)
+    (batch,) = batches(phase)
     losses = [step(*batch).item()]
     for k in range(30):
-        for group in optimizer.param_groups:
-            group["lr"] = 0.01 * co.WarmUpCosine(5, 30)(k)
+        for group in step.optimizer.param_groups:
+            group["lr"] = 0.01 * schedule(k)
         losses.append(assert_compiles_nothing(lambda: step(*batch)).item() if k else step(*batch).item())
     assert losses[-1] < 0.85 * losses[0]
-    assert calls
 
 
 def test_matrices_decay_and_vectors_do_not() -> None:
@@ -190,6 +206,44 @@ def test_both_phases_train_on_files_and_a_family_is_predicted(
     assert (tmp_path / "out" / "contacts.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("phase", co.batches.PHASES)
+def test_a_run_that_changes_its_engine_goes_on_as_if_it_had_not(
+    tmp_path: Path, device: str, phase: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "coevolution", *WORDS, "--families", "8", "--phase", phase, "--dropout", "0", "--clip", "0.5"]
+    words += ["--device", device, "--schedule-steps", "8", "--buckets", "1"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    in_two = ["--out", str(parts), "--accumulate", "2"]
+    assert cli.run([*words, "--out", str(whole), "--epochs", "4"]) == 0
+    for epochs, engine in enumerate(("torch", "numpy", "shaders", "auto"), 1):
+        more = [] if epochs == 1 else ["--resume"]
+        assert cli.run([*words, *in_two, "--epochs", str(epochs), "--backward", engine, *more]) == 0
+    found, expected = (
+        [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()] for out in (parts, whole)
+    )
+    for name in ("loss", "test_loss"):
+        assert_close([row[name] for row in found], [row[name] for row in expected], 0, 1e-4, name)
+    capsys.readouterr()
+    assert cli.run([*words, *in_two, "--threads", "1"]) == 2
+    assert "--threads is 1, for PyTorch; with --backward shaders none runs" in capsys.readouterr().err
+
+
+def test_a_run_bounds_its_gradients(tmp_path: Path) -> None:
+    values: dict[str, Any] = {option.name: option.default for option in OPTIONS}
+    values |= {"families": 4, "buckets": 1, "batch_size": 4}
+    values |= {"d_model": 8, "n_layers": 1, "n_heads": 2, "d_ff": 8, "epochs": 1, "lr": 0.1}
+    norms = []
+    for clip in (0.0, 0.01):
+        sg.manual_seed(0)
+        values["clip"] = clip
+        built = recipe.build(Settings(out=tmp_path, **values), "cpu")
+        assert isinstance(built.data, Stream)
+        built.step(*next(iter(built.data.batches(0))))
+        norms.append(np.sqrt(sum(float((as_array(grad_of(p)) ** 2).sum()) for p in built.model.parameters())))
+    assert norms[0] > 0.1
+    assert norms[1] == pytest.approx(0.01, rel=1e-3)
+
+
 def test_phase_2_begins_with_the_transformer_of_phase_1(tmp_path: Path, folder: Path) -> None:
     pairs = ["--pairs", str(folder / "pairs")]
     assert cli.run(["train", "coevolution", *WORDS, *pairs, "--out", str(tmp_path)]) == 0
@@ -212,6 +266,10 @@ def test_phase_2_begins_with_the_transformer_of_phase_1(tmp_path: Path, folder: 
         (["--pairs", "FOLDER/pairs/synthetic-3-0.fasta"], "is one family; families are held out whole"),
         (["--pairs", "FOLDER/contacts.tsv"], "the ending '.tsv' says no format"),
         (["--max-len", "20"], "the model positions for 20"),
+        (["--accumulate", "3"], "a batch of 4 cannot be taken in 3 equal parts"),
+        (["--backward", "cuda"], "choose one of shaders, torch, numpy, auto"),
+        (["--warm-up", "-1"], "--warm-up is -1"),
+        (["--schedule-steps", "0"], "--schedule-steps 0; they must be at least 0, and 1"),
     ],
 )
 def test_what_cannot_be_trained_is_said_in_a_line(

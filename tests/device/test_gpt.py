@@ -20,7 +20,9 @@ from shadergrad import cli
 from shadergrad.interop import InteropError
 from shadergrad.models.gpt import GPT, SHAPES, Config, Sampler, load_weights, read_model
 from shadergrad.models.gpt.sampler import CHUNK
+from shadergrad.recipes import gpt
 from shadergrad.run.execute import programs
+from shadergrad.train import Settings, WarmUpCosine
 
 CONFIG = Config(vocab_size=13, n_positions=80, n_embd=16, n_layer=2, n_head=4, dropout=0.0)
 
@@ -261,3 +263,20 @@ def test_predicting_needs_what_the_model_knows(
         assert message in capsys.readouterr().err
     assert cli.run(["predict", "gpt", str(tmp_path / "nothing"), "--prompt", "a"]) == 2
     assert "nothing" in capsys.readouterr().err
+
+
+def test_the_rate_rises_and_falls_as_its_options_say(tmp_path: Path) -> None:
+    """The warm-up is a tenth of the steps where nothing is said, and not above 100."""
+    (tmp_path / "text.txt").write_text("abcdefgh " * 60)
+    values = {"text": tmp_path / "text.txt", "context": 16, "width": 16, "layers": 1, "heads": 2, "dropout": 0.0}
+    values |= {"batch_size": 8, "lr": 1e-2, "backward": None, "threads": None}
+
+    def schedule(steps: int, warm_up: int | None = None, schedule_steps: int | None = None) -> Any:
+        more = {"steps": steps, "warm_up": warm_up, "schedule_steps": schedule_steps}
+        return gpt.build(Settings(out=tmp_path, device="cpu", **values, **more), "cpu").schedule
+
+    assert schedule(500) == WarmUpCosine(50, 500)
+    assert schedule(9000) == WarmUpCosine(100, 9000)
+    assert schedule(500, 7, 80) == WarmUpCosine(7, 80)
+    assert schedule(500, 0, 80)(0) == 1.0
+    assert schedule(500)(499) < 1e-4

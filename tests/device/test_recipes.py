@@ -466,6 +466,7 @@ def test_a_run_resumed_with_another_engine_draws_the_masks_of_the_run_never_stop
     tmp_path: Path, own_options: dict[str, list[str]], device: str, backward: str
 ) -> None:
     options = ["train", "gpt", "--device", device, "--backward", backward, "--batch-size", "4", *own_options["gpt"]]
+    options += ["--schedule-steps", "8"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert cli.run([*options, "--out", str(whole), "--steps", "8"]) == 0
     assert cli.run([*options, "--out", str(parts), "--steps", "3"]) == 0

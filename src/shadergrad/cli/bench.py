@@ -40,7 +40,7 @@ def backward(
         int | None, typer.Option(help="Threads of PyTorch.", show_default="cores - 2, at least 1")
     ] = None,
 ) -> None:
-    """Train a masked language model with each engine, and in PyTorch alone: sequences a second, dispatches, first loss."""
+    """Train phase 1 of the coevolution transformer with each engine, and in PyTorch alone: sequences a second."""
     from ..train.run import choose_device  # here, as help needs nothing of it
 
     console = Console(highlight=False)
@@ -55,12 +55,15 @@ def backward(
     for name, value in sizes.items():
         if value < 1:
             raise BenchError(f"--{name} is {value}; it must be at least 1.")
+    if length < SHORTEST:
+        raise BenchError(f"--length is {length}; a pair, CLS a SEP b SEP, has at least {SHORTEST} tokens.")
     name = choose_device(device, console)
-    tokens = np.random.default_rng(0).integers(0, TOKENS, (batch_size, length)).astype(np.int32)
-    shape = (layers, width, heads, dropout)
+    shape = {"d_model": width, "n_layers": layers, "n_heads": heads, "d_ff": 4 * width}
+    shape |= {"max_len": length, "dropout": dropout}
+    batch = masked_pairs(batch_size, length)
     engines = ("shaders", "torch") if name == "cpu" else ("shaders", "torch", "numpy")  # there the first is NumPy's
-    rows = [_engine(engine, name, shape, tokens, steps, threads) for engine in engines]
-    rows.append(_pytorch(shape, tokens, steps, threads))
+    rows = [_engine(engine, name, shape, batch, steps, threads) for engine in engines]
+    rows.append(_pytorch(shape, batch, steps, threads))
     table = Table(
         title=f"{layers} layers, d {width}, {heads} heads, {batch_size} x {length} tokens, dropout {dropout:g}"
     )
@@ -71,58 +74,63 @@ def backward(
     console.print(table)
 
 
-TOKENS = 25  # of proteins: the residues and the signs between them
+SHORTEST = 5  # tokens of a pair
 
+Batch = tuple[np.ndarray, np.ndarray]
 Row = tuple[str, str, str, str, str]
 
 
-def network(nn: Any, layers: int, width: int, heads: int, dropout: float) -> Any:
-    """The model, of either library's modules: logits (batch, length, TOKENS)."""
-    layer = nn.TransformerEncoderLayer(width, heads, 4 * width, dropout, "gelu", batch_first=True, norm_first=True)
-    encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
-    return nn.Sequential(nn.Embedding(TOKENS, width), encoder, nn.LayerNorm(width), nn.Linear(width, TOKENS))
+def masked_pairs(count: int, length: int) -> Batch:
+    """Tokens of random pairs, some masked, and what stood there, int32 (count, length) both."""
+    from ..models import coevolution as co  # here, as help needs nothing of it
+
+    rng = np.random.default_rng(0)
+    half = (length - 3) // 2
+    a, b = (rng.integers(0, len(co.AMINO_ACIDS), (count, n)) for n in (half, length - 3 - half))
+    return co.mask_tokens(co.pair_tokens(a, b), rng)
 
 
-def _engine(engine: str, device: str, shape: Any, tokens: np.ndarray, steps: int, threads: int | None) -> Row:
+def _engine(engine: str, device: str, shape: dict[str, Any], batch: Batch, steps: int, threads: int | None) -> Row:
     import shadergrad as sg  # here, as help needs nothing of it
 
     from ..extras import MissingPackageError  # as above
+    from ..models import coevolution as co  # as above
     from ..train import TrainingStep  # as above
 
     sg.manual_seed(0)
-    model = network(sg.nn, *shape).to(device)
+    model = co.MaskedLanguageModel(co.CoevolutionTransformer(**shape)).to(device)
+    objective = co.Objective(model, co.MaskedTokens())
     optimizer = sg.optim.AdamW(model.parameters(), lr=1e-3)
-
-    def loss(tokens: sg.Tensor) -> sg.Tensor:
-        return sg.nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
-
     try:
-        step = TrainingStep(model, optimizer, loss, backward=engine, threads=threads)
+        step = TrainingStep(
+            model, optimizer, objective.total, backward=engine, weight=objective.weight, threads=threads
+        )
     except MissingPackageError:
         return engine, "", "", "", "PyTorch is not installed"
-    seconds, last = _timed(lambda: step(tokens).item(), steps)
+    seconds, last = _timed(lambda: step(*batch).item(), steps)
     shown = "shaders (here NumPy)" if device == "cpu" and engine == "shaders" else engine
-    return _row(shown, seconds, len(tokens), f"{step.dispatches:,}", last)
+    return _row(shown, seconds, len(batch[0]), f"{step.dispatches:,}", last)
 
 
-def _pytorch(shape: Any, tokens: np.ndarray, steps: int, threads: int | None) -> Row:
+def _pytorch(shape: dict[str, Any], batch: Batch, steps: int, threads: int | None) -> Row:
     """The same training in PyTorch alone, on the cpu."""
     name = "PyTorch alone, cpu"
     try:
         import torch  # optional, and slow to load
 
         from ..interop.torch.threads import check_threads, limited  # which import it
+        from .bench_torch import MaskedLanguageModel  # as above
     except ModuleNotFoundError:
         return name, "", "", "", "PyTorch is not installed"
     with limited(check_threads(threads)):
         torch.manual_seed(0)
-        model = network(torch.nn, *shape)
+        model = MaskedLanguageModel(**shape)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-        given = torch.from_numpy(tokens).long()
+        tokens, labels = (torch.from_numpy(part).long() for part in batch)
 
         def step() -> float:
             optimizer.zero_grad()
-            loss = torch.nn.functional.cross_entropy(model(given).flatten(0, 1), given.flatten())
+            loss = torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), labels.flatten())
             loss.backward()
             optimizer.step()
             return loss.item()

@@ -12,9 +12,19 @@ from typing import Any
 import numpy as np
 
 import shadergrad as sg
+from shadergrad import nn
 from shadergrad.checkpoint import load_checkpoint
 from shadergrad.models import coevolution as co
-from shadergrad.train import Position, Recipe, Settings, Stream, Trainable, TrainingError
+from shadergrad.train import (
+    Position,
+    Recipe,
+    Settings,
+    Stream,
+    Trainable,
+    TrainingError,
+    TrainingStep,
+    WarmUpCosine,
+)
 
 from .contacts.options import OPTIONS, SHAPE
 from .contacts.pictures import contact_picture
@@ -43,6 +53,21 @@ def build(settings: Settings, device: str) -> Trainable:
     model = co.model_for(phase, transformer).to(device)
     loss = co.MaskedTokens() if phase == "mlm" else co.Contacts(co.contact_balance(train))
     optimizer = sg.optim.AdamW(co.decay_groups(model, settings["weight_decay"]), lr=settings.lr)
+    objective = co.Objective(model, loss)
+
+    def clip() -> None:
+        if settings["clip"]:
+            nn.utils.clip_grad_norm_(model.parameters(), settings["clip"])
+
+    step = TrainingStep.of(
+        settings,
+        model,
+        optimizer,
+        objective.total,
+        weight=objective.weight,
+        finish=clip,
+        accumulate=settings["accumulate"],
+    )
     batches = co.Batches(train, phase, settings.batch_size, settings.seed, settings["buckets"])
     steps = settings["epoch_steps"]
 
@@ -71,16 +96,15 @@ def build(settings: Settings, device: str) -> Trainable:
             complaint = contact_picture(maps[0], held_out[0], settings.out / "contacts.png")
             yield from [complaint] if complaint else []
 
-    total = (settings.epochs or 1) * steps
     return Trainable(
         model,
         optimizer,
         Stream(stream, steps),
-        co.training_step(model, optimizer, loss, settings["accumulate"], settings["clip"] or None),
+        step,
         evaluate,
         show,
         {"balance": round(loss.positive, 6)} if isinstance(loss, co.Contacts) else {},
-        schedule=co.WarmUpCosine(settings["warm_up"], settings["schedule_steps"] or total),
+        schedule=WarmUpCosine.of(settings, (settings.epochs or 1) * steps),
         unit="sequences",
     )
 

@@ -18,7 +18,18 @@ import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data.text import CharDataset, Vocabulary, read_text
 from shadergrad.models.gpt import GPT, Config, Sampler
-from shadergrad.train import BACKWARD, Option, Position, Recipe, Settings, Stream, Trainable, TrainingStep
+from shadergrad.train import (
+    BACKWARD,
+    SCHEDULE,
+    Option,
+    Position,
+    Recipe,
+    Settings,
+    Stream,
+    Trainable,
+    TrainingStep,
+    WarmUpCosine,
+)
 
 TALE = Path(__file__).with_name("tale.txt")
 HELD_OUT = 0.1  # of the text, its end, for the test loss
@@ -74,7 +85,8 @@ def build(settings: Settings, device: str) -> Trainable:
         "model": asdict(config),
     }
     step = TrainingStep.of(settings, model, optimizer, loss, finish=clip)
-    return Trainable(model, optimizer, Stream(batches), step, evaluate, show, identity)
+    schedule = WarmUpCosine.of(settings, settings["steps"])
+    return Trainable(model, optimizer, Stream(batches), step, evaluate, show, identity, schedule=schedule)
 
 
 RECIPE = Recipe(
@@ -89,6 +101,7 @@ RECIPE = Recipe(
         Option("layers", int, "Blocks.", 4),
         Option("heads", int, "Heads of attention.", 4),
         Option("dropout", float, "Share of features that is dropped in training.", 0.1),
+        *SCHEDULE,
         *BACKWARD,
     ),
 )

@@ -8,13 +8,15 @@ from .backward import TrainingStep
 from .callbacks import Callback, Checkpoint, CSVLog, EarlyStopping, Progress, Schedule, TensorBoard, WandB
 from .errors import RecipeError, TrainingError
 from .prediction import Prediction
-from .recipe import BACKWARD, Option, Recipe
+from .recipe import BACKWARD, SCHEDULE, Option, Recipe
+from .schedule import WarmUpCosine
 from .settings import Settings
 from .trainable import Position, Stream, Trainable
 from .trainer import History, Trainer, accuracy
 
 __all__ = [
     "BACKWARD",
+    "SCHEDULE",
     "CSVLog",
     "Callback",
     "Checkpoint",
@@ -35,5 +37,6 @@ __all__ = [
     "TrainingError",
     "TrainingStep",
     "WandB",
+    "WarmUpCosine",
     "accuracy",
 ]

@@ -44,8 +44,11 @@ class TrainingStep:
     backward: shaders, torch, numpy or auto; None: SHADERGRAD_BACKWARD, else shaders. It may be set to another between
     steps, as `backward`. finish: called between the gradients and the optimizer, as to clip, or for a schedule
     on the device. accumulate: parts in which a batch is taken one after the other; the gradient is the mean of theirs,
-    which is that of the batch where parts weigh the same. threads: of PyTorch; None: the cores less 2, at least 1.
-    say: gets a line when `auto` has chosen.
+    which is that of the batch where parts weigh the same. weight: where they do not, as where tokens are masked: takes a
+    whole batch and gives a scalar; `loss` then gives sums, and they are divided by it. threads: of PyTorch; None: the
+    cores less 2, at least 1. say: gets a line when `auto` has chosen.
+
+    `auto` compares batches of the shapes that came first. Others are trained meanwhile, and not counted.
 
     engine: what runs now, never auto. dispatches: of the latest step, on the model's device.
     Tensors that `loss` uses are arguments, in the model, or made on the device of what it is given: with torch and numpy
@@ -73,13 +76,15 @@ class TrainingStep:
         backward: str | None = None,
         finish: Callable[[], Any] = _nothing,
         accumulate: int = 1,
+        weight: Callable[..., Tensor] | None = None,
         threads: int | None = None,
         say: Callable[[str], Any] = print,
     ) -> None:
         if accumulate < 1:
             raise TrainingError(f"[TrainingStep] accumulate is {accumulate}; it must be at least 1.")
         self.model, self.optimizer, self.loss = model, optimizer, loss
-        self.finish, self.accumulate, self.threads, self.say = finish, accumulate, threads, say
+        self.finish, self.accumulate, self.weight = finish, accumulate, weight
+        self.threads, self.say = threads, say
         self._engines: dict[str, _Shaders | _Apart] = {}
         self._trial: Trial | None = None
         self.backward = config.backward if backward is None else backward
@@ -150,7 +155,7 @@ class TrainingStep:
         started = time.perf_counter()
         loss = self._now(*batch)
         loss.item()
-        trial.add(time.perf_counter() - started)
+        trial.add(time.perf_counter() - started, _shapes(batch))
         self.engine = trial.engine
         self._now = self._engine(self.engine)
         if trial.is_over:
@@ -161,14 +166,17 @@ class TrainingStep:
     # -- what the engines share
 
     def total(self, batch: tuple[Any, ...], part: Callable[[Tensor], Any] = lambda _: None) -> Tensor:
-        """The mean of the losses of a batch's parts, after `part` was called with each, divided."""
-        losses = []
+        """The loss of a batch by those of its parts, after `part` was called with each, divided."""
+        losses, divisor = [], self.divisor(batch)
         for piece in self.parts(batch):
-            loss = self.checked(self.loss(*piece))
-            loss = loss if self.accumulate == 1 else loss / self.accumulate
+            loss = self.checked(self.loss(*piece)) / divisor
             part(loss[0] if loss.ndim else loss)
             losses.append(loss.detach())
         return sum(losses[1:], losses[0])
+
+    def divisor(self, batch: tuple[Any, ...]) -> Any:
+        """What `loss` of each part is divided by, so that they add up to the loss of the batch."""
+        return self.accumulate if self.weight is None else self.weight(*batch)
 
     def checked(self, loss: Any) -> Any:
         """What `loss` gave, a tensor of either library. Raises TrainingError for what is no loss."""
@@ -193,6 +201,10 @@ class TrainingStep:
 def _piece(x: Any, k: int, of: int) -> Any:
     n = len(x) // of
     return x[k * n : (k + 1) * n]
+
+
+def _shapes(batch: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(tuple(getattr(x, "shape", ())) for x in batch)
 
 
 class _Shaders:
@@ -292,8 +304,9 @@ class _Torch(_Apart):
     def gradients(self, batch: tuple[Any, ...]) -> tuple[dict[str, np.ndarray], Tensor]:
         mirror, step = self._mirror, self._step
         total: Any = 0
+        divisor = float(step.divisor(tuple(_on(x, "cpu") for x in batch)))
         for part in step.parts(batch):
-            loss = step.checked(mirror.run_unsynced(step.loss, *part)) / step.accumulate
+            loss = step.checked(mirror.run_unsynced(step.loss, *part)) / divisor
             mirror.backward(loss[0] if loss.ndim else loss)
             total = total + loss.detach()
         if step.device == "cpu":

@@ -67,6 +67,10 @@ BACKWARD = (
     ),
     Option("threads", int, "Threads of PyTorch, for --backward torch.", shown="cores - 2, at least 1", may_change=True),
 )  # of recipes whose step is TrainingStep.of(settings, ...)
+SCHEDULE = (
+    Option("warm_up", int, "Steps in which the learning rate rises.", shown="a tenth of all, at most 100"),
+    Option("schedule_steps", int, "Steps after which it has fallen to 0, as a cosine.", shown="all", may_change=True),
+)  # of recipes whose schedule is WarmUpCosine.of(settings, steps)
 RESUME = Option("resume", bool, "Go on from the checkpoint in --out.", False)
 OVERRIDE = Option("override", bool, "With --resume: go on with another --lr, which metrics.jsonl records.", False)
 OUT_HELP = "The folder for checkpoint, metrics.jsonl and pictures."

@@ -1,7 +1,7 @@
 """Which residues of two proteins touch, learned from the sequences of both.
 
 vocabulary.py, families.py, alignments.py: from files to families. batches.py: from families to tokens.
-model.py, losses.py, training.py: the transformer, its two phases and their step. family_logits.py: a family's map.
+model.py, losses.py, training.py: the transformer, its two phases and what training takes. family_logits.py: a family's map.
 synthetic.py: families whose contacts are known. dca.py: the classical baselines. metrics.py: how good a map is.
 """
 
@@ -15,7 +15,7 @@ from .losses import Contacts, MaskedTokens
 from .metrics import average_precision, bootstrap_interval, measure, precision_at
 from .model import CoevolutionTransformer, ContactPredictor, EncoderLayer, MaskedLanguageModel
 from .synthetic import Physics, plant_contacts, sample_families, sample_family
-from .training import WarmUpCosine, backward_here, contact_balance, decay_groups, inputs_of, model_for, training_step
+from .training import Objective, contact_balance, decay_groups, inputs_of, model_for
 from .vocabulary import AMINO_ACIDS, CLS, MASK, PAD, SEP, ResidueError, X, decode, encode
 
 __all__ = [
@@ -35,12 +35,11 @@ __all__ = [
     "FamilyPredictor",
     "MaskedLanguageModel",
     "MaskedTokens",
+    "Objective",
     "Physics",
     "ResidueError",
-    "WarmUpCosine",
     "X",
     "average_precision",
-    "backward_here",
     "bootstrap_interval",
     "buckets",
     "contact_balance",
@@ -64,7 +63,6 @@ __all__ = [
     "sample_family",
     "sequence_weights",
     "split_families",
-    "training_step",
     "write_contacts",
     "write_family",
 ]

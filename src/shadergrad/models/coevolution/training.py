@@ -1,13 +1,10 @@
-"""The step of either phase. In: a model, an optimizer, batches. Out: a loss, and a model a little better.
+"""What training either phase takes. In: a model, a loss, families. Out: what is minimised, and what an optimizer needs.
 
-What is computed (a model's forward), what is asked of it (a loss of its outputs) and how gradients come about (`Backward`)
-are apart, so that another engine can take the place of `backward_here`.
+How a step is taken is not said here: shadergrad.train.TrainingStep takes it, with any of its engines.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,30 +15,6 @@ from .batches import PHASES
 from .families import FamilyError
 from .losses import Contacts, MaskedTokens
 from .model import CoevolutionTransformer, ContactPredictor, MaskedLanguageModel
-
-Loss = MaskedTokens | Contacts
-Backward = Callable[[nn.Module, tuple[Any, ...], Callable[[Any], sg.Tensor]], sg.Tensor]
-
-
-@dataclass(frozen=True)
-class WarmUpCosine:
-    """A factor of the learning rate: from 0 to 1 in `warm_up` steps, then as a half cosine to `floor` at `steps`.
-
-    >>> rate = sg.models.coevolution.WarmUpCosine(warm_up=2, steps=6)
-    >>> [round(rate(k), 3) for k in range(7)]
-    [0.5, 1.0, 1.0, 0.854, 0.5, 0.146, 0.0]
-    """
-
-    warm_up: int
-    steps: int
-    floor: float = 0.0
-
-    def __call__(self, step: int) -> float:
-        """The factor of step 0, 1, 2 ..."""
-        if step < self.warm_up:
-            return (step + 1) / self.warm_up
-        done = min((step - self.warm_up) / max(self.steps - self.warm_up, 1), 1.0)
-        return self.floor + (1.0 - self.floor) * (1.0 + math.cos(math.pi * done)) / 2.0
 
 
 def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -70,60 +43,32 @@ def model_for(phase: str, transformer: CoevolutionTransformer) -> MaskedLanguage
     return MaskedLanguageModel(transformer) if phase == "mlm" else ContactPredictor(transformer)
 
 
-def backward_here(model: nn.Module, inputs: tuple[Any, ...], loss: Callable[[Any], sg.Tensor]) -> sg.Tensor:
-    """Add the gradients of loss(model(*inputs)) to those of the parameters, on the model's device; gives the loss, ().
+@dataclass(frozen=True)
+class Objective:
+    """The loss of a model for batches of tokens and labels: total(tokens, labels) / weight(tokens, labels).
 
-    >>> layer = nn.Linear(2, 1)
-    >>> _ = sg.models.coevolution.backward_here(layer, (sg.ones(3, 2),), lambda outputs: outputs.sum())
-    >>> layer.bias.grad
-    tensor([3.])
-    """
-    value = loss(model(*inputs))
-    value.backward()
-    return value.detach()
+    With the weight of the whole batch, the totals of its parts add up to its loss, however labels are spread over them.
 
-
-def training_step(
-    model: MaskedLanguageModel | ContactPredictor,
-    optimizer: sg.optim.Optimizer,
-    loss: Loss,
-    accumulate: int = 1,
-    clip: float | None = 1.0,
-    backward: Backward = backward_here,
-) -> Callable[[sg.Tensor, sg.Tensor], sg.Tensor]:
-    """A function of a batch, tokens and labels, that makes one update and gives the loss before it, ().
-
-    accumulate: in how many parts of equal size the batch is passed through; their gradients add up to those of the
-    whole. clip: the largest norm of all gradients together. FamilyError where parts do not divide a batch.
-
-    >>> transformer = sg.models.coevolution.CoevolutionTransformer(d_model=8, n_layers=1, n_heads=2, d_ff=16)
-    >>> model = sg.models.coevolution.MaskedLanguageModel(transformer)
-    >>> optimizer = sg.optim.AdamW(model.parameters())
-    >>> step = sg.models.coevolution.training_step(model, optimizer, sg.models.coevolution.MaskedTokens())
-    >>> step(sg.tensor([[23, 21, 24, 21, 24]]), sg.tensor([[-100, 3, -100, 4, -100]])).shape
+    >>> from shadergrad.models import coevolution as co
+    >>> from shadergrad.train import TrainingStep
+    >>> model = co.MaskedLanguageModel(co.CoevolutionTransformer(d_model=8, n_layers=1, n_heads=2, d_ff=16))
+    >>> objective = co.Objective(model, co.MaskedTokens())
+    >>> optimizer = sg.optim.AdamW(co.decay_groups(model, 0.01))
+    >>> step = TrainingStep(model, optimizer, objective.total, weight=objective.weight)
+    >>> step(np.array([[23, 21, 24, 21, 24]]), np.array([[-100, 3, -100, 4, -100]])).shape
     shadergrad.Size([])
     """
-    parameters = list(model.parameters())
 
-    def step(tokens: sg.Tensor, labels: sg.Tensor) -> sg.Tensor:
-        size, rest = divmod(tokens.shape[0], accumulate)
-        if rest:
-            raise FamilyError(f"[training_step] a batch of {tokens.shape[0]} pairs has no {accumulate} equal parts.")
-        optimizer.zero_grad()
-        weight = loss.weight(labels)
-        total = sg.zeros((), device=str(tokens.device))
-        for k in range(accumulate):
-            part = slice(k * size, (k + 1) * size)
-            total = total + backward(model, inputs_of(model, tokens[part], labels), share(labels[part], weight))
-        if clip is not None:
-            nn.utils.clip_grad_norm_(parameters, clip)
-        optimizer.step()
-        return total
+    model: MaskedLanguageModel | ContactPredictor
+    loss: MaskedTokens | Contacts
 
-    def share(labels: sg.Tensor, weight: sg.Tensor) -> Callable[[sg.Tensor], sg.Tensor]:
-        return lambda outputs: loss.total(outputs, labels) / weight
+    def total(self, tokens: sg.Tensor, labels: sg.Tensor) -> sg.Tensor:
+        """The sum over what is asked for, ()."""
+        return self.loss.total(self.model(*inputs_of(self.model, tokens, labels)), labels)
 
-    return step
+    def weight(self, tokens: sg.Tensor, labels: sg.Tensor) -> sg.Tensor:
+        """What the sum is divided by, ()."""
+        return self.loss.weight(labels)
 
 
 def inputs_of(model: nn.Module, tokens: sg.Tensor, labels: sg.Tensor) -> tuple[Any, ...]:

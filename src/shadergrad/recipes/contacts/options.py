@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shadergrad.train import Option
+from shadergrad.train import BACKWARD, SCHEDULE, Option
 
 SHAPE = ("d_model", "n_layers", "n_heads", "d_ff", "max_len", "dropout")  # what makes the transformer
 
@@ -20,8 +20,7 @@ OPTIONS = (
     Option("held_out", float, "The share of the families that is measured and not trained on.", 0.1),
     Option("epoch_steps", int, "Steps of an epoch, after which the run is measured and saved.", 100),
     Option("buckets", int, "Shapes that pairs are padded to, at most; a step is compiled for each.", 4),
-    Option("warm_up", int, "Steps in which the learning rate rises.", 100),
-    Option("schedule_steps", int, "Steps in which it falls to 0, as a cosine.", shown="all", may_change=True),
+    *SCHEDULE,
     Option("weight_decay", float, "Of matrices; biases and norms have none.", 0.01),
     Option("clip", float, "The largest norm of all gradients together; 0 for any.", 1.0),
     Option("accumulate", int, "Parts in which a batch is passed through.", 1),
@@ -31,4 +30,5 @@ OPTIONS = (
     Option("d_ff", int, "Width of its feed-forward parts.", 512),
     Option("max_len", int, "Tokens that a pair may have.", 512),
     Option("dropout", float, "Dropout.", 0.1),
+    *BACKWARD,
 )
