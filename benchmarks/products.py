@@ -162,8 +162,9 @@ def theirs(arrays: list[np.ndarray], call: Callable[..., Any]) -> tuple[float, A
     """The same of PyTorch."""
     import torch
 
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     cuda = torch.cuda.is_available()
+    if cuda:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     given = [torch.tensor(a, device="cuda" if cuda else "cpu") for a in arrays]
     result = call(*given).cpu().numpy()
     if not cuda:

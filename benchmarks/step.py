@@ -73,8 +73,8 @@ def torch_peer(workload: Workload) -> Runner:
 
     cuda = torch.cuda.is_available()
     device = "cuda" if cuda else "cpu"
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
+    if cuda:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.manual_seed(0)
     step = training_step(torch, workload, workload.model(torch).to(device))
     x, y = (torch.tensor(a, device=device) for a in workload.batch())

@@ -957,7 +957,7 @@ class TestAdapters:
     def test_targets_are_capped(self) -> None:
         settings = replace(config, portable=False, checked=False)
         target = adapters.make_target(NVIDIA[0].limits, settings)
-        assert target == Target("wgsl", 64, 1024, 49152, 65535, 2**32 - 16)
+        assert target == Target("wgsl", 64, 1024, 49152, 65535, 2**32 - 16, native=True)
         assert adapters.make_target(NVIDIA[0].limits, replace(settings, portable=True)) == Target("wgsl")
 
 

@@ -121,9 +121,7 @@ def canonical_name(name: object) -> str:
     text = str(name)
     kind, _, index = text.partition(":")
     if kind not in _factories or (index and not index.isdigit()):
-        raise DeviceError(
-            f"unknown device {text!r}. Known: {', '.join(sorted(_factories))} (or webgpu:N for the N-th adapter)."
-        )
+        raise DeviceError(f"unknown device {text!r}. Known: cpu, webgpu (or webgpu:N for the N-th adapter).")
     return kind if index in ("", "0") else f"{kind}:{int(index)}"
 
 

@@ -215,8 +215,9 @@ export function load(state) {{
             a,
         )
 
-    def _dot(self, out: View, a: View, b: View) -> None:
-        """Along n where the second operand's rows lie so in memory, else along k."""
+    def _dot(self, out: View, a: View, b: View, window: int = 1, chunk: int = 0) -> None:
+        """Along n where the second operand's rows lie so in memory, else along k. window: a hint for tiles."""
+        assert not chunk, "products in stretches are the compiler's, and the page runs what it compiles of"
         batch, m, n = out.shape
         k = a.shape[2]
         (i, j, h, r) = ("i0", "i1", "i2", "k")
