@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, Self, TypeVar
 
-from ..dtypes import bool_, float32, float64, int32
+from ..dtypes import bool_, float32, int32
 from ..errors import DTypeError
 from ..graph import build
 from ..graph.node import make
@@ -13,6 +13,7 @@ from ..primitives import elementwise as e
 from ..primitives.complex import ImaginaryPart
 from .base import Number, TensorBase, binary, floating, wrap
 from .elementwise import ElementwiseTensor, where
+from .placement import widest_float
 
 T = TypeVar("T", bound="NumericTensor")
 
@@ -123,7 +124,7 @@ class NumericTensor(ElementwiseTensor):
         >>> x.float_power(2)
         tensor([4., 9.], dtype=shadergrad.float64)
         """
-        widest = float64 if self.device == "cpu" else float32
+        widest = widest_float(self._node.device)
         power = exponent.to(dtype=widest) if isinstance(exponent, TensorBase) else exponent
         return self.to(dtype=widest).pow(power)
 
