@@ -45,10 +45,18 @@ class NumericTensor(ElementwiseTensor):
     def copysign(self, other: NumericTensor | Number) -> Self:
         """The size of self with the sign of `other`, -0.0 included; integers give float32.
 
+        Raises DTypeError for complex numbers.
+
         >>> x = sg.tensor([1.0, -2.0])
         >>> x.copysign(sg.tensor([-0.0, 3.0]))
         tensor([-1.,  2.])
         """
+        if (
+            self.dtype.is_complex
+            or isinstance(other, complex)
+            or (isinstance(other, TensorBase) and other.dtype.is_complex)
+        ):
+            raise DTypeError("copysign() is not defined for complex numbers, which have no sign.")
         if not isinstance(other, TensorBase):
             size = wrap(floating(self)).abs()
             return -size if math.copysign(1.0, other) < 0 else size
