@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, Self, TypeVar
 
-from ..dtypes import bool_, float32, float64, int32
+from ..dtypes import bool_, float32, int32
 from ..errors import DTypeError
 from ..graph import build
 from ..graph.node import make
@@ -13,6 +13,7 @@ from ..primitives import elementwise as e
 from ..primitives.complex import ImaginaryPart
 from .base import Number, TensorBase, binary, floating, wrap
 from .elementwise import ElementwiseTensor, where
+from .placement import widest_float
 
 T = TypeVar("T", bound="NumericTensor")
 
@@ -44,10 +45,18 @@ class NumericTensor(ElementwiseTensor):
     def copysign(self, other: NumericTensor | Number) -> Self:
         """The size of self with the sign of `other`, -0.0 included; integers give float32.
 
+        Raises DTypeError for complex numbers.
+
         >>> x = sg.tensor([1.0, -2.0])
         >>> x.copysign(sg.tensor([-0.0, 3.0]))
         tensor([-1.,  2.])
         """
+        if (
+            self.dtype.is_complex
+            or isinstance(other, complex)
+            or (isinstance(other, TensorBase) and other.dtype.is_complex)
+        ):
+            raise DTypeError("copysign() is not defined for complex numbers, which have no sign.")
         if not isinstance(other, TensorBase):
             size = wrap(floating(self)).abs()
             return -size if math.copysign(1.0, other) < 0 else size
@@ -123,7 +132,7 @@ class NumericTensor(ElementwiseTensor):
         >>> x.float_power(2)
         tensor([4., 9.], dtype=shadergrad.float64)
         """
-        widest = float64 if self.device == "cpu" else float32
+        widest = widest_float(self._node.device)
         power = exponent.to(dtype=widest) if isinstance(exponent, TensorBase) else exponent
         return self.to(dtype=widest).pow(power)
 

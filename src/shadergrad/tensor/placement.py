@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 
 from ..arguments import checked, refuse
-from ..dtypes import DType, int64
+from ..dtypes import DType, float32, float64, int64
 from ..errors import DTypeError
 from ..runtime.device import canonical_name, get_device
 
@@ -134,6 +134,11 @@ def check_integer(what: str, value: float, dtype: DType, device_name: str) -> No
         low, high = integer_range(dtype, device_name)
         if not low <= value <= high and dtype.range[0] <= value <= dtype.range[1]:
             raise dtype.refused(int(value), what)
+
+
+def widest_float(device_name: str) -> DType:
+    """float64; float32 on a GPU, which has no more."""
+    return float32 if get_device(device_name).target.language == "wgsl" else float64
 
 
 def integer_range(dtype: DType, device_name: str) -> tuple[int, int]:

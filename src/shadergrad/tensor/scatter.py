@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from ..dtypes import bool_, int32, uint8
+from ..dtypes import bool_, float32, int32, uint8
 from ..errors import AxisError, DTypeError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph.node import make, mode
@@ -16,6 +16,7 @@ from .base import Number, TensorBase, check_axis, host_tensor, wrap
 from .creation import arange
 from .elementwise import where
 from .index import IndexTensor, _wrapped
+from .placement import widest_float
 from .results import joint
 
 T = TypeVar("T", bound="ScatterTensor")
@@ -263,8 +264,8 @@ class ScatterTensor(IndexTensor):
         size = max(minlength, int(values.max()) + 1 if values.size else 0)
         ones: Any = host_tensor(np.ones(values.shape, np.int32), device=self.device)
         counted = ones if weights is None else weights
-        if weights is not None and counted.dtype.name != "float32":
-            counted = counted.to(dtype="float32" if counted.device != "cpu" else "float64")
+        if weights is not None and counted.dtype is not float32:
+            counted = counted.to(dtype=widest_float(counted._node.device))
         total: Any = wrap(build.constant(0, counted.dtype, counted._node.device, (size,)))
         return total.scatter_add(0, self.to(dtype=int32), counted)
 

@@ -239,11 +239,24 @@ def _Conv(p: Any, x: Tensor, w: Tensor) -> Tensor:
     groups, batch, channels, *size = x.shape
     _, out, _, *window = w.shape
     function = (torch.nn.functional.conv1d, torch.nn.functional.conv2d, torch.nn.functional.conv3d)[len(size) - 1]
-    wide = x.transpose(0, 1).reshape(batch, groups * channels, *size)
+    wide = _moved(p, x.transpose(0, 1).reshape(batch, groups * channels, *size))
     result = function(
         wide, w.reshape(groups * out, channels, *window), stride=p.steps, dilation=p.dilations, groups=groups
     )
     return result.reshape(batch, groups, out, *result.shape[2:]).transpose(0, 1)
+
+
+def _moved(p: Any, x: Tensor) -> Tensor:
+    """x (batch, channels, *size) with the zeros of a Conv between and around its elements, or with borders left out."""
+    if any(s > 1 for s in p.spread):
+        sizes = [(n - 1) * s + 1 for n, s in zip(x.shape[2:], p.spread, strict=True)]
+        apart = x.new_zeros((*x.shape[:2], *sizes))
+        apart[(..., *(slice(None, None, s) for s in p.spread))] = x
+        x = apart
+    if not any((*p.low, *p.high)):
+        return x
+    borders = zip(reversed(p.low), reversed(p.high), strict=True)  # PyTorch begins with the last axis
+    return torch.nn.functional.pad(x, [n for pair in borders for n in pair])
 
 
 def torch_dtype(dtype: DType) -> torch.dtype:
