@@ -501,7 +501,7 @@ RUNNING = (
           "    except BaseException:\n        watch.undo()\n", "    except BaseException:\n",
           STEP + "reading_inside_raises_and_leaves_everything_unchanged"),
     fault("run-an-exception-takes-back-what-came-before", "run/step.py",
-          "            self._function(*args, **kwargs)\n            raise error", "            raise error",
+          "            function(*args, **kwargs)\n            raise error", "            raise error",
           STEP + "an_exception_comes_after_what_was_changed_before_it"),
     fault("run-python-state-is-not-looked-at", "run/replay.py",
           " and self.python.holds(self.captured)", "",

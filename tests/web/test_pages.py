@@ -107,7 +107,7 @@ def test_a_step_that_javascript_cannot_say_is_refused(tmp_path: Path) -> None:
         sg.web.export(step, tmp_path, sg.ones(3), page="compare")
 
 
-@pytest.mark.parametrize("kind", ["lstm", "attention"])
+@pytest.mark.parametrize("kind", [pytest.param("lstm", marks=pytest.mark.slow), "attention"])
 def test_the_page_of_any_step_trains_it(visit: Any, tmp_path: Path, kind: str) -> None:
     step, batches = sequences(kind)
     data = {"x": np.concatenate([x for x, _ in batches]), "y": np.concatenate([y for _, y in batches])}
@@ -130,6 +130,7 @@ def test_a_page_without_webgpu_says_so(visit: Any, tmp_path: Path) -> None:
     assert "this browser offers no WebGPU here" in page.inner_text("#status")
 
 
+@pytest.mark.slow
 def test_a_page_works_below_any_path(visit: Any, tmp_path: Path) -> None:
     step, _ = sequences("lstm")
     sg.web.export(step, tmp_path / "a" / "b", sg.zeros(16, 10, 4), sg.zeros(16, dtype="int32"))

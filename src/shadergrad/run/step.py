@@ -96,7 +96,8 @@ class CompiledStep(Generic[P, R]):
         except CompileError:
             raise
         except Exception as error:  # the function's own: all is as before the call, so that it may leave what it leaves
-            self._function(*args, **kwargs)
+            function: Callable[..., R] = self._function
+            function(*args, **kwargs)
             raise error
         self._described = described
         self.captures += 1

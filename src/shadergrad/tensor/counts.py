@@ -9,7 +9,7 @@ import numpy as np
 from ..dtypes import bool_, float32, int32
 from ..errors import ArgumentTypeError, DTypeError, ShapeError
 from ..graph import build
-from .base import Number, TensorBase, check_axis, host_tensor, wrap
+from .base import TensorBase, check_axis, host_tensor, wrap
 from .creation import arange, linspace
 from .elementwise import where
 from .order import _median
@@ -133,7 +133,7 @@ class CountedTensor(ScanTensor):
         """
         return self.sort(0).values
 
-    def histc(self, bins: int = 100, min: Number = 0, max: Number = 0) -> Self:
+    def histc(self, bins: int = 100, min: float = 0, max: float = 0) -> Self:
         """How many elements lie in each of `bins` equal parts of [min, max], in the dtype of self; the last is closed.
 
         With min = max from the least element to the largest. What lies outside, and NaN, does not count. Raises ShapeError
@@ -216,7 +216,7 @@ def _nanmedian(x: Any, axis: int, keepdim: bool) -> ValuesAndIndices[Any]:
     )
 
 
-def _range(x: Any, low: Number, high: Number) -> tuple[Any, Any]:
+def _range(x: Any, low: float, high: float) -> tuple[Any, Any]:
     """The ends of a histogram: as given, or of the elements where both are the same; with some width."""
     if low != high:
         return float(low), float(high)

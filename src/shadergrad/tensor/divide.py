@@ -9,7 +9,7 @@ import numpy as np
 
 from ..dtypes import bool_, int32
 from ..errors import DTypeError, ShapeError
-from .base import Number, TensorBase, check_axis, sizes_of
+from .base import TensorBase, check_axis, sizes_of
 from .products import ProductTensor, _added
 from .reduce import vector_norm
 from .shape import stack
@@ -136,7 +136,7 @@ class DividedTensor(ProductTensor):
         """
         return self.dot(other)
 
-    def addr(self, vec1: DividedTensor, vec2: DividedTensor, *, beta: Number = 1, alpha: Number = 1) -> Self:
+    def addr(self, vec1: DividedTensor, vec2: DividedTensor, *, beta: float = 1, alpha: float = 1) -> Self:
         """beta * self + alpha * vec1.outer(vec2): self broadcast to (n, m). With beta = 0 self is ignored.
 
         >>> x = sg.zeros(2, 2)
@@ -150,7 +150,7 @@ class DividedTensor(ProductTensor):
             return _added(self, product if alpha else product ^ product, beta, 1, "addr")
         return _added(self, vec1.outer(vec2), beta, alpha, "addr")
 
-    def addbmm(self, batch1: DividedTensor, batch2: DividedTensor, *, beta: Number = 1, alpha: Number = 1) -> Self:
+    def addbmm(self, batch1: DividedTensor, batch2: DividedTensor, *, beta: float = 1, alpha: float = 1) -> Self:
         """beta * self + alpha * the sum of batch1.bmm(batch2): self broadcast to (n, m). With beta = 0 self is ignored.
 
         >>> x = sg.zeros(1, 1)
@@ -198,7 +198,7 @@ class DividedTensor(ProductTensor):
         parts = [a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, a1 * b2 - a2 * b1]
         return stack(parts, axis - self.ndim)
 
-    def renorm(self, p: Number, dim: int, maxnorm: Number) -> Self:
+    def renorm(self, p: float, dim: int, maxnorm: float) -> Self:
         """self with the slices along `dim` whose p-norm is above `maxnorm` shortened to it.
 
         Raises ShapeError for p <= 0, a negative maxnorm and fewer than two axes.
