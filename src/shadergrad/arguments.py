@@ -356,6 +356,11 @@ def checked(
     return call  # type: ignore[return-value]  # wraps gives another type, and the same signature
 
 
+def checked_with_out(function: F) -> F:
+    """As `checked`, for a function that may be told tensors that its result is written to: the keyword `out`."""
+    return checked(function, out=True)
+
+
 def written(what: str, out: Any, result: Any) -> Any:
     """The result of a function in the tensors that it was told to write to."""
     if out is None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..arguments import checked
+from ..arguments import checked, checked_with_out
 from ..errors import ShapeError
 from ..tensor import Tensor
-from . import decompositions, functions
+from . import decompositions, functions, norms
 from .arguments import check_floating, check_matrices, check_square, same_batch
 from .solving import SolveTriangular, identity_like
 
@@ -27,7 +28,7 @@ class TriangularSolve(NamedTuple):
     cloned_coefficient: Tensor
 
 
-@checked
+@checked_with_out
 def inverse(input: Tensor) -> Tensor:
     """The inverse of square matrices, as `sg.linalg.inv`.
 
@@ -68,7 +69,7 @@ def slogdet(input: Tensor) -> functions.Slogdet:
     return functions.slogdet(input)
 
 
-@checked
+@checked_with_out
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """L of A = L L^T, as `sg.linalg.cholesky`.
 
@@ -78,7 +79,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return decompositions.cholesky(input, upper=upper)
 
 
-@checked
+@checked_with_out
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X of A X = B, where B is the input (*, n, k) and A = L L^T (upper: L^T L).
 
@@ -97,7 +98,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     return SolveTriangular(True, False)(lower.mT, SolveTriangular(False, False)(lower, b))
 
 
-@checked
+@checked_with_out
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A = L L^T, of which L is the input.
 
@@ -108,7 +109,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     return cholesky_solve(identity_like(input).expand(input.shape), input, upper)
 
 
-@checked
+@checked_with_out
 def qr(input: Tensor, some: bool = True) -> decompositions.QrResult:
     """(Q, R), as `sg.linalg.qr`; some=False: with a square Q.
 
@@ -118,7 +119,7 @@ def qr(input: Tensor, some: bool = True) -> decompositions.QrResult:
     return decompositions.qr(input, "reduced" if some else "complete")
 
 
-@checked
+@checked_with_out
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SvdUsv:
     """(U, S, V) of A = U diag(S) V^T. some=False: U and V are square. compute_uv=False: they are zeros.
 
@@ -143,7 +144,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     return functions.pinv(input, rcond)
 
 
-@checked
+@checked_with_out
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """A whole power of square matrices, as `sg.linalg.matrix_power`.
 
@@ -163,7 +164,7 @@ def matrix_exp(input: Tensor) -> Tensor:
     return functions.matrix_exp(input)
 
 
-@checked
+@checked_with_out
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolve:
@@ -189,11 +190,21 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     return matrices[0] if len(matrices) == 1 else functions.multi_dot(matrices)
 
 
+@checked_with_out
+def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False) -> Tensor:
+    """The sum of the singular values of the matrices in two axes, as `sg.linalg.matrix_norm` of order 'nuc'.
+
+    >>> sg.nuclear_norm(sg.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(7.)
+    """
+    return norms.matrix_norm(input, "nuc", dim, keepdim)
+
+
 METHODS = (
     "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "matrix_exp", "matrix_power", "pinverse",
     "qr", "slogdet", "svd", "triangular_solve",
 )  # fmt: skip
-__all__ = [*METHODS, "chain_matmul"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*METHODS, "chain_matmul", "nuclear_norm"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def _method(name: str) -> Any:
@@ -209,3 +220,4 @@ def _method(name: str) -> Any:
 
 for _name in METHODS:
     setattr(Tensor, _name, _method(_name))
+Tensor._nuclear_norm = nuclear_norm  # type: ignore[attr-defined]  # for `norm`, which stands below

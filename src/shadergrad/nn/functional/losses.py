@@ -158,10 +158,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
             "only by the batch size, and aligns with the KL div math definition.",
             stacklevel=3,
         )
-    if log_target:
-        loss = target.exp() * (target - input)
-    else:
-        loss = target.xlogy(target) - target * input
+    loss = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
     if reduction == "batchmean":
         return loss.sum() / input.shape[0] if input.ndim else loss.sum()
     return reduced(loss, reduction)
