@@ -238,7 +238,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     ranks = matrix_rank(a, rtol=float(bound))
     nothing = zeros(0, dtype=A.dtype, device=A.device)
     m, n = A.shape[-2:]
-    residuals = nothing
+    residuals = solution.reshape(solution.numel())[:0]  # which requires a gradient as the solution does
     if driver != "gelsy" and m > n and bool((ranks == n).all().item()):
         residuals = (a @ solution - b).square().sum(-2)
     found = solution.squeeze(-1) if vectors else solution

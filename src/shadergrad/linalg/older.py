@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..arguments import checked, checked_with_out
-from ..errors import ShapeError
+from ..dtypes import int32
+from ..errors import DTypeError, ShapeError
 from ..tensor import Tensor
 from . import decompositions, functions, norms
 from .arguments import check_floating, check_matrices, check_square, same_batch
@@ -191,6 +192,47 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 
 
 @checked_with_out
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """X of A X = b (*, n, k), from what `sg.linalg.lu_factor` of A gave, as `sg.linalg.lu_solve`.
+
+    >>> sg.lu_solve(sg.tensor([[4.0]]), *sg.linalg.lu_factor(sg.tensor([[2.0]])))
+    tensor([[2.]])
+    """
+    return decompositions.lu_solve(LU_data, LU_pivots, b)
+
+
+@checked_with_out
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> decompositions.LuResult:
+    """(P, L, U) of A = P L U, from what `sg.linalg.lu_factor` of A gave; empty where they are not to be unpacked.
+
+    >>> sg.lu_unpack(*sg.linalg.lu_factor(sg.tensor([[1.0, 1.0], [2.0, 1.0]]))).L
+    tensor([[1.0000, 0.0000],
+            [0.5000, 1.0000]])
+    """
+    if LU_pivots.dtype is not int32:
+        raise DTypeError(f"lu_unpack: LU_pivots is expected to be of int32, but it is of {LU_pivots.dtype.name}.")
+    p, lower, upper = decompositions.lu_parts(LU_data, LU_pivots)
+    nothing = LU_data.new_zeros(0)
+    return decompositions.LuResult(
+        p if unpack_pivots else nothing, lower if unpack_data else nothing, upper if unpack_data else nothing
+    )
+
+
+@checked_with_out
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    """(LU, pivots) of `sg.linalg.lu_factor`; with get_infos also its info, (LU, pivots, info).
+
+    >>> sg.lu(sg.tensor([[2.0, 1.0], [1.0, 1.0]]))[0]
+    tensor([[2. , 1. ],
+            [0.5, 0.5]])
+    """
+    factors, pivots, info = decompositions.lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
+    return (factors, pivots, info) if get_infos else (factors, pivots)
+
+
+@checked_with_out
 def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False) -> Tensor:
     """The sum of the singular values of the matrices in two axes, as `sg.linalg.matrix_norm` of order 'nuc'.
 
@@ -201,10 +243,10 @@ def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = F
 
 
 METHODS = (
-    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "matrix_exp", "matrix_power", "pinverse",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "lu", "lu_solve", "matrix_exp", "matrix_power", "pinverse",
     "qr", "slogdet", "svd", "triangular_solve",
 )  # fmt: skip
-__all__ = [*METHODS, "chain_matmul", "nuclear_norm"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*METHODS, "chain_matmul", "lu_unpack", "nuclear_norm"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def _method(name: str) -> Any:

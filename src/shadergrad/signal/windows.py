@@ -14,7 +14,7 @@ from scipy import special
 
 from ..arguments import checked
 from ..dtypes import default_dtype, float32, float64, parse_dtype
-from ..errors import ArgumentError, DTypeError
+from ..errors import ArgumentError, ArgumentTypeError, DTypeError
 from ..tensor import Tensor, tensor
 
 
@@ -175,6 +175,8 @@ def general_cosine(
     >>> sg.signal.windows.general_cosine(3, a=[0.5, 0.5])
     tensor([0., 1., 0.])
     """
+    if not isinstance(a, Iterable):
+        raise ArgumentTypeError(f"general_cosine(): argument 'a' must be a list of numbers, not {type(a).__name__}.")
     factors = list(a)
     if not factors:
         raise ArgumentError("Coefficients cannot be empty")
