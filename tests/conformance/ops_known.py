@@ -10,6 +10,7 @@ DIFFERENT: dict[str, tuple[tuple[str, ...], str]] = {
     "cholesky_inverse": (("gradient",), "the triangle that is not read has no gradient; PyTorch gives it one"),
     "cholesky_solve": (("gradient",), "the triangle that is not read has no gradient; PyTorch gives it one"),
     "linalg_eigh": (("gradient",), "eigenvectors of either sign: cotangents of them give another gradient"),
+    "linalg_eigvalsh": (("second",), "equal along symmetric directions, which alone have a meaning"),
     "bfloat16": (("value",), "no shader has it, nor NumPy: it is refused by name"),
     "linalg_norm_subgradients_at_zero": (("second",), "second derivatives at 0 are 0, PyTorch's NaN"),
     "special_bessel_j0": (("value", "out"), "SciPy's to the last digits; PyTorch's lose half of them near a root"),
@@ -39,9 +40,7 @@ MISSING = {
     "linalg_ldl_factor": "a decomposition for few programs",
     "linalg_ldl_factor_ex": "a decomposition for few programs",
     "linalg_ldl_solve": "a decomposition for few programs",
-    "pca_lowrank": "a randomised decomposition, still to come",
     "stft": "its results are complex",
-    "svd_lowrank": "a randomised decomposition, still to come",
 }
 
 # entries whose random draws, or sizes, make a sample take long: left out of the tenth

@@ -208,8 +208,8 @@ def lu_unpack(
     """(P, L, U) of A = P L U, from what `sg.linalg.lu_factor` of A gave; empty where they are not to be unpacked.
 
     >>> sg.lu_unpack(*sg.linalg.lu_factor(sg.tensor([[1.0, 1.0], [2.0, 1.0]]))).L
-    tensor([[1.0000, 0.0000],
-            [0.5000, 1.0000]])
+    tensor([[1. , 0. ],
+            [0.5, 1. ]])
     """
     if LU_pivots.dtype is not int32:
         raise DTypeError(f"lu_unpack: LU_pivots is expected to be of int32, but it is of {LU_pivots.dtype.name}.")

@@ -137,10 +137,10 @@ def batch_norm(
         scale = (running_var + eps).rsqrt().reshape(*shape)
         return _affine((input - running_mean.reshape(*shape)) * scale, weight, bias, shape)
     _check_values(input.shape)
-    result, mean, var = _BatchNorm.apply(input, weight, bias, eps)
     count = input.numel() // channels if channels else 0
     if not count:  # nothing to learn from
-        return _affine(result, weight, bias, shape)
+        return _affine(input, weight, bias, shape)
+    result, mean, var = _BatchNorm.apply(input, weight, bias, eps)
     _track(running_mean, mean, momentum)
     _track(running_var, var * (count / max(count - 1, 1)), momentum)
     return result
