@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..arguments import checked, checked_with_out
-from ..dtypes import float32
+from ..dtypes import default_dtype
 from ..errors import ArgumentTypeError, ShapeError
 from ..graph.node import make
 from ..primitives.elementwise import Elementwise
@@ -16,8 +16,8 @@ from ..tensor import Tensor, common_shape, full_like, where
 
 
 def as_float(x: Tensor) -> Tensor:
-    """Integers and bools as float32."""
-    return x if x.dtype.category >= 2 else x.to(float32)
+    """Integers and bools as the default dtype."""
+    return x if x.dtype.category >= 2 else x.to(default_dtype())
 
 
 def pair(a: Tensor | float, b: Tensor | float) -> tuple[Tensor, Tensor]:
