@@ -22,6 +22,7 @@ import numpy as np
 from .errors import ArgumentError, ArgumentTypeError, NotTensorsError, ShadergradError
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 
 _tensor_classes: set[type] = set()
@@ -356,7 +357,7 @@ def checked(
     return call  # type: ignore[return-value]  # wraps gives another type, and the same signature
 
 
-def checked_with_out(function: F) -> F:
+def checked_with_out(function: Callable[..., R]) -> Callable[..., R]:
     """As `checked`, for a function that may be told tensors that its result is written to: the keyword `out`."""
     return checked(function, out=True)
 
