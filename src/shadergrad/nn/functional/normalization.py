@@ -84,7 +84,7 @@ class _BatchNorm(Function):
         scale = (var + ctx.eps).rsqrt()
         normal = (x - mean) * scale
         total, along = g.sum(ctx.axes, keepdim=True), (g * normal).sum(ctx.axes, keepdim=True)
-        count = x.numel() // max(x.shape[1], 1)
+        count = x.numel() // x.shape[1]
         if weight is not None:
             scale = scale * weight.reshape(*ctx.shape)
         dx = scale * (g - total / count - normal * (along / count))
@@ -137,10 +137,10 @@ def batch_norm(
         scale = (running_var + eps).rsqrt().reshape(*shape)
         return _affine((input - running_mean.reshape(*shape)) * scale, weight, bias, shape)
     _check_values(input.shape)
-    count = input.numel() // channels if channels else 0
-    if not count:  # nothing to learn from
-        return _affine(input, weight, bias, shape)
+    if not input.numel():  # nothing to learn from
+        return _affine(input * 1.0, weight, bias, shape)
     result, mean, var = _BatchNorm.apply(input, weight, bias, eps)
+    count = input.numel() // channels
     _track(running_mean, mean, momentum)
     _track(running_var, var * (count / max(count - 1, 1)), momentum)
     return result
