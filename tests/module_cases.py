@@ -39,6 +39,12 @@ def ints(*shape: int, below: int) -> np.ndarray:
     return np.random.default_rng(5).integers(0, below, shape)
 
 
+def drawn(module: Any, x: Any, draws: Any) -> Any:
+    """The module with its windows begun at given draws."""
+    module._random_samples = draws
+    return module(x)
+
+
 CASES: list[ModuleCase] = []
 
 
@@ -401,3 +407,82 @@ case("Unfold", lambda nn: nn.Unfold((2, 3), dilation=2, padding=1, stride=2), fl
 case("Fold", lambda nn: nn.Fold((4, 5), (2, 3), padding=1), floats(2, 18, 25))
 case("UpsamplingNearest2d", lambda nn: nn.UpsamplingNearest2d(scale_factor=2), floats(2, 3, 4, 5))
 case("UpsamplingBilinear2d", lambda nn: nn.UpsamplingBilinear2d(size=(6, 7)), floats(2, 3, 4, 5))
+
+# -- pooling by powers, over random windows, and back; kernels of their functions are tested on webgpu in test_conv.py
+
+for _rank in (1, 2, 3):
+    _image = floats(2, 3, *(6, 5, 4)[:_rank])
+    case(f"LPPool{_rank}d", lambda nn, r=_rank: getattr(nn, f"LPPool{r}d")(2, 2, ceil_mode=True), np.abs(_image))
+    case(
+        f"LPPool{_rank}d of one",
+        lambda nn, r=_rank: getattr(nn, f"LPPool{r}d")(3.0, 3, 1),
+        np.abs(_image[0]),
+        on_webgpu=False,
+    )
+    case(
+        f"MaxUnpool{_rank}d",
+        lambda nn, r=_rank: nn.Sequential(
+            getattr(nn, f"MaxPool{r}d")(2, return_indices=True), getattr(nn, f"MaxUnpool{r}d")(2)
+        ),
+        _image,
+        call=lambda m, x: m[1](*m[0](x), output_size=x.shape),
+    )
+    if _rank > 1:
+        _draws = np.random.default_rng(4).random((2, 3, _rank))
+        _large = floats(2, 3, *(8, 9, 7)[:_rank])
+        case(
+            f"FractionalMaxPool{_rank}d",
+            lambda nn, r=_rank: getattr(nn, f"FractionalMaxPool{r}d")(2, output_ratio=(0.5, 0.7, 0.6)[:r]),
+            _large,
+            _draws,
+            call=drawn,
+            fixed=(1,),
+        )
+        case(
+            f"FractionalMaxPool{_rank}d to a size",
+            lambda nn, r=_rank: getattr(nn, f"FractionalMaxPool{r}d")((2, 3, 2)[:r], 3, return_indices=True),
+            _large,
+            _draws,
+            call=drawn,
+            fixed=(1,),
+            on_webgpu=False,
+        )
+case("LocalResponseNorm", lambda nn: nn.LocalResponseNorm(3, alpha=0.5, k=2.0), floats(2, 5, 4))
+case("LocalResponseNorm of images", lambda nn: nn.LocalResponseNorm(2), floats(2, 4, 3, 2), on_webgpu=False)
+
+# -- bags
+
+for _mode in ("sum", "mean", "max"):
+    case(f"EmbeddingBag by {_mode}", lambda nn, m=_mode: nn.EmbeddingBag(5, 3, mode=m), ints(4, 6, below=5))
+case(
+    "EmbeddingBag with offsets, padding",
+    lambda nn: nn.EmbeddingBag(5, 3, padding_idx=-4, include_last_offset=True),
+    ints(9, below=5),
+    np.array([0, 3, 3, 7, 9]),
+)
+case(
+    "EmbeddingBag of weighted rows",
+    lambda nn: nn.EmbeddingBag(5, 3, mode="sum"),
+    ints(2, 4, below=5),
+    floats(2, 4),
+    call=lambda m, x, w: m(x, None, w),
+)
+case("EmbeddingBag with max_norm", lambda nn: nn.EmbeddingBag(5, 3, 1.0, mode="sum"), ints(2, 3, below=5))
+_EACH_TWICE = np.array([[3, 0, 1, 4, 1], [2, 2, 0, 4, 3]])  # where they differ, PyTorch divides by another row's count
+case("EmbeddingBag by frequency", lambda nn: nn.EmbeddingBag(5, 3, scale_grad_by_freq=True), _EACH_TWICE)
+
+# -- losses of labels
+
+LABELS = np.array([[2, 0, -1, 1, 1], [4, -1, 3, 3, 3], [-1, 0, 0, 0, 0], [0, 1, 2, 3, 4]])
+loss("MultiMarginLoss", lambda nn: nn.MultiMarginLoss(2, 0.7), a, ints(4, below=5))
+loss("MultiMarginLoss of one", lambda nn: nn.MultiMarginLoss(reduction="sum"), a[0], ints(1, below=5))
+loss("MultiLabelMarginLoss", lambda nn: nn.MultiLabelMarginLoss(), a, LABELS)
+loss("MultiLabelSoftMarginLoss", lambda nn: nn.MultiLabelSoftMarginLoss(), a, probabilities(4, 5), fixed=(1,))
+loss(
+    "CTCLoss",
+    lambda nn: nn.CTCLoss(blank=1, zero_infinity=True),
+    np.log(probabilities(2, 5, 4).transpose(2, 0, 1)),
+    np.array([[0, 2, 2], [3, 4, 0]]),
+    np.array([4, 3]),
+    np.array([3, 2]),
+)

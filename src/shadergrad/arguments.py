@@ -22,6 +22,7 @@ import numpy as np
 from .errors import ArgumentError, ArgumentTypeError, NotTensorsError, ShadergradError
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 
 _tensor_classes: set[type] = set()
@@ -354,6 +355,11 @@ def checked(
         call.__signature__ = takes.signature  # type: ignore[attr-defined]
     call.unchecked = function  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]  # wraps gives another type, and the same signature
+
+
+def checked_with_out(function: Callable[..., R]) -> Callable[..., R]:
+    """As `checked`, for a function that may be told tensors that its result is written to: the keyword `out`."""
+    return checked(function, out=True)
 
 
 def written(what: str, out: Any, result: Any) -> Any:

@@ -79,7 +79,9 @@ def _warn(name: str, device: str) -> None:
 
 def packed(arrays: list[np.ndarray], batch: Shape, dtype: Any) -> np.ndarray:
     """Several results as one array (*batch, n): an operation has one value."""
-    return np.concatenate([np.asarray(a, dtype).reshape(*batch, -1) for a in arrays], axis=-1)
+    parts = [np.asarray(a, dtype) for a in arrays]
+    sizes = [int(np.prod(a.shape[len(batch) :], dtype=np.int64)) for a in parts]
+    return np.concatenate([a.reshape(*batch, n) for a, n in zip(parts, sizes, strict=True)], axis=-1)
 
 
 def unpacked(value: Tensor, shapes: list[Shape]) -> list[Tensor]:

@@ -67,6 +67,9 @@ def _samples(name: str, training: bool) -> list[Any]:
 def ours(value: Any, leaves: list[tuple[Any, Any]] | None = None) -> Any:
     """A value of PyTorch's as ours; floating tensors that require gradients are noted as pairs."""
     if isinstance(value, torch.Tensor):
+        known = [mine for mine, its in leaves or [] if its is value]
+        if known:  # given twice
+            return known[0]
         made = sg.tensor(value.detach().numpy())
         if value.requires_grad:
             made.requires_grad_()

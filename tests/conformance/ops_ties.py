@@ -1,4 +1,4 @@
-"""Operators that give positions, of which PyTorch may give any where elements tie: positions are right that hold the same."""
+"""Results that are not unique: positions where elements tie, which are right if they hold the same; signs of singular vectors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ WITH_VALUES = {
     "max_reduction_with_dim", "min_reduction_with_dim",
 }  # fmt: skip
 ALONE = {"argsort", "argmax", "argmin"}
+DECOMPOSED = {"svd", "linalg_svd"}  # whose vectors may have either sign: their product is compared
 DIM = {"topk": 2, "kthvalue": 2}  # where `dim` stands among the arguments, else 1
 LAST = {"topk", "kthvalue", "sort", "argsort", "mode"}  # whose dim is -1 by default
 
@@ -32,7 +33,36 @@ def without_positions(name: str, args: Any, options: Any, actual: Any, expected:
         dim = _dim(name, args, options)
         at = torch.from_numpy(actual.detach().cpu().numpy()).long()
         return _elements(args[0], at, dim, None), _ours(_elements(args[0], expected, dim, None))
+    if (
+        name in DECOMPOSED
+        and isinstance(actual, tuple)
+        and [x.shape for x in actual] == [tuple(x.shape) for x in expected]
+    ):
+        mine = [torch.from_numpy(x.detach().numpy()) for x in actual]
+        value, wanted = _product(mine, name), _product([x.detach() for x in expected], name)
+        return (actual[1], sg.tensor(value.numpy())), (expected[1], wanted)
+    if name == "linalg_eigh" and isinstance(actual, tuple):
+        value = _eigen([torch.from_numpy(x.detach().numpy()) for x in actual])
+        return (actual[0], sg.tensor(value.numpy()), actual[1].shape), (
+            expected[0],
+            _eigen([x.detach() for x in expected]),
+            expected[1].shape,
+        )
     return actual, expected
+
+
+def _eigen(parts: list[torch.Tensor]) -> torch.Tensor:
+    """V diag(w) V^T, which does not depend on the signs of V."""
+    w, v = parts
+    return (v * w.unsqueeze(-2)) @ v.mT
+
+
+def _product(parts: list[torch.Tensor], name: str) -> torch.Tensor:
+    """U diag(S) V^T, which does not depend on the signs of U and V."""
+    u, s, v = parts
+    k = s.shape[-1]
+    vh = v.mT if name == "svd" else v
+    return (u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :]
 
 
 def _dim(name: str, args: Any, options: Any) -> int | None:

@@ -89,7 +89,9 @@ def test_the_default_dtype_is_kept_to() -> None:
         sg.set_default_dtype(sg.float64)
         torch.set_default_dtype(torch.float64)
         for line in ("t.zeros(1)", "t.tensor([1.5])", "t.rand(1)", "t.tensor([1]) / 2", "t.tensor([1]) * 1.5", "t.linspace(0, 1, 3)",
-                     "t.nn.Linear(1, 1).weight", "t.eye(2)", "t.tensor([1]).exp()", "t.tensor(1j)", "t.ones(2, dtype=t.float32) * 1.5"):  # fmt: skip
+                     "t.nn.Linear(1, 1).weight", "t.eye(2)", "t.tensor([1]).exp()", "t.tensor(1j)", "t.ones(2, dtype=t.float32) * 1.5", "t.logspace(0, 1, 2)", "t.scalar_tensor(1)",
+                     "t.tensor([1, 2]).cov()", "t.tensor([1]).ldexp(t.tensor([2]))", "t.block_diag()", "t.fft.fftfreq(3)",
+                     "t.fft.rfftfreq(3)", "t.special.i1(t.tensor([1]))", "t.signal.windows.hann(3)"):  # fmt: skip
             ours, theirs = value(line, sg), value(line, torch)
             assert ours.dtype.name == str(theirs.dtype).removeprefix("torch."), line
     finally:

@@ -240,3 +240,30 @@ def test_a_compiled_step_on_the_cpu_holds_it() -> None:
         loss, grad = step(sg.tensor(a, requires_grad=True))
         np.testing.assert_allclose(loss.item(), np.linalg.slogdet(a)[1], rtol=1e-5)
         np.testing.assert_allclose(grad.numpy(), np.linalg.inv(a).T, rtol=1e-4, atol=1e-5)
+
+
+def test_results_go_where_they_are_told_to() -> None:
+    q, r, eye = sg.zeros(2, 2), sg.zeros(2, 2), sg.eye(2)
+    given = sg.linalg.qr(eye * 2, out=(q, r))
+    assert given.Q is q
+    assert (q @ r).tolist() == [[2.0, 0.0], [0.0, 2.0]]
+    found = sg.zeros(2)
+    assert sg.special.i0(sg.zeros(2), out=found) is found
+    assert found.tolist() == [1.0, 1.0]
+    with pytest.raises(sg.ArgumentTypeError, match="must be 2 tensors, not 1"):
+        sg.linalg.qr(eye, out=(q,))
+
+
+def test_batches_of_nothing_are_decomposed() -> None:
+    nothing = sg.zeros(0, 3, 3)
+    for parts in (sg.linalg.qr(nothing), sg.linalg.svd(nothing), sg.linalg.lu(nothing), sg.linalg.eigh(nothing)):
+        assert all(part.shape[0] == 0 for part in parts)
+
+
+def test_a_power_of_0_is_the_identity_whatever_the_matrix() -> None:
+    x = sg.tensor([[float("nan"), 1.0], [2.0, float("inf")]], requires_grad=True)
+    y = sg.linalg.matrix_power(x, 0)
+    y.sum().backward()
+    assert y.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert x.grad is not None
+    assert x.grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]

@@ -492,7 +492,7 @@ BAD: dict[str, str] = {
     "x.count_nonzero(\"a\")": "count_nonzero(): argument 'dim' must be int or tuple of ints, not str.",
     "x.nansum(\"a\")": "nansum(): argument 'dim' must be int or tuple of ints, not str.",
     "x.nanmean(\"a\")": "nanmean(): argument 'dim' must be int or tuple of ints, not str.",
-    "x.norm(\"a\")": "[norm] p is 'a'; known are 'fro' and numbers.",
+    "x.norm(\"a\")": "[norm] p is 'a'; known are 'fro', 'nuc' and numbers.",
     "x.norm([1])": "norm(): argument 'p' must be float or str, not list.",
     "x.norm(2,5)": "[sum] Dimension out of range (expected to be in range of [-2, 1], but got 5)",
     "x.dist(3)": "dist(): argument 'other' must be Tensor, not int.",

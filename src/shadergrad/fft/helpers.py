@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..arguments import checked
+from ..dtypes import default_dtype
 from ..tensor import Tensor, arange, cat
 
 
@@ -17,7 +18,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, re
     tensor([ 0.  ,  0.25, -0.5 , -0.25])
     """
     both = cat([arange(0, (n + 1) // 2, device=device), arange(-(n // 2), 0, device=device)])
-    found = both.to("float32" if dtype is None else dtype) * (1.0 / (n * d))
+    found = both.to(default_dtype() if dtype is None else dtype) * (1.0 / (n * d))
     return found.requires_grad_() if requires_grad else found
 
 
@@ -28,7 +29,7 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, r
     >>> sg.fft.rfftfreq(4)
     tensor([0.  , 0.25, 0.5 ])
     """
-    found = arange(0, n // 2 + 1, device=device).to("float32" if dtype is None else dtype) * (1.0 / (n * d))
+    found = arange(0, n // 2 + 1, device=device).to(default_dtype() if dtype is None else dtype) * (1.0 / (n * d))
     return found.requires_grad_() if requires_grad else found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from scipy import fft as transforms
 
-from ..arguments import checked
+from ..arguments import checked_with_out
 from ..complex_numbers import conj, real
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..graph import node as nodes
@@ -131,7 +131,7 @@ def _whole(what: str, x: Tensor, s: Any, dim: Any, norm: str | None, inverse: bo
     return real(_transform(what, cat([z, mirrored], last), n, last, norm, inverse))
 
 
-@checked
+@checked_with_out
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The discrete Fourier transform along an axis, complex. n: the axis is cut, or filled with zeros, to that size first.
 
@@ -144,7 +144,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     return _transform("fft", input, n, dim, norm, False)
 
 
-@checked
+@checked_with_out
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `fft`.
 
@@ -154,7 +154,7 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _transform("ifft", input, n, dim, norm, True)
 
 
-@checked
+@checked_with_out
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The first n // 2 + 1 elements of `fft` of real numbers; the others are their conjugates.
 
@@ -164,7 +164,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _half("rfft", input, n, dim, norm, False)
 
 
-@checked
+@checked_with_out
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `rfft`: n real numbers, 2 (m - 1) of m complex ones if n is left out.
 
@@ -174,7 +174,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return _whole("irfft", input, n, dim, norm, True)
 
 
-@checked
+@checked_with_out
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The transform of a signal of which half is given, the rest being conjugates: real numbers.
 
@@ -184,7 +184,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _whole("hfft", input, n, dim, norm, False)
 
 
-@checked
+@checked_with_out
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `hfft`.
 
@@ -194,7 +194,7 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return _half("ihfft", input, n, dim, norm, True)
 
 
-@checked
+@checked_with_out
 def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """`fft` along two axes, the last ones if not said otherwise.
 
@@ -204,7 +204,7 @@ def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = N
     return _transform("fft2", input, s, dim, norm, False)
 
 
-@checked
+@checked_with_out
 def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of `fft2`.
 
@@ -214,7 +214,7 @@ def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
     return _transform("ifft2", input, s, dim, norm, True)
 
 
-@checked
+@checked_with_out
 def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """`rfft` along the last of two axes, and `fft` along the other.
 
@@ -224,7 +224,7 @@ def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
     return _half("rfft2", input, s, dim, norm, False)
 
 
-@checked
+@checked_with_out
 def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of `rfft2`.
 
@@ -234,7 +234,7 @@ def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
     return _whole("irfft2", input, s, dim, norm, True)
 
 
-@checked
+@checked_with_out
 def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """`hfft` along the last of two axes, and `fft` along the other.
 
@@ -244,7 +244,7 @@ def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
     return _whole("hfft2", input, s, dim, norm, False)
 
 
-@checked
+@checked_with_out
 def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of `hfft2`.
 
@@ -254,7 +254,7 @@ def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
     return _half("ihfft2", input, s, dim, norm, True)
 
 
-@checked
+@checked_with_out
 def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """`fft` along several axes, all if not said otherwise.
 
@@ -264,7 +264,7 @@ def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None)
     return _transform("fftn", input, s, dim, norm, False)
 
 
-@checked
+@checked_with_out
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of `fftn`.
 
@@ -274,7 +274,7 @@ def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
     return _transform("ifftn", input, s, dim, norm, True)
 
 
-@checked
+@checked_with_out
 def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """`rfft` along the last of several axes, and `fft` along the others.
 
@@ -284,7 +284,7 @@ def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
     return _half("rfftn", input, s, dim, norm, False)
 
 
-@checked
+@checked_with_out
 def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of `rfftn`.
 
@@ -294,7 +294,7 @@ def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
     return _whole("irfftn", input, s, dim, norm, True)
 
 
-@checked
+@checked_with_out
 def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """`hfft` along the last of several axes, and `fft` along the others.
 
@@ -304,7 +304,7 @@ def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
     return _whole("hfftn", input, s, dim, norm, False)
 
 
-@checked
+@checked_with_out
 def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of `hfftn`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..arguments import checked
+from ..arguments import checked_with_out
 from ..dtypes import int32
 from ..errors import ArgumentError, LinAlgError, ShapeError
 from ..host import unpacked
@@ -76,7 +76,7 @@ class LuResult(NamedTuple):
     U: Tensor
 
 
-@checked
+@checked_with_out
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """L, lower, of A = L L^T, for symmetric positive definite A (*, n, n); upper: L^T. One triangle of A is read.
 
@@ -90,7 +90,7 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     return Cholesky()(A.mT).mT if upper else Cholesky()(A)
 
 
-@checked
+@checked_with_out
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
     """(L, info): info is not 0 for matrices that are not positive definite, whose L is NaN. check_errors: LinAlgError.
 
@@ -103,7 +103,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     return CholeskyEx(found.mT if upper else found, info)
 
 
-@checked
+@checked_with_out
 def qr(A: Tensor, mode: str = "reduced") -> QrResult:
     """(Q, R) of A = Q R: Q has orthonormal columns, R is upper triangular; A (*, m, n).
 
@@ -121,7 +121,7 @@ def qr(A: Tensor, mode: str = "reduced") -> QrResult:
     return QrResult(zeros(0, dtype=A.dtype, device=A.device) if mode == "r" else q, r)
 
 
-@checked
+@checked_with_out
 def svd(A: Tensor, full_matrices: bool = True) -> SvdResult:
     """(U, S, Vh) of A = U diag(S) Vh; A (*, m, n), S (*, min(m, n)) descending, U and Vh orthogonal.
 
@@ -136,7 +136,7 @@ def svd(A: Tensor, full_matrices: bool = True) -> SvdResult:
     return SvdResult(*unpacked(operation(A), operation.shapes(*A.shape[-2:])))
 
 
-@checked
+@checked_with_out
 def svdvals(A: Tensor) -> Tensor:
     """The singular values of (*, m, n), descending: (*, min(m, n)). Differentiable where some are equal, too.
 
@@ -153,7 +153,7 @@ def _upper(what: str, UPLO: str) -> bool:
     return UPLO.upper() == "U"
 
 
-@checked
+@checked_with_out
 def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
     """(eigenvalues, ascending, and eigenvectors, as columns) of symmetric A (*, n, n), of which one triangle is read.
 
@@ -165,7 +165,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
     return EighResult(*unpacked(Eigh(_upper("linalg.eigh", UPLO))(A), [(n,), (n, n)]))
 
 
-@checked
+@checked_with_out
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of symmetric A (*, n, n), ascending: (*, n). Differentiable where some are equal, too.
 
@@ -176,7 +176,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     return SymmetricEigenvalues(_upper("linalg.eigvalsh", UPLO))(A)
 
 
-@checked
+@checked_with_out
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LuFactorResult:
     """(LU, pivots): L below the diagonal, U from it up, and the rows exchanged, from 1; for `lu_solve`. A (*, m, n).
 
@@ -192,7 +192,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LuFactorResult:
     return LuFactorResult(LuFactors()(A), LuPivots()(A.detach()))
 
 
-@checked
+@checked_with_out
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LuFactorEx:
     """`lu_factor`, with info: the first place, from 1, where U has a 0 on its diagonal, or 0. check_errors: LinAlgError.
 
@@ -207,7 +207,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     return LuFactorEx(factors, pivots, info.to(int32))
 
 
-@checked
+@checked_with_out
 def lu(A: Tensor, *, pivot: bool = True) -> LuResult:
     """(P, L, U) of A = P L U: a permutation, unit lower and upper triangular matrices. A (*, m, n), k = min(m, n).
 
@@ -227,7 +227,7 @@ def lu_parts(factors: Tensor, pivots: Tensor) -> LuResult:
     return LuResult(permutation(pivots, m, factors.dtype), lower, factors[..., :k, :].triu())
 
 
-@checked
+@checked_with_out
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X of A X = B (X A = B where not left), from what `lu_factor` of A gave; adjoint: of A^T X = B. B (*, n, k).
 

@@ -304,7 +304,7 @@ class Permutation(HostOperation):
     def numpy(self, pivots):  # type: ignore[override]
         batch = pivots.shape[:-1]
         rows = np.tile(np.arange(self.size), (int(np.prod(batch, dtype=np.int64)), 1))
-        for order, exchanged in zip(rows, pivots.reshape(len(rows), -1), strict=True):
+        for order, exchanged in zip(rows, pivots.reshape(len(rows), pivots.shape[-1]), strict=True):
             for k, other in enumerate(exchanged):
                 order[[k, other - 1]] = order[[other - 1, k]]
         eyes = np.eye(self.size, dtype=self.dtype.numpy)[rows]  # row i of P^T A is row order[i] of A

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arguments import checked
+from ..arguments import checked, checked_with_out
 from ..dtypes import int32
 from ..errors import ArgumentError, ShapeError
-from ..tensor import Tensor, cat, check_axis, common_shape, eye, zeros
+from ..tensor import Tensor, cat, check_axis, common_shape, eye, where, zeros
 from .arguments import check_floating, check_matrices, check_square, same_batch
 from .factorizations import SingularValues
 from .norms import matrix_rank
@@ -64,7 +64,7 @@ def _info(result: Tensor, batch_axes: int) -> Tensor:
     return (bad.any(axes[0]) if len(axes) == 1 else bad.flatten(batch_axes).any(-1)).to(int32)
 
 
-@checked
+@checked_with_out
 def inv(A: Tensor) -> Tensor:
     """The inverse of square matrices (*, n, n).
 
@@ -78,7 +78,7 @@ def inv(A: Tensor) -> Tensor:
     return Inverse()(A)
 
 
-@checked
+@checked_with_out
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:
     """(inverse, info): info is not 0 for matrices that have none, whose inverse is NaN. check_errors: raise LinAlgError.
 
@@ -95,7 +95,7 @@ def _as_columns(what: str, A: Tensor, B: Tensor) -> bool:
     return B.ndim == 1 or (B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
 
 
-@checked
+@checked_with_out
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X of A X = B, or of X A = B where not left. A (*, n, n); B (*, n, k), or (*, n) where batches are equal, or (n,).
 
@@ -122,7 +122,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return found.squeeze(-1) if vectors else found
 
 
-@checked
+@checked_with_out
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveEx:
     """(result, info): `solve`, with info 0 for each matrix. Raises LinAlgError for a singular A.
 
@@ -133,7 +133,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     return SolveEx(found, zeros(A.shape[:-2], dtype=int32, device=A.device))
 
 
-@checked
+@checked_with_out
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """X of A X = B (X A = B where not left), where of A (*, n, n) one triangle alone is read. B (*, n, k).
 
@@ -158,7 +158,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     return SolveTriangular(not upper, unitriangular)(a.mT, b.mT).mT
 
 
-@checked
+@checked_with_out
 def det(A: Tensor) -> Tensor:
     """The determinant of square matrices (*, n, n): (*).
 
@@ -169,7 +169,7 @@ def det(A: Tensor) -> Tensor:
     return Determinant()(A)
 
 
-@checked
+@checked_with_out
 def slogdet(A: Tensor) -> Slogdet:
     """(sign, logabsdet) of the determinant of square matrices; 0 and -inf where it is 0. The gradient of the sign is 0.
 
@@ -181,7 +181,7 @@ def slogdet(A: Tensor) -> Slogdet:
     return Slogdet(both[..., 0], both[..., 1])
 
 
-@checked
+@checked_with_out
 def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The pseudoinverse of (*, m, n): (*, n, m). Singular values not above max(atol, rtol * the largest) count as 0.
 
@@ -211,7 +211,7 @@ def _number(what: str, name: str, value: Any) -> float:
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-@checked
+@checked_with_out
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Lstsq:
     """The X (*, n, k) that makes the sum of squares of A X - B least, the smallest such X; A (*, m, n), B (*, m, k).
 
@@ -238,7 +238,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     ranks = matrix_rank(a, rtol=float(bound))
     nothing = zeros(0, dtype=A.dtype, device=A.device)
     m, n = A.shape[-2:]
-    residuals = nothing
+    residuals = solution.reshape(solution.numel())[:0]  # which requires a gradient as the solution does
     if driver != "gelsy" and m > n and bool((ranks == n).all().item()):
         residuals = (a @ solution - b).square().sum(-2)
     found = solution.squeeze(-1) if vectors else solution
@@ -246,7 +246,12 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     return Lstsq(found, residuals, zeros(0, dtype=int32) if driver == "gels" else ranks, values)
 
 
-@checked
+def _whatever(A: Tensor, value: Tensor) -> Tensor:
+    """A value that does not depend on A, with a gradient, of zeros, for A."""
+    return where((A == A) | (A != A), value, A)
+
+
+@checked_with_out
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """A (*, m, m) to the power of a whole number; below 0, of the inverse.
 
@@ -258,7 +263,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     if n < 0:
         return matrix_power(Inverse()(A), -n)
     if n == 0:
-        return identity_like(A).expand(A.shape).clone()
+        return _whatever(A, identity_like(A))
     result = None
     power = A
     while True:
@@ -282,7 +287,7 @@ def matrix_exp(A: Tensor) -> Tensor:
     return MatrixExponential()(A)
 
 
-@checked
+@checked_with_out
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of two or more matrices in the cheapest order; the first and the last may be vectors.
 
@@ -334,7 +339,7 @@ def _product(parts: list[Tensor], splits: dict[tuple[int, int], int], i: int, j:
     return _product(parts, splits, i, k) @ _product(parts, splits, k + 1, j)
 
 
-@checked
+@checked_with_out
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross products of vectors of three along `dim`; the two broadcast. Raises ShapeError for other sizes.
 
@@ -353,7 +358,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return a.roll(-1, axis) * b.roll(-2, axis) - a.roll(-2, axis) * b.roll(-1, axis)
 
 
-@checked
+@checked_with_out
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The sums of products along an axis; the two broadcast.
 
@@ -363,7 +368,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     return (x * y).sum(dim)
 
 
-@checked
+@checked_with_out
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The matrix product, as `sg.matmul`.
 
@@ -392,8 +397,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
             [1, 2, 4],
             [1, 3, 9]])
     """
-    if x.ndim == 0:
-        raise ShapeError("linalg.vander: x must have at least 1 dimension.")
+    x = x if x.ndim else x.reshape(1)
     count = x.shape[-1] if N is None else N
     if count <= 1 and N is not None:
         raise ShapeError(f"linalg.vander: N must be greater than 1, but it is {N}.")
@@ -404,7 +408,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     return cat(powers, -1)
 
 
-@checked
+@checked_with_out
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of the product of reflections I - tau[k] v v^T, where v is column k of A (*, m, n), with 0 above
     and 1 on its diagonal. m >= n >= k; tau (*, k). Raises ShapeError for other sizes.
@@ -426,10 +430,10 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     for k in reversed(range(tau.shape[-1])):
         v = vectors[..., k : k + 1]
         result = result - tau[..., k : k + 1].unsqueeze(-1) * (v @ (v.mT @ result))
-    return result.clone() if not tau.shape[-1] else result
+    return result if tau.shape[-1] else _whatever(A, result)
 
 
-@checked
+@checked_with_out
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of A as a matrix whose rows are its first `ind` axes and whose columns are the others.
 
@@ -446,7 +450,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return inv(A.reshape(math.prod(rows), math.prod(columns))).reshape(*columns, *rows)
 
 
-@checked
+@checked_with_out
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """X of tensordot(A, X, X.ndim) = B. dims: axes of A that are moved behind the others first.
 

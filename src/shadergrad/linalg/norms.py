@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import checked
+from ..arguments import checked_with_out
 from ..dtypes import parse_dtype
 from ..errors import DTypeError, ShapeError
 from ..tensor import Tensor, check_axis, where
@@ -30,7 +30,7 @@ def _converted(what: str, x: Tensor, dtype: Any) -> Tensor:
     return x.to(kind)
 
 
-@checked
+@checked_with_out
 def vector_norm(
     x: Tensor,
     ord: float = 2,
@@ -67,7 +67,7 @@ def _matrix_axes(what: str, x: Tensor, dim: Any) -> tuple[int, int]:
     return first, second
 
 
-@checked
+@checked_with_out
 def matrix_norm(
     A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
@@ -106,7 +106,7 @@ def _extreme(x: Tensor, dim: int, ord: Any) -> Tensor:
     return x.amax(dim) if float(ord) > 0 else x.amin(dim)
 
 
-@checked
+@checked_with_out
 def norm(
     A: Tensor,
     ord: float | str | None = None,
@@ -135,7 +135,7 @@ def norm(
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
-@checked
+@checked_with_out
 def cond(A: Tensor, p: float | str | None = None) -> Tensor:
     """The condition number of each matrix: the norm of A times that of its inverse; p as in `matrix_norm`, None is 2.
 
@@ -155,7 +155,7 @@ def cond(A: Tensor, p: float | str | None = None) -> Tensor:
     return where(product.isnan() & ~A.isnan().flatten(-2).any(-1), math.inf, product)
 
 
-@checked
+@checked_with_out
 def matrix_rank(
     A: Tensor,
     tol: Any = None,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..arguments import checked
-from ..errors import ShapeError
+from ..arguments import checked, checked_with_out
+from ..dtypes import int32
+from ..errors import DTypeError, ShapeError
 from ..tensor import Tensor
-from . import decompositions, functions
+from . import decompositions, functions, norms
 from .arguments import check_floating, check_matrices, check_square, same_batch
 from .solving import SolveTriangular, identity_like
 
@@ -27,7 +29,7 @@ class TriangularSolve(NamedTuple):
     cloned_coefficient: Tensor
 
 
-@checked
+@checked_with_out
 def inverse(input: Tensor) -> Tensor:
     """The inverse of square matrices, as `sg.linalg.inv`.
 
@@ -68,7 +70,7 @@ def slogdet(input: Tensor) -> functions.Slogdet:
     return functions.slogdet(input)
 
 
-@checked
+@checked_with_out
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """L of A = L L^T, as `sg.linalg.cholesky`.
 
@@ -78,7 +80,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return decompositions.cholesky(input, upper=upper)
 
 
-@checked
+@checked_with_out
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X of A X = B, where B is the input (*, n, k) and A = L L^T (upper: L^T L).
 
@@ -97,7 +99,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     return SolveTriangular(True, False)(lower.mT, SolveTriangular(False, False)(lower, b))
 
 
-@checked
+@checked_with_out
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A = L L^T, of which L is the input.
 
@@ -108,7 +110,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     return cholesky_solve(identity_like(input).expand(input.shape), input, upper)
 
 
-@checked
+@checked_with_out
 def qr(input: Tensor, some: bool = True) -> decompositions.QrResult:
     """(Q, R), as `sg.linalg.qr`; some=False: with a square Q.
 
@@ -118,7 +120,7 @@ def qr(input: Tensor, some: bool = True) -> decompositions.QrResult:
     return decompositions.qr(input, "reduced" if some else "complete")
 
 
-@checked
+@checked_with_out
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SvdUsv:
     """(U, S, V) of A = U diag(S) V^T. some=False: U and V are square. compute_uv=False: they are zeros.
 
@@ -143,7 +145,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     return functions.pinv(input, rcond)
 
 
-@checked
+@checked_with_out
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """A whole power of square matrices, as `sg.linalg.matrix_power`.
 
@@ -163,7 +165,7 @@ def matrix_exp(input: Tensor) -> Tensor:
     return functions.matrix_exp(input)
 
 
-@checked
+@checked_with_out
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolve:
@@ -189,11 +191,62 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     return matrices[0] if len(matrices) == 1 else functions.multi_dot(matrices)
 
 
+@checked_with_out
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """X of A X = b (*, n, k), from what `sg.linalg.lu_factor` of A gave, as `sg.linalg.lu_solve`.
+
+    >>> sg.lu_solve(sg.tensor([[4.0]]), *sg.linalg.lu_factor(sg.tensor([[2.0]])))
+    tensor([[2.]])
+    """
+    return decompositions.lu_solve(LU_data, LU_pivots, b)
+
+
+@checked_with_out
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> decompositions.LuResult:
+    """(P, L, U) of A = P L U, from what `sg.linalg.lu_factor` of A gave; empty where they are not to be unpacked.
+
+    >>> sg.lu_unpack(*sg.linalg.lu_factor(sg.tensor([[1.0, 1.0], [2.0, 1.0]]))).L
+    tensor([[1. , 0. ],
+            [0.5, 1. ]])
+    """
+    if LU_pivots.dtype is not int32:
+        raise DTypeError(f"lu_unpack: LU_pivots is expected to be of int32, but it is of {LU_pivots.dtype.name}.")
+    p, lower, upper = decompositions.lu_parts(LU_data, LU_pivots)
+    nothing = LU_data.new_zeros(0)
+    return decompositions.LuResult(
+        p if unpack_pivots else nothing, lower if unpack_data else nothing, upper if unpack_data else nothing
+    )
+
+
+@checked_with_out
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    """(LU, pivots) of `sg.linalg.lu_factor`; with get_infos also its info, (LU, pivots, info).
+
+    >>> sg.lu(sg.tensor([[2.0, 1.0], [1.0, 1.0]]))[0]
+    tensor([[2. , 1. ],
+            [0.5, 0.5]])
+    """
+    factors, pivots, info = decompositions.lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
+    return (factors, pivots, info) if get_infos else (factors, pivots)
+
+
+@checked_with_out
+def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False) -> Tensor:
+    """The sum of the singular values of the matrices in two axes, as `sg.linalg.matrix_norm` of order 'nuc'.
+
+    >>> sg.nuclear_norm(sg.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(7.)
+    """
+    return norms.matrix_norm(input, "nuc", dim, keepdim)
+
+
 METHODS = (
-    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "matrix_exp", "matrix_power", "pinverse",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "lu", "lu_solve", "matrix_exp", "matrix_power", "pinverse",
     "qr", "slogdet", "svd", "triangular_solve",
 )  # fmt: skip
-__all__ = [*METHODS, "chain_matmul"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*METHODS, "chain_matmul", "lu_unpack", "nuclear_norm"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def _method(name: str) -> Any:
@@ -209,3 +262,4 @@ def _method(name: str) -> Any:
 
 for _name in METHODS:
     setattr(Tensor, _name, _method(_name))
+Tensor._nuclear_norm = nuclear_norm  # type: ignore[attr-defined]  # for `norm`, which stands below

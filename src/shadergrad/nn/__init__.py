@@ -27,6 +27,7 @@ from .activations import Tanh as Tanh
 from .activations import Tanhshrink as Tanhshrink
 from .activations import Threshold as Threshold
 from .attention import MultiheadAttention as MultiheadAttention
+from .bags import EmbeddingBag as EmbeddingBag
 from .batchnorm import BatchNorm1d as BatchNorm1d
 from .batchnorm import BatchNorm2d as BatchNorm2d
 from .batchnorm import BatchNorm3d as BatchNorm3d
@@ -49,6 +50,10 @@ from .dropout import Dropout2d as Dropout2d
 from .dropout import Dropout3d as Dropout3d
 from .embedding import Embedding as Embedding
 from .folding import Fold, Unfold, UpsamplingBilinear2d, UpsamplingNearest2d
+from .label_losses import CTCLoss as CTCLoss
+from .label_losses import MultiLabelMarginLoss as MultiLabelMarginLoss
+from .label_losses import MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss
+from .label_losses import MultiMarginLoss as MultiMarginLoss
 from .lazy import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
@@ -91,6 +96,7 @@ from .losses import TripletMarginWithDistanceLoss as TripletMarginWithDistanceLo
 from .module import Module as Module
 from .normalization import GroupNorm as GroupNorm
 from .normalization import LayerNorm as LayerNorm
+from .normalization import LocalResponseNorm as LocalResponseNorm
 from .normalization import RMSNorm as RMSNorm
 from .padding import (
     CircularPad1d,
@@ -147,6 +153,16 @@ from .transformer import TransformerDecoder as TransformerDecoder
 from .transformer import TransformerEncoder as TransformerEncoder
 from .transformer_layers import TransformerDecoderLayer as TransformerDecoderLayer
 from .transformer_layers import TransformerEncoderLayer as TransformerEncoderLayer
+from .unpooling import (
+    FractionalMaxPool2d,
+    FractionalMaxPool3d,
+    LPPool1d,
+    LPPool2d,
+    LPPool3d,
+    MaxUnpool1d,
+    MaxUnpool2d,
+    MaxUnpool3d,
+)
 
 __all__ = [
     "CELU",
@@ -173,6 +189,7 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "CTCLoss",
     "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
@@ -194,8 +211,11 @@ __all__ = [
     "Dropout2d",
     "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
     "Flatten",
     "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
@@ -211,6 +231,9 @@ __all__ = [
     "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
     "LSTMCell",
     "LayerNorm",
     "LazyBatchNorm1d",
@@ -228,6 +251,7 @@ __all__ = [
     "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
@@ -235,10 +259,16 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
     "Mish",
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
     "MultiheadAttention",
     "NLLLoss",
     "PReLU",

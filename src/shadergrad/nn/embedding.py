@@ -15,6 +15,15 @@ from .module import Module
 from .parameter import Parameter
 
 
+def draw_rows(weight: Parameter, padding_idx: int | None) -> None:
+    """Normal numbers into a table of rows, in place, zeros into the row padding_idx."""
+    init.normal_(weight)
+    if padding_idx is not None:
+        is_padding = (arange(weight.shape[0], device=weight.device) == padding_idx).unsqueeze(1)
+        with grad_mode(False):
+            weight.copy_(where(is_padding, 0.0, weight))
+
+
 class Embedding(Module):
     """Rows of weight (num_embeddings, embedding_dim) at integer positions (...): (..., embedding_dim).
 
@@ -67,11 +76,7 @@ class Embedding(Module):
 
     def reset_parameters(self) -> None:
         """Draw the weight anew; the row padding_idx is zeros."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            is_padding = (arange(self.num_embeddings, device=self.weight.device) == self.padding_idx).unsqueeze(1)
-            with grad_mode(False):
-                self.weight.copy_(where(is_padding, 0.0, self.weight))
+        draw_rows(self.weight, self.padding_idx)
 
     @classmethod
     def from_pretrained(

@@ -227,7 +227,7 @@ class PoissonNLLLoss(_Loss):
 class GaussianNLLLoss(_Loss):
     """(log(var) + (input - target)^2 / var) / 2 of a normal distribution's mean and variance (Nix and Weigend, 1994).
 
-    input, target and var of one shape, or var without the last axis, or with 1 there. var is taken as at least eps,
+    input, target and var of one shape, or var without the last axis, or with 1 in one axis. var is taken as at least eps,
     without a gradient through that limit; a negative one does not raise, as it does in PyTorch. full: adds log(2 pi) /
     2. reduction as in MSELoss. Raises ShapeError where var does not fit.
 

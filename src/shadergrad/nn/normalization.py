@@ -148,3 +148,27 @@ class GroupNorm(_Affine):
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
         )
+
+
+class LocalResponseNorm(Module):
+    """x / (k + alpha mean(x^2))^beta, the mean over `size` neighbouring channels (Krizhevsky et al., 2012).
+
+    (N, C, ...), with zeros beyond the first and last channel; the shape stays. Raises ShapeError for fewer than 3 axes.
+
+    >>> nn.LocalResponseNorm(2, alpha=6.0, beta=1.0)(sg.ones(1, 2, 1))
+    tensor([[[0.25  ],
+             [0.1429]]])
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

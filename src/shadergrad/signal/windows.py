@@ -13,8 +13,8 @@ import numpy as np
 from scipy import special
 
 from ..arguments import checked
-from ..dtypes import parse_dtype
-from ..errors import ArgumentError, DTypeError
+from ..dtypes import default_dtype, float32, float64, parse_dtype
+from ..errors import ArgumentError, ArgumentTypeError, DTypeError
 from ..tensor import Tensor, tensor
 
 
@@ -27,9 +27,9 @@ def _positions(what: str, M: int, sym: bool) -> np.ndarray:
 
 
 def _made(what: str, values: np.ndarray, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    kind = parse_dtype("float32" if dtype is None else dtype)
-    if not kind.is_floating_point:
-        raise DTypeError(f"{what} window expects a floating point dtype, but got: {kind!r}")
+    kind = default_dtype() if dtype is None else parse_dtype(dtype)
+    if kind not in (float32, float64):
+        raise DTypeError(f"{what} window expects float32 or float64 dtypes, got: {kind!r}")
     return tensor(np.ones(1) if len(values) == 1 else values, dtype=kind, device=device, requires_grad=requires_grad)
 
 
@@ -175,6 +175,8 @@ def general_cosine(
     >>> sg.signal.windows.general_cosine(3, a=[0.5, 0.5])
     tensor([0., 1., 0.])
     """
+    if not isinstance(a, Iterable):
+        raise ArgumentTypeError(f"general_cosine(): argument 'a' must be a list of numbers, not {type(a).__name__}.")
     factors = list(a)
     if not factors:
         raise ArgumentError("Coefficients cannot be empty")

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..arguments import checked
-from ..dtypes import float32
-from ..errors import ShapeError
+from ..arguments import checked, checked_with_out
+from ..dtypes import default_dtype
+from ..errors import ArgumentTypeError, ShapeError
 from ..graph.node import make
 from ..primitives.elementwise import Elementwise
 from ..primitives.special import Erfcx, I0e, I1e, Zeta
@@ -16,12 +16,14 @@ from ..tensor import Tensor, common_shape, full_like, where
 
 
 def as_float(x: Tensor) -> Tensor:
-    """Integers and bools as float32."""
-    return x if x.dtype.category >= 2 else x.to(float32)
+    """Integers and bools as the default dtype."""
+    return x if x.dtype.category >= 2 else x.to(default_dtype())
 
 
 def pair(a: Tensor | float, b: Tensor | float) -> tuple[Tensor, Tensor]:
     """Two operands, one of them a tensor, as floating tensors of one shape and dtype."""
+    if not (isinstance(a, Tensor) or isinstance(b, Tensor)):
+        raise ArgumentTypeError("at least one of the two operands must be a Tensor, but both are numbers.")
     lead = as_float(a if isinstance(a, Tensor) else b)  # type: ignore[arg-type]
     x = as_float(a) if isinstance(a, Tensor) else full_like(lead, float(a))
     y = as_float(b) if isinstance(b, Tensor) else full_like(lead, float(b))
@@ -36,7 +38,7 @@ def _applied(record: type[Elementwise], x: Tensor) -> Tensor:
     return Tensor._of(make(record(), as_float(x)._node))
 
 
-@checked
+@checked_with_out
 def gammaln(input: Tensor) -> Tensor:
     """The logarithm of |gamma(x)|, as `sg.lgamma`.
 
@@ -46,7 +48,7 @@ def gammaln(input: Tensor) -> Tensor:
     return input.lgamma()
 
 
-@checked
+@checked_with_out
 def digamma(input: Tensor) -> Tensor:
     """The derivative of the logarithm of gamma(x); also `psi`.
 
@@ -56,7 +58,7 @@ def digamma(input: Tensor) -> Tensor:
     return input.digamma()
 
 
-@checked
+@checked_with_out
 def psi(input: Tensor) -> Tensor:
     """Another name of `digamma`.
 
@@ -66,7 +68,7 @@ def psi(input: Tensor) -> Tensor:
     return input.digamma()
 
 
-@checked
+@checked_with_out
 def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
     """Hurwitz's zeta function, the sum of (k + other) ** -input over k from 0. It has a gradient of `other` alone.
 
@@ -77,7 +79,7 @@ def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
     return Tensor._of(make(Zeta(), s._node, q._node))
 
 
-@checked
+@checked_with_out
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The n-th derivative of digamma. Raises ShapeError for n below 0.
 
@@ -98,7 +100,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     return zeta(float(n + 1), x) * (sign * math.factorial(n))
 
 
-@checked
+@checked_with_out
 def multigammaln(input: Tensor, p: int) -> Tensor:
     """The logarithm of the gamma function of p dimensions; x must be above (p - 1) / 2.
 
@@ -114,7 +116,7 @@ def multigammaln(input: Tensor, p: int) -> Tensor:
     return total
 
 
-@checked
+@checked_with_out
 def erf(input: Tensor) -> Tensor:
     """The error function, as `sg.erf`.
 
@@ -124,7 +126,7 @@ def erf(input: Tensor) -> Tensor:
     return input.erf()
 
 
-@checked
+@checked_with_out
 def erfc(input: Tensor) -> Tensor:
     """1 - erf(x), exact where that is small.
 
@@ -134,7 +136,7 @@ def erfc(input: Tensor) -> Tensor:
     return input.erfc()
 
 
-@checked
+@checked_with_out
 def erfcx(input: Tensor) -> Tensor:
     """e ** (x * x) erfc(x).
 
@@ -144,7 +146,7 @@ def erfcx(input: Tensor) -> Tensor:
     return _applied(Erfcx, input)
 
 
-@checked
+@checked_with_out
 def erfinv(input: Tensor) -> Tensor:
     """The inverse of the error function, as `sg.erfinv`.
 
@@ -154,7 +156,7 @@ def erfinv(input: Tensor) -> Tensor:
     return input.erfinv()
 
 
-@checked
+@checked_with_out
 def ndtr(input: Tensor) -> Tensor:
     """The area below the standard normal density up to x.
 
@@ -164,7 +166,7 @@ def ndtr(input: Tensor) -> Tensor:
     return (as_float(input) * -math.sqrt(0.5)).erfc() * 0.5
 
 
-@checked
+@checked_with_out
 def log_ndtr(input: Tensor) -> Tensor:
     """The logarithm of `ndtr`, exact where that is small.
 
@@ -179,7 +181,7 @@ def log_ndtr(input: Tensor) -> Tensor:
     return where(low, below, above.log1p())
 
 
-@checked
+@checked_with_out
 def entr(input: Tensor) -> Tensor:
     """-x log(x); 0 at 0, -inf below.
 
@@ -191,7 +193,7 @@ def entr(input: Tensor) -> Tensor:
     return where(x.isnan(), x, where(x < 0, -math.inf, where(x > 0, inside, x * 0)))
 
 
-@checked
+@checked_with_out
 def expit(input: Tensor) -> Tensor:
     """1 / (1 + e ** -x), as `sg.sigmoid`.
 
@@ -201,7 +203,7 @@ def expit(input: Tensor) -> Tensor:
     return input.sigmoid()
 
 
-@checked
+@checked_with_out
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), as `sg.logit`.
 
@@ -211,7 +213,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     return input.logit(eps)
 
 
-@checked
+@checked_with_out
 def exp2(input: Tensor) -> Tensor:
     """2 ** x, as `sg.exp2`.
 
@@ -221,7 +223,7 @@ def exp2(input: Tensor) -> Tensor:
     return input.exp2()
 
 
-@checked
+@checked_with_out
 def expm1(input: Tensor) -> Tensor:
     """e ** x - 1, as `sg.expm1`.
 
@@ -231,7 +233,7 @@ def expm1(input: Tensor) -> Tensor:
     return input.expm1()
 
 
-@checked
+@checked_with_out
 def log1p(input: Tensor) -> Tensor:
     """log(1 + x), as `sg.log1p`.
 
@@ -241,7 +243,7 @@ def log1p(input: Tensor) -> Tensor:
     return input.log1p()
 
 
-@checked
+@checked_with_out
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest number with so many decimals, as `sg.round`.
 
@@ -251,7 +253,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     return input.round(decimals=decimals)
 
 
-@checked
+@checked_with_out
 def sinc(input: Tensor) -> Tensor:
     """sin(pi x) / (pi x), as `sg.sinc`.
 
@@ -261,7 +263,7 @@ def sinc(input: Tensor) -> Tensor:
     return input.sinc()
 
 
-@checked
+@checked_with_out
 def xlogy(input: Tensor | float, other: Tensor | float) -> Tensor:
     """x log(y), 0 where x is 0 and y no NaN.
 
@@ -272,7 +274,7 @@ def xlogy(input: Tensor | float, other: Tensor | float) -> Tensor:
     return x.xlogy(y)
 
 
-@checked
+@checked_with_out
 def xlog1py(input: Tensor | float, other: Tensor | float) -> Tensor:
     """x log(1 + y), 0 where x is 0 and y no NaN.
 
@@ -284,7 +286,7 @@ def xlog1py(input: Tensor | float, other: Tensor | float) -> Tensor:
     return where(none, x * 0, x * where(none, 0.0, y).log1p())
 
 
-@checked
+@checked_with_out
 def i0(input: Tensor) -> Tensor:
     """The modified Bessel function of order 0.
 
@@ -295,7 +297,7 @@ def i0(input: Tensor) -> Tensor:
     return _applied(I0e, x) * x.abs().exp()
 
 
-@checked
+@checked_with_out
 def i0e(input: Tensor) -> Tensor:
     """The modified Bessel function of order 0 times e ** -|x|.
 
@@ -305,7 +307,7 @@ def i0e(input: Tensor) -> Tensor:
     return _applied(I0e, input)
 
 
-@checked
+@checked_with_out
 def i1(input: Tensor) -> Tensor:
     """The modified Bessel function of order 1.
 
@@ -316,7 +318,7 @@ def i1(input: Tensor) -> Tensor:
     return _applied(I1e, x) * x.abs().exp()
 
 
-@checked
+@checked_with_out
 def i1e(input: Tensor) -> Tensor:
     """The modified Bessel function of order 1 times e ** -|x|.
 
@@ -326,7 +328,7 @@ def i1e(input: Tensor) -> Tensor:
     return _applied(I1e, input)
 
 
-@checked
+@checked_with_out
 def modified_bessel_i0(input: Tensor) -> Tensor:
     """Another name of `i0`.
 
@@ -336,7 +338,7 @@ def modified_bessel_i0(input: Tensor) -> Tensor:
     return i0(input)
 
 
-@checked
+@checked_with_out
 def modified_bessel_i1(input: Tensor) -> Tensor:
     """Another name of `i1`.
 
@@ -346,7 +348,7 @@ def modified_bessel_i1(input: Tensor) -> Tensor:
     return i1(input)
 
 
-@checked
+@checked_with_out
 def spherical_bessel_j0(input: Tensor) -> Tensor:
     """sin(x) / x; 1 at 0.
 
@@ -376,7 +378,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     return (input if dtype is None else input.to(dtype)).log_softmax(dim)
 
 
-@checked
+@checked_with_out
 def logsumexp(input: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
     """The logarithm of the sum of e ** x, as `sg.logsumexp`.
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from ..arguments import checked
+from ..arguments import checked_with_out
 from ..host import HostOperation
 from ..tensor import Tensor, where
 from .elementary import as_float, pair
@@ -95,7 +95,7 @@ def _density(a: Any, x: Any) -> Any:
     return ((a - 1) * x.log() - x - a.lgamma()).exp()
 
 
-@checked
+@checked_with_out
 def airy_ai(x: Tensor) -> Tensor:
     """Airy's function Ai.
 
@@ -105,7 +105,7 @@ def airy_ai(x: Tensor) -> Tensor:
     return _of("airy_ai", as_float(x))
 
 
-@checked
+@checked_with_out
 def bessel_j0(input: Tensor) -> Tensor:
     """The Bessel function of the first kind of order 0.
 
@@ -115,7 +115,7 @@ def bessel_j0(input: Tensor) -> Tensor:
     return _of("bessel_j0", as_float(input))
 
 
-@checked
+@checked_with_out
 def bessel_j1(input: Tensor) -> Tensor:
     """The Bessel function of the first kind of order 1.
 
@@ -125,7 +125,7 @@ def bessel_j1(input: Tensor) -> Tensor:
     return _of("bessel_j1", as_float(input))
 
 
-@checked
+@checked_with_out
 def bessel_y0(input: Tensor) -> Tensor:
     """The Bessel function of the second kind of order 0.
 
@@ -135,7 +135,7 @@ def bessel_y0(input: Tensor) -> Tensor:
     return _of("bessel_y0", as_float(input))
 
 
-@checked
+@checked_with_out
 def bessel_y1(input: Tensor) -> Tensor:
     """The Bessel function of the second kind of order 1.
 
@@ -145,7 +145,7 @@ def bessel_y1(input: Tensor) -> Tensor:
     return _of("bessel_y1", as_float(input))
 
 
-@checked
+@checked_with_out
 def modified_bessel_k0(input: Tensor) -> Tensor:
     """The modified Bessel function of the second kind of order 0.
 
@@ -155,7 +155,7 @@ def modified_bessel_k0(input: Tensor) -> Tensor:
     return _of("modified_bessel_k0", as_float(input))
 
 
-@checked
+@checked_with_out
 def modified_bessel_k1(input: Tensor) -> Tensor:
     """The modified Bessel function of the second kind of order 1.
 
@@ -165,7 +165,7 @@ def modified_bessel_k1(input: Tensor) -> Tensor:
     return _of("modified_bessel_k1", as_float(input))
 
 
-@checked
+@checked_with_out
 def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
     """`modified_bessel_k0` times e ** x.
 
@@ -175,7 +175,7 @@ def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
     return _of("scaled_modified_bessel_k0", as_float(x))
 
 
-@checked
+@checked_with_out
 def scaled_modified_bessel_k1(x: Tensor) -> Tensor:
     """`modified_bessel_k1` times e ** x.
 
@@ -185,7 +185,7 @@ def scaled_modified_bessel_k1(x: Tensor) -> Tensor:
     return _of("scaled_modified_bessel_k1", as_float(x))
 
 
-@checked
+@checked_with_out
 def ndtri(input: Tensor) -> Tensor:
     """The inverse of `ndtr`: infinite at 0 and 1, NaN outside.
 
@@ -195,7 +195,7 @@ def ndtri(input: Tensor) -> Tensor:
     return _of("ndtri", as_float(input))
 
 
-@checked
+@checked_with_out
 def gammainc(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The regularised lower incomplete gamma function of a = input and x = other. It has a gradient of x alone.
 
@@ -205,7 +205,7 @@ def gammainc(input: Tensor | float, other: Tensor | float) -> Tensor:
     return GammaIncomplete(False)(*pair(input, other))
 
 
-@checked
+@checked_with_out
 def gammaincc(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The regularised upper incomplete gamma function of a = input and x = other. It has a gradient of x alone.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..arguments import checked
+from ..arguments import checked, checked_with_out
 from ..tensor import Tensor
 from . import elementary, host_functions
 
@@ -10,7 +10,7 @@ polygamma = elementary.polygamma
 i0 = elementary.i0
 
 
-@checked
+@checked_with_out
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The logarithm of the gamma function of p dimensions, as `sg.special.multigammaln`.
 
@@ -20,7 +20,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     return elementary.multigammaln(input, p)
 
 
-@checked
+@checked_with_out
 def igamma(input: Tensor, other: Tensor) -> Tensor:
     """The regularised lower incomplete gamma function, as `sg.special.gammainc`.
 
@@ -30,7 +30,7 @@ def igamma(input: Tensor, other: Tensor) -> Tensor:
     return host_functions.gammainc(input, other)
 
 
-@checked
+@checked_with_out
 def igammac(input: Tensor, other: Tensor) -> Tensor:
     """The regularised upper incomplete gamma function, as `sg.special.gammaincc`.
 
@@ -85,7 +85,63 @@ def _igammac(self: Tensor, other: Tensor) -> Tensor:
     return igammac(self, other)
 
 
-METHODS = {"polygamma": _polygamma, "mvlgamma": _mvlgamma, "i0": _i0, "igamma": _igamma, "igammac": _igammac}
+def _polygamma_(self: Tensor, n: int) -> Tensor:
+    """`polygamma` into the tensor itself, and gives it.
+
+    >>> sg.tensor([1.0]).polygamma_(1)
+    tensor([1.6449])
+    """
+    return self._update_in_place(polygamma(n, self), "polygamma_")
+
+
+def _mvlgamma_(self: Tensor, p: int) -> Tensor:
+    """`mvlgamma` into the tensor itself, and gives it.
+
+    >>> sg.tensor([2.0]).mvlgamma_(2)
+    tensor([0.4516])
+    """
+    return self._update_in_place(mvlgamma(self, p), "mvlgamma_")
+
+
+def _i0_(self: Tensor) -> Tensor:
+    """`i0` into the tensor itself, and gives it.
+
+    >>> sg.tensor([1.0]).i0_()
+    tensor([1.2661])
+    """
+    return self._update_in_place(i0(self), "i0_")
+
+
+def _igamma_(self: Tensor, other: Tensor) -> Tensor:
+    """`igamma` into the tensor itself, and gives it.
+
+    >>> sg.tensor([1.0]).igamma_(sg.tensor([1.0]))
+    tensor([0.6321])
+    """
+    return self._update_in_place(igamma(self, other), "igamma_")
+
+
+def _igammac_(self: Tensor, other: Tensor) -> Tensor:
+    """`igammac` into the tensor itself, and gives it.
+
+    >>> sg.tensor([1.0]).igammac_(sg.tensor([1.0]))
+    tensor([0.3679])
+    """
+    return self._update_in_place(igammac(self, other), "igammac_")
+
+
+METHODS = {
+    "polygamma": _polygamma,
+    "mvlgamma": _mvlgamma,
+    "i0": _i0,
+    "igamma": _igamma,
+    "igammac": _igammac,
+    "polygamma_": _polygamma_,
+    "mvlgamma_": _mvlgamma_,
+    "i0_": _i0_,
+    "igamma_": _igamma_,
+    "igammac_": _igammac_,
+}
 for _name, _method in METHODS.items():
     _method.__name__ = _method.__qualname__ = _name
     setattr(Tensor, _name, checked(_method, _name, method=True))

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..arguments import checked
+from ..arguments import checked_with_out
+from ..errors import ArgumentTypeError
 from ..tensor import Tensor, common_shape, where
 from .elementary import as_float
 
@@ -38,6 +39,8 @@ def _legendre(x: Any, p: Any, q: Any, k: int) -> Any:
 def _polynomial(input: Any, n: Any, first: Callable[[Any], Any], step: Step) -> Tensor:
     """p[n](x), from p[0] = 1 and p[1] = first(x)."""
     if not isinstance(input, Tensor):
+        if not isinstance(n, Tensor):
+            raise ArgumentTypeError("a polynomial wants a tensor as input or as n, but both are numbers.")
         input = n.float() * 0 + input
     x = as_float(input)
     degrees = n if isinstance(n, Tensor) else None
@@ -53,7 +56,7 @@ def _polynomial(input: Any, n: Any, first: Callable[[Any], Any], step: Step) -> 
     return found
 
 
-@checked
+@checked_with_out
 def chebyshev_polynomial_t(input: Tensor | float, n: Tensor | float) -> Tensor:
     """Chebyshev's polynomial of the first kind of degree n, cos(n acos x).
 
@@ -63,7 +66,7 @@ def chebyshev_polynomial_t(input: Tensor | float, n: Tensor | float) -> Tensor:
     return _polynomial(input, n, lambda x: x, _chebyshev)
 
 
-@checked
+@checked_with_out
 def chebyshev_polynomial_u(input: Tensor | float, n: Tensor | float) -> Tensor:
     """Chebyshev's polynomial of the second kind of degree n.
 
@@ -73,7 +76,7 @@ def chebyshev_polynomial_u(input: Tensor | float, n: Tensor | float) -> Tensor:
     return _polynomial(input, n, lambda x: 2 * x, _chebyshev)
 
 
-@checked
+@checked_with_out
 def chebyshev_polynomial_v(input: Tensor | float, n: Tensor | float) -> Tensor:
     """Chebyshev's polynomial of the third kind of degree n.
 
@@ -83,7 +86,7 @@ def chebyshev_polynomial_v(input: Tensor | float, n: Tensor | float) -> Tensor:
     return _polynomial(input, n, lambda x: 2 * x - 1, _chebyshev)
 
 
-@checked
+@checked_with_out
 def chebyshev_polynomial_w(input: Tensor | float, n: Tensor | float) -> Tensor:
     """Chebyshev's polynomial of the fourth kind of degree n.
 
@@ -97,7 +100,7 @@ def _shifted(input: Any) -> Any:
     return 2 * input - 1
 
 
-@checked
+@checked_with_out
 def shifted_chebyshev_polynomial_t(input: Tensor | float, n: Tensor | float) -> Tensor:
     """`chebyshev_polynomial_t` at 2 x - 1.
 
@@ -107,7 +110,7 @@ def shifted_chebyshev_polynomial_t(input: Tensor | float, n: Tensor | float) -> 
     return chebyshev_polynomial_t(_shifted(input), n)
 
 
-@checked
+@checked_with_out
 def shifted_chebyshev_polynomial_u(input: Tensor | float, n: Tensor | float) -> Tensor:
     """`chebyshev_polynomial_u` at 2 x - 1.
 
@@ -117,7 +120,7 @@ def shifted_chebyshev_polynomial_u(input: Tensor | float, n: Tensor | float) -> 
     return chebyshev_polynomial_u(_shifted(input), n)
 
 
-@checked
+@checked_with_out
 def shifted_chebyshev_polynomial_v(input: Tensor | float, n: Tensor | float) -> Tensor:
     """`chebyshev_polynomial_v` at 2 x - 1.
 
@@ -127,7 +130,7 @@ def shifted_chebyshev_polynomial_v(input: Tensor | float, n: Tensor | float) -> 
     return chebyshev_polynomial_v(_shifted(input), n)
 
 
-@checked
+@checked_with_out
 def shifted_chebyshev_polynomial_w(input: Tensor | float, n: Tensor | float) -> Tensor:
     """`chebyshev_polynomial_w` at 2 x - 1.
 
@@ -137,7 +140,7 @@ def shifted_chebyshev_polynomial_w(input: Tensor | float, n: Tensor | float) -> 
     return chebyshev_polynomial_w(_shifted(input), n)
 
 
-@checked
+@checked_with_out
 def hermite_polynomial_h(input: Tensor | float, n: Tensor | float) -> Tensor:
     """Hermite's polynomial of degree n, as physicists have it.
 
@@ -147,7 +150,7 @@ def hermite_polynomial_h(input: Tensor | float, n: Tensor | float) -> Tensor:
     return _polynomial(input, n, lambda x: 2 * x, _hermite)
 
 
-@checked
+@checked_with_out
 def hermite_polynomial_he(input: Tensor | float, n: Tensor | float) -> Tensor:
     """Hermite's polynomial of degree n, as probabilists have it.
 
@@ -157,7 +160,7 @@ def hermite_polynomial_he(input: Tensor | float, n: Tensor | float) -> Tensor:
     return _polynomial(input, n, lambda x: x, _hermite_e)
 
 
-@checked
+@checked_with_out
 def laguerre_polynomial_l(input: Tensor | float, n: Tensor | float) -> Tensor:
     """Laguerre's polynomial of degree n.
 
@@ -167,7 +170,7 @@ def laguerre_polynomial_l(input: Tensor | float, n: Tensor | float) -> Tensor:
     return _polynomial(input, n, lambda x: 1 - x, _laguerre)
 
 
-@checked
+@checked_with_out
 def legendre_polynomial_p(input: Tensor | float, n: Tensor | float) -> Tensor:
     """Legendre's polynomial of degree n.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import checked
-from ..dtypes import bool_, float32, int32, promote_operands
+from ..dtypes import bool_, default_dtype, int32, promote_operands
 from ..errors import ArgumentTypeError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
@@ -106,7 +106,7 @@ def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
                 f"block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {t.ndim} dimensions"
             )
     if not parts:
-        return wrap(build.constant(0, float32, "cpu", (1, 0)))
+        return wrap(build.constant(0, default_dtype(), "cpu", (1, 0)))
     dtype = promote_operands([(t.dtype, 2) for t in parts])
     blocks = [wrap(cast(t._node, dtype)).reshape(1, -1) if t.ndim < 2 else wrap(cast(t._node, dtype)) for t in parts]
     width, at, rows = sum(b.shape[1] for b in blocks), 0, []
@@ -238,7 +238,7 @@ def gradient(
     for a in axes:
         if input.shape[a] < edge_order + 1:
             raise ShapeError("torch.gradient expected each dimension size to be at least edge_order+1")
-    x = input if input.dtype.category == 2 else input.to(dtype=float32)
+    x = input if input.dtype.category == 2 else input.to(dtype=default_dtype())
     return tuple(_slopes(x, a, step, edge_order) for a, step in zip(axes, steps, strict=True))
 
 

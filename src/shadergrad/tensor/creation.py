@@ -224,7 +224,7 @@ def scalar_tensor(s: float, *, dtype: Any = None, device: Any = None, requires_g
     >>> sg.scalar_tensor(3)
     tensor(3.)
     """
-    return _filled("scalar_tensor", (), s, float32 if dtype is None else dtype, device, requires_grad)
+    return _filled("scalar_tensor", (), s, default_dtype() if dtype is None else dtype, device, requires_grad)
 
 
 @checked
@@ -247,7 +247,7 @@ def logspace(
     """
     if steps < 0:
         raise ShapeError(f"[logspace] number of steps must be non-negative, but it is {steps}")
-    kind = float32 if dtype is None else parse_dtype(dtype)
+    kind = default_dtype() if dtype is None else parse_dtype(dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         powers = np.float64(base) ** _spaced(_end(start), _end(end), steps, kind)
     return _of_values(powers, kind, device, requires_grad)

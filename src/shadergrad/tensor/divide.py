@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..dtypes import bool_, int32
+from ..dtypes import bool_, default_dtype, int32
 from ..errors import DTypeError, ShapeError
 from .base import TensorBase, check_axis, sizes_of
 from .products import ProductTensor, _added
@@ -238,7 +238,7 @@ class DividedTensor(ProductTensor):
             )
         x: Any = self.reshape(1, -1) if self.ndim < 2 else self
         norm: Any
-        x = x if x.dtype.category == 2 else x.to(dtype="float32")
+        x = x if x.dtype.category == 2 else x.to(dtype=default_dtype())
         weights = _weights(x.shape[1], fweights, aweights)
         if weights is None:
             total: Any = x.shape[1]

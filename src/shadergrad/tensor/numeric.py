@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, Self, TypeVar
 
-from ..dtypes import bool_, float32, int32
+from ..dtypes import bool_, default_dtype, int32
 from ..errors import DTypeError
 from ..graph import build
 from ..graph.node import make
@@ -106,7 +106,7 @@ class NumericTensor(ElementwiseTensor):
         tensor([4., 6.])
         """
         power: Any = other
-        return self * power.to(dtype=float32 if other.dtype.category < 2 else other.dtype).exp2()
+        return self * power.to(dtype=default_dtype() if other.dtype.category < 2 else other.dtype).exp2()
 
     def frexp(self) -> MantissaAndExponent:
         """(mantissa, exponent) with self = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent int32.

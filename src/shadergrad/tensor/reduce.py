@@ -371,15 +371,18 @@ class ReduceTensor(ShapeTensor):
         """The p-norm over `dim` (an axis, several, or None for all): (sum |x|^p)^(1/p). Shape: as sum's.
 
         p: 'fro' or 2, 1, inf (the largest |x|), -inf (the smallest), 0 (how many are not 0), or any other number. Its
-        gradient at 0 is 0. Integers give float32. Raises ShapeError for another p; there is no nuclear norm.
+        gradient at 0 is 0; or 'nuc', of matrices. Integers give float32. Raises ShapeError for another p.
 
         >>> sg.tensor([3.0, 4.0]).norm()
         tensor(5.)
         >>> sg.tensor([3.0, -4.0]).norm(1)
         tensor(7.)
         """
+        if p == "nuc":
+            matrices: Any = self if dtype is None else self.to(dtype=dtype)
+            return matrices._nuclear_norm((-2, -1) if dim is None else dim, keepdim)
         if p not in ("fro", None) and not isinstance(p, int | float):
-            raise ShapeError(f"[norm] p is {p!r}; known are 'fro' and numbers.")
+            raise ShapeError(f"[norm] p is {p!r}; known are 'fro', 'nuc' and numbers.")
         x = self if dtype is None else self.to(dtype=dtype)
         return vector_norm(wrap(floating(x)), float(p) if isinstance(p, int | float) else 2.0, dim, keepdim)
 

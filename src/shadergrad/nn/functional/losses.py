@@ -158,11 +158,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
             "only by the batch size, and aligns with the KL div math definition.",
             stacklevel=3,
         )
-    if log_target:
-        loss = target.exp() * (target - input)
-    else:
-        positive = target > 0
-        loss = where(positive, target * where(positive, target, 1.0).log(), 0.0) - target * input
+    loss = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
     if reduction == "batchmean":
         return loss.sum() / input.shape[0] if input.ndim else loss.sum()
     return reduced(loss, reduction)
@@ -200,7 +196,7 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """(log(var) + (input - target)^2 / var) / 2, then `reduction` (Nix and Weigend, 1994).
 
-    var: of the shape of input, or without or with size 1 in the last axis; at least eps, without gradient through that
+    var: of the shape of input, without its last axis, or with size 1 in one axis; at least eps, without gradient through that
     limit, also where it is negative (PyTorch raises). full: adds log(2 pi) / 2. ShapeError for another shape of var.
 
     >>> F.gaussian_nll_loss(sg.tensor([1.0]), sg.tensor([3.0]), sg.tensor([1.0]))
@@ -209,7 +205,7 @@ def gaussian_nll_loss(
     if var.shape != input.shape:
         if var.shape == input.shape[:-1]:
             var = var.unsqueeze(-1)
-        elif var.ndim != input.ndim or var.shape[:-1] != input.shape[:-1] or var.shape[-1] != 1:
+        elif [n for n, m in zip(var.shape, input.shape, strict=False) if n != m] != [1] or var.ndim != input.ndim:
             raise ShapeError(f"var is of incorrect size: {list(var.shape)}, for input of size {list(input.shape)}")
     limited = var + (var.detach().clamp(min=eps) - var.detach())
     loss = (limited.log() + (input - target) ** 2 / limited) * 0.5

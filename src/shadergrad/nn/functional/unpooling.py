@@ -159,9 +159,10 @@ def _fractional(
         if m < 1 or m + k - 1 > n:
             raise ShapeError(f"{what}(): {m} windows of {k} elements do not fit a size of {n}")
     batch, channels = x.shape[:2]
-    drawn = rand(batch, channels, rank, dtype=x.dtype, device=x.device) if samples is None else samples
+    drawn = rand(batch, channels, rank, dtype=x.dtype, device=x.device) if samples is None else samples[:batch]
     starts = [
-        _starts(drawn[:, :, a], n, k, m) for a, (n, k, m) in enumerate(zip(x.shape[2:], kernel, counts, strict=True))
+        _starts(drawn[:, :, a if rank == 3 else 1 - a], n, k, m)  # PyTorch's draws for images are of columns, then rows
+        for a, (n, k, m) in enumerate(zip(x.shape[2:], kernel, counts, strict=True))
     ]
     picked, places = x, []
     for a, (start, k, m) in enumerate(zip(starts, kernel, counts, strict=True)):
