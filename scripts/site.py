@@ -41,6 +41,10 @@ NAVIGATION: dict[str, str | dict[str, str]] = {
         "Data and recipes": "docs/data.md",
         "Compiling": "docs/compile.md",
         "Logic": "docs/logic.md",
+        "Coevolution": "docs/coevolution.md",
+        "GPT-2": "docs/gpt.md",
+        "In the browser": "docs/browser.md",
+        "Backward engines": "docs/backward.md",
         "Differences from PyTorch": "docs/differences.md",
         "Kernels of your own": "docs/extend.md",
         "Environment variables": "docs/variables.md",
@@ -49,6 +53,7 @@ NAVIGATION: dict[str, str | dict[str, str]] = {
     "Inside": {
         "Architecture": "docs/architecture.md",
         "Conformance": "docs/conformance.md",
+        "Conformance of the browser": "docs/conformance-browser.md",
         "Rejected": "docs/rejected.md",
         "Glossary": "docs/glossary.md",
         "Contributing": "CONTRIBUTING.md",

@@ -21,7 +21,7 @@ class KeepBest(Callback):
 
     def on_fit_begin(self, run: Any) -> None:
         rows = read_rows(run.settings.out / self._metrics) if run.done else []
-        known = [_loss(row) for row in rows if row.get("epoch", math.inf) <= run.position.epoch]
+        known = [_loss(row) for row in rows if _number(row.get("epoch")) <= run.position.epoch]
         self._lowest = min(known, default=math.inf)
 
     def on_epoch_end(self, run: Any, row: Row) -> None:
@@ -32,4 +32,9 @@ class KeepBest(Callback):
 
 def _loss(row: Row) -> float:
     """The loss on data that are not trained on; infinite where there is none."""
-    return next((row[name] for name in MEASURES if name in row), math.inf)
+    return _number(next((row[name] for name in MEASURES if name in row), None))
+
+
+def _number(value: Any) -> float:
+    """What a row of a file has in the place of a number; infinite where it is none."""
+    return value if isinstance(value, int | float) else math.inf
