@@ -66,8 +66,9 @@ def test_the_curve_over_depth_is_drawn_of_every_method(tmp_path: Path, capsys: p
     assert "pairs/s" in capsys.readouterr().out
 
 
-# The most dispatches that a step of a small workload may take. What raises one of these numbers costs every step.
-MOST_DISPATCHES = {"mlp": 14, "cnn": 21, "resnet": 167}
+# The most dispatches that a step of a small workload may take, and within the portable limits, where kernels have 8 buffers.
+# What raises one of these numbers costs every step.
+MOST_DISPATCHES = {"mlp": (14, 21), "cnn": (19, 29), "resnet": (161, 332)}
 
 
 @pytest.mark.slow
@@ -75,4 +76,5 @@ MOST_DISPATCHES = {"mlp": 14, "cnn": 21, "resnet": 167}
 def test_a_step_takes_no_more_dispatches_than_before(name: str, webgpu: str) -> None:
     runner = step.ours(WORKLOADS[name](True), webgpu)
     runner.call()
-    assert len(runner.compiled.plan.dispatches) <= MOST_DISPATCHES[name]
+    plan = runner.compiled.plan
+    assert len(plan.dispatches) <= MOST_DISPATCHES[name][plan.target.max_storage_buffers <= 8]
