@@ -82,7 +82,7 @@ def module_results(c: ModuleCase, module: Any) -> dict[str, np.ndarray]:
     return {name: np.zeros(0) if t is None else t.numpy(force=True) for name, t in found.items()}
 
 
-@pytest.mark.parametrize("c", MODULES, ids=str)
+@pytest.mark.parametrize("c", [c for c in MODULES if c.as_a_whole], ids=str)
 def test_a_mirrored_module_equals_pytorchs_own_in_float64(c: ModuleCase) -> None:
     torch.manual_seed(0)
     with warnings.catch_warnings():
