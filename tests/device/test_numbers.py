@@ -28,6 +28,7 @@ from shadergrad.plan import PORTABLE, Plan
 from shadergrad.run import execute
 from shadergrad.run.execute import load_plan, programs
 from shadergrad.runtime.device import get_device
+from shadergrad.tensor import flush
 
 rng = np.random.default_rng(0)
 ROWS = rng.standard_normal((700, 7)).astype(np.float32)
