@@ -149,7 +149,6 @@ class CompiledModule(Module):
         self._orig_mod = module
         self._passes = CompiledStep(self._both)
         self._forward_alone = CompiledStep(module)
-        self._backward_passes: list[BackwardPass] = []
         self.training = module.training
 
     def __getattr__(self, name: str) -> Any:
@@ -183,8 +182,8 @@ class CompiledModule(Module):
             flags = tuple(t.requires_grad for t in given)
             values = [t._node for t in (*self._orig_mod.parameters(), *self._orig_mod.buffers(), *given)]
             plain, options = exchange((args, kwargs), Tensor, lambda t: t.detach())
-            result, saved, tracked, number = self._passes(flags, plain, options)
-            kept, passed = [t._node for t in saved], self._backward_passes[number]
+            result, saved, tracked, passed = self._passes(flags, plain, options)
+            kept = [t._node for t in saved]
             made.append(result)
             return (
                 [t for _, t in tensors_in(result)],
@@ -196,8 +195,8 @@ class CompiledModule(Module):
         return exchange(made[0], Tensor, lambda _: next(results))
 
     def _both(self, flags: tuple[bool, ...], args: Any, kwargs: Any) -> Any:
-        """What is captured: the module's results, what the backward pass needs, which results have a history, and which
-        backward pass it is. flags: of the tensors among the arguments, whether they require grad."""
+        """What is captured: the module's results, what the backward pass needs, which results have a history, and the
+        backward pass itself. flags: of the tensors among the arguments, whether they require grad."""
         requires = iter(flags)
         given: list[Tensor] = []
 
@@ -214,9 +213,8 @@ class CompiledModule(Module):
             tracked = tuple(t.requires_grad for t in roots)
             wanted = [t for t in (*parameters, *given) if t.requires_grad]
             passed = BackwardPass([t for t in roots if t.requires_grad], wanted, values)
-        self._backward_passes.append(passed)
         result = exchange(result, Tensor, lambda t: t.detach())
-        return result, passed.saved(), tracked, len(self._backward_passes) - 1
+        return result, passed.saved(), tracked, passed
 
 
 class Options(TypedDict, total=False):

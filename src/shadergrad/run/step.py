@@ -53,14 +53,24 @@ class CompiledStep(Generic[P, R]):
     def __init__(self, function: Callable[P, R], most_unwarned: int = WARNED_AT - 1) -> None:
         functools.update_wrapper(self, function)
         self._function = function
+        self._most_unwarned = most_unwarned
+        self._forget()
+
+    def _forget(self) -> None:
+        """Be as before the first call."""
         self._entries: OrderedDict[Any, list[Replay]] = OrderedDict()  # the signature used last at the end
         self._nbytes = 0
         self._latest: tuple[Any, Replay] | None = None  # with its signature
         self._nodes_seen = -1
         self._described: dict[str, str] = {}
-        self._most_unwarned = most_unwarned
         self._has_warned = False
         self.captures = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy takes over. Not the captures: they look where this function's tensors are, not where its copy's are."""
+        uncalled = CompiledStep.__new__(CompiledStep)
+        uncalled._forget()
+        return {**vars(self), **vars(uncalled)}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if current.trace is not None:
