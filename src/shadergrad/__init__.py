@@ -25,6 +25,7 @@ from . import (
     mps,
     nn,
     optim,
+    profiling,
     signal,
     special,
     testing,
@@ -110,6 +111,7 @@ from .linalg.older import (
     svd,
     triangular_solve,
 )
+from .profiling import profile
 from .run.step import CompiledStep
 from .serialization import load, save
 from .signal.older import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window
@@ -265,6 +267,8 @@ __all__ = [
     "polar",
     "polygamma",
     "preserve_format",
+    "profile",
+    "profiling",
     "promote_types",
     "qr",
     "real",

@@ -2,7 +2,7 @@
 
 | variable | values | meaning |
 |---|---|---|
-| SHADERGRAD_DEBUG | kernels, plan, graph (comma-separated) | print what is compiled, to stderr |
+| SHADERGRAD_DEBUG | kernels, plan, graph, times (comma-separated) | print what is compiled, or how long each kernel took, to stderr |
 | SHADERGRAD_PROFILE | portable | use WebGPU's default limits and no optional feature |
 | SHADERGRAD_CHECKED | 0, 1 | compile shaders with bounds checks, and raise on indices out of range |
 | SHADERGRAD_ADAPTER | part of an adapter's name or backend | prefer that adapter; an error where there is none |
@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 
 from .errors import ShadergradError
 
-DEBUG_TOPICS = ("kernels", "plan", "graph")
+DEBUG_TOPICS = ("kernels", "plan", "graph", "times")
 ENGINES = ("shaders", "torch", "numpy", "auto")  # of the backward pass
 PREFIX = "SHADERGRAD_"
 

@@ -6,14 +6,104 @@ crashes it. Everything in its memory is gone then, and each call to it raises De
 
 from __future__ import annotations
 
-from .errors import CompileError
+from dataclasses import dataclass
+
+from .errors import CompileError, DeviceError
 from .run.tracing import current
 from .runtime import adapters as runtime_adapters
 from .runtime.adapters import AdapterInfo
-from .runtime.device import canonical_name, open_devices
-from .tensor.pending import failures, flush
+from .runtime.device import canonical_name, get_device, open_devices
+from .runtime.limits import DeviceLimits
+from .runtime.limits import measure_limits as runtime_measure_limits
+from .runtime.webgpu import WebGPUDevice
+from .tensor.pending import failures, flush, sync
 
-__all__ = ["AdapterInfo", "adapters", "reset"]
+__all__ = [
+    "AdapterInfo",
+    "DeviceLimits",
+    "MemoryStats",
+    "adapters",
+    "empty_cache",
+    "measure_limits",
+    "memory_stats",
+    "reset",
+    "reset_peak_memory_stats",
+]
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """Bytes of a device's memory. in_use: by tensors and by what steps keep; peak: the most that ever was in use, since
+    the device was opened or `reset_peak_memory_stats`; pooled: free, and kept for what comes next; limit: what may be in
+    use and pooled together (SHADERGRAD_MEMORY_LIMIT), or None; buffers: how many are in use.
+
+    >>> sg.devices.MemoryStats(in_use=1024, peak=2048, pooled=0, limit=None, buffers=2).peak
+    2048
+    """
+
+    in_use: int
+    peak: int
+    pooled: int
+    limit: int | None
+    buffers: int
+
+
+def memory_stats(name: object = "webgpu") -> MemoryStats:
+    """What a device's tensors take now. Raises DeviceError for the cpu device, whose arrays are the host's.
+
+    >>> try:
+    ...     sg.devices.memory_stats("cpu")
+    ... except sg.DeviceError as error:
+    ...     print(str(error).partition(".")[0])
+    [memory_stats] cpu's arrays are NumPy's, in the host's memory, which is not counted here
+    """
+    statistics = _gpu(name, "memory_stats").statistics()
+    return MemoryStats(
+        statistics.bytes_in_use,
+        statistics.peak_bytes,
+        statistics.bytes_pooled,
+        statistics.memory_limit,
+        statistics.live_buffers,
+    )
+
+
+def reset_peak_memory_stats(name: object = "webgpu") -> None:
+    """Let `memory_stats(name).peak` begin anew, at what is in use now. Raises DeviceError for the cpu device.
+
+    >>> for adapter in sg.devices.adapters()[:1]:
+    ...     sg.devices.reset_peak_memory_stats("webgpu")
+    """
+    _gpu(name, "reset_peak_memory_stats").reset_peak()
+
+
+def empty_cache(name: object = "webgpu") -> None:
+    """Give memory that is free, but kept for what comes next, back to the driver. Raises DeviceError for the cpu device.
+
+    >>> for adapter in sg.devices.adapters()[:1]:
+    ...     sg.devices.empty_cache("webgpu")
+    """
+    _gpu(name, "empty_cache").empty_cache()
+
+
+def measure_limits(name: object = "webgpu") -> DeviceLimits:
+    """What a device can do at best, measured once a process, in a fraction of a second: bytes a second of memory, read and
+    written, and multiplications and additions a second in float32. Raises DeviceError where it cannot be opened.
+
+    >>> sg.devices.measure_limits("cpu").bytes_per_second > 0
+    True
+    """
+    sync()
+    return runtime_measure_limits(canonical_name(name))
+
+
+def _gpu(name: object, what: str) -> WebGPUDevice:
+    device = get_device(canonical_name(name))
+    if not isinstance(device, WebGPUDevice):
+        raise DeviceError(
+            f"[{what}] {device.name}'s arrays are NumPy's, in the host's memory, which is not counted here. "
+            "Hint: the process's memory is the operating system's to tell."
+        )
+    return device
 
 
 def adapters(all_backends: bool = False) -> list[AdapterInfo]:

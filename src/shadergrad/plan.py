@@ -194,7 +194,7 @@ class Plan:
         for k, d in zip(run, self.dispatches, strict=True):
             x, y, z = d.grid
             rows.append((k.name, k.archetype, k.shape, f"{k.nbytes:,}", f"{k.flops:,}", f"{x * y * z:,}"))
-        lines = _table(rows, left=3)
+        lines = align_table(rows, left=3)
         lines.append(
             f"{len(run)} dispatches, 1 submission, {sum(k.nbytes for k in run):,} bytes, "
             f"{sum(k.flops for k in run):,} flops, {self.temporary_bytes:,} bytes of temporaries"
@@ -300,7 +300,7 @@ def _check_rows(plan: Plan) -> None:
             )
 
 
-def _table(rows: list[tuple[str, ...]], left: int) -> list[str]:
+def align_table(rows: list[tuple[str, ...]], left: int) -> list[str]:
     """Lines of aligned columns, the first `left` of them to the left, with a rule below the first line."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [

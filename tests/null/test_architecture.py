@@ -37,6 +37,7 @@ ROOMS = [
     "tensor",
     "run",
     "devices",
+    "profiling",
     "autograd",
     "host",
     "linalg",

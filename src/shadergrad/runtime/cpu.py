@@ -12,6 +12,7 @@ from ..dtypes import DType
 from ..errors import OutOfMemoryError
 from ..graph.primitive import from_data
 from ..plan import NUMPY, Plan
+from . import timing
 from .device import Device, Program, Storage, register_device
 
 
@@ -41,15 +42,21 @@ class CpuProgram(Program):
         arrays: list[Any] = [None] * len(plan.buffers)
         for row, storage in zip(plan.inputs, inputs, strict=True):
             arrays[row] = storage.handle.reshape(plan.buffers[row].shape)
+        run = timing.next_run() if timing.listeners else 0
         with np.errstate(all="ignore"):
-            for primitive, operands, result, gone in self._steps:
+            for k, (primitive, operands, result, gone) in enumerate(self._steps):
+                start = timing.now() if run else 0.0
                 try:
-                    arrays[result] = primitive.numpy(*[arrays[k] for k in operands])
+                    arrays[result] = primitive.numpy(*[arrays[i] for i in operands])
                 except MemoryError as error:
                     shape = plan.buffers[result].shape
                     raise OutOfMemoryError(
                         f"the host has no memory for {primitive.name} of {shape}: {error}."
                     ) from error
+                if run:
+                    seconds = timing.now() - start
+                    kernel = plan.kernels[plan.dispatches[k].kernel]
+                    timing.report(timing.Timed(self.device.name, "host", kernel, 1, start, seconds, run))
                 for row in gone:
                     arrays[row] = None
         by_row = dict(zip(plan.inputs, inputs, strict=True))

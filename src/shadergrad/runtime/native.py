@@ -13,6 +13,7 @@ Import it lazily: it fails where wgpu's library does. C API: https://webgpu-nati
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ NULL: Any = ffi.NULL
 
 STORAGE_USAGE: int = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
 STAGING_USAGE: int = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
+QUERY_USAGE: int = wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC
+MOST_QUERIES = 4096  # of a set, by the specification
 WRITE_CHUNK = 64 << 20  # wgpu copies every write to a staging buffer that lives until the next submission
 
 Command = tuple[Any, Any, int, int, int]  # pipeline or None (unchanged), bind group or None, workgroups x, y, z
@@ -111,6 +114,10 @@ def _limits_struct(adapter: Any, overrides: Mapping[str, int]) -> Any:
     return limits
 
 
+def _has_timestamps(adapter: Any) -> bool:
+    return bool(lib.wgpuAdapterHasFeature(adapter._internal, lib.WGPUFeatureName_TimestampQuery))
+
+
 def _request_device(adapter: Any, overrides: Mapping[str, int], events: Events) -> Any:
     @_callback("void(WGPUDevice const *, WGPUDeviceLostReason, WGPUStringView, void *, void *)")
     def on_lost(_device: Any, _reason: int, message: Any, _userdata1: Any, _userdata2: Any) -> None:
@@ -128,6 +135,9 @@ def _request_device(adapter: Any, overrides: Mapping[str, int], events: Events) 
 
     limits = _limits_struct(adapter, overrides)
     descriptor = ffi.new("WGPUDeviceDescriptor *")
+    if _has_timestamps(adapter):  # changes no kernel, so the portable profile asks for it too
+        features = ffi.new("WGPUFeatureName[]", [lib.WGPUFeatureName_TimestampQuery])
+        descriptor.requiredFeatureCount, descriptor.requiredFeatures = 1, features
     descriptor.requiredLimits = limits
     descriptor.deviceLostCallbackInfo.mode = lib.WGPUCallbackMode_AllowSpontaneous
     descriptor.deviceLostCallbackInfo.callback = on_lost
@@ -165,6 +175,8 @@ class NativeDevice:
         self.events = Events()
         self.raw = _request_device(adapter, overrides, self.events)
         self.queue = lib.wgpuDeviceGetQueue(self.raw)
+        self.has_timestamps = _has_timestamps(adapter)
+        self._first_tick: int | None = None  # of the device's clock, when it was first read
         self.submits = 0
         self.dispatches = 0
         self.bind_groups_created = 0
@@ -286,6 +298,63 @@ class NativeDevice:
             lib.wgpuComputePassEncoderRelease(compute_pass)
             self.dispatches += len(commands)
         self._submit(encoder)
+
+    def run_timed(self, copies: Iterable[Copy], commands: Sequence[Command]) -> list[tuple[float, float]]:
+        """As `run`, with a clock before and after each dispatch: seconds, of the device's clock where it has one. Waits."""
+        full: list[Command] = []
+        pipeline = group = None
+        for p, g, x, y, z in commands:
+            pipeline, group = p or pipeline, g or group
+            full.append((pipeline, group, x, y, z))
+        if copies:
+            self.run(copies, ())
+        if self.has_timestamps:
+            parts = [full[i : i + MOST_QUERIES // 2] for i in range(0, len(full), MOST_QUERIES // 2)]
+            return [times for part in parts for times in self._timed_by_device(part)]
+        return [self._timed_by_host(command) for command in full]
+
+    def _timed_by_host(self, command: Command) -> tuple[float, float]:
+        self.wait_all()
+        start = time.perf_counter()
+        self.run((), [command])
+        self.wait_all()
+        return start, time.perf_counter()
+
+    def _timed_by_device(self, commands: Sequence[Command]) -> list[tuple[float, float]]:
+        """A pass for each dispatch, for only a pass tells when it began and ended."""
+        nbytes = 16 * len(commands)
+        queries = ffi.new("WGPUQuerySetDescriptor *")
+        queries.type, queries.count = lib.WGPUQueryType_Timestamp, 2 * len(commands)
+        query_set = self._checked(lib.wgpuDeviceCreateQuerySet(self.raw, queries), lib.wgpuQuerySetRelease)
+        resolved = self.create_buffer(nbytes, QUERY_USAGE)
+        staging = self.create_buffer(nbytes, STAGING_USAGE)
+        encoder = lib.wgpuDeviceCreateCommandEncoder(self.raw, NULL)
+        writes = ffi.new("WGPUPassTimestampWrites *")
+        descriptor = ffi.new("WGPUComputePassDescriptor *")
+        writes.querySet, descriptor.timestampWrites = query_set, writes
+        for k, (pipeline, group, x, y, z) in enumerate(commands):
+            writes.beginningOfPassWriteIndex, writes.endOfPassWriteIndex = 2 * k, 2 * k + 1
+            compute_pass = lib.wgpuCommandEncoderBeginComputePass(encoder, descriptor)
+            lib.wgpuComputePassEncoderSetPipeline(compute_pass, pipeline)
+            lib.wgpuComputePassEncoderSetBindGroup(compute_pass, 0, group, 0, NULL)
+            lib.wgpuComputePassEncoderDispatchWorkgroups(compute_pass, x, y, z)
+            lib.wgpuComputePassEncoderEnd(compute_pass)
+            lib.wgpuComputePassEncoderRelease(compute_pass)
+        self.dispatches += len(commands)
+        lib.wgpuCommandEncoderResolveQuerySet(encoder, query_set, 0, 2 * len(commands), resolved, 0)
+        lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, resolved, 0, staging, 0, nbytes)
+        index = self._submit(encoder)
+        status, ticks = new_status(), np.empty(2 * len(commands), np.uint64)
+        self.map_read(staging, nbytes, status)
+        self.wait(index)
+        self.read_mapped(staging, ticks.view(np.uint8), status)
+        for raw in (resolved, staging):
+            self.destroy_buffer(raw)
+        lib.wgpuQuerySetRelease(query_set)
+        self._first_tick = int(ticks[0]) if self._first_tick is None else self._first_tick
+        period = lib.wgpuQueueGetTimestampPeriod(self.queue) * 1e-9
+        seconds = (ticks.astype(np.int64) - self._first_tick) * period
+        return [(float(a), float(b)) for a, b in seconds.reshape(-1, 2)]
 
     def copy(self, source: Any, offset: int, destination: Any, nbytes: int) -> int:
         """Copy to the start of `destination`; the index of the submission."""

@@ -26,6 +26,7 @@ from weakref import WeakValueDictionary
 from ..dtypes import DType
 from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, LimitError
 from ..plan import BufferSpec, Dispatch, Kernel, Plan, format_bytes, round_up
+from . import timing
 from .device import Device, Program, Storage
 from .memory import Buffer, Bundle, MemoryPool
 from .pipelines import Pipeline
@@ -262,12 +263,25 @@ class WebGPUProgram(Program):
             recording = self._recording
             if recording is None or key != self._key:
                 recording = self._find(key)
-            if recording.commands or copies:
+            if timing.listeners:
+                self._run_timed(copies, recording.commands)
+            elif recording.commands or copies:
                 native.run(copies, recording.commands)
         finally:
             memory.give_back_bundle(slots)
         n = len(inputs)
         return [inputs[i] if i < n else made[i - n] for i in self._outputs]
+
+    def _run_timed(self, copies: Iterable[Any], commands: Sequence[Any]) -> None:
+        """As native.run, and tell who listens how long each kernel took."""
+        device, clock = self._device, "device" if self._device.native.has_timestamps else "host"
+        run = timing.next_run()
+        times = device.native.run_timed(copies, commands)
+        dispatches = [d for d in self.plan.dispatches if all(d.grid)]
+        for dispatch, (start, end) in zip(dispatches, times, strict=True):
+            x, y, z = dispatch.grid
+            kernel = self.plan.kernels[dispatch.kernel]
+            timing.report(timing.Timed(device.name, clock, kernel, x * y * z, start, end - start, run))
 
     def _take_slots(self) -> Bundle:
         """Buffers for the temporaries: those of the previous run, unless the pool needed them elsewhere."""

@@ -49,6 +49,7 @@ class Statistics:
     bytes_in_use: int
     bytes_pooled: int
     peak_bytes: int
+    memory_limit: int | None
     live_buffers: int
     buffers_allocated: int
     pipelines: int
@@ -170,6 +171,7 @@ class WebGPUDevice(Gpu):
                 bytes_in_use=self.memory.bytes_in_use,
                 bytes_pooled=self.memory.bytes_pooled,
                 peak_bytes=self.memory.peak_bytes,
+                memory_limit=self.memory.limit,
                 live_buffers=self.memory.live_buffers,
                 buffers_allocated=self.memory.allocated,
                 pipelines=len(self._pipelines),
@@ -184,6 +186,11 @@ class WebGPUDevice(Gpu):
         with self.lock, self.translate_errors():
             self.guard()
             self.memory.trim()
+
+    def reset_peak(self) -> None:
+        """Let peak_bytes begin anew."""
+        with self.lock:
+            self.memory.peak_bytes = self.memory.bytes_in_use
 
     def destroy(self) -> None:
         """Free everything; from then on each call raises DeviceLostError. For tests and for handing a GPU on."""

@@ -1,0 +1,247 @@
+"""sg.profile: which kernels ran, how long each took, and what share of the device's limits it reached."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+
+from .arguments import checked
+from .config import config
+from .errors import ArgumentError, CompileError
+from .plan import align_table
+from .run.tracing import current
+from .runtime import timing
+from .runtime.limits import DeviceLimits, measure_limits
+from .runtime.timing import Timed
+from .tensor.pending import flush, sync
+
+__all__ = ["KernelTime", "profile"]
+
+ORDERS = ("seconds", "calls", "mean", "name")
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One kernel of a profile. seconds: of all calls together. nbytes, flops: of one call, as the plan counts them, each
+    byte once. share: of the device's measured limit, memory's or arithmetic's, whichever it comes closer to; None where
+    the limits were not measured, or nothing is counted.
+
+    >>> sg.profiling.KernelTime("add", "map", "16", "cpu", 2, 0.5, 1000, 10, None).mean
+    0.25
+    """
+
+    name: str
+    archetype: str
+    shape: str
+    device: str
+    calls: int
+    seconds: float
+    nbytes: int
+    flops: int
+    share: float | None
+
+    @property
+    def mean(self) -> float:
+        """Seconds of a call."""
+        return self.seconds / self.calls
+
+
+class profile:
+    """Measure the kernels that run inside a `with` block, on every device.
+
+    Work recorded before the block is not counted, and what the block records is computed before it ends. Kernels run one by
+    one meanwhile, each timed by the device's own clock (timestamp queries; where an adapter has none, by the host's, which
+    waits for each). So the sum of the times is that of the device; the host's own time, between kernels, is not in it.
+
+    limits: measure once what the device can do, and tell shares of it. clock: "device" or "host", once something ran.
+
+    Raises CompileError inside a compiled step.
+
+    >>> with sg.profile(limits=False) as measured:
+    ...     y = (sg.ones(4, 4) @ sg.ones(4, 4)).relu()
+    >>> [kernel.calls for kernel in measured.kernels() if "relu" in kernel.name.lower()]
+    [1]
+    """
+
+    @checked
+    def __init__(self, *, limits: bool = True) -> None:
+        self._limits = limits
+        self._measured: dict[str, DeviceLimits] = {}
+        self._sums: dict[tuple[str, str, str], KernelTime] = {}
+        self._heard: list[Timed] | None = []  # in order; None: only sums are kept
+        self._clocks: set[str] = set()
+        self._runs: set[int] = set()
+        self._listening: AbstractContextManager[None] = nullcontext()
+
+    def __enter__(self) -> profile:
+        if current.trace is not None:
+            raise CompileError("profile() cannot be part of a compiled step. Hint: put the step's call inside it.")
+        sync()
+        self._listening = timing.listening(self._hear)
+        self._listening.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                flush()
+        finally:
+            self._listening.__exit__(None, None, None)
+        if self._limits and error is None:
+            self._measured = {name: measure_limits(name) for name in sorted({device for _, _, device in self._sums})}
+
+    def _hear(self, t: Timed) -> None:
+        kernel = t.kernel
+        key = (kernel.name, kernel.shape, t.device)
+        row = self._sums.get(key)
+        if row is None:
+            row = KernelTime(
+                kernel.name, kernel.archetype, kernel.shape, t.device, 0, 0.0, kernel.nbytes, kernel.flops, None
+            )
+        self._sums[key] = replace(row, calls=row.calls + 1, seconds=row.seconds + t.seconds)
+        self._clocks.add(t.clock)
+        self._runs.add(t.run)
+        if self._heard is not None:
+            self._heard.append(t)
+
+    @property
+    def clock(self) -> str:
+        """Whose times these are: "device", "host", or both, separated by a comma."""
+        return ", ".join(sorted(self._clocks))
+
+    @property
+    def seconds(self) -> float:
+        """Of all kernels together."""
+        return sum(row.seconds for row in self._sums.values())
+
+    @checked
+    def kernels(self, sort_by: str = "seconds") -> list[KernelTime]:
+        """Kernels with the same name, shape and device together. sort_by: "seconds" or "calls" or "mean", the highest first,
+        or "name". Raises ArgumentError for another.
+
+        >>> with sg.profile(limits=False) as measured:
+        ...     sg.sync()
+        >>> measured.kernels()
+        []
+        """
+        if sort_by not in ORDERS:
+            raise ArgumentError(f"[profile] sort_by={sort_by!r}. Hint: one of {', '.join(ORDERS)}.")
+        rows = [replace(row, share=self._share(row)) for row in self._sums.values()]
+        if sort_by == "name":
+            return sorted(rows, key=lambda row: row.name)
+        return sorted(rows, key=lambda row: getattr(row, sort_by), reverse=True)
+
+    def _share(self, row: KernelTime) -> float | None:
+        limits = self._measured.get(row.device)
+        if limits is None or row.seconds <= 0 or not (row.nbytes or row.flops):
+            return None
+        return max(row.nbytes / limits.bytes_per_second, row.flops / limits.flops_per_second) / row.mean
+
+    @checked
+    def table(self, sort_by: str = "seconds", row_limit: int = 100) -> str:
+        """The kernels as text, row_limit of them, below each other: calls, milliseconds together, share of the whole,
+        microseconds a call, GB/s, GFLOP/s, and the share of the device's limit. Raises ArgumentError for another order.
+
+        >>> with sg.profile(limits=False) as measured:
+        ...     sg.sync()
+        >>> print(measured.table())
+        nothing ran
+        """
+        rows = self.kernels(sort_by)
+        if not rows:
+            return "nothing ran"
+        total = sum(row.seconds for row in rows)
+        several = len({row.device for row in rows}) > 1
+        lines = [("kernel", "archetype", "shape", "calls", "ms", "of all", "us a call", "GB/s", "GFLOP/s", "of limit")]
+        for row in rows[:row_limit]:
+            mean = max(row.mean, 1e-12)
+            lines.append(
+                (
+                    f"{row.device}: {row.name}" if several else row.name,
+                    row.archetype,
+                    row.shape,
+                    f"{row.calls:,}",
+                    f"{row.seconds * 1e3:,.3f}",
+                    f"{row.seconds / max(total, 1e-12):.1%}",
+                    f"{row.mean * 1e6:,.1f}",
+                    f"{row.nbytes / mean / 1e9:,.1f}" if row.nbytes else "",
+                    f"{row.flops / mean / 1e9:,.1f}" if row.flops else "",
+                    "" if row.share is None else f"{row.share:.0%}",
+                )
+            )
+        text = align_table(lines, left=3)
+        if len(rows) > row_limit:
+            text.append(f"... and {len(rows) - row_limit} more")
+        text.append(
+            f"{sum(row.calls for row in rows):,} kernels in {len(self._runs):,} runs, {total * 1e3:,.3f} ms by the {self.clock}'s clock"
+        )
+        text += [f"limits of {limits}" for limits in self._measured.values()]
+        return "\n".join(text)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def export_chrome_trace(self, path: str | Path) -> Path:
+        """Write what ran as a trace that ui.perfetto.dev and chrome://tracing open; gives the file.
+
+        >>> import tempfile
+        >>> with sg.profile(limits=False) as measured:
+        ...     y = sg.ones(2) + 1
+        >>> measured.export_chrome_trace(Path(tempfile.mkdtemp()) / "trace.json").name
+        'trace.json'
+        """
+        path = Path(path)
+        path.write_text(json.dumps({"traceEvents": list(self._events()), "displayTimeUnit": "ns"}), encoding="utf-8")
+        return path
+
+    def _events(self) -> Iterator[dict[str, object]]:
+        """In the format of https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU."""
+        heard = self._heard or []
+        first = {device: min(t.start for t in heard if t.device == device) for device in {t.device for t in heard}}
+        for number, device in enumerate(sorted(first)):
+            yield {"name": "process_name", "ph": "M", "pid": number, "args": {"name": device}}
+            for t in heard:
+                if t.device != device:
+                    continue
+                kernel = t.kernel
+                yield {
+                    "name": kernel.name,
+                    "cat": kernel.archetype,
+                    "ph": "X",
+                    "pid": number,
+                    "tid": 0,
+                    "ts": (t.start - first[device]) * 1e6,
+                    "dur": t.seconds * 1e6,
+                    "args": {
+                        "shape": kernel.shape,
+                        "bytes": kernel.nbytes,
+                        "flops": kernel.flops,
+                        "workgroups": t.workgroups,
+                        "computes": kernel.origin,
+                        "run": t.run,
+                    },
+                }
+
+
+def watch_process() -> None:
+    """What SHADERGRAD_DEBUG=times asks for: everything that this process runs, as a table on stderr when it ends."""
+    whole = profile(limits=False)
+    whole._heard = None
+    timing.listeners.append(whole._hear)
+
+    def tell() -> None:
+        print(whole.table(), file=sys.stderr)
+
+    atexit.register(tell)
+
+
+if "times" in config.debug:
+    watch_process()

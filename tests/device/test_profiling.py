@@ -1,0 +1,145 @@
+"""sg.profile: every kernel that ran is in it once a dispatch, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shadergrad as sg
+from shadergrad import nn
+from shadergrad.runtime import native
+from shadergrad.runtime.device import get_device
+
+
+def training(device: str) -> tuple[Any, Any]:
+    """A compiled step, called once, and what it takes."""
+    sg.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3)).to(device)
+    optimizer = sg.optim.SGD(model.parameters(), lr=0.1)
+
+    @sg.compile
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = sg.ones(4, 8, device=device)
+    step(x)
+    return step, x
+
+
+def test_every_dispatch_of_a_step_is_timed(device: str) -> None:
+    step, x = training(device)
+    with sg.profile(limits=False) as measured:
+        for _ in range(3):
+            step(x)
+    kernels = measured.kernels()
+    assert sum(kernel.calls for kernel in kernels) == 3 * len(step.plan.dispatches)
+    assert measured.seconds == pytest.approx(sum(kernel.seconds for kernel in kernels))
+    assert measured.seconds > 0
+    assert all(kernel.seconds >= 0 and kernel.device == device for kernel in kernels)
+    assert [k.seconds for k in kernels] == sorted((k.seconds for k in kernels), reverse=True)
+
+
+def test_a_step_does_the_same_while_it_is_measured(device: str) -> None:
+    results = []
+    for measure in (False, True):
+        step, x = training(device)
+        if measure:
+            with sg.profile(limits=False):
+                losses = [step(x).item() for _ in range(3)]
+        else:
+            losses = [step(x).item() for _ in range(3)]
+        results.append([*losses, step(x).item()])
+    assert results[0] == results[1]
+
+
+def test_what_was_recorded_before_is_not_measured_and_what_the_block_records_is(device: str) -> None:
+    before = sg.ones(5, device=device) * 2
+    with sg.profile(limits=False) as measured:
+        within = sg.ones(7, device=device).exp()
+    after = sg.ones(6, device=device).sin()
+    sg.sync()
+    names = " ".join(kernel.name for kernel in measured.kernels())
+    assert "exp" in names
+    assert "sin" not in names
+    assert "mul" not in names
+    np.testing.assert_allclose(within.numpy(), np.full(7, np.e), rtol=1e-5)
+    assert (before.tolist(), after.shape) == ([2.0] * 5, (6,))
+
+
+def test_profiles_within_profiles_both_hear(device: str) -> None:
+    with sg.profile(limits=False) as outer:
+        with sg.profile(limits=False) as inner:
+            sg.ones(3, device=device).exp().numpy()
+        sg.ones(3, device=device).exp().numpy()
+    assert sum(k.calls for k in outer.kernels()) == 2 * sum(k.calls for k in inner.kernels()) > 0
+
+
+def test_a_block_that_raises_is_measured_no_longer(device: str) -> None:
+    with pytest.raises(ValueError, match="mine"), sg.profile() as measured:
+        raise ValueError("mine")
+    sg.ones(3, device=device).exp().numpy()
+    assert measured.kernels() == []
+    assert measured.table() == "nothing ran"
+
+
+def test_a_compiled_step_cannot_hold_a_profile() -> None:
+    def function(x: Any) -> Any:
+        with sg.profile():
+            return x + 1
+
+    with pytest.raises(sg.CompileError, match="put the step's call inside it"):
+        sg.compile(function)(sg.ones(2))
+
+
+def test_shares_are_of_limits_that_were_measured(device: str) -> None:
+    with sg.profile() as measured:
+        (sg.ones(64, 64, device=device) @ sg.ones(64, 64, device=device)).numpy()
+    limits = sg.devices.measure_limits(device)
+    assert limits.bytes_per_second > 1e6
+    assert limits.flops_per_second > 1e6
+    assert str(limits) in measured.table()
+    if device == "webgpu":
+        products = [k for k in measured.kernels() if k.archetype == "dot"]
+        assert products
+        assert all(k.share is not None and k.share > 0 for k in products)
+
+
+def test_a_trace_holds_every_kernel_in_order(device: str, tmp_path: Path) -> None:
+    step, x = training(device)
+    with sg.profile(limits=False) as measured:
+        step(x)
+    events = json.loads(measured.export_chrome_trace(tmp_path / "trace.json").read_text())["traceEvents"]
+    kernels = [e for e in events if e["ph"] == "X"]
+    plan = step.plan
+    assert [e["name"] for e in kernels] == [plan.kernels[d.kernel].name for d in plan.dispatches]
+    assert [e["ts"] for e in kernels] == sorted(e["ts"] for e in kernels)
+    assert min(e["ts"] for e in kernels) == 0
+
+
+def test_long_plans_are_timed_in_parts(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "MOST_QUERIES", 4)
+    test_every_dispatch_of_a_step_is_timed(webgpu)
+
+
+def test_without_timestamps_the_hosts_clock_serves(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(get_device(webgpu).native, "has_timestamps", False)  # type: ignore[attr-defined]
+    step, x = training(webgpu)
+    with sg.profile(limits=False) as measured:
+        step(x)
+    assert measured.clock == "host"
+    assert sum(kernel.calls for kernel in measured.kernels()) == len(step.plan.dispatches)
+
+
+def test_an_order_that_there_is_not_is_refused() -> None:
+    with sg.profile(limits=False) as measured:
+        pass
+    with pytest.raises(sg.ShadergradError, match="one of seconds, calls, mean, name"):
+        measured.kernels("time")
