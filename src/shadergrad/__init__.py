@@ -129,7 +129,8 @@ from .tensor import (
 )
 from .version import __version__
 
-from .functions import tensor as tensor  # isort: skip  # last: the package .tensor has the same name
+from .autograd import checkpoint as checkpoint  # isort: skip  # last: the module .checkpoint has the same name
+from .functions import tensor as tensor  # isort: skip  # and so has the package .tensor
 
 if TYPE_CHECKING:
     from . import extend as extend
@@ -192,6 +193,7 @@ __all__ = [
     "chain_matmul",
     "channels_last",
     "channels_last_3d",
+    "checkpoint",
     "cholesky",
     "cholesky_inverse",
     "cholesky_solve",

@@ -6,13 +6,13 @@ import atexit
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
 from .arguments import checked
-from .config import config
+from .config import ConfigError, config
 from .errors import ArgumentError, CompileError
 from .plan import align_table
 from .run.tracing import current
@@ -243,5 +243,6 @@ def watch_process() -> None:
     atexit.register(tell)
 
 
-if "times" in config.debug:
-    watch_process()
+with suppress(ConfigError):  # what else the environment asks for in vain is told at the first use
+    if "times" in config.debug:
+        watch_process()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from shadergrad import checkpoint, cli, whole_files
-from shadergrad.checkpoint import load_checkpoint, load_tensors, pack, save_checkpoint, save_tensors, unpack
+from shadergrad import cli, whole_files
+from shadergrad.checkpoint import (
+    DESCRIPTION_FILE,
+    load_checkpoint,
+    load_tensors,
+    pack,
+    save_checkpoint,
+    save_tensors,
+    unpack,
+)
 from shadergrad.errors import CheckpointError
 
 ARRAYS = {
@@ -45,7 +54,7 @@ def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path) -> None:
 
 def test_the_json_beside_it_describes_it_for_people(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, ARRAYS, META)
-    described = json.loads((tmp_path / checkpoint.DESCRIPTION_FILE).read_text())
+    described = json.loads((tmp_path / DESCRIPTION_FILE).read_text())
     assert described["epoch"] == 3
     assert described["tensors"]["matrix"] == "float32 [3, 4]"
 
@@ -186,7 +195,7 @@ def test_names_that_no_file_can_hold_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_description_that_could_not_be_read_back_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "MAX_HEADER", 1000)
+    monkeypatch.setattr(sys.modules["shadergrad.checkpoint"], "MAX_HEADER", 1000)  # sg.checkpoint is a function
     save_tensors(tmp_path / "x", {}, {"text": "a" * 700})
     with pytest.raises(CheckpointError, match=r"take 1\d\d\d bytes, and 1000 can be read back.*into an array"):
         save_tensors(tmp_path / "x", {}, {"text": "a" * 1000})

@@ -70,4 +70,13 @@ def test_the_place_that_wastes_least_is_taken() -> None:
     order = dispatches((0, 1), (2, 3))
     found, slots = plan_slots(table, order)
     assert_slots_are_right(found, order, slots)
-    assert slots == (40, 400)
+    assert slots == (400, 40)
+
+
+def test_small_temporaries_take_no_room_that_large_ones_need() -> None:
+    """In the order of the dispatches the small one, which lives on, would take the place of the first large one."""
+    table = [buffer(100), buffer(1), buffer(100)]
+    order = dispatches((0,), (1,), (1, 2), (1,))
+    found, slots = plan_slots(table, order)
+    assert_slots_are_right(found, order, slots)
+    assert slots == (400, 4)

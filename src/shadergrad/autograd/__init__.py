@@ -15,6 +15,7 @@ from .function import Function, FunctionCtx, once_differentiable
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
 from .legacy import Variable, detect_anomaly, set_detect_anomaly
 from .modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from .recompute import checkpoint
 
 __all__ = [
     "Function",
@@ -22,6 +23,7 @@ __all__ = [
     "GradcheckError",
     "Variable",
     "backward",
+    "checkpoint",
     "detect_anomaly",
     "enable_grad",
     "functional",

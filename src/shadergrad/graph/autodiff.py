@@ -22,12 +22,19 @@ def backward(
     create_graph: bool = False,
     targets: Sequence[Node] | None = None,
     leaf_of: Callable[[Node], Any] = id,
+    through: bool = True,
 ) -> dict[int, tuple[Node, Node]]:
     """Cotangents by id of node, as (node, cotangent): for all Variables reached, or for `targets` only.
 
     leaf_of: of what a Variable is a value; that of a target stands for the earlier values of its leaf too.
+    through: whether the pass goes on behind a target, to others that it was made of.
     """
-    order = topological(roots, _tape_inputs)
+    ends = frozenset() if through or targets is None else frozenset(id(t) for t in targets)
+
+    def tape(node: Node) -> tuple[Node, ...]:
+        return () if id(node) in ends else _tape_inputs(node)
+
+    order = topological(roots, tape if ends else _tape_inputs)
     _refuse_released(order)
     earlier = {} if targets is None else _earlier_values(order, targets, leaf_of)
     wanted = None if targets is None else {*(id(t) for t in targets), *earlier}
@@ -48,7 +55,7 @@ def backward(
                 target = earlier.get(id(node), node)
                 before = found.get(id(target))
                 found[id(target)] = (target, g if before is None else before[1] + g)
-            if is_leaf:
+            if is_leaf or id(node) in ends:
                 continue
             for source, cotangent in zip(node.inputs, node.primitive.vjp(g, node), strict=True):
                 if cotangent is not None and source.requires_grad and id(source) in needed:

@@ -159,4 +159,5 @@ constant, like, iota, iota_along = recorded.constant, recorded.like, recorded.io
 reshape, permute, transpose, broadcast = recorded.reshape, recorded.permute, recorded.transpose, recorded.broadcast
 elementwise, where, cast = recorded.elementwise, recorded.where, recorded.cast
 equal, less, greater = recorded.equal, recorded.less, recorded.greater
+both, either, inverted = recorded.both, recorded.either, recorded.inverted
 sum_over, dot, conjugate = recorded.sum, recorded.dot, recorded.conjugate

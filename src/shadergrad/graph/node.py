@@ -20,6 +20,7 @@ from .primitive import Primitive, Shape
 
 class _Mode(threading.local):
     grad: bool = True
+    made: list[Node] | None = None  # who wants to know which nodes are made
 
 
 mode = _Mode()
@@ -34,6 +35,19 @@ def grad_mode(enabled: bool) -> Iterator[None]:
         yield
     finally:
         mode.grad = before
+
+
+@contextmanager
+def nodes_of() -> Iterator[list[Node]]:
+    """The operations that are recorded inside, in order. Within another one, both have them."""
+    before, mode.made = mode.made, []
+    made = mode.made
+    try:
+        yield made
+    finally:
+        mode.made = before
+        if before is not None:
+            before += made
 
 
 class Node:
@@ -153,7 +167,10 @@ def make(primitive: Primitive, *inputs: Node) -> Node:
     requires_grad = (
         mode.grad and primitive.differentiable and dtype.category >= 2 and any(i.requires_grad for i in inputs)
     )
-    return Node(primitive, inputs, shape, dtype, device, requires_grad)
+    node = Node(primitive, inputs, shape, dtype, device, requires_grad)
+    if mode.made is not None:
+        mode.made.append(node)
+    return node
 
 
 def leaf(storage: Any, shape: Shape, dtype: DType, device: str) -> Node:

@@ -26,7 +26,11 @@ MATRIX = 1024  # rows and columns of the product that stands for arithmetic on t
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """Measured ceilings of a device: bytes_per_second of memory, read and written; flops_per_second in float32."""
+    """Measured ceilings of a device: bytes_per_second of memory, read and written; flops_per_second in float32.
+
+    >>> print(sg.devices.DeviceLimits("mine", 1e9, 2e9))
+    mine: 1.0 GB/s, 2 GFLOP/s
+    """
 
     device: str
     bytes_per_second: float
@@ -108,8 +112,9 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
 
 
 def _plan(device: Device, kernel: Kernel, floats: int, grid: int) -> Plan:
-    buffers = tuple(
-        BufferSpec(role, (floats,), float32, name=name) for role, name in (("argument", "a"), ("result", "b"))
+    buffers = (
+        BufferSpec("argument", (floats,), float32, name="a"),
+        BufferSpec("result", (floats,), float32, name="b"),
     )
     kernel = replace(kernel, workgroup=(THREADS, 1, 1))
     return Plan(device.target, buffers, (kernel,), (Dispatch(0, (0, 1), (grid, 1, 1)),), (0,), (1,))

@@ -36,5 +36,7 @@ def moved(node: Node, value: np.ndarray, device: str) -> Node:
     if not (mode.grad and node.requires_grad):
         return there
     result = Node(Transfer(), (node,), node.shape, node.dtype, device, requires_grad=True)
+    if mode.made is not None:
+        mode.made.append(result)
     result.materialize(there.storage)
     return result
