@@ -15,6 +15,7 @@ from ..graph import node as nodes
 from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape, named
 
+FEW = 16  # elements a result, as of pooling windows: NumPy is faster over many results than along few elements
 ONE_BY_ONE = 256  # terms that NumPy may add one after the other in float32
 
 
@@ -91,7 +92,8 @@ class ReduceMax(_Extremum):
         return -np.inf if dtype.category == 2 else dtype.stored_range[0]
 
     def numpy(self, x):
-        return np.max(x, axis=self.axes, keepdims=True, initial=-np.inf if x.dtype.kind == "f" else _dtype(x).range[0])
+        lowest = -np.inf if x.dtype.kind == "f" else _dtype(x).range[0]
+        return _extreme(np.maximum, x, self.axes, lowest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +110,8 @@ class ReduceMin(_Extremum):
         return np.inf if dtype.category == 2 else dtype.stored_range[1]
 
     def numpy(self, x):
-        return np.min(x, axis=self.axes, keepdims=True, initial=np.inf if x.dtype.kind == "f" else _dtype(x).range[1])
+        highest = np.inf if x.dtype.kind == "f" else _dtype(x).range[1]
+        return _extreme(np.minimum, x, self.axes, highest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,3 +180,17 @@ def _narrowed(exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _dtype(x: np.ndarray) -> DType:
     return parse_dtype(x.dtype)
+
+
+def _extreme(join: np.ufunc, x: np.ndarray, axes: tuple[int, ...], start: float) -> np.ndarray:
+    """The largest or smallest along axes, which stay with size 1."""
+    count = math.prod(x.shape[a] for a in axes)
+    if not 0 < count <= FEW or x.size < 64 * count:
+        return join.reduce(x, axis=axes, keepdims=True, initial=start)
+    places = np.ndindex(*(x.shape[a] for a in axes))
+    at = [dict(zip(axes, place, strict=True)) for place in places]
+    parts = [x[tuple(slice(p[a], p[a] + 1) if a in p else slice(None) for a in range(x.ndim))] for p in at]
+    result = parts[0].copy() if len(parts) == 1 else join(parts[0], parts[1])
+    for part in parts[2:]:
+        join(result, part, out=result)
+    return result

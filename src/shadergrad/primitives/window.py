@@ -23,6 +23,8 @@ from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
 from .views import Flip, Indices, View
 
+COLUMNS = 1 << 19  # bytes of windows that the cpu device writes out at a time: they stay in its caches
+
 
 def window_count(size: int, window: int, step: int, dilation: int) -> int:
     """How many windows fit."""
@@ -192,19 +194,46 @@ class Conv(Primitive):
         return (x.shape[0], x.shape[1], w.shape[1], *counts), x.dtype
 
     def numpy(self, x, w):
-        rank = len(self.steps)
-        axes = tuple(range(3, 3 + rank))
-        windows = Window(axes, w.shape[3:], self.steps, self.dilations).numpy(self._moved(x))
-        counts = windows.shape[3 : 3 + rank]
-        order = (0, 1, *axes, 2, *range(3 + rank, 3 + 2 * rank))
+        counts = self.counts(x.shape[3:], w.shape[3:])
+        moved = self._moved(x)
+        if math.prod(w.shape[3:]) <= math.prod(counts):
+            return self._by_window(moved, w, counts)
+        return self._by_count(moved, w, counts)
+
+    def _by_window(self, x: np.ndarray, w: np.ndarray, counts: Shape) -> np.ndarray:
+        """A product of the weights with what lies at each place of all windows, in rows that are copied whole."""
         groups, batch, channels = x.shape[:3]
-        columns = windows.transpose(order).reshape(groups, batch * math.prod(counts), channels * math.prod(w.shape[3:]))
-        product = np.matmul(columns, w.reshape(groups, w.shape[1], -1).transpose(0, 2, 1))
-        product = product.reshape(groups, batch, *counts, w.shape[1])
-        return np.ascontiguousarray(np.moveaxis(product, -1, 2))
+        result = np.empty((groups, batch, w.shape[1], *counts), x.dtype)
+        weights, outs = w.reshape(groups, 1, w.shape[1], -1), result.reshape(groups, batch, w.shape[1], -1)
+        of_one = math.prod((groups, channels, *w.shape[3:], *counts)) * x.itemsize
+        size = min(batch, max(1, COLUMNS // max(of_one, 1)))
+        columns = np.empty((groups, size, channels, *w.shape[3:], *counts), x.dtype)
+        for begin in range(0, batch, size):
+            part = x[:, begin : begin + size]
+            here = columns[:, : part.shape[1]]
+            for place in np.ndindex(*w.shape[3:]):
+                starts = (k * d for k, d in zip(place, self.dilations, strict=True))
+                at = (slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, counts, self.steps, strict=True))
+                here[(slice(None), slice(None), slice(None), *place)] = part[(..., *at)]
+            flat = here.reshape(groups, part.shape[1], -1, math.prod(counts))
+            np.matmul(weights, flat, out=outs[:, begin : begin + size])
+        return result
+
+    def _by_count(self, x: np.ndarray, w: np.ndarray, counts: Shape) -> np.ndarray:
+        """A product a window: where they are large and few, as in the gradient of weights."""
+        groups, batch = x.shape[:2]
+        result = np.empty((groups, batch, w.shape[1], *counts), x.dtype)
+        weights = w.reshape(groups, w.shape[1], -1).transpose(0, 2, 1)
+        for place in np.ndindex(*counts):
+            starts = (k * s for k, s in zip(place, self.steps, strict=True))
+            at = (slice(a, a + (n - 1) * d + 1, d) for a, n, d in zip(starts, w.shape[3:], self.dilations, strict=True))
+            result[(..., *place)] = np.matmul(x[(..., *at)].reshape(groups, batch, -1), weights)
+        return result
 
     def _moved(self, x: np.ndarray) -> np.ndarray:
         """x with zeros between and around its elements, or with what lies beyond the borders left out."""
+        if not any((*self.low, *self.high)) and all(s == 1 for s in self.spread):
+            return x
         pads = [(max(a, 0), max(b, 0)) for a, b in zip(self.low, self.high, strict=True)]
         sizes = [(n - 1) * s + 1 + a + b for n, s, (a, b) in zip(x.shape[3:], self.spread, pads, strict=True)]
         wide = np.zeros((*x.shape[:3], *sizes), x.dtype)
