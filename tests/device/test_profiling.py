@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import shadergrad as sg
 from shadergrad import nn
+from shadergrad.cli.app import app
 from shadergrad.runtime import native
 from shadergrad.runtime.device import get_device
 
@@ -143,3 +145,43 @@ def test_an_order_that_there_is_not_is_refused() -> None:
         pass
     with pytest.raises(sg.ShadergradError, match="one of seconds, calls, mean, name"):
         measured.kernels("time")
+
+
+# -- memory
+
+
+def test_memory_is_counted_by_device(webgpu: str) -> None:
+    sg.sync()
+    before = sg.devices.memory_stats(webgpu)
+    x = sg.tensor(np.ones(1 << 18, np.float32), device=webgpu)
+    assert sg.devices.memory_stats(webgpu).in_use == before.in_use + (1 << 20)
+    assert sg.devices.memory_stats(webgpu).peak >= before.in_use + (1 << 20)
+    assert x.shape == (1 << 18,)
+    del x
+    assert sg.devices.memory_stats(webgpu).in_use == before.in_use
+    sg.devices.reset_peak_memory_stats(webgpu)
+    assert sg.devices.memory_stats(webgpu).peak == before.in_use
+    sg.devices.empty_cache(webgpu)
+    assert sg.devices.memory_stats(webgpu).pooled == 0
+
+
+def test_memory_that_runs_out_is_told_with_the_tensors_that_hold_it(
+    webgpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = sg.tensor(np.ones((512, 513), np.float32), device=webgpu)
+    memory: Any = get_device(webgpu).memory  # type: ignore[attr-defined]
+    sg.devices.empty_cache(webgpu)
+    monkeypatch.setattr(memory, "limit", sg.devices.memory_stats(webgpu).in_use + (1 << 20))
+    with pytest.raises(
+        sg.OutOfMemoryError, match=r"float32 \(512, 513\), 1.0 MiB, made at test_profiling.py:\d+"
+    ) as error:
+        sg.tensor(np.ones(1 << 20, np.float32), device=webgpu)
+    assert "sg.checkpoint" in str(error.value)
+    assert x.sum().item() == 512 * 513
+
+
+def test_the_commands_table_of_limits() -> None:
+    done = CliRunner().invoke(app, ["bench", "limits", "--device", "cpu"])
+    assert done.exit_code == 0, done.output
+    assert "GFLOP/s" in done.output
+    assert "cpu" in done.output

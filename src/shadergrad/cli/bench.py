@@ -1,4 +1,4 @@
-"""`shadergrad bench backward`: how fast each engine of the backward pass trains here, beside PyTorch's own training."""
+"""`shadergrad bench`: what devices can do at best, and how fast each engine of the backward pass trains here, beside PyTorch."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..errors import ShadergradError
+from ..runtime.device import get_device
 
 bench = typer.Typer(no_args_is_help=True)
 
@@ -21,9 +22,23 @@ class BenchError(ShadergradError, ValueError):
     """A measurement that cannot be made as asked."""
 
 
-@bench.callback()
-def _group() -> None:
-    """Without it typer would make the one command the whole group."""
+@bench.command()
+def limits(
+    device: Annotated[list[str] | None, typer.Option(help="cpu, webgpu, webgpu:N; may stand several times.")] = None,
+) -> None:
+    """Measure each device's ceilings: memory and float32 arithmetic. `sg.profile` tells shares of them."""
+    from ..devices import adapters, measure_limits  # here, as help needs nothing of it
+
+    console = Console(highlight=False)
+    table = Table()
+    for title in ("device", "", "GB/s", "GFLOP/s"):
+        table.add_column(title, justify="left" if title in ("device", "") else "right")
+    names = device or ["cpu", *("webgpu" if a.index == 0 else f"webgpu:{a.index}" for a in adapters())]
+    for name in names:
+        found = measure_limits(name)
+        rates = (found.bytes_per_second / 1e9, found.flops_per_second / 1e9)
+        table.add_row(found.device, get_device(found.device).describe(), *(f"{rate:,.1f}" for rate in rates))
+    console.print(table)
 
 
 @bench.command()

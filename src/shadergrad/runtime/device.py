@@ -6,6 +6,8 @@ storages gives output storages; an output that aliases an input is that input's 
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -19,18 +21,33 @@ from ..errors import DeviceError
 from ..graph.node import Node
 from ..plan import Plan, Target
 
+LARGE = 1 << 20  # bytes from which on it is remembered who made a storage
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def users_line() -> str:
+    """The line outside this package that the call comes from: "train.py:12"; "" where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not path.startswith(PACKAGE):
+            return f"{os.path.basename(path)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
 
 class Storage:
     """Owned device memory. `handle` is the device's own: a NumPy array, or a GPU buffer. Freed when unreachable.
 
     uploaded: the bytes that it was made from, if the device remembers them to survive its own loss; None once a program
     has written over them. writes: how often a compiled step put another value there, so that copies know when they are
-    old.
+    old. made_at: the user's line that made a large one, "train.py:12"; else "".
     """
 
-    __slots__ = ("__weakref__", "device", "handle", "nbytes", "uploaded", "writes")
+    __slots__ = ("__weakref__", "device", "handle", "made_at", "nbytes", "uploaded", "writes")
 
     def __init__(self, device: Device, nbytes: int, handle: Any) -> None:
+        self.made_at = users_line() if nbytes >= LARGE else ""
         self.device = device
         self.nbytes = nbytes
         self.handle = handle

@@ -65,6 +65,7 @@ class MemoryPool:
 
     create(nbytes): a raw buffer, or None when the driver is out of memory.
     discard(buffers): destroys the raw buffers, and whatever refers to them.
+    describe(): a sentence on what holds the memory, for an error.
     """
 
     def __init__(
@@ -73,8 +74,10 @@ class MemoryPool:
         discard: Callable[[list[Buffer]], None],
         max_buffer_bytes: int,
         limit: int | None = None,
+        describe: Callable[[], str] = lambda: "",
     ) -> None:
         self._create = create
+        self._describe = describe
         self._discard = discard
         self.max_buffer_bytes = max_buffer_bytes
         self.limit = limit
@@ -232,7 +235,7 @@ class MemoryPool:
         return OutOfMemoryError(
             f"[webgpu] out of device memory: asked for {format_bytes(nbytes)}, "
             f"{format_bytes(self._bytes_in_use)} in use in {len(self._live)} buffers, {limit}. "
-            f"The largest live buffers: {sizes}.\n"
-            "  Hint: take a smaller batch or model, recompute activations (checkpointing), drop tensors you no longer "
+            f"The largest live buffers: {sizes}.{self._describe()}\n"
+            "  Hint: take a smaller batch or model, compute activations again (sg.checkpoint), drop tensors you no longer "
             "need (a list of losses keeps every graph: append loss.item()), or use the cpu device."
         )

@@ -14,6 +14,7 @@ constants) are remembered on the host and written again.
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import re
 import threading
@@ -28,15 +29,17 @@ import numpy as np
 from ..config import Config, config
 from ..dtypes import DType, int64
 from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, IndexRangeError
-from ..plan import Kernel, Plan, fault_text
+from ..graph.node import Node
+from ..plan import Kernel, Plan, fault_text, format_bytes
 from .adapters import AdapterInfo, choose_adapter, find_again, load_native, open_quietly, portable_overrides
-from .device import Storage, register_device
+from .device import LARGE, Storage, register_device
 from .memory import Buffer, MemoryPool
 from .pipelines import KEPT, Pipeline, PipelineCache
 from .program import Gpu, WebGPUProgram
 from .readback import Readback
 
 MOST_BIND_GROUPS = 1 << 16  # alive on a device; one takes 1 KiB on llvmpipe
+SHOWN = 5  # tensors in an error
 REMEMBERED = 4096  # bytes: the largest upload of which a copy is kept on the host
 
 
@@ -80,7 +83,9 @@ class WebGPUDevice(Gpu):
         most = self.adapter.limits["max-buffer-size"]
         if settings.portable:
             most = min(most, portable_overrides(settings)["maxBufferSize"])
-        self.memory = MemoryPool(self._create_buffer, self._discard, most // 16 * 16, settings.memory_limit)
+        self.memory = MemoryPool(
+            self._create_buffer, self._discard, most // 16 * 16, settings.memory_limit, self._largest
+        )
         self._readback = Readback(self.native, self._module)
         self._programs: WeakSet[WebGPUProgram] = WeakSet()
         self._pipelines = PipelineCache(self._compile, self._programs, settings.pipeline_memory)
@@ -356,6 +361,20 @@ class WebGPUDevice(Gpu):
             if error.out_of_memory:
                 return None
             raise
+
+    def _largest(self) -> str:
+        """The largest tensors, and where they were made, for people who have no memory left."""
+        nodes = (n for n in gc.get_objects() if isinstance(n, Node) and isinstance(n.storage, Storage))
+        held = {id(n.storage): n for n in nodes if n.storage.device is self and n.storage.nbytes >= LARGE}
+        largest = sorted(held.values(), key=lambda n: n.storage.nbytes, reverse=True)[:SHOWN]
+        if not largest:
+            return ""
+        told = (
+            f"{n.dtype.name} {n.shape}, {format_bytes(n.storage.nbytes)}"
+            + (f", made at {n.storage.made_at}" if n.storage.made_at else "")
+            for n in largest
+        )
+        return f"\n  The largest tensors: {'; '.join(told)}."
 
     def _discard(self, buffers: list[Buffer]) -> None:
         """For the pool: destroy buffers once nothing refers to them and nothing under way uses them."""
