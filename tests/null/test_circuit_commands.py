@@ -109,6 +109,40 @@ def test_what_is_equal_but_for_one_assignment_is_not_merged() -> None:
     assert len(minimize(circuit)) == 23
 
 
+def chain(order: list[int], inputs: int = 40) -> list[tuple[int, int, int]]:
+    """A parity of inputs, taken in some order, then ORed with the AND of the first two; the gates."""
+    gates = [(6, order[0], order[1])] + [(6, inputs + k, w) for k, w in enumerate(order[2:])]
+    return [*gates, (1, 0, 1), (7, inputs + len(gates) - 1, inputs + len(gates))]
+
+
+def test_functions_of_many_inputs_are_merged_by_proof() -> None:
+    """The parity of 30 inputs, added up from either end: no table of its own holds it."""
+    there, back = chain(list(range(30))), chain(list(range(30))[::-1])
+    moved = [(kind, *(w + len(there) if w >= 40 else w for w in reads)) for kind, *reads in back]
+    circuit = Circuit(40, there + moved, [40 + len(there) - 1, 40 + 2 * len(there) - 1])
+    small = minimize(circuit)
+    assert len(small) == len(there)
+    found = equivalent(circuit, small, patches=64)
+    assert (found.proved, found.exhaustive) == (True, False)
+
+
+def test_a_difference_that_no_random_assignment_shows_is_found_by_proof() -> None:
+    """AND of 60 inputs, and false."""
+    gates = [(1, 0, 1)] + [(1, 60 + k - 2, k) for k in range(2, 60)]
+    wide, never = Circuit(60, gates, [60 + 58]), Circuit(60, [(0, 0, 0)], [60])
+    found = equivalent(wide, never, patches=1 << 12)
+    assert found.counterexample is not None
+    assert found.counterexample.inputs.all()
+    assert found.counterexample.left.tolist() == [True]
+
+
+def test_what_takes_too_many_nodes_stays_unproved() -> None:
+    circuit = Circuit(300, chain(list(range(300)), 300), [600])
+    found = equivalent(circuit, circuit, patches=64)
+    assert found
+    assert not found.proved
+
+
 # --- commands
 
 
@@ -135,7 +169,7 @@ def test_simplify_writes_fewer_gates_and_says_that_they_are_proved(
 
     save(twice(0), tmp_path / "a.json")
     assert cli.run(["logic", "simplify", str(tmp_path / "a.json"), "--out", str(tmp_path / "b.json")]) == 0
-    assert "4 gates, 3 simplified; proved equal on 8 assignments" in capsys.readouterr().out
+    assert "4 gates, 3 simplified; proved equal on all 8 assignments" in capsys.readouterr().out
     small: Any = load(tmp_path / "b.json")
     assert len(small) == 3
 

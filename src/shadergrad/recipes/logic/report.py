@@ -158,7 +158,8 @@ def _zero(step: int | None) -> str:
 
 def _equal(found: Equivalence) -> str:
     which = f"all {found.checked:,}" if found.exhaustive else f"{found.checked:,} random"
-    return f"the same outputs for {which} assignments of the inputs"
+    proof = "" if found.exhaustive or not found.proved else ", and proved by decision diagrams"
+    return f"the same outputs for {which} assignments of the inputs{proof}"
 
 
 def _number(value: float | None) -> str:
