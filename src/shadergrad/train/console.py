@@ -82,6 +82,9 @@ class Bar:
         told = "" if accuracy is None else f"{100 * accuracy:.1f} %"
         self._progress.update(self._task, completed=done, position=position, losses=text, accuracy=told)
 
+    def add(self, row: dict[str, float]) -> None:
+        """A row of metrics, of an epoch that has ended: a terminal draws no curve."""
+
 
 class StopWish:
     """`with StopWish() as stop`: true once Ctrl-C was pressed or SIGTERM came; a second one interrupts at once."""

@@ -15,7 +15,7 @@ from .packing import WORD, pack_last, unpack_last, words_for
 
 EXHAUSTIVE_INPUTS = 20
 RANDOM_PATCHES = 1_000_000
-MOST_NODES = 300_000  # of all diagrams together: some seconds
+MOST_NODES = 100_000  # of all diagrams together: about a second
 _BLOCK = 1024  # words at a time
 
 

@@ -20,7 +20,7 @@ from .kinds import value_of
 from .packing import words_for
 
 FEW = 14  # inputs of which all assignments are simulated
-MOST_NODES = 20_000  # of the diagrams that prove one guess
+MOST_NODES = 5_000  # of the diagrams that prove one guess
 GUESSES = 128  # words of random assignments, 64 in each
 
 Tables = dict[int, np.ndarray]  # by node

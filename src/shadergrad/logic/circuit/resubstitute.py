@@ -132,7 +132,9 @@ class _Network:
         return (kind, rows[a], rows[b]), 1
 
 
-def _conjunction(tables: np.ndarray, seen: np.ndarray, one: np.ndarray, zero: np.ndarray) -> tuple[int, int, int] | None:
+def _conjunction(
+    tables: np.ndarray, seen: np.ndarray, one: np.ndarray, zero: np.ndarray
+) -> tuple[int, int, int] | None:
     """AND of two rows or their inverses that is 1 on `one` and 0 on `zero`."""
     literals = np.concatenate([tables, ~tables & seen])
     covering = np.flatnonzero(~(one & ~literals).any(1))
