@@ -107,7 +107,9 @@ def main(folder: Path) -> None:
         (pages / "docs/variables.md").write_text(variables())
         configuration = Path(temporary) / "mkdocs.yml"
         configuration.write_text(settings(pages, folder.resolve()))
-        subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "-f", configuration], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", configuration], cwd=temporary, check=True
+        )
 
 
 def settings(pages: Path, folder: Path) -> str:
@@ -148,7 +150,8 @@ def reference(module: str) -> str:
     lines = [f"# {module}", "", (inspect.getdoc(found) or "").partition("\n")[0], ""]
     for name in sorted(names, key=str.lower):
         value = getattr(found, name)
-        if not name.startswith("_") and not inspect.ismodule(value) and inspect.getdoc(value):
+        told = callable(value) or inspect.isdatadescriptor(value)  # of a constant, the docstring is its type's
+        if told and not name.startswith("_") and not inspect.ismodule(value) and inspect.getdoc(value):
             lines += _entry(name, value, "##")
             if inspect.isclass(value) and not inspect.isclass(found):
                 lines += _methods(name, value)
@@ -175,7 +178,8 @@ def _methods(name: str, value: type) -> list[str]:
 
 def _signature(name: str, value: Any) -> str:
     try:
-        return re.sub(r" at 0x[0-9a-f]+", "", f"{name}{inspect.signature(value)}").replace("shadergrad.", "sg.")
+        text = re.sub(r" at 0x[0-9a-f]+", "", f"{name}{inspect.signature(value)}").replace("shadergrad.", "sg.")
+        return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)  # annotations as they are written
     except (TypeError, ValueError):
         return name
 
