@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def commands() -> Iterator[tuple[str, str]]:
             yield path.name, line.partition(" # ")[0]
 
 
-def parsed(group: Any, words: list[str], parent: Any = None) -> Any:
+def parsed(group: Any, words: Sequence[str], parent: Any = None) -> Any:
     """The context of a command whose words are understood; nothing runs. Raises what typer raises."""
     context = group.make_context(words[0] if words else "", list(words), parent=parent)
     rest = [*getattr(context, "_protected_args", []), *context.args]

@@ -118,7 +118,11 @@ def chain(order: list[int], inputs: int = 40) -> list[tuple[int, int, int]]:
 def test_functions_of_many_inputs_are_merged_by_proof() -> None:
     """The parity of 30 inputs, added up from either end: no table of its own holds it."""
     there, back = chain(list(range(30))), chain(list(range(30))[::-1])
-    moved = [(kind, *(w + len(there) if w >= 40 else w for w in reads)) for kind, *reads in back]
+
+    def past(wire: int) -> int:
+        return wire + len(there) if wire >= 40 else wire
+
+    moved = [(kind, past(a), past(b)) for kind, a, b in back]
     circuit = Circuit(40, there + moved, [40 + len(there) - 1, 40 + 2 * len(there) - 1])
     small = minimize(circuit)
     assert len(small) == len(there)

@@ -159,12 +159,12 @@ class Run:
 
     def train(self, console: Console) -> bool:
         """Train until all is done (True) or the user wants to stop (False); the checkpoint is then written."""
+        metrics = self.open_metrics()
+        self.position.seconds = metrics.seconds
         if self.done >= self.steps:
             asked = f"--steps is {self.steps}" if self._counts_steps else f"--epochs is {self.settings.epochs}"
             console.out(f"nothing left to train: {asked}", highlight=False)
             return True
-        metrics = self.open_metrics()
-        self.position.seconds = metrics.seconds
         size = 1 if self._counts_steps else self.settings.batch_size
         with (
             self._ending_callbacks(),
