@@ -147,6 +147,14 @@ def test_what_takes_too_many_nodes_stays_unproved() -> None:
     assert not found.proved
 
 
+def test_a_gate_is_what_it_likes_where_no_output_can_tell() -> None:
+    """(a AND b) OR (a AND NOT b AND c): inside, NOT b does not matter."""
+    circuit = Circuit(3, [(1, 0, 1), (2, 0, 1), (1, 4, 2), (7, 3, 5)], [6])
+    small = minimize(circuit)
+    assert equivalent(circuit, small).proved
+    assert len(small) == 3
+
+
 # --- commands
 
 
