@@ -10,6 +10,7 @@ import pytest
 
 from shadergrad import cli
 from shadergrad.logic.circuit import Circuit, equivalent, load, minimize, to_aiger, to_blif
+from shadergrad.logic.circuit.diagrams import Diagrams
 
 LIFE = str(Path(__file__).parents[1] / "data" / "life_cell.json")
 
@@ -107,6 +108,20 @@ def test_what_is_equal_but_for_one_assignment_is_not_merged() -> None:
     gates = [(1, 0, 1)] + [(1, 24 + k - 2, k) for k in range(2, 24)]
     circuit = Circuit(24, gates, [24 + 22])
     assert len(minimize(circuit)) == 23
+
+
+def test_diagrams_are_one_where_functions_are() -> None:
+    """Of random gates over four inputs: equal, or inverse, exactly where the truth tables are."""
+    rng = np.random.default_rng(0)
+    diagrams, bits = Diagrams(1 << 20), assignments(4)
+    functions, tables = [diagrams.input(i) for i in range(4)], [bits[:, i].astype(int) for i in range(4)]
+    for _ in range(60):
+        kind, a, b = (int(x) for x in rng.integers((0, 0, 0), (16, len(functions), len(functions))))
+        functions.append(diagrams.gate(kind, functions[a], functions[b]))
+        tables.append(kind >> (3 - 2 * tables[a] - tables[b]) & 1)
+    for f, t in zip(functions, tables, strict=True):
+        for g, u in zip(functions, tables, strict=True):
+            assert (f == g, f == g ^ 1) == ((t == u).all(), (t != u).all())
 
 
 def chain(order: list[int], inputs: int = 40) -> list[tuple[int, int, int]]:
