@@ -89,11 +89,11 @@ class Diagrams:
         return branches[side] ^ (function & 1) if top == number else function
 
     def _node(self, number: int, low: int, high: int) -> int:
+        """A node; `high` is not inverted, as _choose puts inverses outside, so that a function has one form."""
         if low == high:
             return low
-        inverted = high & 1  # the branch of 1 is never inverted, so that a function has one form
-        key = (number, low ^ inverted, high ^ inverted)
+        key = (number, low, high)
         if key not in self._known:
             self._known[key] = len(self._nodes)
             self._nodes.append(key)
-        return 2 * self._known[key] ^ inverted
+        return 2 * self._known[key]
