@@ -18,7 +18,9 @@ pytestmark = pytest.mark.slow  # a kernel starts for each
 def shown(notebook: Any) -> dict[str, list[str]]:
     """The kinds of output of each cell, by its first line."""
     return {
-        cell.source.splitlines()[0]: [kind for output in cell.outputs for kind in output.get("data", {"stdout": 0})]
+        cell.source.splitlines()[0]: [
+            kind for output in cell.outputs for kind in sorted(output.get("data", {"stdout": 0}))
+        ]
         for cell in notebook.cells
         if cell.cell_type == "code"
     }
