@@ -15,7 +15,7 @@ ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott
 	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
 	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
 
-.PHONY: train test test-slow test-all test-elsewhere mutants experiments check lint format stubs docs conformance setup adapter style types javascript null print-python clean help
+.PHONY: train test test-slow test-all test-elsewhere mutants experiments check lint format stubs docs notebooks conformance setup adapter style types javascript null print-python clean help
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -76,6 +76,9 @@ stubs: $(VENV)/.stamp-lint  ## write the types of what is made from tables: meth
 docs: $(VENV)/.stamp-site  ## write the documentation as a site into build/site; a warning is an error
 	$(BIN)/python scripts/site.py build/site
 	@echo "to see it: $(BIN)/python -m http.server --directory build/site"
+
+notebooks: $(VENV)/.stamp-dev  ## run the notebooks of docs/notebooks and keep what they show
+	$(BIN)/python scripts/notebooks.py
 
 conformance: adapter  ## measure every operator against its reference, and write docs/conformance.md and -browser.md
 	$(BIN)/python scripts/conformance.py

@@ -54,6 +54,7 @@ RANDOM = "device/test_random.py::test_"
 DATA = "device/test_data.py::test_"
 CHECKPOINT = "null/test_checkpoint.py::test_"
 CIRCUIT = "null/test_circuit.py::test_"
+CIRCUIT_COMMANDS = "null/test_circuit_commands.py::test_"
 WIRING = "null/test_logic_wiring.py::test_"
 BOARDS = "null/test_circuit_boards.py::test_"
 INTEGERS = "device/test_integers.py::test_"
@@ -934,6 +935,21 @@ LOGIC = (
     fault("logic-minimize-flip-b", "logic/circuit/minimize.py",
           "            kind = flip_b(kind)\n", "            kind = flip_a(kind)\n",
           CIRCUIT + "gates_of_which_only_the_inverse_comes_out_are_read_as_they_are"),
+    fault("logic-diagram-half-inverted", "logic/circuit/diagrams.py",
+          "key = (test, one ^ inverted, zero ^ inverted)", "key = (test, one ^ inverted, zero)",
+          CIRCUIT_COMMANDS + "diagrams_are_one_where_functions_are"),
+    fault("logic-diagrams-not-compared", "logic/circuit/equivalence.py",
+          "(d := diagrams.gate(XOR, a, b)) != FALSE", "(d := diagrams.gate(XOR, a, b)) > 10**9",
+          CIRCUIT_COMMANDS + "a_difference_that_no_random_assignment_shows_is_found_by_proof"),
+    fault("logic-seen-at-the-first-output", "logic/circuit/resubstitute.py",
+          "rows = [x >> 1 for x in self.outputs]", "rows = [x >> 1 for x in self.outputs[:1]]",
+          CIRCUIT_COMMANDS + "random_circuits_stay_the_same_functions_with_few_and_many_inputs[5]"),
+    fault("logic-dont-cares-forgotten", "logic/circuit/resubstitute.py",
+          "seen = self._seen(node)", "seen = self._seen(node) | self.mask",
+          CIRCUIT_COMMANDS + "a_gate_is_what_it_likes_where_no_output_can_tell"),
+    fault("debug-kernels-again-and-again", "compile/pipeline.py",
+          "_printed.update(new.values())", "pass",
+          "null/test_shown.py::test_debug_prints_each_kernel_once_by_the_numbers_of_explain"),
     fault("logic-graph-flip-b", "logic/circuit/graph.py",
           "            kind = flip_b(kind)\n", "            pass\n",
           CIRCUIT + "inverters_go_into_gates_of_every_kind"),

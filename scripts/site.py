@@ -20,36 +20,61 @@ import shadergrad as sg
 from shadergrad import config
 
 ROOT = Path(__file__).parents[1]
-REFERENCE = "docs/reference.md"
-MODULES = (
-    "",
-    "nn",
-    "nn.functional",
-    "optim",
-    "optim.lr_scheduler",
-    "data",
-    "train",
-    "recipes",
-    "logic",
-    "logic.circuit",
-    "extend",
+REFERENCE = "docs/reference"
+MODULES = (  # of each a page
+    "sg",
+    "sg.Tensor",
+    "sg.nn",
+    "sg.nn.functional",
+    "sg.nn.init",
+    "sg.nn.utils",
+    "sg.optim",
+    "sg.optim.lr_scheduler",
+    "sg.autograd",
+    "sg.func",
+    "sg.linalg",
+    "sg.fft",
+    "sg.special",
+    "sg.distributions",
+    "sg.data",
+    "sg.train",
+    "sg.recipes",
+    "sg.interop",
+    "sg.web",
+    "sg.logic",
+    "sg.logic.circuit",
+    "sg.models.coevolution",
+    "sg.models.gpt",
+    "sg.devices",
+    "sg.extend",
+    "sg.utils",
 )
 NAVIGATION: dict[str, str | dict[str, str]] = {
     "Home": "README.md",
+    "Tutorial": "docs/tutorial.md",
+    "Notebooks": {
+        "First steps": "docs/notebooks/first-steps.ipynb",
+        "An automaton": "docs/notebooks/automaton.ipynb",
+        "From PyTorch": "docs/notebooks/from-pytorch.ipynb",
+    },
     "Guides": {
         "Training": "docs/training.md",
         "Data and recipes": "docs/data.md",
         "Compiling": "docs/compile.md",
+        "Devices": "docs/devices.md",
+        "Profiling": "docs/profiling.md",
         "Logic": "docs/logic.md",
         "Coevolution": "docs/coevolution.md",
         "GPT-2": "docs/gpt.md",
         "In the browser": "docs/browser.md",
         "Backward engines": "docs/backward.md",
+        "Coming from PyTorch": "docs/from-pytorch.md",
         "Differences from PyTorch": "docs/differences.md",
         "Kernels of your own": "docs/extend.md",
         "Environment variables": "docs/variables.md",
     },
-    "Reference": REFERENCE,
+    "Gallery": "docs/gallery.md",
+    "Reference": {name: f"{REFERENCE}/{name}.md" for name in MODULES},
     "Inside": {
         "Architecture": "docs/architecture.md",
         "Conformance": "docs/conformance.md",
@@ -66,18 +91,25 @@ NAVIGATION: dict[str, str | dict[str, str]] = {
 
 def main(folder: Path) -> None:
     """Write the site. Raises CalledProcessError where a page has a warning."""
-    with tempfile.TemporaryDirectory() as name:
-        pages = Path(name) / "pages"
+    with tempfile.TemporaryDirectory() as temporary:
+        pages = Path(temporary) / "pages"
         listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
         for path in map(Path, listed.splitlines()):
-            if path.suffix in (".md", ".png", ".gif", ".py", ".wgsl") or path.name in ("LICENSE", "Makefile"):
+            if path.suffix in (".md", ".ipynb", ".png", ".gif", ".svg", ".py", ".wgsl") or path.name in (
+                "LICENSE",
+                "Makefile",
+            ):
                 (pages / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / path, pages / path)
-        (pages / REFERENCE).write_text(reference())
+        (pages / REFERENCE).mkdir()
+        for name in MODULES:
+            (pages / REFERENCE / f"{name}.md").write_text(reference(name))
         (pages / "docs/variables.md").write_text(variables())
-        configuration = Path(name) / "mkdocs.yml"
+        configuration = Path(temporary) / "mkdocs.yml"
         configuration.write_text(settings(pages, folder.resolve()))
-        subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "-f", configuration], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", configuration], cwd=temporary, check=True
+        )
 
 
 def settings(pages: Path, folder: Path) -> str:
@@ -94,32 +126,60 @@ def settings(pages: Path, folder: Path) -> str:
             "use_directory_urls": False,
             "theme": {"name": "material", "font": False, "features": ["navigation.indexes", "content.code.copy"]},
             "markdown_extensions": ["tables", "fenced_code", "toc", "pymdownx.highlight", "pymdownx.superfences"],
-            "plugins": ["search"],
+            "plugins": [
+                "search",
+                {"mkdocs-jupyter": {"include": ["*.ipynb"], "execute": False, "include_requirejs": False}},
+            ],
             "validation": {"nav": {"omitted_files": "ignore"}},
             "nav": nav,
         }
     )
 
 
-def reference() -> str:
-    """All public names with their docstrings."""
-    lines = ["# Reference", ""]
-    for module in MODULES:
-        found: Any = sg
-        for part in filter(None, module.split(".")):
-            found = getattr(found, part)
-        lines += [f"## {'sg.' + module if module else 'sg'}", ""]
-        for name in getattr(found, "__all__", ()):
-            value = getattr(found, name)
-            if inspect.ismodule(value) or not inspect.getdoc(value):
-                continue
-            lines += [f"### {name}", "", "```text", _signature(name, value), "", str(inspect.getdoc(value)), "```", ""]
+def reference(module: str) -> str:
+    """A page with the public names of a module, or a class's methods, and their docstrings."""
+    found: Any = sg
+    for part in module.split(".")[1:]:
+        found = getattr(found, part)
+    if inspect.isclass(found):
+        names = [name for name in dir(found) if not name.startswith("_")]
+    else:
+        names = list(getattr(found, "__all__", ())) or [
+            name for name, value in vars(found).items() if getattr(value, "__module__", None) == found.__name__
+        ]
+    lines = [f"# {module}", "", (inspect.getdoc(found) or "").partition("\n")[0], ""]
+    for name in sorted(names, key=str.lower):
+        value = getattr(found, name)
+        told = callable(value) or inspect.isdatadescriptor(value)  # of a constant, the docstring is its type's
+        if told and not name.startswith("_") and not inspect.ismodule(value) and inspect.getdoc(value):
+            lines += _entry(name, value, "##")
+            if inspect.isclass(value) and not inspect.isclass(found):
+                lines += _methods(name, value)
     return "\n".join(lines)
+
+
+def _entry(name: str, value: Any, level: str) -> list[str]:
+    """A name, how it is called, and its docstring: the text, and its examples apart."""
+    told, _, examples = str(inspect.getdoc(value)).partition("\n>>> ")
+    lines = [f"{level} {name}", "", "```python", _signature(name, value), "```", "", "```text", told.strip(), "```", ""]
+    return lines + (["```pycon", f">>> {examples}", "```", ""] if examples else [])
+
+
+def _methods(name: str, value: type) -> list[str]:
+    """Those that a class defines itself."""
+    own = [n for n, member in vars(value).items() if not n.startswith("_") and inspect.isfunction(member)]
+    return [
+        line
+        for n in own
+        if inspect.getdoc(getattr(value, n))
+        for line in _entry(f"{name}.{n}", getattr(value, n), "###")
+    ]
 
 
 def _signature(name: str, value: Any) -> str:
     try:
-        return re.sub(r" at 0x[0-9a-f]+", "", f"{name}{inspect.signature(value)}")
+        text = re.sub(r" at 0x[0-9a-f]+", "", f"{name}{inspect.signature(value)}").replace("shadergrad.", "sg.")
+        return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)  # annotations as they are written
     except (TypeError, ValueError):
         return name
 

@@ -8,10 +8,12 @@ the webgpu device, and a browser, run kernels with WGSL.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
+from . import html
 from .dtypes import DType, parse_dtype
 from .errors import PlanError
 
@@ -108,6 +110,11 @@ class BufferSpec:
         return size
 
     @property
+    def host_bytes(self) -> int:
+        """Bytes of its elements in NumPy."""
+        return self.size * self.dtype.itemsize
+
+    @property
     def nbytes(self) -> int:
         """Bytes of its elements on a GPU (at least 4); of dtypes that no GPU has, on the host."""
         itemsize = self.dtype.itemsize if self.dtype.stored is None else self.dtype.stored.itemsize
@@ -134,6 +141,24 @@ class Kernel:
     flops: int = 0
     nbytes: int = 0  # bytes read and written, each once
     origin: str = ""  # the graph nodes it computes, for people
+
+
+class Explanation(str):
+    """A table as text: what it prints is what it shows, and notebooks show it as HTML."""
+
+    __slots__ = ("_html",)
+    _html: str
+
+    def __new__(cls, head: tuple[str, ...], rows: list[tuple[str, ...]], left: int, below: str) -> Explanation:
+        found = super().__new__(cls, "\n".join([*_table([head, *rows], left), below]))
+        found._html = html.table(head, rows, left, below)
+        return found
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return self._html
 
 
 @dataclass(frozen=True)
@@ -187,19 +212,14 @@ class Plan:
         return f"Plan({self.target.language}: {', '.join(parts)}, {format_bytes(self.temporary_bytes)} of temporaries)"
 
     def __str__(self) -> str:
-        if self.target.language == "numpy":
-            return f"{len(self.dispatches)} NumPy operations, node by node, over {len(self.buffers)} arrays"
-        run = [self.kernels[d.kernel] for d in self.dispatches]
-        rows = [("kernel", "archetype", "shape", "bytes", "flops", "workgroups")]
-        for k, d in zip(run, self.dispatches, strict=True):
-            x, y, z = d.grid
-            rows.append((k.name, k.archetype, k.shape, f"{k.nbytes:,}", f"{k.flops:,}", f"{x * y * z:,}"))
-        lines = align_table(rows, left=3)
-        lines.append(
-            f"{len(run)} dispatches, 1 submission, {sum(k.nbytes for k in run):,} bytes, "
-            f"{sum(k.flops for k in run):,} flops, {self.temporary_bytes:,} bytes of temporaries"
-        )
-        return "\n".join(lines)
+        return self.explain()
+
+    def explain(self) -> Explanation:
+        """A table, a text that notebooks show as HTML: of a GPU's plan a dispatch a row, of NumPy's an operation a row."""
+        return _numpy_table(self) if self.target.language == "numpy" else _wgsl_table(self)
+
+    def _repr_html_(self) -> str:
+        return self.explain()._repr_html_()
 
     # -- for other runners
 
@@ -300,7 +320,44 @@ def _check_rows(plan: Plan) -> None:
             )
 
 
-def align_table(rows: list[tuple[str, ...]], left: int) -> list[str]:
+def _wgsl_table(plan: Plan) -> Explanation:
+    """The dispatches in order, by number."""
+    run = [plan.kernels[d.kernel] for d in plan.dispatches]
+    rows = [
+        (str(n), k.name, k.archetype, k.shape, f"{k.nbytes:,}", f"{k.flops:,}", f"{math.prod(d.grid):,}")
+        for n, (k, d) in enumerate(zip(run, plan.dispatches, strict=True))
+    ]
+    below = (
+        f"{len(run)} dispatches, 1 submission, {sum(k.nbytes for k in run):,} bytes, "
+        f"{sum(k.flops for k in run):,} flops, {plan.temporary_bytes:,} bytes of temporaries"
+    )
+    return Explanation(("#", "kernel", "archetype", "shape", "bytes", "flops", "workgroups"), rows, 4, below)
+
+
+def _numpy_table(plan: Plan) -> Explanation:
+    """The operations by the size of their results together, the largest first."""
+    found: dict[str, tuple[int, int, BufferSpec]] = {}
+    for d in plan.dispatches:
+        name, result = plan.kernels[d.kernel].name, plan.buffers[d.buffers[-1]]
+        times, nbytes, largest = found.get(name, (0, 0, result))
+        found[name] = (times + 1, nbytes + result.host_bytes, max(largest, result, key=lambda b: b.host_bytes))
+    rows = [
+        (name, f"{_shape(largest.shape)} {largest.dtype.name}", f"{times:,}", f"{nbytes:,}")
+        for name, (times, nbytes, largest) in sorted(found.items(), key=lambda item: -item[1][1])
+    ]
+    below = (
+        f"{len(plan.dispatches)} NumPy operations, node by node, over {len(plan.buffers)} arrays, "
+        f"{sum(nbytes for _, nbytes, _ in found.values()):,} bytes of results; nothing is fused on the cpu device: "
+        "step.portable(...).plan shows what a GPU would run"
+    )
+    return Explanation(("operation", "largest result", "times", "bytes of results"), rows, 2, below)
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "1"
+
+
+def _table(rows: list[tuple[str, ...]], left: int) -> list[str]:
     """Lines of aligned columns, the first `left` of them to the left, with a rule below the first line."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [

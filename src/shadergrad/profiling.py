@@ -14,7 +14,7 @@ from types import TracebackType
 from .arguments import checked
 from .config import ConfigError, config
 from .errors import ArgumentError, CompileError
-from .plan import align_table
+from .plan import Explanation
 from .run.tracing import current
 from .runtime import timing
 from .runtime.limits import DeviceLimits, measure_limits
@@ -23,6 +23,7 @@ from .tensor.pending import flush, sync
 
 __all__ = ["KernelTime", "profile"]
 
+HEAD = ("kernel", "archetype", "shape", "calls", "ms", "of all", "us a call", "GB/s", "GFLOP/s", "of limit")
 ORDERS = ("seconds", "calls", "mean", "name")
 
 
@@ -160,7 +161,7 @@ class profile:
             return "nothing ran"
         total = sum(row.seconds for row in rows)
         several = len({row.device for row in rows}) > 1
-        lines = [("kernel", "archetype", "shape", "calls", "ms", "of all", "us a call", "GB/s", "GFLOP/s", "of limit")]
+        lines: list[tuple[str, ...]] = []
         for row in rows[:row_limit]:
             mean = max(row.mean, 1e-12)
             lines.append(
@@ -177,14 +178,16 @@ class profile:
                     "" if row.share is None else f"{row.share:.0%}",
                 )
             )
-        text = align_table(lines, left=3)
-        if len(rows) > row_limit:
-            text.append(f"... and {len(rows) - row_limit} more")
-        text.append(
+        below = [f"... and {len(rows) - row_limit} more"] if len(rows) > row_limit else []
+        below.append(
             f"{sum(row.calls for row in rows):,} kernels in {len(self._runs):,} runs, {total * 1e3:,.3f} ms by the {self.clock}'s clock"
         )
-        text += [f"limits of {limits}" for limits in self._measured.values()]
-        return "\n".join(text)
+        below += [f"limits of {limits}" for limits in self._measured.values()]
+        return Explanation(HEAD, lines, 3, "\n".join(below))
+
+    def _repr_html_(self) -> str:
+        table = self.table()
+        return table._repr_html_() if isinstance(table, Explanation) else table
 
     def __str__(self) -> str:
         return self.table()

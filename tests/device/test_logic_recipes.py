@@ -144,7 +144,15 @@ def test_a_run_writes_losses_circuit_pictures_and_report(
     assert isinstance(cell, CellCircuit)
     assert (cell.channels, cell.border) == (1, "periodic")
     report = (tmp_path / "report.md").read_text()
-    for words in ("| seed | 23 |", "| learning rate | 0.05 |", "1441", "336", "| in a cell | 2543 |", "![a rollout"):
+    for words in (
+        "| seed | 23 |",
+        "| learning rate | 0.05 |",
+        "1441",
+        "336",
+        "| in a cell | 2543 |",
+        "![a rollout",
+        "Runs of different lengths",
+    ):
         assert words in report
     document = json.loads((tmp_path / "evaluation.json").read_text())
     assert document["gates"]["all"] == 2543

@@ -1,23 +1,96 @@
-"""The programs on the pages of docs/ run as they stand, one after the other."""
+"""What the pages show is what happens: their programs run as they stand, one after the other, and their commands exist."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(p.name for p in DOCS.glob("*.md") if "```python" in p.read_text())
+from shadergrad import cli
+from shadergrad.cli.app import app
+from shadergrad.errors import ShadergradError
+from shadergrad.logic.circuit import from_json
+
+ROOT = Path(__file__).parents[2]
+TEXTS = [
+    *(ROOT / "docs").glob("*.md"),
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "benchmarks" / "RESULTS.md",
+]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
+ELSEWHERE = {"README.md"}  # on both devices, in test_examples
+PAGES = sorted(p.name for p in TEXTS if "```python" in p.read_text() and p.name not in ELSEWHERE)
+SLOW = {"tutorial.md"}
 
 
-@pytest.mark.parametrize("page", PAGES)
+def text_of(page: str) -> str:
+    return next(path for path in TEXTS if path.name == page).read_text()
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, marks=pytest.mark.slow if p in SLOW else ()) for p in PAGES])
 def test_the_programs_on_a_page_run_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    text = (DOCS / page).read_text()
-    programs = [(match.start(), match[1]) for match in re.finditer(r"^```python\n(.*?)^```", text, re.M | re.S)]
-    assert programs
+    text = text_of(page)
     names: dict[str, object] = {}
-    for start, program in programs:
-        line = text[:start].count("\n") + 1
-        exec(compile("\n" * line + program, page, "exec"), names)
+    for found in BLOCK.finditer(text):
+        kind, program = found.groups()
+        line = text[: found.start()].count("\n") + 1
+        if kind == "python":
+            exec(compile("\n" * line + program, page, "exec"), names)
+        elif kind == "sh":
+            for words in map(shlex.split, program.splitlines()):
+                assert (words[0], cli.run(words[1:])) == ("shadergrad", 0), f"{page}:{line}"
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """(page, line) of all that the pages would have one type."""
+    for path in TEXTS:
+        for line in re.findall(r"^(?:    )?(shadergrad .*)$", path.read_text(), re.M):
+            yield path.name, line.partition(" # ")[0]
+
+
+def parsed(group: Any, words: Sequence[str], parent: Any = None) -> Any:
+    """The context of a command whose words are understood; nothing runs. Raises what typer raises."""
+    context = group.make_context(words[0] if words else "", list(words), parent=parent)
+    rest = [*getattr(context, "_protected_args", []), *context.args]
+    if not hasattr(group, "resolve_command") or not rest:
+        return context
+    _, command, rest = group.resolve_command(context, rest)
+    return parsed(command, rest, context)
+
+
+@pytest.mark.parametrize(("page", "line"), sorted(set(commands())))
+def test_a_command_on_a_page_is_one(page: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text((ROOT / "examples" / "my_recipe.py").read_text())
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for part in line.split(" && "):
+        with suppress(typer.Exit):  # of --help and --version
+            parsed(typer.main.get_command(app), shlex.split(part)[1:])
+
+
+def test_a_command_that_there_is_not_would_be_seen() -> None:
+    for line in ("train digit", "train digits --epoch 3", "logic export circuit.json", "predict digits"):
+        with pytest.raises((typer.TyperException, ShadergradError)):
+            parsed(typer.main.get_command(app), line.split())
+
+
+def test_the_circuit_on_a_page_is_one() -> None:
+    (text,) = [text for kind, text in BLOCK.findall(text_of("logic.md")) if kind == "json"]
+    assert len(json.loads(text)["gates"]) == len(from_json(text))  # type: ignore[arg-type]
+
+
+def test_what_the_browsers_page_calls_is_in_its_runtime() -> None:
+    (text,) = [text for kind, text in BLOCK.findall(text_of("browser.md")) if kind == "js"]
+    runtime = (ROOT / "src" / "shadergrad" / "web" / "site" / "runtime.js").read_text()
+    called = set(re.findall(r"(?:step|Program)\.(\w+)\(", text))
+    assert called >= {"load", "run", "write", "read", "saveState"}
+    assert all(re.search(rf"\b{name}\(", runtime) for name in called)

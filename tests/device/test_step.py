@@ -898,7 +898,8 @@ def test_explain_mentions_every_dispatch(webgpu: str) -> None:
     assert len(lines) == len(step.plan.dispatches) + 3
     for line, dispatch in zip(lines[2:], step.plan.dispatches, strict=False):
         kernel = step.plan.kernels[dispatch.kernel]
-        assert line.startswith(kernel.name)
+        number, name = line.split()[:2]
+        assert (int(number), name) == (lines.index(line) - 2, kernel.name)
         assert kernel.archetype in line
     assert f"{len(step.plan.dispatches)} dispatches" in lines[-1]
 

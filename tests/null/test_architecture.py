@@ -26,6 +26,7 @@ ROOMS = [
     "config",
     "extras",
     "whole_files",
+    "html",
     "plan",
     "graph",
     "primitives",

@@ -10,6 +10,7 @@ import pytest
 
 from shadergrad import cli
 from shadergrad.logic.circuit import Circuit, equivalent, load, minimize, to_aiger, to_blif
+from shadergrad.logic.circuit.diagrams import Diagrams
 
 LIFE = str(Path(__file__).parents[1] / "data" / "life_cell.json")
 
@@ -109,6 +110,66 @@ def test_what_is_equal_but_for_one_assignment_is_not_merged() -> None:
     assert len(minimize(circuit)) == 23
 
 
+def test_diagrams_are_one_where_functions_are() -> None:
+    """Of random gates over four inputs: equal, or inverse, exactly where the truth tables are."""
+    rng = np.random.default_rng(0)
+    diagrams, bits = Diagrams(1 << 20), assignments(4)
+    functions, tables = [diagrams.input(i) for i in range(4)], [bits[:, i].astype(int) for i in range(4)]
+    for _ in range(60):
+        kind, a, b = (int(x) for x in rng.integers((0, 0, 0), (16, len(functions), len(functions))))
+        functions.append(diagrams.gate(kind, functions[a], functions[b]))
+        tables.append(kind >> (3 - 2 * tables[a] - tables[b]) & 1)
+    for f, t in zip(functions, tables, strict=True):
+        for g, u in zip(functions, tables, strict=True):
+            assert (f == g, f == g ^ 1) == ((t == u).all(), (t != u).all())
+
+
+def chain(order: list[int], inputs: int = 40) -> list[tuple[int, int, int]]:
+    """A parity of inputs, taken in some order, then ORed with the AND of the first two; the gates."""
+    gates = [(6, order[0], order[1])] + [(6, inputs + k, w) for k, w in enumerate(order[2:])]
+    return [*gates, (1, 0, 1), (7, inputs + len(gates) - 1, inputs + len(gates))]
+
+
+def test_functions_of_many_inputs_are_merged_by_proof() -> None:
+    """The parity of 30 inputs, added up from either end: no table of its own holds it."""
+    there, back = chain(list(range(30))), chain(list(range(30))[::-1])
+
+    def past(wire: int) -> int:
+        return wire + len(there) if wire >= 40 else wire
+
+    moved = [(kind, past(a), past(b)) for kind, a, b in back]
+    circuit = Circuit(40, there + moved, [40 + len(there) - 1, 40 + 2 * len(there) - 1])
+    small = minimize(circuit)
+    assert len(small) == len(there)
+    found = equivalent(circuit, small, patches=64)
+    assert (found.proved, found.exhaustive) == (True, False)
+
+
+def test_a_difference_that_no_random_assignment_shows_is_found_by_proof() -> None:
+    """AND of 60 inputs, and false."""
+    gates = [(1, 0, 1)] + [(1, 60 + k - 2, k) for k in range(2, 60)]
+    wide, never = Circuit(60, gates, [60 + 58]), Circuit(60, [(0, 0, 0)], [60])
+    found = equivalent(wide, never, patches=1 << 12)
+    assert found.counterexample is not None
+    assert found.counterexample.inputs.all()
+    assert found.counterexample.left.tolist() == [True]
+
+
+def test_what_takes_too_many_nodes_stays_unproved() -> None:
+    circuit = Circuit(300, chain(list(range(300)), 300), [600])
+    found = equivalent(circuit, circuit, patches=64)
+    assert found
+    assert not found.proved
+
+
+def test_a_gate_is_what_it_likes_where_no_output_can_tell() -> None:
+    """(a AND b) OR (a AND NOT b AND c): inside, NOT b does not matter."""
+    circuit = Circuit(3, [(1, 0, 1), (2, 0, 1), (1, 4, 2), (7, 3, 5)], [6])
+    small = minimize(circuit)
+    assert equivalent(circuit, small).proved
+    assert len(small) == 3
+
+
 # --- commands
 
 
@@ -135,7 +196,7 @@ def test_simplify_writes_fewer_gates_and_says_that_they_are_proved(
 
     save(twice(0), tmp_path / "a.json")
     assert cli.run(["logic", "simplify", str(tmp_path / "a.json"), "--out", str(tmp_path / "b.json")]) == 0
-    assert "4 gates, 3 simplified; proved equal on 8 assignments" in capsys.readouterr().out
+    assert "4 gates, 3 simplified; proved equal on all 8 assignments" in capsys.readouterr().out
     small: Any = load(tmp_path / "b.json")
     assert len(small) == 3
 

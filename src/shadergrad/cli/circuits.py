@@ -12,8 +12,6 @@ from rich.console import Console
 
 from ..errors import ShadergradError
 
-PLACES = ("NW", "N", "NE", "W", "C", "E", "SW", "S", "SE")  # of a cell's neighbours, in the order of its inputs
-
 File = Annotated[Path, typer.Argument(help="A circuit in JSON, as circuit.json of a run.")]
 Out = Annotated[Path | None, typer.Option(help="The file to write.", show_default="printed")]
 
@@ -30,17 +28,13 @@ def read(path: Path) -> tuple[Any, Any]:
     if isinstance(found, Circuit):
         return None, found
     assert isinstance(found, CellCircuit)
-    c, channels = found.circuit, found.channels
-    inputs = [f"{place}.{k}" for place in PLACES for k in range(channels)]
-    outputs = [f"next.{k}" for k in range(channels)]
-    named = Circuit(c.inputs, list(c.gates()), c.outputs.tolist(), inputs, outputs)
-    return replace(found, circuit=named), named
+    return replace(found, circuit=found.named), found.named
 
 
 def show(file: File) -> None:
     """What a circuit has: inputs, outputs, gates by kind, and each gate by the names of what it reads."""
     from ..logic.circuit import count_gates, histogram  # as above
-    from ..logic.circuit.export_blif import input_names, output_names  # as above
+    from ..logic.circuit.circuit import input_names, output_names  # as above
     from ..logic.circuit.kinds import NAMES  # as above
 
     cell, circuit = read(file)
@@ -60,7 +54,7 @@ def show(file: File) -> None:
 
 
 def simplify(file: File, out: Out = None) -> None:
-    """Fewer gates for the same function; checked, on all assignments where these are few."""
+    """Fewer gates for the same function; proved so, where its decision diagrams are small enough."""
     from ..logic.circuit import equivalent, load, minimize, save, to_json  # as above
 
     found = load(file)
@@ -69,8 +63,16 @@ def simplify(file: File, out: Out = None) -> None:
     same = equivalent(circuit, small)
     if not same:
         raise CircuitInputError(f"[simplify] the result differs for {same.counterexample}: a bug of shadergrad.")
-    proof = "proved" if same.exhaustive else "tested"
-    told = f"{len(circuit)} gates, {len(small)} simplified; {proof} equal on {same.checked:,} assignments"
+    proof = (
+        f"proved equal on all {same.checked:,} assignments"
+        if same.exhaustive
+        else (
+            "proved equal by decision diagrams"
+            if same.proved
+            else f"tested equal on {same.checked:,} random assignments, not proved"
+        )
+    )
+    told = f"{len(circuit)} gates, {len(small)} simplified; {proof}"
     result = minimize(found) if cell is None else found.minimized()  # type: ignore[arg-type, union-attr]
     if out is None:
         _print(to_json(result))
@@ -89,7 +91,7 @@ def run(
     """What the outputs are for some inputs."""
     import numpy as np  # as above
 
-    from ..logic.circuit.export_blif import input_names, output_names  # as above
+    from ..logic.circuit.circuit import input_names, output_names  # as above
 
     _, circuit = read(file)
     names = input_names(circuit)
@@ -108,7 +110,7 @@ def run(
 
 def export(
     file: File,
-    form: Annotated[str, typer.Argument(help="c, verilog, wgsl, dot, blif or aiger.", metavar="FORMAT")],
+    form: Annotated[str, typer.Argument(help="c, verilog, wgsl, dot, svg, blif or aiger.", metavar="FORMAT")],
     out: Out = None,
     name: Annotated[str, typer.Option(help="Of the function, module or model.")] = "circuit",
     height: Annotated[int, typer.Option(help="Of the grid of an automaton, in Verilog and WGSL.")] = 32,
@@ -125,6 +127,7 @@ def export(
         ),
         "wgsl": lambda: c.to_wgsl(circuit, name) if cell is None else c.cell_to_wgsl(cell, height, width),
         "dot": lambda: c.to_dot(circuit),
+        "svg": lambda: c.to_svg(circuit),
         "blif": lambda: c.to_blif(circuit, name),
         "aiger": lambda: c.to_aiger(circuit),
     }

@@ -15,7 +15,7 @@ from ..graph.leaves import Placeholder
 from ..graph.node import Node, topological
 from ..graph.primitive import Primitive, to_data
 from ..graph.printer import print_graph
-from ..plan import BufferSpec, Dispatch, Kernel, Plan, Target
+from ..plan import BufferSpec, Dispatch, Kernel, Plan, Target, count
 from ..primitives.elementwise import Cast
 from . import convolution, lower, order, simplify
 from .fuse import Fuser
@@ -50,13 +50,21 @@ def compile_graph(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
     return plan, kept
 
 
+_printed: set[Kernel] = set()  # what SHADERGRAD_DEBUG=kernels has shown
+
+
 def _show(plan: Plan) -> None:
-    """What SHADERGRAD_DEBUG asks for."""
+    """What SHADERGRAD_DEBUG asks for; a kernel is printed once, with the numbers and names that explain() gives it."""
     if "plan" in config.debug:
         print(plan, file=sys.stderr)
-    if "kernels" in config.debug:
-        for kernel in plan.kernels:
-            print(kernel.source, file=sys.stderr)
+    if "kernels" not in config.debug:
+        return
+    new = {row: kernel for row, kernel in enumerate(plan.kernels) if kernel not in _printed}
+    _printed.update(new.values())
+    print(f"// {plan!r}: {count(len(new), 'new kernel')}", file=sys.stderr)
+    for row, kernel in new.items():
+        numbers = ", ".join(str(n) for n, d in enumerate(plan.dispatches) if d.kernel == row)
+        print(f"\n// #{numbers} {kernel.name}, {kernel.shape}\n{kernel.source.rstrip()}\n", file=sys.stderr)
 
 
 def _separate(outputs: list[Node]) -> list[Node]:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from .. import html
 from ..dtypes import bfloat16
 from ..errors import CompileError, DeviceError
 from ..run import tracing
@@ -341,6 +342,24 @@ class Module(ModuleTree["Module"], HookMethods):
         if not children and len(lines) == 1:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
+    def _repr_html_(self) -> str:
+        """In notebooks: a row for each module, with how many parameters it has."""
+        parameters = list(self.parameters())
+        rows = []
+        for name, module in self.named_modules():
+            inner = "  " * (name.count(".") + 1) if name else ""
+            called = f"({name.rpartition('.')[2]}) " if name else ""
+            kind = module._get_name() if module._modules else repr(module)
+            own = sum(p.numel() for p in module.parameters(recurse=False))
+            rows.append((f"{inner}{called}{kind}", f"{own:,}" if own else ""))
+        where = ", ".join(dict.fromkeys(str(p.device) for p in parameters))
+        trained = sum(p.numel() for p in parameters if p.requires_grad)
+        total = sum(p.numel() for p in parameters)
+        told = f"{total:,} parameters" + (f" on {where}" if where else "")
+        return html.table(
+            ("module", "parameters"), rows, 1, told + ("" if trained == total else f", {trained:,} trained")
+        )
 
 
 def _changed() -> None:

@@ -77,12 +77,14 @@ def build(settings: Settings, device: str) -> Trainable:
 def draw_pairs(images: np.ndarray, reconstructions: np.ndarray, path: Path) -> str | None:
     """Digits [n, 64] above what became of them. Returns None, or one line that says why nothing was drawn."""
     figures = figure_module("the picture of reconstructions")
-    figure = figures.Figure(figsize=(max(2, len(images)), 2), dpi=80)
-    for row, pixels in enumerate((images, reconstructions)):
-        for column, digit in enumerate(pixels.reshape(-1, 8, 8)):
-            axes = figure.add_subplot(2, len(images), row * len(images) + column + 1)
+    n = len(images)
+    figure = figures.Figure(figsize=(0.8 * n + 0.8, 2), dpi=150, layout="constrained")
+    panels = figure.subplots(2, n, squeeze=False)
+    for told, pixels, row in (("given", images, panels[0]), ("back", reconstructions, panels[1])):
+        row[0].set_ylabel(told)
+        for digit, axes in zip(pixels.reshape(-1, 8, 8), row, strict=True):
             axes.imshow(digit, cmap="gray_r", vmin=0, vmax=1)
-            axes.set_axis_off()
+            axes.set(xticks=[], yticks=[], frame_on=False)
     figure.savefig(path)
     return None
 

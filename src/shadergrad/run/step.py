@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import CompileError
 from ..graph import node as nodes
-from ..plan import NUMPY, PORTABLE, Plan, Target
+from ..plan import NUMPY, PORTABLE, Explanation, Plan, Target
 from ..tensor import Tensor, flush
 from . import execute
 from .capture import capture
@@ -154,9 +154,17 @@ class CompiledStep(Generic[P, R]):
         """The plan that ran last. Raises CompileError before the first call."""
         return self._ran_last("plan")[1].program.plan
 
-    def explain(self) -> str:
-        """A table of the kernels of the plan that ran last: archetype, shape, bytes, flops, dispatches."""
-        return str(self.plan)
+    def explain(self) -> Explanation:
+        """A table of the plan that ran last, a str: on a GPU its dispatches by number, with kernel, archetype, shape, bytes
+        and flops; on the cpu device NumPy's operations, with how often each runs and how large its results are.
+
+        Raises CompileError before the first call.
+        """
+        return self.plan.explain()
+
+    def _repr_html_(self) -> str | None:
+        """In notebooks: the table; nothing of its own before the first call."""
+        return None if self._latest is None else self.explain()._repr_html_()
 
     def inputs(self, *args: Any, **kwargs: Any) -> list[np.ndarray]:
         """The values that the plan's inputs would have in a call with these arguments: what a plan needs to be replayed

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 
+from .. import html
 from ..arguments import Checkable, refuse, type_name
 from ..dtypes import DType, bool_, complex64, default_dtype, float32, int32, of_scalar, parse_dtype, promote_operands
 from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
@@ -582,6 +583,11 @@ class TensorBase(Checkable):
             function = None if self.is_leaf else getattr(self, "grad_fn", None)
             parts.append("requires_grad=True" if function is None else f"grad_fn=<{function.name()}>")
         return f"tensor({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """In notebooks: what print shows, and what the tensor is."""
+        kind = f"{self.dtype.name} {tuple(self.shape)} on {self.device}"
+        return html.text(repr(self), kind + (", requires grad" if self.requires_grad else ""))
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Whether backward() shall collect a gradient here. In place; gives the tensor.

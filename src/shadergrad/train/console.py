@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task
 from rich.table import Column
 from rich.text import Text
 
-NARROW, WIDE = 64, 104  # columns of a terminal: below and from which a bar shows less and more
+NARROW, WIDE = 64, 104  # columns of a terminal: below which a bar takes two lines, and from which it shows the speed
 
 
 class _Text(ProgressColumn):
@@ -38,10 +38,14 @@ def _speed(task: Task) -> str:
     return f"{speed} {task.fields['unit']}/s"
 
 
+def _elapsed(task: Task) -> str:
+    return _clock(task.elapsed or 0)
+
+
 def _times(task: Task) -> str:
     """What has passed, and what is left where it is known."""
     left = "" if task.time_remaining is None else f", {_clock(task.time_remaining)} left"
-    return f"{_clock(task.elapsed or 0)}{left}"
+    return f"{_elapsed(task)}{left}"
 
 
 def _clock(seconds: float) -> str:
@@ -49,24 +53,32 @@ def _clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"
 
 
+class _TwoLines(Progress):
+    """A bar, and below it what does not fit beside it."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        for task in self.tasks:
+            told = (task.fields[name].rstrip() for name in ("losses", "accuracy", "device"))
+            yield Text("  ".join(filter(None, told)), no_wrap=True, overflow="ellipsis")
+
+
 class Bar:
     """`with Bar(...) as bar`: how far a run is, its losses and accuracy, times, the device, and its speed.
 
-    In a narrow terminal it shows less, and does not wrap; its bar has the same width all the time.
+    In a narrow terminal it takes two lines, and does not wrap; its bar has the same width all the time.
     """
 
     def __init__(self, console: Console, unit: str, total: int, done: int, device: str = "") -> None:
         """unit: what is counted, as "samples"; total: of the whole run; done: how many of them an earlier run trained."""
         width = console.width
-        columns: list[ProgressColumn] = [_field("position"), BarColumn(6 if width < NARROW else width // 8)]
-        columns.append(_field("losses"))
-        if width >= NARROW:
-            columns += [_field("accuracy"), _Text(_times)]
-        if width >= WIDE:
-            columns.append(_Text(_speed))
-        if width >= NARROW:
-            columns.append(_field("device"))
-        self._progress = Progress(*columns, console=console)
+        bar = BarColumn(8 if width < NARROW else width // 8)
+        if width < NARROW:
+            self._progress: Progress = _TwoLines(_field("position"), bar, _Text(_elapsed), console=console)
+        else:
+            speed = [_Text(_speed)] if width >= WIDE else []
+            columns = [_field("position"), bar, _field("losses"), _field("accuracy"), _Text(_times), *speed]
+            self._progress = Progress(*columns, _field("device"), console=console)
         texts: dict[str, Any] = {"position": "", "losses": "", "accuracy": "", "device": device}
         self._task = self._progress.add_task("", total=total, completed=done, unit=unit, **texts)
 
@@ -81,6 +93,9 @@ class Bar:
         text = " ".join(f"{name} {value:<8.4g}" for name, value in losses.items())
         told = "" if accuracy is None else f"{100 * accuracy:.1f} %"
         self._progress.update(self._task, completed=done, position=position, losses=text, accuracy=told)
+
+    def add(self, row: dict[str, float]) -> None:
+        """A row of metrics, of an epoch that has ended: a terminal draws no curve."""
 
 
 class StopWish:

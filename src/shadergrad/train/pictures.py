@@ -1,6 +1,6 @@
 """Pictures of a run. In: metrics.jsonl. Out: a PNG. Also what recipes need to draw their own.
 
-matplotlib and pillow are imported on use, without a display; they come with the extra `plots`.
+matplotlib and pillow are imported on use, without a display.
 """
 
 from __future__ import annotations
@@ -50,11 +50,20 @@ def training_curve(
     (0 to 1) and the like. loss_name: what the training loss is, where it is not the test loss of other data.
     Returns None, or one line that says why nothing was drawn: a run does not fail for want of a picture.
     """
-    figures = figure_module("the training curve")
     rows = read_rows(Path(metrics_path))
+    figure = curve_figure(rows, title or Path(metrics_path).parent.name, loss_name)
+    if figure is None:
+        return f"no training curve: {metrics_path} has no losses yet"
+    figure.savefig(png_path)
+    return None
+
+
+def curve_figure(rows: list[dict[str, Any]], title: str, loss_name: str = "loss") -> Any:
+    """The figure of training_curve for rows of metrics; None where they hold no losses."""
     losses = [row for row in rows if "loss" in row]
     if not losses:
-        return f"no training curve: {metrics_path} has no losses yet"
+        return None
+    figures = figure_module("the training curve")
     counter = "epoch" if "epoch" in losses[0] else "step"
     accuracies = [(key, what) for key, what in ACCURACIES if any(key in row for row in rows)]
     figure = figures.Figure(figsize=(7, 6 if accuracies else 4), dpi=150, layout="constrained")
@@ -66,9 +75,8 @@ def training_curve(
         plain_axes(axes)
         axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     panels[-1].set_xlabel(counter)
-    figure.suptitle(title or Path(metrics_path).parent.name, fontsize=11)
-    figure.savefig(png_path)
-    return None
+    figure.suptitle(title, fontsize=11)
+    return figure
 
 
 def _draw_losses(axes: Any, rows: list[dict[str, Any]], counter: str, loss_name: str) -> None:

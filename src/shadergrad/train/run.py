@@ -32,6 +32,7 @@ from .console import Bar, StopWish
 from .epochs import loader, steps_in_epoch
 from .errors import RecipeError, TrainingError
 from .metrics import Metrics, read_rows
+from .notebook import NotebookBar
 from .pictures import training_curve
 from .settings import Settings
 from .trainable import Position, Stream, Trainable
@@ -158,23 +159,17 @@ class Run:
 
     def train(self, console: Console) -> bool:
         """Train until all is done (True) or the user wants to stop (False); the checkpoint is then written."""
+        metrics = self.open_metrics()
+        self.position.seconds = metrics.seconds
         if self.done >= self.steps:
             asked = f"--steps is {self.steps}" if self._counts_steps else f"--epochs is {self.settings.epochs}"
             console.out(f"nothing left to train: {asked}", highlight=False)
             return True
-        metrics = self.open_metrics()
-        self.position.seconds = metrics.seconds
         size = 1 if self._counts_steps else self.settings.batch_size
         with (
             self._ending_callbacks(),
             StopWish() as stop,
-            Bar(
-                console,
-                "steps" if self._counts_steps else self.trainable.unit,
-                self.steps * size,
-                self.done * size,
-                self.device,
-            ) as bar,
+            self._bar(console, self.steps * size, self.done * size) as bar,
         ):
             stopping, begun_at = False, self.done - 1 if self._counts_steps else self.position.epoch
             for callback in self.callbacks:
@@ -190,10 +185,17 @@ class Run:
                     metrics.add(row)
                 self.save()
                 if row:
+                    bar.add(row)
                     self._epoch_ended(row)
         if self.stop_wish is not None:
             console.out(f"stopped after {self.where}: {self.stop_wish}", highlight=False)
         return self.done >= self.steps or self.stop_wish is not None
+
+    def _bar(self, console: Console, total: int, done: int) -> Bar | NotebookBar:
+        unit = "steps" if self._counts_steps else self.trainable.unit
+        if console.is_jupyter and not console.quiet:
+            return NotebookBar(unit, total, done, self.device)
+        return Bar(console, unit, total, done, self.device)
 
     def _record_changes(self, metrics: Metrics, begun_at: int) -> None:
         """A line of metrics that says from where on something is other than before."""
@@ -221,7 +223,7 @@ class Run:
         kept = self.done - 1 if self._counts_steps else self.position.epoch
         return Metrics(self.settings.out / METRICS, kept, "step" if self._counts_steps else "epoch")
 
-    def train_epoch(self, bar: Bar, stop: StopWish, metrics: Metrics) -> tuple[bool, float]:
+    def train_epoch(self, bar: Bar | NotebookBar, stop: StopWish, metrics: Metrics) -> tuple[bool, float]:
         """Train what is left of the epoch and of the run, or until the user wants to stop: whether so, and samples a second."""
         started = shown = saved = time.perf_counter()
         before = started - self.position.seconds
@@ -341,7 +343,7 @@ class Run:
         row = {"epoch": ended.epoch + 1, "step": done, **losses, **measures}
         return row | {"samples_per_second": round(speed), "seconds": seconds}
 
-    def _show(self, bar: Bar) -> None:
+    def _show(self, bar: Bar | NotebookBar) -> None:
         losses = self.position.losses
         if self._counts_steps:
             bar.show(self.done, f"step {self.done}/{self.steps}", self._named(losses[-1]), self.accuracy)

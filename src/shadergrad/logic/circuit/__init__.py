@@ -3,7 +3,7 @@
 Circuits are NumPy arrays, boards are packed 64 cells a word; only a board on a device (gpu.py) is a tensor.
 circuit.py: gates and wires. cell.py: a circuit as the rule of a cellular automaton. minimize.py, equivalence.py.
 runner.py, native.py, gpu.py: boards, stepped by NumPy, by compiled C, and on a device. files.py: JSON. export_*.py: C,
-Verilog, WGSL, DOT.
+Verilog, WGSL, BLIF, AIGER, DOT, SVG.
 """
 
 from .cell import CellCircuit
@@ -14,6 +14,7 @@ from .errors import CircuitError
 from .export_blif import to_aiger, to_blif
 from .export_c import cell_to_c, to_c
 from .export_dot import to_dot
+from .export_svg import to_svg
 from .export_verilog import cell_to_verilog, to_verilog
 from .export_wgsl import cell_to_wgsl, to_wgsl
 from .files import from_json, load, save, to_json
@@ -48,6 +49,7 @@ __all__ = [
     "to_c",
     "to_dot",
     "to_json",
+    "to_svg",
     "to_verilog",
     "to_wgsl",
 ]

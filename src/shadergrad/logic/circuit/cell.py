@@ -11,7 +11,7 @@ from .circuit import Circuit
 from .errors import CircuitError
 from .minimize import minimize
 from .packing import as_bits
-from .patch import NEIGHBOURS
+from .patch import NEIGHBOURS, PLACES
 from .runner import BoardRunner
 
 BORDERS = ("zeros", "periodic")
@@ -62,6 +62,21 @@ class CellCircuit:
     def periodic(self) -> bool:
         """Whether beyond the border lies the opposite edge."""
         return self.border == "periodic"
+
+    @property
+    def named(self) -> Circuit:
+        """Its circuit with inputs named by neighbour and channel, as W.0, and outputs as next.0.
+
+        >>> sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3])).named.input_names[3:5]
+        ('W.0', 'C.0')
+        """
+        c, channels = self.circuit, range(self.channels)
+        inputs = [f"{place}.{k}" for place in PLACES for k in channels]
+        return Circuit(c.inputs, list(c.gates()), c.outputs, inputs, [f"next.{k}" for k in channels])
+
+    def _repr_html_(self) -> str:
+        """In notebooks: the rule drawn, its inputs by their names."""
+        return self.named._repr_html_()
 
     def minimized(self) -> CellCircuit:
         """The same automaton with fewer gates."""

@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from .drawing import draw
 from .errors import CircuitError
 from .interpret import evaluate_words
 from .kinds import NAMES
 from .packing import as_bits, pack_last, unpack_last
+
+MOST_DRAWN = 400  # gates, in notebooks
 
 Gates = Sequence[tuple[int, int, int]] | np.ndarray
 
@@ -112,6 +115,23 @@ class Circuit:
 
     def __repr__(self) -> str:
         return f"Circuit({self.inputs} inputs, {len(self)} gates, {len(self.outputs)} outputs)"
+
+    def _repr_html_(self) -> str:
+        """In notebooks: the circuit drawn, where it is small enough to be read."""
+        if len(self) > MOST_DRAWN:
+            return f"<code>{self!r}</code>: more than {MOST_DRAWN} gates are not drawn; minimize() leaves fewer"
+        drawing = draw(input_names(self), list(self.gates()), output_names(self), self.outputs.tolist())
+        return f'<div style="overflow:auto">{drawing}</div><small>{self!r}</small>'
+
+
+def input_names(circuit: Circuit) -> list[str]:
+    """Its own names, else x0, x1 ..."""
+    return list(circuit.input_names or (f"x{i}" for i in range(circuit.inputs)))
+
+
+def output_names(circuit: Circuit) -> list[str]:
+    """Its own names, else y0, y1 ..."""
+    return list(circuit.output_names or (f"y{k}" for k in range(len(circuit.outputs))))
 
 
 def _integers(values: Any, what: str, axes: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Do two circuits compute the same? By every assignment where that is possible, else by many random ones."""
+"""Do two circuits compute the same? By every assignment where that is possible, else by many random ones and by diagrams."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from .circuit import Circuit
+from .diagrams import FALSE, DiagramLimit, Diagrams
 from .errors import CircuitError
+from .kinds import XOR
+from .order import evaluation_order, operands
 from .packing import WORD, pack_last, unpack_last, words_for
 
 EXHAUSTIVE_INPUTS = 20
 RANDOM_PATCHES = 1_000_000
+MOST_NODES = 100_000  # of all diagrams together: about a second
 _BLOCK = 1024  # words at a time
 
 
@@ -33,23 +37,27 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """True if no difference was found; `exhaustive` says whether that is a proof, `checked` how many assignments.
+    """True if no difference was found. proved: whether there is none, by all assignments (`exhaustive`) or by decision
+    diagrams; otherwise only `checked` random assignments speak for it.
 
     >>> circuit = sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2])
     >>> sg.logic.circuit.equivalent(circuit, circuit)
-    Equivalence(counterexample=None, exhaustive=True, checked=4)
+    Equivalence(counterexample=None, exhaustive=True, checked=4, proved=True)
     """
 
     counterexample: Counterexample | None
     exhaustive: bool
     checked: int
+    proved: bool = False
 
     def __bool__(self) -> bool:
         return self.counterexample is None
 
 
 def equivalent(left: Circuit, right: Circuit, patches: int = RANDOM_PATCHES, seed: int = 0) -> Equivalence:
-    """Compares two circuits on all assignments up to 20 inputs, above that on `patches` random ones.
+    """Compares two circuits on all assignments up to 20 inputs, above that on `patches` random ones and, where these
+    show no difference, by decision diagrams, which prove that there is none or find it; of functions that take too many
+    nodes, the assignments remain.
 
     The random assignments come in blocks of 65,536 in which a bit is 1 with probability 1/2, 1/4, 3/4 or 1/16 in turn:
     wide ANDs and ORs are seldom decided by fair bits. The same seed gives the same assignments. Both circuits are
@@ -75,7 +83,49 @@ def equivalent(left: Circuit, right: Circuit, patches: int = RANDOM_PATCHES, see
         found = _difference(left, right, words, min(count * WORD, total - start * WORD))
         if found is not None:
             return Equivalence(found, exhaustive, min(total, (start + count) * WORD))
-    return Equivalence(None, exhaustive, total)
+    return Equivalence(None, True, total, True) if exhaustive else _by_diagrams(left, right, total)
+
+
+def _by_diagrams(left: Circuit, right: Circuit, checked: int) -> Equivalence:
+    """What diagrams say of circuits that agree on so many assignments."""
+    diagrams, order = Diagrams(MOST_NODES), _order(left)
+    try:
+        ours, theirs = (_diagrams_of(circuit, diagrams, order) for circuit in (left, right))
+        differences = [d for a, b in zip(ours, theirs, strict=True) if (d := diagrams.gate(XOR, a, b)) != FALSE]
+    except DiagramLimit:
+        return Equivalence(None, False, checked)
+    if not differences:
+        return Equivalence(None, False, checked, True)
+    known = diagrams.example(differences[0])
+    bits = np.array([known.get(order.get(i, -1), False) for i in range(left.inputs)])
+    return Equivalence(Counterexample(bits, left.evaluate(bits), right.evaluate(bits)), False, checked)
+
+
+def _order(circuit: Circuit) -> dict[int, int]:
+    """A place for each live input: in the order in which gates read them, which keeps diagrams small."""
+    gates = list(circuit.gates())
+    read = [wire for k in evaluation_order(circuit) for wire in operands(*gates[k])]
+    inputs = dict.fromkeys(wire for wire in [*read, *circuit.outputs.tolist()] if wire < circuit.inputs)
+    return {wire: place for place, wire in enumerate(inputs)}
+
+
+def _diagrams_of(circuit: Circuit, diagrams: Diagrams, order: dict[int, int]) -> list[int]:
+    """Those of the outputs; inputs that `order` lacks come after all others."""
+    gates = list(circuit.gates())
+    found: dict[int, int] = {}
+
+    def of(wire: int) -> int:
+        if wire not in found:
+            found[wire] = diagrams.input(order.setdefault(wire, len(order)))
+        return found[wire]
+
+    for k in evaluation_order(circuit):
+        kind, a, b = gates[k]
+        reads = operands(kind, a, b)
+        # an operand that the gate does not read may be a wire that nothing else computes
+        one, other = (of(wire) if wire in reads else FALSE for wire in (a, b))
+        found[circuit.inputs + k] = diagrams.gate(kind, one, other)
+    return [of(wire) for wire in circuit.outputs.tolist()]
 
 
 def all_words(inputs: int, start: int, count: int) -> np.ndarray:

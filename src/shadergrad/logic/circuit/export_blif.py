@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from .circuit import Circuit
+from .circuit import Circuit, input_names, output_names
 from .kinds import value_of
-
-
-def input_names(circuit: Circuit) -> list[str]:
-    """Its own names, else x0, x1 ..."""
-    return list(circuit.input_names or (f"x{i}" for i in range(circuit.inputs)))
-
-
-def output_names(circuit: Circuit) -> list[str]:
-    """Its own names, else y0, y1 ..."""
-    return list(circuit.output_names or (f"y{k}" for k in range(len(circuit.outputs))))
 
 
 def to_blif(circuit: Circuit, name: str = "circuit") -> str:

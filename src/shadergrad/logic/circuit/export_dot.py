@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 
 from .circuit import Circuit
-from .kinds import NAMES
+from .drawing import drawn
 from .order import evaluation_order, live_inputs, operands
 from .statements import wire_name
-
-# an operand that the gate inverts gets a dot at the arrow's head, as in drawings of circuits
-_DRAWN = {2: ("AND", "B"), 4: ("AND", "A"), 11: ("OR", "B"), 13: ("OR", "A"), 10: ("NOT", ""), 12: ("NOT", "")}
 
 
 def to_dot(circuit: Circuit) -> str:
@@ -46,7 +43,7 @@ def to_dot(circuit: Circuit) -> str:
 
 
 def _gate(circuit: Circuit, k: int, kind: int, a: int, b: int) -> list[str]:
-    label, inverted = _DRAWN.get(kind, (NAMES[kind], ""))
+    label, inverted = drawn(kind)
     lines = [f'    g{k} [label="{label}"];']
     reads = operands(kind, a, b)
     columns = "AB" if len(reads) == 2 else " "

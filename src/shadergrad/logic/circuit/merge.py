@@ -2,21 +2,25 @@
 
 In: a graph of gates and its outputs. Out: another, without what was proved equal to something before it. All nodes are
 simulated; where the inputs are few, on all their assignments, which is a proof. Elsewhere equal bits on random assignments
-are a guess, and it is proved on all assignments of the inputs that the two depend on, where those are few; what cannot be
-proved so stays. Source: SAT sweeping (Kuehlmann, "Dynamic transition relation simplification for bounded property
-checking", 2004), with truth tables in place of SAT.
+are a guess, and it is proved on all assignments of the inputs that the two depend on, where those are few, or by decision
+diagrams; what cannot be proved so stays. Source: SAT sweeping (Kuehlmann, "Dynamic transition relation simplification for
+bounded property checking", 2004), with truth tables and diagrams in place of SAT.
 """
 
 from __future__ import annotations
 
+from itertools import count
+
 import numpy as np
 
+from .diagrams import FALSE, DiagramLimit, Diagrams
 from .equivalence import all_words, random_words
 from .graph import LogicGraph
 from .kinds import value_of
 from .packing import words_for
 
 FEW = 14  # inputs of which all assignments are simulated
+MOST_NODES = 5_000  # of the diagrams that prove one guess
 GUESSES = 128  # words of random assignments, 64 in each
 
 Tables = dict[int, np.ndarray]  # by node
@@ -86,7 +90,7 @@ class _Same:
             return True
         inputs = sorted(self._supports[node] | self._supports[earlier])
         if len(inputs) > FEW:
-            return False
+            return self._proved_by_diagrams(node, earlier, opposite)
         words = all_words(len(inputs), 0, words_for(1 << len(inputs)))
         tables: Tables = {0: np.zeros(words.shape[1], np.uint64)} | dict(zip(inputs, words, strict=True))
         for other in self._graph.live([2 * node, 2 * earlier]):
@@ -96,6 +100,24 @@ class _Same:
         mask = np.uint64((1 << min(64, 1 << len(inputs))) - 1)
         difference = tables[node] ^ tables[earlier] ^ (np.uint64((1 << 64) - 1) if opposite else np.uint64(0))
         return not (difference & mask).any()
+
+    def _proved_by_diagrams(self, node: int, earlier: int, opposite: int) -> bool:
+        """Whether the two are one diagram; False also where that takes too many nodes."""
+        graph, diagrams = self._graph, Diagrams(MOST_NODES)
+        found = {0: FALSE}
+        numbers = count()
+
+        def of(other: int) -> int:
+            if other not in found:  # an input; numbered as gates meet them, which keeps diagrams small
+                found[other] = diagrams.input(next(numbers))
+            return found[other]
+
+        try:
+            for other in filter(graph.is_gate, graph.live([2 * node, 2 * earlier])):
+                found[other] = diagrams.gate(graph.kinds[other], of(graph.a[other]), of(graph.b[other]))
+            return of(node) == of(earlier) ^ opposite
+        except DiagramLimit:
+            return False
 
 
 def _apply(kind: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:

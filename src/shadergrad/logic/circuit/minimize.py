@@ -2,8 +2,9 @@
 
 Constants are propagated, wires and inverters absorbed by the gates that read them, gates with equal or opposite inputs
 resolved, equal gates merged whatever the order of their inputs, functions that lose a variable over two levels rebuilt
-from what remains, gates of one function made one however they are built (see `merge`), and dead gates dropped; repeated until nothing changes. (And-inverter graphs with structural hashing,
-as in logic synthesis: Kuehlmann et al., "Robust Boolean reasoning for equivalence checking and functional property
+from what remains, gates of one function made one however they are built (see `merge`), gates replaced by a wire or one gate
+of others where the outputs cannot tell (see `resubstitute`: circuits of few inputs), and dead gates dropped; repeated until
+nothing changes. (And-inverter graphs with structural hashing, as in logic synthesis: Kuehlmann et al., "Robust Boolean reasoning for equivalence checking and functional property
 verification", 2002; here with XOR as a gate of its own.)
 """
 
@@ -13,6 +14,7 @@ from .circuit import Circuit
 from .graph import LogicGraph, graph_of
 from .kinds import FALSE, NOT_A, TRUE, flip_a, flip_b
 from .merge import merged
+from .resubstitute import resubstituted
 
 
 def minimize(circuit: Circuit) -> Circuit:
@@ -33,7 +35,7 @@ def minimize(circuit: Circuit) -> Circuit:
 
 
 def _once(circuit: Circuit) -> Circuit:
-    return _Emitter(*merged(*graph_of(circuit))).circuit(circuit)
+    return _Emitter(*resubstituted(*merged(*graph_of(circuit)))).circuit(circuit)
 
 
 class _Emitter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 NEIGHBOURS = 9
+PLACES = ("NW", "N", "NE", "W", "C", "E", "SW", "S", "SE")  # in the order of a cell's inputs
 
 
 def neighbour(index: int, channels: int) -> tuple[int, int, int]:

@@ -69,7 +69,7 @@ def _show(trained: Automaton) -> Iterator[str]:
     settings = trained.settings
     as_published = settings.batch_size == EXPERIMENTS[trained.name].batch  # losses are sums over the batch
     beside = published(trained.name) if as_published else None
-    complaints = [loss_plot(trained.losses, settings.out / "loss.png", beside)]
+    complaints = [loss_plot(trained.losses, settings.out / "loss.png", beside, trained.name)]
     if len(trained.losses) >= (settings.steps or 0):
         yield "hardening and evaluating ..."
         results = evaluate(trained)
@@ -106,10 +106,15 @@ def write(trained: Automaton, results: Results) -> list[str | None]:
     name, out = trained.name, trained.settings.out
     write_cell(out, results.hardened, results.simplified, name.replace("-", "_"), *EXPERIMENTS[name].grid)
     complaints = [
-        gate_plot(histogram(results.hardened.circuit), histogram(results.simplified.circuit), out / "gates.png"),
+        gate_plot(
+            histogram(results.hardened.circuit),
+            histogram(results.simplified.circuit),
+            out / "gates.png",
+            f"{name}: gates",
+        ),
         animation(evaluation.rollout(name, results.simplified), out / "rollout.gif"),
         *(
-            robustness_plot(f.series, out / "robustness.png", f.cells, f.published)
+            robustness_plot(f.series, out / "robustness.png", f.cells, f.published, f"{name}, damaged after each step")
             for f in results.findings
             if f.series
         ),

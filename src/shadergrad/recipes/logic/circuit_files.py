@@ -34,7 +34,7 @@ def write_cell(
         c=cell_to_c(simplified, name),
         v=cell_to_verilog(simplified, height, width, name),
         wgsl=cell_to_wgsl(simplified, height, width),
-        dot=to_dot(simplified.circuit),
+        dot=to_dot(simplified.named),
     )
 
 

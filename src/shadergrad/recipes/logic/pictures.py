@@ -15,7 +15,9 @@ Curve = Sequence[Sequence[float]]
 
 
 @or_the_reason
-def loss_plot(losses: np.ndarray, png_path: str | Path, published: Mapping[str, Curve] | None = None) -> str | None:
+def loss_plot(
+    losses: np.ndarray, png_path: str | Path, published: Mapping[str, Curve] | None = None, title: str = ""
+) -> str | None:
     """Draw soft and hard loss over optimizer steps, above 1 on logarithmic axes: pale as they are, bold their running mean.
 
     losses: (steps, 2). published: [step, loss] pairs under "soft" and "hard"; their running mean is a thin black line.
@@ -42,6 +44,8 @@ def loss_plot(losses: np.ndarray, png_path: str | Path, published: Mapping[str, 
     panels[0].set_ylabel("squared error")
     panels[1].set_ylabel("wrong bits")
     panels[1].set_xlabel("optimizer step")
+    panels[1].xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    figure.suptitle(title, fontsize=11)
     figure.savefig(png_path)
     return None
 
@@ -56,21 +60,23 @@ def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
 
 
 @or_the_reason
-def gate_plot(hardened: Mapping[str, int], simplified: Mapping[str, int], png_path: str | Path) -> str | None:
+def gate_plot(
+    hardened: Mapping[str, int], simplified: Mapping[str, int], png_path: str | Path, title: str = ""
+) -> str | None:
     """Draw how many gates there are of each kind, in a hardened circuit and when it is simplified.
 
     Returns None, or one line that says why nothing was drawn.
     """
     figures = figure_module("the gate histogram")
-    figure = figures.Figure(figsize=(7, 5), dpi=150, layout="constrained")
+    names = [name for name in hardened if hardened[name] or simplified[name]]
+    figure = figures.Figure(figsize=(7, 1.6 + 0.36 * len(names)), dpi=150, layout="constrained")
     axes = figure.add_subplot()
-    names = list(hardened)
-    for shift, color, label, counts in ((-0.2, "0.75", "hardened", hardened), (0.2, BLUE, "simplified", simplified)):
+    for shift, color, label, counts in ((-0.21, "0.75", "hardened", hardened), (0.21, BLUE, "simplified", simplified)):
         values = [counts[name] for name in names]
         bars = axes.barh(
-            np.arange(len(names)) + shift, values, 0.4, color=color, label=f"{label}: {sum(values):,} gates"
+            np.arange(len(names)) + shift, values, 0.42, color=color, label=f"{label}: {sum(values):,} gates"
         )
-        axes.bar_label(bars, [f"{v:,}" if v else "" for v in values], padding=2, fontsize=7, color=GREY)
+        axes.bar_label(bars, [f"{v:,}" if v else "" for v in values], padding=2, fontsize=7, color="0.25")
     axes.set_yticks(np.arange(len(names)), names, fontsize=8)
     axes.invert_yaxis()
     axes.set_xscale("symlog", linthresh=1)
@@ -78,8 +84,9 @@ def gate_plot(hardened: Mapping[str, int], simplified: Mapping[str, int], png_pa
     axes.set_xticks([0, *(10**k for k in range(6) if 10**k < most)])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlim(0, most)
-    axes.set_xlabel("gates")
-    figure.legend(frameon=False, loc="outside upper right", ncols=2)
+    axes.set_xlabel("gates, kinds that there are none of left out")
+    axes.set_title(title, fontsize=11)
+    figure.legend(frameon=False, loc="outside lower center", ncols=2)
     plain_axes(axes)
     axes.grid(visible=False, axis="y")
     figure.savefig(png_path)
@@ -87,7 +94,9 @@ def gate_plot(hardened: Mapping[str, int], simplified: Mapping[str, int], png_pa
 
 
 @or_the_reason
-def robustness_plot(wrong: Sequence[int], png_path: str | Path, cells: int, published: float | None) -> str | None:
+def robustness_plot(
+    wrong: Sequence[int], png_path: str | Path, cells: int, published: float | None, title: str = ""
+) -> str | None:
     """Draw the wrong cells of a damaged board over its steps, with the article's mean as a dashed line.
 
     Returns None, or one line that says why nothing was drawn.
@@ -98,19 +107,23 @@ def robustness_plot(wrong: Sequence[int], png_path: str | Path, cells: int, publ
     axes.plot(wrong, color=BLUE, linewidth=0.6)
     if published is not None:
         axes.axhline(published, color=ORANGE, linewidth=1, linestyle="--", label=f"published mean {published:g}")
-    axes.axhline(cells / 2, color=GREY, linewidth=0.8, linestyle=":", label="random")
+    axes.axhline(cells / 2, color=GREY, linewidth=0.8, linestyle=":", label="half of them: noise")
     axes.set_ylim(0, 0.6 * cells)
     axes.set_xlim(0, len(wrong))
     axes.set_xlabel("step of the automaton")
     axes.set_ylabel("wrong cells")
-    figure.legend(frameon=False, loc="outside upper right", ncols=2)
+    axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    axes.set_title(title, fontsize=11)
+    figure.legend(frameon=False, loc="outside lower center", ncols=2)
     plain_axes(axes)
     figure.savefig(png_path)
     return None
 
 
 @or_the_reason
-def convergence_plot(zero_from: Sequence[int], seeds: int, steps: int, png_path: str | Path) -> str | None:
+def convergence_plot(
+    zero_from: Sequence[int], seeds: int, steps: int, png_path: str | Path, title: str = ""
+) -> str | None:
     """Draw what share of `seeds` trainings had converged by each step; zero_from: when, of those that did.
 
     Returns None, or one line that says why nothing was drawn.
@@ -119,12 +132,16 @@ def convergence_plot(zero_from: Sequence[int], seeds: int, steps: int, png_path:
     figure = figures.Figure(figsize=(7, 3.5), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     when = sorted(zero_from)
-    shares = 100 * np.arange(len(when) + 1) / seeds
-    axes.step([0, *when, steps], [*shares, shares[-1]], where="post", color=BLUE)
+    axes.step([0, *when, steps], [*range(len(when) + 1), len(when)], where="post", color=BLUE)
+    axes.plot(when, range(1, len(when) + 1), "o", color=BLUE, markersize=5)
     axes.set_xlim(0, steps)
-    axes.set_ylim(0, 105)
+    axes.set_ylim(0, 1.05 * seeds)
+    axes.yaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     axes.set_xlabel("optimizer step from which the hard loss stays 0")
-    axes.set_ylabel(f"% of {seeds} seeds")
+    axes.set_ylabel(f"of {seeds} seeds")
+    axes.set_title(title, fontsize=11)
+    if when:
+        axes.text(steps, len(when), f"{len(when)} of {seeds} ", ha="right", va="bottom", color=BLUE)
     if not when:
         told = f"none of {seeds} seeds converged in {steps:,} steps"
         axes.text(0.5, 0.5, told, transform=axes.transAxes, ha="center", color=GREY)

@@ -13,7 +13,7 @@ import numpy as np
 from shadergrad.logic import evaluation
 from shadergrad.logic.circuit import CellCircuit, Equivalence, GateCounts
 from shadergrad.logic.evaluation import Finding
-from shadergrad.logic.experiments import Training
+from shadergrad.logic.experiments import EXPERIMENTS, Training
 from shadergrad.train import Position, Settings
 
 from ...runtime.device import get_device
@@ -81,15 +81,18 @@ def report(trained: Automaton, results: Results) -> Iterator[str]:
     yield from (f"# {name}", "", f"Trained {time.strftime('%Y-%m-%d')} on {trained.hardware}.", "")
     yield from _table(("setting", "value"), _settings(trained))
     yield from ("", "## Training", "")
-    yield from _table(("", "this run", "published"), _training_rows(trained, results))
+    beside = _published_head(trained)
+    yield from _table(("", "this run", beside), _training_rows(trained, results))
+    if beside != "published" and published(name):
+        yield from ("", f"Runs of different lengths or batches: what is {beside} is no measure of this run.")
     yield from _picture(out, "loss.png", "soft and hard loss")
     yield from ("", "## Circuit", "")
-    yield from _table(("gates", "this run", "published"), _gate_rows(name, results))
+    yield from _table(("gates", "this run", beside), _gate_rows(name, results))
     yield from ("", f"Simplified against hardened: {_equal(results.equivalence)}.")
     yield from _picture(out, "gates.png", "gates by kind")
     yield from ("", "## Evaluation", "", "By the simplified circuit, on boards packed 64 cells a word.", "")
     rows = [(f.what, f"{f.wrong:g}", f"{f.cells}", _number(f.published)) for f in results.findings]
-    yield from _table(("test", "wrong", "of", "published"), rows)
+    yield from _table(("test", "wrong", "of", beside), rows)
     yield from _picture(out, "robustness.png", "wrong cells of a board that is damaged after each step")
     yield from _picture(out, "rollout.gif", "a rollout of the circuit")
     yield from ("", "## Files", "")
@@ -128,6 +131,14 @@ def _training_rows(trained: Automaton, results: Results) -> list[tuple[str, str,
     ]
 
 
+def _published_head(trained: Automaton) -> str:
+    """The head of the column of published numbers: it says of how long a run, where that is another than this one's."""
+    e = EXPERIMENTS[trained.name]
+    if (trained.done, trained.settings.batch_size) == (e.steps, e.batch):
+        return "published"
+    return f"published, {e.steps:,} steps of batch {e.batch}"
+
+
 def _gate_rows(name: str, results: Results) -> list[tuple[str, str, str]]:
     active = (published(name) or {}).get("active_gates")
     counts = results.counts
@@ -158,7 +169,8 @@ def _zero(step: int | None) -> str:
 
 def _equal(found: Equivalence) -> str:
     which = f"all {found.checked:,}" if found.exhaustive else f"{found.checked:,} random"
-    return f"the same outputs for {which} assignments of the inputs"
+    proof = "" if found.exhaustive or not found.proved else ", and proved by decision diagrams"
+    return f"the same outputs for {which} assignments of the inputs{proof}"
 
 
 def _number(value: float | None) -> str:

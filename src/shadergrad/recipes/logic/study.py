@@ -160,7 +160,7 @@ def _show(settings: StudySettings, outcomes: list[Outcome], console: Console) ->
     known = published()["experiments"].get(settings.name)
     console.out(line + (f"; published: {known['zero_from']}" if known else ""), highlight=False)
     when = [o.zero_from for o in outcomes if o.zero_from is not None]
-    complaint = convergence_plot(when, len(outcomes), settings.steps, settings.out / PICTURE)
+    complaint = convergence_plot(when, len(outcomes), settings.steps, settings.out / PICTURE, settings.name)
     if complaint:
         console.out(complaint, highlight=False)
     console.out(f"in {settings.out}: {FILE}" + ("" if complaint else f", {PICTURE}"), highlight=False)

@@ -1,0 +1,99 @@
+"""Functions of many inputs as decision diagrams: equal functions are one number, however wide they are.
+
+In: gates over diagrams. Out: diagrams, or DiagramLimit where a function takes more nodes than one wants to spend. A diagram
+is a literal, 2 * node + inverted, so that an inverse costs nothing; node 0 is true. Inputs are decided in the order of their
+numbers. Source: Bryant, "Graph-based algorithms for Boolean function manipulation", 1986; inverted edges: Brace, Rudell and
+Bryant, "Efficient implementation of a BDD package", 1990.
+"""
+
+from __future__ import annotations
+
+from .kinds import value_of
+
+TRUE, FALSE = 0, 1
+MOST_INPUTS = 256  # of a function: its diagram is made by a recursion over them
+
+
+class DiagramLimit(Exception):
+    """A function needs more nodes than were granted."""
+
+
+class Diagrams:
+    """Diagrams that share their nodes. most: how many nodes and remembered results there may be."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._nodes: list[tuple[int, int, int]] = [(1 << 62, TRUE, TRUE)]  # (input, where it is 0, where it is 1)
+        self._known: dict[tuple[int, int, int], int] = {}
+        self._results: dict[tuple[int, int, int], int] = {}
+
+    def input(self, number: int) -> int:
+        """The function that is an input. Raises DiagramLimit where there are too many."""
+        if number >= MOST_INPUTS:
+            raise DiagramLimit
+        return self._node(number, FALSE, TRUE)
+
+    def gate(self, kind: int, a: int, b: int) -> int:
+        """A gate of the sixteen over two functions. Raises DiagramLimit."""
+        one, zero = (self._constant_in_a(kind, x, b) for x in (1, 0))
+        return self._choose(a, one, zero)
+
+    def example(self, function: int) -> dict[int, bool]:
+        """Inputs for which a function other than FALSE is true; the others may be anything."""
+        found: dict[int, bool] = {}
+        while function > FALSE:
+            number, *branches = self._nodes[function >> 1]
+            low, high = (branch ^ (function & 1) for branch in branches)
+            found[number] = low == FALSE
+            function = high if low == FALSE else low
+        return found
+
+    def _constant_in_a(self, kind: int, a: int, b: int) -> int:
+        """A gate whose first operand is known."""
+        match value_of(kind, a, 0), value_of(kind, a, 1):
+            case (0, 0):
+                return FALSE
+            case (1, 1):
+                return TRUE
+            case (0, 1):
+                return b
+            case _:
+                return b ^ 1
+
+    def _choose(self, test: int, one: int, zero: int) -> int:
+        """one where test is true, else zero."""
+        if test <= FALSE or one == zero:
+            return one if test == TRUE or one == zero else zero
+        if test & 1:
+            test, one, zero = test ^ 1, zero, one
+        if one == test or zero == test ^ 1:  # what is asked again is known
+            one = TRUE if one == test else one
+            zero = TRUE if zero == test ^ 1 else zero
+        if (one, zero) == (TRUE, FALSE):
+            return test
+        if (one, zero) == (FALSE, TRUE):
+            return test ^ 1
+        inverted = one & 1
+        key = (test, one ^ inverted, zero ^ inverted)
+        if key not in self._results:
+            if len(self._results) + len(self._nodes) > self._most:
+                raise DiagramLimit
+            top = min(self._nodes[x >> 1][0] for x in key)
+            low, high = (self._choose(*(self._branch(x, top, side) for x in key)) for side in (0, 1))
+            self._results[key] = self._node(top, low, high)
+        return self._results[key] ^ inverted
+
+    def _branch(self, function: int, number: int, side: int) -> int:
+        """What is left of a function where an input is known."""
+        top, *branches = self._nodes[function >> 1]
+        return branches[side] ^ (function & 1) if top == number else function
+
+    def _node(self, number: int, low: int, high: int) -> int:
+        """A node; `high` is not inverted, as _choose puts inverses outside, so that a function has one form."""
+        if low == high:
+            return low
+        key = (number, low, high)
+        if key not in self._known:
+            self._known[key] = len(self._nodes)
+            self._nodes.append(key)
+        return 2 * self._known[key]

@@ -1,0 +1,55 @@
+"""The notebooks run to their end without a word on stderr; what they show is what the pages show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ipykernel", reason="the extra `notebook` is not installed")
+nbformat: Any = pytest.importorskip("nbformat")
+notebooks: Any = pytest.importorskip("notebooks", reason="nbclient is not installed")
+FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
+
+pytestmark = pytest.mark.slow  # a kernel starts for each
+
+
+def shown(notebook: Any) -> dict[str, list[str]]:
+    """The kinds of output of each cell, by its first line."""
+    return {
+        cell.source.splitlines()[0]: [
+            kind for output in cell.outputs for kind in sorted(output.get("data", {"stdout": 0}))
+        ]
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    }
+
+
+@pytest.mark.parametrize("name", ["first-steps", "automaton", "from-pytorch"])
+def test_a_notebook_runs_and_shows_what_is_kept(name: str) -> None:
+    if name == "from-pytorch":
+        pytest.importorskip("torch")
+    path = FOLDER / f"{name}.ipynb"
+    assert shown(notebooks.execute(path)) == shown(nbformat.read(path, 4))
+
+
+def test_a_training_draws_in_a_notebook_whatever_the_backend_and_warns_of_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bar and the curve, once each and then updated; no widget, and no window system asked for."""
+    cells = [
+        "import numpy as np, shadergrad as sg, shadergrad.nn.functional as F\nfrom shadergrad import nn",
+        "model = nn.Linear(2, 1)\n"
+        "x = np.ones((8, 2), np.float32)\n"
+        "t = sg.train.Trainer(model, sg.optim.SGD(model.parameters(), lr=0.1), F.mse_loss, (x, x[:, :1]), batch_size=4)\n"
+        "t.fit(3);",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbformat.write(notebook, tmp_path / "a.ipynb")
+    monkeypatch.setenv("MPLBACKEND", "module://no_such_backend")
+    done = notebooks.execute(tmp_path / "a.ipynb")
+    bar, picture = done.cells[1].outputs
+    assert "epoch 3/3" in bar["data"]["text/html"]
+    assert " · cpu</code>" in bar["data"]["text/html"]
+    assert "image/png" in picture["data"]
