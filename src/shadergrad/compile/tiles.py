@@ -96,6 +96,8 @@ def _tiles(k: int, window: int, target: Target) -> Iterator[Tile]:
     windows = [window * c for c in (1, 2, 3, 4) if window * c <= LONGEST_STEP and k % (window * c) == 0]
     whole = [s for s in STEPS if k % s == 0]
     steps = windows if takes_windows(window) and windows else whole or [s for s in STEPS if s < 2 * k] or [STEPS[0]]
+    if not target.native:  # browsers zero workgroup memory as each workgroup starts, software adapters word by word
+        steps = steps[:1]
     for bm, bn, tm, tn in SHAPES:
         for bk in steps:
             tile = Tile(bm, bn, bk, tm, tn)
