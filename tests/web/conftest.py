@@ -27,10 +27,10 @@ NO_BROWSER = "no Chromium"
 REMEDY = "install chromium (Debian: apt-get install chromium), and playwright from PyPI"
 
 
-def missing(why: str) -> NoReturn:
+def missing(why: str, what: str = NO_BROWSER, remedy: str = REMEDY) -> NoReturn:
     if config.require_webgpu:
-        pytest.fail(f"{NO_BROWSER} ({why}), and SHADERGRAD_REQUIRE_WEBGPU=1: {REMEDY}.", pytrace=False)
-    pytest.skip(f"{NO_BROWSER}: {why}")
+        pytest.fail(f"{what} ({why}), and SHADERGRAD_REQUIRE_WEBGPU=1: {remedy}.", pytrace=False)
+    pytest.skip(f"{what}: {why}")
 
 
 @pytest.fixture(scope="session")

@@ -46,8 +46,8 @@ def export(
     programs: further compiled functions, (function, *arguments) by name, which share the step's parameters and state.
     data: arrays by name. Those called as an argument are what it is fed with, in batches along the first axis; without
     any, arguments are drawn at random.
-    page: "step"; "compare", which runs the step as plain JavaScript too (steps of plain networks: products, elementwise
-    operations, sums); or one made for a recipe of this library. settings: JSON data for it.
+    page: "step"; "compare", which runs the step as plain JavaScript too (products, convolutions, attention, recurrent layers,
+    random numbers; no sorting, and no kernel of your own); or one made for a recipe of this library. settings: JSON data for it.
     Returns the folder. A folder that is there already is written over, file by file. Raises WebError for names that cannot be
     files and data that do not fit, CompileError for a step that cannot be exported (see `CompiledStep.portable`).
 

@@ -85,7 +85,9 @@ class Circuit {
     this.size.value = wish("cells", "64");
     this.mode = h("select", { "aria-label": "brush" }, ...[["erase", "erase"], ["paint", "set"], ["noise", "noise"]].map(([value, text]) => h("option", { value }, text)));
     this.start = h("button", { onclick: () => this.toggle(), disabled: true }, "Run");
-    this.save = h("button", { onclick: () => this.worker.postMessage({ call: "json" }), disabled: true }, "Download the circuit");
+    this.saves = [["JSON", "json"], ["C", "c"], ["Verilog", "v"]].map(([text, ending]) =>
+      h("button", { onclick: () => this.worker.postMessage({ call: "file", ending }), disabled: true, "aria-label": `Download the circuit as ${text}` }, text),
+    );
     this.again = h("button", { onclick: () => this.restart(), disabled: true }, "Start again");
     this.size.addEventListener("change", () => {
       remember({ cells: this.size.value });
@@ -98,7 +100,8 @@ class Circuit {
       this.canvas,
       this.caption,
       h("div", { class: "row" }, h("button", { class: "main", onclick: () => this.harden() }, "Harden"), this.start, this.again),
-      h("div", { class: "row" }, this.size, h("label", {}, "brush ", this.mode), this.save),
+      h("div", { class: "row" }, this.size, h("label", {}, "brush ", this.mode)),
+      h("div", { class: "row" }, "Download the circuit as", ...this.saves),
     );
     this.histogram = h("canvas", { role: "img", "aria-label": "how many gates of each kind", height: 1 });
     this.gates = h("section", {}, h("h2", {}, "Its gates"), this.histogram, (this.counts = h("p", { class: "legend" }, "Harden the automaton to see them.")));
@@ -121,9 +124,9 @@ class Circuit {
     const gates = (await this.remote.call("data", "gates")).data;
     const outputs = (await this.remote.call("data", "outputs")).data;
     const column = (/** @type {number} */ k) => gates.filter((/** @type {number} */ _, /** @type {number} */ at) => at % 3 === k);
-    const { channels, border, fire_rate: fireRate, begins: start, shown } = this.settings;
+    const { channels, border, fire_rate: fireRate, begins: start, shown, templates } = this.settings;
     const cell = { channels, inputs: 9 * channels, a: column(0), b: column(1), of: column(2), outputs, border, fireRate };
-    this.worker.postMessage({ call: "cell", cell, start, shown });
+    this.worker.postMessage({ call: "cell", cell, start, shown, templates });
   }
 
   get side() {
@@ -136,7 +139,7 @@ class Circuit {
     const logits = new Float32Array(parts.reduce((n, part) => n + part.length, 0));
     parts.reduce((at, part) => (logits.set(part, at), at + part.length), 0);
     this.worker.postMessage({ call: "harden", logits, height: this.side, width: this.side });
-    for (const button of [this.start, this.save, this.again]) button.disabled = false;
+    for (const button of [this.start, this.again, ...this.saves]) button.disabled = false;
     if (!this.running) this.toggle();
   }
 
@@ -160,7 +163,7 @@ class Circuit {
       this.caption.textContent = `step ${steps.toLocaleString("en")}, ${frames} a second`;
     }
     if (message.histogram) this.draw(message);
-    if (message.json) download(new TextEncoder().encode(message.json), "cell.json");
+    if (message.file) download(new TextEncoder().encode(message.text), message.file);
   }
 
   /** @param {{histogram: {name: string, count: number}[], gates: number, all: number}} message */
