@@ -20,13 +20,12 @@ import typer
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from chromium import chromium, served  # noqa: E402
-from web.steps import automaton, sequences  # noqa: E402
-
 import shadergrad as sg  # noqa: E402
+from chromium import chromium, served  # noqa: E402
 from shadergrad import recipes  # noqa: E402
 from shadergrad.recipes.logic.page import automaton_page  # noqa: E402
 from shadergrad.train.pages import export_recipe  # noqa: E402
+from web.steps import automaton, sequences  # noqa: E402
 
 SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
 STEPS = "() => Number([...document.querySelectorAll('dt')].find((dt) => dt.textContent === 'steps').nextSibling.textContent.replaceAll(',', '')) >= %d"
@@ -77,7 +76,7 @@ def learned(page: Any) -> None:
 def hardened(page: Any) -> None:
     page.wait_for_function(STEPS % 5)
     page.click("button:has-text('Harden')")
-    page.wait_for_timeout(4000)
+    page.wait_for_function("() => /^step [1-9]\\d/.test(document.querySelector('canvas.pad + p').textContent)")
     pad = page.locator("canvas.pad")
     pad.scroll_into_view_if_needed()
     box = pad.bounding_box()

@@ -1,6 +1,6 @@
 // The page of automata: the picture as the network of this moment grows it, and the hardened circuit on a board to damage.
 
-import { Training, colour, fitted, h, download, remember, wish } from "./ui.js";
+import { Training, colour, download, fitted, h, remember, trying, wish } from "./ui.js";
 
 const FRAME = 60; // milliseconds between two steps of the growing picture
 const HOLD = 12; // frames that its end is shown
@@ -47,7 +47,8 @@ class Growth {
       h("h2", {}, "What it grows now"),
       this.canvas,
       this.caption,
-      h("div", { class: "row" }, h("label", {}, hard, " hard gates: the likeliest of each"), h("span", { class: "legend" }, "target"), this.target),
+      h("div", { class: "row" }, h("label", {}, hard, " hard gates: the likeliest of each")),
+      h("div", { class: "row" }, h("span", { class: "legend" }, "target"), this.target),
     );
   }
 
@@ -99,7 +100,7 @@ class Circuit {
       h("h2", {}, "Hardened: a circuit of bits"),
       this.canvas,
       this.caption,
-      h("div", { class: "row" }, h("button", { class: "main", onclick: () => this.harden() }, "Harden"), this.start, this.again),
+      h("div", { class: "row" }, h("button", { class: "main", onclick: () => trying(() => this.harden()) }, "Harden"), this.start, this.again),
       h("div", { class: "row" }, this.size, h("label", {}, "brush ", this.mode)),
       h("div", { class: "row" }, "Download the circuit as", ...this.saves),
     );
@@ -134,8 +135,9 @@ class Circuit {
   }
 
   async harden() {
-    const parts = [];
-    for (const name of this.settings.logits) parts.push(await this.remote.call("read", name));
+    this.caption.textContent = "Hardening …";
+    /** @type {Float32Array[]} */
+    const parts = await this.remote.call("readAll", this.settings.logits);
     const logits = new Float32Array(parts.reduce((n, part) => n + part.length, 0));
     parts.reduce((at, part) => (logits.set(part, at), at + part.length), 0);
     this.worker.postMessage({ call: "harden", logits, height: this.side, width: this.side });

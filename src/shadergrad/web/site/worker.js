@@ -62,6 +62,7 @@ const calls = {
     return (programs[name] ?? (await later[name])).run(inputs, options);
   },
   read: (/** @type {string} */ name) => programs.step.read(name),
+  readAll: (/** @type {string[]} */ names) => Promise.all(names.map((name) => programs.step.read(name))),
   write: (/** @type {string} */ name, /** @type {any} */ value) => programs.step.write(name, value),
   data: (/** @type {string} */ name) => data.get(name),
   saveState: () => programs.step.saveState(),
