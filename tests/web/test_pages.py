@@ -15,6 +15,7 @@ import pytest
 
 import shadergrad as sg
 import shadergrad.nn.functional as F
+from chromium import runtime_folder
 from circuit_examples import random_cell
 from shadergrad import nn
 from shadergrad.cli import run
@@ -74,6 +75,13 @@ def test_the_digits_page_learns_by_itself_in_a_worker(visit: Any, digits_site: P
     assert page.evaluate("() => window.longTasks.filter((ms) => ms > 50 && ms < 1e5).length") <= 2  # while it loads
     assert page.inner_text("#status") == ""
     assert "run=0" in page.url
+
+
+def test_pages_weigh_at_most_300_kb_without_their_data(digits_site: Path, tmp_path: Path) -> None:
+    assert run(["export", "letter-g", str(tmp_path)]) == 0
+    for folder in (digits_site, tmp_path):
+        files = [path for path in folder.iterdir() if path.is_file() and path.suffix != ".safetensors"]
+        assert sum(path.stat().st_size for path in files) <= 300_000
 
 
 def test_the_digits_page_takes_strokes_steps_rates_and_files(visit: Any, digits_site: Path, tmp_path: Path) -> None:
@@ -285,7 +293,7 @@ def test_the_page_writes_circuits_in_c_and_verilog(visit: Any, tmp_path: Path) -
         missing("not on the PATH", "no C compiler, or no Icarus Verilog", "apt-get install gcc iverilog")
     rng = np.random.default_rng(0)
     cell = random_cell(rng, channels=3, gates=60, border="periodic")
-    sg.web.export(sg.compile(lambda x: x + 1), tmp_path, sg.ones(1))
+    shutil.copytree(runtime_folder(), tmp_path, dirs_exist_ok=True)
     (tmp_path / "blank.html").write_text('<link rel="icon" href="data:,">')
     page = visit(tmp_path, path="blank.html")
     texts = page.evaluate(
@@ -303,7 +311,9 @@ def test_the_page_writes_circuits_in_c_and_verilog(visit: Any, tmp_path: Path) -
 
     (tmp_path / "cell.c").write_text(texts[0])
     library = tmp_path / "cell.so"
-    subprocess.run([compiler, "-std=c99", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, tmp_path / "cell.c"], check=True)
+    subprocess.run(
+        [compiler, "-std=c99", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, tmp_path / "cell.c"], check=True
+    )
     planes = pack_board(board)
     stepped = np.zeros_like(planes)
     pointers = [ctypes.c_void_p(a.ctypes.data) for a in (planes, stepped)]
