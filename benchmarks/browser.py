@@ -29,6 +29,7 @@ from rich.table import Table
 
 import shadergrad as sg
 from shadergrad import recipes
+from shadergrad.data import load_digits
 from shadergrad.logic.experiments import EXPERIMENTS, Training
 from shadergrad.runtime.device import get_device
 from shadergrad.train.pages import export_recipe, named_losses
@@ -45,11 +46,11 @@ def digits() -> Callable[[], sg.Tensor]:
     """A step of the digits natively, on batches in the data's order."""
     recipe = recipes.find("digits")
     assert recipe.build is not None
-    chosen = {option.name: option.default for option in recipe.all_options("digits")} | {"out": Path()}
+    chosen: dict[str, Any] = {option.name: option.default for option in recipe.all_options("digits")} | {"out": Path()}
     sg.manual_seed(0)
     trainable = recipe.build(Settings(**chosen), "webgpu")
     step = named_losses(trainable, ["images", "labels"])
-    arrays = [a for a in trainable.data if isinstance(a, np.ndarray)]
+    arrays = load_digits()[:2]
     batches = [[sg.tensor(a[i : i + BATCH], device="webgpu") for a in arrays] for i in range(0, 1000, BATCH)]
     return taking_turns(batches, lambda *batch: step(*batch)["loss"])
 

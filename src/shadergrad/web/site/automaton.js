@@ -106,6 +106,7 @@ class Circuit {
     );
     this.histogram = h("canvas", { role: "img", "aria-label": "how many gates of each kind", height: 1 });
     this.gates = h("section", {}, h("h2", {}, "Its gates"), this.histogram, (this.counts = h("p", { class: "legend" }, "Harden the automaton to see them.")));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.shown && this.draw(this.shown));
     const draw = (/** @type {PointerEvent} */ event) => {
       const place = this.canvas.getBoundingClientRect();
       const scale = this.canvas.width / place.width;
@@ -145,6 +146,7 @@ class Circuit {
     if (!this.running) this.toggle();
   }
 
+  /** @type {any} */ shown = null;
   running = false;
   toggle() {
     this.running = !this.running;
@@ -169,7 +171,9 @@ class Circuit {
   }
 
   /** @param {{histogram: {name: string, count: number}[], gates: number, all: number}} message */
-  draw({ histogram, gates, all }) {
+  draw(message) {
+    this.shown = message;
+    const { histogram, gates, all } = message;
     const kinds = histogram.filter(({ count }) => count);
     const { context: c, width, height } = fitted(this.histogram, 24 + 22 * Math.max(1, kinds.length));
     const most = Math.max(1, ...kinds.map(({ count }) => count));
