@@ -67,12 +67,15 @@ def digits_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_digits_page_learns_by_itself_in_a_worker(visit: Any, digits_site: Path) -> None:
     page = opened(visit, digits_site)
+    wait_for_steps(page, 10)
+    begun = page.evaluate("() => performance.now()")
     wait_for_steps(page, 250)
     page.click("text=Pause")
     page.wait_for_function("() => document.querySelector('button.main').textContent === 'Start'")
     page.wait_for_function("() => parseFloat(figure('test accuracy')) > 95", polling=50)
     assert "dispatches" in page.inner_text("dl")
-    assert page.evaluate("() => window.longTasks.filter((ms) => ms > 50 && ms < 1e5).length") <= 2  # while it loads
+    # of some hundred tasks while it trains; two, for another process may take the core from one that is short
+    assert page.evaluate("(begun) => window.longTasks.filter((task) => task.startTime > begun).length", begun) <= 2
     assert page.inner_text("#status") == ""
     assert "run=0" in page.url
 
