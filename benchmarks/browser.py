@@ -1,18 +1,26 @@
-"""Exported steps in Chromium beside the native runtime, both on software adapters: steps a second, loading, page weight.
+"""Exported steps in Chromium, or in Node on Chromium's WebGPU, beside the native runtime: steps a second, loading, page weight.
 
-In: the digits recipe and a small automaton. Out: a table, with the losses of both sides.
+In: the pages of the digits and of an automaton. Out: a table for each, with the losses of both sides.
 
-    python benchmarks/browser.py            # SwiftShader in Chromium, llvmpipe (or whatever webgpu is) natively
+    python benchmarks/browser.py                       # SwiftShader in Chromium, and whatever webgpu is natively
+    VK_DRIVER_FILES=/usr/lib/chromium/vk_swiftshader_icd.json python benchmarks/browser.py       # SwiftShader on both sides
+    python benchmarks/browser.py --dawn node_modules/webgpu/dist/linux-x64/dawn.node --only checkerboard      # no browser
+
+Rounds of both sides take turns, and the best of each is compared: other programs slow them alike.
 """
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -22,89 +30,126 @@ from rich.table import Table
 import shadergrad as sg
 from shadergrad import recipes
 from shadergrad.data import load_digits
+from shadergrad.logic.experiments import EXPERIMENTS, Training
 from shadergrad.runtime.device import get_device
 from shadergrad.train.pages import export_recipe, named_losses
 from shadergrad.train.settings import Settings
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from chromium import blank_page, chromium, served
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tests"))
 
-STEPS = 200
-BATCH, SAMPLES = 64, 1000
-RUN = """async ({steps, batch}) => {
-  const {Program, readTensors} = await import(new URL('runtime.js', location.href));
-  const begun = performance.now();
-  const program = await Program.load('step.json');
-  const data = readTensors(await (await fetch('data.safetensors')).arrayBuffer());
-  const [images, labels] = ['images', 'labels'].map((name) => data.get(name).data);
-  const inputs = (k) => {
-    const at = (k * batch) % (1000 - batch);
-    return {images: images.subarray(64 * at, 64 * (at + batch)), labels: labels.subarray(at, at + batch)};
-  };
-  await program.run(inputs(0));
-  const first = performance.now() - begun;
-  const predict = await Program.load('predict.json', {share: program});
-  const [tests, answers] = ['test_images', 'test_labels'].map((name) => data.get(name).data);
-  await predict.run({images: tests});
-  const started = performance.now();
-  const losses = await Promise.all(Array.from({length: steps}, (_, k) => program.run(inputs(k + 1)).then(({loss}) => loss)));
-  const trained = performance.now() - started;
-  const logits = (await predict.run({images: tests})).result;
-  let right = 0;
-  answers.forEach((answer, k) => {
-    const row = Array.from(logits.subarray(10 * k, 10 * k + 10));
-    right += row.indexOf(Math.max(...row)) === answer;
-  });
-  return {first, trained, losses, accuracy: right / answers.length, adapter: program.adapter};
-}"""
+STEPS = {"digits": 200, "checkerboard": 20}
+BATCH = 64
 
 
-def native() -> tuple[float, list[float]]:
-    """Steps a second of the digits recipe on webgpu, and the losses."""
+def digits() -> Callable[[], sg.Tensor]:
+    """A step of the digits natively, on batches in the data's order."""
     recipe = recipes.find("digits")
     assert recipe.build is not None
+    chosen: dict[str, Any] = {option.name: option.default for option in recipe.all_options("digits")} | {"out": Path()}
     sg.manual_seed(0)
-    trainable = recipe.build(Settings(out=Path(), batch_size=BATCH, lr=3e-3, epochs=1), "webgpu")
+    trainable = recipe.build(Settings(**chosen), "webgpu")
     step = named_losses(trainable, ["images", "labels"])
-    images, labels, *_ = load_digits()
-    starts = [k * BATCH % (SAMPLES - BATCH) for k in range(STEPS + 1)]
-    batches = [[sg.tensor(a[i : i + BATCH], device="webgpu") for a in (images, labels)] for i in starts]
-    losses = [step(*batches[0])["loss"].item()]
+    arrays = load_digits()[:2]
+    batches = [[sg.tensor(a[i : i + BATCH], device="webgpu") for a in arrays] for i in range(0, 1000, BATCH)]
+    return taking_turns(batches, lambda *batch: step(*batch)["loss"])
+
+
+def checkerboard() -> Callable[[], sg.Tensor]:
+    """A step of the automaton natively."""
+    training = Training(EXPERIMENTS["checkerboard"], device="webgpu")
+    update = sg.compile(training.update)
+    return taking_turns([training.batch() for _ in range(8)], lambda *batch: update(*batch)[0])
+
+
+def taking_turns(batches: list[Any], step: Callable[..., sg.Tensor]) -> Callable[[], sg.Tensor]:
+    number = iter(range(1 << 30))
+    return lambda: step(*batches[next(number) % len(batches)])
+
+
+def native(step: Callable[[], sg.Tensor], steps: int) -> float:
+    """Milliseconds; the losses are read at the end."""
     begun = time.perf_counter()
-    found = [step(*batch)["loss"] for batch in batches[1:]]
-    losses += [loss.item() for loss in found]
-    return STEPS / (time.perf_counter() - begun), losses
+    losses = [step() for _ in range(steps)]
+    assert np.isfinite([loss.item() for loss in losses]).all()
+    return 1000 * (time.perf_counter() - begun)
 
 
-def in_browser(folder: Path) -> dict[str, Any]:
+@contextmanager
+def in_chromium(folder: Path) -> Iterator[Callable[[str], Any]]:
+    """Evaluates JavaScript beside the page, where `open` is what browser_steps.js opened."""
+    from chromium import blank_page, chromium, served
+
+    shutil.copyfile(HERE / "browser_steps.js", folder / "browser_steps.js")
     with chromium() as browser, served(folder) as origin:
-        found = blank_page(browser, origin).evaluate(RUN, {"steps": STEPS, "batch": BATCH})
-        return found | {"version": browser.version}
+        page = blank_page(browser, origin)
+        page.evaluate(
+            """async () => {
+              window.steps = await import(new URL('browser_steps.js', location.href));
+              window.open = await window.steps.opened(new URL('.', location.href).href);
+            }"""
+        )
+        yield page.evaluate
 
 
-def weight(folder: Path, without: Callable[[str], bool]) -> float:
-    return sum(path.stat().st_size for path in folder.iterdir() if not without(path.name)) / 1024
+def rounds_of_chromium(folder: Path, step: Callable[[], sg.Tensor], steps: int, rounds: int) -> tuple[Any, list[float]]:
+    with in_chromium(folder) as evaluate:
+        there: dict[str, Any] = {"took": []}
+        here = []
+        for _ in range(rounds):
+            there["took"].append(evaluate(f"() => steps.trained(open, {steps})"))
+            there.setdefault("accuracy", evaluate("() => steps.accuracy(open)"))
+            here.append(native(step, steps))
+        found = evaluate("() => ({first: open.first, losses: open.losses, adapter: open.adapter})")
+    return there | found, here
 
 
-def main() -> None:
+def rounds_of_node(
+    folder: Path, step: Callable[[], sg.Tensor], steps: int, rounds: int, dawn: Path, node: str
+) -> tuple[Any, list[float]]:
+    command = [node, HERE / "dawn.mjs", dawn.resolve(), folder, str(steps), str(rounds)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1]), [native(step, steps) for _ in range(rounds)]
+
+
+def main(
+    only: Annotated[str, typer.Option(help="digits or checkerboard; both by default.")] = "",
+    dawn: Annotated[
+        Path | None, typer.Option(help="dawn.node of npm's package webgpu: Node in place of Chromium.")
+    ] = None,
+    node: Annotated[str, typer.Option(help="The Node to run it in.")] = "node",
+    rounds: Annotated[int, typer.Option(help="Of each side.")] = 3,
+    scale: Annotated[float, typer.Option(help="How many times as many steps.")] = 1.0,
+) -> None:
     """Measure and print."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        export_recipe("digits", recipes.find("digits"), folder, batch_size=BATCH)
-        there = in_browser(folder)
-        kib = weight(folder, lambda file: file.endswith(".safetensors"))
-    speed, losses = native()
-    apart = float(np.abs(np.subtract(there["losses"], losses[1:])).max())
-    browser_speed = 1000 * STEPS / there["trained"]
-    table = Table("digits, batch 64", "Chromium", "native")
-    table.add_row("adapter", f"{there['adapter']} (Chromium {there['version']})", get_device("webgpu").describe())
-    table.add_row("steps/s", f"{browser_speed:.0f} ({browser_speed / speed:.2f} x)", f"{speed:.0f}")
-    table.add_row("load to first step", f"{there['first']:.0f} ms", "")
-    table.add_row(f"{STEPS} steps of {SAMPLES} samples", f"{there['trained'] / 1000:.2f} s", f"{STEPS / speed:.2f} s")
-    table.add_row("test accuracy after them", f"{there['accuracy']:.1%}", "")
-    table.add_row("last loss", f"{there['losses'][-1]:.5f}", f"{losses[-1]:.5f} (apart {apart:.0e} at most)")
-    table.add_row("page without data and weights", f"{kib:.0f} KiB", "")
-    Console().print(table)
+    for name, build in (("digits", digits), ("checkerboard", checkerboard)):
+        if only not in ("", name):
+            continue
+        steps = int(scale * STEPS[name])
+        with tempfile.TemporaryDirectory() as made:
+            folder = Path(made)
+            export_recipe(name, recipes.find(name), folder)
+            files = [p for p in folder.iterdir() if p.is_file() and p.suffix != ".safetensors"]
+            kib = sum(path.stat().st_size for path in files) / 1024
+            step = build()
+            native(step, 1)
+            if dawn is None:
+                there, here = rounds_of_chromium(folder, step, steps, rounds)
+            else:
+                there, here = rounds_of_node(folder, step, steps, rounds, dawn, node)
+        table = Table(f"{name}, {steps} steps", "Chromium" if dawn is None else "Node, Dawn", "native")
+        fast, own = (1000 * steps / min(took) for took in (there["took"], here))
+        table.add_row("adapter", there["adapter"], get_device("webgpu").describe())
+        table.add_row("steps/s, best", f"{fast:.0f} ({fast / own:.2f} x)", f"{own:.0f}")
+        table.add_row(
+            "seconds a round", *(", ".join(f"{t / 1000:.2f}" for t in took) for took in (there["took"], here))
+        )
+        table.add_row("load to first step", f"{there['first']:.0f} ms", "")
+        table.add_row("loss, first and last", f"{there['losses'][0]:.4f}, {there['losses'][-1]:.4f}", "")
+        if there["accuracy"] is not None:
+            table.add_row("accuracy after one round", f"{there['accuracy']:.1%}", "")
+        table.add_row("page without data and weights", f"{kib:.0f} KiB", "")
+        Console().print(table)
 
 
 if __name__ == "__main__":

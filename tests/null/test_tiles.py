@@ -11,7 +11,7 @@ from shadergrad.graph.leaves import Placeholder
 from shadergrad.graph.node import Node
 from shadergrad.plan import PORTABLE, Target
 
-LARGE = Target("wgsl", max_workgroup_invocations=1024, max_workgroup_storage=49152)
+LARGE = Target("wgsl", max_workgroup_invocations=1024, max_workgroup_storage=49152, native=True)
 TARGETS = {"portable": PORTABLE, "large": LARGE}
 # batch, m, n, k, window
 PRODUCTS = {
@@ -74,6 +74,12 @@ def test_large_products_take_large_tiles_and_small_ones_small() -> None:
     small = choose_tile(1, 64, 64, 256, 1, LARGE)
     assert small.bm * small.bn < 64 * 64
     assert tile_of("few rows", LARGE).bm == 4
+
+
+def test_small_products_of_pages_take_short_steps_and_large_ones_do_not() -> None:
+    assert choose_tile(1, 64, 128, 64, 1, PORTABLE).bk == 8
+    assert choose_tile(1, 64, 128, 64, 1, LARGE).bk > 8
+    assert choose_tile(1, 256, 1024, 1024, 1, PORTABLE).bk > 8
 
 
 def source(*shape: int) -> Node:

@@ -21,16 +21,16 @@ from shadergrad.config import config
 
 # tests read what a page shows once its programs are loaded, and where the tasks of its thread were too long
 WATCH_TASKS = """window.longTasks = [];
-new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((e) => e.duration)))
+new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().filter((e) => e.duration > 50)))
   .observe({type: 'longtask', buffered: true});"""
 NO_BROWSER = "no Chromium"
 REMEDY = "install chromium (Debian: apt-get install chromium), and playwright from PyPI"
 
 
-def missing(why: str) -> NoReturn:
+def missing(why: str, what: str = NO_BROWSER, remedy: str = REMEDY) -> NoReturn:
     if config.require_webgpu:
-        pytest.fail(f"{NO_BROWSER} ({why}), and SHADERGRAD_REQUIRE_WEBGPU=1: {REMEDY}.", pytrace=False)
-    pytest.skip(f"{NO_BROWSER}: {why}")
+        pytest.fail(f"{what} ({why}), and SHADERGRAD_REQUIRE_WEBGPU=1: {remedy}.", pytrace=False)
+    pytest.skip(f"{what}: {why}")
 
 
 @pytest.fixture(scope="session")

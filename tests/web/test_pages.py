@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +14,19 @@ import numpy as np
 import pytest
 
 import shadergrad as sg
+import shadergrad.nn.functional as F
+from chromium import runtime_folder
+from circuit_examples import random_cell
+from shadergrad import nn
 from shadergrad.cli import run
 from shadergrad.logic import circuit
+from shadergrad.logic.circuit import native
+from shadergrad.logic.circuit.packing import pack_board, unpack_board
+from shadergrad.logic.circuit.statements import template
 from shadergrad.logic.experiments import checkerboard
 from shadergrad.recipes.logic.page import automaton_page
 
-from .conftest import WATCH_TASKS
+from .conftest import WATCH_TASKS, missing
 from .steps import BATCH, automaton, digits, sequences
 
 MODULE = "const {%s} = await import(new URL('%s', location.href));"
@@ -30,6 +40,12 @@ def figure(page: Any, name: str) -> str:
     return page.evaluate("(name) => figure(name)", name)
 
 
+CELL = """({circuit: {gates, outputs, inputs}, channels, border}, names) => {
+  const wire = (name) => Number(name.slice(1)) + (name[0] === 'g' ? inputs.length : 0);
+  const cell = {channels, inputs: inputs.length, a: gates.map((g) => wire(g[2])), b: gates.map((g) => wire(g[3])),
+    outputs: outputs.map((o) => wire(o[1])), border, fireRate: 1};
+  return {cell, kinds: gates.map((g) => names.indexOf(g[1]))};
+}"""
 FIGURE = """window.figure = (name) => {
   const found = [...document.querySelectorAll('dt')].find((dt) => dt.textContent === name);
   return found ? found.nextSibling.textContent : '0';
@@ -51,14 +67,24 @@ def digits_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_digits_page_learns_by_itself_in_a_worker(visit: Any, digits_site: Path) -> None:
     page = opened(visit, digits_site)
+    wait_for_steps(page, 10)
+    begun = page.evaluate("() => performance.now()")
     wait_for_steps(page, 250)
     page.click("text=Pause")
     page.wait_for_function("() => document.querySelector('button.main').textContent === 'Start'")
     page.wait_for_function("() => parseFloat(figure('test accuracy')) > 95", polling=50)
     assert "dispatches" in page.inner_text("dl")
-    assert page.evaluate("() => window.longTasks.filter((ms) => ms > 50 && ms < 1e5).length") <= 2  # while it loads
+    # of some hundred tasks while it trains; two, for another process may take the core from one that is short
+    assert page.evaluate("(begun) => window.longTasks.filter((task) => task.startTime > begun).length", begun) <= 2
     assert page.inner_text("#status") == ""
     assert "run=0" in page.url
+
+
+def test_pages_weigh_at_most_300_kb_without_their_data(digits_site: Path, tmp_path: Path) -> None:
+    assert run(["export", "letter-g", str(tmp_path)]) == 0
+    for folder in (digits_site, tmp_path):
+        files = [path for path in folder.iterdir() if path.is_file() and path.suffix != ".safetensors"]
+        assert sum(path.stat().st_size for path in files) <= 300_000
 
 
 def test_the_digits_page_takes_strokes_steps_rates_and_files(visit: Any, digits_site: Path, tmp_path: Path) -> None:
@@ -107,6 +133,55 @@ def test_a_step_that_javascript_cannot_say_is_refused(tmp_path: Path) -> None:
         sg.web.export(step, tmp_path, sg.ones(3), page="compare")
 
 
+def test_plain_javascript_trains_as_python_does(visit: Any, tmp_path: Path) -> None:
+    """Convolutions with steps, groups and pooling, attention by blocks, dropout, embeddings, a recurrent layer."""
+    sg.manual_seed(0)
+    convolved = nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.GELU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, stride=2, padding=2, dilation=2, groups=4),
+        nn.Flatten(),
+    )
+    lstm, embedding, into, out = nn.LSTM(4, 8), nn.Embedding(9, 8), nn.Linear(8, 96), nn.Linear(48 + 8 + 64, 1)
+    parameters = [p for m in (convolved, lstm, embedding, into, out) for p in m.parameters()]
+    optimizer = sg.optim.Adam(parameters, lr=1e-2)
+
+    @sg.compile
+    def step(images: sg.Tensor, words: sg.Tensor) -> dict[str, sg.Tensor]:
+        optimizer.zero_grad()
+        q, k, v = into(embedding(words)).reshape(6, 9, 2, 48).transpose(1, 2).chunk(3, -1)
+        attended = F.scaled_dot_product_attention(q, k, v, dropout_p=0.2, is_causal=True).mean((1, 2))
+        recurrent = lstm(images[:, 0, :, :4].transpose(0, 1))[0][-1]
+        found = out(sg.cat([F.pad(attended, (0, 32)), recurrent, convolved(images).reshape(6, -1)], 1)).squeeze(1)
+        loss = F.binary_cross_entropy_with_logits(found, (images.mean((1, 2, 3)) > 0).to(sg.float32))
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss}
+
+    rng = np.random.default_rng(0)
+    batches = [
+        (rng.standard_normal((6, 1, 8, 8)).astype(np.float32), rng.integers(0, 9, (6, 9)).astype(np.int32))
+        for _ in range(5)
+    ]
+    sg.web.export(step, tmp_path, *map(sg.tensor, batches[0]), page="compare")
+    (tmp_path / "blank.html").write_text('<link rel="icon" href="data:,">')
+    page = visit(tmp_path, path="blank.html")
+    there = page.evaluate(
+        f"""async (batches) => {{
+          {MODULE % ("readTensors", "runtime.js")}
+          const {{load}} = await import(new URL('step.cpu.js', location.href));
+          const step = load(readTensors(await (await fetch('state.safetensors')).arrayBuffer()));
+          return batches.map(([images, words]) => step.run({{images, words}}).loss);
+        }}""",
+        [[x.ravel().tolist(), y.ravel().tolist()] for x, y in batches],
+    )
+    here = [step(sg.tensor(x), sg.tensor(y))["loss"].item() for x, y in batches]
+    assert np.abs(np.subtract(there, here)).max() < 1e-5
+    assert len(set(here)) == len(here)
+
+
 @pytest.mark.parametrize("kind", [pytest.param("lstm", marks=pytest.mark.slow), "attention"])
 def test_the_page_of_any_step_trains_it(visit: Any, tmp_path: Path, kind: str) -> None:
     step, batches = sequences(kind)
@@ -140,25 +215,30 @@ def test_a_page_works_below_any_path(visit: Any, tmp_path: Path) -> None:
     wait_for_steps(page, 3)
 
 
-def test_the_automaton_page_trains_as_python_does(visit: Any, tmp_path: Path) -> None:
-    training = automaton()
-    automaton_page("checkerboard", training, tmp_path)
+@pytest.mark.parametrize(
+    "name",
+    ["checkerboard", pytest.param("lizard", marks=pytest.mark.slow), pytest.param("letter-g", marks=pytest.mark.slow)],
+)
+def test_the_automaton_page_trains_as_python_does(visit: Any, tmp_path: Path, name: str) -> None:
+    training = automaton(name=name)
+    automaton_page(name, training, tmp_path)
     page = opened(visit, tmp_path, path="index.html#run=0")
     there = page.evaluate(
         f"""async () => {{
           {MODULE % ("Program, readTensors", "runtime.js")}
+          {MODULE % ("Batches", "batches.js")}
           const data = readTensors(await (await fetch('data.safetensors')).arrayBuffer());
-          const [start, target] = ['start', 'target'].map((name) => data.get(name).data);
           const step = await Program.load('step.json');
+          const batches = new Batches(step.arguments, data, true);
           const found = [];
-          for (let k = 0; k < 20; k++) found.push(await step.run({{
-            start: start.subarray(512 * k, 512 * (k + 1)), target: target.subarray(128 * k, 128 * (k + 1))}}));
+          for (let k = 0; k < 20; k++) found.push(await step.run(batches.next()));
           return found.map((row) => [row['soft loss'], row['hard loss']]);
         }}"""
     )
     update = sg.compile(training.update)
     here = [[v.item() for v in update(*training.batch())] for _ in range(20)]
-    assert np.abs(np.subtract(there, here)).max() < 1e-3 * 30  # losses are sums of 128 squares
+    assert np.abs(np.subtract(there, here)).max() < 1e-3 * 30  # losses are sums of hundreds of squares
+    page.wait_for_function("() => /step [1-9]/.test(document.querySelector('canvas + .legend').textContent)")
 
 
 def test_the_page_hardens_to_pythons_circuit_which_heals_a_damaged_board(visit: Any, tmp_path: Path) -> None:
@@ -168,8 +248,12 @@ def test_the_page_hardens_to_pythons_circuit_which_heals_a_damaged_board(visit: 
     page.click("button:has-text('Harden')")
     page.wait_for_function("() => /step [3-9]\\d/.test(document.querySelector('canvas.pad + p').textContent)")
     with page.expect_download() as waiting:
-        page.click("text=Download the circuit")
+        page.click("button:text-is('JSON')")
     waiting.value.save_as(tmp_path / "cell.json")
+    for language, first in (("C", "/* "), ("Verilog", "// ")):
+        with page.expect_download() as waiting:
+            page.click(f"button:text-is('{language}')")
+        assert Path(waiting.value.path()).read_text().startswith(first)
     cell = training.model.harden()
     assert circuit.from_json((tmp_path / "cell.json").read_text()) == cell
 
@@ -188,11 +272,8 @@ def stepped(page: Any, document: Any, board: np.ndarray, steps: int) -> np.ndarr
     found = page.evaluate(
         f"""async ([document, start, steps, [height, width, channels]]) => {{
           {MODULE % ("Board, minimized, NAMES", "circuit.js")}
-          const {{gates, outputs, inputs}} = document.circuit;
-          const wire = (name) => Number(name.slice(1)) + (name[0] === 'g' ? inputs.length : 0);
-          const cell = {{channels, inputs: inputs.length, a: gates.map((g) => wire(g[2])), b: gates.map((g) => wire(g[3])),
-            outputs: outputs.map((o) => wire(o[1])), border: document.border, fireRate: 1}};
-          const rule = minimized(cell, gates.map((g) => NAMES.indexOf(g[1])));
+          const {{cell, kinds}} = ({CELL})(document, NAMES);
+          const rule = minimized(cell, kinds);
           const board = new Board(cell, rule, height, width);
           const found = [];
           const each = (visit) => {{
@@ -206,3 +287,56 @@ def stepped(page: Any, document: Any, board: np.ndarray, steps: int) -> np.ndarr
         [document, board.tolist(), steps, list(board.shape)],
     )
     return np.array(found).reshape(board.shape)
+
+
+def test_the_page_writes_circuits_in_c_and_verilog(visit: Any, tmp_path: Path) -> None:
+    """Run by a C compiler and a Verilog simulator, against Python's board."""
+    compiler = native.find_compiler()
+    if compiler is None or shutil.which("iverilog") is None:
+        missing("not on the PATH", "no C compiler, or no Icarus Verilog", "apt-get install gcc iverilog")
+    rng = np.random.default_rng(0)
+    cell = random_cell(rng, channels=3, gates=60, border="periodic")
+    shutil.copytree(runtime_folder(), tmp_path, dirs_exist_ok=True)
+    (tmp_path / "blank.html").write_text('<link rel="icon" href="data:,">')
+    page = visit(tmp_path, path="blank.html")
+    texts = page.evaluate(
+        f"""async ([document, c, v]) => {{
+          {MODULE % ("toC, toVerilog", "circuit-text.js")}
+          {MODULE % ("minimized, NAMES", "circuit.js")}
+          const {{cell, kinds}} = ({CELL})(document, NAMES);
+          const rule = minimized(cell, kinds);
+          return [toC(cell, rule, c), toVerilog(cell, rule, v, 5, 70)];
+        }}""",
+        [json.loads(circuit.to_json(cell)), template("step.c"), template("grid.v")],
+    )
+    board = rng.random((5, 70, 3)) < 0.5
+    expected = cell.step(board)
+
+    (tmp_path / "cell.c").write_text(texts[0])
+    library = tmp_path / "cell.so"
+    subprocess.run(
+        [compiler, "-std=c99", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, tmp_path / "cell.c"], check=True
+    )
+    planes = pack_board(board)
+    stepped = np.zeros_like(planes)
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (planes, stepped)]
+    ctypes.CDLL(str(library)).automaton_step(pointers[0], None, pointers[1], ctypes.c_size_t(5), ctypes.c_size_t(70))
+    assert (unpack_board(stepped, 70) == expected).all()
+
+    bits = "".join("01"[int(b)] for b in board.reshape(-1)[::-1])
+    bench = f"""
+module bench;
+    reg clk, load; wire [{board.size - 1}:0] state; reg [{board.size - 1}:0] start; reg [{board.size // 3 - 1}:0] fire;
+    automaton_grid dut(.clk(clk), .load(load), .initial_state(start), .fire(fire), .state(state));
+    initial begin
+        clk = 0; load = 1; fire = ~0; start = {board.size}'b{bits};
+        #1 clk = 1; #1 clk = 0; load = 0; #1 clk = 1; #1 $display("%b", state); $finish;
+    end
+endmodule
+"""
+    (tmp_path / "cell.v").write_text(texts[1] + bench)
+    subprocess.run(
+        ["iverilog", "-g2001", "-Wall", "-s", "bench", "-o", tmp_path / "run", tmp_path / "cell.v"], check=True
+    )
+    found = subprocess.run(["vvp", "-n", tmp_path / "run"], check=True, capture_output=True, text=True).stdout.strip()
+    assert found == "".join("01"[int(b)] for b in expected.reshape(-1)[::-1])

@@ -226,6 +226,30 @@ def test_a_browser_without_webgpu_is_told(visit: Any, tmp_path: Path) -> None:
     assert "the browser gives no GPU" in load_error(no_adapter)
 
 
+def test_the_javascript_of_the_documentation_runs(visit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the folder that the page's own programs write."""
+    text = (Path(__file__).parents[2] / "docs" / "browser.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for program in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S):
+        exec(program, names)
+    (snippet,) = re.findall(r"^```js\n(.*?)^```", text, re.M | re.S)
+    (tmp_path / "site" / "own.js").write_text(f"{snippet}\nexport {{ loss, weights, file, result }};")
+    (tmp_path / "site" / "blank.html").write_text('<link rel="icon" href="data:,">')
+    page = visit(tmp_path / "site", path="blank.html")
+    loss, weights, file, result = page.evaluate(
+        """async () => {
+          window.x = new Float32Array(128).map((_, k) => Math.sin(k));
+          window.y = new Int32Array(64);
+          const {loss, weights, file, result} = await import(new URL('own.js', location.href));
+          return [loss, weights.length, file.length, result.length];
+        }"""
+    )
+    assert 0 < loss < 3
+    assert (weights, result) == (32, 1024)
+    assert file > 1000
+
+
 def test_a_learning_rate_changes_while_it_trains_and_python_learns_of_it(visit: Any, tmp_path: Path) -> None:
     _, _, _, given = exported(tmp_path)
     page = visit(tmp_path)

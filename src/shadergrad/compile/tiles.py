@@ -71,6 +71,9 @@ LATENCY = 0.45e-6  # seconds that a step along the contraction waits
 LAUNCH = 3e-6
 BANDWIDTH = 2.5e12  # bytes a second, of partial results
 PARTS = (*range(2, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8), *range(144, 257, 16))
+# Browsers zero workgroup memory as each workgroup starts, SwiftShader word by word in every thread: products of fewer
+# multiplications than this take the shortest steps there (a GPU does not notice; large ones lose up to a seventh by it)
+SMALL = 1 << 24
 SHORTEST_PART = 64
 SHORTEST_STEP = 16  # what parts are a multiple of, so that steps do not reach from one into the next
 
@@ -83,7 +86,8 @@ def choose_tile(batch: int, m: int, n: int, k: int, window: int, target: Target)
 @lru_cache(maxsize=4096)
 def _best(batch: int, m: int, n: int, k: int, window: int, target: Target) -> tuple[float, Tile]:
     """The least estimated seconds, and the tile."""
-    found = [(_seconds(tile, batch, m, n, k), tile) for tile in _tiles(k, window, target)]
+    few = not target.native and batch * m * n * k < SMALL
+    found = [(_seconds(tile, batch, m, n, k), tile) for tile in _tiles(k, window, target, few)]
     return min(found, key=lambda pair: pair[0])
 
 
@@ -92,10 +96,12 @@ def takes_windows(window: int) -> bool:
     return 1 < window <= LONGEST_STEP
 
 
-def _tiles(k: int, window: int, target: Target) -> Iterator[Tile]:
+def _tiles(k: int, window: int, target: Target, shortest: bool) -> Iterator[Tile]:
     windows = [window * c for c in (1, 2, 3, 4) if window * c <= LONGEST_STEP and k % (window * c) == 0]
     whole = [s for s in STEPS if k % s == 0]
     steps = windows if takes_windows(window) and windows else whole or [s for s in STEPS if s < 2 * k] or [STEPS[0]]
+    if shortest:
+        steps = steps[:1]
     for bm, bn, tm, tn in SHAPES:
         for bk in steps:
             tile = Tile(bm, bn, bk, tm, tn)

@@ -49,18 +49,18 @@ def build(settings: Settings, device: str) -> Trainable:
         return {"test_loss": loss, "test_accuracy": accuracy}
 
     def page(folder: Path) -> None:
-        digits_page(folder, settings, model, step, {"name": "0.weight", "side": 8, "across": 16}, compared=True)
+        digits_page(folder, settings, model, step, {"name": "0.weight", "side": 8, "across": 16}, compared=300)
 
     return Trainable(model, optimizer, (train_images, train_labels), step, evaluate, page=page, loss_name=SMOOTHED)
 
 
 def digits_page(
-    folder: Path, settings: Settings, model: nn.Module, step: Any, weights: dict[str, Any], compared: bool = False
+    folder: Path, settings: Settings, model: nn.Module, step: Any, weights: dict[str, Any], compared: int = 0
 ) -> None:
     """A page that trains a classifier of the digits, and lets the visitor draw some.
 
     weights: which ones the page draws: their name, the side of a square, and how many squares stand side by side.
-    compared: whether a page in its folder `compare` runs the same step on the CPU too.
+    compared: so many steps are run by a page in its folder `compare`, on the CPU too; 0: there is no such page.
     """
     train_images, train_labels, test_images, test_labels = load_digits()
 
@@ -86,7 +86,7 @@ def digits_page(
             "JavaScript. Their losses agree; the time they take does not.",
             data=data,
             page="compare",
-            settings={"steps": 300},
+            settings={"steps": compared},
         )
     sg.web.export(
         train,

@@ -23,7 +23,12 @@ from .errors import WebError
 from .javascript import render
 from .state import Key, state_bytes
 
-PAGES = ("step", "digits", "automaton", "compare")
+PAGES = {  # and the scripts that each needs alone
+    "step": ("step.js",),
+    "digits": ("digits.js",),
+    "automaton": ("automaton.js", "circuit.js", "circuit-text.js", "circuit-worker.js"),
+    "compare": ("compare.js", "cpu-worker.js"),
+}
 STATE, DATA, PAGE, CPU = "state.safetensors", "data.safetensors", "page.json", "step.cpu.js"
 
 
@@ -46,8 +51,8 @@ def export(
     programs: further compiled functions, (function, *arguments) by name, which share the step's parameters and state.
     data: arrays by name. Those called as an argument are what it is fed with, in batches along the first axis; without
     any, arguments are drawn at random.
-    page: "step"; "compare", which runs the step as plain JavaScript too (steps of plain networks: products, elementwise
-    operations, sums); or one made for a recipe of this library. settings: JSON data for it.
+    page: "step"; "compare", which runs the step as plain JavaScript too (products, convolutions, attention, recurrent layers,
+    random numbers; no sorting, and no kernel of your own); or one made for a recipe of this library. settings: JSON data for it.
     Returns the folder. A folder that is there already is written over, file by file. Raises WebError for names that cannot be
     files and data that do not fit, CompileError for a step that cannot be exported (see `CompiledStep.portable`).
 
@@ -56,7 +61,7 @@ def export(
     >>> step = sg.compile(lambda x: w.add_(x).sum())
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     sorted(path.name for path in sg.web.export(step, folder, sg.ones(2)).iterdir())[-5:]
-    ['runtime.js', 'state.safetensors', 'step.json', 'style.css', 'worker.js']
+    ['step.js', 'step.json', 'style.css', 'ui.js', 'worker.js']
     """
     if page not in PAGES:
         raise WebError(f"[export] there is no page {page!r}; choose of {', '.join(PAGES)}.")
@@ -79,7 +84,7 @@ def export(
     site = Path(folder)
     site.mkdir(parents=True, exist_ok=True)
     for name, part in parts.items():
-        (site / f"{name}.json").write_text(part.to_json(STATE), encoding="utf-8")
+        (site / f"{name}.json").write_text(_compact(part.to_json(STATE)), encoding="utf-8")
     (site / STATE).write_bytes(state_bytes(state))
     if compared is not None:
         (site / CPU).write_text(compared, encoding="utf-8")
@@ -94,8 +99,17 @@ def export(
         "settings": dict(settings or {}),
     }
     (site / PAGE).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
-    _copy_site(site)
+    _copy_site(site, page)
     return site
+
+
+def _compact(document: str) -> str:
+    """The same document without what only people read: blanks, and kernels' indentation and comments. Lines keep their
+    numbers."""
+    found = json.loads(document)
+    for kernel in found["plan"]["kernels"]:
+        kernel["source"] = re.sub(r"^ +|^ *//.*", "", kernel["source"], flags=re.MULTILINE)
+    return json.dumps(found, separators=(",", ":"))
 
 
 def _check_data(arguments: Mapping[str, np.ndarray], data: Mapping[str, np.ndarray]) -> None:
@@ -110,8 +124,10 @@ def _check_data(arguments: Mapping[str, np.ndarray], data: Mapping[str, np.ndarr
             )
 
 
-def _copy_site(site: Path) -> None:
-    """The files that are the same for every step."""
+def _copy_site(site: Path, page: str) -> None:
+    """The files that are the same for every step, without those of other pages."""
+    others = {name for other, names in PAGES.items() if other != page for name in names}
     with resources.as_file(resources.files(__name__.rpartition(".")[0]) / "site") as folder:
         for path in folder.iterdir():
-            shutil.copyfile(path, site / path.name)
+            if path.name not in others:
+                shutil.copyfile(path, site / path.name)

@@ -13,6 +13,7 @@ import numpy as np
 
 import shadergrad as sg
 from shadergrad.logic.automata import LogicCA
+from shadergrad.logic.circuit.statements import template
 from shadergrad.logic.experiments import Training
 
 from .draws import draws
@@ -67,6 +68,7 @@ def automaton_page(name: str, training: Training, folder: Path) -> None:
             "steps_of_cell": e.ca_steps,
             "border": model.border,
             "fire_rate": 1.0 if model.fire_rate is None else model.fire_rate,
+            "templates": {"c": template("step.c"), "v": template("grid.v")},
             "begins": BEGINS.get(name, "noise"),
             "logits": [n for n, _ in model.named_parameters()],
         },

@@ -1,6 +1,6 @@
 // The page of automata: the picture as the network of this moment grows it, and the hardened circuit on a board to damage.
 
-import { Training, colour, fitted, h, download, remember, wish } from "./ui.js";
+import { Training, colour, download, fitted, h, remember, trying, wish } from "./ui.js";
 
 const FRAME = 60; // milliseconds between two steps of the growing picture
 const HOLD = 12; // frames that its end is shown
@@ -47,7 +47,8 @@ class Growth {
       h("h2", {}, "What it grows now"),
       this.canvas,
       this.caption,
-      h("div", { class: "row" }, h("label", {}, hard, " hard gates: the likeliest of each"), h("span", { class: "legend" }, "target"), this.target),
+      h("div", { class: "row" }, h("label", {}, hard, " hard gates: the likeliest of each")),
+      h("div", { class: "row" }, h("span", { class: "legend" }, "target"), this.target),
     );
   }
 
@@ -85,7 +86,9 @@ class Circuit {
     this.size.value = wish("cells", "64");
     this.mode = h("select", { "aria-label": "brush" }, ...[["erase", "erase"], ["paint", "set"], ["noise", "noise"]].map(([value, text]) => h("option", { value }, text)));
     this.start = h("button", { onclick: () => this.toggle(), disabled: true }, "Run");
-    this.save = h("button", { onclick: () => this.worker.postMessage({ call: "json" }), disabled: true }, "Download the circuit");
+    this.saves = [["JSON", "json"], ["C", "c"], ["Verilog", "v"]].map(([text, ending]) =>
+      h("button", { onclick: () => this.worker.postMessage({ call: "file", ending }), disabled: true, "aria-label": `Download the circuit as ${text}` }, text),
+    );
     this.again = h("button", { onclick: () => this.restart(), disabled: true }, "Start again");
     this.size.addEventListener("change", () => {
       remember({ cells: this.size.value });
@@ -97,11 +100,13 @@ class Circuit {
       h("h2", {}, "Hardened: a circuit of bits"),
       this.canvas,
       this.caption,
-      h("div", { class: "row" }, h("button", { class: "main", onclick: () => this.harden() }, "Harden"), this.start, this.again),
-      h("div", { class: "row" }, this.size, h("label", {}, "brush ", this.mode), this.save),
+      h("div", { class: "row" }, h("button", { class: "main", onclick: () => trying(() => this.harden()) }, "Harden"), this.start, this.again),
+      h("div", { class: "row" }, this.size, h("label", {}, "brush ", this.mode)),
+      h("div", { class: "row" }, "Download the circuit as", ...this.saves),
     );
     this.histogram = h("canvas", { role: "img", "aria-label": "how many gates of each kind", height: 1 });
     this.gates = h("section", {}, h("h2", {}, "Its gates"), this.histogram, (this.counts = h("p", { class: "legend" }, "Harden the automaton to see them.")));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.shown && this.draw(this.shown));
     const draw = (/** @type {PointerEvent} */ event) => {
       const place = this.canvas.getBoundingClientRect();
       const scale = this.canvas.width / place.width;
@@ -121,9 +126,9 @@ class Circuit {
     const gates = (await this.remote.call("data", "gates")).data;
     const outputs = (await this.remote.call("data", "outputs")).data;
     const column = (/** @type {number} */ k) => gates.filter((/** @type {number} */ _, /** @type {number} */ at) => at % 3 === k);
-    const { channels, border, fire_rate: fireRate, begins: start, shown } = this.settings;
+    const { channels, border, fire_rate: fireRate, begins: start, shown, templates } = this.settings;
     const cell = { channels, inputs: 9 * channels, a: column(0), b: column(1), of: column(2), outputs, border, fireRate };
-    this.worker.postMessage({ call: "cell", cell, start, shown });
+    this.worker.postMessage({ call: "cell", cell, start, shown, templates });
   }
 
   get side() {
@@ -131,15 +136,17 @@ class Circuit {
   }
 
   async harden() {
-    const parts = [];
-    for (const name of this.settings.logits) parts.push(await this.remote.call("read", name));
+    this.caption.textContent = "Hardening …";
+    /** @type {Float32Array[]} */
+    const parts = await this.remote.call("readAll", this.settings.logits);
     const logits = new Float32Array(parts.reduce((n, part) => n + part.length, 0));
     parts.reduce((at, part) => (logits.set(part, at), at + part.length), 0);
     this.worker.postMessage({ call: "harden", logits, height: this.side, width: this.side });
-    for (const button of [this.start, this.save, this.again]) button.disabled = false;
+    for (const button of [this.start, this.again, ...this.saves]) button.disabled = false;
     if (!this.running) this.toggle();
   }
 
+  /** @type {any} */ shown = null;
   running = false;
   toggle() {
     this.running = !this.running;
@@ -160,11 +167,13 @@ class Circuit {
       this.caption.textContent = `step ${steps.toLocaleString("en")}, ${frames} a second`;
     }
     if (message.histogram) this.draw(message);
-    if (message.json) download(new TextEncoder().encode(message.json), "cell.json");
+    if (message.file) download(new TextEncoder().encode(message.text), message.file);
   }
 
   /** @param {{histogram: {name: string, count: number}[], gates: number, all: number}} message */
-  draw({ histogram, gates, all }) {
+  draw(message) {
+    this.shown = message;
+    const { histogram, gates, all } = message;
     const kinds = histogram.filter(({ count }) => count);
     const { context: c, width, height } = fitted(this.histogram, 24 + 22 * Math.max(1, kinds.length));
     const most = Math.max(1, ...kinds.map(({ count }) => count));

@@ -1,5 +1,6 @@
 // The hardened automaton at work: a board that steps by itself, sixty times a second at most, and posts its pictures.
 
+import { toC, toVerilog } from "./circuit-text.js";
 import { Board, NAMES, harden, minimized, toJSON } from "./circuit.js";
 
 /** @type {import("./circuit.js").Structure} */ let cell;
@@ -7,6 +8,7 @@ import { Board, NAMES, harden, minimized, toJSON } from "./circuit.js";
 /** @type {ReturnType<typeof minimized>} */ let rule;
 /** @type {Board} */ let board;
 let start = "zeros";
+/** @type {{c: string, v: string}} */ let templates;
 let shown = 1;
 let running = false;
 let steps = 0;
@@ -24,14 +26,16 @@ function begin(/** @type {number} */ height, /** @type {number} */ width) {
 
 function show() {
   const { height, width } = board;
-  const pixels = new Uint8ClampedArray(4 * height * width);
+  const pixels = new Uint32Array(height * width); // a byte a colour, red the lowest
   for (let y = 0, at = 0; y < height; y++)
-    for (let x = 0; x < width; x++, at += 4)
-      for (let c = 0; c < 3; c++) pixels[at + c] = board.get(y, x, shown === 3 ? c : 0) ? 235 : 24;
-  for (let at = 3; at < pixels.length; at += 4) pixels[at] = 255;
+    for (let x = 0; x < width; x++)
+      pixels[at++] =
+        shown === 3
+          ? 0xff181818 + 0xd3 * board.get(y, x, 0) + 0xd300 * board.get(y, x, 1) + 0xd30000 * board.get(y, x, 2)
+          : 0xff181818 + 0xd3d3d3 * board.get(y, x, 0);
   const now = performance.now();
   times = [...times.filter((time) => now - time < 1000), now];
-  postMessage({ pixels, height, width, steps, frames: times.length }, { transfer: [pixels.buffer] });
+  postMessage({ pixels: new Uint8ClampedArray(pixels.buffer), height, width, steps, frames: times.length }, { transfer: [pixels.buffer] });
 }
 
 function tick() {
@@ -46,7 +50,7 @@ function tick() {
 /** @type {Record<string, (message: any) => void>} */
 const calls = {
   cell(message) {
-    ({ cell, start, shown } = message);
+    ({ cell, start, shown, templates } = message);
   },
   harden({ logits, height, width }) {
     const before = board;
@@ -78,8 +82,15 @@ const calls = {
     steps++;
     show();
   },
-  json() {
-    postMessage({ json: toJSON(cell, kinds) });
+  file({ ending }) {
+    const { height, width } = board;
+    /** @type {Record<string, () => string>} */
+    const texts = {
+      json: () => toJSON(cell, kinds),
+      c: () => toC(cell, rule, templates.c),
+      v: () => toVerilog(cell, rule, templates.v, height, width),
+    };
+    postMessage({ file: `cell.${ending}`, text: texts[ending]() });
   },
 };
 

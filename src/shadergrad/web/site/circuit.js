@@ -8,7 +8,7 @@
  */
 
 const NAMES = "FALSE,AND,A AND NOT B,A,NOT A AND B,B,XOR,OR,NOR,XNOR,NOT B,A OR NOT B,NOT A,NOT A OR B,NAND,TRUE".split(",");
-const CHUNK = 512; // words of each wire that are computed together: they should stay in the cache
+const CHUNK = 512; // words of each wire, in whole rows, that are computed together: they should stay in the cache
 const [ZERO, ONE] = [-1, -2];
 
 /** The kinds of all gates: where the logits are largest. @param {Structure} cell @param {Float32Array} logits (rows, 16) */
@@ -90,6 +90,9 @@ export class Board {
     this.height = height;
     this.width = width;
     this.across = Math.ceil(width / 32);
+    this.rows = Math.max(1, Math.floor(CHUNK / this.across));
+    /** The neighbours' bits that matter. */
+    this.read = new Set([...rule.gates.flatMap(({ a, b }) => [a, b]), ...rule.outputs].filter((wire) => wire >= 0 && wire < cell.inputs));
     this.state = this.planes();
     this.next = this.planes();
     /** @type {Map<number, Uint32Array>} */
@@ -105,7 +108,7 @@ export class Board {
   wire(wire) {
     let words = this.wires.get(wire);
     if (!words) {
-      words = new Uint32Array(CHUNK).fill(wire === ONE ? -1 : 0);
+      words = new Uint32Array(this.rows * this.across).fill(wire === ONE ? -1 : 0);
       this.wires.set(wire, words);
     }
     return words;
@@ -125,50 +128,51 @@ export class Board {
 
   /** All cells one step on. */
   step() {
-    const total = this.height * this.across;
-    for (let start = 0; start < total; start += CHUNK) this.part(start, Math.min(CHUNK, total - start));
+    for (let row = 0; row < this.height; row += this.rows) this.part(row, Math.min(this.rows, this.height - row));
     if (this.cell.fireRate < 1) this.keepSome();
     [this.state, this.next] = [this.next, this.state];
   }
 
-  /** @param {number} start @param {number} count */
-  part(start, count) {
-    const { inputs, channels } = this.cell;
-    /** @type {Set<number>} */
-    const read = new Set();
-    for (const { a, b } of this.rule.gates) for (const wire of [a, b]) if (wire >= 0 && wire < inputs) read.add(wire);
-    for (const wire of this.rule.outputs) if (wire >= 0 && wire < inputs) read.add(wire);
-    for (const wire of read) this.seen(Math.floor(wire / channels), this.state[wire % channels], this.wire(wire), start, count);
+  /** Some rows. @param {number} first @param {number} rows */
+  part(first, rows) {
+    const { channels } = this.cell;
+    const [start, count] = [first * this.across, rows * this.across];
+    for (const wire of this.read) {
+      const place = Math.floor(wire / channels);
+      this.seen(Math.floor(place / 3) - 1, (place % 3) - 1, this.state[wire % channels], this.wire(wire), first, rows);
+    }
     for (const { wire, kind, a, b } of this.rule.gates) evaluate(kind, this.wire(a), this.wire(b), this.wire(wire), count);
     this.rule.outputs.forEach((wire, channel) => {
-      const [from, into] = [this.wire(wire), this.next[channel]];
-      for (let k = 0; k < count; k++) into[start + k] = from[k];
-      if (this.last !== -1) for (let k = 0; k < count; k++) if ((start + k + 1) % this.across === 0) into[start + k] &= this.last;
+      const into = this.next[channel];
+      into.set(this.wire(wire).subarray(0, count), start);
+      if (this.last !== -1) for (let k = start + this.across - 1; k < start + count; k += this.across) into[k] &= this.last;
     });
   }
 
-  /** What neighbour `place` of a patch is, of every cell. @param {number} place @param {Uint32Array} plane @param {Uint32Array} into @param {number} start @param {number} count */
-  seen(place, plane, into, start, count) {
+  /**
+   * The bits of the cells dy rows below and dx columns to the right, for each cell of some rows.
+   * @param {number} dy @param {number} dx @param {Uint32Array} plane @param {Uint32Array} into @param {number} first @param {number} rows
+   */
+  seen(dy, dx, plane, into, first, rows) {
     const { across, height, width } = this;
     const wraps = this.cell.border === "periodic";
-    const [dy, dx] = [Math.floor(place / 3) - 1, (place % 3) - 1];
     const end = (width - 1) & 31;
-    for (let k = 0; k < count; k++) {
-      const word = (start + k) % across;
-      let y = (start + k - word) / across + dy;
-      if (wraps) y = (y + height) % height;
+    for (let row = 0; row < rows; row++) {
+      const at = row * across;
+      const y = wraps ? (first + row + dy + height) % height : first + row + dy;
       if (y < 0 || y >= height) {
-        into[k] = 0;
+        into.fill(0, at, at + across);
         continue;
       }
-      const row = y * across;
-      const here = plane[row + word];
-      if (dx === 0) into[k] = here;
+      const from = y * across;
+      if (dx === 0) for (let k = 0; k < across; k++) into[at + k] = plane[from + k];
       else if (dx < 0) {
-        const before = word > 0 ? plane[row + word - 1] >>> 31 : wraps ? (plane[row + across - 1] >>> end) & 1 : 0;
-        into[k] = (here << 1) | before;
-      } else if (word < across - 1) into[k] = (here >>> 1) | (plane[row + word + 1] << 31);
-      else into[k] = (here >>> 1) | (wraps ? (plane[row] & 1) << end : 0);
+        into[at] = (plane[from] << 1) | (wraps ? (plane[from + across - 1] >>> end) & 1 : 0);
+        for (let k = 1; k < across; k++) into[at + k] = (plane[from + k] << 1) | (plane[from + k - 1] >>> 31);
+      } else {
+        for (let k = 0; k < across - 1; k++) into[at + k] = (plane[from + k] >>> 1) | (plane[from + k + 1] << 31);
+        into[at + across - 1] = (plane[from + across - 1] >>> 1) | (wraps ? (plane[from] & 1) << end : 0);
+      }
     }
   }
 
@@ -205,4 +209,4 @@ function evaluate(kind, a, b, into, n) {
   }
 }
 
-export { NAMES };
+export { NAMES, ONE, ZERO };

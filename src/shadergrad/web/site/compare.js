@@ -4,7 +4,7 @@ import { Chart, h, say, trying, wish } from "./ui.js";
 
 /** @param {import("./ui.js").Remote} remote @param {import("./ui.js").Page} page @param {import("./ui.js").Info} info @param {HTMLElement} main */
 export async function start(remote, page, info, main) {
-  const chart = new Chart("loss on the GPU and on the CPU");
+  const chart = new Chart("loss on the GPU and on the CPU", true);
   const steps = page.settings.steps ?? 300;
   /** @type {Record<string, {losses: number[], panel: Side}>} */
   const sides = {
@@ -57,6 +57,7 @@ export async function start(remote, page, info, main) {
     again.disabled = false;
   }
 
+  main.classList.add("halves");
   main.replaceChildren(
     h("section", { class: "wide" }, h("h2", {}, "Loss"), chart.element, verdict, h("div", { class: "row" }, again)),
     sides.GPU.panel.element,

@@ -20,12 +20,12 @@
  * @typedef {object} Options
  * @property {string | ArrayBuffer | null} [state] the state to begin with: an address or a file; by default the exported one
  * @property {Program} [share] another program on whose device, and with whose parameters and state, this one works
- * @property {number} [inFlight] steps that may be under way at once (4)
+ * @property {number} [inFlight] steps that may be under way at once (32)
  * @property {number} [keepEvery] milliseconds after which the state is copied to the host, to go on from when the GPU is lost
  * @property {boolean} [timestamps] measure the GPU's time of each step where the browser allows it: `gpuTime`
  * @property {(loss: Loss) => void} [onlost] told when the device was lost and opened again
  */
-/** @typedef {{device: GPUDevice, buffer: GPUBuffer}} Staging */
+/** Results of some steps, one behind the other, that the host reads at once. @typedef {{device: GPUDevice, buffer: GPUBuffer, used: number, bytes: Promise<ArrayBuffer> | null}} Staging */
 /** @typedef {{key: string, spec: Spec, buffer: GPUBuffer, latest: Numbers | null, changes: boolean}} Held */
 
 /** @typedef {"maxStorageBuffersPerShaderStage" | "maxComputeInvocationsPerWorkgroup" | "maxComputeWorkgroupStorageSize" | "maxStorageBufferBindingSize" | "maxBufferSize"} Limit */
@@ -46,6 +46,7 @@ const USE = { MAP_READ: 1, COPY_SRC: 4, COPY_DST: 8, STORAGE: 0x80, QUERY_RESOLV
 const MAP_READ_MODE = 1;
 const COMPUTE_STAGE = 4;
 const CARRIED = ["parameter", "state", "counter"];
+const MOST_STAGING = 1 << 20; // bytes of results that are read at once, if one step has no more
 /** What WebGPU calls the limits of a plan's target. @type {Record<string, Limit>} */
 const LIMITS = {
   max_storage_buffers: "maxStorageBuffersPerShaderStage",
@@ -318,8 +319,10 @@ export class Program {
   /** @type {GPUBuffer[]} */ #buffers = [];
   /** @type {[GPUComputePipeline, GPUBindGroup, number[]][]} */ #commands = [];
   /** @type {[GPUBuffer, GPUBuffer, number][]} */ #copies = [];
-  /** @type {Staging[]} */ #staging = [];
-  /** @type {((staging: Staging) => void)[]} */ #waiting = [];
+  /** @type {Staging | null} */ #filling = null;
+  /** @type {Staging[]} */ #free = [];
+  /** @type {Promise<any>} */ #reading = Promise.resolve();
+  /** @type {((value: unknown) => void)[]} */ #waiting = [];
   /** @type {{query: GPUQuerySet, buffer: GPUBuffer} | null} */ #clock = null;
   #underWay = 0;
 
@@ -390,11 +393,13 @@ export class Program {
       return /** @type {[number, Numbers]} */ ([row, converted("run", this.plan.buffers[row], inputs[name])]);
     });
     const wanted = (options.results ?? [...this._results.keys()]).map((name) => this.#result(name));
-    const staging = await this.#turn();
+    // a place among the steps under way, in the order of asking
+    if (++this.#underWay > (this._session.options.inFlight ?? 32)) await new Promise((resolve) => this.#waiting.push(resolve));
     try {
-      return await this._session.doing(() => this.#once(values, wanted, staging));
+      return await this._session.doing(() => this.#once(values, wanted));
     } finally {
-      this.#next(staging);
+      this.#underWay--;
+      this.#waiting.shift()?.(null);
     }
   }
 
@@ -405,39 +410,41 @@ export class Program {
     return [name, row];
   }
 
-  /** A place among the steps under way, in the order of asking. @returns {Promise<Staging>} */
-  #turn() {
-    const free = this.#waiting.length ? undefined : this.#staging.pop();
-    if (free) return Promise.resolve(free);
-    if (!this.#waiting.length && this.#underWay < (this._session.options.inFlight ?? 4)) {
-      this.#underWay++;
-      return Promise.resolve(this.#newStaging());
+  /** Where the results of the next step have room. @param {number} bytes @returns {Staging} */
+  #room(bytes) {
+    const { device } = this;
+    const all = Math.max(bytes, MOST_STAGING);
+    /** @param {Staging | null | undefined} staging */
+    const serves = (staging) => staging?.device === device && staging.used + bytes <= staging.buffer.size;
+    if (!serves(this.#filling)) {
+      this.#free = this.#free.filter(serves);
+      const buffer = () => this._session.buffer(all, USE.MAP_READ | USE.COPY_DST);
+      this.#filling = this.#free.pop() ?? { device, buffer: buffer(), used: 0, bytes: null };
     }
-    return new Promise((resolve) => this.#waiting.push(resolve));
+    return /** @type {Staging} */ (this.#filling);
   }
 
-  /** @param {Staging} staging */
-  #next(staging) {
-    const waiting = this.#waiting.shift();
-    if (waiting) waiting(staging);
-    else this.#staging.push(staging);
+  /** Reads what steps left, as soon as those before are read: what is submitted meanwhile comes along. @param {Staging} staging */
+  #read(staging) {
+    return (staging.bytes ??= this.#reading = this.#reading
+      .catch(() => {})
+      .then(async () => {
+        if (this.#filling === staging) this.#filling = null;
+        await staging.buffer.mapAsync(MAP_READ_MODE, 0, staging.used);
+        const bytes = staging.buffer.getMappedRange(0, staging.used).slice(0);
+        staging.buffer.unmap();
+        this.#free.push(Object.assign(staging, { used: 0, bytes: null }));
+        return bytes;
+      }));
   }
 
-  /** @returns {Staging} */
-  #newStaging() {
-    const bytes = [...this._results.values()].reduce((sum, row) => sum + 4 * sizeOf(this.plan.buffers[row].shape), 32);
-    return { device: this.device, buffer: this._session.buffer(bytes, USE.MAP_READ | USE.COPY_DST) };
-  }
-
-  /**
-   * @param {[number, Numbers][]} values @param {[string, number][]} wanted @param {Staging} staging
-   * @returns {Promise<Record<string, any>>}
-   */
-  async #once(values, wanted, staging) {
+  /** @param {[number, Numbers][]} values @param {[string, number][]} wanted @returns {Promise<Record<string, any>>} */
+  async #once(values, wanted) {
     const { device } = this._session;
     if (this._session.error) throw new ShadergradError(`[run] the GPU reports an error: ${this._session.error}`);
-    if (staging.device !== device) Object.assign(staging, this.#newStaging());
-    const into = staging.buffer;
+    const sizes = wanted.map(([, row]) => 4 * sizeOf(this.plan.buffers[row].shape));
+    const staging = this.#room(sizes.reduce((a, b) => a + b, 32));
+    const [into, begin] = [staging.buffer, staging.used];
     for (const [row, data] of values) device.queue.writeBuffer(this.#buffers[row], 0, /** @type {BufferSource} */ (data));
     const encoder = device.createCommandEncoder();
     const clock = this.#clock;
@@ -447,33 +454,31 @@ export class Program {
     this.#encode(pass);
     pass.end();
     for (const [from, to, bytes] of this.#copies) encoder.copyBufferToBuffer(from, 0, to, 0, bytes);
-    if (this._faulting >= 0) encoder.copyBufferToBuffer(this.#buffers[this._faulting], 0, into, 0, 16);
+    if (this._faulting >= 0) encoder.copyBufferToBuffer(this.#buffers[this._faulting], 0, into, begin, 16);
     if (clock) {
       encoder.resolveQuerySet(clock.query, 0, 2, clock.buffer, 0);
-      encoder.copyBufferToBuffer(clock.buffer, 0, into, 16, 16);
+      encoder.copyBufferToBuffer(clock.buffer, 0, into, begin + 16, 16);
     }
-    let at = 32;
-    const places = wanted.map(([name, row]) => {
-      const spec = this.plan.buffers[row];
-      const bytes = 4 * sizeOf(spec.shape);
-      if (bytes) encoder.copyBufferToBuffer(this.#buffers[row], 0, into, at, bytes);
-      at += bytes;
-      return { name, spec, start: at - bytes, bytes };
+    staging.used += 32;
+    const places = wanted.map(([name, row], k) => {
+      const start = staging.used;
+      if (sizes[k]) encoder.copyBufferToBuffer(this.#buffers[row], 0, into, start, sizes[k]);
+      staging.used += sizes[k];
+      return { name, spec: this.plan.buffers[row], start, length: sizes[k] / 4 };
     });
+    staging.used = Math.ceil(staging.used / 8) * 8;
     device.queue.submit([encoder.finish()]);
     this.steps++;
     void this._session.keep();
-    await into.mapAsync(MAP_READ_MODE, 0, at);
-    const bytes = into.getMappedRange(0, at).slice(0);
-    into.unmap();
-    if (this._faulting >= 0) this.#raise(new Int32Array(bytes, 0, 4));
+    const bytes = await this.#read(staging);
+    if (this._faulting >= 0) this.#raise(new Int32Array(bytes, begin, 4));
     if (clock) {
-      const [begin, end] = new BigUint64Array(bytes, 16, 2);
-      this.gpuTime = Number(end - begin) / 1e6;
+      const [started, ended] = new BigUint64Array(bytes, begin + 16, 2);
+      this.gpuTime = Number(ended - started) / 1e6;
     }
     return Object.fromEntries(
-      places.map(({ name, spec, start, bytes: length }) => {
-        const data = new (arrayOf(spec.dtype))(bytes, start, length / 4);
+      places.map(({ name, spec, start, length }) => {
+        const data = new (arrayOf(spec.dtype))(bytes.slice(start, start + 4 * length));
         return [name, spec.shape.length ? data : data[0]];
       }),
     );

@@ -111,8 +111,9 @@ export class Chart {
   /** @type {Map<string, {points: [number, number][], colour: string, unit: string}>} */ curves = new Map();
   pending = false;
 
-  /** @param {string} label */
-  constructor(label) {
+  /** @param {string} label @param {boolean} [overlaid] curves that hide each other: the first is drawn broad */
+  constructor(label, overlaid = false) {
+    this.overlaid = overlaid;
     this.canvas = h("canvas", { role: "img", "aria-label": label });
     this.legend = h("div", { class: "legend" });
     this.element = h("div", {}, this.canvas, this.legend);
@@ -179,6 +180,7 @@ export class Chart {
     c.lineWidth = 1.8;
     c.lineJoin = "round";
     for (const curve of this.curves.values()) {
+      if (this.overlaid) c.lineWidth = curve.colour === "--first" ? 6 : 1.8;
       c.strokeStyle = colour(curve.colour);
       c.beginPath();
       for (const [step, value] of curve.points) c.lineTo(x(step), y(curve.unit === "%" ? value / 100 : value / most));
@@ -343,7 +345,7 @@ export class Training {
       const speed = perSecond * (page.settings.batch ?? 1);
       figures[page.settings.batch ? "samples a second" : "steps a second"].textContent = speed.toLocaleString("en", { maximumSignificantDigits: 3 });
     }
-    if (gpuTime !== null) figures["GPU time a step"].textContent = `${gpuTime.toPrecision(3)} ms`;
+    if (gpuTime !== null) figures["GPU time a step"].textContent = `${gpuTime.toLocaleString("en", { maximumSignificantDigits: 3 })} ms`;
     this.changed();
   }
 

@@ -5,7 +5,8 @@ import { Batches } from "./batches.js";
 import { Program, ShadergradError, readTensors } from "./runtime.js";
 
 const REPORT_EVERY = 120; // milliseconds between two reports of a training
-const SLOW = 50; // milliseconds a step
+const AHEAD = 100; // milliseconds of steps under way: what else the page asks of the GPU waits no longer
+const MOST_UNDER_WAY = 32;
 /** @type {Record<string, Program>} */
 const programs = {};
 /** Those that are not needed to begin. @type {Record<string, Promise<Program>>} */
@@ -61,6 +62,7 @@ const calls = {
     return (programs[name] ?? (await later[name])).run(inputs, options);
   },
   read: (/** @type {string} */ name) => programs.step.read(name),
+  readAll: (/** @type {string[]} */ names) => Promise.all(names.map((name) => programs.step.read(name))),
   write: (/** @type {string} */ name, /** @type {any} */ value) => programs.step.write(name, value),
   data: (/** @type {string} */ name) => data.get(name),
   saveState: () => programs.step.saveState(),
@@ -125,16 +127,14 @@ async function loop(steps) {
   };
   /** @type {Promise<any>[]} */
   const underWay = [];
-  let ended = performance.now();
-  let slow = true; // then what else the page asks of the GPU should not wait for many steps
+  let most = 1; // steps under way
   for (let k = 0; k < steps && training; k++) {
     const done = step.run(batches.next(), { results: numbers }).then((values) => {
       rows.push(values);
-      slow = performance.now() - ended > SLOW;
-      ended = performance.now();
+      most = Math.max(1, Math.min(MOST_UNDER_WAY, Math.floor((AHEAD * rows.length) / (performance.now() - begun + 1))));
     });
     underWay.push(done);
-    while (underWay.length >= (slow ? 1 : 4)) await underWay.shift();
+    while (underWay.length >= most) await underWay.shift();
     if (performance.now() - reported > REPORT_EVERY) {
       report();
       await new Promise((resolve) => setTimeout(resolve)); // messages of the page come in here
