@@ -110,6 +110,7 @@ from .linalg.older import (
     svd,
     triangular_solve,
 )
+from .run.sizes import mark_dynamic
 from .run.step import CompiledStep
 from .serialization import load, save
 from .signal.older import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window
@@ -251,6 +252,7 @@ __all__ = [
     "lu_solve",
     "lu_unpack",
     "manual_seed",
+    "mark_dynamic",
     "matrix_exp",
     "matrix_power",
     "models",

@@ -31,6 +31,7 @@ from ..primitives.indexing import Gather, InRange
 from ..primitives.random import Threefry
 from ..primitives.views import Cat, Pad, PadAt, Places, SliceAt, View
 from ..primitives.window import Unwindow
+from ..varying import varies
 
 Indices = tuple[Index, ...]
 Sparse = Sequence[tuple[Index, int, int]]
@@ -585,7 +586,7 @@ class Renderer(Puller):
             before = lowest.get(id(binding), (binding, flat.low))[1]
             lowest[id(binding)] = (binding, min(before, flat.low))
         for binding, low in lowest.values():
-            if not binding.written:
+            if not binding.written and not varies(low):
                 binding.start = max(low, 0) // OFFSET_ALIGNMENT * OFFSET_ALIGNMENT
 
     def resolve(self, text: str) -> str:

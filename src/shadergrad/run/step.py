@@ -24,8 +24,9 @@ from .capture import capture
 from .naming import describe_arguments
 from .portable import PortableStep
 from .replay import Replay
+from .sizes import SizesSeen
 from .tracing import current
-from .trees import signature, without_numbers
+from .trees import signature, without_numbers, without_sizes
 
 P = ParamSpec("P")  # the parameters of a function that is compiled
 R = TypeVar("R")  # what it gives
@@ -50,7 +51,9 @@ class CompiledStep(Generic[P, R]):
     (tensor(5.), tensor(25.), 1)
     """
 
-    def __init__(self, function: Callable[P, R], most_unwarned: int = WARNED_AT - 1) -> None:
+    def __init__(
+        self, function: Callable[P, R], most_unwarned: int = WARNED_AT - 1, dynamic: bool | None = None
+    ) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._entries: OrderedDict[Any, list[Replay]] = OrderedDict()  # the signature used last at the end
@@ -60,6 +63,7 @@ class CompiledStep(Generic[P, R]):
         self._described: dict[str, str] = {}
         self._most_unwarned = most_unwarned
         self._has_warned = False
+        self._sizes = SizesSeen(dynamic)
         self.captures = 0
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -92,7 +96,8 @@ class CompiledStep(Generic[P, R]):
                 stacklevel=3,
             )
         try:
-            entry, _ = capture(self._function, args, kwargs, tensors)
+            sizes = self._sizes.of(_without_sizes(args, kwargs), tensors)
+            entry, _ = capture(self._function, args, kwargs, tensors, sizes=sizes)
         except CompileError:
             raise
         except Exception as error:  # the function's own: all is as before the call, so that it may leave what it leaves
@@ -203,3 +208,8 @@ def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
         return tuple([(n.shape, n.dtype, n.device, n.requires_grad) for n in [t._node for t in args]]), list(args)
     tensors: list[Tensor] = []
     return signature((args, kwargs), tensors), tensors
+
+
+def _without_sizes(args: Any, kwargs: Any) -> Any:
+    """What calls have in common that differ in sizes and numbers alone."""
+    return without_numbers(without_sizes(signature((args, kwargs), [])))
