@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
+
 follows = 0  # the number of the family of captures in which sizes vary, of which one is being made; 0: none is
 MARK = "/**/"  # before a number in a kernel's text: one that varies
 _marks = False
@@ -187,7 +189,7 @@ def common_divisor(a: int, b: int) -> int:
     return math.gcd(factor(a), factor(b))
 
 
-def varies(n: int) -> bool:
+def varies(n: float) -> bool:
     """Whether it may be another number in the next call."""
     return bool(follows) and isinstance(n, Varying)
 
@@ -209,6 +211,12 @@ def forms(value: Any) -> list[str]:
     return [f for v in value for f in forms(v)] if isinstance(value, tuple) else []
 
 
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """NumPy's. Raises ValueError."""
+    found = np.broadcast_shapes(*shapes)
+    return restored(found, shapes) if follows else found
+
+
 def restored(shape: tuple[int, ...], sources: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     """What shapes broadcast to, with the varying sizes among them."""
     found = list(shape)
@@ -217,6 +225,21 @@ def restored(shape: tuple[int, ...], sources: Iterable[tuple[int, ...]]) -> tupl
             if isinstance(source[-k], Varying) and source[-k] == found[-k]:
                 found[-k] = source[-k]
     return tuple(found)
+
+
+def bounds_of(k: slice, n: int) -> tuple[int, int, int]:
+    """k.indices(n), with the varying numbers among them."""
+    start, stop, step = k.indices(n)
+    return (_bound(k.start, 0, n, start), _bound(k.stop, n, n, stop), step) if follows else (start, stop, step)
+
+
+def _bound(given: Any, without: int, n: int, value: int) -> int:
+    """`value`, which is where a slice of n elements begins or ends, as it was worked out."""
+    found = without
+    if given is not None:
+        found = n + given if given < 0 else given
+    found = min(found, n)
+    return found if isinstance(found, int) and found == value else value
 
 
 # -- when

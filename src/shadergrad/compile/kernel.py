@@ -73,7 +73,7 @@ def finish(
         declared.append(f"@group(0) @binding({len(bindings)}) var<storage, read_write> fault: array<i32>;")
         access.append("read_write")
     text = r.resolve("\n".join(indent(body)))
-    origin = "; ".join(describe(n) for n in group.roots)
+    origin = "; ".join(describe(n) for n in group.roots).replace(MARK, "")
     source = (
         f"// {group.archetype}: {origin}\n"
         + "\n".join(declared)

@@ -31,7 +31,7 @@ from ..primitives.indexing import Gather, InRange
 from ..primitives.random import Threefry
 from ..primitives.views import Cat, Pad, PadAt, Places, SliceAt, View
 from ..primitives.window import Unwindow
-from ..varying import varies
+from ..varying import Varying, varies
 
 Indices = tuple[Index, ...]
 Sparse = Sequence[tuple[Index, int, int]]
@@ -716,6 +716,8 @@ def literal(value: float, dtype: DType, functions: set[str]) -> str:
         low, high = dtype.stored_range
         if not low <= value <= high:
             raise dtype.refused(int(value), "constant")
+        if isinstance(value, Varying):
+            return f"u32({value})" if dtype.wgsl == "u32" else f"i32({value})"
         if dtype.wgsl == "u32":
             return f"{int(value)}u"
         return f"i32({int(value)})" if value < 0 else f"{int(value)}"
