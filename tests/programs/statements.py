@@ -784,12 +784,16 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
     captured = step.captured()
     texts, features = [], set[str]()
     tensors: list[tuple[str, torch.Tensor]] = []
+    leading = b.sizes.randrange(1, 8) if b.sizes is not None and not is_first else None
     for c in b.calls:
         if c.kind != "tensor":
             texts.append(c.text if is_first else b.rng.choice(PYTHON_ARGUMENTS[c.kind]))
             features.add(c.kind)
             continue
         shape = c.shape
+        if leading is not None and shape:  # the batch is another one
+            shape = (leading, *shape[1:])
+            features.add("sizes")
         if (
             not is_first
             and "other shape" in b.allowed
@@ -821,6 +825,8 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
     before = b.tensors()
     given, error = trial(b, f"step({', '.join(texts)})")
     if error is not None:
+        if "sizes" in features:
+            return None
         may_fail = b.rng.random() < 0.5
         features.add("error in step")
         return Candidate(f"{name} = step({', '.join(texts)})", frozenset(features), (), may_fail=may_fail)

@@ -248,6 +248,12 @@ class Replay:
             self.python.do(stored)
         return result
 
+    def let_go(self) -> None:
+        """Keep no memory for gradients, while another capture of the same function makes its own."""
+        self.into = None
+        for kept in self.gradients:
+            kept.renew()
+
     def _handed_out(self, outputs: list[Storage], tensors: list[Tensor]) -> Any:
         """The result, in which what the function returned twice is one tensor, and what shared memory shares it."""
         made: dict[Any, Tensor] = {}
