@@ -104,6 +104,10 @@ class SizesSeen:
         self.dynamic = dynamic
         self._seen: OrderedDict[Any, _Seen] = OrderedDict()
 
+    def says(self, pattern: Any) -> bool:
+        """Whether the user said that sizes of such calls are many."""
+        return self.dynamic is True and pattern in self._seen
+
     def of(self, pattern: Any, tensors: list[Tensor]) -> Sizes:
         """The sizes of a call. pattern: its signature without sizes."""
         if self.dynamic is False:

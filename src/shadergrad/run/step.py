@@ -89,7 +89,9 @@ class CompiledStep(Generic[P, R]):
 
     def _capture(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
         described = describe_arguments(self._function, args, kwargs)
-        if self.captures >= self._most_unwarned and not self._has_warned:
+        pattern = _without_sizes(args, kwargs)
+        is_said = self._sizes.says(pattern) and (self._latest is None or self._latest[0] != key)
+        if self.captures >= self._most_unwarned and not self._has_warned and not is_said:
             self._has_warned = True
             changed = self._what_changed(key, described)
             warnings.warn(
@@ -98,8 +100,7 @@ class CompiledStep(Generic[P, R]):
                 stacklevel=3,
             )
         try:
-            sizes = self._sizes.of(_without_sizes(args, kwargs), tensors)
-            entry, _ = capture(self._function, args, kwargs, tensors, sizes=sizes)
+            entry, _ = capture(self._function, args, kwargs, tensors, sizes=self._sizes.of(pattern, tensors))
         except CompileError:
             raise
         except Exception as error:  # the function's own: all is as before the call, so that it may leave what it leaves
