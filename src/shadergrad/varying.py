@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -208,6 +209,8 @@ def forms(value: Any) -> list[str]:
     """The varying numbers within parameters, for these are equal to plain ones."""
     if isinstance(value, Varying):
         return [value.form]
+    if is_dataclass(value):
+        value = tuple(vars(value).values())
     return [f for v in value for f in forms(v)] if isinstance(value, tuple) else []
 
 
