@@ -58,7 +58,7 @@ class Opened:
 class Families:
     """The kernels of a device with open numbers. try_out: compiles one, and raises CompileError where it cannot be."""
 
-    def __init__(self, try_out: Callable[[Kernel], None]) -> None:
+    def __init__(self, try_out: Callable[[Kernel], object]) -> None:
         self._try_out = try_out
         self._known: OrderedDict[tuple[str, tuple[str, ...]], list[Opened]] = OrderedDict()
 

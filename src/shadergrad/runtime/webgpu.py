@@ -84,7 +84,7 @@ class WebGPUDevice(Gpu):
         self._readback = Readback(self.native, self._module)
         self._programs: WeakSet[WebGPUProgram] = WeakSet()
         self._pipelines = PipelineCache(self._compile, self._programs, settings.pipeline_memory)
-        self._families = Families(lambda kernel: self.get_pipelines([kernel]) and None)
+        self._families = Families(lambda kernel: self.get_pipelines([kernel]))
         self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
         self._remembered: WeakSet[Storage] = WeakSet()
         _opened.add(self)

@@ -195,7 +195,7 @@ def arange(
     if kind is int64 and dtype is not None:  # as PyTorch: the bounds are cut first
         low, high, step = int(low), int(high), int(step) or step
     whole = isinstance(low, int) and isinstance(high, int) and isinstance(step, int)
-    count = -((low - high) // step) if whole else math.ceil((high - low) / step)
+    count: int = -((low - high) // step) if whole else math.ceil((high - low) / step)  # type: ignore[assignment]
     name = resolve_device(device)
     check_storable(kind, name)
     for value in (low, low + max(count - 1, 0) * step):
