@@ -112,6 +112,7 @@ from .linalg.older import (
     triangular_solve,
 )
 from .profiling import profile
+from .run.sizes import mark_dynamic
 from .run.step import CompiledStep
 from .serialization import load, save
 from .signal.older import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window
@@ -255,6 +256,7 @@ __all__ = [
     "lu_solve",
     "lu_unpack",
     "manual_seed",
+    "mark_dynamic",
     "matrix_exp",
     "matrix_power",
     "models",

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import numpy as np
 
 from .errors import ArgumentError, ArgumentTypeError, NotTensorsError, ShadergradError
+from .varying import Varying
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
@@ -126,6 +127,8 @@ class Kind(NamedTuple):
 def _int(value: Any) -> Any:
     if isinstance(value, bool | np.bool_):
         return _REFUSED
+    if type(value) is Varying:
+        return value
     try:
         return operator.index(value)
     except TypeError:

@@ -7,10 +7,10 @@ the forward pass becomes a result of the forward plan; from there on it is a pla
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
+from . import varying
 from .arguments import checked, refuse
 from .autograd import Function, once_differentiable
 from .errors import ArgumentError
@@ -50,6 +50,7 @@ class BackwardPass:
         for k, t in enumerate(values):
             if t._node.storage is not None:
                 self._origins.setdefault(id(t._node.storage), ("value", k))
+        self._family = varying.follows  # of the capture
         self._program: Program | None = None
         self._sources: list[Any] = []
         self._saved: list[Tensor] = []
@@ -94,12 +95,13 @@ class BackwardPass:
             execute.realize(given["cotangent"])
             if self._program is None:
                 capture = Capture(self._gradients)
-                self._program = execute.programs.get(capture)[0]
+                with varying.following(self._family):
+                    self._program = execute.programs.get(capture)[0]
                 self._sources = [self._origins.get(id(s.storage), s.storage) for s in capture.sources]
             inputs = [given[s[0]][s[1]].storage if isinstance(s, tuple) else s for s in self._sources]
             storages = self._program.run(inputs)
         made = (
-            Tensor._of(nodes.leaf(storage, g.shape, g.dtype, g.device))
+            Tensor._of(nodes.leaf(storage, varying.plain(g.shape), g.dtype, g.device))
             for storage, g in zip(storages, self._gradients, strict=True)
         )
         return [next(made) if reached else None for reached in self._reached]
@@ -144,11 +146,11 @@ class CompiledModule(Module):
 
     _orig_mod: Module
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, dynamic: bool | None = None) -> None:
         super().__init__()
         self._orig_mod = module
-        self._passes = CompiledStep(self._both)
-        self._forward_alone = CompiledStep(module)
+        self._passes = CompiledStep(self._both, dynamic=dynamic)
+        self._forward_alone = CompiledStep(module, dynamic=dynamic)
         self.training = module.training
 
     def __getattr__(self, name: str) -> Any:
@@ -254,8 +256,9 @@ def compile(
     cannot be captured: there are no graph breaks, so fullgraph changes nothing.
 
     A module becomes a module, whose forward and backward passes are a submission each: CompiledModule. As a decorator
-    with options, `@sg.compile(mode=...)`. mode: one of PyTorch's, all the same here. dynamic=True warns: every shape is
-    captured by itself. disable, or the backend "eager": gives the function as it is. Raises ArgumentError for another
+    with options, `@sg.compile(mode=...)`. mode: one of PyTorch's, all the same here. dynamic: whether a further size of an
+    argument compiles no kernels: True, of its leading axis from the first call on; None, of an axis that was seen with a second
+    size, or marked (`mark_dynamic`); False, never. docs/compile.md says what that costs. disable, or the backend "eager": gives the function as it is. Raises ArgumentError for another
     mode or backend, and for options.
 
     >>> w = sg.ones(2)
@@ -273,15 +276,10 @@ def compile(
         )
     if options:
         raise ArgumentError(f"[compile] Unexpected optimization option {next(iter(options))}: there are none.")
-    if dynamic:
-        warnings.warn(
-            "sg.compile(dynamic=True): every combination of shapes is captured and compiled by itself. Hint: pad batches to few sizes.",
-            stacklevel=2,
-        )
     if model is None:
-        return lambda function: compile(function, backend=backend, disable=disable)
+        return lambda function: compile(function, dynamic=dynamic, backend=backend, disable=disable)
     if not callable(model):
         refuse("compile", "model", model, "a function or a module")
     if disable or backend == "eager":
         return model
-    return CompiledModule(model) if isinstance(model, Module) else CompiledStep(model)
+    return CompiledModule(model, dynamic) if isinstance(model, Module) else CompiledStep(model, dynamic=dynamic)

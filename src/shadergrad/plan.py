@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from . import html
@@ -176,6 +176,9 @@ class Dispatch:
 class Plan:
     """inputs and outputs are rows of `buffers`. An output may be an input's row (returned as it came).
 
+    family: of plans that differ in sizes alone, a number; 0 where there are no others. For the process that made it, and no part
+    of the plan otherwise.
+
     repr() is one line, str() a table of the dispatches.
     """
 
@@ -186,6 +189,7 @@ class Plan:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     slots: tuple[int, ...] = ()  # bytes of each memory slot that temporaries share
+    family: int = field(default=0, compare=False)
 
     @property
     def temporary_bytes(self) -> int:
@@ -226,6 +230,7 @@ class Plan:
     def to_json(self) -> str:
         """The plan as JSON text; `from_json` gives back an equal plan."""
         data = asdict(self)
+        del data["family"]
         for row, spec in zip(data["buffers"], self.buffers, strict=True):
             row["dtype"] = spec.dtype.name
         return json.dumps({"format": FORMAT, **data}, allow_nan=False)

@@ -11,6 +11,7 @@ import torch
 
 import coevolution
 import shadergrad as sg
+import shapes
 import step
 import uncompiled
 from workloads import WORKLOADS
@@ -52,6 +53,14 @@ def test_the_benchmark_of_loops_prints_each_way(device: str, capsys: pytest.Capt
     printed = capsys.readouterr().out
     for words in ("uncompiled", "module", "step", "times as fast"):
         assert words in printed
+
+
+def test_the_benchmark_of_sizes_prints_each_size(capsys: pytest.CaptureFixture[str]) -> None:
+    shapes.main("mlp", "cpu", small=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "dynamic=None"
+    assert len(lines) > 3
+    assert all("0 kernels compiled" in line for line in lines[1:])
 
 
 @pytest.mark.slow

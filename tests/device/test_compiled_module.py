@@ -199,8 +199,6 @@ def test_pytorchs_options_are_taken() -> None:
 
     assert double(sg.ones(2)).tolist() == [2, 2]
     assert double.captures == 1
-    with pytest.warns(UserWarning, match="compiled by itself"):
-        sg.compile(lambda x: x, dynamic=True)
     plain = nn.Linear(1, 1)
     assert sg.compile(plain, disable=True) is plain
     assert sg.compile(plain, backend="eager") is plain

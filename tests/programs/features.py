@@ -41,7 +41,7 @@ ALL = CORE | {
     "gradient changed between calls", "capture written between calls", "flag changed between calls",
     # calls
     "argument written", "capture written in step", "gradient written in step", "same argument twice", "shared argument written", "arguments that share memory", "captured argument",
-    "argument that shares memory with a capture", "other shape", "error in step", "result shares memory",
+    "argument that shares memory with a capture", "other shape", "sizes", "error in step", "result shares memory",
     "attached result", "history leaves step", "history enters step", "leaf argument",
 }  # fmt: skip
 COMPANIONS = {  # what a feature shows only beside

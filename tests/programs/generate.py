@@ -111,6 +111,8 @@ class Builder:
         self.local: dict[str, Any] | None = None  # while a step's body is written
         self.count = 0
         self.look = self.rng.choice([1.0, 0.3, 0.0])  # how often all values are read
+        own = random.Random(f"sizes of {seed}")  # so that programs without them are what they were
+        self.sizes = own if "sizes" in allowed and (wanted == "sizes" or own.random() < 0.2) else None
         self.overlaps = Overlaps()
         self.walked: dict[int, Any] = {}  # the nodes of graphs that a backward pass went through
         self.walked_again = False

@@ -777,6 +777,17 @@ def returned(b: Builder) -> str:
     return rng.choice([f"({', '.join(parts)})", f"{{'u': {parts[0]}, 'v': {parts[1]}}}"])
 
 
+def other_sizes(b: Builder, shape: tuple[int, ...], leading: int | None, features: set[str]) -> tuple[int, ...]:
+    """The shape of an argument in a later call: with another batch, where the program has such, or now and then any."""
+    if leading is not None and shape:
+        shape = (leading, *shape[1:])
+        features.add("sizes")
+    if "other shape" in b.allowed and b.rng.random() < (0.7 if b.wanted == "error in step" else 0.05):
+        shape = b.rng.choice(SHAPES)
+        features.add("other shape")
+    return shape
+
+
 def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
     """A call of the step, with a name for what it gives."""
     step = b.step
@@ -784,19 +795,13 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
     captured = step.captured()
     texts, features = [], set[str]()
     tensors: list[tuple[str, torch.Tensor]] = []
+    leading = b.sizes.randrange(1, 8) if b.sizes is not None and not is_first else None
     for c in b.calls:
         if c.kind != "tensor":
             texts.append(c.text if is_first else b.rng.choice(PYTHON_ARGUMENTS[c.kind]))
             features.add(c.kind)
             continue
-        shape = c.shape
-        if (
-            not is_first
-            and "other shape" in b.allowed
-            and b.rng.random() < (0.7 if b.wanted == "error in step" else 0.05)
-        ):
-            shape = b.rng.choice(SHAPES)
-            features.add("other shape")
+        shape = c.shape if is_first else other_sizes(b, c.shape, leading, features)
         again = [t for t, s in tensors if tuple(s.shape) == shape]
         if again and b.rng.random() < 0.3:
             text = again[0]
@@ -821,6 +826,8 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
     before = b.tensors()
     given, error = trial(b, f"step({', '.join(texts)})")
     if error is not None:
+        if "sizes" in features:
+            return None
         may_fail = b.rng.random() < 0.5
         features.add("error in step")
         return Candidate(f"{name} = step({', '.join(texts)})", frozenset(features), (), may_fail=may_fail)

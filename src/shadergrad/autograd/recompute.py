@@ -96,12 +96,13 @@ def _again(
     tracked: Sequence[bool],
 ) -> list[Tensor | None]:
     """The gradients of the arguments that require grad, and of what the function reads besides."""
+    args, kwargs = arguments
     create_graph = mode.grad
     gate = _gate([g._node for g in grads if g is not None])
     with grad_mode(True):
         given = [_behind(t, gate) for t in originals]
         with nodes_of() as made, streams.rewound(gate):
-            result = _call(function, *arguments, given)
+            result = _call(function, args, kwargs, given)
     results = [t for _, t in tensors_in(result)]
     if [t.requires_grad for t in results] != list(tracked):
         raise AutogradError(

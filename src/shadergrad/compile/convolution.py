@@ -16,6 +16,7 @@ from ..graph.primitive import Primitive, Shape
 from ..primitives.dot import Dot
 from ..primitives.views import Cat, Pad, Slice
 from ..primitives.window import Conv, Window
+from ..varying import hint
 from .rewrite import Inputs, Rewriter
 
 
@@ -114,7 +115,7 @@ def conv_to_dot(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     counts = windows.shape[3 : 3 + rank]
     count = math.prod(counts)
     weights = r.reshape(w, (groups, out, channels * window))
-    if count > window or batch == 1:
+    if hint(count) > hint(window) or batch == 1:
         columns = r.permute(windows, (0, 1, 2, *places, *axes))
         columns = r.reshape(columns, (groups * batch, channels * window, count))
         rows = r.reshape(weights, (groups, 1, out, channels * window))

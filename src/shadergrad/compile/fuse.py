@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 from ..graph.index import ZERO, Index, unflatten, variable
 from ..graph.leaves import Numbers, Placeholder
@@ -21,6 +21,7 @@ from ..plan import Target
 from ..primitives.elementwise import Elementwise
 from ..primitives.indexing import Gather, InRange
 from ..primitives.views import Cat, Reshape, SliceAt, View
+from ..varying import form, hint
 from .render import Recorder
 
 FEW = 8  # a value is shared by more elements than this: it stays in the caches
@@ -57,14 +58,19 @@ class Group:
     def nodes(self) -> list[Node]:
         return [*self.roots, *self.reduces, *([self.dot] if self.dot else [])]
 
+    @property
+    def rows(self) -> tuple[Any, Any, bool]:
+        """Equal for row kernels that have the same rows, however many that are."""
+        return form(self.outer), form(self.inner), self.trailing
+
     def has_rows_of(self, other: Group) -> bool:
         """Whether another row kernel has the same rows as this one, or a map these rows, or their elements, as its domain."""
         if other.archetype == "row":
-            return (other.outer, other.inner, other.trailing) == (self.outer, self.inner, self.trailing)
-        if other.size == self.outer:
+            return other.rows == self.rows
+        if form(other.size) == form(self.outer):
             return True
-        pays = self.inner <= LONG_ROW or self.outer >= MANY_ROWS
-        return self.trailing and other.size == self.outer * self.inner and pays
+        pays = hint(self.inner) <= LONG_ROW or hint(self.outer) >= MANY_ROWS
+        return self.trailing and form(other.size) == form(self.outer * self.inner) and pays
 
     def position(self, node: Node) -> Index:
         """Where a root is written: row-major, in the domain variables."""
@@ -233,21 +239,21 @@ class Fuser:
         recorder = self._recorded(node)
         reads = [(flat, n) for (_, flat), n in recorder.reads.items() if not isinstance(n.primitive, Numbers)]
         if few:
-            reads = [(flat, n) for flat, n in reads if _count(flat, node) * FEW > node.size]
+            reads = [(flat, n) for flat, n in reads if hint(_count(flat, node)) * FEW > hint(node.size)]
         return recorder.cost <= CHEAP and len(reads) <= 1
 
     def _is_recomputed(self, node: Node) -> bool:
         """Whether a large array is a function of one other, element by element, and of what belongs to whole rows, and is
         read element by element: normalised values, log-probabilities, what an activation and its gradient have in common.
         It costs less to compute it twice than to keep it."""
-        if node.size < LARGE or node.primitive.kind != "elementwise" or not self._is_read_by_elements(node):
+        if hint(node.size) < LARGE or node.primitive.kind != "elementwise" or not self._is_read_by_elements(node):
             return False
         recorder = self._recorded(node)
-        sizes = sorted(n.size for n in recorder.reads.values() if not isinstance(n.primitive, Numbers))
+        sizes = sorted(hint(n.size) for n in recorder.reads.values() if not isinstance(n.primitive, Numbers))
         return (
             recorder.cost <= RECOMPUTED
-            and sizes[-1:] == [node.size]
-            and all(n * SMALLER <= node.size for n in sizes[:-1])
+            and sizes[-1:] == [hint(node.size)]
+            and all(n * SMALLER <= hint(node.size) for n in sizes[:-1])
             and len(sizes) <= FEW_READS
         )
 
@@ -303,7 +309,7 @@ class Fuser:
         chain, length, end = [anchor], 1, anchor
         while id(end) not in self.output_ids | self.cuts and len(self.consumers[id(end)]) == 1:
             (user,) = self.consumers[id(end)]
-            if id(user) in claimed or user.size != anchor.size:
+            if id(user) in claimed or form(user.size) != form(anchor.size):
                 break
             claimed.add(id(user))
             if not isinstance(user.primitive, Elementwise | Reshape):
@@ -391,19 +397,20 @@ class Fuser:
         merged = True
         while merged:
             merged = False
-            rows: dict[tuple[int, int, bool], list[Group]] = {}
+            rows: dict[Any, list[Group]] = {}
             for group in self.groups:
                 if group.archetype == "row" and not any(id(n) in self.cuts for n in group.roots):
-                    rows.setdefault((group.outer, group.inner, group.trailing), []).append(group)
+                    rows.setdefault(group.rows, []).append(group)
             for alike in rows.values():
                 merged = merged or any(self._merged_sibling(a, b) for a, b in combinations(alike, 2))
 
     def _merged_sibling(self, a: Group, b: Group) -> bool:
         if a not in self.groups or b not in self.groups:
             return False
-        little = a.outer * a.inner <= LITTLE
+        little = hint(a.outer * a.inner) <= LITTLE
         if not little and not any(
-            n.size == a.outer * a.inner and key in self.buffers_read(b) for key, n in self.buffers_read(a).items()
+            form(n.size) == form(a.outer * a.inner) and key in self.buffers_read(b)
+            for key, n in self.buffers_read(a).items()
         ):
             return False
         reduces = sorted([*a.reduces, *b.reduces], key=lambda n: self.rank[id(n)])
@@ -445,7 +452,7 @@ class Fuser:
 
     def _merged_elements(self, producer: Group, consumer: Group) -> Group | None:
         """A map within the kernel that computes what it reads, element by element."""
-        if producer.size != consumer.size or not self._reads_in_place(consumer, producer):
+        if form(producer.size) != form(consumer.size) or not self._reads_in_place(consumer, producer):
             return None
         return Group(producer.archetype, [*producer.roots, *consumer.roots], dot=producer.dot, size=producer.size)
 
@@ -455,7 +462,7 @@ class Fuser:
         if not (row.has_rows_of(producer) and row.has_rows_of(consumer)):
             return None
         roots = [*producer.roots, *consumer.roots]
-        if not row.trailing and (producer.archetype == "map" or any(n.size != row.outer for n in roots)):
+        if not row.trailing and (producer.archetype == "map" or any(form(n.size) != form(row.outer) for n in roots)):
             return None  # neighbouring threads take neighbouring rows: the elements of a row are far apart
         if not self._reads_in_place(consumer, producer, (row.outer, row.inner)):
             return None

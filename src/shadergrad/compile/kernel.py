@@ -9,6 +9,7 @@ from ..dtypes import bool_
 from ..graph.node import Node
 from ..graph.printer import describe
 from ..plan import Kernel, Target
+from ..varying import MARK, varies
 from .fuse import Group
 from .render import Binding, Renderer, functions_text
 
@@ -39,7 +40,7 @@ def grid(workgroups: int, target: Target) -> tuple[int, int, int]:
 def workgroup_index(workgroups: int, target: Target) -> str:
     """WGSL for the linear number of this workgroup under `grid`."""
     x, y, _ = grid(workgroups, target)
-    return "i32(wid.x)" if y == 1 else f"i32(wid.x + wid.y * {x}u)"
+    return "i32(wid.x)" if y == 1 and not varies(workgroups) else f"i32(wid.x + wid.y * {x}u)"
 
 
 def indent(lines: list[str], levels: int = 1) -> list[str]:
@@ -72,7 +73,7 @@ def finish(
         declared.append(f"@group(0) @binding({len(bindings)}) var<storage, read_write> fault: array<i32>;")
         access.append("read_write")
     text = r.resolve("\n".join(indent(body)))
-    origin = "; ".join(describe(n) for n in group.roots)
+    origin = "; ".join(describe(n) for n in group.roots).replace(MARK, "")
     source = (
         f"// {group.archetype}: {origin}\n"
         + "\n".join(declared)
@@ -90,7 +91,7 @@ def finish(
         access=tuple(access),
         source=source,
         workgroup=(threads, 1, 1),
-        shape=shape,
+        shape=shape.replace(MARK, ""),
         flops=flops,
         nbytes=sum(b.node.size * 4 for b in bindings),
         origin=origin,

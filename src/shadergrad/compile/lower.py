@@ -11,6 +11,7 @@ from ..primitives.dot import Dot
 from ..primitives.reduce import Reduce
 from ..primitives.views import Pad, Permute, Reshape, Slice
 from ..primitives.window import Fold, Unwindow
+from ..varying import hint
 from .order import argsort_to_merges, argsort_to_ranks, scatter_to_index, scatter_to_sum
 from .rewrite import Inputs, Rewriter
 from .tiles import chunk_of, innermost, is_shared
@@ -71,9 +72,10 @@ def split_large_reductions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | 
     (x,) = inputs
     shape, dtype = p.infer(x)
     count = math.prod(x.shape[a] for a in p.axes)
+    outputs = x.size // max(count, 1)
     wide = [a for a in range(x.ndim) if x.shape[a] > 1]
     along_rows = set(wide[len(wide) - sum(a in p.axes for a in wide) :]) <= set(p.axes)
-    parts = (_parts_of_rows if along_rows else _parts_of_columns)(count, x.size // max(count, 1))
+    parts = (_parts_of_rows if along_rows else _parts_of_columns)(hint(count), hint(outputs))
     if parts < 2:
         return None
     before = tuple(a for a in range(min(p.axes)) if a not in p.axes)

@@ -11,6 +11,7 @@ from ..plan import IN_SCATTER
 from ..primitives.indexing import ArgSort, InRange, ScatterAdd
 from ..primitives.sorting import BLOCK, MergeRuns, SegmentSum, SortBlocks
 from ..primitives.views import Expand, Slice
+from ..varying import hint
 from .rewrite import Inputs, Rewriter
 
 ALL_PAIRS = 1 << 20  # comparisons up to which a sort, or a scattered sum, is two plain kernels: fewer dispatches
@@ -33,7 +34,7 @@ def argsort_to_merges(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
         return None
     (x,) = inputs
     n = x.shape[p.axis]
-    if x.size * n <= ALL_PAIRS:
+    if hint(x.size * n) <= ALL_PAIRS:
         return None
     last = (*(a for a in range(x.ndim) if a != p.axis), p.axis)
     moved = r.permute(x, last)
@@ -57,7 +58,7 @@ def scatter_to_index(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
         return None
     positions, source = inputs
     axis, n = p.axis, source.shape[p.axis]
-    if p.size <= ALL_PLACES or source.size * p.size <= ALL_PAIRS:
+    if hint(p.size) <= ALL_PLACES or hint(source.size * p.size) <= ALL_PAIRS:
         return None
     outer, inner = math.prod(source.shape[:axis]), math.prod(source.shape[axis + 1 :])
     shared = _one_row(positions, axis)

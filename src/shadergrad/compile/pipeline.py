@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
+from .. import varying
 from ..config import config
 from ..graph import verify
 from ..graph.capture import Graph
+from ..graph.index import forget_known
 from ..graph.leaves import Placeholder
 from ..graph.node import Node, topological
 from ..graph.primitive import Primitive, to_data
@@ -30,6 +33,16 @@ def compile_graph(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
     """
     if target.language == "numpy":
         return _numpy_plan(graph, target), list(range(len(graph.keep)))
+    if not varying.follows:
+        return _compiled(graph, target)
+    forget_known()  # a size that varies is equal to a number that does not
+    with varying.marking():
+        plan, kept = _compiled(graph, target)
+    forget_known()
+    return replace(plan, family=varying.follows), kept
+
+
+def _compiled(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
     if "graph" in config.debug:
         print(print_graph(graph.outputs), file=sys.stderr)
     checks = (order.report_scatters,) if target.checked else ()

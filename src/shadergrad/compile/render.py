@@ -31,6 +31,7 @@ from ..primitives.indexing import Gather, InRange
 from ..primitives.random import Threefry
 from ..primitives.views import Cat, Pad, PadAt, Places, SliceAt, View
 from ..primitives.window import Unwindow
+from ..varying import Varying, varies
 
 Indices = tuple[Index, ...]
 Sparse = Sequence[tuple[Index, int, int]]
@@ -585,7 +586,7 @@ class Renderer(Puller):
             before = lowest.get(id(binding), (binding, flat.low))[1]
             lowest[id(binding)] = (binding, min(before, flat.low))
         for binding, low in lowest.values():
-            if not binding.written:
+            if not binding.written and not varies(low):
                 binding.start = max(low, 0) // OFFSET_ALIGNMENT * OFFSET_ALIGNMENT
 
     def resolve(self, text: str) -> str:
@@ -715,6 +716,8 @@ def literal(value: float, dtype: DType, functions: set[str]) -> str:
         low, high = dtype.stored_range
         if not low <= value <= high:
             raise dtype.refused(int(value), "constant")
+        if isinstance(value, Varying):
+            return f"u32({value})" if dtype.wgsl == "u32" else f"i32({value})"
         if dtype.wgsl == "u32":
             return f"{int(value)}u"
         return f"i32({int(value)})" if value < 0 else f"{int(value)}"

@@ -16,6 +16,7 @@ from ..graph.index import variable
 from ..graph.leaves import Placeholder
 from ..graph.node import Node
 from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, Target, round_up
+from ..varying import hint
 from .fuse import Fuser, Group
 from .kernel import Rendered, grid, name_of
 from .memory import plan_slots
@@ -124,7 +125,7 @@ class Schedule:
     def _reads_little(self, group: Group) -> bool:
         """Whether it costs little memory to run it later."""
         read = self.fuser.buffers_read(group).values()
-        return sum(n.size for n in read if not isinstance(n.primitive, Placeholder)) <= LITTLE
+        return hint(sum(n.size for n in read if not isinstance(n.primitive, Placeholder))) <= LITTLE
 
     def _buckets_alike(self, groups: list[Group], by_level: bool = False) -> list[list[Group]]:
         """Buckets of row groups with equally many threads, that may share workgroup memory; by_level: of those that may run
@@ -164,7 +165,7 @@ class Schedule:
     def _buckets(self, sinks: list[Group]) -> list[list[Group]]:
         """Those that fit one kernel together, first fit, the largest first."""
         buckets: list[list[Group]] = []
-        for group in sorted(sinks, key=lambda g: -g.size):
+        for group in sorted(sinks, key=lambda g: -hint(g.size)):
             for bucket in buckets:
                 if self._fit_together([*bucket, group]):
                     bucket.append(group)

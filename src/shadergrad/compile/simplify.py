@@ -11,6 +11,7 @@ from ..graph.primitive import Primitive
 from ..primitives.elementwise import Add, Cast, Div, Elementwise, Mul, Neg, Pow, Sqrt, Sub, Where
 from ..primitives.reduce import Reduce, ReduceProd, ReduceSum
 from ..primitives.views import Cat, Expand, Flip, Pad, Permute, Reshape, Slice, View
+from ..varying import varies
 from .rewrite import Rewriter
 
 Inputs = tuple[Node, ...]
@@ -154,7 +155,9 @@ def neutral_operands(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 def division_by_powers_of_two(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """A product with the reciprocal, which is exact."""
     divisor = number_of(inputs[1]) if isinstance(p, Div) and inputs[0].dtype is not bool_ else None
-    return None if divisor is None or not _exact_reciprocal(divisor) else r.mul(inputs[0], 1.0 / divisor)
+    if divisor is None or varies(divisor) or not _exact_reciprocal(divisor):
+        return None
+    return r.mul(inputs[0], 1.0 / divisor)
 
 
 def sum_of_counts(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:

@@ -16,6 +16,7 @@ from ..graph.index import Index, flatten, variable
 from ..graph.node import Node
 from ..plan import Target
 from ..primitives.views import View
+from ..varying import factor, hint
 
 
 @dataclass(frozen=True)
@@ -80,14 +81,14 @@ SHORTEST_STEP = 16  # what parts are a multiple of, so that steps do not reach f
 
 def choose_tile(batch: int, m: int, n: int, k: int, window: int, target: Target) -> Tile:
     """The tile for `batch` products of m x n results over k, in whole windows where `window` is above 1."""
-    return _best(batch, m, n, k, window, target)[1]
+    return _best(*map(hint, (batch, m, n, k)), factor(k), window, target)[1]
 
 
 @lru_cache(maxsize=4096)
-def _best(batch: int, m: int, n: int, k: int, window: int, target: Target) -> tuple[float, Tile]:
-    """The least estimated seconds, and the tile."""
+def _best(batch: int, m: int, n: int, k: int, divisor: int, window: int, target: Target) -> tuple[float, Tile]:
+    """The least estimated seconds, and the tile. divisor: of k, k itself where it does not vary."""
     few = not target.native and batch * m * n * k < SMALL
-    found = [(_seconds(tile, batch, m, n, k), tile) for tile in _tiles(k, window, target, few)]
+    found = [(_seconds(tile, batch, m, n, k), tile) for tile in _tiles(k, divisor, window, target, few)]
     return min(found, key=lambda pair: pair[0])
 
 
@@ -96,9 +97,9 @@ def takes_windows(window: int) -> bool:
     return 1 < window <= LONGEST_STEP
 
 
-def _tiles(k: int, window: int, target: Target, shortest: bool) -> Iterator[Tile]:
-    windows = [window * c for c in (1, 2, 3, 4) if window * c <= LONGEST_STEP and k % (window * c) == 0]
-    whole = [s for s in STEPS if k % s == 0]
+def _tiles(k: int, divisor: int, window: int, target: Target, shortest: bool) -> Iterator[Tile]:
+    windows = [window * c for c in (1, 2, 3, 4) if window * c <= LONGEST_STEP and divisor % (window * c) == 0]
+    whole = [s for s in STEPS if divisor % s == 0]
     steps = windows if takes_windows(window) and windows else whole or [s for s in STEPS if s < 2 * k] or [STEPS[0]]
     if shortest:
         steps = steps[:1]
@@ -123,17 +124,22 @@ def _seconds(tile: Tile, batch: int, m: int, n: int, k: int) -> float:
     return LAUNCH + max(busy, busiest / resident * steps * LATENCY)
 
 
-@lru_cache(maxsize=4096)
 def chunk_of(batch: int, m: int, n: int, k: int, window: int, target: Target) -> int:
     """How long the stretches are into which the contraction is best cut; k: it stays whole."""
-    best, least = k, _best(batch, m, n, k, window, target)[0]
+    found = _chunk_of(*map(hint, (batch, m, n, k)), factor(k), window, target)
+    return k if found == hint(k) else found
+
+
+@lru_cache(maxsize=4096)
+def _chunk_of(batch: int, m: int, n: int, k: int, divisor: int, window: int, target: Target) -> int:
+    best, least = k, _best(batch, m, n, k, divisor, window, target)[0]
     unit = window if takes_windows(window) else SHORTEST_STEP
     for parts in PARTS:
         chunk = -(-k // (parts * unit)) * unit
         if chunk < SHORTEST_PART or -(-k // chunk) != parts:
             continue
         nbytes = 4 * batch * m * n * (2 * parts + 1)
-        seconds = _best(batch * parts, m, n, chunk, window, target)[0] + LAUNCH + nbytes / BANDWIDTH
+        seconds = _best(batch * parts, m, n, chunk, chunk, window, target)[0] + LAUNCH + nbytes / BANDWIDTH
         if seconds < least * 0.95:
             best, least = chunk, seconds
     return best

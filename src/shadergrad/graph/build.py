@@ -11,6 +11,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..errors import ArgumentError
+from ..varying import Varying
 from .leaves import Constant
 from .node import Node, make
 from .primitive import Primitive, Shape, named
@@ -35,6 +36,8 @@ class Builder:
         """A number, in every element of `shape`."""
         try:
             plain = dtype.numpy.type(value).item() if dtype.category != 2 else float(value)  # type: ignore[arg-type]
+            if isinstance(value, Varying) and dtype.category in (1, 2):
+                plain = value
         except (ValueError, OverflowError):
             raise ArgumentError(f"value {value} cannot be converted to {dtype.name} without overflow.") from None
         return self.broadcast(self.source(Constant(plain, dtype), device), shape)

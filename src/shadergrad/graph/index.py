@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from math import gcd
 from typing import Literal
+
+from ..varying import common_divisor, divides, factor
 
 
 class Atom:
@@ -122,8 +123,8 @@ class Index:
 
     def divisible(self, by: int) -> bool:
         """Whether every value is a multiple of `by`, as far as the form shows."""
-        return self.constant % by == 0 and all(
-            c % by == 0 or (a.kind == "mod" and a.of is not None and _mod_divisible(a, c, by))
+        return divides(by, self.constant) and all(
+            divides(by, c) or (a.kind == "mod" and a.of is not None and _mod_divisible(a, c, by))
             for a, c in self.terms.items()
         )
 
@@ -133,8 +134,8 @@ class Index:
 
 def _mod_divisible(atom: Atom, c: int, by: int) -> bool:
     """c * (x mod m) is divisible when x and m are, after taking out what c shares with `by`."""
-    need = by // gcd(c, by)
-    return atom.by % need == 0 and atom.of is not None and atom.of.divisible(need)
+    need = by // common_divisor(c, by)
+    return divides(need, atom.by) and atom.of is not None and atom.of.divisible(need)
 
 
 @lru_cache(maxsize=4096)
@@ -182,7 +183,7 @@ def _divide(x: Index, by: int) -> tuple[Index, Index]:
     whole: dict[Atom, int] = {}
     rest: dict[Atom, int] = {}
     for atom, c in x.terms.items():
-        if c % by == 0:
+        if divides(by, c):
             whole[atom] = c // by
         else:
             rest[atom] = c
@@ -205,9 +206,15 @@ def _divide(x: Index, by: int) -> tuple[Index, Index]:
         if c == 1 and atom.of is not None:
             if atom.kind == "div":  # (x div d) div by = x div (d * by)
                 return quotient + _atom("div", atom.of, atom.by * by), _atom("mod", remainder, by)
-            if atom.by % by == 0:  # (x mod m) div by = (x div by) mod (m / by);  (x mod m) mod by = x mod by
+            if divides(by, atom.by):  # (x mod m) div by = (x div by) mod (m / by);  (x mod m) mod by = x mod by
                 return quotient + (atom.of // by) % (atom.by // by), atom.of % by
     return quotient + _atom("div", remainder, by), _atom("mod", remainder, by)
+
+
+def forget_known() -> None:
+    """Forget the expressions that were made."""
+    number.cache_clear()
+    _divide.cache_clear()
 
 
 def _coarse_part(x: Index, by: int) -> tuple[int, Index]:
@@ -215,9 +222,9 @@ def _coarse_part(x: Index, by: int) -> tuple[int, Index]:
     Then x / by is (x - small) / g / (by / g): four neighbours in a row of a multiple of four are in one row."""
     terms = sorted(x.terms.items(), key=lambda term: -abs(term[1]))
     for kept in range(len(terms), 0, -1):
-        common = by
+        common = factor(by)
         for _, c in terms[:kept]:
-            common = gcd(common, c)
+            common = common_divisor(common, c)
         small = Index(x.constant % common, dict(terms[kept:]))
         if common > 1 and small.low >= 0 and small.high < common:
             return common, small

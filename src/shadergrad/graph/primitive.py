@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .. import varying
 from ..dtypes import DType, parse_dtype
 from ..errors import CompileError
 
@@ -33,6 +34,8 @@ class _Interned(type):
     def __call__(cls, *args: Any) -> Any:
         # 0, 0.0, -0.0 and False are equal and hash alike, yet are different constants: the type and the text tell.
         key = (cls, args, tuple(map(repr, args)))
+        if varying.follows and (of := varying.forms(args)):
+            key = (*key, *of)
         found = _Interned._instances.get(key)
         if found is None:
             found = super().__call__(*args)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..graph.primitive import Shape
 from ..plan import Target
+from ..varying import hint
 
 LANES = 4
 WORDS = 1 << 32
@@ -113,11 +114,11 @@ TALL = 64
 def choose_blocks(p: Problem, target: Target, of: Sequence[Blocks]) -> Blocks:
     """The first that fits the device, of those that are not mostly padding and are many enough; tuned on an H200."""
     for blocks in of:
-        count = p.n * p.heads * -(-p.rows // blocks.rows)
+        count = hint(p.n * p.heads * -(-p.rows // blocks.rows))
         if blocks.rows > TALL and count < FEW_WORKGROUPS:
             continue
         fits = 16 * blocks.pool <= target.max_workgroup_storage and blocks.threads <= target.max_workgroup_invocations
-        if fits and min(p.rows, p.columns) > SMALL:
+        if fits and min(hint(p.rows), hint(p.columns)) > SMALL:
             return replace(blocks, depth=min(p.wide, blocks.depth))
     return Blocks(32, 32, 64, 16)
 

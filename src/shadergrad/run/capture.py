@@ -20,10 +20,12 @@ from ..plan import Label, Plan, Target
 from ..tensor import Tensor, flush
 from ..tensor.storage import Base, Leaf, Path
 from ..tensor.storage import Storage as SharedStorage
+from ..varying import Varying, following
 from . import execute
 from .naming import Names, distinct, name_arguments
 from .python_state import PlaceSlot, PythonState, Watcher, refuse_kept
 from .replay import Fresh, GradSlot, Holder, KeptGradient, Mark, Replay, empty
+from .sizes import FIXED, Sizes
 from .tracing import Trace, current
 from .trees import exchange, leaves_of, tensors_in
 
@@ -46,10 +48,15 @@ def _shown_by(node: Node, began: int) -> Tensor | None:
 
 
 def capture(
-    function: Callable[..., Any], args: Any, kwargs: Any, tensors: list[Tensor], target: Target | None = None
+    function: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    tensors: list[Tensor],
+    target: Target | None = None,
+    sizes: Sizes = FIXED,
 ) -> tuple[Replay, Trace]:
     """Capture a call, and what was noted meanwhile. tensors: those in the arguments, in order. target: what to compile to,
-    for another runner; by default for the tensors' device, which runs it.
+    for another runner; by default for the tensors' device, which runs it. sizes: which of their sizes vary.
 
     Raises CompileError where the function cannot be captured, and whatever it raises itself; then nothing has changed.
     """
@@ -57,10 +64,10 @@ def capture(
     for t in tensors:
         execute.realize([t._node])
     themselves = frozenset(k for k, t in enumerate(tensors) if t.requires_grad)
-    found, watch = _capture(function, args, kwargs, tensors, themselves, target)
+    found, watch = _capture(function, args, kwargs, tensors, themselves, target, sizes)
     more = found.shared_memory(tensors) - themselves
     if more:
-        found, watch = _capture(function, args, kwargs, tensors, themselves | more, target)
+        found, watch = _capture(function, args, kwargs, tensors, themselves | more, target, sizes)
     refuse_kept(watch, found.made())
     return found, watch
 
@@ -72,10 +79,11 @@ def _capture(
     tensors: list[Tensor],
     themselves: frozenset[int],
     target: Target | None,
+    sizes: Sizes,
 ) -> tuple[Replay, Trace]:
     """themselves: the arguments, by number, that the function gets as they are; of the others it gets the values."""
     watch = Trace()
-    given = [t if k in themselves else _stand_in(t) for k, t in enumerate(tensors)]
+    given = [t if k in themselves else _stand_in(t, sizes.shape_of(k, t)) for k, t in enumerate(tensors)]
     stand_ins = {k: t for k, t in enumerate(given) if k not in themselves}
     replaced = iter(given)
     args, kwargs = exchange((args, kwargs), Tensor, lambda _: next(replaced))
@@ -83,18 +91,20 @@ def _capture(
     python = Watcher(function, (args, kwargs), watch)
     current.trace = watch
     try:
-        result = python.run(function, args, kwargs)
-        effects = python.effects()
-        python.undo()
-        state = python.state(effects, result)
-        seen = Observed(watch, result, stand_ins, state)
-        captured = Captured(watch, stand_ins, seen, state)
-        arguments = name_arguments(function, args, kwargs)
-        of_arguments = {k: arguments.get(id(s), "") for k, s in stand_ins.items()}
-        replay = captured.replay(Names(watch, function), of_arguments, target)
-        state.forget()
-        replay.themselves = {k: tensors[k] for k in themselves}
-        return replay, watch
+        with following(sizes.family):
+            result = python.run(function, args, kwargs)
+            effects = python.effects()
+            python.undo()
+            result = exchange(result, Varying, int)
+            state = python.state(effects, result)
+            seen = Observed(watch, result, stand_ins, state)
+            captured = Captured(watch, stand_ins, seen, state)
+            arguments = name_arguments(function, args, kwargs)
+            of_arguments = {k: arguments.get(id(s), "") for k, s in stand_ins.items()}
+            replay = captured.replay(Names(watch, function), of_arguments, target)
+            state.forget()
+            replay.themselves = {k: tensors[k] for k in themselves}
+            return replay, watch
     except BaseException:
         watch.undo()
         current.trace = None
@@ -104,10 +114,10 @@ def _capture(
         current.trace = None
 
 
-def _stand_in(t: Tensor) -> Tensor:
-    """A tensor with the value of an argument, and nothing else of it."""
+def _stand_in(t: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A tensor with the value of an argument, and nothing else of it. shape: its own, of which sizes may vary."""
     node = t._node
-    return Tensor._of(nodes.leaf(node.storage, node.shape, node.dtype, node.device))
+    return Tensor._of(nodes.leaf(node.storage, shape, node.dtype, node.device))
 
 
 class Observed:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import varying
 from ..compile.pipeline import compile_graph
 from ..dtypes import DType
 from ..errors import CompileError
@@ -79,6 +80,7 @@ class Programs:
         in the text.
         """
         key = (capture.key, get_device(capture.device).target, tuple(sorted((in_place or {}).items())), labels)
+        key = (*key, varying.follows)
         with self._lock:
             structure = self._cache.get(key) or Structure(capture)
             found = structure.find(capture, function)

@@ -37,6 +37,7 @@ import numpy as np
 from ..errors import CompileError
 from ..graph.node import Node
 from ..tensor import Tensor
+from ..varying import Varying
 from . import tracing
 from .places import (
     MISSING,
@@ -477,7 +478,7 @@ class Watcher:
             elif not _unchanged(container, before):
                 found.append(self._refilled(container, before, path))
         for effect in found:
-            value = effect.value
+            effect.value = value = exchange(effect.value, Varying, int)
             effect.is_fresh = not (is_plain(value) or value is MISSING or id(value) in self.known)
             if effect.is_fresh:
                 effect.value = self._with_known_kept(value)

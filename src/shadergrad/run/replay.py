@@ -16,6 +16,7 @@ from ..graph.node import Node, grad_mode
 from ..runtime.device import Program, Storage
 from ..tensor import Tensor
 from ..tensor.storage import Path, overlaps
+from ..varying import plain
 from . import execute, tracing
 from .python_state import PlaceSlot, PythonState
 from .trees import exchange
@@ -90,7 +91,7 @@ class Fresh:
     __slots__ = ("device", "dtype", "output", "shape")
 
     def __init__(self, output: int, shape: tuple[int, ...], dtype: DType, device: str) -> None:
-        self.output, self.shape, self.dtype, self.device = output, shape, dtype, device
+        self.output, self.shape, self.dtype, self.device = output, plain(shape), dtype, device
 
     def tensor(self, outputs: list[Storage]) -> Tensor:
         return Tensor._of(nodes.leaf(outputs[self.output], self.shape, self.dtype, self.device))
@@ -247,6 +248,12 @@ class Replay:
             self.python.do(stored)
         return result
 
+    def let_go(self) -> None:
+        """Keep no memory for gradients, while another capture of the same function makes its own."""
+        self.into = None
+        for kept in self.gradients:
+            kept.renew()
+
     def _handed_out(self, outputs: list[Storage], tensors: list[Tensor]) -> Any:
         """The result, in which what the function returned twice is one tensor, and what shared memory shares it."""
         made: dict[Any, Tensor] = {}
@@ -289,7 +296,7 @@ def empty(tensor: Tensor) -> None:
 
 
 def _without_value(node: Node) -> Node:
-    return nodes.leaf(NO_VALUE, node.shape, node.dtype, node.device)
+    return nodes.leaf(NO_VALUE, plain(node.shape), node.dtype, node.device)
 
 
 def _tensor_of(holder: Holder) -> Tensor:

@@ -24,8 +24,9 @@ from .capture import capture
 from .naming import describe_arguments
 from .portable import PortableStep
 from .replay import Replay
+from .sizes import SizesSeen
 from .tracing import current
-from .trees import signature, without_numbers
+from .trees import signature, without_numbers, without_sizes
 
 P = ParamSpec("P")  # the parameters of a function that is compiled
 R = TypeVar("R")  # what it gives
@@ -50,10 +51,13 @@ class CompiledStep(Generic[P, R]):
     (tensor(5.), tensor(25.), 1)
     """
 
-    def __init__(self, function: Callable[P, R], most_unwarned: int = WARNED_AT - 1) -> None:
+    def __init__(
+        self, function: Callable[P, R], most_unwarned: int = WARNED_AT - 1, dynamic: bool | None = None
+    ) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._most_unwarned = most_unwarned
+        self._dynamic = dynamic
         self._forget()
 
     def _forget(self) -> None:
@@ -64,11 +68,13 @@ class CompiledStep(Generic[P, R]):
         self._nodes_seen = -1
         self._described: dict[str, str] = {}
         self._has_warned = False
+        self._sizes = SizesSeen(self._dynamic)
         self.captures = 0
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy takes over. Not the captures: they look where this function's tensors are, not where its copy's are."""
         uncalled = CompiledStep.__new__(CompiledStep)
+        uncalled._dynamic = self._dynamic
         uncalled._forget()
         return {**vars(self), **vars(uncalled)}
 
@@ -87,13 +93,17 @@ class CompiledStep(Generic[P, R]):
             else:
                 entry = self._capture(key, args, kwargs, tensors)
             self._entries.move_to_end(key)
+            if self._latest is not None and self._latest[1] is not entry:
+                self._latest[1].let_go()
             self._latest = (key, entry)
             self._protect()
             return entry.run(entry.storages(tensors), tensors)
 
     def _capture(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
         described = describe_arguments(self._function, args, kwargs)
-        if self.captures >= self._most_unwarned and not self._has_warned:
+        pattern = _without_sizes(args, kwargs)
+        is_said = self._sizes.says(pattern) and (self._latest is None or self._latest[0] != key)
+        if self.captures >= self._most_unwarned and not self._has_warned and not is_said:
             self._has_warned = True
             changed = self._what_changed(key, described)
             warnings.warn(
@@ -102,7 +112,7 @@ class CompiledStep(Generic[P, R]):
                 stacklevel=3,
             )
         try:
-            entry, _ = capture(self._function, args, kwargs, tensors)
+            entry, _ = capture(self._function, args, kwargs, tensors, sizes=self._sizes.of(pattern, tensors))
         except CompileError:
             raise
         except Exception as error:  # the function's own: all is as before the call, so that it may leave what it leaves
@@ -221,3 +231,8 @@ def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
         return tuple([(n.shape, n.dtype, n.device, n.requires_grad) for n in [t._node for t in args]]), list(args)
     tensors: list[Tensor] = []
     return signature((args, kwargs), tensors), tensors
+
+
+def _without_sizes(args: Any, kwargs: Any) -> Any:
+    """What calls have in common that differ in sizes and numbers alone."""
+    return without_numbers(without_sizes(signature((args, kwargs), [])))

@@ -101,3 +101,12 @@ def without_numbers(signed: Any) -> Any:
     if len(signed) == 2 and signed[0] in ("int", "float") and isinstance(signed[1], int | float):
         return signed[0]
     return tuple(map(without_numbers, signed))
+
+
+def without_sizes(signed: Any) -> Any:
+    """A signature in which shapes have no sizes."""
+    if not isinstance(signed, tuple):
+        return signed
+    if len(signed) == 5 and signed[0] == "tensor":
+        return ("tensor", len(signed[1]), *signed[2:])
+    return tuple(map(without_sizes, signed))

@@ -30,9 +30,15 @@ lib: Any = _ffi.lib
 NULL: Any = ffi.NULL
 
 STORAGE_USAGE: int = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+UNIFORM_USAGE: int = wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST
 STAGING_USAGE: int = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
 QUERY_USAGE: int = wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC
 MOST_QUERIES = 4096  # of a set, by the specification
+BINDINGS = {
+    "read": lib.WGPUBufferBindingType_ReadOnlyStorage,
+    "read_write": lib.WGPUBufferBindingType_Storage,
+    "uniform": lib.WGPUBufferBindingType_Uniform,
+}
 WRITE_CHUNK = 64 << 20  # wgpu copies every write to a staging buffer that lives until the next submission
 
 Command = tuple[Any, Any, int, int, int]  # pipeline or None (unchanged), bind group or None, workgroups x, y, z
@@ -196,18 +202,22 @@ class NativeDevice:
         raw = lib.wgpuDeviceCreateBuffer(self.raw, descriptor)
         return self._checked(raw, lib.wgpuBufferRelease)
 
+    def create_uniform(self, data: np.ndarray) -> Handle:
+        """A buffer with numbers that kernels read."""
+        raw = self.create_buffer(data.nbytes, UNIFORM_USAGE)
+        self.write(raw, data)
+        return Handle(raw, lib.wgpuBufferRelease, self._graveyard)
+
     def destroy_buffer(self, raw: Any) -> None:
         lib.wgpuBufferDestroy(raw)
         lib.wgpuBufferRelease(raw)
 
     def create_bind_group_layout(self, access: Sequence[str]) -> Handle:
-        """One storage buffer a binding; `access` says read or read_write of each."""
+        """One buffer a binding; `access` says read or read_write of a storage buffer, or uniform."""
         entries = ffi.new("WGPUBindGroupLayoutEntry[]", max(1, len(access)))
         for i, mode in enumerate(access):
-            read_only = mode == "read"
-            kind = lib.WGPUBufferBindingType_ReadOnlyStorage if read_only else lib.WGPUBufferBindingType_Storage
             entries[i].binding, entries[i].visibility = i, wgpu.ShaderStage.COMPUTE
-            entries[i].buffer.type = kind
+            entries[i].buffer.type = BINDINGS[mode]
         descriptor = ffi.new("WGPUBindGroupLayoutDescriptor *")
         descriptor.entryCount, descriptor.entries = len(access), entries
         raw = self._checked(lib.wgpuDeviceCreateBindGroupLayout(self.raw, descriptor), lib.wgpuBindGroupLayoutRelease)

@@ -65,6 +65,10 @@ class PipelineCache:
     def __len__(self) -> int:
         return len(self._kept)
 
+    def has(self, kernel: Kernel) -> bool:
+        """Whether a kernel is compiled."""
+        return (kernel.source, kernel.access) in self._kept
+
     def get(self, kernels: Sequence[Kernel], now: int) -> list[Pipeline]:
         """A pipeline for each kernel of one program, compiled where there is none. now: in submissions."""
         keys = [(kernel.source, kernel.access) for kernel in kernels]

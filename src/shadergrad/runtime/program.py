@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from ..dtypes import DType
 from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, LimitError
 from ..plan import BufferSpec, Dispatch, Kernel, Plan, format_bytes, round_up
@@ -32,6 +34,7 @@ from .memory import Buffer, Bundle, MemoryPool
 from .pipelines import Pipeline
 
 MOST_RECORDINGS = 16
+NUMBERS_ALIGNMENT = 64  # words: where a binding of a uniform buffer may begin on any device
 MOST_RECENT = 4  # buffers that a row remembers; a loss that outlives its step makes a step alternate between two
 
 
@@ -73,6 +76,10 @@ class Gpu(Device):
         """The compiled kernels of one program; the same source with the same bindings is compiled once."""
 
     @abstractmethod
+    def open_kernels(self, kernels: Sequence[Kernel], family: int) -> list[tuple[Kernel, np.ndarray | None]]:
+        """The kernels of a plan for one of several sizes as such that serve others too, with the numbers that each reads."""
+
+    @abstractmethod
     def bind_group_layout(self, access: tuple[str, ...]) -> Any:
         """The layout of one storage buffer a binding; `access` says read or read_write of each."""
 
@@ -98,11 +105,13 @@ class Wish:
 
 @dataclass(frozen=True)
 class Step:
-    """A dispatch with its pipeline; `bindings`: position in a run's buffers, first byte, and how many bytes to bind."""
+    """A dispatch with its pipeline; `bindings`: position in a run's buffers, first byte, and how many bytes to bind.
+    numbers: buffer, first byte and bytes of those that the kernel reads, where it is one for many sizes."""
 
     pipeline: Pipeline
     bindings: tuple[tuple[int, int, int], ...]
     grid: tuple[int, int, int]
+    numbers: tuple[tuple[Any, int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -170,10 +179,31 @@ class WebGPUProgram(Program):
         """The dispatches with their pipelines, which are compiled where the device has them not."""
         if self._steps is None:
             dispatches = [d for d in self.plan.dispatches if all(d.grid)]
-            pipelines = self._device.get_pipelines([self.plan.kernels[d.kernel] for d in dispatches])
-            steps = zip(pipelines, dispatches, strict=True)
-            self._steps = [Step(pipeline, self._bindings(d), d.grid) for pipeline, d in steps]
+            kernels = [self.plan.kernels[d.kernel] for d in dispatches]
+            numbers: list[tuple[tuple[Any, int, int], ...]] = [()] * len(kernels)
+            if self.plan.family:
+                kernels, numbers = self._opened(kernels)
+            pipelines = self._device.get_pipelines(kernels)
+            steps = zip(pipelines, dispatches, numbers, strict=True)
+            self._steps = [Step(pipeline, self._bindings(d), d.grid, n) for pipeline, d, n in steps]
         return self._steps
+
+    def _opened(self, kernels: list[Kernel]) -> tuple[list[Kernel], list[tuple[tuple[Any, int, int], ...]]]:
+        """The kernels that serve other sizes as well, and where the numbers lie that they read."""
+        chosen = self._device.open_kernels(kernels, self.plan.family)
+        starts: list[int | None] = []
+        parts: list[np.ndarray] = []
+        for _, words in chosen:
+            starts.append(None if words is None else sum(p.nbytes for p in parts))
+            if words is not None:
+                parts.append(np.pad(words, (0, -words.size % NUMBERS_ALIGNMENT)))
+        if not parts:
+            return [k for k, _ in chosen], [()] * len(chosen)
+        buffer = self._device.native.create_uniform(np.concatenate(parts))
+        return [k for k, _ in chosen], [
+            () if start is None or words is None else ((buffer, start, words.nbytes),)
+            for start, (_, words) in zip(starts, chosen, strict=True)
+        ]
 
     def _bindings(self, dispatch: Dispatch) -> tuple[tuple[int, int, int], ...]:
         bindings = []
@@ -333,7 +363,7 @@ class WebGPUProgram(Program):
         return Recording(frozenset(key), commands, tuple(groups))
 
     def _bind_group(self, step: Step, key: tuple[Buffer, ...]) -> Any:
-        bound = tuple((key[i], offset, nbytes) for i, offset, nbytes in step.bindings)
+        bound = (*((key[i], offset, nbytes) for i, offset, nbytes in step.bindings), *step.numbers)
         name = (step.pipeline.access, bound)
         group = self._groups.get(name)
         if group is None:

@@ -33,6 +33,7 @@ from ..graph.node import Node
 from ..plan import Kernel, Plan, fault_text, format_bytes
 from .adapters import AdapterInfo, choose_adapter, find_again, load_native, open_quietly, portable_overrides
 from .device import LARGE, Storage, register_device
+from .families import Families
 from .memory import Buffer, MemoryPool
 from .pipelines import KEPT, Pipeline, PipelineCache
 from .program import Gpu, WebGPUProgram
@@ -89,6 +90,7 @@ class WebGPUDevice(Gpu):
         self._readback = Readback(self.native, self._module)
         self._programs: WeakSet[WebGPUProgram] = WeakSet()
         self._pipelines = PipelineCache(self._compile, self._programs, settings.pipeline_memory)
+        self._families = Families(lambda kernel: self.get_pipelines([kernel]))
         self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
         self._remembered: WeakSet[Storage] = WeakSet()
         _opened.add(self)
@@ -280,6 +282,9 @@ class WebGPUDevice(Gpu):
         pipelines = self._pipelines.get(kernels, self.native.submits)
         self.native.release_dead()
         return pipelines
+
+    def open_kernels(self, kernels: Sequence[Kernel], family: int) -> list[tuple[Kernel, np.ndarray | None]]:
+        return self._families.choose(kernels, family, self._pipelines.has)
 
     def bound_bind_groups(self, running: WebGPUProgram) -> None:
         """Keep to MOST_BIND_GROUPS: the programs that ran longest ago make theirs anew when they run again."""

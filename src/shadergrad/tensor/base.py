@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 
-from .. import html
+from .. import html, varying
 from ..arguments import Checkable, refuse, type_name
 from ..dtypes import DType, bool_, complex64, default_dtype, float32, int32, of_scalar, parse_dtype, promote_operands
 from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
@@ -35,6 +35,7 @@ from ..primitives.views import Reshape
 from ..run import execute, tracing
 from ..run.tracing import current
 from ..runtime.device import get_device
+from ..varying import Varying
 from . import pending
 from .elsewhere import computed_on
 from .placement import check_storable, device, named_device, resolve_device
@@ -84,7 +85,7 @@ class Size(tuple[int, ...]):
         >>> sg.Size([2, 3]).numel()
         6
         """
-        return int(np.prod(self, dtype=np.int64))
+        return math.prod(self)
 
     def __repr__(self) -> str:
         return f"shadergrad.Size({list(self)})"
@@ -939,7 +940,7 @@ def sizes_of(args: tuple[Any, ...], what: str, name: str = "size") -> tuple[int,
     """Sizes given as arguments or as one sequence, which the argument `name` of `what` is."""
     if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray):
         args = tuple(args[0])
-    return tuple(a if type(a) is int else _whole(what, name, a, "tuple of ints") for a in args)
+    return tuple(a if type(a) in (int, Varying) else _whole(what, name, a, "tuple of ints") for a in args)
 
 
 def check_sizes(shape: tuple[int, ...], what: str) -> tuple[int, ...]:
@@ -951,9 +952,14 @@ def check_sizes(shape: tuple[int, ...], what: str) -> tuple[int, ...]:
     return shape
 
 
-@lru_cache(4096)
 def common_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """What shapes broadcast to."""
+    found = _common_shape(*shapes)
+    return varying.restored(found, shapes) if varying.follows else found
+
+
+@lru_cache(4096)
+def _common_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:

@@ -194,7 +194,8 @@ def arange(
     kind = of_scalar(low + step + high) if dtype is None else parse_dtype(dtype)
     if kind is int64 and dtype is not None:  # as PyTorch: the bounds are cut first
         low, high, step = int(low), int(high), int(step) or step
-    count = math.ceil((high - low) / step)
+    whole = isinstance(low, int) and isinstance(high, int) and isinstance(step, int)
+    count: int = -((low - high) // step) if whole else math.ceil((high - low) / step)  # type: ignore[assignment]
     name = resolve_device(device)
     check_storable(kind, name)
     for value in (low, low + max(count - 1, 0) * step):

@@ -15,6 +15,7 @@ from ..graph.build import cast
 from ..graph.node import Node, make
 from ..primitives import elementwise as e
 from ..primitives.complex import Magnitude
+from ..varying import broadcast_shapes
 from .base import OPERANDS, Number, TensorBase, binary, floating, host_tensor, not_ours, operands, unsupported, wrap
 from .records import RecordTensor
 
@@ -1055,7 +1056,7 @@ def where(condition: ElementwiseTensor, a: Any, b: Any) -> Any:
         a = wrap(build.constant(a, promote_numbers(a, b), condition._node.device))
     x, y = operands(a, b)
     try:
-        shape = np.broadcast_shapes(condition._node.shape, x.shape)
+        shape = broadcast_shapes(condition._node.shape, x.shape)
     except ValueError:
         raise ShapeError(f"[where] the condition {tuple(condition.shape)} does not broadcast with {x.shape}.") from None
     return wrap(

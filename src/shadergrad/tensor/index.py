@@ -19,6 +19,7 @@ from ..graph.build import cast
 from ..graph.node import Node, make, mode
 from ..primitives import views as v
 from ..primitives.indexing import Gather, InRange, ScatterAdd
+from ..varying import bounds_of, broadcast_shapes
 from .base import OPERANDS, Number, RaggedError, TensorBase, check_axis, host_tensor, sizes_of, wrap
 from .creation import arange
 from .elementwise import where
@@ -539,7 +540,7 @@ def _axis_of(x: TensorBase, dim: int, what: str) -> tuple[int, int]:
 
 def _broadcast(a: Sequence[int], b: Sequence[int], what: str) -> tuple[int, ...]:
     try:
-        return np.broadcast_shapes(tuple(a), tuple(b))
+        return broadcast_shapes(tuple(a), tuple(b))
     except ValueError:
         raise ShapeError(f"[{what}] the shapes {tuple(a)} and {tuple(b)} do not broadcast.") from None
 
@@ -661,7 +662,7 @@ def _block(k: Any, axis: int, n: int) -> _Block:
     """The positions that an int or a slice means along an axis of n elements."""
     if isinstance(k, slice):
         try:
-            start, stop, step = k.indices(n)
+            start, stop, step = bounds_of(k, n)
         except TypeError:
             raise IndexTypeError(f"slice indices must be integers or None, not {k}.") from None
         except ValueError:
@@ -675,7 +676,7 @@ def _block(k: Any, axis: int, n: int) -> _Block:
     at = operator.index(k)
     if not -n <= at < n:
         raise IndexRangeError(f"index {at} is out of bounds for dimension {axis} with size {n}")
-    return _Block(at % n, 1, 1)
+    return _Block(at + n if at < 0 else at, 1, 1)
 
 
 def _positions_of(mask: TensorBase, axis: int, x: TensorBase) -> tuple[Any, ...]:
@@ -695,7 +696,7 @@ def _select_several(x: T, selected: list[tuple[int, Any]]) -> T:
     """Positions along several axes at once, broadcast together: one gather over the axes joined."""
     axes = [axis for axis, _ in selected]
     try:
-        shape = np.broadcast_shapes(*(tuple(p.shape) for _, p in selected))
+        shape = broadcast_shapes(*(tuple(p.shape) for _, p in selected))
     except ValueError:
         raise IndexRangeError(
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {[list(p.shape) for _, p in selected]}"

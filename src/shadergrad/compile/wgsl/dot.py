@@ -11,6 +11,7 @@ from __future__ import annotations
 from ...graph.index import Index, opaque, unflatten, variable
 from ...plan import Target
 from ...primitives.dot import Dot
+from ...varying import divides, hint, varies
 from ..fuse import Fuser, Group
 from ..kernel import Rendered, finish, indent, workgroup_index
 from ..render import LANES, Renderer, lane_variable, narrowed
@@ -121,7 +122,7 @@ class DotKernel(TiledProduct):
             for line in operand.store():
                 r.line(line)
         r.line("workgroupBarrier();")
-        if self.chunk > t.bk:
+        if hint(self.chunk) > t.bk or varies(self.chunk):
             r.line(f"k0 = k + {t.bk};")
             self._fetch_into_registers(operands, f"if (k0 < {last}) {{")
         self._multiply(operands)
@@ -193,7 +194,7 @@ class DotKernel(TiledProduct):
         """Write tm x tn results a thread, four at a time where rows are a multiple of four."""
         t, r = self.tile, self.r
         rows, across = t.bm // t.tm, t.bn // t.tn
-        vector = self.n % LANES == 0
+        vector = divides(LANES, self.n)
         r.lanes = LANES if vector else 1
         for j in range(t.tn // LANES):
             r.line(f"let n_{j} = n0 + ({j * across} + tn) * {LANES};")
@@ -206,9 +207,9 @@ class DotKernel(TiledProduct):
     def _result(self, i: int, j: int, e: int, vector: bool) -> None:
         r, t = self.r, self.tile
         checks = []
-        if self.m % t.bm:
+        if not divides(t.bm, self.m):
             checks.append(f"m_{i} < {self.m}")
-        if self.columns % t.bn:
+        if not divides(t.bn, self.columns):
             checks.append(f"n_{j} < {self.columns}" if vector else f"n_{j} + {e} < {self.columns}")
         r.open(f"m_{i}")  # nothing that depends on m may leave the guard
         m = opaque(f"m_{i}", 0, self.m - 1)
@@ -235,7 +236,7 @@ class DotKernel(TiledProduct):
 
     def _inside(self, text: str, size: int) -> str:
         """A column that is read before the guard is asked."""
-        return f"min({text}, {size - 1})" if self.columns % self.tile.bn else text
+        return text if divides(self.tile.bn, self.columns) else f"min({text}, {size - 1})"
 
 
 def render_dot(group: Group, fuser: Fuser, renderer: Renderer, target: Target) -> Rendered:

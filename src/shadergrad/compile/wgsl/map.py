@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ...graph.index import variable
 from ...plan import Target
+from ...varying import divides, hint
 from ..fuse import Fuser, Group
 from ..kernel import Rendered, finish, indent, workgroup_index
 from ..render import LANES, Recorder, Renderer, lane_variable
@@ -19,8 +20,8 @@ THREADS_SMALL = 64
 def render_map(group: Group, fuser: Fuser, renderer: Renderer, target: Target) -> Rendered:
     """The kernel of a map group."""
     parts = group.parts or [group]
-    threads = THREADS_SMALL if sum(p.size for p in parts) < SMALL else THREADS
-    counts = [-(-p.size // (threads * (LANES if p.size % LANES == 0 else 1))) for p in parts]
+    threads = THREADS_SMALL if hint(sum(p.size for p in parts)) < SMALL else THREADS
+    counts = [-(-p.size // (threads * (LANES if divides(LANES, p.size) else 1))) for p in parts]
     total = sum(counts)
     body: list[str] = []
     start = 0
@@ -44,7 +45,7 @@ def render_map(group: Group, fuser: Fuser, renderer: Renderer, target: Target) -
 
 def _part(part: Group, r: Renderer, start: int, threads: int) -> tuple[list[str], int]:
     """The statements of one map whose workgroups begin at number `start`, and its operations."""
-    r.lanes = LANES if part.size % LANES == 0 else 1
+    r.lanes = LANES if divides(LANES, part.size) else 1
     count = part.size // r.lanes
     first = f"(wg - {start})" if start else "wg"
     lines = [f"let t = {first} * {threads} + i32(lid);", f"if (t < {count}) {{"]

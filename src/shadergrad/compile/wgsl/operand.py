@@ -16,6 +16,7 @@ from ...graph.node import Node
 from ...plan import Target
 from ...primitives.views import SliceAt, View
 from ...primitives.window import Window
+from ...varying import divides
 from ..kernel import indent
 from ..render import LANE, LANES, Recorder, Renderer, lane_variable
 from ..tiles import Tile
@@ -124,11 +125,11 @@ class Operand:
         return self.place(f"{self.thread(part)} / {by}"), self.place(f"{self.thread(part)} % {by}")
 
     def clamped_free(self, text: str) -> Index:
-        exact = self.whole and self.free % self.tile_free == 0
+        exact = self.whole and divides(self.tile_free, self.free)
         return self.kernel.clamped(f"{self.start} + {text}", self.free, exact, "free")[0]
 
     def clamped_k(self, text: str) -> tuple[Index, str | None]:
-        exact = self.whole and self.kernel.k % self.kernel.tile.bk == 0
+        exact = self.whole and divides(self.kernel.tile.bk, self.kernel.k)
         return self.kernel.clamped(f"k0 + {text}", self.kernel.k, exact, "step")
 
     def fetch(self) -> None:
@@ -200,7 +201,7 @@ class AlongK(Quads):
         for part in range(self.parts):
             row, quad = self.divided(part, d.tile.bk // LANES)
             f = self.clamped_free(row)
-            exact = d.k % d.tile.bk == 0
+            exact = divides(d.tile.bk, d.k)
             q, ok = d.clamped(f"k0 / {LANES} + {quad}", d.k // LANES, exact, "q")
             value = d.r.pull(self.node, self.index(f, q * LANES + lane_variable()))
             d.r.line(f"{self.register(part)} = {self.zeroed(value, ok)};")
@@ -221,7 +222,7 @@ class AlongFree(Quads):
         d = self.kernel
         for part in range(self.parts):
             step, quad = self.divided(part, self.tile_free // LANES)
-            exact = self.free % self.tile_free == 0
+            exact = divides(self.tile_free, self.free)
             q, _ = d.clamped(f"{self.start} / {LANES} + {quad}", self.free // LANES, exact, "q")
             k, ok = self.clamped_k(step)
             value = d.r.pull(self.node, self.index(q * LANES + lane_variable(), k))
@@ -248,7 +249,7 @@ class Scalars(Operand):
         d = self.kernel
         row, step = self.places(part)
         f = self.clamped_free(row)
-        if d.window > 1 and d.k % d.tile.bk == 0 and self.whole:
+        if d.window > 1 and divides(d.tile.bk, d.k) and self.whole:
             places, windows = self.place(f"{step} % {d.window}"), self.place(f"{step} / {d.window}")
             k = d.known(f"{d.at_window()} + {windows}", d.k // d.window, "channel") * d.window
             k, ok = k + d.known(places, d.window, "place"), None
@@ -297,7 +298,7 @@ class Windows(Operand):
         d = self.kernel
         channel, column = self.divided(part, self.tile_free)
         f = self.clamped_free(column)
-        exact = self.whole and d.k % d.tile.bk == 0
+        exact = self.whole and divides(d.tile.bk, d.k)
         at, ok = d.clamped(f"{d.at_window()} + {channel}", d.k // d.window, exact, "channel")
         for place in range(d.window):
             value = d.r.pull(self.node, self.index(f, at * d.window + place))
@@ -323,9 +324,9 @@ def _loader(kernel: TiledProduct, operand: Node, free: int, index: IndexOf) -> t
     """Along which axis four neighbours are one load: k, free, or neither (then which is nearer in memory)."""
     k_quads = index(variable("f", free), variable("q", -(-kernel.k // LANES)) * LANES + lane_variable())
     free_quads = index(variable("q", -(-free // LANES)) * LANES + lane_variable(), variable("k", kernel.k))
-    if kernel.k % LANES == 0 and kernel.tile.bk % LANES == 0 and _reads_quads(kernel, operand, k_quads):
+    if divides(LANES, kernel.k) and kernel.tile.bk % LANES == 0 and _reads_quads(kernel, operand, k_quads):
         return AlongK
-    if free % LANES == 0 and _reads_quads(kernel, operand, free_quads):
+    if divides(LANES, free) and _reads_quads(kernel, operand, free_quads):
         return AlongFree
     if kernel.window > 1 and _has_windows(operand):
         return Windows

@@ -12,6 +12,7 @@ from ...dtypes import DType
 from ...graph.index import Index, variable
 from ...graph.node import Node
 from ...plan import Target
+from ...varying import hint
 from ..fuse import Fuser, Group, reduce_index
 from ..kernel import Rendered, finish, indent, power_of_two, store_root, workgroup_index
 from ..render import Indices, Recorder, Renderer, narrowed
@@ -26,16 +27,17 @@ COLUMNS = 32  # neighbouring rows of a strided reduction in one workgroup
 
 def layout(group: Group) -> tuple[int, int]:
     """(rows a workgroup, threads a row)."""
-    if group.inner <= SHORT_ROW:
-        return min(MIN_THREADS, power_of_two(group.outer)), 1
+    inner, outer = hint(group.inner), hint(group.outer)
+    if inner <= SHORT_ROW:
+        return min(MIN_THREADS, power_of_two(outer)), 1
     if group.trailing:
-        if group.inner <= MAX_THREADS and group.outer >= MANY_ROWS:  # several rows a workgroup: fewer barriers
-            width = min(COLUMNS, power_of_two(group.inner))
+        if inner <= MAX_THREADS and outer >= MANY_ROWS:  # several rows a workgroup: fewer barriers
+            width = min(COLUMNS, power_of_two(inner))
             return MAX_THREADS // width, width
-        width = min(power_of_two(group.inner), MAX_THREADS)
-        return max(1, min(MIN_THREADS // width, power_of_two(group.outer))), width
-    rows = min(COLUMNS, power_of_two(group.outer))
-    return rows, min(MAX_THREADS // rows, power_of_two(group.inner))
+        width = min(power_of_two(inner), MAX_THREADS)
+        return max(1, min(MIN_THREADS // width, power_of_two(outer))), width
+    rows = min(COLUMNS, power_of_two(outer))
+    return rows, min(MAX_THREADS // rows, power_of_two(inner))
 
 
 def render_row(group: Group, fuser: Fuser, r: Renderer, target: Target) -> Rendered:
@@ -143,7 +145,7 @@ def _reduce_level(
     _start(level, accumulators, r)
     for name in accumulators:  # what is made of results stays within the part
         r.depth[name] = r.depth[name.replace("acc", "s")] = len(r.scopes) - 1
-    blocks = group.inner > 2 * BLOCK * width
+    blocks = hint(group.inner) > 2 * BLOCK * width
     sums = [f"block_{acc}" if blocks else acc for acc in accumulators]
     r.open("r")
     for node, acc in zip(level, sums, strict=True):

@@ -9,6 +9,7 @@ from ...errors import DTypeError, ShapeError
 from ...graph import node as nodes
 from ...primitives.attention import Attention
 from ...tensor import Tensor, arange, default_generator, where
+from ...varying import hint
 from .dropout import check_probability, dropout
 from .substitutes import replaceable
 
@@ -89,7 +90,7 @@ def _is_fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dr
     if mask is not None and (mask.ndim > query.ndim or not _broadcasts(mask, (*query.shape[:-1], key.shape[-2]))):
         return False
     suits = HEADS[0] <= query.shape[-1] <= HEADS[1]
-    return suits and min(query.shape[-2], key.shape[-2]) >= SHORTEST and query.numel() > 0
+    return suits and min(hint(query.shape[-2]), hint(key.shape[-2])) >= SHORTEST and query.numel() > 0
 
 
 def _broadcasts(mask: Tensor, shape: tuple[int, ...]) -> bool:

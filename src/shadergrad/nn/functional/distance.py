@@ -6,6 +6,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...tensor import Tensor, vector_norm
+from ...varying import broadcast_shapes
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
@@ -26,7 +27,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     tensor([0.96, 0.8 ])
     """
     try:
-        shape = np.broadcast_shapes(tuple(x1.shape), tuple(x2.shape))
+        shape = broadcast_shapes(tuple(x1.shape), tuple(x2.shape))
     except ValueError:
         raise ShapeError(f"[cosine_similarity] {list(x1.shape)} and {list(x2.shape)} do not broadcast.") from None
     x1, x2 = x1.expand(shape), x2.expand(shape)
