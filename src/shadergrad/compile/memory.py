@@ -1,51 +1,55 @@
 """Which temporaries share memory. In: the buffer table and the dispatches in order. Out: slots.
 
-Two temporaries share a slot when the last reader of one runs before the writer of the other.
+Two temporaries share a slot when the last reader of one runs before the writer of the other, or when a kernel overwrites
+the one with the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ..plan import BufferSpec, Dispatch
 
 
+@dataclass
+class Slot:
+    """Bytes, and the spans (first dispatch, last dispatch) in which they are taken."""
+
+    nbytes: int
+    taken: list[tuple[int, int]] = field(default_factory=list)
+
+    def is_free(self, first: int, last: int) -> bool:
+        return all(last < start or end < first for start, end in self.taken)
+
+
 def plan_slots(
-    buffers: Sequence[BufferSpec], dispatches: Sequence[Dispatch]
+    buffers: Sequence[BufferSpec], dispatches: Sequence[Dispatch], overwritten: Mapping[int, int]
 ) -> tuple[list[BufferSpec], tuple[int, ...]]:
-    """The table with slots assigned to temporaries, and the bytes of each slot. Best fit, by liveness."""
-    last_use = {row: step for step, d in enumerate(dispatches) for row in d.buffers}
-    table = list(buffers)
-    sizes: list[int] = []
-    free: list[int] = []
-
-    def place(row: int) -> None:
-        if table[row].role == "temporary" and table[row].slot is None:
-            table[row] = replace(table[row], slot=_take(free, sizes, table[row].bound))
-
+    """The table with slots assigned to temporaries, and the bytes of each slot. The largest first, each into the smallest slot
+    that is free while it lives. overwritten: a temporary that takes over the memory of another → that one."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
     for step, d in enumerate(dispatches):
         for row in d.buffers:
-            place(row)
-        for row in set(d.buffers):
-            slot = table[row].slot
-            if slot is not None and last_use[row] == step:
-                free.append(slot)
-    for row in range(len(table)):  # never used: no dispatch writes it
-        place(row)
-    return table, tuple(sizes)
-
-
-def _take(free: list[int], sizes: list[int], nbytes: int) -> int:
-    """The free slot that wastes least, or that must grow least; a new one where none is free."""
-    enough = [s for s in free if sizes[s] >= nbytes]
-    if enough:
-        slot = min(enough, key=lambda s: sizes[s])
-    elif free:
-        slot = max(free, key=lambda s: sizes[s])
-        sizes[slot] = nbytes
-    else:
-        sizes.append(nbytes)
-        return len(sizes) - 1
-    free.remove(slot)
-    return slot
+            first.setdefault(row, step)
+            last[row] = step
+    chains: dict[int, list[int]] = {}  # of temporaries in one place, by the first of them
+    for row, spec in enumerate(buffers):
+        if spec.role == "temporary":
+            home = row
+            while home in overwritten:
+                home = overwritten[home]
+            chains.setdefault(home, []).append(row)
+    table, slots = list(buffers), list[Slot]()
+    for rows in sorted(chains.values(), key=lambda rows: -max(buffers[row].bound for row in rows)):
+        used = [row for row in rows if row in first]  # by a dispatch
+        span = (min((first[row] for row in used), default=0), max((last[row] for row in used), default=-1))
+        fitting = [k for k, slot in enumerate(slots) if slot.is_free(*span)]
+        if not fitting:
+            slots.append(Slot(max(buffers[row].bound for row in rows)))
+        number = fitting[-1] if fitting else len(slots) - 1  # slots before it are no smaller
+        slots[number].taken.append(span)
+        for row in rows:
+            table[row] = replace(table[row], slot=number)
+    return table, tuple(slot.nbytes for slot in slots)
