@@ -319,7 +319,7 @@ class OperationCall(Call):
                 raise CompileError(f"[{self.name}] {name!r} is to be bound as vectors, but {what}.")
         return CallKernel(made.body, made.threads, made.workgroups, made.preamble, made.vectors, made.flops)
 
-    def expand(self, r: Builder, *inputs: Node) -> Node | None:
+    def expand(self, r: Builder, target: Target, *inputs: Node) -> Node | None:
         if type(self.operation).compose is Operation.compose:
             return None
         with _composing(self.name):

@@ -14,8 +14,8 @@ from helpers import assert_close
 from shadergrad import nn
 from shadergrad.nn import functional as F
 from shadergrad.nn.functional.attention import composed_attention
-from shadergrad.primitives import attention_shader
-from shadergrad.primitives.attention_tiles import BACKWARD, FORWARD, Blocks
+from shadergrad.primitives import attention_shader, attention_tiles
+from shadergrad.primitives.attention_tiles import BACKWARD, FORWARD, SHARED, Blocks
 from shadergrad.run.execute import programs
 from shadergrad.runtime.device import get_device
 
@@ -107,7 +107,7 @@ def test_attention_by_blocks_equals_pytorchs(mask: str, shape: tuple[int, ...], 
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("blocks", [*FORWARD, *BACKWARD, Blocks(128, 32, 128, 16)], ids=str)
+@pytest.mark.parametrize("blocks", [*FORWARD, *BACKWARD, *SHARED, Blocks(128, 32, 128, 16)], ids=str)
 def test_every_size_of_blocks_gives_the_same(
     blocks: Blocks, causal: bool, webgpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +120,40 @@ def test_every_size_of_blocks_gives_the_same(
     found = ours(arrays, webgpu, lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, is_causal=causal))
     programs.clear()
     assert_equal(found, torchs(arrays, None, causal), 1e-4, 1e-5)
+
+
+SHARED_GRID = [("plain", (1, 2, 64, 290, 32)), ("causal", (1, 2, 150, 290, 64)), ("padding", (2, 1, 70, 260, 20))]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize(("mask", "shape"), SHARED_GRID, ids=str)
+def test_keys_divided_into_shares_give_the_same(
+    mask: str, shape: tuple[int, ...], dropout: float, webgpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two shares of a head's five blocks of keys: each has a gradient of q of its own, for some of them the sum of three
+    blocks. In the causal case some keys are seen by no query."""
+    monkeypatch.setattr(attention_tiles, "ENOUGH_WORKGROUPS", 4)
+    make, options = MASKS[mask], {"is_causal": mask == "causal", "dropout_p": dropout}
+    given = make(*shape[:4]) if make else None
+
+    @sg.compile
+    def step(q: Any, k: Any, v: Any, g: Any) -> Any:
+        for x in (q, k, v):
+            x.requires_grad_()
+        m = None if given is None else sg.tensor(given, device=q.device)
+        result = F.scaled_dot_product_attention(q, k, v, m, **options)
+        return result, *sg.autograd.grad(result, [q, k, v], g)
+
+    programs.clear()
+    found: list[Arrays] = []
+    for device in (webgpu, "cpu"):
+        sg.manual_seed(5)
+        q, k, v, g = (sg.tensor(a.astype(np.float32), device=device) for a in draw(*shape))
+        found.append([x.numpy() for x in step(q, k, v, g)])
+        names = [step.plan.kernels[d.kernel].name for d in step.plan.dispatches]
+        assert ("laidshares" in names) == (device == webgpu), names
+    programs.clear()
+    assert_equal(found[0], found[1], 1e-4, 1e-5)
 
 
 def test_text_for_browsers_gives_the_same(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +257,7 @@ def test_views_of_one_array_are_read_and_written_in_place(webgpu: str) -> None:
 
     (found,) = step(x, g)
     names = [step.plan.kernels[d.kernel].name for d in step.plan.dispatches]
-    assert names == ["laidattention", "laidsums", "laidgradient"], names
+    assert names == ["laidattention", "laidgradient"], names
     y = torch.tensor(x.detach().numpy().astype(np.float64), requires_grad=True)
     q, k, v = (part.reshape(2, 40, 2, 16).transpose(1, 2) for part in y.split(32, 2))
     F_torch(q, k, v, is_causal=True).sum().backward()

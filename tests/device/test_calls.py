@@ -13,8 +13,15 @@ from helpers import assert_close
 from shadergrad.compile import order
 from shadergrad.graph import build
 from shadergrad.graph import node as nodes
-from shadergrad.primitives.attention import AttentionGradient, AttentionSums, LaidAttention, LaidGradient, LaidSums
-from shadergrad.primitives.attention_tiles import Problem
+from shadergrad.primitives.attention import (
+    AttentionGradient,
+    JoinShares,
+    LaidAttention,
+    LaidGradient,
+    LaidShares,
+    LaidSums,
+)
+from shadergrad.primitives.attention_tiles import Blocks, Problem, Shares
 from shadergrad.primitives.call import Call, CallKernel
 from shadergrad.primitives.elementwise import Mul
 from shadergrad.primitives.sorting import BLOCK, MergeRuns, SegmentSum, SortBlocks
@@ -146,7 +153,7 @@ def heads(rows: int) -> np.ndarray:
 
 
 def test_the_calls_of_attention(webgpu: str) -> None:
-    """The forward pass, the sums, the gradients; q lies (n, rows, heads, d), k and v in one array beside each other."""
+    """The forward pass, the gradients in two ways; q lies (n, rows, heads, d), k and v in one array beside each other."""
     mask, key = np.random.default_rng(1).normal(size=(1, 1, 8, 12)).astype(np.float32), np.array([1, 2], np.uint32)
     q, g, kv = heads(8).transpose(0, 2, 1, 3).copy(), heads(8) + 1, np.stack([heads(12), heads(12) + 1])
     layouts = ((0, 384, 16, 48), (0, 576, 192, 16), (1152, 576, 192, 16))
@@ -154,14 +161,23 @@ def test_the_calls_of_attention(webgpu: str) -> None:
     forward = LaidAttention(HEADS, layouts)
     same(forward, *given, device=webgpu)
     flat = forward.numpy(*given)
-    same(LaidSums(g.shape, (0, 384, 128, 16)), g, flat, device=webgpu)
-    same(AttentionSums(), g, flat, device=webgpu)
-    sums = AttentionSums().numpy(g, flat)
     places, shape = ((0, 384, 16, 48), (768, 576, 192, 16), (1920, 576, 192, 16)), (3072,)
     laid = ((0, 384, 128, 16), *layouts)
-    same(LaidGradient(HEADS, laid, places, shape), g, sums, *given, device=webgpu)
+    same(LaidGradient(HEADS, laid, places, shape), g, flat, *given, device=webgpu)
     plain = AttentionGradient(0.25, True, True, 0.25, places, shape)
-    same(plain, g, sums, q.transpose(0, 2, 1, 3).copy(), *kv, mask, key, device=webgpu)
+    same(plain, g, flat, q.transpose(0, 2, 1, 3).copy(), *kv, mask, key, device=webgpu)
+    shares = Shares(Blocks(32, 32, 64, 16), 2)
+    of_rows = LaidSums(g.shape, laid[0])
+    same(of_rows, g, flat, device=webgpu)
+    divided = LaidShares(HEADS, laid, shares).numpy(g, of_rows.numpy(g, flat), *given)
+    joined = JoinShares(HEADS, shares, places, shape)
+    same(joined, divided, device=webgpu)
+    np.testing.assert_allclose(
+        joined.numpy(divided),
+        LaidGradient(HEADS, laid, places, shape).numpy(g, flat, *given),
+        rtol=1e-5,
+        atol=1e-5,
+    )
 
 
 # ---------------------------------------------------------------------------------- what is made of them

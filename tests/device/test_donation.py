@@ -27,7 +27,6 @@ READ_ELSEWHERE: dict[str, tuple[Change, tuple[int, ...]]] = {
     "its reverse rows": (lambda w: w.flip(1) - w, (SIDE, SIDE)),
     "itself less its first element": (lambda w: w - w[0], (LENGTH,)),
     "itself in another order": (lambda w: w[sg.arange(LENGTH - 1, -1, -1, device=w.device)] + 1, (LENGTH,)),
-    "the softmax of its rows": (lambda w: w.softmax(1) * 3, (SIDE, SIDE)),
     "its first elements, one a row": (
         lambda w: w.reshape(-1)[:SIDE].reshape(SIDE, 1) + sg.tensor(numbers(SIDE, SIDE), device=w.device).softmax(1),
         (SIDE, SIDE),
@@ -39,6 +38,10 @@ READ_IN_PLACE: dict[str, tuple[Change, tuple[int, ...]]] = {
     "itself, reshaped and back": (lambda w: w.reshape(-1).tanh().reshape(SIDE, SIDE), (SIDE, SIDE)),
     "its double transpose": (lambda w: w.t().t() + 1, (SIDE, SIDE)),
     "its double reverse": (lambda w: w.flip(0).flip(0) * 3, (LENGTH,)),
+    "the softmax of its rows": (
+        lambda w: w.softmax(1) * 3,
+        (SIDE, SIDE),
+    ),  # each thread writes what it alone still reads
 }
 
 

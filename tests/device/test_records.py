@@ -48,11 +48,12 @@ MADE_BY_RULES = {  # in no user's graph; test_calls.py has them
     "SortBlocks",
     "MergeRuns",
     "SegmentSum",
-    "AttentionSums",
     "AttentionGradient",
     "LaidAttention",
-    "LaidSums",
     "LaidGradient",
+    "LaidSums",
+    "LaidShares",
+    "JoinShares",
 }
 OPENED = {"SliceAt", "PadAt"}  # in no user's graph; test_numbers.py has them
 every_record = pytest.mark.parametrize("name", sorted(RECORDS))

@@ -233,3 +233,21 @@ def test_a_cross_entropy_keeps_no_array_of_the_size_of_its_logits() -> None:
     loss = sg.nn.functional.cross_entropy(logits, target)
     plan = plan_of([loss, *sg.autograd.grad(loss, [logits])], target=WIDE)
     assert sum(plan.slots) < 4 * 300 * 256 // 8
+
+
+def test_the_gradient_of_logits_lies_where_they_lay() -> None:
+    """Where nothing else reads the logits any more."""
+    x, target = full(1, 300, 64), sg.tensor(np.arange(300) % 256)
+    weight = full(1, 64, 256).requires_grad_()
+    loss = sg.nn.functional.cross_entropy(x @ weight, target)
+    plan = plan_of([loss, *sg.autograd.grad(loss, [weight])], target=WIDE)
+    slots = [b.slot for b in plan.buffers if b.role == "temporary" and b.shape[-2:] == (300, 256)]
+    assert len(slots) == 2
+    assert slots[0] == slots[1]
+
+
+def test_a_temporary_that_others_read_later_is_not_overwritten() -> None:
+    h = full(1, 300, 64) @ full(1, 64, 256)
+    plan = plan_of([h.t() @ h.softmax(1)], target=WIDE)
+    last = [plan.buffers[row].slot for row in plan.dispatches[2].buffers if plan.buffers[row].role == "temporary"]
+    assert len(last) == len(set(last)) >= 2

@@ -190,7 +190,7 @@ def transposed_product(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None
 
 def expand_call(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """A call of several kernels becomes the nodes that it is made of."""
-    return p.expand(r, *inputs) if isinstance(p, Call) else None
+    return p.expand(r, r.target, *inputs) if isinstance(p, Call) else None
 
 
 RULES = (

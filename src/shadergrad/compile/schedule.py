@@ -12,7 +12,6 @@ from graphlib import CycleError, TopologicalSorter
 from ..dtypes import int32
 from ..errors import CompileError
 from ..graph.capture import Graph
-from ..graph.index import variable
 from ..graph.leaves import Placeholder
 from ..graph.node import Node
 from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, Target, round_up
@@ -26,7 +25,7 @@ from .wgsl.dot import render_dot
 from .wgsl.map import render_map
 from .wgsl.row import render_row, threads_of
 
-LITTLE = 1 << 19  # elements of what is kept for a kernel that runs later than it might
+LITTLE = 1 << 20  # elements of what is kept for a kernel that runs later than it might
 PATIENCE = 4  # levels that a kernel waits for another with which it shares a dispatch
 
 RENDER = {"map": render_map, "row": render_row, "dot": render_dot, "call": render_call}
@@ -36,7 +35,8 @@ RENDER = {"map": render_map, "row": render_row, "dot": render_dot, "call": rende
 class Schedule:
     """See the module.
 
-    in_place: id of root -> the input that it overwrites. after: id of group -> ids of groups that must run before.
+    in_place: id of root -> the input, or the temporary, that it overwrites. after: id of group -> ids of groups that must
+    run before.
     """
 
     graph: Graph
@@ -51,6 +51,7 @@ class Schedule:
         self._choose_in_place()
         self._share_dispatches()
         self.ordered = self._order()
+        self._overwrite_temporaries()
 
     def _link(self) -> None:
         """A group runs after those that write what it reads."""
@@ -77,14 +78,33 @@ class Schedule:
             taken.add(id(old))
 
     def _may_overwrite(self, group: Group, root: Node, old: Node) -> bool:
-        """Whether a kernel may write `root` over the input `old`: they have the same elements, and it reads each of them
-        only where it writes it. In a row kernel one thread writes a row's scalar, after it has read."""
+        """Whether a kernel may write `root` over `old`: they have the same elements, and it reads each of them only where it
+        writes it. In a row kernel one thread writes a row's scalar, after it has read; of vectors there may be one, which
+        is written last, each element by the thread that has read it."""
         if group.archetype == "call" or root.size != old.size or root.dtype is not old.dtype:
             return False
-        if group.archetype == "row" and any(r.size != group.outer for r in group.roots):
-            return False
-        here = variable("o", group.outer) if group.archetype == "row" else variable("i", group.size)
+        if group.archetype == "row":
+            vectors = [r for r in group.roots if r.size != group.outer]
+            if vectors and not (vectors == [root] and group.trailing):
+                return False
+        here = group.position(root)
         return all(flat == here for key, flat in self.fuser.reads(group) if key == id(old))
+
+    def _overwrite_temporaries(self) -> None:
+        """A temporary takes over the memory of another where its kernel is the last that reads that one. Not in a product:
+        its epilogue would wait for each element, which a compiler may not read before it has written those before it."""
+        outputs = {id(o) for o in self.outputs}
+        last = {key: group for group in self.ordered for key in self.fuser.buffers_read(group)}
+        for group in self.ordered:
+            if group.parts or group.archetype == "dot":
+                continue
+            read = self.fuser.buffers_read(group)
+            ends = [n for k, n in read.items() if k in self.fuser.producer and k not in outputs and last[k] is group]
+            for root in group.roots:
+                old = next((n for n in ends if id(root) not in outputs and self._may_overwrite(group, root, n)), None)
+                if old is not None:
+                    self.in_place[id(root)] = old
+                    ends.remove(old)
 
     def _runs_after(self, group: Group, other: Group) -> bool:
         """Whether `group` must wait for `other`."""
@@ -221,7 +241,7 @@ class Schedule:
             if result.workgroups:
                 offsets = result.offsets and (*result.offsets, *(0 for _ in operands[len(result.offsets) :]))
                 dispatches.append(Dispatch(number, operands, grid(result.workgroups, target), offsets))
-        buffers, slots = plan_slots(table.specs, dispatches)
+        buffers, slots = plan_slots(table.specs, dispatches, self._overwritten(table))
         return Plan(
             target=target,
             buffers=tuple(buffers),
@@ -231,6 +251,16 @@ class Schedule:
             outputs=tuple(table.rows[id(n)] for n in self.outputs),
             slots=slots,
         )
+
+    def _overwritten(self, table: Table) -> dict[int, int]:
+        """The rows of temporaries that take over memory, and of those whose it was."""
+        outputs = {id(o) for o in self.outputs}
+        pairs = ((root, self.in_place.get(id(root))) for group in self.ordered for root in group.roots)
+        return {
+            table.rows[id(root)]: table.rows[id(old)]
+            for root, old in pairs
+            if old is not None and id(root) not in outputs
+        }
 
     def _table(self) -> Table:
         """A row for every input and every node that some group writes."""

@@ -22,7 +22,7 @@ from ..graph.node import Node, make, mode
 from ..graph.primitive import Shape
 from ..plan import Target
 from . import attention_shader as shader
-from .attention_tiles import LANES, Layout, Problem, kept_from, padded
+from .attention_tiles import LANES, Layout, Problem, Shares, choose_shares, kept_from, padded
 from .call import Call, CallKernel
 from .random import Threefry, threefry2x32
 from .reduce import ReduceMax
@@ -82,6 +82,25 @@ class AttentionCall(Call):
 
     # -- the same in NumPy
 
+    def gradients(
+        self, g: np.ndarray, flat: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, others: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of q, k and v."""
+        to_scores, weights = self.slopes(g, row_sums(g, flat), q, k, v, others)
+        return to_scores @ k, np.swapaxes(to_scores, -2, -1) @ q, np.swapaxes(weights, -2, -1) @ g
+
+    def slopes(
+        self, g: np.ndarray, sums: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, others: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The gradient of the products q k^T, and the weights after dropout, (n, heads, l, s)."""
+        logs, delta = sums[..., None]
+        s = self.scores(q, k, others)
+        with np.errstate(invalid="ignore"):
+            weights = np.where(np.isneginf(s), 0, np.exp(s - np.where(np.isneginf(logs), 0, logs)))
+        kept = self.kept(s.shape, others)
+        to_scores = weights * (g @ np.swapaxes(v, -2, -1) * kept - delta) * q.dtype.type(self.scale)
+        return to_scores, weights * kept
+
     def scores(self, q: np.ndarray, k: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
         """q k^T scale with the masks, (n, heads, l, s)."""
         result = q @ np.swapaxes(k, -2, -1) * q.dtype.type(self.scale)
@@ -102,6 +121,14 @@ class AttentionCall(Call):
         words = np.stack(threefry2x32(others[-1], pair, np.arange(n * heads, dtype=np.uint32)[:, None]), -1)
         words = words.reshape(n, heads, rows, 2 * half)[..., :columns]
         return np.where(words >= kept_from(self.dropped), 1.0 / (1.0 - self.dropped), 0.0)
+
+
+def row_sums(g: np.ndarray, flat: np.ndarray) -> np.ndarray:
+    """Of the rows of attention (2, n, heads, l): the logarithms of the sums, and the sums of gradient times result."""
+    n, heads, rows, d = g.shape
+    result = flat[: g.size].reshape(n, rows, heads, d).transpose(0, 2, 1, 3)
+    logs = flat[g.size : g.size + g.size // d].reshape(n, heads, rows)
+    return np.stack([logs, (g * result).sum(-1)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +165,7 @@ class Attention(AttentionCall):
     def infer_size(shape: Shape) -> int:
         return padded(math.prod(shape) + math.prod(shape[:3]))
 
-    def expand(self, r: Builder, *inputs: Node) -> Node | None:
+    def expand(self, r: Builder, target: Target, *inputs: Node) -> Node | None:
         """The kernel, which reads q, k and v where they lie."""
         laid = [_in_place(x) for x in inputs[:3]]
         return r.make(
@@ -155,14 +182,9 @@ class Attention(AttentionCall):
         if mode.grad:  # a gradient that is to be differentiated itself
             return (*self._composed(upper, inputs), *others)
         places, shape = _places_of_gradients(inputs[:3])
-        sums = make(AttentionSums(), upper, node)
-        flat = make(
-            AttentionGradient(*(getattr(self, f.name) for f in fields(AttentionCall)), places, shape),
-            upper,
-            sums,
-            *inputs,
-        )
-        return (*(_view_of(flat, place, x) for place, x in zip(places, (q, k, inputs[2]), strict=True)), *others)
+        made = AttentionGradient(*(getattr(self, f.name) for f in fields(AttentionCall)), places, shape)
+        found = make(made, upper, node, *inputs)
+        return (*(_view_of(found, place, x) for place, x in zip(places, (q, k, inputs[2]), strict=True)), *others)
 
     def _composed(self, g: Node, inputs: tuple[Node, ...]) -> tuple[Node, Node, Node]:
         """The gradients with the whole matrix of weights, of operations that have gradients themselves."""
@@ -212,32 +234,9 @@ class Attention(AttentionCall):
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionSums(Call):
-    """g (n, heads, l, d), the gradient of the result, and `Attention`'s flat array to (2, n, heads, l): the logarithms of
-    the sums, and the sums of gradient times result."""
-
-    kind = "call"
-    differentiable = False
-    arguments = ("g", "flat")
-
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return (2, *inputs[0].shape[:3]), inputs[0].dtype
-
-    def numpy(self, g, flat):
-        n, heads, rows, d = g.shape
-        result = flat[: g.size].reshape(n, rows, heads, d).transpose(0, 2, 1, 3)
-        logs = flat[g.size : g.size + g.size // d].reshape(n, heads, rows)
-        return np.stack([logs, (g * result).sum(-1)])
-
-    def expand(self, r: Builder, *inputs: Node) -> Node | None:
-        g, layout = _in_place(inputs[0])
-        return r.make(LaidSums(inputs[0].shape, layout), g, inputs[1])
-
-
-@dataclass(frozen=True, eq=False)
 class AttentionGradient(AttentionCall):
-    """g, the sums of `AttentionSums`, q, k, v, [mask], [key] to the gradients of q, k and v in one array of `shape`, laid
-    out at `places`."""
+    """g (n, heads, l, d), the gradient of the result, `Attention`'s flat array, q, k, v, [mask], [key] to the gradients of q,
+    k and v in one array of `shape`, laid out at `places`."""
 
     kind = "call"
     differentiable = False
@@ -246,30 +245,29 @@ class AttentionGradient(AttentionCall):
 
     @property
     def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("g", "sums", *self.names)
+        return ("g", "flat", *self.names)
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         self.check(inputs[2:])
         return self.shape, inputs[0].dtype
 
-    def numpy(self, g, sums, q, k, v, *others):
-        s = self.scores(q, k, others)
-        logs, delta = sums[..., None]
-        with np.errstate(invalid="ignore"):
-            weights = np.where(np.isneginf(s), 0, np.exp(s - np.where(np.isneginf(logs), 0, logs)))
-        kept = self.kept(s.shape, others)
-        to_scores = weights * (g @ np.swapaxes(v, -2, -1) * kept - delta) * q.dtype.type(self.scale)
-        found = (to_scores @ k, np.swapaxes(to_scores, -2, -1) @ q, np.swapaxes(weights * kept, -2, -1) @ g)
+    def numpy(self, g, flat, q, k, v, *others):
         result = np.zeros(self.shape, q.dtype)
-        for value, place in zip(found, self.places, strict=True):
+        for value, place in zip(self.gradients(g, flat, q, k, v, others), self.places, strict=True):
             _writable(result, place, value.shape)[:] = value
         return result
 
-    def expand(self, r: Builder, *inputs: Node) -> Node | None:
+    def expand(self, r: Builder, target: Target, *inputs: Node) -> Node | None:
+        """One kernel, or three: the sums of rows, shares of the gradient of q, and what adds them."""
         laid = [_in_place(x) for x in (inputs[0], *inputs[2:5])]
-        made = LaidGradient(self.problem(inputs[2:]), tuple(of for _, of in laid), self.places, self.shape)
-        (g, *qkv) = (x for x, _ in laid)
-        return r.make(made, g, inputs[1], *qkv, *inputs[5:])
+        layouts, (g, *qkv) = tuple(of for _, of in laid), (x for x, _ in laid)
+        problem = self.problem(inputs[2:])
+        shares = choose_shares(problem, target)
+        if shares is None:
+            return r.make(LaidGradient(problem, layouts, self.places, self.shape), g, inputs[1], *qkv, *inputs[5:])
+        sums = r.make(LaidSums(problem.shape, layouts[0]), g, inputs[1])
+        found = r.make(LaidShares(problem, layouts, shares), g, sums, *qkv, *inputs[5:])
+        return r.make(JoinShares(problem, shares, self.places, self.shape), found)
 
 
 def _writable(result: np.ndarray, place: Layout, shape: Shape) -> np.ndarray:
@@ -373,26 +371,6 @@ class LaidAttention(Call):
 
 
 @dataclass(frozen=True, eq=False)
-class LaidSums(Call):
-    """`AttentionSums` of a g of `shape` that lies in its buffer at `layout`."""
-
-    kind = "call"
-    differentiable = False
-    arguments = ("g", "flat")
-    shape: Shape
-    layout: Layout
-
-    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return (2, *self.shape[:3]), inputs[0].dtype
-
-    def numpy(self, g, flat):
-        return AttentionSums().numpy(_writable(g, self.layout, self.shape), flat)
-
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
-        return shader.sums(self.shape, self.layout)
-
-
-@dataclass(frozen=True, eq=False)
 class LaidGradient(Call):
     """`AttentionGradient` of g, q, k and v that lie in their buffers at `layouts`, into an array of `shape` at `places`."""
 
@@ -405,19 +383,105 @@ class LaidGradient(Call):
 
     @property
     def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("g", "sums", "q", "k", "v", *self.problem.names)
+        return ("g", "flat", "q", "k", "v", *self.problem.names)
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         return self.shape, inputs[0].dtype
 
-    def numpy(self, g, sums, q, k, v, *others):
-        shapes = (self.problem.shape, *self.problem.shapes)
-        g, q, k, v = (_writable(x, of, s) for x, of, s in zip((g, q, k, v), self.layouts, shapes, strict=True))
+    def numpy(self, g, flat, q, k, v, *others):
+        g, q, k, v = _laid(self.problem, self.layouts, g, q, k, v)
         call = AttentionGradient(*_parameters(self.problem), self.places, self.shape)
-        return call.numpy(g, sums, q, k, v, *others)
+        return call.numpy(g, flat, q, k, v, *others)
 
     def kernel(self, target: Target, *inputs: Node) -> CallKernel:
         return shader.backward(self.problem, self.layouts, self.places, target)
+
+
+@dataclass(frozen=True, eq=False)
+class LaidSums(Call):
+    """`row_sums` of a g of `shape` that lies in its buffer at `layout`, and `Attention`'s flat array."""
+
+    kind = "call"
+    differentiable = False
+    arguments = ("g", "flat")
+    shape: Shape
+    layout: Layout
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return (2, *self.shape[:3]), inputs[0].dtype
+
+    def numpy(self, g, flat):
+        return row_sums(_writable(g, self.layout, self.shape), flat)
+
+    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+        return shader.sums(self.shape, self.layout)
+
+
+@dataclass(frozen=True, eq=False)
+class LaidShares(Call):
+    """g, q, k and v that lie in their buffers at `layouts`, and the sums of `LaidSums`, to one flat array: the gradients of
+    k and v, then the shares of that of q, before the scale. Where queries see no later keys, a share holds nothing for the
+    queries before its first keys: `JoinShares` does not read them."""
+
+    kind = "call"
+    differentiable = False
+    problem: Problem
+    layouts: tuple[Layout, ...]
+    shares: Shares
+
+    @property
+    def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("g", "sums", "q", "k", "v", *self.problem.names)
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        q, k, v = map(math.prod, self.problem.shapes)
+        return (k + v + self.shares.count * q,), inputs[0].dtype
+
+    def numpy(self, g, sums, q, k, v, *others):
+        p, shares = self.problem, self.shares
+        g, q, k, v = _laid(p, self.layouts, g, q, k, v)
+        to_scores, weights = Attention(*_parameters(p)).slopes(g, sums, q, k, v, others)
+        owner = np.arange(p.columns) // shares.blocks.columns % shares.count
+        of_q = [np.where(owner == share, to_scores, 0) @ k / q.dtype.type(p.scale) for share in range(shares.count)]
+        dk, dv = np.swapaxes(to_scores, -2, -1) @ q, np.swapaxes(weights, -2, -1) @ g
+        return np.concatenate([x.reshape(-1) for x in (dk, dv, *of_q)]).astype(q.dtype)
+
+    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+        return shader.shares(self.problem, self.layouts, self.shares, target)
+
+
+@dataclass(frozen=True, eq=False)
+class JoinShares(Call):
+    """The array of `LaidShares` to the three gradients in an array of `shape`, laid out at `places`."""
+
+    kind = "call"
+    differentiable = False
+    arguments = ("shares",)
+    problem: Problem
+    shares: Shares
+    places: tuple[Layout, ...]
+    shape: Shape
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return self.shape, inputs[0].dtype
+
+    def numpy(self, shares):
+        p = self.problem
+        q, k, v = map(math.prod, p.shapes)
+        dk, dv, of_q = np.split(shares, [k, k + v])
+        dq = of_q.reshape(self.shares.count, q).sum(0) * shares.dtype.type(p.scale)
+        result = np.zeros(self.shape, shares.dtype)
+        for value, place, shape in zip((dq, dk, dv), self.places, p.shapes, strict=True):
+            _writable(result, place, shape)[:] = value.reshape(shape)
+        return result
+
+    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+        return shader.join(self.problem, self.shares, self.places)
+
+
+def _laid(p: Problem, layouts: Sequence[Layout], *arrays: np.ndarray) -> list[np.ndarray]:
+    """g, q, k and v, from where they lie."""
+    return [_writable(x, of, s) for x, of, s in zip(arrays, layouts, (p.shape, *p.shapes), strict=True)]
 
 
 def _parameters(p: Problem) -> tuple[float, bool, bool, float]:

@@ -1,9 +1,11 @@
-"""The kernels of attention, in WGSL: the forward pass, the sums that the backward pass needs, the three gradients.
+"""The kernels of attention, in WGSL: the forward pass, and the three gradients in two ways.
 
 A workgroup computes a block of rows of its result and walks over the blocks that they meet: queries over keys for the
-result and the gradient of q, keys over queries for those of k and v, which share a dispatch. The block of weights between
-two products passes through workgroup memory; rows keep their maximum and sum as they go (Dao, "FlashAttention-2", 2023,
-algorithms 1 and 2). attention_writer.py has the parts.
+result, keys over queries for the gradients of k and v. The gradient of q is either computed by further workgroups, queries
+over keys, which takes seven products of blocks in all; or, where sequences are long, added up by the same, which takes
+five: they divide the keys of a head among them, and each has a gradient of q of its own, which another dispatch adds. The
+block of weights between two products passes through workgroup memory; rows keep their maximum and sum as they go (Dao,
+"FlashAttention-2", 2023, algorithms 1 and 2). attention_writer.py has the parts.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ from itertools import product
 
 from ..graph.primitive import Shape
 from ..plan import Target
-from .attention_tiles import BACKWARD, FORWARD, LANES, Layout, Problem, Tile, choose_blocks, choose_tile
+from .attention_tiles import BACKWARD, FORWARD, LANES, Layout, Problem, Shares, Tile, choose_blocks, choose_tile
 from .attention_writer import Writer
 from .call import CallKernel
+
+JOINED = 256  # vec4s of the gradients that a workgroup adds up
 
 
 def forward(p: Problem, layouts: Sequence[Layout], target: Target) -> CallKernel:
@@ -77,7 +81,7 @@ def _exchange(w: Writer, g: int, column: str) -> str:
 
 def _of_rows(w: Writer, tile: Tile, g: int) -> str:
     """Where four rows' factors pass from the sharing of the weights to that of the result."""
-    return f"{w.blocks.weights + w.blocks.exchange} + {w.row_quad(tile, g)}"
+    return f"{w.blocks.of_rows} + {w.row_quad(tile, g)}"
 
 
 def _weights_of_block(w: Writer) -> None:
@@ -171,7 +175,7 @@ if (own == 0 && wg * 8 + i32(lid) / 8 < {total}) {{
 
 
 def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], target: Target) -> CallKernel:
-    """g, sums, q, k, v, [mask], [key] to the three gradients, as `AttentionGradient` says. The first workgroups walk over
+    """g, flat, q, k, v, [mask], [key] to the three gradients, as `AttentionGradient` says. The first workgroups walk over
     queries for the gradients of k and v, the others over keys for that of q."""
     blocks = choose_blocks(p, target, BACKWARD)
     w = Writer(p, blocks, dict(zip(("g", "q", "k", "v"), layouts, strict=True)), target.native)
@@ -188,42 +192,17 @@ def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ta
     w.registers(*w.pair("q", "k"), *(w.plain(*of) for of in (("g", "r0"), ("q", "r0"), ("k", "c0"))))
     w.add(f"if (wg < {for_keys}) {{")
     w.add(f"let c0 = (wg / {heads}) * {blocks.columns};")
-    w.sums("dk", of_keys)
-    w.sums("dv", of_keys)
-    start = f"(c0 / {blocks.rows}) * {blocks.rows}" if p.causal else "0"
-    w.add(f"var r0 = {start};")
-    w.begin("q", "k")
-    w.add(f"for (; r0 < {p.rows}; r0 += {blocks.rows}) {{")
-    _weights(w, lambda: w.fetch(w.plain("g", "r0")))
-    if p.dropped:
-        for i in range(w.scores.tall):
-            for q in range(w.scores.broad // LANES):
-                w.add(f"let used_{i}_{q} = s_{i}_{q} * {w.kept(i, q)};")
-        w.write("used")
-    else:
-        w.write("s")
-    _to_scores(w)
-    w.onto("dv", of_keys, "g", "r0", lambda: w.fetch(w.plain("q", "r0")))
-    w.add("workgroupBarrier();")
-    w.write("t")
-
-    def next_queries() -> None:
-        w.add(f"if (r0 + {blocks.rows} < {p.rows}) {{")
-        w.begin("q", "k", r0=f"(r0 + {blocks.rows})")
-        w.add("}")
-
-    w.onto("dk", of_keys, "q", "r0", next_queries)
-    w.add("}")
+    _over_queries(w, of_keys)
     for name, place in (("dk", places[1]), ("dv", places[2])):
         w.add(f"{{\nlet result_at = {_start_of(place)};")
-        factor = repr(float(p.scale)) if name == "dk" else "1.0"
-        w.store(name, of_keys, "c0", p.columns, place, lambda _, factor=factor: factor)
+        _store_of_keys(w, name, of_keys, place)
         w.add("}")
     w.add("} else {")
     w.add(f"let r0 = ({for_queries // heads - 1} - (wg - {for_keys}) / {heads}) * {blocks.rows};")
     w.sums("dq", of_queries)
     end = f"min({p.columns}, r0 + {blocks.rows})" if p.causal else str(p.columns)
     w.add("var c0 = 0;")
+    _row_sums(w)
     w.begin("q", "k")
     w.add(f"for (; c0 < {end}; c0 += {blocks.columns}) {{")
     _weights(w, lambda: w.fetch(w.plain("k", "c0")))
@@ -244,16 +223,136 @@ def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ta
     w.add(f"let result_at = {_start_of(places[0])};")
     w.store("dq", of_queries, "r0", p.rows, places[0], lambda _: repr(float(p.scale)))
     w.add("}")
-    flops = 14 * math.prod(p.shape) * p.columns // (2 if p.causal else 1)
+    return _kernel_of_gradients(w, for_keys + for_queries, 14)
+
+
+def shares(p: Problem, layouts: Sequence[Layout], of: Shares, target: Target) -> CallKernel:
+    """g, sums, q, k, v, [mask], [key] to the gradients of k and v and the shares of that of q, as `LaidShares` says."""
+    blocks, heads = of.blocks, p.n * p.heads
+    w = Writer(p, blocks, dict(zip(("g", "q", "k", "v"), layouts, strict=True)), target.native)
+    of_keys = choose_tile(blocks.columns, p.wide, blocks.threads)
+    of_queries = choose_tile(blocks.rows, p.wide, blocks.threads)
+    w.add("let id = i32(lid);")
+    w.add(f"let bh = wg % {heads};\nlet share = wg / {heads};")
+    w.head()
+    w.places(w.scores, of_keys, of_queries)
+    w.sums("s", w.scores)
+    w.sums("t", w.scores)
+    w.sums("dq", of_queries)
+    w.registers(*w.pair("q", "k"), *(w.plain(*of) for of in (("g", "r0"), ("q", "r0"), ("k", "c0"))))
+    w.add(f"for (var c0 = share * {blocks.columns}; c0 < {p.columns}; c0 += {of.count * blocks.columns}) {{")
+    whole, row = p.n * p.heads * p.columns * p.d, (0, 0, 0, p.d)
+
+    def own_queries() -> None:
+        """Of the first block of keys the gradient of q is stored, those of others are added to it."""
+        start = f"({2 * whole} + (share * {heads} + bh) * {p.rows * p.d}) / {LANES}"
+        w.add(f"{{\nlet result_at = {start};\nlet fresh = c0 == share * {blocks.columns};")
+        w.store("dq", of_queries, "r0", p.rows, row, lambda _: "1.0", onto="fresh")
+        w.add("}")
+
+    _over_queries(w, of_keys, of_queries, own_queries)
+    for name, start in (("dk", 0), ("dv", whole)):
+        w.add(f"{{\nlet result_at = ({start} + bh * {p.columns * p.d}) / {LANES};")
+        _store_of_keys(w, name, of_keys, row)
+        w.add("}")
+    w.add("}")
+    return _kernel_of_gradients(w, of.count * heads, 10, of_memory=True)
+
+
+def join(p: Problem, of: Shares, places: Sequence[Layout]) -> CallKernel:
+    """The gradients of k and v, and the shares of that of q, to where they go: a thread a vec4."""
+    quads = p.d // LANES
+    queries, keys = (p.n * p.heads * length * quads for length in (p.rows, p.columns))
+    seen = f"if (l < {of.first_row('share')}) {{ break; }}" if p.causal else ""
+
+    def goal(place: Layout, length: int, t: str) -> str:
+        start, by_n, by_head, by_row = (s // LANES for s in place)
+        head, row = f"({t} / {quads * length})", f"({t} / {quads} % {length})"
+        at = f"{head} / {p.heads} * {by_n} + {head} % {p.heads} * {by_head} + {row} * {by_row} + {t} % {quads}"
+        return f"{start} + {at}"
+
+    body = f"""
+let t = wg * {JOINED} + i32(lid);
+if (t < {queries}) {{
+  let l = t / {quads} % {p.rows};
+  var sum = shares[{2 * keys} + t];
+  for (var share = 1; share < {of.count}; share++) {{
+    {seen}
+    sum += shares[{2 * keys} + share * {queries} + t];
+  }}
+  result[{goal(places[0], p.rows, "t")}] = sum * {float(p.scale)!r};
+}} else if (t < {queries + keys}) {{
+  let u = t - {queries};
+  result[{goal(places[1], p.columns, "u")}] = shares[u];
+}} else if (t < {queries + 2 * keys}) {{
+  let u = t - {queries + keys};
+  result[{goal(places[2], p.columns, "u")}] = shares[{keys} + u];
+}}"""
     return CallKernel(
-        "\n".join(w.lines),
-        blocks.threads,
-        for_keys + for_queries,
-        w.preamble(),
-        frozenset(("g", "q", "k", "v", "result")),
-        flops,
-        w.functions,
+        body,
+        JOINED,
+        -(-(queries + 2 * keys) // JOINED),
+        "",
+        frozenset(("shares", "result")),
+        of.count * queries * LANES,
     )
+
+
+def _kernel_of_gradients(w: Writer, workgroups: int, products: int, of_memory: bool = False) -> CallKernel:
+    """products: operations for each element of the block of weights, by the size of a head; of_memory: see `_row_sums`."""
+    p = w.p
+    flops = products * math.prod(p.shape) * p.columns // (2 if p.causal else 1)
+    vectors = frozenset(("g", "q", "k", "v", "result", *(() if of_memory else ("flat",))))
+    return CallKernel("\n".join(w.lines), w.blocks.threads, workgroups, w.preamble(), vectors, flops, w.functions)
+
+
+def _over_queries(
+    w: Writer, of_keys: Tile, of_queries: Tile | None = None, own_queries: Callable[[], None] = lambda: None
+) -> None:
+    """The gradients of a block of keys, dk and dv, added up over the queries; with `of_queries` also dq of each block, which
+    `own_queries` stores."""
+    p, blocks = w.p, w.blocks
+    w.sums("dk", of_keys)
+    w.sums("dv", of_keys)
+    start = f"(c0 / {blocks.rows}) * {blocks.rows}" if p.causal else "0"
+    w.add(f"var r0 = {start};")
+    w.begin("q", "k")
+    w.add(f"for (; r0 < {p.rows}; r0 += {blocks.rows}) {{")
+    if of_queries is None:
+        _row_sums(w)
+    _weights(w, lambda: w.fetch(w.plain("g", "r0")), of_memory=of_queries is not None)
+    if p.dropped:
+        for i in range(w.scores.tall):
+            for q in range(w.scores.broad // LANES):
+                w.add(f"let used_{i}_{q} = s_{i}_{q} * {w.kept(i, q)};")
+        w.write("used")
+    else:
+        w.write("s")
+    _to_scores(w)
+    w.onto("dv", of_keys, "g", "r0", lambda: w.fetch(w.plain("q", "r0")))
+    w.add("workgroupBarrier();")
+    w.write("t")
+
+    def next_queries() -> None:
+        w.add(f"if (r0 + {blocks.rows} < {p.rows}) {{")
+        w.begin("q", "k", r0=f"(r0 + {blocks.rows})")
+        w.add("}")
+
+    if of_queries is None:
+        w.onto("dk", of_keys, "q", "r0", next_queries)
+    else:
+        w.onto("dk", of_keys, "q", "r0", lambda: w.fetch(w.plain("k", "c0")))
+        w.add("workgroupBarrier();")
+        w.write_turned("t")
+        w.clear("dq", of_queries)
+        w.onto("dq", of_queries, "k", "c0", next_queries)
+        own_queries()
+    w.add("}")
+
+
+def _store_of_keys(w: Writer, name: str, of_keys: Tile, place: Layout) -> None:
+    factor = repr(float(w.p.scale)) if name == "dk" else "1.0"
+    w.store(name, of_keys, "c0", w.p.columns, place, lambda _: factor)
 
 
 def _start_of(place: Layout) -> str:
@@ -262,17 +361,45 @@ def _start_of(place: Layout) -> str:
     return f"{start} + b * {by_n} + h * {by_head}"
 
 
-def _weights(w: Writer, then: Callable[[], None]) -> None:
-    """The block s of weights, t of what the gradient of the result gives each, and the rows' sums. All threads have read
-    what lies in workgroup memory when it returns; `then` fetches what comes after."""
+def _row_sums(w: Writer) -> None:
+    """The sums over d of gradient times result of the rows from r0 on, in workgroup memory: parts of each by neighbouring
+    threads. For short sequences, where it costs less than a dispatch."""
+    p, blocks = w.p, w.blocks
+    parts, quads = blocks.threads // blocks.rows, p.d // LANES
+    w.add(f"{{\nlet l = r0 + id / {parts};\nvar sum = 0.0;")
+    w.add(f"if (l < {p.rows}) {{" if p.rows % blocks.rows else "{")
+    w.add(f"let g_row = g_at + l * {w.layouts['g'][3] // LANES};")
+    w.add(f"let flat_row = ((b * {p.rows} + l) * {p.heads} + h) * {quads};")
+    w.add(
+        f"for (var at = id % {parts}; at < {quads}; at += {parts}) {{ sum += dot(g[g_row + at], flat[flat_row + at]); }}"
+    )
+    w.add("}")
+    w.add(w.part(f"{blocks.of_rows} + id / {LANES}", f"id % {LANES}", "sum"))
+    w.add("}")
+
+
+def _weights(w: Writer, then: Callable[[], None], of_memory: bool = False) -> None:
+    """The block s of weights, t of what the gradient of the result gives each, and the rows' sums: of `_row_sums`, or
+    of_memory, from `sums`. All threads have read what lies in workgroup memory when it returns; `then` fetches what comes
+    after."""
     p, tile = w.p, w.scores
     w.between("s", "q", "k", lambda: w.begin("g", "v"))
     w.masked()
     w.between("t", "g", "v", then)
     total = p.n * p.heads * p.rows
+    parts = 0 if of_memory else w.blocks.threads // w.blocks.rows
+    for g in range(tile.tall // LANES):
+        for part in range(parts):
+            w.add(f"let sums_{g}_{part} = held({w.blocks.of_rows} + {w.row_quad(tile, g)} * {parts} + {part});")
     for i in range(tile.tall):
-        at = f"bh * {p.rows} + min(row_{i}, {p.rows - 1})"
-        w.add(f"let log_{i} = sums[{at}];\nlet delta_{i} = sums[{total} + {at}];")
+        w.add(f"let place_{i} = bh * {p.rows} + min(row_{i}, {p.rows - 1});")
+        if of_memory:
+            w.add(f"let log_{i} = sums[place_{i}];\nlet delta_{i} = sums[{total} + place_{i}];")
+        else:
+            own = range(i % LANES * parts, (i % LANES + 1) * parts)
+            w.add(f"let delta_{i} = {' + '.join(f'sums_{i // LANES}_{k // LANES}[{k % LANES}]' for k in own)};")
+            at = f"({math.prod(p.shape)} + place_{i})"
+            w.add(f"let log_{i} = flat[{at} / {LANES}][{at} % {LANES}];")
         # of a row beyond the last nothing may be left, of one that saw nothing all is 0 already
         base = f"select(log_{i}, 0.0, log_{i} == lowest())"
         if p.rows % w.blocks.rows:

@@ -74,7 +74,12 @@ class Blocks:
     @property
     def pool(self) -> int:
         """Vec4s of workgroup memory."""
-        return self.weights + self.exchange + self.rows // LANES
+        return self.of_rows + max(self.rows, self.threads) // LANES
+
+    @property
+    def of_rows(self) -> int:
+        """Where numbers of rows begin: behind the block of weights."""
+        return self.weights + self.exchange
 
     @property
     def second(self) -> int:
@@ -104,9 +109,12 @@ class Blocks:
         return steps
 
 
-# 128 x 64 with 256 threads was 0.98 ms at 8 x 12 x 1024 x 64 on an H200; its values have to be checked on a GPU first
-FORWARD = (Blocks(64, 64, 128, 32), Blocks(64, 64, 128, 16), Blocks(64, 32, 128, 16))
+FORWARD = (Blocks(128, 64, 256, 16), Blocks(64, 64, 128, 32), Blocks(64, 64, 128, 16), Blocks(64, 32, 128, 16))
 BACKWARD = (Blocks(64, 32, 128, 16),)
+SHARED = (Blocks(32, 64, 128, 16),)  # backward, where keys are divided into shares
+MANY_BLOCKS = 4  # of keys: with fewer, a dispatch costs more than two products
+ENOUGH_WORKGROUPS = 384
+MOST_SHARES = 8  # arrays as large as q that are summed to its gradient
 FEW_WORKGROUPS = 512  # with fewer of the tallest blocks a large GPU idles
 TALL = 64
 
@@ -121,6 +129,29 @@ def choose_blocks(p: Problem, target: Target, of: Sequence[Blocks]) -> Blocks:
         if fits and min(hint(p.rows), hint(p.columns)) > SMALL:
             return replace(blocks, depth=min(p.wide, blocks.depth))
     return Blocks(32, 32, 64, 16)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A head's blocks of keys, dealt out to `count` workgroups in turn: each has a gradient of q of its own."""
+
+    blocks: Blocks
+    count: int
+
+    def first_row(self, share: int | str) -> str:
+        """The first query that a share has to do with, where queries see no later keys."""
+        return f"{share} * {self.blocks.columns} / {self.blocks.rows} * {self.blocks.rows}"
+
+
+def choose_shares(p: Problem, target: Target) -> Shares | None:
+    """As few as keep a large GPU at work; None where that takes too many, or there are few keys."""
+    blocks = choose_blocks(p, target, SHARED)
+    count = max(1, -(-ENOUGH_WORKGROUPS // (p.n * p.heads)))
+    of_keys = -(-p.columns // blocks.columns)
+    nbytes = 4 * p.n * p.heads * p.d * (2 * p.columns + count * p.rows)
+    if of_keys < max(MANY_BLOCKS, count) or count > MOST_SHARES or nbytes > target.max_binding_bytes:
+        return None
+    return Shares(blocks, count)
 
 
 @dataclass(frozen=True)

@@ -325,9 +325,18 @@ class Writer:
             self.add(f"let mask_at = b * {p.mask[0]} + h * {p.mask[1]};")
 
     def store(
-        self, name: str, tile: Tile, first: str, limit: int, place: Layout, factor: Factor, whole: bool = True
+        self,
+        name: str,
+        tile: Tile,
+        first: str,
+        limit: int,
+        place: Layout,
+        factor: Factor,
+        whole: bool = True,
+        onto: str | None = None,
     ) -> None:
-        """A block of sums, each row times its factor, into the result; whole: which is bound as vec4s."""
+        """A block of sums, each row times its factor, into the result; whole: which is bound as vec4s. onto: a condition;
+        where it does not hold, they are added to what is there."""
         p = self.p
         self.add(self.active(tile))
         for i in range(tile.tall):
@@ -336,7 +345,10 @@ class Writer:
                 quad = self.column_quad(tile, q)
                 at, value = f"result_at + goal_{i} * {place[3] // LANES} + {quad}", f"{name}_{i}_{q} * {factor(i)}"
                 self.add("{" if p.wide == p.d else f"if ({quad} < {p.d // LANES}) {{")
-                if whole:
+                if onto is not None:
+                    self.add(f"let at = {at};\nvar value = {value};\nif (!{onto}) {{ value += result[at]; }}")
+                    self.add("result[at] = value;")
+                elif whole:
                     self.add(f"result[{at}] = {value};")
                 else:
                     self.add(f"let at = ({at}) * {LANES};\nlet value = {value};")

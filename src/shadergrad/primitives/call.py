@@ -47,6 +47,7 @@ class Call(Primitive):
         """The shader for inputs of these shapes within the limits of `target`."""
         raise NotImplementedError
 
-    def expand(self, r: Builder, *inputs: Node) -> Node | None:
-        """The nodes that compute the same on a GPU, for a call that is more than one kernel; None for one that is one."""
+    def expand(self, r: Builder, target: Target, *inputs: Node) -> Node | None:
+        """The nodes that compute the same within the limits of `target`, for a call that is more than one kernel; None for
+        one that is one."""
         return None

@@ -21,6 +21,7 @@ from ..plan import format_bytes, round_up
 GRANULARITY = 256  # bytes: the smallest buffer, and the strictest offset alignment of the portable profile
 BINDING_GRANULARITY = 16  # bytes: bound ranges are rounded up to whole vec4s, so every buffer must be too
 STEPS_PER_OCTAVE = 8  # size classes between two powers of two: at most 1/8 of a buffer is wasted
+LARGE, STEPS_OF_LARGE = 1 << 24, 128  # of larger buffers at most 1/128
 
 _serials = count(1)
 
@@ -41,9 +42,11 @@ class Buffer:
 
 @lru_cache(maxsize=4096)
 def size_class(nbytes: int) -> int:
-    """The capacity that serves a request: a multiple of 256, at most 1/8 larger than asked beyond 2 KiB."""
+    """The capacity that serves a request: a multiple of 256, at most 1/8 larger than asked beyond 2 KiB, 1/128 beyond 16 MiB."""
     octave = 1 << max(nbytes - 1, 1).bit_length() - 1
-    return round_up(max(nbytes, 1), max(GRANULARITY, octave // STEPS_PER_OCTAVE))
+    return round_up(
+        max(nbytes, 1), max(GRANULARITY, octave // (STEPS_OF_LARGE if octave >= LARGE else STEPS_PER_OCTAVE))
+    )
 
 
 class Bundle:

@@ -22,6 +22,7 @@ MAX_THREADS = 256
 SHORT_ROW = 16  # elements that one thread reduces by itself
 BLOCK = 32  # elements that a thread adds up before they join its total: long sums keep their digits
 MANY_ROWS = 2048
+SEVERAL = 1024  # elements of rows of which a workgroup takes several, where there are many
 COLUMNS = 32  # neighbouring rows of a strided reduction in one workgroup
 
 
@@ -31,8 +32,8 @@ def layout(group: Group) -> tuple[int, int]:
     if inner <= SHORT_ROW:
         return min(MIN_THREADS, power_of_two(outer)), 1
     if group.trailing:
-        if inner <= MAX_THREADS and outer >= MANY_ROWS:  # several rows a workgroup: fewer barriers
-            width = min(COLUMNS, power_of_two(inner))
+        if inner <= SEVERAL and outer >= MANY_ROWS:  # several rows a workgroup: fewer barriers
+            width = min(COLUMNS if inner <= MAX_THREADS else 2 * COLUMNS, power_of_two(inner))
             return MAX_THREADS // width, width
         width = min(power_of_two(inner), MAX_THREADS)
         return max(1, min(MIN_THREADS // width, power_of_two(outer))), width
