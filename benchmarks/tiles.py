@@ -47,8 +47,8 @@ CASES = {
 
 
 def tile_of(text: str) -> tuple[Tile, int]:
-    bm, bn, bk, tm, tn, parts = map(int, re.findall(r"\d+", text))
-    return Tile(bm, bn, bk, tm, tn), parts
+    bm, bn, bk, tm, tn, parts, *more = map(int, re.findall(r"\d+", text))
+    return Tile(bm, bn, bk, tm, tn, *more), parts
 
 
 def cut(parts: int) -> Callable[..., int]:

@@ -11,6 +11,7 @@
 | SHADERGRAD_IN_FLIGHT | 1 to 1024 | how many submissions may be under way before the host waits |
 | SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | how trainings run their backward pass, where --backward does not say; unset: shaders |
 | SHADERGRAD_DATA_DIR | a folder | where data sets are looked for and downloaded to; unset: .cache/shadergrad at home |
+| SHADERGRAD_CACHE_DIR | a folder | where `shadergrad tune` keeps what it measured; unset: .cache/shadergrad at home |
 | SHADERGRAD_DATA_MIRROR | an http(s) address | where missing data sets are fetched from; unset: their official mirrors |
 | SHADERGRAD_REQUIRE_WEBGPU | 0, 1 | (tests) no adapter is a failure, not a skip |
 
@@ -51,6 +52,7 @@ class Config:
     in_flight: int
     backward: str
     data_dir: str | None
+    cache_dir: str | None
     data_mirror: str | None
     require_webgpu: bool
 
@@ -156,6 +158,7 @@ def read_environment() -> Config:
         in_flight=_number("SHADERGRAD_IN_FLIGHT", default=16, most=1024),
         backward=_one_of("SHADERGRAD_BACKWARD", ENGINES),
         data_dir=_folder("SHADERGRAD_DATA_DIR"),
+        cache_dir=_folder("SHADERGRAD_CACHE_DIR"),
         data_mirror=_address("SHADERGRAD_DATA_MIRROR"),
         require_webgpu=_flag("SHADERGRAD_REQUIRE_WEBGPU"),
     )

@@ -56,6 +56,7 @@ class Target:
     native: whether wgpu-native compiles the kernels, and no browser. It writes single components of vectors in shared memory,
     where WGSL lets a compiler write the whole vector (Direct3D's does) over what other threads write beside it; and it gives
     drivers no hint to unroll loops, where browsers mind long texts, which they compile each time a page is opened.
+    tiles: the digest of the table of measured tiles (compile/tuning.py), "" for none.
     """
 
     language: str
@@ -67,6 +68,7 @@ class Target:
     subgroups: bool = False
     checked: bool = False
     native: bool = False
+    tiles: str = ""
 
 
 PORTABLE = Target("wgsl")

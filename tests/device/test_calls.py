@@ -24,7 +24,7 @@ from shadergrad.primitives.attention import (
 from shadergrad.primitives.attention_tiles import Blocks, Problem, Shares
 from shadergrad.primitives.call import Call, CallKernel
 from shadergrad.primitives.elementwise import Mul
-from shadergrad.primitives.sorting import BLOCK, MergeRuns, SegmentSum, SortBlocks
+from shadergrad.primitives.sorting import BLOCK, MergeRuns, SegmentStarts, SegmentSum, SortBlocks
 from shadergrad.run.execute import programs
 from shadergrad.tensor import Tensor
 
@@ -132,17 +132,30 @@ def test_sort_blocks(n: int, descending: bool, dtype: str, webgpu: str) -> None:
     same(SortBlocks(descending), x, device=webgpu)
 
 
-@pytest.mark.parametrize(("n", "width"), [(1, 1), (7, 2), (512, 256), (1000, 256), (1025, 512)])
+@pytest.mark.parametrize(
+    ("n", "width"), [(1, BLOCK), (2 * BLOCK, BLOCK), (3 * BLOCK + 7, BLOCK), (3 * BLOCK - 5, 2 * BLOCK)]
+)
 def test_merge_runs(n: int, width: int, webgpu: str) -> None:
     same(MergeRuns(width), runs(2, n, width), device=webgpu)
 
 
-@pytest.mark.parametrize(("rows", "outer", "inner"), [(1, 1, 1), (1, 3, 5), (15, 3, 5)])
+def test_merge_runs_of_which_one_comes_first(webgpu: str) -> None:
+    """All of a run before, or after, the other: parts of a merge begin at the ends of the runs."""
+    low, high = np.arange(BLOCK, dtype=np.uint32), np.arange(BLOCK, 2 * BLOCK, dtype=np.uint32)
+    for keys in ((low, high), (high, low)):
+        same(
+            MergeRuns(BLOCK), np.stack([[np.concatenate(keys)], [np.arange(2 * BLOCK, dtype=np.uint32)]]), device=webgpu
+        )
+
+
+@pytest.mark.parametrize(("rows", "outer", "inner"), [(1, 1, 1), (1, 3, 5), (1, 2, 8), (15, 3, 5)])
 @pytest.mark.parametrize(("n", "size"), [(1, 1), (700, 3), (700, 50), (50, 700)])
 def test_segment_sum(rows: int, outer: int, inner: int, n: int, size: int, webgpu: str) -> None:
     """Keys beyond the size, from positions out of range, add nothing."""
     source = np.random.default_rng(0).normal(size=(outer, n, inner)).astype(np.float32)
-    same(SegmentSum(size), runs(rows, n, n), source, device=webgpu)
+    index = runs(rows, n, n)
+    same(SegmentStarts(size), index, device=webgpu)
+    same(SegmentSum(size), index, SegmentStarts(size).numpy(index), source, device=webgpu)
 
 
 HEADS = Problem(2, 3, 8, 12, 16, 0.25, True, (0, 0, 12, 1), False, 0.25)

@@ -47,6 +47,7 @@ LOWERED = {
 MADE_BY_RULES = {  # in no user's graph; test_calls.py has them
     "SortBlocks",
     "MergeRuns",
+    "SegmentStarts",
     "SegmentSum",
     "AttentionGradient",
     "LaidAttention",

@@ -206,7 +206,7 @@ def test_kernels_that_wait_for_each_other_are_named(monkeypatch: pytest.MonkeyPa
 
 def test_rows_that_need_nothing_of_each_other_share_a_dispatch() -> None:
     """As long as their workgroups have as many threads."""
-    x, y, z = full(1, 64, 200), full(2, 48, 200), full(3, 64, 7)
+    x, y, z = full(1, 64, 200), full(2, 48, 200), full(3, 64, 700)
     assert len(plan_of([x.sum(1), (y * 2).sum(1).exp()]).dispatches) == 1
     assert len(plan_of([x.sum(1), z.sum(1)]).dispatches) == 2
 

@@ -17,6 +17,7 @@ from .pages import export, serve
 from .predict import predict_app
 from .predictions import add_predictions
 from .recipes import LogicGroup, RecipeGroup
+from .tune import tune
 
 BAD_INPUT = 2
 
@@ -76,6 +77,7 @@ def info(
 
 app.command()(export)
 app.command()(serve)
+app.command()(tune)
 
 
 def main() -> None:

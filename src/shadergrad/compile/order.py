@@ -9,7 +9,7 @@ from ..graph.node import Node
 from ..graph.primitive import Primitive
 from ..plan import IN_SCATTER
 from ..primitives.indexing import ArgSort, InRange, ScatterAdd
-from ..primitives.sorting import BLOCK, MergeRuns, SegmentSum, SortBlocks
+from ..primitives.sorting import BLOCK, MergeRuns, SegmentStarts, SegmentSum, SortBlocks
 from ..primitives.views import Expand, Slice
 from ..varying import hint
 from .rewrite import Inputs, Rewriter
@@ -69,7 +69,8 @@ def scatter_to_index(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
         rows = r.reshape(r.permute(split, (0, 2, 1)), (outer * inner, n))
     unsigned = r.cast(rows, uint32)  # negative ones wrap beyond every size
     index = sorted_rows(r, unsigned, False)
-    total = r.make(SegmentSum(p.size), index, r.reshape(source, (outer, n, inner)))
+    starts = r.make(SegmentStarts(p.size), index)
+    total = r.make(SegmentSum(p.size), index, starts, r.reshape(source, (outer, n, inner)))
     return r.reshape(total, (*source.shape[:axis], p.size, *source.shape[axis + 1 :]))
 
 

@@ -386,6 +386,7 @@ class Renderer(Puller):
         self.scopes = [Scope()]
         self.depth: dict[str, int] = {}
         self.faults = False
+        self.tiled: dict[tuple[int, Index], str] = {}  # reads that were made before, and where their value is now
         self.branching = False
         self._branches = 0
         self._accesses: list[tuple[Binding, Index, Index | None]] = []
@@ -523,6 +524,8 @@ class Renderer(Puller):
 
     def load(self, node: Node, flat: Index) -> str:
         """The element of a buffer at a row-major position."""
+        if (id(node), flat) in self.tiled:
+            return self.tiled[id(node), flat]
         binding = self.bind(node)
         if self.depends_on_lane([flat]):
             split = flat.split(LANE)

@@ -1,42 +1,55 @@
 """How a matrix product is cut up: tiles, steps along the contraction, and parts of it that are summed afterwards.
 
 In: the sizes of a product and what the target allows. Out: the tile, and the number of parts, with the least estimated
-time. The estimate knows three things: what a multiplication costs in a tile of that shape, how full the busiest core of
-a large GPU is, and that a step along the contraction waits for memory. Its numbers were fitted to an H200
-(benchmarks/products.py); a GPU with fewer cores wants the same order, only sooner.
+time. What was measured for an adapter (tuning.py) goes before the estimate, which knows three things: what a multiplication
+costs in a tile of that shape, how full the busiest core of a large GPU is, and that a step along the contraction waits for
+memory. Its numbers were fitted to an H200 (benchmarks/products.py); a GPU with fewer cores wants the same order, only sooner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import hashlib
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from ..graph.index import Index, flatten, variable
 from ..graph.node import Node
 from ..plan import Target
 from ..primitives.views import View
-from ..varying import factor, hint
+from ..varying import factor, hint, varies
 
 
 @dataclass(frozen=True)
 class Tile:
-    """bm x bn results a workgroup in steps of bk; tm x tn results a thread."""
+    """bm x bn results a workgroup in steps of bk; tm x tn results a thread. stages: how many steps' tiles are in workgroup
+    memory at a time; with two, one is filled while the other is read, and a step takes one barrier. slices: a step is cut into
+    so many, each for some of the threads, which then have as many sums of the same results: more threads where there are few
+    results and a long contraction."""
 
     bm: int
     bn: int
     bk: int
     tm: int
     tn: int
+    stages: int = 1
+    slices: int = 1
 
     @property
     def threads(self) -> int:
+        return self.slice * self.slices
+
+    @property
+    def slice(self) -> int:
+        """Threads of a slice."""
         return (self.bm // self.tm) * (self.bn // self.tn)
 
     @property
     def storage(self) -> int:
         """Bytes of workgroup memory, rows without padding."""
-        return 4 * self.bk * (self.bm + self.bn)
+        return 4 * self.bk * (self.bm + self.bn) * self.stages
 
     @property
     def fetched(self) -> int:
@@ -44,6 +57,12 @@ class Tile:
         return -(-self.bk * (self.bm + self.bn) // self.threads)
 
     def fits(self, target: Target) -> bool:
+        """Whether the target allows it. Sums of slices are joined in the left operand's tiles, which must have room for half
+        of them."""
+        if max(self.stages, self.slices) > 1 and not target.native:
+            return False
+        if self.slices > 1 and 2 * self.bk * self.stages < self.slices * self.bn:
+            return False
         return self.threads <= target.max_workgroup_invocations and self.storage <= target.max_workgroup_storage
 
 
@@ -75,13 +94,93 @@ PARTS = (*range(2, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8)
 # Browsers zero workgroup memory as each workgroup starts, SwiftShader word by word in every thread: products of fewer
 # multiplications than this take the shortest steps there (a GPU does not notice; large ones lose up to a seventh by it)
 SMALL = 1 << 24
+NEAR = 0.35  # how far sizes may be from those that were measured, as a sum of logarithms to base 2
 SHORTEST_PART = 64
 SHORTEST_STEP = 16  # what parts are a multiple of, so that steps do not reach from one into the next
 
 
-def choose_tile(batch: int, m: int, n: int, k: int, window: int, target: Target) -> Tile:
-    """The tile for `batch` products of m x n results over k, in whole windows where `window` is above 1."""
-    return _best(*map(hint, (batch, m, n, k)), factor(k), window, target)[1]
+# -- measured choices
+
+
+class Shape(NamedTuple):
+    """`batch` products of m x n results over k."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+
+    def __str__(self) -> str:
+        return "x".join(map(str, self if self.batch > 1 else self[1:]))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A tile, and into how many parts the contraction is cut."""
+
+    tile: Tile
+    parts: int = 1
+
+    def chunk(self, k: int) -> int:
+        """How long the parts of a contraction over k are; k: it stays whole."""
+        unit = math.lcm(self.tile.bk, SHORTEST_STEP)
+        chunk = -(-k // (self.parts * unit)) * unit
+        return k if chunk >= k else chunk
+
+    def divides(self, k: int) -> bool:
+        """Whether a contraction over k has so many parts of some length."""
+        return self.parts == 1 or (self.chunk(k) >= SHORTEST_PART and -(-k // self.chunk(k)) == self.parts)
+
+
+Table = Mapping[Shape, Choice]
+tables: dict[str, Table] = {}  # those that targets name, by digest
+
+
+def register(table: Table) -> str:
+    """The digest under which a Target may name the table."""
+    digest = hashlib.sha256(repr(sorted(table.items(), key=str)).encode()).hexdigest()[:12]
+    tables.setdefault(digest, dict(table))
+    return digest
+
+
+@lru_cache(maxsize=4096)
+def _choice(digest: str, batch: int, m: int, n: int, k: int) -> Choice | None:
+    """What was measured for a product, or for one with nearly the same sizes whose contraction divides as well."""
+    table = tables.get(digest, {})
+    wanted = Shape(batch, m, n, k)
+    if wanted in table or 0 in wanted:
+        return table.get(wanted)
+
+    def apart(shape: Shape) -> float:
+        return sum(abs(math.log2(a / b)) for a, b in zip(shape, wanted, strict=True))
+
+    near = [
+        shape
+        for shape, found in table.items()
+        if apart(shape) <= NEAR and (k % found.tile.bk == 0 or shape.k % found.tile.bk)
+    ]
+    return table[min(near, key=apart)] if near else None
+
+
+# -- what is taken
+
+
+def choose_tile(batch: int, m: int, n: int, k: int, window: int, target: Target, chunk: int = 0) -> Tile:
+    """The tile for `batch` products of m x n results over k, cut into parts of `chunk` if that is not 0, in whole windows
+    where `window` is above 1."""
+    part, divisor = hint(chunk or k), factor(chunk or k)
+    measured = None if varies(k) else _measured(hint(batch), hint(m), hint(n), k, window, target)
+    if measured is not None and measured.chunk(k) == part:
+        return measured.tile
+    return _best(hint(batch) * -(-hint(k) // part), hint(m), hint(n), part, divisor, window, target)[1]
+
+
+def _measured(batch: int, m: int, n: int, k: int, window: int, target: Target) -> Choice | None:
+    """What the target's table says."""
+    if not target.tiles or takes_windows(window):
+        return None
+    found = _choice(target.tiles, batch, m, n, k)
+    return found if found is not None and found.tile.fits(target) else None
 
 
 @lru_cache(maxsize=4096)
@@ -124,8 +223,53 @@ def _seconds(tile: Tile, batch: int, m: int, n: int, k: int) -> float:
     return LAUNCH + max(busy, busiest / resident * steps * LATENCY)
 
 
+TUNED = (  # tiles that tuning tries besides those of SHAPES
+    Tile(256, 128, 8, 16, 8, 2),
+    Tile(128, 256, 8, 16, 8, 2),
+    Tile(128, 128, 8, 16, 8),
+    Tile(64, 128, 16, 8, 8, 2),
+    Tile(128, 64, 16, 8, 8, 2),
+    Tile(64, 64, 16, 8, 8, 2),
+    Tile(64, 64, 16, 8, 8),
+    Tile(64, 64, 64, 8, 8, 1, 2),
+    Tile(32, 32, 32, 4, 4, 1, 2),
+    Tile(32, 32, 64, 4, 4, 1, 4),
+    Tile(32, 32, 112, 4, 4, 1, 4),
+    Tile(32, 32, 64, 8, 4, 1, 4),
+    Tile(32, 32, 128, 8, 4, 1, 8),
+    Tile(32, 32, 128, 8, 8, 1, 8),
+    Tile(64, 32, 64, 8, 8, 1, 4),
+)
+WORTH_TRYING = 2  # times the least estimated seconds
+MOST_TRIED = 40
+
+
+def candidates(shape: Shape, target: Target) -> list[Choice]:
+    """What tuning tries for a shape: the estimate's choice first, then others that may be better, the likeliest first."""
+    batch, m, n, k = shape
+    target = replace(target, tiles="")
+    chunk = chunk_of(batch, m, n, k, 1, target)
+    own = Choice(choose_tile(batch, m, n, k, 1, target, chunk if chunk < k else 0), -(-k // chunk))
+    tuned = [tile for tile in TUNED if tile.fits(target) and tile.bk < 2 * k]
+    found = {}
+    for tile in dict.fromkeys([*tuned, *(t for t in _tiles(k, k, 1, target, False) if t.bk > STEPS[0])]):
+        workgroups = batch * -(-m // tile.bm) * -(-n // tile.bn)
+        for parts in {1, own.parts, *(-(-CORES * each // workgroups) for each in (1, 2, 4))}:
+            choice = Choice(tile, parts)
+            if not choice.divides(k):
+                continue
+            joined = LAUNCH + 4 * batch * m * n * (2 * parts + 1) / BANDWIDTH if parts > 1 else 0
+            found[choice] = _seconds(tile, batch * parts, m, n, choice.chunk(k)) + joined
+    least = min(found.values(), default=0)
+    worth = [c for c in found if found[c] < least * WORTH_TRYING * (1 + (c.parts == 1 and c.tile in tuned))]
+    return list(dict.fromkeys([own, *sorted(worth, key=lambda c: found[c])]))[:MOST_TRIED]
+
+
 def chunk_of(batch: int, m: int, n: int, k: int, window: int, target: Target) -> int:
     """How long the stretches are into which the contraction is best cut; k: it stays whole."""
+    measured = None if varies(k) else _measured(hint(batch), hint(m), hint(n), k, window, target)
+    if measured is not None:
+        return measured.chunk(k)
     found = _chunk_of(*map(hint, (batch, m, n, k)), factor(k), window, target)
     return k if found == hint(k) else found
 

@@ -16,7 +16,11 @@ from ..graph.primitive import Shape
 from ..plan import Target
 from .call import Call, CallKernel
 
-BLOCK = 256  # elements that one workgroup sorts by comparing all pairs
+THREADS = 256
+BLOCK = 2048  # elements that one workgroup sorts, or merges: with their positions they fill 16 KiB
+PAIRS = 16  # elements that are sorted by comparing all pairs
+PROBES = THREADS // 2  # places at which one end of a workgroup's part of a merge is looked for at a time
+LANES = 4
 LONGEST_LOOP = 32768  # a thread's iterations: llvmpipe stops an invocation after 65,535
 
 # NaN is the largest, both zeros are one
@@ -42,9 +46,17 @@ def sort_keys(x: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(x), np.uint32(0xFFFFFFFF), keys)
 
 
+def bisection(size: int) -> str:
+    """A step for element @ of the search for how many of the keys from low to high come before its own; of the same keys for an
+    element that is `later`. Without branches, so that a thread's searches wait together."""
+    return f"""let middle@ = (low@ + high@) / 2; let k@ = keys[min(middle@, {size - 1})];
+let up@ = (low@ < high@) & ((k@ < key@) | (later@ & (k@ == key@)));
+low@ = select(low@, middle@ + 1, up@); high@ = select(middle@, high@, up@);"""
+
+
 @dataclass(frozen=True, eq=False)
 class SortBlocks(Call):
-    """Sorted runs of 256 elements along the rows of x (rows, n): uint32 (2, rows, n), keys and positions."""
+    """Sorted runs of BLOCK elements along the rows of x (rows, n): uint32 (2, rows, n), keys and positions."""
 
     kind = "call"
     differentiable = False
@@ -66,34 +78,65 @@ class SortBlocks(Call):
         (x,) = inputs
         rows, n = x.shape
         blocks = -(-n // BLOCK)
+        own = range(-(-min(n, BLOCK) // THREADS))  # elements of a thread, by number
+
+        def each(text: str) -> str:
+            return "\n".join(text.replace("@", str(e)) for e in own)
+
+        taken = each(
+            f"let at@ = i32(lid) + @ * {THREADS}; let own@ = at@ < count;\nlet key@ = keys[at@]; let from@ = order[at@];"
+        )
+        moved = f"""workgroupBarrier();
+{each("if (own@) { keys[place@] = key@; order[place@] = from@; }")}
+workgroupBarrier();"""
+        size = min(BLOCK, -(-n // THREADS) * THREADS)
         body = f"""
 let row = wg / {blocks};
 let start = (wg % {blocks}) * {BLOCK};
 let count = min({BLOCK}, {n} - start);
-let own = i32(lid);
-var key = 0u;
-if (own < count) {{
-  key = {"~" if self.descending else ""}sort_key(x[row * {n} + start + own]);
-  keys[lid] = key;
+for (var e = i32(lid); e < count; e += {THREADS}) {{
+  keys[e] = {"~" if self.descending else ""}sort_key(x[row * {n} + start + e]);
+  order[e] = u32(start + e);
 }}
 workgroupBarrier();
-if (own < count) {{
-  var place = row * {n} + start;
-  for (var j = 0; j < count; j++) {{
-    if (keys[j] < key || (keys[j] == key && j < own)) {{ place++; }}
-  }}
-  result[place] = key;
-  result[{rows * n} + place] = u32(start + own);
+{{
+{taken}
+{each(f"let first@ = at@ / {PAIRS} * {PAIRS}; var place@ = first@;")}
+for (var j = 0; j < {PAIRS}; j++) {{
+{each(f"let k@ = keys[min(first@ + j, {size - 1})];")}
+{each("let less@ = (k@ < key@) | ((k@ == key@) & (first@ + j < at@));")}
+{each("place@ += select(0, 1, less@ & (first@ + j < count));")}
+}}
+{moved}
+}}
+for (var width = {PAIRS}; width < count; width *= 2) {{
+{taken}
+{each("let later@ = (at@ / width) % 2 == 1;")}
+{each("let other@ = min(at@ / (2 * width) * (2 * width) + select(width, 0, later@), count);")}
+{each("var low@ = other@; var high@ = min(other@ + width, count);")}
+for (var length = width; length > 0; length /= 2) {{
+{each(bisection(size))}
+}}
+{each("let place@ = at@ - select(0, width, later@) + low@ - other@;")}
+{moved}
+}}
+for (var e = i32(lid); e < count; e += {THREADS}) {{
+  result[row * {n} + start + e] = keys[e];
+  result[{rows * n} + row * {n} + start + e] = order[e];
 }}"""
-        preamble = f"var<workgroup> keys: array<u32, {BLOCK}>;\n" + KEYS[str(x.dtype.wgsl)]
-        return CallKernel(body, BLOCK, rows * blocks, preamble, flops=rows * n * BLOCK)
+        preamble = f"""var<workgroup> keys: array<u32, {size}>;
+var<workgroup> order: array<u32, {size}>;
+""" + KEYS[str(x.dtype.wgsl)]
+        steps = PAIRS + sum(range(PAIRS.bit_length(), BLOCK.bit_length()))
+        return CallKernel(body, THREADS, rows * blocks, preamble, flops=rows * n * steps)
 
 
 @dataclass(frozen=True, eq=False)
 class MergeRuns(Call):
     """Neighbouring sorted runs of `width` elements become one, along the rows of (2, rows, n) keys and positions.
 
-    An element's new place is its place in its own run and the number of those in the other that come before it.
+    A workgroup writes BLOCK elements. Where its part begins and ends in either run is found by many probes at a time; then an
+    element's place is its place in its own part and the number of those in the other part that come before it.
     """
 
     kind = "call"
@@ -112,47 +155,125 @@ class MergeRuns(Call):
 
     def kernel(self, target: Target, *inputs: Node) -> CallKernel:
         _, rows, n = inputs[0].shape
+        tiles = -(-n // BLOCK)
+        own = range(-(-min(n, BLOCK) // THREADS))  # elements of a thread, by number
+
+        def each(text: str) -> str:
+            return "\n".join(text.replace("@", str(e)) for e in own)
+
+        rounds, length = 0, self.width
+        while length:
+            rounds, length = rounds + 1, -(-length // PROBES) - 1
+        search = f"""
+  {{
+    let low = ends[2 * side];
+    let high = ends[2 * side + 1];
+    workgroupBarrier();
+    let step = max((high - low + {PROBES - 1}) / {PROBES}, 1);
+    let at = low + probe * step;
+    if (probe == 0 && (low >= high || !is_before(a + low, b + d - 1 - low))) {{ ends[2 * side + 1] = low; }}
+    if (at < high && is_before(a + at, b + d - 1 - at)) {{
+      if (at + step >= high || !is_before(a + at + step, b + d - 1 - at - step)) {{
+        ends[2 * side] = at + 1;
+        ends[2 * side + 1] = min(at + step, high);
+      }}
+    }}
+    workgroupBarrier();
+  }}"""
         body = f"""
-let t = wg * {BLOCK} + i32(lid);
-if (t < {rows * n}) {{
-  let row = (t / {n}) * {n};
-  let i = t % {n};
-  let later = (i / {self.width}) % 2 == 1;
-  let first = (i / {2 * self.width}) * {2 * self.width};
-  let other = min(first + select({self.width}, 0, later), {n});
-  let key = runs[t];
-  var low = other;
-  var high = min(other + {self.width}, {n});
+let row = (wg / {tiles}) * {n};
+let start = (wg % {tiles}) * {BLOCK};
+let first = start / {2 * self.width} * {2 * self.width};
+let in_a = min({self.width}, {n} - first);
+let in_b = clamp({n} - first - {self.width}, 0, {self.width});
+let a = row + first;
+let b = a + in_a;
+let side = i32(lid) / {PROBES};
+let probe = i32(lid) % {PROBES};
+let count = min({BLOCK}, in_a + in_b - (start - first));
+let d = start - first + side * count;
+if (probe == 0) {{
+  ends[2 * side] = max(0, d - in_b);
+  ends[2 * side + 1] = min(d, in_a);
+}}
+workgroupBarrier();
+{search * rounds}
+let a0 = ends[0];
+let of_a = ends[2] - a0;
+let b0 = start - first - a0;
+for (var e = i32(lid); e < count; e += {THREADS}) {{
+  keys[e] = runs[select(b + b0 + e - of_a, a + a0 + e, e < of_a)];
+}}
+workgroupBarrier();
+{each(f"let at@ = i32(lid) + @ * {THREADS}; let own@ = at@ < count; let later@ = at@ >= of_a;")}
+{each("let key@ = keys[at@]; let other@ = select(of_a, 0, later@);")}
+{each(f"let from@ = runs[{rows * n} + select(row, select(a + a0 + at@, b + b0 + at@ - of_a, later@), own@)];")}
+{each("var low@ = other@; var high@ = select(count, of_a, later@);")}
+for (var length = {BLOCK}; length > 0; length /= 2) {{
+{each(bisection(BLOCK))}
+}}
+{each("let place@ = row + start + at@ - select(0, of_a, later@) + low@ - other@;")}
+{each(f"if (own@) {{ result[place@] = key@; result[{rows * n} + place@] = from@; }}")}"""
+        preamble = f"""var<workgroup> keys: array<u32, {BLOCK}>;
+var<workgroup> ends: array<i32, 4>;
+fn is_before(i: i32, j: i32) -> bool {{ return runs[i] <= runs[j]; }}
+"""
+        return CallKernel(body, THREADS, rows * tiles, preamble, flops=rows * n * BLOCK.bit_length())
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentStarts(Call):
+    """Of sorted keys and positions (2, rows, n): for each row the first place whose key is not below v, for v from 0 to `size`:
+    uint32 (rows, size + 1)."""
+
+    kind = "call"
+    differentiable = False
+    arguments = ("index",)
+    size: int
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return (inputs[0].shape[1], self.size + 1), uint32
+
+    def numpy(self, index):
+        return np.stack([np.searchsorted(keys, np.arange(self.size + 1)) for keys in index[0]]).astype(np.uint32)
+
+    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+        _, rows, n = inputs[0].shape
+        total = rows * (self.size + 1)
+        body = f"""
+let t = wg * {THREADS} + i32(lid);
+if (t < {total}) {{
+  let row = t / {self.size + 1} * {n};
+  let v = u32(t % {self.size + 1});
+  var low = 0;
+  var high = {n};
   while (low < high) {{
     let middle = (low + high) / 2;
-    let k = runs[row + middle];
-    if (k < key || (later && k == key)) {{ low = middle + 1; }} else {{ high = middle; }}
+    if (index[row + middle] < v) {{ low = middle + 1; }} else {{ high = middle; }}
   }}
-  let place = row + i - select(0, {self.width}, later) + low - other;
-  result[place] = key;
-  result[{rows * n} + place] = runs[{rows * n} + t];
+  result[t] = u32(low);
 }}"""
-        return CallKernel(body, BLOCK, -(-rows * n // BLOCK), flops=rows * n * self.width.bit_length())
+        return CallKernel(body, THREADS, -(-total // THREADS), flops=total * n.bit_length())
 
 
 @dataclass(frozen=True, eq=False)
 class SegmentSum(Call):
     """out[a, v, b] = the sum of source[a, j, b] over the positions j whose key is v, for v < size.
 
-    Inputs: sorted keys and positions (2, rows, n), with one row for all or a row for each (a, b); source (A, n, B).
-    The inverse index of a scatter: a thread finds its segment by bisection, so no two threads write to one place.
+    Inputs: sorted keys and positions (2, rows, n), with one row for all or a row for each (a, b); where the keys begin, as
+    SegmentStarts gives it; source (A, n, B). The inverse index of a scatter: no two threads write to one place.
     """
 
     kind = "call"
     differentiable = False
-    arguments = ("index", "source")
+    arguments = ("index", "starts", "source")
     size: int
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        _, source = inputs
+        source = inputs[2]
         return (source.shape[0], self.size, source.shape[2]), source.dtype
 
-    def numpy(self, index, source):
+    def numpy(self, index, starts, source):
         keys, order = index.astype(np.int64)
         a, _, b = source.shape
         result = np.zeros((a, self.size, b), source.dtype)
@@ -163,42 +284,41 @@ class SegmentSum(Call):
         return result
 
     def kernel(self, target: Target, *inputs: Node) -> CallKernel:
-        index, source = inputs
+        index, _, source = inputs
         _, rows, n = index.shape
         outer, _, inner = source.shape
+        lanes = LANES if rows == 1 and inner % LANES == 0 else 1
+        element = f"vec4<{source.dtype.wgsl}>" if lanes > 1 else str(source.dtype.wgsl)
+        inner //= lanes
         total = outer * self.size * inner
-        wgsl = source.dtype.wgsl
-        helpers = min(BLOCK, power_of_two_below(max(n // (4 * self.size), -(-n // LONGEST_LOOP), 1)))
-        results = BLOCK // helpers  # of one workgroup, each summed by `helpers` threads
-        row = "0" if rows == 1 else f"((o / {self.size * inner}) * {inner} + o % {inner}) * {n}"
+        helpers = min(THREADS, power_of_two_below(max(n // (4 * self.size), -(-n // LONGEST_LOOP), 1)))
+        results = THREADS // helpers  # of one workgroup, each summed by `helpers` threads
+        row = "0" if rows == 1 else f"(o / {self.size * inner}) * {inner} + o % {inner}"
         body = f"""
 let o = min(wg * {results} + i32(lid) % {results}, {total - 1});
-let v = u32((o / {inner}) % {self.size});
+let v = (o / {inner}) % {self.size};
 let row = {row};
-var low = 0;
-var high = {n};
-while (low < high) {{
-  let middle = (low + high) / 2;
-  if (index[row + middle] < v) {{ low = middle + 1; }} else {{ high = middle; }}
-}}
-var sum = {wgsl}(0);
-for (var j = low + i32(lid) / {results}; j < {n}; j += {helpers}) {{
-  if (index[row + j] != v) {{ break; }}
-  sum += source[((o / {self.size * inner}) * {n} + i32(index[{rows * n} + row + j])) * {inner} + o % {inner}];
+let first = i32(starts[row * {self.size + 1} + v]);
+let end = i32(starts[row * {self.size + 1} + v + 1]);
+var sum = {element}();
+for (var j = first + i32(lid) / {results}; j < end; j += {helpers}) {{
+  let from_j = i32(index[{rows * n} + row * {n} + j]);
+  sum += source[((o / {self.size * inner}) * {n} + from_j) * {inner} + o % {inner}];
 }}
 """
         preamble = ""
         if helpers > 1:
-            preamble = f"var<workgroup> sums: array<{wgsl}, {BLOCK}>;\n"
+            preamble = f"var<workgroup> sums: array<{element}, {THREADS}>;\n"
             body += "sums[lid] = sum;\nworkgroupBarrier();\n"
             step = helpers // 2
             while step:
                 body += f"if (lid < {step * results}u) {{ sums[lid] += sums[lid + {step * results}u]; }}\nworkgroupBarrier();\n"
                 step //= 2
             body += "sum = sums[lid];\n"
-        wrapped = "sum & 255u" if source.dtype is uint8 else "sum"
+        wrapped = f"sum & {element}(255u)" if source.dtype is uint8 else "sum"
         body += f"if (lid < {results}u && wg * {results} + i32(lid) < {total}) {{ result[o] = {wrapped}; }}"
-        return CallKernel(body, BLOCK, -(-total // results), preamble, flops=source.size)
+        vectors = frozenset(("source", "result") if lanes > 1 else ())
+        return CallKernel(body, THREADS, -(-total // results), preamble, flops=source.size, vectors=vectors)
 
 
 def power_of_two_below(n: int) -> int:

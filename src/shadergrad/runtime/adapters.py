@@ -11,9 +11,10 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..compile.tuning import digest_for
 from ..config import Config, ConfigError, config, provisional
 from ..errors import DeviceError
 from ..plan import Target
@@ -261,9 +262,13 @@ def _is_software(info: Mapping[str, Any]) -> bool:
 
 def _record(adapter: Any, index: int, settings: Config) -> AdapterInfo:
     info, limits = adapter.info, dict(adapter.limits)
+    name = info["device"] or info["description"] or "unnamed adapter"
+    target = make_target(limits, settings)
+    if target.native:
+        target = replace(target, tiles=digest_for(name, info["description"], info["adapter_type"]))
     return AdapterInfo(
         index=index,
-        name=info["device"] or info["description"] or "unnamed adapter",
+        name=name,
         backend=info["backend_type"],
         type="software" if _is_software(info) else "hardware",
         kind=info["adapter_type"],
@@ -272,7 +277,7 @@ def _record(adapter: Any, index: int, settings: Config) -> AdapterInfo:
         vendor_id=info["vendor_id"],
         device_id=info["device_id"],
         profile="portable" if settings.portable else "full",
-        target=make_target(limits, settings),
+        target=target,
         limits=limits,
         features=tuple(sorted(adapter.features)),
     )

@@ -18,12 +18,8 @@ from ..render import LANES, Renderer, lane_variable, narrowed
 from ..tiles import choose_tile, is_shared
 from .operand import Operand, TiledProduct, operand_of
 
-UNROLLED = (
-    4,
-    3,
-    2,
-    1,
-)  # steps that are written out for browsers, where the rest is a loop: as many as go into the tile's
+UNROLLED = (4, 3, 2, 1)  # steps that are written out for browsers, the rest a loop: as many as go into the tile's
+WRITTEN_TWICE = 8  # steps of two stages up to which two are written out
 
 
 class DotKernel(TiledProduct):
@@ -42,11 +38,11 @@ class DotKernel(TiledProduct):
         self.shared = self.parts == 1 and is_shared(self.dot.inputs[0])
         self.columns = self.n * (self.batch if self.shared else 1)
         self.batches = 1 if self.shared else self.batch
-        self.tile = choose_tile(self.batches * self.parts, self.m, self.columns, self.chunk, self.window, target)
+        self.tile = choose_tile(self.batches, self.m, self.columns, self.k, self.window, target, primitive.chunk)
         assert self.parts == 1 or self.chunk % self.tile.bk == 0, "a step reaches into the next part"
         if self.tile.bk % self.window:
             self.window = 1
-        padding = 4 * self.tile.bk * 2 * LANES
+        padding = 4 * self.tile.bk * 2 * LANES * self.tile.stages
         self.padded = self.tile.storage + padding <= target.max_workgroup_storage
         self.is_float = self.dot.dtype.category == 2
         self.element = str(self.dot.dtype.wgsl)
@@ -71,6 +67,9 @@ class DotKernel(TiledProduct):
             for j in range(t.tn // LANES):
                 r.line(f"var c_{i}_{j} = vec4<{self.element}>();")
         operands = self._loop()
+        if t.slices > 1:
+            self._join_slices(operands[0])
+            r.line("if (slice > 0) { return; }")
         self._epilogue()
         globals_ = "".join(operand.declaration() for operand in operands)
         shape = (
@@ -93,12 +92,17 @@ class DotKernel(TiledProduct):
         """Where in the tile a thread's results lie: a subgroup takes 8 by 4 threads, which read few different elements."""
         t, r = self.tile, self.r
         down, across = t.bm // t.tm, t.bn // t.tn
+        own = "id"
+        if t.slices > 1:
+            own = "own"
+            r.line(f"let own = id % {t.slice};")
+            r.line(f"let slice = id / {t.slice};")
         if down % 4 or across % 8:
-            r.line(f"let tm = id / {across};")
-            r.line(f"let tn = id % {across};")
-            return
-        r.line(f"let tm = id / 32 / {across // 8} * 4 + id % 32 / 8;")
-        r.line(f"let tn = id / 32 % {across // 8} * 8 + id % 8;")
+            r.line(f"let tm = {own} / {across};")
+            r.line(f"let tn = {own} % {across};")
+        else:
+            r.line(f"let tm = {own} / 32 / {across // 8} * 4 + {own} % 32 / 8;")
+            r.line(f"let tn = {own} / 32 % {across // 8} * 8 + {own} % 8;")
 
     # -- the loop over the contraction
 
@@ -116,11 +120,21 @@ class DotKernel(TiledProduct):
         first, last = ("first", "last") if self.parts > 1 else ("0", f"{self.k}")
         r.line(f"var k0 = {first};")
         self._fetch_into_registers(operands, "{")
+        if t.stages > 1:
+            self._staged_steps(operands, first, last)
+        else:
+            self._steps(operands, first, last)
+        return operands
+
+    def _steps(self, operands: tuple[Operand, ...], first: str, last: str) -> None:
+        """Steps with one tile of each operand: between two barriers it is read."""
+        t, r = self.tile, self.r
+        if t.slices > 1:
+            for operand in operands:
+                r.line(f"let at_{operand.name} = {self._own_place(operand)};")
         r.line(f"for (var k = {first}; k < {last}; k += {t.bk}) {{")
         r.open()
-        for operand in operands:
-            for line in operand.store():
-                r.line(line)
+        self._store(operands)
         r.line("workgroupBarrier();")
         if hint(self.chunk) > t.bk or varies(self.chunk):
             r.line(f"k0 = k + {t.bk};")
@@ -130,7 +144,73 @@ class DotKernel(TiledProduct):
         for line in indent(r.close()):
             r.line(line)
         r.line("}")
-        return operands
+
+    def _staged_steps(self, operands: tuple[Operand, ...], first: str, last: str) -> None:
+        """Steps with two tiles of each operand: while one is read, the other is filled for the next step. Short steps are written
+        out two by two, so that the places of the tiles are numbers."""
+        t, r = self.tile, self.r
+        pairs = t.bk <= WRITTEN_TWICE
+        if not pairs:
+            for operand in operands:
+                r.line(f"var fill_{operand.name} = 0;")
+        r.line(f"for (var k = {first}; k < {last}; k += {t.bk * (2 if pairs else 1)}) {{")
+        r.open()
+        for step in range(2 if pairs else 1):
+            if pairs:
+                r.line(f"if (k + {t.bk} < {last}) {{" if step else "{")
+                for operand in operands:
+                    r.line(f"const fill_{operand.name} = {step * operand.quads};")
+            self._store(operands)
+            r.line("workgroupBarrier();")
+            r.line(f"k0 = k + {t.bk * (step + 1)};")
+            self._fetch_into_registers(operands, f"if (k0 < {last}) {{")
+            for operand in operands:
+                r.line(f"let at_{operand.name} = fill_{operand.name} + {self._own_place(operand)};")
+            self._multiply(operands)
+            if pairs:
+                r.line("}")
+            else:
+                for operand in operands:
+                    r.line(f"fill_{operand.name} = {operand.quads} - fill_{operand.name};")
+        for line in indent(r.close()):
+            r.line(line)
+        r.line("}")
+
+    def _own_place(self, operand: Operand) -> str:
+        """Where in a tile a thread begins to read, in vec4s."""
+        thread = "tm" if operand.name == "a" else "tn"
+        if self.tile.slices == 1:
+            return thread
+        return f"slice * {operand.quads // self.tile.slices} + {thread}"
+
+    def _join_slices(self, scratch: Operand) -> None:
+        """The sums of all slices into those of the first, half of them by half, through the memory of a tile."""
+        t, r = self.tile, self.r
+        sums = [f"c_{i}_{j}" for i in range(t.tm) for j in range(t.tn // LANES)]
+        half = t.slices // 2
+        if t.stages > 1:
+            r.line("workgroupBarrier();")
+        while half:
+            r.line(f"if (slice >= {half} && slice < {2 * half}) {{")
+            for number, name in enumerate(sums):
+                r.line(
+                    f"  tile_{scratch.name}[(slice - {half}) * {t.slice * len(sums)} + {number * t.slice} + own] = {name};"
+                )
+            r.line("}")
+            r.line("workgroupBarrier();")
+            r.line(f"if (slice < {half}) {{")
+            for number, name in enumerate(sums):
+                r.line(
+                    f"  {name} = {name} + tile_{scratch.name}[slice * {t.slice * len(sums)} + {number * t.slice} + own];"
+                )
+            r.line("}")
+            r.line("workgroupBarrier();")
+            half //= 2
+
+    def _store(self, operands: tuple[Operand, ...]) -> None:
+        for operand in operands:
+            for line in operand.store():
+                self.r.line(line)
 
     def _fetch_into_registers(self, operands: tuple[Operand, ...], head: str) -> None:
         self.r.open("k0")
@@ -145,7 +225,7 @@ class DotKernel(TiledProduct):
     def _multiply(self, operands: tuple[Operand, ...]) -> None:
         t, r = self.tile, self.r
         if self.target.native:
-            for step in range(t.bk):
+            for step in range(t.bk // t.slices):
                 self._multiply_step(operands, str(step), step)
             return
         unrolled = next(n for n in UNROLLED if t.bk % n == 0)
@@ -166,10 +246,11 @@ class DotKernel(TiledProduct):
             row = f"{step * across + offset}" if isinstance(step, int) else f"{step} * {across} + {offset}"
             return f"{row} + {thread}"
 
+        own = ("at_a", "at_b") if t.stages > 1 or t.slices > 1 else ("tm", "tn")
         for i in range(t.tm // LANES):
-            r.line(f"let a_{name}_{i} = {a.quad(at(a.across, i * (t.bm // t.tm), 'tm'))};")
+            r.line(f"let a_{name}_{i} = {a.quad(at(a.across, i * (t.bm // t.tm), own[0]))};")
         for j in range(t.tn // LANES):
-            r.line(f"let b_{name}_{j} = {b.quad(at(b.across, j * (t.bn // t.tn), 'tn'))};")
+            r.line(f"let b_{name}_{j} = {b.quad(at(b.across, j * (t.bn // t.tn), own[1]))};")
         for i in range(t.tm):
             for j in range(t.tn // LANES):
                 r.line(self._multiply_add(f"c_{i}_{j}", f"a_{name}_{i // LANES}[{i % LANES}]", f"b_{name}_{j}"))

@@ -1,11 +1,15 @@
 """The map archetype: every thread computes one element, or four neighbours, of trees of elementwise operations.
 
-Independent maps may share a dispatch: each takes a range of workgroups.
+Independent maps may share a dispatch: each takes a range of workgroups. A map that reads down columns of what it writes along
+rows takes both by square tiles, through workgroup memory.
 """
 
 from __future__ import annotations
 
-from ...graph.index import variable
+from dataclasses import dataclass
+
+from ...graph.index import Index, flatten, unflatten, variable
+from ...graph.node import Node
 from ...plan import Target
 from ...varying import divides, hint
 from ..fuse import Fuser, Group
@@ -15,11 +19,17 @@ from ..render import LANES, Recorder, Renderer, lane_variable
 THREADS = 256
 SMALL = 1 << 18  # with fewer elements, smaller workgroups spread over more cores
 THREADS_SMALL = 64
+SIDE = 32  # of a tile
+TILED_FROM = 1 << 14  # elements of a map
+MOST_TILES = 3  # in 16 KiB
 
 
 def render_map(group: Group, fuser: Fuser, renderer: Renderer, target: Target) -> Rendered:
     """The kernel of a map group."""
     parts = group.parts or [group]
+    turned = _turned(group, renderer) if len(parts) == 1 else None
+    if turned is not None:
+        return _render_tiles(group, turned, renderer, target)
     threads = THREADS_SMALL if hint(sum(p.size for p in parts)) < SMALL else THREADS
     counts = [-(-p.size // (threads * (LANES if divides(LANES, p.size) else 1))) for p in parts]
     total = sum(counts)
@@ -60,3 +70,123 @@ def _part(part: Group, r: Renderer, start: int, threads: int) -> tuple[list[str]
     for root in part.roots:
         recorder.pull_flat(root, i)
     return lines, recorder.cost * part.size
+
+
+# -- tiles
+
+
+@dataclass
+class Turned:
+    """A map of elements at `index`, whose rows are its last axis, that reads `reads` down columns: their rows lie along
+    `axis`."""
+
+    index: tuple[Index, ...]
+    sizes: tuple[int, ...]
+    axis: int
+    reads: list[tuple[Node, Index]]
+    cost: int
+
+
+def _turned(group: Group, r: Renderer) -> Turned | None:
+    """How to take a map by tiles, if what it reads lies across what it writes."""
+    sizes = group.roots[0].shape
+    if group.size < TILED_FROM or len(sizes) < 2 or sizes[-1] < SIDE:
+        return None
+    index = tuple(variable(f"x{a}", n) for a, n in enumerate(sizes))
+    recorder = Recorder(r.is_buffer)
+    for root in group.roots:
+        recorder.pull(root, unflatten(flatten(index, sizes), root.shape))
+    along: dict[int, list[tuple[Node, Index]]] = {}
+    for (_, flat), node in recorder.reads.items():
+        axis = _axis_of_rows(flat, sizes)
+        if axis is not None:
+            along.setdefault(axis, []).append((node, flat))
+    if not along:
+        return None
+    axis = max(along, key=lambda a: len(along[a]))
+    return Turned(index, sizes, axis, along[axis][:MOST_TILES], recorder.cost)
+
+
+def _axis_of_rows(flat: Index, sizes: tuple[int, ...]) -> int | None:
+    """The axis along which neighbours are neighbours in memory, where it is not the last one, which steps far there."""
+    last = flat.split(f"x{len(sizes) - 1}")
+    if last is None or last[1] < SIDE or not flat.variables() <= {f"x{a}" for a in range(len(sizes))}:
+        return None
+    splits = {a: flat.split(f"x{a}") for a, n in enumerate(sizes[:-1]) if n >= SIDE}
+    return next((a for a, split in splits.items() if split is not None and split[1] == 1), None)
+
+
+def _render_tiles(group: Group, turned: Turned, r: Renderer, target: Target) -> Rendered:
+    """SIDE x SIDE elements a workgroup: what lies across is read along its own rows first."""
+    axis, last = turned.axis, len(turned.sizes) - 1
+    down, across = turned.sizes[axis], turned.sizes[last]
+    rest = [a for a in range(last) if a != axis]
+    tiles = -(-down // SIDE), -(-across // SIDE)
+    total = tiles[0] * tiles[1] * group.size // (down * across)
+    rows = THREADS // SIDE
+    r.line(f"let number = {workgroup_index(total, target)};")
+    r.line(f"let wg = min(number, {total - 1});")
+    r.line(f"let first_across = wg % {tiles[1]} * {SIDE};")
+    r.line(f"let first_down = wg / {tiles[1]} % {tiles[0]} * {SIDE};")
+    places = unflatten(variable("other", group.size // (down * across)), [turned.sizes[a] for a in rest])
+    if group.size > down * across:
+        r.line(f"let other = wg / {tiles[0] * tiles[1]};")
+    by_name = {f"x{a}": place for a, place in zip(rest, places, strict=True)}
+    index = tuple(i.substitute(by_name) for i in turned.index)
+    reads = [(node, flat.substitute(by_name)) for node, flat in turned.reads]
+    steps = f"for (var step = i32(lid) / {SIDE}; step < {SIDE}; step += {rows}) {{"
+    r.line(steps)
+    r.open(f"x{axis}", f"x{last}")
+    r.line(f"let x{axis} = min(first_down + i32(lid) % {SIDE}, {down - 1});")
+    r.line(f"let x{last} = min(first_across + step, {across - 1});")
+    for k, (node, flat) in enumerate(reads):
+        r.line(f"tile_{k}[step * {SIDE + 1} + i32(lid) % {SIDE}] = {r.load(node, flat)};")
+    _append(r, [*indent(r.close()), "}"])
+    r.line("workgroupBarrier();")
+    r.line(steps)
+    r.open(f"x{axis}", f"x{last}")
+    r.line("let at_down = first_down + step;")
+    r.line(f"let at_across = first_across + i32(lid) % {SIDE};")
+    r.line(f"let x{axis} = min(at_down, {down - 1});")
+    r.line(f"let x{last} = min(at_across, {across - 1});")
+    _append(r, _tile_results(group, turned, index, reads, r, f"number < {total}"))
+    _append(r, [*indent(r.close()), "}"])
+    types = [r.value_type(node.dtype, False) for node, _ in reads]
+    globals_ = "".join(f"var<workgroup> tile_{k}: array<{t}, {SIDE * (SIDE + 1)}>;\n" for k, t in enumerate(types))
+    return finish(
+        r,
+        group,
+        target,
+        threads=THREADS,
+        workgroups=total,
+        body=r.scopes[0].lines,
+        globals_=globals_,
+        shape=f"{group.size} in {SIDE} x {SIDE}",
+        flops=turned.cost * group.size,
+    )
+
+
+def _tile_results(
+    group: Group, turned: Turned, index: tuple[Index, ...], reads: list[tuple[Node, Index]], r: Renderer, inside: str
+) -> list[str]:
+    """The statements that compute and write an element, what was read before taken from the tiles."""
+    down, across = turned.sizes[turned.axis], turned.sizes[-1]
+    r.open()
+    for k, (node, flat) in enumerate(reads):
+        name = f"turned{k}"
+        r.line(f"let {name} = tile_{k}[i32(lid) % {SIDE} * {SIDE + 1} + step];")
+        r.depth[name] = len(r.scopes) - 1
+        r.tiled[id(node), flat] = name
+    position = flatten(index, turned.sizes)
+    values = [(root, r.pull(root, unflatten(position, root.shape))) for root in group.roots]
+    for root, value in values:
+        r.store(root, position, value)
+    checks = [inside]
+    checks += [f"at_down < {down}"] if down % SIDE else []
+    checks += [f"at_across < {across}"] if across % SIDE else []
+    return [f"if ({' && '.join(checks)}) {{", *indent(r.close()), "}"]
+
+
+def _append(r: Renderer, lines: list[str]) -> None:
+    for line in lines:
+        r.line(line)

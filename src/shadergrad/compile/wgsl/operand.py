@@ -21,6 +21,8 @@ from ..kernel import indent
 from ..render import LANE, LANES, Recorder, Renderer, lane_variable
 from ..tiles import Tile
 
+FEW_BANKS = 8  # so many neighbours along k, stored side by side, meet in two banks
+
 IndexOf = Callable[[Index, Index], tuple[Index, ...]]  # from (free axis, k) to an index into the operand
 
 
@@ -84,6 +86,16 @@ class Operand:
     def across(self) -> int:
         """vec4s of a row of the tile."""
         return self.tile_free // LANES + (1 if self.transposed and self.kernel.padded else 0)
+
+    @property
+    def quads(self) -> int:
+        """vec4s of the tile of a step."""
+        return self.kernel.tile.bk * self.across
+
+    @property
+    def filled(self) -> str:
+        """Where the tile begins that is stored to, as a summand."""
+        return f"fill_{self.name} + " if self.kernel.tile.stages > 1 else ""
 
     @property
     def count(self) -> int:
@@ -159,7 +171,7 @@ class Operand:
         return self.writes_components and not self.kernel.target.native
 
     def declaration(self) -> str:
-        count, element = self.kernel.tile.bk * self.across, self.kernel.element
+        count, element = self.quads * self.kernel.tile.stages, self.kernel.element
         kind = f"array<{element}, {count * LANES}>" if self.holds_numbers else f"array<vec4<{element}>, {count}>"
         return f"var<workgroup> tile_{self.name}: {kind};\n"
 
@@ -174,7 +186,7 @@ class Operand:
         """A value of the tile, to be written."""
         if self.holds_numbers:
             return f"tile_{self.name}[({k}) * {self.across * LANES} + {free}]"
-        return f"tile_{self.name}[{k} * {self.across} + {free} / {LANES}][{free} % {LANES}]"
+        return f"tile_{self.name}[{self.filled}{k} * {self.across} + {free} / {LANES}][{free} % {LANES}]"
 
 
 class Quads(Operand):
@@ -194,22 +206,38 @@ class Quads(Operand):
 
 
 class AlongK(Quads):
-    """Four neighbours along k are one load."""
+    """Four neighbours along k are one load. Of long steps neighbouring threads take two such in each row: what they load fills
+    sectors of memory, and what they store next to each other lies in different banks."""
 
     def fetch(self) -> None:
         d = self.kernel
         for part in range(self.parts):
-            row, quad = self.divided(part, d.tile.bk // LANES)
+            row, quad = self.places(part)
             f = self.clamped_free(row)
-            exact = divides(d.tile.bk, d.k)
+            exact = self.whole and divides(d.tile.bk, d.k)
             q, ok = d.clamped(f"k0 / {LANES} + {quad}", d.k // LANES, exact, "q")
             value = d.r.pull(self.node, self.index(f, q * LANES + lane_variable()))
             d.r.line(f"{self.register(part)} = {self.zeroed(value, ok)};")
 
     def stored(self, part: int) -> Iterator[str]:
-        row, quad = self.divided(part, self.kernel.tile.bk // LANES)
+        row, quad = self.places(part)
         for e in range(LANES):
             yield f"{self.cell(f'({quad} * {LANES} + {e})', row)} = {self.register(part)}[{e}];"
+
+    def places(self, part: int) -> tuple[str, str]:
+        """The row and the quad of it that a thread takes."""
+        quads, threads = self.kernel.tile.bk // LANES, self.kernel.tile.threads
+        if quads % 2 or quads < FEW_BANKS:
+            return self.divided(part, quads)
+        pairs, before = 2 * self.tile_free, part * threads
+        if pairs % threads == 0:  # the rows of a pair of quads take several parts
+            row, first = self.place(f"id / 2 + {before % pairs // 2}"), f"{before // pairs * 2}"
+        elif threads % pairs == 0:
+            row, first = self.place(f"id / 2 % {self.tile_free}"), f"id / {pairs} * 2 + {before // pairs * 2}"
+        else:
+            row = self.place(f"{self.thread(part)} / 2 % {self.tile_free}")
+            first = f"{self.thread(part)} / {pairs} * 2"
+        return row, self.place(f"id % 2 + {first}")
 
 
 class AlongFree(Quads):
@@ -230,7 +258,7 @@ class AlongFree(Quads):
 
     def stored(self, part: int) -> Iterator[str]:
         step, quad = self.divided(part, self.tile_free // LANES)
-        yield f"tile_{self.name}[{step} * {self.across} + {quad}] = {self.register(part)};"
+        yield f"tile_{self.name}[{self.filled}{step} * {self.across} + {quad}] = {self.register(part)};"
 
 
 class Scalars(Operand):

@@ -1,29 +1,34 @@
 """The row archetype: reductions along rows with maps between and after them, in one dispatch.
 
-A workgroup takes `rows` rows with `width` threads each. Reductions that do not depend on each other share a loop over
-the row; each ends in a tree in workgroup memory. Then scalars of the row are written by one thread, and vectors in a
-last loop. Where the reduced axis is not the innermost (sums over a batch), neighbouring threads take neighbouring rows,
-so that memory is read in order.
+A workgroup takes `rows` rows with `width` threads each, which go along the row by elements, or by vec4s where memory has
+them. Reductions that do not depend on each other share a walk along the row; the threads' results are joined in workgroup
+memory. Then scalars of the row are written by one thread, and vectors in a last walk. A short walk is written out: what was
+read or computed stays in registers from one walk to the next. Where the reduced axis is not the innermost (sums over a
+batch), neighbouring threads take neighbouring rows, so that memory is read in order.
 """
 
 from __future__ import annotations
 
-from ...dtypes import DType
-from ...graph.index import Index, variable
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...graph.index import Index, opaque, variable
 from ...graph.node import Node
 from ...plan import Target
-from ...varying import hint
-from ..fuse import Fuser, Group, reduce_index
-from ..kernel import Rendered, finish, indent, power_of_two, store_root, workgroup_index
-from ..render import Indices, Recorder, Renderer, narrowed
+from ...varying import divides, hint, varies
+from ..fuse import Fuser, Group, reduce_index, row_position
+from ..kernel import Rendered, finish, indent, power_of_two, workgroup_index
+from ..render import LANE, LANES, Indices, Recorder, Renderer, lane_variable, narrowed
 
 MIN_THREADS = 64
 MAX_THREADS = 256
 SHORT_ROW = 16  # elements that one thread reduces by itself
 BLOCK = 32  # elements that a thread adds up before they join its total: long sums keep their digits
 MANY_ROWS = 2048
-SEVERAL = 1024  # elements of rows of which a workgroup takes several, where there are many
 COLUMNS = 32  # neighbouring rows of a strided reduction in one workgroup
+A_THREAD = 16  # elements of a row that a thread keeps in registers, where there are many rows
+ROUNDS = 4  # that are written out
+TOGETHER = 4  # reductions that are joined between the same two barriers
 
 
 def layout(group: Group) -> tuple[int, int]:
@@ -32,10 +37,10 @@ def layout(group: Group) -> tuple[int, int]:
     if inner <= SHORT_ROW:
         return min(MIN_THREADS, power_of_two(outer)), 1
     if group.trailing:
-        if inner <= SEVERAL and outer >= MANY_ROWS:  # several rows a workgroup: fewer barriers
-            width = min(COLUMNS if inner <= MAX_THREADS else 2 * COLUMNS, power_of_two(inner))
+        width = min(power_of_two(-(-inner // LANES)), MAX_THREADS)
+        if outer >= MANY_ROWS:  # several rows a workgroup
+            width = min(width, max(COLUMNS, power_of_two(-(-inner // A_THREAD))))
             return MAX_THREADS // width, width
-        width = min(power_of_two(inner), MAX_THREADS)
         return max(1, min(MIN_THREADS // width, power_of_two(outer))), width
     rows = min(COLUMNS, power_of_two(outer))
     return rows, min(MAX_THREADS // rows, power_of_two(inner))
@@ -52,16 +57,16 @@ def render_row(group: Group, fuser: Fuser, r: Renderer, target: Target) -> Rende
     body: list[str] = []
     flops = start = 0
     if len(parts) == 1:
-        flops = _part(group, r, index, partials)
+        flops = RowKernel(group, r, partials).render(index)
         body = r.scopes[0].lines
     else:
         for part, count in zip(parts, counts, strict=True):
             r.open("o")
-            flops += _part(part, r, f"(wg - {start})", partials)
+            flops += RowKernel(part, r, partials).render(f"(wg - {start})")
             body += [f"if (wg >= {start} && wg < {start + count}) {{", *indent(r.close()), "}"]
             start += count
         body = [f"let wg = {index};", *r.scopes[0].lines, *body]
-    globals_ = "".join(f"var<workgroup> {name}: array<{wgsl}, {threads}>;\n" for wgsl, name in partials.items())
+    globals_ = "".join(f"var<workgroup> {name}: array<{wgsl}, {threads}>;\n" for name, wgsl in partials.items())
     shapes = [f"{part.outer} rows of {part.inner}" for part in parts]
     shape = " + ".join(shapes) if len(parts) <= 2 else f"{len(parts)} parts, {sum(p.outer for p in parts)} rows"
     return finish(
@@ -75,38 +80,236 @@ def threads_of(group: Group) -> int:
     return rows * width
 
 
-def _part(group: Group, r: Renderer, index: str, partials: dict[str, str]) -> int:
-    """The statements of one row group, `index` the number of the workgroup in it; gives its operations."""
-    rows, width = layout(group)
-    r.line(f"let row = {index} * {rows} + {_row_of_thread(group, rows, width)};")
-    r.line(f"let place = {_place_of_thread(group, rows, width)};")
-    if group.outer > 1:
-        r.line(f"let o = min(row, {group.outer - 1});")
-    o, element = variable("o", group.outer), variable("r", group.inner)
-    results: dict[int, str] = {}
-    for reduce in group.reduces:
-        r.local[id(reduce)] = _result_reader(results, reduce)
-    for level in _levels(group):
-        _reduce_level(level, r, group, o, element, rows, width, partials, results)
-    _write(group, r, width)
-    return _flops(group, r)
+@dataclass
+class Place:
+    """An element, or four, that a thread takes of its row; ok: the condition that it is there, None if it always is."""
+
+    element: Index
+    ok: str | None = None
 
 
-def _row_of_thread(group: Group, rows: int, width: int) -> str:
-    if rows == 1:
-        return "0"
-    return f"i32(lid) / {width}" if group.trailing else f"i32(lid) % {rows}"
+class RowKernel:
+    """The statements of one row group. partials: the arrays in workgroup memory that parts share, type by name."""
 
+    def __init__(self, group: Group, r: Renderer, partials: dict[str, str]) -> None:
+        self.group, self.r, self.partials = group, r, partials
+        self.rows, self.width = layout(group)
+        self.o = variable("o", group.outer)
+        self.lanes = LANES if self._has_quads() else 1
+        self.steps = group.inner // self.lanes
+        self.rounds = -(-hint(self.steps) // self.width)
+        self.written_out = self.rounds <= ROUNDS and not varies(self.steps)
+        self.results: dict[int, str] = {}
 
-def _place_of_thread(group: Group, rows: int, width: int) -> str:
-    return f"i32(lid) % {width}" if group.trailing else f"i32(lid) / {rows}"
+    def render(self, index: str) -> int:
+        """Writes the statements, `index` the number of the workgroup in the group; gives the operations."""
+        group, r = self.group, self.r
+        trailing, rows, width = group.trailing, self.rows, self.width
+        of_thread = "0" if rows == 1 else f"i32(lid) / {width}" if trailing else f"i32(lid) % {rows}"
+        place = f"i32(lid) % {width}" if trailing else f"i32(lid) / {rows}"
+        r.line(f"let row = {index} * {rows} + {of_thread};")
+        r.line(f"let place = {place};")
+        if group.outer > 1:
+            r.line(f"let o = min(row, {group.outer - 1});")
+        for reduce in group.reduces:
+            r.local[id(reduce)] = self._result_of(reduce)
+        places = list(self._places()) if self.written_out else []
+        for level in _levels(group):
+            for first in range(0, len(level), TOGETHER):
+                self._reduce(level[first : first + TOGETHER], places)
+        self._write(places)
+        return _flops(group, r)
 
+    def _result_of(self, reduce: Node):
+        def read(index: Indices) -> str | None:
+            return self.results[id(reduce)]
 
-def _result_reader(results: dict[int, str], reduce: Node):
-    def read(index: Indices) -> str | None:
-        return results[id(reduce)]
+        return read
 
-    return read
+    # -- the walk along a row
+
+    def _has_quads(self) -> bool:
+        """Whether whatever is read along the row is read four neighbours at a time."""
+        group = self.group
+        if not group.trailing or not divides(LANES, group.inner):
+            return False
+        recorder = _recorder(group, self.r)
+        element = variable("r", group.inner // LANES) * LANES + lane_variable()
+        _pull_all(group, recorder, self.o, element)
+        splits = [flat.split(LANE) for _, flat in recorder.reads]
+        if not any(s is not None and s[1] == 1 for s in splits):
+            return False
+        return all(s is not None and (s[1] == 0 or (s[1] == 1 and s[0].divisible(LANES))) for s in splits)
+
+    def _element(self, step: Index) -> Index:
+        return step * self.lanes + lane_variable() if self.lanes > 1 else step
+
+    def _places(self) -> Iterator[Place]:
+        """Those of all rounds, which get names."""
+        for k in range(self.rounds):
+            text, name = f"place + {k * self.width}" if k else "place", f"step{k}"
+            ok = None
+            if (k + 1) * self.width > self.steps:
+                ok = f"inside{k}"
+                self._let(ok, f"{text} < {self.steps}")
+                text = f"min({text}, {self.steps - 1})"
+            if self.steps > 1:
+                self._let(name, text)
+            yield Place(self._element(opaque(name, 0, self.steps - 1) if self.steps > 1 else variable(name, 1)), ok)
+
+    def _let(self, name: str, text: str) -> None:
+        """A name within the part."""
+        self.r.line(f"let {name} = {text};")
+        self.r.depth[name] = len(self.r.scopes) - 1
+
+    # -- reductions
+
+    def _reduce(self, level: list[Node], places: list[Place]) -> None:
+        """One walk along the row for these reductions, and their results."""
+        r, group = self.r, self.group
+        accumulators = [f"acc{group.reduces.index(n)}" for n in level]
+        self._start(level, accumulators)
+        for name in accumulators:  # what is made of results stays within the part
+            r.depth[name] = r.depth[name.replace("acc", "s")] = len(r.scopes) - 1
+        if self.written_out:
+            for place in places:
+                self._add(level, accumulators, place)
+        else:
+            self._loop(level, accumulators)
+        totals = [self._across(node, acc) for node, acc in zip(level, accumulators, strict=True)]
+        if self.width > 1:
+            totals = self._join(level, totals)
+        for node, total in zip(level, totals, strict=True):
+            self.results[id(node)] = narrowed(total, node.dtype)
+
+    def _start(self, level: list[Node], names: list[str], space: str = "") -> None:
+        """A variable for each reduction, with its identity."""
+        for node, name in zip(level, names, strict=True):
+            self.r.line(f"{space}var {name} = {self._identity(node)};")
+
+    def _identity(self, node: Node) -> str:
+        text = self.r.literal(node.primitive.identity(node.dtype), node.dtype)  # type: ignore[attr-defined]
+        return f"vec4<{node.dtype.wgsl}>({text})" if self.lanes > 1 else text
+
+    def _add(self, level: list[Node], names: list[str], place: Place) -> None:
+        """The elements at a place to the accumulators."""
+        r = self.r
+        r.lanes = self.lanes
+        for node, acc in zip(level, names, strict=True):
+            value = r.pull(node.inputs[0], reduce_index(node, self.o, place.element))
+            if self.lanes > 1:
+                value = r.as_vector(value, node.dtype)
+            if place.ok is not None:
+                value = f"select({self._identity(node)}, {value}, {place.ok})"
+            r.line(f"{acc} = {self._combined(node, acc, value, self.lanes > 1)};")
+        r.lanes = 1
+
+    def _loop(self, level: list[Node], accumulators: list[str]) -> None:
+        """A walk of many rounds; of very many, in blocks."""
+        r, steps, width = self.r, self.steps, self.width
+        blocks = self.rounds > 2 * BLOCK
+        names = [f"block_{acc}" if blocks else acc for acc in accumulators]
+        r.open("r")
+        self._add(level, names, Place(self._element(variable("r", steps))))
+        lines = r.close()
+        if not blocks:
+            _append(r, [f"for (var r = place; r < {steps}; r += {width}) {{", *indent(lines), "}"])
+            return
+        r.line(f"for (var block = place; block < {steps}; block += {BLOCK * width}) {{")
+        self._start(level, names, "  ")
+        r.line(f"  for (var r = block; r < min(block + {BLOCK * width}, {steps}); r += {width}) {{")
+        _append(r, [*indent(lines, 2), "  }"])
+        for node, acc, part in zip(level, accumulators, names, strict=True):
+            r.line(f"  {acc} = {self._combined(node, acc, part, self.lanes > 1)};")
+        r.line("}")
+
+    def _combined(self, node: Node, a: str, b: str, vector: bool = False) -> str:
+        text = node.primitive.expression(node.dtype).format(a=a, b=b)  # type: ignore[attr-defined]
+        return self.r.use_functions(text, vector, node.primitive.name)
+
+    def _across(self, node: Node, acc: str) -> str:
+        """The result of a thread: of the four lanes of its accumulator."""
+        if self.lanes == 1:
+            return acc
+        for name, low, high in (("low", "x", "y"), ("high", "z", "w")):
+            self.r.line(f"let {acc}_{name} = {self._combined(node, f'{acc}.{low}', f'{acc}.{high}')};")
+        self.r.line(f"let {acc}_all = {self._combined(node, f'{acc}_low', f'{acc}_high')};")
+        return f"{acc}_all"
+
+    def _join(self, level: list[Node], totals: list[str]) -> list[str]:
+        """The results of a row's threads, of some neighbours first and then of all: each thread adds up the same numbers in
+        the same order. Two barriers keep every array from being written while it is read."""
+        r, group, width = self.r, self.group, self.width
+        near = 1 << (width.bit_length() // 2)
+        stride = 1 if group.trailing else self.rows
+        r.line(f"let first{group.reduces.index(level[0])} = i32(lid) - place * {stride};")
+        first = f"first{group.reduces.index(level[0])}"
+        for stage, (count, step) in enumerate(((near, 1), (width // near, near))):
+            arrays = [self._array(node, k, stage) for k, node in enumerate(level)]
+            for array, total in zip(arrays, totals, strict=True):
+                r.line(f"{array}[lid] = {total};")
+            r.line("workgroupBarrier();")
+            begin = f"place / {near} * {near * stride}" if stage == 0 else "0"
+            totals = [
+                self._added(node, array, f"{first} + {begin}", count, step * stride, stage)
+                for node, array in zip(level, arrays, strict=True)
+            ]
+        return totals
+
+    def _array(self, node: Node, k: int, stage: int) -> str:
+        name = f"{('near', 'far')[stage]}_{node.dtype.wgsl}_{k}"
+        self.partials[name] = str(node.dtype.wgsl)
+        return name
+
+    def _added(self, node: Node, array: str, first: str, count: int, step: int, stage: int) -> str:
+        """`count` numbers of an array, `step` apart."""
+        number = self.group.reduces.index(node)
+        name = f"s{number}" if stage else f"near{number}"
+        begin = f"{name}_at"
+        self.r.line(f"let {begin} = {first};")
+        text = f"{array}[{begin}]"
+        for k in range(1, count):
+            text = self._combined(node, text, f"{array}[{begin} + {k * step}]")
+        self.r.line(f"let {name} = {text};")
+        return name
+
+    # -- results
+
+    def _write(self, places: list[Place]) -> None:
+        """Scalars by the first thread of a row, vectors by all."""
+        r, group = self.r, self.group
+        scalars = [n for n in group.roots if n.size == group.outer]
+        vectors = [n for n in group.roots if n.size != group.outer]
+        if scalars:
+            r.open()
+            for root in scalars:
+                self._store(root, variable("r", group.inner))
+            lines = r.close()
+            condition = f"row < {group.outer}" + (" && place == 0" if self.width > 1 else "")
+            _append(r, [f"if ({condition}) {{", *indent(lines), "}"])
+        if not vectors:
+            return
+        r.lanes = self.lanes
+        lines = []
+        if self.written_out:
+            for place in places:
+                r.open()
+                for root in vectors:
+                    self._store(root, place.element)
+                found = r.close()
+                lines += found if place.ok is None else [f"if ({place.ok}) {{", *indent(found), "}"]
+        else:
+            r.open("r")
+            for root in vectors:
+                self._store(root, self._element(variable("r", self.steps)))
+            lines = [f"for (var r = place; r < {self.steps}; r += {self.width}) {{", *indent(r.close()), "}"]
+        r.lanes = 1
+        _append(r, [f"if (row < {group.outer}) {{", *indent(lines), "}"])
+
+    def _store(self, root: Node, element: Index) -> None:
+        """Compute a root and write it."""
+        position = row_position(root, self.group.outer, self.group.inner).substitute({"r": element})
+        self.r.store(root, position, self.r.pull_flat(root, position))
 
 
 def _levels(group: Group) -> list[list[Node]]:
@@ -130,112 +333,33 @@ def _levels(group: Group) -> list[list[Node]]:
     return [[n for n in group.reduces if level[id(n)] == k] for k in range(max(level.values()) + 1)]
 
 
-def _reduce_level(
-    level: list[Node],
-    r: Renderer,
-    group: Group,
-    o: Index,
-    element: Index,
-    rows: int,
-    width: int,
-    partials: dict[str, str],
-    results: dict[int, str],
-) -> None:
-    """One loop over the row for all reductions of the level, then a tree for each."""
-    accumulators = [f"acc{group.reduces.index(n)}" for n in level]
-    _start(level, accumulators, r)
-    for name in accumulators:  # what is made of results stays within the part
-        r.depth[name] = r.depth[name.replace("acc", "s")] = len(r.scopes) - 1
-    blocks = hint(group.inner) > 2 * BLOCK * width
-    sums = [f"block_{acc}" if blocks else acc for acc in accumulators]
-    r.open("r")
-    for node, acc in zip(level, sums, strict=True):
-        value = r.pull(node.inputs[0], reduce_index(node, o, element))
-        r.line(f"{acc} = {_combine(node, r, acc, value)};")
-    lines = r.close()
-    if blocks:
-        r.line(f"for (var block = place; block < {group.inner}; block += {BLOCK * width}) {{")
-        _start(level, sums, r, "  ")
-        r.line(f"  for (var r = block; r < min(block + {BLOCK * width}, {group.inner}); r += {width}) {{")
-        _append(r, [*indent(lines, 2), "  }"])
-        for node, acc, part in zip(level, accumulators, sums, strict=True):
-            r.line(f"  {acc} = {_combine(node, r, acc, part)};")
-        r.line("}")
-    elif group.inner > 1:
-        _append(r, [f"for (var r = place; r < {group.inner}; r += {width}) {{", *indent(lines), "}"])
-    else:
-        _append(r, lines)
-    for node, acc in zip(level, accumulators, strict=True):
-        total = acc if width == 1 else _tree(node, r, group, acc, rows, width, partials)
-        results[id(node)] = narrowed(total, node.dtype)
-
-
-def _start(level: list[Node], names: list[str], r: Renderer, space: str = "") -> None:
-    """A variable for each reduction, with its identity."""
-    for node, name in zip(level, names, strict=True):
-        identity = node.primitive.identity(node.dtype)  # type: ignore[attr-defined]
-        r.line(f"{space}var {name} = {r.literal(identity, node.dtype)};")
-
-
-def _combine(node: Node, r: Renderer, a: str, b: str) -> str:
-    return r.use_functions(node.primitive.expression(node.dtype).format(a=a, b=b), False, node.primitive.name)  # type: ignore[attr-defined]
-
-
-def _tree(node: Node, r: Renderer, group: Group, acc: str, rows: int, width: int, partials: dict[str, str]) -> str:
-    """Join the accumulators of a row's threads in workgroup memory; gives the name of the result."""
-    partial = partials.setdefault(_wgsl(node.dtype), f"partial_{node.dtype.wgsl}")
-    stride = 1 if group.trailing else rows
-    r.line(f"{partial}[lid] = {acc};")
-    r.line("workgroupBarrier();")
-    half = width // 2
-    while half:
-        joined = _combine(node, r, f"{partial}[lid]", f"{partial}[lid + {half * stride}u]")
-        r.line(f"if (place < {half}) {{ {partial}[lid] = {joined}; }}")
-        r.line("workgroupBarrier();")
-        half //= 2
-    first = f"lid - u32(place) * {stride}u"
-    name = f"s{group.reduces.index(node)}"
-    r.line(f"let {name} = {partial}[{first}];")
-    r.line("workgroupBarrier();")
-    return name
-
-
-def _wgsl(dtype: DType) -> str:
-    assert dtype.wgsl is not None
-    return dtype.wgsl
-
-
-def _write(group: Group, r: Renderer, width: int) -> None:
-    """Scalars by the first thread of a row, vectors by all."""
-    scalars = [n for n in group.roots if n.size == group.outer]
-    vectors = [n for n in group.roots if n.size != group.outer]
-    if scalars:
-        r.open()
-        for root in scalars:
-            store_root(r, group, root)
-        lines = r.close()
-        condition = f"row < {group.outer}" + (" && place == 0" if width > 1 else "")
-        _append(r, [f"if ({condition}) {{", *indent(lines), "}"])
-    if vectors:
-        r.open("r")
-        for root in vectors:
-            store_root(r, group, root)
-        lines = r.close()
-        loop = f"for (var r = place; r < {group.inner}; r += {width}) {{"
-        _append(r, [f"if (row < {group.outer}) {{", f"  {loop}", *indent(lines, 2), "  }", "}"])
-
-
 def _append(r: Renderer, lines: list[str]) -> None:
     for line in lines:
         r.line(line)
 
 
-def _flops(group: Group, r: Renderer) -> int:
+def _recorder(group: Group, r: Renderer) -> Recorder:
+    """One that does not look behind the reductions of a group."""
     recorder = Recorder(r.is_buffer)
-    o, element = variable("o", group.outer), variable("r", group.inner)
     anchors = {id(n) for n in group.reduces}
     inner = recorder.pull
     recorder.pull = lambda node, index: "" if id(node) in anchors else inner(node, index)  # type: ignore[method-assign]
+    return recorder
+
+
+def _pull_all(group: Group, recorder: Recorder, o: Index, element: Index) -> None:
+    """Whatever is computed of an element of a row."""
+    for node in group.reduces:
+        recorder.pull(node.inputs[0], reduce_index(node, o, element))
+    for root in group.roots:
+        if root.size != group.outer:
+            position = row_position(root, group.outer, group.inner).substitute({"r": element})
+            recorder.pull_flat(root, position)
+
+
+def _flops(group: Group, r: Renderer) -> int:
+    recorder = _recorder(group, r)
+    o, element = variable("o", group.outer), variable("r", group.inner)
     for node in group.reduces:
         recorder.pull(node.inputs[0], reduce_index(node, o, element))
     return (recorder.cost + len(group.reduces)) * group.outer * group.inner

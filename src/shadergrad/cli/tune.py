@@ -1,0 +1,218 @@
+"""`shadergrad tune`: which tiles are fastest for matrix products on this adapter, measured and kept for the compiler."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from ..compile.tiles import Choice, Shape, candidates, register
+from ..compile.tuning import TuningError, load, path_for, save
+
+# what networks of this size multiply, and squares; "a", "b": the operand that lies transposed in memory
+USUAL = (
+    "1024x1024x1024",
+    "2048x2048x2048",
+    "4096x4096x4096",
+    "2048x3072x768:b",
+    "2048x768x3072",
+    "768x3072x2048:a",
+    "2048x768x768:b",
+    "768x768x2048:a",
+    "2048x2304x768:b",
+    "2304x768x2048:a",
+    "512x512x512",
+    "256x512x784:b",
+    "512x784x256:a",
+    "256x512x512:b",
+    "512x512x256:a",
+    "4096x512x128:b",
+    "4096x128x512:b",
+    "4096x128x128:b",
+    "128x9216x128",
+    "128x128x9216:b",
+    "256x1024x256:b",
+    "1024x256x64:a",
+    "96x128x128x32:b",
+    "16384x16x1024",
+    "16x1024x16384:a",
+)
+LARGEST_ERROR = 1e-5  # of a result, relative to the largest, times the root of the terms
+ROWS_CHECKED = 64
+ROUNDS = 5
+FINALISTS = 6
+CLEARLY = 1.02  # times as fast
+MOST_TIMES = 200  # that the dispatches are in one submission
+
+
+def tune(
+    shapes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Products m x n x k or batch x m x n x k, as 256x512x784, :a, :b or :ab behind for transposed operands.",
+            show_default="what usual networks need",
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help="webgpu or webgpu:N.")] = "webgpu",
+    tries: Annotated[int, typer.Option(help="Choices a shape, at most.")] = 40,
+    milliseconds: Annotated[float, typer.Option(help="That a choice runs in each round.")] = 6,
+    keep: Annotated[bool, typer.Option(help="Write the table; else only show it.")] = True,
+) -> None:
+    """Measure how matrix products are best cut up on this adapter. What it finds, programs compiled from now on use."""
+    from ..runtime.webgpu import WebGPUDevice  # here, as help needs no adapter
+
+    console = Console(highlight=False)
+    problems = [parse(text) for text in shapes or USUAL]
+    if tries < 1 or milliseconds <= 0:
+        raise TuningError(f"[tune] --tries {tries} and --milliseconds {milliseconds:g} must be above 0.")
+    if not re.fullmatch(r"webgpu(:\d+)?", device):
+        raise TuningError(f"[tune] --device is {device!r}; products are tuned on webgpu or webgpu:N.")
+    from ..runtime.device import get_device  # as above
+
+    opened: Any = get_device(device)
+    assert isinstance(opened, WebGPUDevice)
+    if not opened.target.native:
+        raise TuningError("[tune] SHADERGRAD_PROFILE=portable compiles for any browser: unset it to tune this adapter.")
+    adapter = opened.adapter
+    console.print(f"{adapter.describe()}, driver {adapter.driver}")
+    rows = Table("shape", "tile", "parts", "microseconds", "GFLOP/s", "of the estimate's speed")
+    found: dict[Shape, Choice] = {}
+    known, path = found, None
+    with Progress(console=console, transient=True) as progress:
+        for problem in progress.track(problems, description="products"):
+            tuner = Tuner(opened, device, *problem, milliseconds / 1e3)
+            choices = candidates(tuner.shape, opened.target)[:tries]
+            task = progress.add_task(f"{tuner.shape}", total=2 * len(choices))
+            best, seconds, own = tuner.best(choices, lambda task=task: progress.advance(task))
+            progress.remove_task(task)
+            found[tuner.shape] = best
+            if keep:  # what was measured before an interrupt is not lost
+                known = {**load(path_for(adapter.name, adapter.driver), adapter.name, adapter.driver), **found}
+                path = save(known, adapter.name, adapter.driver)
+            rows.add_row(str(tuner.shape), shown(best), str(best.parts), *tuner.rates(seconds), f"{own / seconds:.2f}")
+    console.print(rows)
+    if keep:
+        console.print(f"{len(known)} products in {path}", soft_wrap=True)
+
+
+def parse(text: str) -> tuple[Shape, str]:
+    """The shape and the transposed operands of "256x512x784:b"; raises TuningError where that is none."""
+    match = re.fullmatch(r"((?:[1-9]\d*x)?[1-9]\d*x[1-9]\d*x[1-9]\d*)(?::(a|b|ab))?", text)
+    if match is None:
+        raise TuningError(
+            f"[tune] {text!r} is no product: write m x n x k, as 256x512x784, or with a batch 8x256x512x784; :a, :b or :ab "
+            "behind it for transposed operands."
+        )
+    *batch, m, n, k = (int(size) for size in match[1].split("x"))
+    return Shape(batch[0] if batch else 1, m, n, k), match[2] or ""
+
+
+def shown(choice: Choice) -> str:
+    """A tile in a few letters."""
+    tile = choice.tile
+    more = (f", {tile.stages} stages" if tile.stages > 1 else "") + (
+        f", {tile.slices} slices" if tile.slices > 1 else ""
+    )
+    return f"{tile.bm}x{tile.bn}x{tile.bk}, {tile.tm}x{tile.tn} a thread{more}"
+
+
+class Tuner:
+    """One product: its operands on the device, and what some of its rows must be."""
+
+    def __init__(self, device: Any, name: str, shape: Shape, transposed: str, budget: float) -> None:
+        import shadergrad as sg  # here, as help needs nothing of it
+
+        self.device, self.shape, self.budget = device, shape, budget
+        batch, m, n, k = shape
+        rng = np.random.default_rng(0)
+        a, b = (rng.standard_normal(s, dtype=np.float32) for s in ((batch, m, k), (batch, k, n)))
+        self.rows = np.unique(np.linspace(0, m - 1, ROWS_CHECKED).astype(int))
+        self.expected = a[:, self.rows].astype(np.float64) @ b
+        laid = [np.ascontiguousarray(x.swapaxes(1, 2)) if t in transposed else x for x, t in ((a, "a"), (b, "b"))]
+        self.operands = [sg.tensor(x if batch > 1 else x[0], device=name) for x in laid]
+        self.transposed = transposed
+        self.steps: list[Any] = []
+
+    def multiply(self, a: Any, b: Any) -> Any:
+        """The product, of operands as they lie in memory."""
+        return (a.mT if "a" in self.transposed else a) @ (b.mT if "b" in self.transposed else b)
+
+    def best(self, choices: Sequence[Choice], advance: Any) -> tuple[Choice, float, float]:
+        """The fastest whose result is right, its seconds, and those of the first. All are compiled before any is measured, and
+        the device works for a while before: its clock falls while it waits. The best of one round are measured in turns; the
+        first gives way only to one that is clearly faster."""
+        commands = {}
+        for choice in choices:
+            commands[choice] = self._compiled(choice)
+            advance()
+        own = choices[0]
+        started = time.perf_counter()
+        while time.perf_counter() - started < 30 * self.budget:
+            self._seconds(commands[own])
+        times: dict[Choice, float] = {}
+        for choice in choices:
+            times[choice] = self._seconds(commands[choice])
+            advance()
+        finalists = list(dict.fromkeys([own, *sorted(choices, key=lambda c: times[c])[:FINALISTS]]))
+        rounds: dict[Choice, list[float]] = {choice: [] for choice in finalists}
+        for turn in range(ROUNDS):
+            for choice in finalists[:: -1 if turn % 2 else 1]:
+                rounds[choice].append(self._seconds(commands[choice]))
+        medians = {choice: statistics.median(found) for choice, found in rounds.items()}
+        fastest = min(medians, key=lambda c: medians[c] * (1 if c == own else CLEARLY))
+        return fastest, medians[fastest], medians[own]
+
+    def _compiled(self, choice: Choice) -> list[Any]:
+        """The dispatches of the product cut up so; raises TuningError where its result is wrong."""
+        import shadergrad as sg  # as above
+
+        target = self.device.target
+        self.device.target = replace(target, tiles=register({self.shape: choice}))
+        try:
+            step = sg.compile(self.multiply)
+            result = step(*self.operands).numpy().reshape(self.shape.batch, self.shape.m, self.shape.n)
+            step(*self.operands)
+        finally:
+            self.device.target = target
+        error = np.abs(result[:, self.rows] - self.expected).max() / np.abs(self.expected).max()
+        if not error <= LARGEST_ERROR * max(1, self.shape.k / 1024) ** 0.5:
+            raise TuningError(
+                f"[tune] the product {self.shape} with tiles {shown(choice)} is wrong on this adapter: {error:.1e} of its largest "
+                "element. Please report it with the driver's version; nothing was written."
+            )
+        self.steps.append(step)  # whose commands are used
+        pipeline = group = None
+        commands = []
+        program: Any = step._ran_last("time")[1].program
+        for p, g, *grid in program._recording.commands:
+            pipeline, group = p or pipeline, g or group
+            commands.append((pipeline, group, *grid))
+        return commands
+
+    def _seconds(self, commands: list[Any]) -> float:
+        """Of one run of the dispatches, out of as many as the budget allows, waited for once."""
+
+        def once(times: int) -> float:
+            start = time.perf_counter()
+            self.device.native.run((), commands * times)
+            self.device.native.wait_all()
+            return (time.perf_counter() - start) / times
+
+        with self.device.lock:
+            self.device.synchronize()
+            once(1)
+            return once(max(1, min(MOST_TIMES, int(self.budget / max(once(1), 1e-6)))))
+
+    def rates(self, seconds: float) -> tuple[str, str]:
+        """Microseconds and GFLOP/s, to be shown."""
+        batch, m, n, k = self.shape
+        return f"{seconds * 1e6:,.1f}", f"{2e-9 * batch * m * n * k / seconds:,.0f}"

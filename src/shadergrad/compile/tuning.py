@@ -1,0 +1,108 @@
+"""Measured tiles: which tile, and how many parts of the contraction, was fastest for a product's shape on an adapter.
+
+In: a table that `shadergrad tune` wrote for this adapter and driver, else one that ships with the library for adapters like
+it. Out: choices, under the table's digest, which a Target carries: a plan compiled with one table is another plan than one
+compiled with another. A file that does not fit, because it was damaged or is another adapter's, is left out with a warning:
+products are then cut by the estimate of tiles.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from dataclasses import astuple
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ..config import config
+from ..errors import ShadergradError
+from ..whole_files import replacing
+from .tiles import Choice, Shape, Table, Tile, register
+
+FORMAT = 1
+SHIPPED = Path(str(resources.files("shadergrad.compile"))) / "tables"
+
+
+class TuningError(ShadergradError, ValueError):
+    """A shape that cannot be measured, or a table that cannot be written."""
+
+
+def to_entries(table: Table) -> list[dict[str, Any]]:
+    """As plain data."""
+    return [
+        {"shape": list(shape), "tile": list(astuple(found.tile)), "parts": found.parts}
+        for shape, found in sorted(table.items())
+    ]
+
+
+def _numbers(value: Any, count: int) -> list[int]:
+    if not (isinstance(value, list) and len(value) == count and all(type(n) is int and n > 0 for n in value)):
+        raise ValueError(f"{value!r} is not {count} positive numbers")
+    return value
+
+
+def from_entries(entries: Any) -> Table:
+    """The table of plain data; raises ValueError where that is none."""
+    found: dict[Shape, Choice] = {}
+    for entry in entries:
+        tile = Tile(*_numbers(entry["tile"], 7))
+        (parts,) = _numbers([entry["parts"]], 1)
+        if tile.bm % tile.tm or tile.bn % tile.tn or tile.tm % 4 or tile.tn % 4 or tile.bk % tile.slices:
+            raise ValueError(f"{entry['tile']} is no tile")
+        found[Shape(*_numbers(entry["shape"], 4))] = Choice(tile, parts)
+    return found
+
+
+def path_for(adapter: str, driver: str) -> Path:
+    """Where the table of an adapter is kept: in SHADERGRAD_CACHE_DIR, else .cache/shadergrad at home."""
+    root = Path(config.cache_dir or Path.home() / ".cache" / "shadergrad").expanduser()
+    name = re.sub(r"[^a-z0-9.]+", "-", f"{adapter} {driver}".lower()).strip("-")
+    return root / "tiles" / f"{name}.json"
+
+
+def save(table: Table, adapter: str, driver: str) -> Path:
+    """Write the table of an adapter and its driver; gives the path. Raises TuningError where the disk refuses it."""
+    path = path_for(adapter, driver)
+    head = json.dumps({"format": FORMAT, "adapter": adapter, "driver": driver})
+    products = ",\n ".join(json.dumps(entry) for entry in to_entries(table))
+    with replacing(path, TuningError) as file:
+        file.write(f'{head[:-1]}, "products": [\n {products}\n]}}\n'.encode())
+    return path
+
+
+def load(path: Path, adapter: str | None = None, driver: str | None = None) -> Table:
+    """The table of a file, empty where there is none. A damaged file, or one of another adapter or driver, is left out with
+    a warning."""
+    try:
+        data = json.loads(path.read_text())
+        if data["format"] != FORMAT:
+            raise ValueError(f"its format is {data['format']}, not {FORMAT}")
+        of = data.get("adapter"), data.get("driver")
+        if adapter is not None and of != (adapter, driver):
+            raise ValueError(f"it is of {of[0]} with driver {of[1]}, not of {adapter} with driver {driver}")
+        return from_entries(data["products"])
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
+        warnings.warn(
+            f"[tiles] {path} is left out: {reason}. Products are cut by estimate.\n"
+            "  Hint: delete it, or run `shadergrad tune`, which writes it anew.",
+            stacklevel=2,
+        )
+        return {}
+
+
+@cache
+def digest_for(adapter: str, driver: str, kind: str) -> str:
+    """The digest of what is known of an adapter: what was measured on it, else what ships for its kind, else nothing ("")."""
+    own = load(path_for(adapter, driver), adapter, driver)
+    return register({**_shipped(adapter, kind), **own}) if own or _shipped(adapter, kind) else ""
+
+
+def _shipped(adapter: str, kind: str) -> Table:
+    name = "llvmpipe" if "llvmpipe" in adapter.lower() else "discrete" if kind == "DiscreteGPU" else ""
+    return load(SHIPPED / f"{name}.json") if name else {}

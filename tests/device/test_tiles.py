@@ -1,0 +1,149 @@
+"""Tiles of products, of transposes and of rows: right at every edge, and read once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shadergrad as sg
+from shadergrad import cli
+from shadergrad.compile import tuning
+from shadergrad.compile.tiles import Choice, Shape, Tile, register
+from shadergrad.runtime.device import get_device
+from shadergrad.testing import assert_close
+
+rng = np.random.default_rng(0)
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return rng.standard_normal(shape, dtype=np.float32)
+
+
+@pytest.mark.parametrize("layout", ["", "b"])
+@pytest.mark.parametrize(
+    ("tile", "parts", "sizes"),
+    [
+        (Tile(16, 16, 8, 4, 4, 2), 1, (32, 48, 40)),  # two steps a turn, an odd number of them
+        (Tile(16, 16, 16, 4, 4, 2), 1, (17, 30, 50)),
+        (Tile(16, 16, 32, 4, 4, 1, 4), 1, (16, 20, 64)),
+        (Tile(16, 16, 32, 8, 4, 2, 2), 3, (33, 16, 160)),
+    ],
+    ids=str,
+)
+def test_products_of_tuned_tiles(
+    tile: Tile, parts: int, sizes: tuple[int, int, int], layout: str, webgpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tiles in two stages, and whose steps are cut into slices, which a table names; a browser's kernels have neither."""
+    gpu: Any = get_device(webgpu)
+    m, n, k = sizes
+    table = register({Shape(1, m, n, k): Choice(tile, parts)})
+    monkeypatch.setattr(gpu, "target", replace(gpu.target, tiles=table))
+    a, b = drawn(m, k), drawn(k, n)
+    laid = [np.ascontiguousarray(x.T) if name in layout else x for name, x in (("a", a), ("b", b))]
+    step = sg.compile(lambda a, b: (a.T if "a" in layout else a) @ (b.T if "b" in layout else b))
+    found = step(*(sg.tensor(x, device=webgpu) for x in laid)).numpy()
+    assert_close(found, a.astype(np.float64) @ b, rtol=1e-5, atol=1e-5)
+    shape = step.plan.kernels[0].shape
+    assert (f"(tile {tile.bm} x {tile.bn} x {tile.bk})" in shape) == gpu.target.native or not gpu.target.native
+
+
+def test_the_command_keeps_what_it_measures(
+    webgpu: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu: Any = get_device(webgpu)
+    monkeypatch.setattr(tuning, "config", replace(tuning.config, cache_dir=str(tmp_path)))
+    code = cli.run(["tune", "24x16x40:b", "--tries", "2", "--milliseconds", "0.1", "--device", webgpu])
+    shown = capsys.readouterr()
+    if not gpu.target.native:
+        assert code == cli.BAD_INPUT
+        assert "SHADERGRAD_PROFILE" in shown.err
+        return
+    assert (code, shown.err) == (0, "")
+    assert "24x16x40" in shown.out
+    table = tuning.load(tuning.path_for(gpu.adapter.name, gpu.adapter.driver), gpu.adapter.name, gpu.adapter.driver)
+    assert list(table) == [Shape(1, 24, 16, 40)]
+
+
+def test_a_wrong_result_is_not_kept(
+    webgpu: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu: Any = get_device(webgpu)
+    if not gpu.target.native:
+        return
+    from shadergrad.cli.tune import Tuner
+
+    monkeypatch.setattr(tuning, "config", replace(tuning.config, cache_dir=str(tmp_path)))
+    monkeypatch.setattr(Tuner, "multiply", lambda self, a, b: a @ b * 1.001)
+    assert cli.run(["tune", "8x8x8", "--tries", "1", "--device", webgpu]) == cli.BAD_INPUT
+    assert "is wrong on this adapter" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*.json"))
+
+
+TURNED = {
+    "whole tiles": ((128, 128), lambda x: x.T + 1),
+    "edges": ((133, 200), lambda x: x.T * 2),
+    "both ways": ((160, 160), lambda x: x + x.T),
+    "batch": ((3, 150, 70), lambda x: x.transpose(1, 2) - 1),
+    "a middle axis": ((37, 35, 40), lambda x: x.permute(1, 2, 0) + 0),
+    "bools": ((130, 140), lambda x: (x.T > 0).int()),
+    "flipped": ((130, 140), lambda x: x.flip(1).T * 3),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_what_lies_across_is_read_by_tiles(name: str, webgpu: str) -> None:
+    shape, turn = TURNED[name]
+    x = drawn(*shape)
+    step = sg.compile(turn)
+    found = step(sg.tensor(x, device=webgpu)).numpy()
+    expected = turn(sg.tensor(x)).numpy()
+    assert_close(found, expected, rtol=0, atol=0)
+    (kernel,) = step.plan.kernels
+    by_tiles = name != "flipped"  # whose rows run backwards
+    assert ("in 32 x 32" in kernel.shape) == by_tiles
+
+
+ROWS = {
+    "one round of vec4s": (3, 64),
+    "rounds that do not go up": (2050, 100),
+    "several rows a workgroup": (2049, 36),
+    "odd": (5, 1001),
+    "many rounds": (2, 5000),
+    "in blocks": (2, 70004),
+    "by one thread": (70, 12),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_however_they_are_walked(name: str, webgpu: str) -> None:
+    x = drawn(*ROWS[name]) * 3
+    step = sg.compile(lambda x: (x.softmax(-1), (x - x.mean(-1, keepdim=True)).square().sum(-1), x.amin(-1)))
+    soft, squares, least = (t.numpy() for t in step(sg.tensor(x, device=webgpu)))
+    exact = x.astype(np.float64)
+    powers = np.exp(exact - exact.max(-1, keepdims=True))
+    assert_close(soft, powers / powers.sum(-1, keepdims=True), rtol=1e-5, atol=1e-8)
+    assert_close(squares, ((exact - exact.mean(-1, keepdims=True)) ** 2).sum(-1), rtol=1e-5, atol=0)
+    assert_close(least, x.min(-1), rtol=0, atol=0)
+
+
+def test_a_row_that_fits_the_registers_is_read_once(webgpu: str) -> None:
+    """Softmax of many rows of 256: two vec4s a thread, each loaded once for the maximum, the sum and the result."""
+    step = sg.compile(lambda x: x.softmax(-1))
+    step(sg.tensor(drawn(2048, 256), device=webgpu)).numpy()
+    (kernel,) = step.plan.kernels
+    code = kernel.source.split("fn main")[1]
+    assert "array<vec4<f32>>" in kernel.source
+    assert (code.count("b0["), code.count("b1["), code.count("workgroupBarrier")) == (2, 2, 4)
+
+
+def test_strided_reads_of_rows_are_not_vectors(webgpu: str) -> None:
+    x = drawn(12, 40, 6)
+    found = (sg.tensor(x, device=webgpu).transpose(0, 1) * 2).amax(-1).numpy()
+    assert_close(found, (x.swapaxes(0, 1) * 2).max(-1), rtol=0, atol=0)
+    found = sg.tensor(x, device=webgpu)[:, :, ::2].softmax(1).sum(-1).numpy()
+    soft = np.exp(x[:, :, ::2].astype(np.float64))
+    assert_close(found, (soft / soft.sum(1, keepdims=True)).sum(-1), rtol=1e-5, atol=0)
