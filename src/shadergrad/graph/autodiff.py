@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import AutogradError
 from .leaves import Variable
 from .node import Node, grad_mode, topological
+from .tape import Tape, passes
 
 
 def backward(
@@ -29,32 +30,49 @@ def backward(
     """
     order = topological(roots, _tape_inputs)
     _refuse_released(order)
+    tape = Tape(order, roots, cotangents) if targets is None and not create_graph else None
+    found = None if tape is None else passes.find(tape)
+    if found is None:
+        with grad_mode(create_graph):
+            found = _by_rules(order, roots, cotangents, targets, leaf_of)
+        if tape is not None:
+            passes.learn(tape, found)
+    if not (retain_graph or create_graph):
+        _release(order)
+    return found
+
+
+def _by_rules(
+    order: list[Node],
+    roots: Sequence[Node],
+    cotangents: Sequence[Node],
+    targets: Sequence[Node] | None,
+    leaf_of: Callable[[Node], Any],
+) -> dict[int, tuple[Node, Node]]:
+    """What `backward` gives, from the rules of the primitives."""
     earlier = {} if targets is None else _earlier_values(order, targets, leaf_of)
     wanted = None if targets is None else {*(id(t) for t in targets), *earlier}
     needed = _leading_to(order, wanted)
     collected: dict[int, Node] = {}
     found: dict[int, tuple[Node, Node]] = {}
-    with grad_mode(create_graph):
-        for root, g in zip(roots, cotangents, strict=True):
-            _accumulate(collected, root, g)
-        for node in reversed(order):
-            g = collected.pop(id(node), None)
-            if g is None:
-                continue
-            if node.hooks is not None:
-                g = node.hooks.on_gradient(g)
-            is_leaf = isinstance(node.primitive, Variable)
-            if is_leaf if wanted is None else id(node) in wanted:
-                target = earlier.get(id(node), node)
-                before = found.get(id(target))
-                found[id(target)] = (target, g if before is None else before[1] + g)
-            if is_leaf:
-                continue
-            for source, cotangent in zip(node.inputs, node.primitive.vjp(g, node), strict=True):
-                if cotangent is not None and source.requires_grad and id(source) in needed:
-                    _accumulate(collected, source, cotangent)
-    if not (retain_graph or create_graph):
-        _release(order)
+    for root, g in zip(roots, cotangents, strict=True):
+        _accumulate(collected, root, g)
+    for node in reversed(order):
+        g = collected.pop(id(node), None)
+        if g is None:
+            continue
+        if node.hooks is not None:
+            g = node.hooks.on_gradient(g)
+        is_leaf = isinstance(node.primitive, Variable)
+        if is_leaf if wanted is None else id(node) in wanted:
+            target = earlier.get(id(node), node)
+            before = found.get(id(target))
+            found[id(target)] = (target, g if before is None else before[1] + g)
+        if is_leaf:
+            continue
+        for source, cotangent in zip(node.inputs, node.primitive.vjp(g, node), strict=True):
+            if cotangent is not None and source.requires_grad and id(source) in needed:
+                _accumulate(collected, source, cotangent)
     return found
 
 
@@ -84,10 +102,10 @@ def _release(order: Sequence[Node]) -> None:
                 node.materialize(node.storage)
 
 
-def _tape_inputs(node: Node) -> tuple[Node, ...]:
+def _tape_inputs(node: Node) -> list[Node]:
     if isinstance(node.primitive, Variable):
-        return ()
-    return tuple(i for i in node.inputs if i.requires_grad)
+        return []
+    return [i for i in node.inputs if i.requires_grad]
 
 
 def _leading_to(order: list[Node], wanted: set[int] | None) -> set[int]:

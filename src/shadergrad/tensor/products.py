@@ -7,14 +7,12 @@ import string
 from collections.abc import Sequence
 from typing import Any, Self, TypeVar
 
-import numpy as np
-
 from ..arguments import checked
 from ..errors import DeviceError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.node import make
 from ..primitives.dot import Dot
-from .base import TensorBase, check_axis, not_ours, unsupported, wrap
+from .base import TensorBase, check_axis, common_shape, not_ours, unsupported, wrap
 from .order import OrderTensor
 
 T = TypeVar("T", bound="ProductTensor")
@@ -164,8 +162,8 @@ def _matmul(a: T, b: ProductTensor) -> T:
     right = b._node if b.ndim > 1 else build.reshape(b._node, (b.shape[0], 1))
     k, m, n = a.shape[-1], left.shape[-2], right.shape[-1]
     try:
-        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    except ValueError:
+        batch = common_shape(left.shape[:-2], right.shape[:-2])
+    except ShapeError:
         raise ShapeError(
             f"[matmul] the batch axes do not broadcast: a is {tuple(a.shape)}, b is {tuple(b.shape)}."
         ) from None
