@@ -30,6 +30,7 @@ NULL: Any = ffi.NULL
 
 STORAGE_USAGE: int = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
 STAGING_USAGE: int = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
+UPLOAD_USAGE: int = wgpu.BufferUsage.MAP_WRITE | wgpu.BufferUsage.COPY_SRC
 WRITE_CHUNK = 64 << 20  # wgpu copies every write to a staging buffer that lives until the next submission
 
 Command = tuple[Any, Any, int, int, int]  # pipeline or None (unchanged), bind group or None, workgroups x, y, z
@@ -287,10 +288,10 @@ class NativeDevice:
             self.dispatches += len(commands)
         self._submit(encoder)
 
-    def copy(self, source: Any, offset: int, destination: Any, nbytes: int) -> int:
-        """Copy to the start of `destination`; the index of the submission."""
+    def copy(self, source: Any, offset: int, destination: Any, nbytes: int, to: int = 0) -> int:
+        """Copy from byte `offset` of a buffer to byte `to` of another; the index of the submission."""
         encoder = lib.wgpuDeviceCreateCommandEncoder(self.raw, NULL)
-        lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, offset, destination, 0, nbytes)
+        lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, offset, destination, to, nbytes)
         return self._submit(encoder)
 
     def flush(self) -> None:
@@ -317,24 +318,27 @@ class NativeDevice:
         self.destroy_buffer(self.create_buffer(256))
         self.wait_all()
 
-    def map_read(self, buffer: Any, nbytes: int, status: Any) -> None:
+    def map(self, buffer: Any, nbytes: int, status: Any, write: bool = False) -> None:
         """Ask to map; `status` (an `int *` that the caller keeps) turns non-zero in a later wait."""
         status[0] = 0
         request = ffi.new("WGPUBufferMapCallbackInfo *")
         request.mode = lib.WGPUCallbackMode_AllowProcessEvents
         request.callback, request.userdata1 = _on_mapped, status
-        lib.wgpuBufferMapAsync(buffer, lib.WGPUMapMode_Read, 0, nbytes, request[0])
+        mode = lib.WGPUMapMode_Write if write else lib.WGPUMapMode_Read
+        lib.wgpuBufferMapAsync(buffer, mode, 0, nbytes, request[0])
         self.events.check()
 
-    def read_mapped(self, buffer: Any, into: np.ndarray, status: Any) -> None:
-        """Copy the mapped bytes to `into` and unmap."""
-        if status[0] == 0:
-            lib.wgpuDevicePoll(self.raw, True, NULL)
+    def mapped(self, buffer: Any, nbytes: int, status: Any, write: bool = False) -> np.ndarray:
+        """The bytes of a buffer, until `unmap`; waits for the mapping."""
+        for wait in (False, True):  # what no work under way uses is mapped without waiting for any
+            if status[0] == 0:
+                lib.wgpuDevicePoll(self.raw, wait, NULL)
         if status[0] != lib.WGPUMapAsyncStatus_Success:
-            raise NativeError(f"the device did not hand over its memory to read (status {status[0]})")
-        nbytes = round_up(into.nbytes, 4)
-        address = lib.wgpuBufferGetConstMappedRange(buffer, 0, nbytes)
-        into[:] = np.frombuffer(ffi.buffer(address, nbytes), np.uint8)[: into.nbytes]
+            raise NativeError(f"the device did not hand over its memory (status {status[0]})")
+        get = lib.wgpuBufferGetMappedRange if write else lib.wgpuBufferGetConstMappedRange
+        return np.frombuffer(ffi.buffer(get(buffer, 0, nbytes), nbytes), np.uint8)
+
+    def unmap(self, buffer: Any) -> None:
         lib.wgpuBufferUnmap(buffer)
 
     def destroy(self) -> None:

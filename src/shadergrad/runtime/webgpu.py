@@ -35,8 +35,10 @@ from .memory import Buffer, MemoryPool
 from .pipelines import KEPT, Pipeline, PipelineCache
 from .program import Gpu, WebGPUProgram
 from .readback import Readback
+from .staging import Uploads
 
 MOST_BIND_GROUPS = 1 << 16  # alive on a device; one takes 1 KiB on llvmpipe
+STAGED = 1 << 20  # bytes: from here on writes go through our staging buffers, not through one that wgpu makes for each
 REMEMBERED = 4096  # bytes: the largest upload of which a copy is kept on the host
 
 
@@ -81,6 +83,7 @@ class WebGPUDevice(Gpu):
             most = min(most, portable_overrides(settings)["maxBufferSize"])
         self.memory = MemoryPool(self._create_buffer, self._discard, most // 16 * 16, settings.memory_limit)
         self._readback = Readback(self.native, self._module)
+        self._uploads = Uploads(self.native, self._module)
         self._programs: WeakSet[WebGPUProgram] = WeakSet()
         self._pipelines = PipelineCache(self._compile, self._programs, settings.pipeline_memory)
         self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
@@ -217,9 +220,9 @@ class WebGPUDevice(Gpu):
             self._pipelines.clear()
             self._layouts.clear()
             self._fault = None
-            self.native.release(self.memory.abandon() + self._readback.abandon())
+            self.native.release(self.memory.abandon() + self._readback.abandon() + self._uploads.abandon())
             self.native, self.adapter, self._earlier_loss = native, adapter, reason
-            self._readback = Readback(native, self._module)
+            self._readback, self._uploads = Readback(native, self._module), Uploads(native, self._module)
             with self.translate_errors():
                 for storage in list(self._remembered):
                     if storage.uploaded is not None:
@@ -338,7 +341,9 @@ class WebGPUDevice(Gpu):
         return np.ascontiguousarray(data, dtype.stored)
 
     def _write(self, storage: Storage, data: np.ndarray) -> None:
-        if data.nbytes:
+        if data.nbytes >= STAGED:
+            self._uploads.write(storage.handle.raw, data)
+        elif data.nbytes:
             self.native.write(storage.handle.raw, data)
 
     def _create_buffer(self, nbytes: int) -> Any:

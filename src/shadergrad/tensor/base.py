@@ -1021,7 +1021,7 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
             raise DTypeError(
                 f"a value does not fit {found.name}: the range is {array.min()} to {array.max()}. Hint: int64 holds larger numbers."
             )
-    return array.astype(found.numpy), found
+    return array.astype(found.numpy, copy=False), found  # the device makes its copy
 
 
 def _culprit(data: Any) -> str:
