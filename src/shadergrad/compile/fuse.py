@@ -388,6 +388,7 @@ class Fuser:
     def _merge_siblings(self) -> None:
         """Reductions of the same rows that do not wait for each other share a dispatch where they read the same, or little:
         both sums of a norm's gradient."""
+        apart: set[tuple[int, int]] = set()  # pairs that cannot share: what other groups do does not change that
         merged = True
         while merged:
             merged = False
@@ -396,11 +397,12 @@ class Fuser:
                 if group.archetype == "row" and not any(id(n) in self.cuts for n in group.roots):
                     rows.setdefault((group.outer, group.inner, group.trailing), []).append(group)
             for alike in rows.values():
-                merged = merged or any(self._merged_sibling(a, b) for a, b in combinations(alike, 2))
+                merged = merged or any(self._merged_sibling(a, b, apart) for a, b in combinations(alike, 2))
 
-    def _merged_sibling(self, a: Group, b: Group) -> bool:
-        if a not in self.groups or b not in self.groups:
+    def _merged_sibling(self, a: Group, b: Group, apart: set[tuple[int, int]]) -> bool:
+        if (id(a), id(b)) in apart:
             return False
+        apart.add((id(a), id(b)))
         little = a.outer * a.inner <= LITTLE
         if not little and not any(
             n.size == a.outer * a.inner and key in self.buffers_read(b) for key, n in self.buffers_read(a).items()
@@ -511,7 +513,20 @@ class Fuser:
             del self.producer[id(root)]
 
     def _read_elsewhere(self, node: Node, group: Group) -> bool:
-        return any(id(node) in self.buffers_read(other) for other in self.groups if other is not group)
+        """Whether another group reads a stored node: from it up to the next stored nodes, which tell their groups."""
+        seen: set[int] = set()
+        stack = [*self.consumers[id(node)]]
+        while stack:
+            reader = stack.pop()
+            key = id(reader)
+            if key in seen:
+                continue
+            seen.add(key)
+            if key not in self.stored:
+                stack.extend(self.consumers[key])
+            elif self.producer[key] is not group:
+                return True
+        return False
 
     # -- device limits
 

@@ -22,8 +22,6 @@ import numpy as np
 import wgpu
 from wgpu.backends.wgpu_native import _ffi
 
-from ..plan import round_up
-
 ffi: Any = _ffi.ffi
 lib: Any = _ffi.lib
 NULL: Any = ffi.NULL

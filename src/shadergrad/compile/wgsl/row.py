@@ -83,7 +83,7 @@ def _part(group: Group, r: Renderer, index: str, partials: dict[str, str]) -> in
     results: dict[int, str] = {}
     for reduce in group.reduces:
         r.local[id(reduce)] = _result_reader(results, reduce)
-    for level in _levels(group):
+    for level in _levels(group, r):
         _reduce_level(level, r, group, o, element, rows, width, partials, results)
     _write(group, r, width)
     return _flops(group, r)
@@ -106,7 +106,7 @@ def _result_reader(results: dict[int, str], reduce: Node):
     return read
 
 
-def _levels(group: Group) -> list[list[Node]]:
+def _levels(group: Group, r: Renderer) -> list[list[Node]]:
     """Reductions in rounds: each depends only on those of earlier rounds."""
     level: dict[int, int] = {}
     inside = {id(n) for n in group.reduces}
@@ -121,7 +121,7 @@ def _levels(group: Group) -> list[list[Node]]:
             seen.add(id(node))
             if id(node) in inside:
                 depth = max(depth, level[id(node)] + 1)
-            else:
+            elif not r.is_buffer(node):
                 stack.extend(node.inputs)
         level[id(reduce)] = depth
     return [[n for n in group.reduces if level[id(n)] == k] for k in range(max(level.values()) + 1)]
