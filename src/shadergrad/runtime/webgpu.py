@@ -18,8 +18,10 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from weakref import WeakSet
 
@@ -39,6 +41,7 @@ from .staging import Uploads
 
 MOST_BIND_GROUPS = 1 << 16  # alive on a device; one takes 1 KiB on llvmpipe
 STAGED = 1 << 20  # bytes: from here on writes go through our staging buffers, not through one that wgpu makes for each
+MOST_COMPILERS = min(8, os.cpu_count() or 1)  # threads
 REMEMBERED = 4096  # bytes: the largest upload of which a copy is kept on the host
 
 
@@ -85,7 +88,7 @@ class WebGPUDevice(Gpu):
         self._readback = Readback(self.native, self._module)
         self._uploads = Uploads(self.native, self._module)
         self._programs: WeakSet[WebGPUProgram] = WeakSet()
-        self._pipelines = PipelineCache(self._compile, self._programs, settings.pipeline_memory)
+        self._pipelines = PipelineCache(self._compile_all, self._programs, settings.pipeline_memory)
         self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
         self._remembered: WeakSet[Storage] = WeakSet()
         _opened.add(self)
@@ -313,6 +316,22 @@ class WebGPUDevice(Gpu):
                 "  Hint: update its driver, choose another adapter (SHADERGRAD_ADAPTER, webgpu:N), or use cpu."
             ) from error
 
+    def _compile_all(self, kernels: list[Kernel]) -> list[Any]:
+        """Pipelines of kernels, by several threads. What the driver has to say does not tell for which kernel; then one
+        after another, so that the error names the right one."""
+        for kernel in kernels:
+            self._pipeline_layout(kernel.access)
+        if len(kernels) > 1:
+            try:
+                made = list(compilers().map(self._compile, kernels))
+                self.native.events.check()
+                return made
+            except (self._module.NativeError, CompileError):
+                self.native.events.errors.clear()
+                if self.native.events.lost is not None:
+                    raise
+        return [self._compile(kernel) for kernel in kernels]
+
     def _compile(self, kernel: Kernel) -> Any:
         _, layout = self._pipeline_layout(kernel.access)
         try:
@@ -375,6 +394,12 @@ class WebGPUDevice(Gpu):
         )
 
 
+@cache
+def compilers() -> ThreadPoolExecutor:
+    """The threads that compile kernels."""
+    return ThreadPoolExecutor(MOST_COMPILERS, "compile")
+
+
 def explain_compile_error(kernel: Kernel, message: str) -> str:
     """Name the kernel, quote its line, and say what the shader compiler said."""
     text = f"[webgpu] kernel {kernel.name!r} does not compile"
@@ -404,6 +429,7 @@ def _finish_work() -> None:
 
 def _disown_after_fork() -> None:
     """In a forked child: the driver's threads were left behind, and any call would hang or crash."""
+    compilers.cache_clear()
     for device in list(_opened):
         device.lock = threading.RLock()  # the old one may have been held
         device._failure = (
