@@ -1,50 +1,95 @@
-"""Where a replayed step's host time goes: the Python of a call, recording, ending the pass, finishing, submitting."""
-import sys, time, statistics
-sys.path.insert(0,'benchmarks')
+"""Where the host time of a replayed step goes: the library's own Python, and each call into wgpu.
+
+    python benchmarks/host_time.py xor mlp --device webgpu
+
+Medians of microseconds over steps that find the queue empty. `record` is the loop over dispatches: Python, cffi, and what wgpu
+does at once; `finish` and `submit` are wgpu's alone.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Annotated, Any
+
+import typer
+
 import shadergrad as sg
+from shadergrad.runtime.device import get_device
 from step import training_step
 from workloads import WORKLOADS
-from shadergrad.runtime.device import get_device
-import importlib
-dev='webgpu'; d=get_device(dev); n=d.native
-nat=importlib.import_module('shadergrad.runtime.native'); lib=nat.lib; NULL=nat.NULL
-T={}
-pc=time.perf_counter
-def run(copies, commands):
-    t0=pc()
-    encoder=lib.wgpuDeviceCreateCommandEncoder(n.raw,NULL)
-    p=lib.wgpuCommandEncoderBeginComputePass(encoder,NULL)
-    t1=pc()
-    sp,sb,dp=lib.wgpuComputePassEncoderSetPipeline,lib.wgpuComputePassEncoderSetBindGroup,lib.wgpuComputePassEncoderDispatchWorkgroups
-    for pipeline,group,x,y,z in commands:
-        if pipeline is not None: sp(p,pipeline)
-        if group is not None: sb(p,0,group,0,NULL)
-        dp(p,x,y,z)
-    t2=pc()
-    lib.wgpuComputePassEncoderEnd(p); lib.wgpuComputePassEncoderRelease(p)
-    t3=pc()
-    c=lib.wgpuCommandEncoderFinish(encoder,NULL); lib.wgpuCommandEncoderRelease(encoder)
-    t4=pc()
-    n._commands[0]=c
-    index=lib.wgpuQueueSubmitForIndex(n.queue,1,n._commands)
-    t5=pc()
-    lib.wgpuCommandBufferRelease(c); n.submits+=1; n.dispatches+=len(commands)
-    n._in_flight.append(index)
-    t6=pc()
-    for k,v in zip(('begin','record','end pass','finish','submit','release'),(t1-t0,t2-t1,t3-t2,t4-t3,t5-t4,t6-t5)): T.setdefault(k,[]).append(v)
-for task in sys.argv[1:]:
-    w=WORKLOADS[task](False); sg.manual_seed(0)
-    step=sg.compile(training_step(sg,w,w.model(sg).to(dev)))
-    x,y=(sg.tensor(a,device=dev) for a in w.batch())
-    for _ in range(4): step(x,y)
-    sg.sync(); T.clear(); tot=[]
-    n.run=run
-    for _ in range(60):
-        for _ in range(6):
-            t=pc(); step(x,y); tot.append(pc()-t)
-        n._in_flight.clear(); sg.sync()
-    del n.run
-    D=len(step.plan.dispatches)
-    med={k:statistics.median(v)*1e6 for k,v in T.items()}
-    total=statistics.median(tot)*1e6
-    print(task,D,'dispatches, call %.0f us;'%total,', '.join('%s %.1f'%kv for kv in med.items()),'; python around %.1f'%(total-sum(med.values())),'; commands: pipelines %d groups %d'%(sum(c[0] is not None for c in COMMANDS) if 0 else -1,-1))
+
+BURST = 6  # steps before the device is waited for
+PARTS = ("begin", "record", "end", "finish", "submit")
+
+
+class Clock:
+    """Stands before wgpu's functions and notes how long each takes."""
+
+    def __init__(self, lib: Any) -> None:
+        self._lib = lib
+        self.spent = dict.fromkeys(PARTS, 0.0)
+        self.began = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._lib, name)
+        part = {
+            "wgpuDeviceCreateCommandEncoder": "begin",
+            "wgpuCommandEncoderBeginComputePass": "begin",
+            "wgpuComputePassEncoderEnd": "end",
+            "wgpuCommandEncoderFinish": "finish",
+            "wgpuQueueSubmitForIndex": "submit",
+        }.get(name)
+        if part is None:
+            return function
+
+        def timed(*args: Any) -> Any:
+            begun = time.perf_counter()
+            try:
+                return function(*args)
+            finally:
+                now = time.perf_counter()
+                self.spent[part] += now - begun
+                if part == "begin":
+                    self.began = now
+                elif part == "end":
+                    self.spent["record"] += begun - self.began
+
+        return timed
+
+
+def main(
+    tasks: Annotated[list[str], typer.Argument(help=f"of {', '.join(WORKLOADS)}")],
+    device: str = "webgpu",
+    rounds: int = 60,
+    small: Annotated[bool, typer.Option("--small", help="tiny sizes: to try it, not to measure")] = False,
+) -> None:
+    """Measure the host time of a compiled step."""
+    from shadergrad.runtime import native  # not before a GPU is asked for
+
+    for task in tasks:
+        workload = WORKLOADS[task](small)
+        sg.manual_seed(0)
+        step = sg.compile(training_step(sg, workload, workload.model(sg).to(device)))
+        x, y = (sg.tensor(a, device=device) for a in workload.batch())
+        get_device(device)
+        rows: list[dict[str, float]] = []
+        library = native.lib
+        for _ in range(rounds):
+            for _ in range(BURST):
+                native.lib = clock = Clock(library)
+                begun = time.perf_counter()
+                step(x, y)
+                whole = time.perf_counter() - begun
+                native.lib = library
+                rows.append({**clock.spent, "python": whole - sum(clock.spent.values()), "call": whole})
+            sg.sync()
+        count = len(step.plan.dispatches)
+        medians = {part: statistics.median(row[part] for row in rows[BURST:]) * 1e6 for part in rows[0]}
+        parts = ", ".join(f"{part} {us:.0f}" for part, us in medians.items())
+        wgpu = sum(medians[part] for part in PARTS) / max(count, 1)
+        typer.echo(f"{task}: {count} dispatches, us a step: {parts}; {wgpu:.2f} us a dispatch from begin to submit")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -101,3 +103,27 @@ def test_rules_of_users_are_asked_each_time() -> None:
     found = [gradient(lambda w, x: Double.apply(w).sum(), 0)[0][0] for _ in range(4)]
     assert found == [1.0, 2.0, 3.0, 4.0]
     assert Mul.structural
+
+
+def test_what_users_put_into_a_pass_is_not_held() -> None:
+    class Marker:
+        pass
+
+    markers = []
+
+    class Double(sg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.marker = Marker()
+            markers.append(weakref.ref(ctx.marker))
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    for _ in range(3):
+        gradient(lambda w, x: (Double.apply(x).sum() * w).sum(), 0)
+        gradient(lambda w, x: Double.apply(w).sum(), 0)
+    gc.collect()
+    assert [m() for m in markers] == [None] * 6

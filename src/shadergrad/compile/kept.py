@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import astuple
 from functools import cache
@@ -28,7 +28,6 @@ from ..graph.capture import Graph
 from ..graph.node import topological
 from ..graph.primitive import Primitive, to_data
 from ..plan import FORMAT, Plan, Target
-from .pipeline import compile_graph
 
 MOST_BYTES = 256 << 20  # of all files; beyond it those used longest ago go
 FEWEST_NODES = 64  # what is smaller is compiled faster than it is found
@@ -41,7 +40,9 @@ class CacheError(ShadergradError, OSError):
     """A plan that cannot be kept."""
 
 
-def compiled(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
+def compiled(
+    graph: Graph, target: Target, compile_graph: Callable[[Graph, Target], tuple[Plan, list[int]]]
+) -> tuple[Plan, list[int]]:
     """What `compile_graph` gives, from disk where it was compiled before."""
     folder = _folder()
     name = None if folder is None else name_of(graph, target)

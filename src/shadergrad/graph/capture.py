@@ -13,7 +13,7 @@ from typing import Any
 
 from ..dtypes import DType
 from .leaves import Placeholder
-from .node import Node, resolve
+from .node import Node, is_alias, resolve
 from .numbers import NO_SLOTS, Kind, Slots
 from .primitive import Number, Primitive
 
@@ -60,36 +60,32 @@ class Capture:
         entries: list[Any] = []
         for node in first:
             entries.append(self._source(node, identity(node)))
+        # Inputs first, as by `topological`; written out, for an uncompiled step spends most of its time here. An alias has
+        # the place of what it is an alias of.
         position, order = self._position, self.order
-        # Inputs first, as by `topological`; written out, for an uncompiled step spends most of its time here.
-        entered: list[tuple[Node, list[Node]]] = []
-        stack: list[Node | None] = [*self.roots]
+        place_of = position.get
+        stack = [*self.roots]
         stack.reverse()
         while stack:
             node = stack.pop()
-            if node is None:
-                node, inputs = entered.pop()
-            elif id(node) in position:
+            if id(node) in position:
                 continue
-            elif node.storage is not None:
+            if node.storage is not None:
                 entry = self._source(node, identity(node))
                 if entry is not None:
                     entries.append(entry)
                 continue
-            else:
-                inputs = [
-                    i if i.primitive.kind != "alias" or i.storage is not None else resolve(i) for i in node.inputs
-                ]
-                missing = [i for i in inputs if id(i) not in position]
-                if missing:
-                    entered.append((node, inputs))
-                    stack.append(None)
-                    missing.reverse()
-                    stack += missing
-                    continue
+            inputs = node.inputs
+            places = tuple([place_of(id(i)) for i in inputs])
+            if None in places:
+                stack.append(node)  # once more when these are there
+                stack += [i for i in reversed(inputs) if id(i) not in position]
+                continue
             primitive = node.primitive
+            if primitive.kind == "alias":
+                position[id(node)] = places[0]
+                continue
             form = primitive.form
-            places = tuple([position[id(i)] for i in inputs])
             entries.append((form or primitive, places))
             if form is not None:
                 numbered.append(primitive)
@@ -118,7 +114,7 @@ class Capture:
 
     def position_of_source(self, node: Node) -> int | None:
         """Which input a valued node is, if it is one."""
-        place = self._position.get(id(node))
+        place = None if is_alias(node) else self._position.get(id(node))
         if place is None:
             return None
         return next(k for k, s in enumerate(self.sources) if s is self.order[place])

@@ -50,7 +50,8 @@ class Tape:
                     if id(source) not in place:
                         place[id(source)] = len(known)
                         known.append(source)
-                        entries.append((source.primitive.form or source.primitive, source.shape, source.dtype))
+                        operand = source.primitive  # of users' primitives the class: they may hold tensors
+                        entries.append((operand if operand.structural else type(operand), source.shape, source.dtype))
                 entries.append((primitive, tuple([place[id(i)] for i in inputs])))
             place[id(node)] = len(known)
             known.append(node)

@@ -97,7 +97,7 @@ class Programs:
 
     def _load(self, graph: Graph, labels: Labels) -> Found:
         device = get_device(graph.device)
-        plan, kept = compiled(graph, device.target)
+        plan, kept = compiled(graph, device.target, compile_graph)
         self.compiled += 1
         return device.load(plan.labelled(*labels)), kept
 

@@ -6,7 +6,11 @@ copying by the device. What is kept is bounded by the ring: LARGEST bytes each w
 
 from __future__ import annotations
 
+import ctypes
+import math
 import os
+import threading
+import weakref
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +26,8 @@ RING = 4  # buffers
 LARGEST = CHUNK * RING
 SMALLEST = 64 << 10
 MOST_THREADS = 4
+LENT = 1 << 20  # bytes of the smallest array whose memory is used again
+MOST_LEFT = 128 << 20
 SHARE = 1 << 20  # bytes: what a thread copies at least, lest waking it takes longer
 
 
@@ -114,6 +120,33 @@ class Uploads:
     def _ask(self, staging: Staging) -> None:
         staging.asked = staging.capacity
         self._native.map(staging.raw, staging.capacity, staging.status, write=True)
+
+
+class HostMemory:
+    """Memory for large arrays that are handed out. What earlier ones have left is taken again, for new pages cost more than
+    copying into them; at most MOST_LEFT bytes wait for that."""
+
+    def __init__(self) -> None:
+        self._left: list[np.ndarray] = []  # the latest last
+        self._lock = threading.RLock()  # an array may end anywhere, in this class too
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """An array with arbitrary contents, as np.empty."""
+        nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+        if not LENT <= nbytes <= MOST_LEFT:
+            return np.empty(shape, dtype)
+        with self._lock:
+            place = next((k for k, block in enumerate(self._left) if block.nbytes == nbytes), None)
+            block = np.empty(nbytes, np.uint8) if place is None else self._left.pop(place)
+        lent: Any = (ctypes.c_char * nbytes).from_buffer(block)  # lives as long as the array or a view of it
+        weakref.finalize(lent, self._take_back, block).atexit = False
+        return np.frombuffer(lent, dtype).reshape(shape)
+
+    def _take_back(self, block: np.ndarray) -> None:
+        with self._lock:
+            self._left.append(block)
+            while sum(left.nbytes for left in self._left) > MOST_LEFT:
+                self._left.pop(0)
 
 
 def copy_bytes(into: np.ndarray, source: np.ndarray) -> None:

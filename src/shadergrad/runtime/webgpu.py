@@ -37,7 +37,7 @@ from .memory import Buffer, MemoryPool
 from .pipelines import KEPT, Pipeline, PipelineCache
 from .program import Gpu, WebGPUProgram
 from .readback import Readback
-from .staging import Uploads
+from .staging import HostMemory, Uploads
 
 MOST_BIND_GROUPS = 1 << 16  # alive on a device; one takes 1 KiB on llvmpipe
 STAGED = 1 << 20  # bytes: from here on writes go through our staging buffers, not through one that wgpu makes for each
@@ -87,6 +87,7 @@ class WebGPUDevice(Gpu):
         self.memory = MemoryPool(self._create_buffer, self._discard, most // 16 * 16, settings.memory_limit)
         self._readback = Readback(self.native, self._module)
         self._uploads = Uploads(self.native, self._module)
+        self._host_memory = HostMemory()
         self._programs: WeakSet[WebGPUProgram] = WeakSet()
         self._pipelines = PipelineCache(self._compile_all, self._programs, settings.pipeline_memory)
         self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
@@ -120,7 +121,7 @@ class WebGPUDevice(Gpu):
     def download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         if dtype.wgsl is None:
             raise self.unsupported(dtype)
-        out = np.empty(shape, dtype.stored)
+        out = self._host_memory.empty(shape, dtype.stored)
         if out.nbytes > storage.nbytes:
             raise DeviceError(f"[webgpu] a storage of {storage.nbytes} bytes has no {shape} of {dtype.name}.")
         with self.lock, self.translate_errors():
