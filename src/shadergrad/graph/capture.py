@@ -75,14 +75,15 @@ class Capture:
                 if entry is not None:
                     entries.append(entry)
                 continue
-            inputs = node.inputs
+            primitive = node.primitive
+            is_another_name = primitive.kind == "alias"
+            inputs = node.inputs[:1] if is_another_name else node.inputs  # its others are there for the tape alone
             places = tuple([place_of(id(i)) for i in inputs])
             if None in places:
                 stack.append(node)  # once more when these are there
                 stack += [i for i in reversed(inputs) if id(i) not in position]
                 continue
-            primitive = node.primitive
-            if primitive.kind == "alias":
+            if is_another_name:
                 position[id(node)] = places[0]
                 continue
             form = primitive.form
