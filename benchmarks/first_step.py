@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from typing import Annotated
+from unittest import mock
 
 import numpy as np
 import typer
@@ -27,26 +28,30 @@ def main(
     small: Annotated[bool, typer.Option("--small", help="tiny sizes: to try it, not to measure")] = False,
 ) -> None:
     """Measure the first compiled step of each, capture and compilation included, until the device has done it."""
-    random.Threefry.numpy = lambda self, key, x0, x1: np.zeros_like(x0)  # type: ignore[method-assign]
-    for task in tasks:
-        workload = WORKLOADS[task](small)
-        model = workload.model(sg).to(device)
-        step = sg.compile(training_step(sg, workload, model))
-        x, y = (sg.tensor(a, device=device) for a in workload.batch())
+    with mock.patch.object(random.Threefry, "numpy", lambda self, key, x0, x1: np.zeros_like(x0)):
+        for task in tasks:
+            measure(task, device, small)
+
+
+def measure(task: str, device: str, small: bool) -> None:
+    workload = WORKLOADS[task](small)
+    model = workload.model(sg).to(device)
+    step = sg.compile(training_step(sg, workload, model))
+    x, y = (sg.tensor(a, device=device) for a in workload.batch())
+    sg.sync()
+    before = programs.compiled
+    times = []
+    for _ in range(2):
+        begun = time.perf_counter()
+        step(x, y)
+        submitted = time.perf_counter()
         sg.sync()
-        before = programs.compiled
-        times = []
-        for _ in range(2):
-            begun = time.perf_counter()
-            step(x, y)
-            submitted = time.perf_counter()
-            sg.sync()
-            times.append((submitted - begun, time.perf_counter() - begun))
-        (host, first), (_, second) = times
-        typer.echo(
-            f"{task}: first step {first:.2f} s, {host:.2f} of it on the host; the next {second:.3f} s; "
-            f"{programs.compiled - before} plans, {len(step.plan.kernels)} kernels, {len(step.plan.dispatches)} dispatches"
-        )
+        times.append((submitted - begun, time.perf_counter() - begun))
+    (host, first), (_, second) = times
+    typer.echo(
+        f"{task}: first step {first:.2f} s, {host:.2f} of it on the host; the next {second:.3f} s; "
+        f"{programs.compiled - before} plans, {len(step.plan.kernels)} kernels, {len(step.plan.dispatches)} dispatches"
+    )
 
 
 if __name__ == "__main__":

@@ -10,8 +10,11 @@ import pytest
 import torch
 
 import coevolution
+import first_step
+import host_time
 import shadergrad as sg
 import step
+import transfers
 import uncompiled
 from workloads import WORKLOADS
 
@@ -51,6 +54,15 @@ def test_the_benchmark_of_loops_prints_each_way(device: str, capsys: pytest.Capt
     uncompiled.main("mlp", device, steps=2, rounds=1, small=True)
     printed = capsys.readouterr().out
     for words in ("uncompiled", "module", "step", "times as fast"):
+        assert words in printed
+
+
+def test_the_benchmarks_of_the_host_print_their_parts(webgpu: str, capsys: pytest.CaptureFixture[str]) -> None:
+    first_step.main(["xor"], webgpu, small=True)
+    host_time.main(["xor"], webgpu, rounds=2, small=True)
+    transfers.main(webgpu, mib=2, rounds=1)
+    printed = capsys.readouterr().out
+    for words in ("first step", "us a dispatch from begin to submit", "GB/s down"):
         assert words in printed
 
 
