@@ -84,7 +84,7 @@ class Capture:
                 stack += [i for i in reversed(inputs) if id(i) not in position]
                 continue
             if is_another_name:
-                position[id(node)] = places[0]
+                position[id(node)] = position[id(inputs[0])]
                 continue
             form = primitive.form
             entries.append((form or primitive, places))
