@@ -9,11 +9,14 @@ Hypothesis draws the same examples in every run and sets no time limit, so that 
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+os.environ.setdefault("SHADERGRAD_CACHE", "off")  # before it is read: no test finds what another run left
 
 from shadergrad.graph import verify
 

@@ -8,6 +8,7 @@
 | SHADERGRAD_ADAPTER | part of an adapter's name or backend | prefer that adapter; an error where there is none |
 | SHADERGRAD_MEMORY_LIMIT | bytes, or 512M, 8G | the most device memory to use |
 | SHADERGRAD_PIPELINE_MEMORY | bytes, or 512M, 8G; unset: 1G | host memory for compiled kernels, as estimated; the least recently used are dropped |
+| SHADERGRAD_CACHE | a folder, or off | where compiled plans are kept from process to process, at most 256 MiB; unset: .cache/shadergrad/plans at home |
 | SHADERGRAD_IN_FLIGHT | 1 to 1024 | how many submissions may be under way before the host waits |
 | SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | how trainings run their backward pass, where --backward does not say; unset: shaders |
 | SHADERGRAD_DATA_DIR | a folder | where data sets are looked for and downloaded to; unset: .cache/shadergrad at home |
@@ -49,6 +50,7 @@ class Config:
     adapter: str | None
     memory_limit: int | None
     pipeline_memory: int
+    cache: str | None
     in_flight: int
     backward: str
     data_dir: str | None
@@ -155,6 +157,7 @@ def read_environment() -> Config:
         adapter=_value("SHADERGRAD_ADAPTER") or None,
         memory_limit=_size("SHADERGRAD_MEMORY_LIMIT"),
         pipeline_memory=_size("SHADERGRAD_PIPELINE_MEMORY") or 1 << 30,
+        cache=_folder("SHADERGRAD_CACHE"),
         in_flight=_number("SHADERGRAD_IN_FLIGHT", default=16, most=1024),
         backward=_one_of("SHADERGRAD_BACKWARD", ENGINES),
         data_dir=_folder("SHADERGRAD_DATA_DIR"),

@@ -10,9 +10,12 @@ import pytest
 import torch
 
 import coevolution
+import first_step
+import host_time
 import shadergrad as sg
 import shapes
 import step
+import transfers
 import uncompiled
 from workloads import WORKLOADS
 
@@ -61,6 +64,15 @@ def test_the_benchmark_of_sizes_prints_each_size(capsys: pytest.CaptureFixture[s
     assert lines[0] == "dynamic=None"
     assert len(lines) > 3
     assert all("0 kernels compiled" in line for line in lines[1:])
+
+
+def test_the_benchmarks_of_the_host_print_their_parts(webgpu: str, capsys: pytest.CaptureFixture[str]) -> None:
+    first_step.main(["xor"], webgpu, small=True)
+    host_time.main(["xor"], webgpu, rounds=2, small=True)
+    transfers.main(webgpu, mib=2, rounds=1)
+    printed = capsys.readouterr().out
+    for words in ("first step", "us a dispatch from begin to submit", "GB/s down"):
+        assert words in printed
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from shadergrad.plan import BufferSpec, Dispatch, Kernel, Plan, Target
 from shadergrad.runtime import adapters
 from shadergrad.runtime.device import Storage, get_device
 from shadergrad.runtime.memory import Buffer, Bundle, MemoryPool, size_class
+from shadergrad.runtime.staging import CHUNK, LENT, RING
 from shadergrad.runtime.webgpu import WebGPUDevice
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -177,6 +178,41 @@ class TestUploadAndDownload:
         storage = device.upload(values, int32)
         np.testing.assert_array_equal(device.download(storage, values.shape, int32), values)
         np.testing.assert_array_equal(device.download(storage, (3,), int32), values[:3])
+
+    def test_an_array_that_is_gone_leaves_its_memory_to_the_next_and_one_that_is_seen_keeps_it(
+        self, device: WebGPUDevice
+    ) -> None:
+        n = LENT // 4 + 1
+        storages = [put(device, value, n) for value in (1.0, 2.0, 3.0)]
+        first = get(storages[0], n)
+        address, part = first.ctypes.data, first.reshape(1, n)[:, 1:3]
+        del first
+        second = get(storages[1], n)
+        assert second.ctypes.data != address
+        second += part[0, 0]  # writable
+        assert (part.tolist(), second[-1]) == ([[1.0, 1.0]], 3.0)
+        del part
+        third = get(storages[2], n)
+        assert third.ctypes.data == address
+        assert (third == 3.0).all()
+
+    def test_large_writes_take_turns_in_staging_buffers_and_keep_what_was_there(
+        self, make_device: Callable[..., Any]
+    ) -> None:
+        device, n = make_device(), CHUNK // 4 + 5
+        values = np.arange(n, dtype=np.int32)
+        storages = []
+        for k in range(2 * RING):
+            values[:] = np.arange(k, k + n)
+            storages.append(device.upload(values, int32))
+        values[:] = 0  # each upload has the values of its time
+        device.write(storages[0], values, int32)
+        before = device.statistics().submits
+        for k, storage in enumerate(storages):
+            expected = np.arange(k, k + n) if k else values
+            np.testing.assert_array_equal(device.download(storage, (n,), int32), expected)
+        assert device.statistics().submits - before == 2 * len(storages)  # a copy for each chunk
+        assert len(device._uploads.abandon()) == len(device._readback.abandon()) == RING
 
     def test_write_overwrites_after_the_work_submitted_so_far(self, device: WebGPUDevice) -> None:
         storage = put(device, 1.0)
@@ -530,6 +566,7 @@ class TestOutOfMemory:
         code = """
 import resource
 from shadergrad.errors import OutOfMemoryError
+from shadergrad.runtime.staging import CHUNK, LENT, RING
 from shadergrad.runtime.webgpu import WebGPUDevice
 device = WebGPUDevice()
 resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
@@ -831,6 +868,7 @@ cycle.append(cycle)
 import os
 import numpy as np
 from shadergrad.dtypes import float32
+from shadergrad.runtime.staging import CHUNK, LENT, RING
 from shadergrad.runtime.webgpu import WebGPUDevice
 device = WebGPUDevice()
 storage = device.upload(np.ones(4, np.float32), float32)

@@ -43,7 +43,7 @@ def test_nothing_set_means_the_defaults() -> None:
     settings = read_environment()
     assert settings.debug == frozenset()
     assert (settings.portable, settings.checked, settings.require_webgpu) == (False, False, False)
-    assert (settings.adapter, settings.memory_limit, settings.in_flight) == (None, None, 16)
+    assert (settings.adapter, settings.memory_limit, settings.cache, settings.in_flight) == (None, None, None, 16)
     assert (settings.data_dir, settings.data_mirror, settings.pipeline_memory) == (None, None, 1 << 30)
 
 
@@ -64,6 +64,7 @@ def test_empty_values_are_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
         ("SHADERGRAD_ADAPTER", " llvmpipe ", "adapter", "llvmpipe"),
         ("SHADERGRAD_MEMORY_LIMIT", "512M", "memory_limit", 512 << 20),
         ("SHADERGRAD_PIPELINE_MEMORY", "64M", "pipeline_memory", 64 << 20),
+        ("SHADERGRAD_CACHE", "off", "cache", "off"),
         ("SHADERGRAD_IN_FLIGHT", "1024", "in_flight", 1024),
         ("SHADERGRAD_DATA_DIR", "~/not there yet", "data_dir", "~/not there yet"),
         ("SHADERGRAD_DATA_MIRROR", "http://localhost:8000/sets", "data_mirror", "http://localhost:8000/sets"),
@@ -90,6 +91,7 @@ def test_a_variable_sets_its_field(
         ("SHADERGRAD_MEMORY_LIMIT", "-1G", "512M"),
         ("SHADERGRAD_PIPELINE_MEMORY", "1e9", "512M"),
         ("SHADERGRAD_PIPELINE_MEMORY", "0M", "512M"),
+        ("SHADERGRAD_CACHE", __file__, "a folder"),
         ("SHADERGRAD_IN_FLIGHT", "0", "1 to 1024"),
         ("SHADERGRAD_IN_FLIGHT", "1025", "1 to 1024"),
         ("SHADERGRAD_IN_FLIGHT", "2.5", "1 to 1024"),

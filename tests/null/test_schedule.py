@@ -10,7 +10,7 @@ import pytest
 import shadergrad as sg
 from shadergrad.compile.kernel import grid
 from shadergrad.compile.pipeline import compile_graph
-from shadergrad.compile.schedule import Schedule
+from shadergrad.compile.schedule import RENDER, Schedule
 from shadergrad.graph.capture import Capture
 from shadergrad.plan import PORTABLE, Plan, Target
 
@@ -251,3 +251,31 @@ def test_a_temporary_that_others_read_later_is_not_overwritten() -> None:
     plan = plan_of([h.t() @ h.softmax(1)], target=WIDE)
     last = [plan.buffers[row].slot for row in plan.dispatches[2].buffers if plan.buffers[row].role == "temporary"]
     assert len(last) == len(set(last)) >= 2
+
+
+def test_equal_layers_are_rendered_once_and_bind_their_own_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that compiling grows with the number of different kernels. The values are compared by the tests of networks."""
+    rendered = []
+    for archetype, render in list(RENDER.items()):
+        noted = lambda *a, render=render: rendered.append(a[0]) or render(*a)  # noqa: E731
+        monkeypatch.setitem(RENDER, archetype, noted)
+    counts = {}
+    for depth in (3, 9):
+        del rendered[:]
+        x = full(1, 4, 64)
+        for k in range(depth):
+            x = (x @ full(k, 64, 64)).tanh().softmax(1)
+        plan = plan_of([x])
+        counts[depth] = len(rendered), len(plan.dispatches)
+        assert len({d.buffers for d in plan.dispatches}) == len(plan.dispatches)
+    assert counts[9][0] == counts[3][0]
+    assert counts[9][1] == 3 * counts[3][1]
+
+
+def test_kernels_that_overwrite_what_they_read_are_not_those_that_do_not() -> None:
+    p, q, g = full(1, 8), full(2, 8), full(3, 8)
+    free, over = plan_of([p - g]), plan_of([p - g], over=[p])
+    both = plan_of([p - g, (q - g).sum()], over=[p])
+    assert over.kernels[0].access == ("read_write", "read")
+    assert free.kernels[0].access == ("read", "read", "read_write")
+    assert both.kernels[0].access == ("read_write", "read")

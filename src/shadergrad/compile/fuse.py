@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from itertools import combinations
 from typing import Any, Literal
 
@@ -394,6 +395,7 @@ class Fuser:
     def _merge_siblings(self) -> None:
         """Reductions of the same rows that do not wait for each other share a dispatch where they read the same, or little:
         both sums of a norm's gradient."""
+        apart: set[tuple[int, int]] = set()  # pairs that cannot share: what other groups do does not change that
         merged = True
         while merged:
             merged = False
@@ -401,12 +403,14 @@ class Fuser:
             for group in self.groups:
                 if group.archetype == "row" and not any(id(n) in self.cuts for n in group.roots):
                     rows.setdefault(group.rows, []).append(group)
+            before = self._before()
             for alike in rows.values():
-                merged = merged or any(self._merged_sibling(a, b) for a, b in combinations(alike, 2))
+                merged = merged or any(self._merged_sibling(a, b, apart, before) for a, b in combinations(alike, 2))
 
-    def _merged_sibling(self, a: Group, b: Group) -> bool:
-        if a not in self.groups or b not in self.groups:
+    def _merged_sibling(self, a: Group, b: Group, apart: set[tuple[int, int]], before: dict[int, int]) -> bool:
+        if (id(a), id(b)) in apart:
             return False
+        apart.add((id(a), id(b)))
         little = hint(a.outer * a.inner) <= LITTLE
         if not little and not any(
             form(n.size) == form(a.outer * a.inner) and key in self.buffers_read(b)
@@ -415,23 +419,24 @@ class Fuser:
             return False
         reduces = sorted([*a.reduces, *b.reduces], key=lambda n: self.rank[id(n)])
         both = Group("row", [*a.roots, *b.roots], reduces, outer=a.outer, inner=a.inner, trailing=a.trailing)
-        if not self._fits(both) or self._waits(a, b) or self._waits(b, a):
+        if not self._fits(both) or before[id(a)] | before[id(b)] in (
+            before[id(a)],
+            before[id(b)],
+        ):  # one runs after the other
             return False
         self._replace(a, b, both)
         return True
 
-    def _waits(self, group: Group, other: Group) -> bool:
-        """Whether a group runs after another."""
-        seen: set[int] = set()
-        stack = [group]
-        while stack:
-            for before in self._producers(stack.pop()):
-                if before is other:
-                    return True
-                if id(before) not in seen:
-                    seen.add(id(before))
-                    stack.append(before)
-        return False
+    def _before(self) -> dict[int, int]:
+        """For each group, by its id, itself and those that it runs after: a bit each. Found for all at once, for asking of two
+        groups at a time grows with the square of the graph."""
+        producers = {id(g): [id(p) for p in self._producers(g)] for g in self.groups}
+        found: dict[int, int] = {}
+        for k, key in enumerate(TopologicalSorter(producers).static_order()):
+            found[key] = 1 << k
+            for before in producers[key]:
+                found[key] |= found[before]
+        return found
 
     def _producers(self, group: Group) -> list[Group]:
         found: dict[int, Group] = {}
@@ -518,7 +523,20 @@ class Fuser:
             del self.producer[id(root)]
 
     def _read_elsewhere(self, node: Node, group: Group) -> bool:
-        return any(id(node) in self.buffers_read(other) for other in self.groups if other is not group)
+        """Whether another group reads a stored node: from it up to the next stored nodes, which tell their groups."""
+        seen: set[int] = set()
+        stack = [*self.consumers[id(node)]]
+        while stack:
+            reader = stack.pop()
+            key = id(reader)
+            if key in seen:
+                continue
+            seen.add(key)
+            if key not in self.stored:
+                stack.extend(self.consumers[key])
+            elif self.producer[key] is not group:
+                return True
+        return False
 
     # -- device limits
 

@@ -12,10 +12,12 @@ from graphlib import CycleError, TopologicalSorter
 from ..dtypes import int32
 from ..errors import CompileError
 from ..graph.capture import Graph
+from ..graph.index import Index
 from ..graph.leaves import Placeholder
 from ..graph.node import Node
 from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, Target, round_up
 from ..varying import hint
+from .alike import Kernels, Likeness
 from .fuse import Fuser, Group
 from .kernel import Rendered, grid, name_of
 from .memory import plan_slots
@@ -45,6 +47,7 @@ class Schedule:
     in_place: dict[int, Node] = field(default_factory=dict)
     after: dict[int, set[int]] = field(default_factory=dict)
     ordered: list[Group] = field(default_factory=list)
+    _reads: dict[int, list[tuple[int, Index]]] = field(default_factory=dict)  # of groups, while they stay as they are
 
     def run(self) -> None:
         self._link()
@@ -65,12 +68,16 @@ class Schedule:
         """An output takes over an input's memory where its kernel may write there, and all other readers of the input can
         run before it."""
         taken: set[int] = set()
+        readers: dict[int, list[Group]] = {}
+        for group in self.fuser.groups:
+            for key in self.fuser.buffers_read(group):
+                readers.setdefault(key, []).append(group)
         for position, source in self.graph.in_place.items():
             root, old = self.outputs[position], self.graph.inputs[source]
             group = self.fuser.producer.get(id(root))
             if group is None or id(old) in taken or not self._may_overwrite(group, root, old):
                 continue
-            others = [g for g in self.fuser.groups if g is not group and id(old) in self.fuser.buffers_read(g)]
+            others = [g for g in readers.get(id(old), ()) if g is not group]
             if any(self._runs_after(other, group) for other in others):
                 continue
             self.after[id(group)] |= {id(g) for g in others}
@@ -88,7 +95,9 @@ class Schedule:
             if vectors and not (vectors == [root] and group.trailing):
                 return False
         here = group.position(root)
-        return all(flat == here for key, flat in self.fuser.reads(group) if key == id(old))
+        if id(group) not in self._reads:
+            self._reads[id(group)] = list(self.fuser.reads(group))
+        return all(flat == here for key, flat in self._reads[id(group)] if key == id(old))
 
     def _overwrite_temporaries(self) -> None:
         """A temporary takes over the memory of another where its kernel is the last that reads that one. Not in a product:
@@ -231,10 +240,11 @@ class Schedule:
     def plan(self, target: Target) -> Plan:
         """Of the groups in order."""
         table = self._table()
+        known = Kernels()
         kernels: dict[tuple[str, tuple[str, ...]], tuple[int, Kernel]] = {}
         dispatches: list[Dispatch] = []
         for group in self.ordered:
-            result = self._render(group, target)
+            result = self._render(group, target, known)
             operands = table.bind(result, {id(self.in_place[id(r)]): r for r in group.roots if id(r) in self.in_place})
             code = result.kernel.source.split("\n", 1)[1]  # all but the comment that names the nodes
             number, _ = kernels.setdefault((code, result.kernel.access), (len(kernels), result.kernel))
@@ -276,16 +286,21 @@ class Schedule:
                 table.add(root, "temporary", f"{root.primitive.name}{len(table.specs)}")
         return table
 
-    def _render(self, group: Group, target: Target) -> Rendered:
+    def _render(self, group: Group, target: Target, known: Kernels) -> Rendered:
         own = {id(n) for g in (group.parts or [group]) for n in g.nodes}
         stored = self.fuser.stored
         in_place = {id(r): self.in_place[id(r)] for r in group.roots if id(r) in self.in_place}
-        renderer = Renderer(
-            lambda n: id(n) not in own and (isinstance(n.primitive, Placeholder) or id(n) in stored),
-            in_place=in_place,
-            checked=target.checked,
-        )
-        return RENDER[group.archetype](group, self.fuser, renderer, target)
+
+        def is_buffer(n: Node) -> bool:
+            return id(n) not in own and (isinstance(n.primitive, Placeholder) or id(n) in stored)
+
+        def render() -> Rendered:
+            renderer = Renderer(is_buffer, in_place=in_place, checked=target.checked)
+            return RENDER[group.archetype](group, self.fuser, renderer, target)
+
+        if group.archetype == "call":  # its shader may look further into what it reads
+            return render()
+        return known.get(Likeness(group, is_buffer, in_place), render)
 
 
 class Table:

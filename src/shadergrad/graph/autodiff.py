@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import varying
 from ..errors import AutogradError
 from .leaves import Variable
 from .node import Node, grad_mode, topological
+from .tape import Tape, passes
 
 
 def backward(
@@ -31,37 +33,56 @@ def backward(
     """
     ends = frozenset() if through or targets is None else frozenset(id(t) for t in targets)
 
-    def tape(node: Node) -> tuple[Node, ...]:
+    def before(node: Node) -> Sequence[Node]:
         return () if id(node) in ends else _tape_inputs(node)
 
-    order = topological(roots, tape if ends else _tape_inputs)
+    order = topological(roots, before if ends else _tape_inputs)
     _refuse_released(order)
+    is_known = targets is None and not create_graph and not varying.follows
+    tape = Tape(order, roots, cotangents) if is_known else None
+    found = None if tape is None else passes.find(tape)
+    if found is None:
+        with grad_mode(create_graph):
+            found = _by_rules(order, roots, cotangents, targets, leaf_of, ends)
+        if tape is not None:
+            passes.learn(tape, found)
+    if not (retain_graph or create_graph):
+        _release(order)
+    return found
+
+
+def _by_rules(
+    order: list[Node],
+    roots: Sequence[Node],
+    cotangents: Sequence[Node],
+    targets: Sequence[Node] | None,
+    leaf_of: Callable[[Node], Any],
+    ends: frozenset[int],
+) -> dict[int, tuple[Node, Node]]:
+    """What `backward` gives, from the rules of the primitives."""
     earlier = {} if targets is None else _earlier_values(order, targets, leaf_of)
     wanted = None if targets is None else {*(id(t) for t in targets), *earlier}
     needed = _leading_to(order, wanted)
     collected: dict[int, Node] = {}
     found: dict[int, tuple[Node, Node]] = {}
-    with grad_mode(create_graph):
-        for root, g in zip(roots, cotangents, strict=True):
-            _accumulate(collected, root, g)
-        for node in reversed(order):
-            g = collected.pop(id(node), None)
-            if g is None:
-                continue
-            if node.hooks is not None:
-                g = node.hooks.on_gradient(g)
-            is_leaf = isinstance(node.primitive, Variable)
-            if is_leaf if wanted is None else id(node) in wanted:
-                target = earlier.get(id(node), node)
-                before = found.get(id(target))
-                found[id(target)] = (target, g if before is None else before[1] + g)
-            if is_leaf or id(node) in ends:
-                continue
-            for source, cotangent in zip(node.inputs, node.primitive.vjp(g, node), strict=True):
-                if cotangent is not None and source.requires_grad and id(source) in needed:
-                    _accumulate(collected, source, cotangent)
-    if not (retain_graph or create_graph):
-        _release(order)
+    for root, g in zip(roots, cotangents, strict=True):
+        _accumulate(collected, root, g)
+    for node in reversed(order):
+        g = collected.pop(id(node), None)
+        if g is None:
+            continue
+        if node.hooks is not None:
+            g = node.hooks.on_gradient(g)
+        is_leaf = isinstance(node.primitive, Variable)
+        if is_leaf if wanted is None else id(node) in wanted:
+            target = earlier.get(id(node), node)
+            before = found.get(id(target))
+            found[id(target)] = (target, g if before is None else before[1] + g)
+        if is_leaf or id(node) in ends:
+            continue
+        for source, cotangent in zip(node.inputs, node.primitive.vjp(g, node), strict=True):
+            if cotangent is not None and source.requires_grad and id(source) in needed:
+                _accumulate(collected, source, cotangent)
     return found
 
 
@@ -91,10 +112,10 @@ def _release(order: Sequence[Node]) -> None:
                 node.materialize(node.storage)
 
 
-def _tape_inputs(node: Node) -> tuple[Node, ...]:
+def _tape_inputs(node: Node) -> list[Node]:
     if isinstance(node.primitive, Variable):
-        return ()
-    return tuple(i for i in node.inputs if i.requires_grad)
+        return []
+    return [i for i in node.inputs if i.requires_grad]
 
 
 def _leading_to(order: list[Node], wanted: set[int] | None) -> set[int]:

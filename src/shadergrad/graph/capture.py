@@ -13,7 +13,7 @@ from typing import Any
 
 from ..dtypes import DType
 from .leaves import Placeholder
-from .node import Node, resolve, topological
+from .node import Node, is_alias, resolve
 from .numbers import NO_SLOTS, Kind, Slots
 from .primitive import Number, Primitive
 
@@ -60,27 +60,39 @@ class Capture:
         entries: list[Any] = []
         for node in first:
             entries.append(self._source(node, identity(node)))
-        inputs_of: dict[int, list[Node]] = {}
-
-        def resolved(node: Node) -> list[Node]:
-            found = inputs_of[id(node)] = [] if node.storage is not None else [resolve(i) for i in node.inputs]
-            return found
-
-        for node in topological(self.roots, resolved):
+        # Inputs first, as by `topological`; written out, for an uncompiled step spends most of its time here. An alias has
+        # the place of what it is an alias of.
+        position, order = self._position, self.order
+        place_of = position.get
+        stack = [*self.roots]
+        stack.reverse()
+        while stack:
+            node = stack.pop()
+            if id(node) in position:
+                continue
             if node.storage is not None:
                 entry = self._source(node, identity(node))
-                if entry is None:
-                    continue
-                entries.append(entry)
-            else:
-                inputs = tuple([self._position[id(i)] for i in inputs_of[id(node)]])
-                primitive = node.primitive
-                entries.append((primitive.form or primitive, inputs))
-                if primitive.form is not None:
-                    numbered.append(primitive)
-                    self._dtypes.append(node.dtype)
-                self._position[id(node)] = len(self.order)
-                self.order.append(node)
+                if entry is not None:
+                    entries.append(entry)
+                continue
+            primitive = node.primitive
+            is_another_name = primitive.kind == "alias"
+            inputs = node.inputs[:1] if is_another_name else node.inputs  # its others are there for the tape alone
+            places = tuple([place_of(id(i)) for i in inputs])
+            if None in places:
+                stack.append(node)  # once more when these are there
+                stack += [i for i in reversed(inputs) if id(i) not in position]
+                continue
+            if is_another_name:
+                position[id(node)] = position[id(inputs[0])]
+                continue
+            form = primitive.form
+            entries.append((form or primitive, places))
+            if form is not None:
+                numbered.append(primitive)
+                self._dtypes.append(node.dtype)
+            position[id(node)] = len(order)
+            order.append(node)
         self.keep = (
             [k for k, n in enumerate(self.order) if n.requires_grad and not n.released and n.storage is None]
             if keep
@@ -103,7 +115,7 @@ class Capture:
 
     def position_of_source(self, node: Node) -> int | None:
         """Which input a valued node is, if it is one."""
-        place = self._position.get(id(node))
+        place = None if is_alias(node) else self._position.get(id(node))
         if place is None:
             return None
         return next(k for k, s in enumerate(self.sources) if s is self.order[place])

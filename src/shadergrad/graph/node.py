@@ -157,16 +157,18 @@ def make(primitive: Primitive, *inputs: Node) -> Node:
     global nodes_made
     nodes_made += 1
     device = inputs[0].device
+    requires_grad = False
     for other in inputs:
         if other.device != device:
             raise DeviceError(
                 f"[{primitive.name}] operands are on different devices: {', '.join(f'{list(i.shape)} on {i.device}' for i in inputs)}."
                 f" Hint: move one with .to({device!r})."
             )
+        if other.requires_grad:
+            requires_grad = True
     shape, dtype = primitive.infer(*inputs)
-    requires_grad = (
-        mode.grad and primitive.differentiable and dtype.category >= 2 and any(i.requires_grad for i in inputs)
-    )
+    if requires_grad:
+        requires_grad = mode.grad and primitive.differentiable and dtype.category >= 2
     node = Node(primitive, inputs, shape, dtype, device, requires_grad)
     if mode.made is not None:
         mode.made.append(node)
@@ -207,20 +209,25 @@ def topological(roots: Iterable[Node], inputs_of: Callable[[Node], Sequence[Node
     """Every node reachable from `roots` through `inputs_of`, inputs first. Iterative: graphs are deep."""
     order: list[Node] = []
     seen: set[int] = set()
-    done: set[int] = set()
-    stack = list(roots)
+    entered: list[Node] = []  # those whose inputs come first
+    stack: list[Node | None] = [*roots]
     stack.reverse()
     while stack:
-        node = stack[-1]
+        node = stack.pop()
+        if node is None:  # all inputs of the node that was entered last are in
+            order.append(entered.pop())
+            continue
         key = id(node)
         if key in seen:
-            stack.pop()
-            if key not in done:
-                done.add(key)
-                order.append(node)
             continue
         seen.add(key)
-        for source in reversed(inputs_of(node)):
+        inputs = inputs_of(node)
+        if not inputs:
+            order.append(node)
+            continue
+        entered.append(node)
+        stack.append(None)
+        for source in reversed(inputs):
             if id(source) not in seen:
                 stack.append(source)
     return order

@@ -23,6 +23,7 @@ from ..errors import CompileError
 Shape = tuple[int, ...]
 Number = bool | int | float | complex
 
+OWN = f"{__name__.split('.')[0]}.primitives."  # the package whose rules keep to `Primitive.structural`
 REGISTRY: dict[str, type[Primitive]] = {}
 
 
@@ -33,9 +34,9 @@ class _Interned(type):
 
     def __call__(cls, *args: Any) -> Any:
         # 0, 0.0, -0.0 and False are equal and hash alike, yet are different constants: the type and the text tell.
-        key = (cls, args, tuple(map(repr, args)))
+        key = (cls, args, tuple(map(repr, args))) if args else cls
         if varying.follows and (of := varying.forms(args)):
-            key = (*key, *of)
+            key = (key, *of)
         found = _Interned._instances.get(key)
         if found is None:
             found = super().__call__(*args)
@@ -65,9 +66,14 @@ class Primitive(metaclass=_Interned):
     differentiable: ClassVar[bool] = True
     cost: ClassVar[int] = 1  # scalar operations an element, roughly
     form: ClassVar[Form | None] = None  # of each primitive its own
+    structural: ClassVar[bool] = (
+        False  # what `vjp` adds refers to g, the node and its inputs alone, and hangs on no more
+    )
+    # than primitives, shapes and dtypes, so that graph/tape.py may add it again
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls.structural = cls.__module__.startswith(OWN)  # those of others may do anything
         if cls.kind:
             REGISTRY[cls.__name__] = cls
 

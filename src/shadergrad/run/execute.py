@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import varying
+from ..compile.kept import compiled
 from ..compile.pipeline import compile_graph
 from ..dtypes import DType
 from ..errors import CompileError
@@ -48,8 +49,8 @@ def structure_bytes(structure: Structure) -> int:
 
 
 class Programs:
-    """Loaded plans by structure, the least recently used first out. Counts what was compiled, so that tests can say:
-    nothing was.
+    """Loaded plans by structure, the least recently used first out. Counts what was compiled, or found on
+    disk, so that tests can say: nothing was.
 
     nbytes: host memory of those that are kept, about.
     """
@@ -98,7 +99,7 @@ class Programs:
 
     def _load(self, graph: Graph, labels: Labels) -> Found:
         device = get_device(graph.device)
-        plan, kept = compile_graph(graph, device.target)
+        plan, kept = compiled(graph, device.target, compile_graph)
         self.compiled += 1
         return device.load(plan.labelled(*labels)), kept
 

@@ -23,8 +23,6 @@ import numpy as np
 import wgpu
 from wgpu.backends.wgpu_native import _ffi
 
-from ..plan import round_up
-
 ffi: Any = _ffi.ffi
 lib: Any = _ffi.lib
 NULL: Any = ffi.NULL
@@ -39,6 +37,7 @@ BINDINGS = {
     "read_write": lib.WGPUBufferBindingType_Storage,
     "uniform": lib.WGPUBufferBindingType_Uniform,
 }
+UPLOAD_USAGE: int = wgpu.BufferUsage.MAP_WRITE | wgpu.BufferUsage.COPY_SRC
 WRITE_CHUNK = 64 << 20  # wgpu copies every write to a staging buffer that lives until the next submission
 
 Command = tuple[Any, Any, int, int, int]  # pipeline or None (unchanged), bind group or None, workgroups x, y, z
@@ -355,9 +354,10 @@ class NativeDevice:
         lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, resolved, 0, staging, 0, nbytes)
         index = self._submit(encoder)
         status, ticks = new_status(), np.empty(2 * len(commands), np.uint64)
-        self.map_read(staging, nbytes, status)
+        self.map(staging, nbytes, status)
         self.wait(index)
-        self.read_mapped(staging, ticks.view(np.uint8), status)
+        ticks[:] = self.mapped(staging, nbytes, status).view(np.uint64)
+        self.unmap(staging)
         for raw in (resolved, staging):
             self.destroy_buffer(raw)
         lib.wgpuQuerySetRelease(query_set)
@@ -366,10 +366,10 @@ class NativeDevice:
         seconds = (ticks.astype(np.int64) - self._first_tick) * period
         return [(float(a), float(b)) for a, b in seconds.reshape(-1, 2)]
 
-    def copy(self, source: Any, offset: int, destination: Any, nbytes: int) -> int:
-        """Copy to the start of `destination`; the index of the submission."""
+    def copy(self, source: Any, offset: int, destination: Any, nbytes: int, to: int = 0) -> int:
+        """Copy from byte `offset` of a buffer to byte `to` of another; the index of the submission."""
         encoder = lib.wgpuDeviceCreateCommandEncoder(self.raw, NULL)
-        lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, offset, destination, 0, nbytes)
+        lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, offset, destination, to, nbytes)
         return self._submit(encoder)
 
     def flush(self) -> None:
@@ -396,24 +396,27 @@ class NativeDevice:
         self.destroy_buffer(self.create_buffer(256))
         self.wait_all()
 
-    def map_read(self, buffer: Any, nbytes: int, status: Any) -> None:
+    def map(self, buffer: Any, nbytes: int, status: Any, write: bool = False) -> None:
         """Ask to map; `status` (an `int *` that the caller keeps) turns non-zero in a later wait."""
         status[0] = 0
         request = ffi.new("WGPUBufferMapCallbackInfo *")
         request.mode = lib.WGPUCallbackMode_AllowProcessEvents
         request.callback, request.userdata1 = _on_mapped, status
-        lib.wgpuBufferMapAsync(buffer, lib.WGPUMapMode_Read, 0, nbytes, request[0])
+        mode = lib.WGPUMapMode_Write if write else lib.WGPUMapMode_Read
+        lib.wgpuBufferMapAsync(buffer, mode, 0, nbytes, request[0])
         self.events.check()
 
-    def read_mapped(self, buffer: Any, into: np.ndarray, status: Any) -> None:
-        """Copy the mapped bytes to `into` and unmap."""
-        if status[0] == 0:
-            lib.wgpuDevicePoll(self.raw, True, NULL)
+    def mapped(self, buffer: Any, nbytes: int, status: Any, write: bool = False) -> np.ndarray:
+        """The bytes of a buffer, until `unmap`; waits for the mapping."""
+        for wait in (False, True):  # what no work under way uses is mapped without waiting for any
+            if status[0] == 0:
+                lib.wgpuDevicePoll(self.raw, wait, NULL)
         if status[0] != lib.WGPUMapAsyncStatus_Success:
-            raise NativeError(f"the device did not hand over its memory to read (status {status[0]})")
-        nbytes = round_up(into.nbytes, 4)
-        address = lib.wgpuBufferGetConstMappedRange(buffer, 0, nbytes)
-        into[:] = np.frombuffer(ffi.buffer(address, nbytes), np.uint8)[: into.nbytes]
+            raise NativeError(f"the device did not hand over its memory (status {status[0]})")
+        get = lib.wgpuBufferGetMappedRange if write else lib.wgpuBufferGetConstMappedRange
+        return np.frombuffer(ffi.buffer(get(buffer, 0, nbytes), nbytes), np.uint8)
+
+    def unmap(self, buffer: Any) -> None:
         lib.wgpuBufferUnmap(buffer)
 
     def destroy(self) -> None:
@@ -460,7 +463,8 @@ class NativeDevice:
         self._unsubmitted = 0
         self._in_flight.append(index)
         if len(self._in_flight) > self._max_in_flight:
-            self.wait(self._in_flight[0])
+            # For the older half at once: a wait costs a driver more than a small step takes, and the other half goes on.
+            self.wait(self._in_flight[self._max_in_flight // 2])
         if self.events.errors:
             self.events.check()
 
@@ -470,5 +474,5 @@ class NativeDevice:
 
 
 def new_status() -> Any:
-    """A C integer for `map_read`."""
+    """A C integer for `map`."""
     return ffi.new("int *")

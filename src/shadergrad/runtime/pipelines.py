@@ -52,10 +52,10 @@ def estimated_bytes(kernel: Kernel) -> int:
 class PipelineCache:
     """Pipelines by source and bindings: equal kernels are compiled once. All calls run under the device's lock.
 
-    users: the programs that there are. limit: bytes, of estimates; what one program needs at once may exceed it.
+    create: compiles kernels, all or none. users: the programs that there are. limit: bytes, of estimates; what one program needs at once may exceed it.
     """
 
-    def __init__(self, create: Callable[[Kernel], Any], users: Iterable[User], limit: int) -> None:
+    def __init__(self, create: Callable[[list[Kernel]], list[Any]], users: Iterable[User], limit: int) -> None:
         self._create = create
         self._users = users
         self._kept: dict[Key, Pipeline] = {}
@@ -72,13 +72,16 @@ class PipelineCache:
     def get(self, kernels: Sequence[Kernel], now: int) -> list[Pipeline]:
         """A pipeline for each kernel of one program, compiled where there is none. now: in submissions."""
         keys = [(kernel.source, kernel.access) for kernel in kernels]
-        for key, kernel in zip(keys, kernels, strict=True):
-            if key not in self._kept:
-                nbytes = estimated_bytes(kernel)
-                if self.nbytes + nbytes > self.limit:
-                    self._make_room(nbytes, set(keys))
-                self._kept[key] = Pipeline(self._create(kernel), kernel.access, nbytes)
+        missing = {key: kernel for key, kernel in zip(keys, kernels, strict=True) if key not in self._kept}
+        if missing:
+            sizes = [estimated_bytes(kernel) for kernel in missing.values()]
+            if self.nbytes + sum(sizes) > self.limit:
+                self._make_room(sum(sizes), set(keys))
+            made = self._create(list(missing.values()))
+            for (key, kernel), handle, nbytes in zip(missing.items(), made, sizes, strict=True):
+                self._kept[key] = Pipeline(handle, kernel.access, nbytes)
                 self.nbytes += nbytes
+        for key in keys:
             self._kept[key].used = now
         return [self._kept[key] for key in keys]
 

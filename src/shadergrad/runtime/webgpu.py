@@ -19,8 +19,10 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from weakref import WeakSet
 
@@ -38,9 +40,12 @@ from .memory import Buffer, MemoryPool
 from .pipelines import KEPT, Pipeline, PipelineCache
 from .program import Gpu, WebGPUProgram
 from .readback import Readback
+from .staging import HostMemory, Uploads
 
 MOST_BIND_GROUPS = 1 << 16  # alive on a device; one takes 1 KiB on llvmpipe
 SHOWN = 5  # tensors in an error
+STAGED = 1 << 20  # bytes: from here on writes go through our staging buffers, not through one that wgpu makes for each
+MOST_COMPILERS = min(8, os.cpu_count() or 1)  # threads
 REMEMBERED = 4096  # bytes: the largest upload of which a copy is kept on the host
 
 
@@ -88,8 +93,10 @@ class WebGPUDevice(Gpu):
             self._create_buffer, self._discard, most // 16 * 16, settings.memory_limit, self._largest
         )
         self._readback = Readback(self.native, self._module)
+        self._uploads = Uploads(self.native, self._module)
+        self._host_memory = HostMemory()
         self._programs: WeakSet[WebGPUProgram] = WeakSet()
-        self._pipelines = PipelineCache(self._compile, self._programs, settings.pipeline_memory)
+        self._pipelines = PipelineCache(self._compile_all, self._programs, settings.pipeline_memory)
         self._families = Families(lambda kernel: self.get_pipelines([kernel]))
         self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
         self._remembered: WeakSet[Storage] = WeakSet()
@@ -122,7 +129,7 @@ class WebGPUDevice(Gpu):
     def download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         if dtype.wgsl is None:
             raise self.unsupported(dtype)
-        out = np.empty(shape, dtype.stored)
+        out = self._host_memory.empty(shape, dtype.stored)
         if out.nbytes > storage.nbytes:
             raise DeviceError(f"[webgpu] a storage of {storage.nbytes} bytes has no {shape} of {dtype.name}.")
         with self.lock, self.translate_errors():
@@ -231,9 +238,9 @@ class WebGPUDevice(Gpu):
             self._pipelines.clear()
             self._layouts.clear()
             self._fault = None
-            self.native.release(self.memory.abandon() + self._readback.abandon())
+            self.native.release(self.memory.abandon() + self._readback.abandon() + self._uploads.abandon())
             self.native, self.adapter, self._earlier_loss = native, adapter, reason
-            self._readback = Readback(native, self._module)
+            self._readback, self._uploads = Readback(native, self._module), Uploads(native, self._module)
             with self.translate_errors():
                 for storage in list(self._remembered):
                     if storage.uploaded is not None:
@@ -327,6 +334,22 @@ class WebGPUDevice(Gpu):
                 "  Hint: update its driver, choose another adapter (SHADERGRAD_ADAPTER, webgpu:N), or use cpu."
             ) from error
 
+    def _compile_all(self, kernels: list[Kernel]) -> list[Any]:
+        """Pipelines of kernels, by several threads. What the driver has to say does not tell for which kernel; then one
+        after another, so that the error names the right one."""
+        for kernel in kernels:
+            self._pipeline_layout(kernel.access)
+        if len(kernels) > 1:
+            try:
+                made = list(compilers().map(self._compile, kernels))
+                self.native.events.check()
+                return made
+            except (self._module.NativeError, CompileError):
+                self.native.events.errors.clear()
+                if self.native.events.lost is not None:
+                    raise
+        return [self._compile(kernel) for kernel in kernels]
+
     def _compile(self, kernel: Kernel) -> Any:
         _, layout = self._pipeline_layout(kernel.access)
         try:
@@ -355,7 +378,9 @@ class WebGPUDevice(Gpu):
         return np.ascontiguousarray(data, dtype.stored)
 
     def _write(self, storage: Storage, data: np.ndarray) -> None:
-        if data.nbytes:
+        if data.nbytes >= STAGED:
+            self._uploads.write(storage.handle.raw, data)
+        elif data.nbytes:
             self.native.write(storage.handle.raw, data)
 
     def _create_buffer(self, nbytes: int) -> Any:
@@ -401,6 +426,12 @@ class WebGPUDevice(Gpu):
         )
 
 
+@cache
+def compilers() -> ThreadPoolExecutor:
+    """The threads that compile kernels."""
+    return ThreadPoolExecutor(MOST_COMPILERS, "compile")
+
+
 def explain_compile_error(kernel: Kernel, message: str) -> str:
     """Name the kernel, quote its line, and say what the shader compiler said."""
     text = f"[webgpu] kernel {kernel.name!r} does not compile"
@@ -430,6 +461,7 @@ def _finish_work() -> None:
 
 def _disown_after_fork() -> None:
     """In a forked child: the driver's threads were left behind, and any call would hang or crash."""
+    compilers.cache_clear()
     for device in list(_opened):
         device.lock = threading.RLock()  # the old one may have been held
         device._failure = (

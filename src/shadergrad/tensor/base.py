@@ -971,6 +971,13 @@ def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
 
     Zero-dimensional cpu tensors and Python numbers follow the device of the others, as in PyTorch.
     """
+    if len(values) == 2 and isinstance(values[0], TensorBase) and isinstance(values[1], TensorBase):
+        a, b = values[0]._node, values[1]._node
+        if a.dtype is b.dtype and a.device == b.device and not a.dtype.is_complex:  # most often
+            if a.shape == b.shape:
+                return [a, b]
+            shape = common_shape(a.shape, b.shape)
+            return [build.broadcast(a, shape), build.broadcast(b, shape)]
     tensors = [v for v in values if isinstance(v, TensorBase)]
     lead = next((t for t in tensors if t.ndim), tensors[0])
     described: list[tuple[DType, int]] = []
@@ -1026,7 +1033,7 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
             raise DTypeError(
                 f"a value does not fit {found.name}: the range is {array.min()} to {array.max()}. Hint: int64 holds larger numbers."
             )
-    return array.astype(found.numpy), found
+    return array.astype(found.numpy, copy=False), found  # the device makes its copy
 
 
 def _culprit(data: Any) -> str:

@@ -15,8 +15,19 @@ from ..graph.build import cast
 from ..graph.node import Node, make
 from ..primitives import elementwise as e
 from ..primitives.complex import Magnitude
-from ..varying import broadcast_shapes
-from .base import OPERANDS, Number, TensorBase, binary, floating, host_tensor, not_ours, operands, unsupported, wrap
+from .base import (
+    OPERANDS,
+    Number,
+    TensorBase,
+    binary,
+    common_shape,
+    floating,
+    host_tensor,
+    not_ours,
+    operands,
+    unsupported,
+    wrap,
+)
 from .records import RecordTensor
 
 T = TypeVar("T", bound="ElementwiseTensor")
@@ -1056,8 +1067,8 @@ def where(condition: ElementwiseTensor, a: Any, b: Any) -> Any:
         a = wrap(build.constant(a, promote_numbers(a, b), condition._node.device))
     x, y = operands(a, b)
     try:
-        shape = broadcast_shapes(condition._node.shape, x.shape)
-    except ValueError:
+        shape = common_shape(condition._node.shape, x.shape)
+    except ShapeError:
         raise ShapeError(f"[where] the condition {tuple(condition.shape)} does not broadcast with {x.shape}.") from None
     return wrap(
         make(e.Where(), build.broadcast(condition._node, shape), build.broadcast(x, shape), build.broadcast(y, shape))

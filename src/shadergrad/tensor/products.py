@@ -10,10 +10,9 @@ from typing import Any, Self, TypeVar
 from ..arguments import checked
 from ..errors import DeviceError, DTypeError, ShapeError
 from ..graph import build
-from ..graph.node import make
+from ..graph.node import Node, make
 from ..primitives.dot import Dot
-from ..varying import broadcast_shapes
-from .base import TensorBase, check_axis, not_ours, unsupported, wrap
+from .base import TensorBase, check_axis, common_shape, not_ours, unsupported, wrap
 from .order import OrderTensor
 
 T = TypeVar("T", bound="ProductTensor")
@@ -144,6 +143,11 @@ class ProductTensor(OrderTensor):
 
 
 def _matmul(a: T, b: ProductTensor) -> T:
+    return wrap(product_of(a._node, b._node))
+
+
+def product_of(a: Node, b: Node) -> Node:
+    """`matmul` of nodes."""
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"both arguments to matmul need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
     if a.dtype is not b.dtype:
@@ -151,23 +155,21 @@ def _matmul(a: T, b: ProductTensor) -> T:
     if a.device != b.device:
         raise DeviceError(
             f"[matmul] operands are on different devices: {list(a.shape)} on {a.device}, {list(b.shape)} on {b.device}."
-            f" Hint: move one with .to({str(a.device)!r})."
+            f" Hint: move one with .to({a.device!r})."
         )
     contracted = b.shape[-2] if b.ndim > 1 else b.shape[0]
     if a.shape[-1] != contracted:
         raise ShapeError(
-            f"[matmul] cannot contract: a is {tuple(a.shape)}, b is {tuple(b.shape)}; a's last axis ({a.shape[-1]}) != "
+            f"[matmul] cannot contract: a is {a.shape}, b is {b.shape}; a's last axis ({a.shape[-1]}) != "
             f"b's {'second-last' if b.ndim > 1 else 'only'} ({contracted})."
         )
-    left = a._node if a.ndim > 1 else build.reshape(a._node, (1, a.shape[0]))
-    right = b._node if b.ndim > 1 else build.reshape(b._node, (b.shape[0], 1))
+    left = a if a.ndim > 1 else build.reshape(a, (1, a.shape[0]))
+    right = b if b.ndim > 1 else build.reshape(b, (b.shape[0], 1))
     k, m, n = a.shape[-1], left.shape[-2], right.shape[-1]
     try:
-        batch = broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    except ValueError:
-        raise ShapeError(
-            f"[matmul] the batch axes do not broadcast: a is {tuple(a.shape)}, b is {tuple(b.shape)}."
-        ) from None
+        batch = common_shape(left.shape[:-2], right.shape[:-2])
+    except ShapeError:
+        raise ShapeError(f"[matmul] the batch axes do not broadcast: a is {a.shape}, b is {b.shape}.") from None
     if right.ndim == 2 or math.prod(right.shape[:-2]) == 1:  # one matrix for all: rows of all batches are one product
         product = make(Dot(), build.reshape(left, (1, math.prod(left.shape[:-1]), k)), build.reshape(right, (1, k, n)))
     else:
@@ -176,7 +178,7 @@ def _matmul(a: T, b: ProductTensor) -> T:
         right = build.reshape(build.broadcast(right, (*batch, k, n)), (size, k, n))
         product = make(Dot(), left, right)
     shape = (*batch, *((m,) if a.ndim > 1 else ()), *((n,) if b.ndim > 1 else ()))
-    return wrap(build.reshape(product, shape))
+    return build.reshape(product, shape)
 
 
 def _added(x: T, product: Any, beta: float, alpha: float, what: str) -> T:

@@ -22,6 +22,7 @@ from ..primitives.scan import RunningSum
 from .base import TensorBase, binary, check_axes, check_axis, floating, wrap
 from .elementwise import _truth, where
 from .shape import ShapeTensor
+from .storage import without_history
 
 T = TypeVar("T", bound="ReduceTensor")
 V = TypeVar("V")
@@ -290,7 +291,7 @@ class ReduceTensor(ShapeTensor):
         if not x.numel():
             check_axis(dim, x.ndim, "softmax")
             return wrap(floating(x))
-        shifted = (x - x.detach().amax(dim, keepdim=True)).exp()
+        shifted = (x - _top(x, dim, "softmax")).exp()
         return shifted / shifted.sum(dim, keepdim=True)
 
     def log_softmax(self, dim: int, dtype: Any = None) -> Self:
@@ -305,7 +306,7 @@ class ReduceTensor(ShapeTensor):
         if not x.numel():
             check_axis(dim, x.ndim, "log_softmax")
             return wrap(floating(x))
-        shifted = x - x.detach().amax(dim, keepdim=True)
+        shifted = x - _top(x, dim, "log_softmax")
         return shifted - shifted.exp().sum(dim, keepdim=True).log()
 
     def prod(self, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
@@ -415,6 +416,13 @@ def _reduce(kind: type[Reduce], node: Node, dim: Any, keepdim: bool, what: str) 
     axes = check_axes(dim, node.ndim, what)
     result = wrap(make(kind(axes), node) if axes else node)
     return result if keepdim else _without(result, axes)
+
+
+def _top(x: T, dim: int, what: str) -> T:
+    """The largest along an axis that stays, without history."""
+    if x.ndim == 0 or x.dtype is bool_:
+        return x.detach().amax(dim, keepdim=True)
+    return wrap(make(ReduceMax((check_axis(dim, x.ndim, what),)), without_history(x._node)))
 
 
 def _extremum(kind: type[Reduce], x: T, dim: Any, keepdim: bool, what: str) -> T:

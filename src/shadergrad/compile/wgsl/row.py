@@ -114,7 +114,7 @@ class RowKernel:
         for reduce in group.reduces:
             r.local[id(reduce)] = self._result_of(reduce)
         places = list(self._places()) if self.written_out else []
-        for level in _levels(group):
+        for level in _levels(group, r):
             for first in range(0, len(level), TOGETHER):
                 self._reduce(level[first : first + TOGETHER], places)
         self._write(places)
@@ -312,7 +312,7 @@ class RowKernel:
         self.r.store(root, position, self.r.pull_flat(root, position))
 
 
-def _levels(group: Group) -> list[list[Node]]:
+def _levels(group: Group, r: Renderer) -> list[list[Node]]:
     """Reductions in rounds: each depends only on those of earlier rounds."""
     level: dict[int, int] = {}
     inside = {id(n) for n in group.reduces}
@@ -327,7 +327,7 @@ def _levels(group: Group) -> list[list[Node]]:
             seen.add(id(node))
             if id(node) in inside:
                 depth = max(depth, level[id(node)] + 1)
-            else:
+            elif not r.is_buffer(node):
                 stack.extend(node.inputs)
         level[id(reduce)] = depth
     return [[n for n in group.reduces if level[id(n)] == k] for k in range(max(level.values()) + 1)]

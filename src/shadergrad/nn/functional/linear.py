@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from ...dtypes import int32
 from ...errors import DTypeError, IndexRangeError, ShapeError
+from ...graph import build
 from ...graph.node import grad_mode
 from ...plan import IN_EMBEDDING, IN_ONE_HOT
-from ...tensor import Tensor, arange, check_axis, in_range, select_positions, vector_norm, where
+from ...tensor import Tensor, arange, check_axis, in_range, select_positions, vector_norm, where, wrap
+from ...tensor.products import product_of
 from ..arguments import whole
 from ..errors import ArgumentError
 from .substitutes import replaceable
@@ -24,14 +26,15 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> F.linear(sg.tensor([1.0, 2.0]), sg.tensor([[1.0, 1.0], [3.0, -1.0]]), sg.tensor([10.0, 0.0]))
     tensor([13.,  1.])
     """
-    if weight.ndim != 2:
+    x, w = input._node, weight._node
+    if w.ndim != 2:
         raise ShapeError(f"[linear] weight must be (n_out, n_in), but got weight of size {tuple(weight.shape)}.")
-    if input.ndim == 0 or input.shape[-1] != weight.shape[-1]:
+    if x.ndim == 0 or x.shape[-1] != w.shape[-1]:
         raise ShapeError(
             f"[linear] cannot contract: input is {tuple(input.shape)}, weight is {tuple(weight.shape)} (n_out, n_in). "
             f"Hint: Linear({weight.shape[-1]}, {weight.shape[0]}) takes {weight.shape[-1]} features, the input has {input.shape[-1] if input.ndim else 'none'}."
         )
-    result = input @ weight.t()
+    result = wrap(product_of(x, build.transpose(w)))  # and no transposed tensor: making one costs more than the rest
     return result if bias is None else result + bias
 
 

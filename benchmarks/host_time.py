@@ -1,0 +1,95 @@
+"""Where the host time of a replayed step goes: the library's own Python, and each call into wgpu.
+
+    python benchmarks/host_time.py xor mlp --device webgpu
+
+Medians of microseconds over steps that find the queue empty. `record` is the loop over dispatches: Python, cffi, and what wgpu
+does at once; `finish` and `submit` are wgpu's alone.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Annotated, Any
+
+import typer
+
+import shadergrad as sg
+from shadergrad.runtime.device import get_device
+from step import training_step
+from workloads import WORKLOADS
+
+BURST = 6  # steps before the device is waited for
+PARTS = ("begin", "record", "end", "finish", "submit")
+
+
+class Clock:
+    """Stands before wgpu's functions and notes how long each takes."""
+
+    def __init__(self, lib: Any) -> None:
+        self._lib = lib
+        self.spent = dict.fromkeys(PARTS, 0.0)
+        self.began = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._lib, name)
+        part = {
+            "wgpuDeviceCreateCommandEncoder": "begin",
+            "wgpuCommandEncoderBeginComputePass": "begin",
+            "wgpuComputePassEncoderEnd": "end",
+            "wgpuCommandEncoderFinish": "finish",
+            "wgpuQueueSubmitForIndex": "submit",
+        }.get(name)
+        if part is None:
+            return function
+
+        def timed(*args: Any) -> Any:
+            begun = time.perf_counter()
+            try:
+                return function(*args)
+            finally:
+                now = time.perf_counter()
+                self.spent[part] += now - begun
+                if part == "begin":
+                    self.began = now
+                elif part == "end":
+                    self.spent["record"] += begun - self.began
+
+        return timed
+
+
+def main(
+    tasks: Annotated[list[str], typer.Argument(help=f"of {', '.join(WORKLOADS)}")],
+    device: str = "webgpu",
+    rounds: int = 60,
+    small: Annotated[bool, typer.Option("--small", help="tiny sizes: to try it, not to measure")] = False,
+) -> None:
+    """Measure the host time of a compiled step."""
+    from shadergrad.runtime import native  # not before a GPU is asked for
+
+    for task in tasks:
+        workload = WORKLOADS[task](small)
+        sg.manual_seed(0)
+        step = sg.compile(training_step(sg, workload, workload.model(sg).to(device)))
+        x, y = (sg.tensor(a, device=device) for a in workload.batch())
+        get_device(device)
+        rows: list[dict[str, float]] = []
+        library = native.lib
+        for _ in range(rounds):
+            for _ in range(BURST):
+                native.lib = clock = Clock(library)
+                begun = time.perf_counter()
+                step(x, y)
+                whole = time.perf_counter() - begun
+                native.lib = library
+                rows.append({**clock.spent, "python": whole - sum(clock.spent.values()), "call": whole})
+            sg.sync()
+        count = len(step.plan.dispatches)
+        medians = {part: statistics.median(row[part] for row in rows[BURST:]) * 1e6 for part in rows[0]}
+        parts = ", ".join(f"{part} {us:.0f}" for part, us in medians.items())
+        wgpu = sum(medians[part] for part in PARTS) / max(count, 1)
+        typer.echo(f"{task}: {count} dispatches, us a step: {parts}; {wgpu:.2f} us a dispatch from begin to submit")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,64 @@
+"""Moving arrays between host and device: GB/s each way, beside PyTorch where it is there.
+
+    python benchmarks/transfers.py --device webgpu --mib 64
+
+Medians over rounds, in turns in one run. Upload: a new tensor from a NumPy array, until the device has it; download: a new
+NumPy array from a tensor.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import typer
+
+import shadergrad as sg
+
+
+def gigabytes_a_second(nbytes: int, rounds: int, move: Callable[[], Any]) -> float:
+    times = []
+    for _ in range(rounds + 2):
+        start = time.perf_counter()
+        kept = move()
+        times.append(time.perf_counter() - start)
+        del kept
+    return nbytes / statistics.median(times[2:]) / 1e9
+
+
+def ours(device: str, array: np.ndarray) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    def up() -> Any:
+        tensor = sg.tensor(array, device=device)
+        sg.sync()
+        return tensor
+
+    held = up()
+    return up, held.numpy
+
+
+def theirs(array: np.ndarray) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    import torch
+
+    def up() -> Any:
+        tensor = torch.tensor(array, device="cuda")
+        torch.cuda.synchronize()
+        return tensor
+
+    held = up()
+    return up, lambda: held.cpu().numpy()
+
+
+def main(device: str = "webgpu", mib: int = 64, rounds: int = 9, against: str = "") -> None:
+    """Measure both ways."""
+    array = np.random.default_rng(0).normal(size=(mib << 20) // 4).astype(np.float32)
+    rows = [(device, ours(device, array)), *([("torch", theirs(array))] if against == "torch" else [])]
+    for name, (up, down) in rows:
+        rates = [gigabytes_a_second(array.nbytes, rounds, move) for move in (up, down)]
+        typer.echo(f"{name}: {mib} MiB: {rates[0]:.1f} GB/s up, {rates[1]:.1f} GB/s down")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,146 @@
+"""Plans kept on disk, so that a process need not compile what one before it did. In: a graph and a target. Out: its plan.
+
+A file holds one plan, named by a digest of all that it was compiled from: the graph (primitives with all parameters, shapes,
+dtypes, how they hang together), the target (which is all that the compiler knows of a device), and the texts of the
+compiler itself. A file is written whole or not at all, begins with a digest of its content, and is compiled anew where that does
+not fit; so two writers, a torn file and another version do no harm. Not kept: small graphs, those of the cpu device, and those
+with primitives that are not the library's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import astuple
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .. import varying, whole_files
+from ..config import config
+from ..errors import CompileError, PlanError, ShadergradError
+from ..graph import verify
+from ..graph.capture import Graph
+from ..graph.node import topological
+from ..graph.primitive import Primitive, to_data
+from ..plan import FORMAT, Plan, Target
+
+MOST_BYTES = 256 << 20  # of all files; beyond it those used longest ago go
+FEWEST_NODES = 64  # what is smaller is compiled faster than it is found
+DIGEST = hashlib.sha256().digest_size
+PACKAGE = Path(__file__).parents[1]
+TEXTS = ("compile", "graph", "primitives", "plan.py", "dtypes.py")  # what a plan is made by
+
+
+class CacheError(ShadergradError, OSError):
+    """A plan that cannot be kept."""
+
+
+def compiled(
+    graph: Graph, target: Target, compile_graph: Callable[[Graph, Target], tuple[Plan, list[int]]]
+) -> tuple[Plan, list[int]]:
+    """What `compile_graph` gives, from disk where it was compiled before."""
+    folder = _folder()
+    name = None if folder is None else name_of(graph, target)
+    if folder is None or name is None:
+        return compile_graph(graph, target)
+    path = folder / name
+    found = _read(path)
+    if found is None:
+        found = compile_graph(graph, target)
+        with suppress(CacheError):  # a disk that is full, or read-only, costs time and nothing else
+            _write(path, *found)
+    return found
+
+
+def _folder() -> Path | None:
+    """Where plans are kept; None where nothing is to be, or compiling is to be looked at."""
+    if (
+        config.cache == "off" or config.debug or verify.enabled or varying.follows
+    ):  # texts with marks are for one process
+        return None
+    return Path(config.cache or Path.home() / ".cache" / "shadergrad" / "plans").expanduser()
+
+
+def name_of(graph: Graph, target: Target) -> str | None:
+    """The file of a graph; None where it is not kept."""
+    if target.language != "wgsl":
+        return None
+    ends = [*graph.outputs, *graph.keep]
+    nodes = list({id(n): n for n in [*graph.inputs, *topological(ends, lambda n: n.inputs)]}.values())
+    if len(nodes) < FEWEST_NODES:
+        return None
+    place = {id(n): k for k, n in enumerate(nodes)}
+    written: dict[Primitive, Any] = {}
+    rows = []
+    for node in nodes:
+        primitive = node.primitive
+        if primitive not in written:
+            if not type(primitive).__module__.startswith(f"{__name__.split('.')[0]}."):
+                return None
+            try:
+                written[primitive] = len(written), to_data(primitive)
+            except CompileError:  # one that cannot be named
+                return None
+            if '"object"' in json.dumps(written[primitive][1]):  # a parameter that only this process knows
+                return None
+        rows.append((written[primitive][0], node.shape, node.dtype.name, [place[id(i)] for i in node.inputs]))
+    places = [[place[id(n)] for n in group] for group in (graph.inputs, graph.outputs, graph.keep)]
+    # JSON tells 1 from 1.0 and True, and -0.0 from 0.0
+    whole = [[data for _, data in written.values()], rows, places, sorted(graph.in_place.items()), astuple(target)]
+    return hashlib.sha256(f"{_version()} {json.dumps(whole)}".encode()).hexdigest()
+
+
+@cache
+def _version() -> str:
+    """A digest of the compiler's own texts: a plan of another version is another plan."""
+    digest = hashlib.sha256(str(FORMAT).encode())
+    for part in TEXTS:
+        path = PACKAGE / part
+        for file in sorted([path] if path.is_file() else [*path.rglob("*.py"), *path.rglob("*.wgsl")]):
+            digest.update(str(file.relative_to(PACKAGE)).encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> tuple[Plan, list[int]] | None:
+    """The plan of a file; None where there is no whole one."""
+    try:
+        data = path.read_bytes()
+        digest, packed = data[:DIGEST], data[DIGEST:]
+        if hashlib.sha256(packed).digest() != digest:
+            return None
+        kept, text = json.loads(zlib.decompress(packed))
+        found = Plan.from_json(text), [int(k) for k in kept]
+        os.utime(path)  # used now
+    except (OSError, zlib.error, PlanError, ValueError, TypeError):
+        return None
+    return found
+
+
+def _write(path: Path, plan: Plan, kept: Iterable[int]) -> None:
+    """Keep a plan, and make room for it. Raises CacheError where the disk does not take it."""
+    packed = zlib.compress(json.dumps([list(kept), plan.to_json()]).encode(), 1)
+    with whole_files.replacing(path, CacheError) as file:
+        file.write(hashlib.sha256(packed).digest() + packed)
+    _make_room(path.parent)
+
+
+def _make_room(folder: Path) -> None:
+    """Take away those used longest ago, while all take more than they may."""
+    files = []
+    for entry in folder.iterdir():
+        with suppress(OSError):  # another process took it away
+            status = entry.stat()
+            files.append((status.st_mtime, status.st_size, entry))
+    total = sum(size for _, size, _ in files)
+    for _, size, entry in sorted(files, key=lambda f: f[0]):
+        if total <= MOST_BYTES:
+            break
+        with suppress(OSError):
+            entry.unlink()
+            total -= size

@@ -1,0 +1,177 @@
+"""Staging buffers: host memory that a GPU reads or writes, made once and kept.
+
+A large transfer goes in chunks through a ring of them, so that copying on the host, which several threads share, overlaps with
+copying by the device. What is kept is bounded by the ring: LARGEST bytes each way, and nothing where no transfer was.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..plan import round_up
+
+CHUNK = 8 << 20  # bytes
+RING = 4  # buffers
+LARGEST = CHUNK * RING
+SMALLEST = 64 << 10
+MOST_THREADS = 4
+LENT = 1 << 20  # bytes of the smallest array whose memory is used again
+MOST_LEFT = 128 << 20
+SHARE = 1 << 20  # bytes: what a thread copies at least, lest waking it takes longer
+
+
+class Staging:
+    """One mappable buffer, and the status word that its mapping reports to.
+
+    submission: the last one that uses it. asked: bytes whose mapping was asked for, 0 where none was.
+    """
+
+    def __init__(self, status: Any) -> None:
+        self.raw: Any = None
+        self.capacity = 0
+        self.status = status
+        self.submission = 0
+        self.asked = 0
+
+
+class Ring:
+    """Staging buffers of one usage, taken in turns."""
+
+    def __init__(self, native: Any, module: Any, usage: int) -> None:
+        self._native = native
+        self._usage = usage
+        self._buffers = deque(Staging(module.new_status()) for _ in range(RING))
+
+    def __len__(self) -> int:
+        return len(self._buffers)
+
+    def raws(self) -> list[Any]:
+        """The raw buffers that there are."""
+        return [staging.raw for staging in self._buffers if staging.raw is not None]
+
+    def current(self) -> Staging:
+        return self._buffers[0]
+
+    def turn(self) -> None:
+        """The one that was used longest ago is the next."""
+        self._buffers.rotate(-1)
+
+    def grow(self, staging: Staging, nbytes: int) -> None:
+        """See to it that it holds as many bytes."""
+        if staging.capacity >= nbytes:
+            return
+        if staging.raw is not None:
+            raw, staging.raw, staging.capacity, staging.asked = staging.raw, None, 0, 0
+            self._native.destroy_buffer(raw)
+        capacity = max(SMALLEST, 1 << (nbytes - 1).bit_length())
+        staging.raw = self._native.create_buffer(capacity, self._usage)
+        staging.capacity = capacity
+
+
+class Uploads:
+    """Large writes to device memory, in the order of submissions; the values are those at the time of the call."""
+
+    def __init__(self, native: Any, module: Any) -> None:
+        self._native = native
+        self._module = module
+        self._ring = Ring(native, module, module.UPLOAD_USAGE)
+        self._spoilt: list[Any] = []
+
+    def write(self, buffer: Any, data: np.ndarray) -> None:
+        """Contiguous `data`, its size a multiple of 4 bytes, to the start of a buffer."""
+        view = data.reshape(-1).view(np.uint8)
+        try:
+            for start in range(0, view.nbytes, CHUNK):
+                self._send(buffer, start, view[start : start + CHUNK])
+        except BaseException:
+            self._spoilt += self._ring.raws()  # one may be left half mapped
+            self._ring = Ring(self._native, self._module, self._module.UPLOAD_USAGE)
+            raise
+
+    def abandon(self) -> list[Any]:
+        """After the device's loss: the raw staging buffers, to be released. This object is of no use any more."""
+        return self._spoilt + self._ring.raws()
+
+    def _send(self, buffer: Any, start: int, chunk: np.ndarray) -> None:
+        native, staging = self._native, self._ring.current()
+        self._ring.grow(staging, chunk.nbytes)
+        if not staging.asked:
+            self._ask(staging)
+        if staging.submission:
+            native.wait(staging.submission)
+        copy_bytes(native.mapped(staging.raw, chunk.nbytes, staging.status, write=True), chunk)
+        native.unmap(staging.raw)
+        staging.asked = 0
+        staging.submission = native.copy(staging.raw, 0, buffer, chunk.nbytes, start)
+        self._ask(staging)  # mapped again when the device has read it
+        self._ring.turn()
+
+    def _ask(self, staging: Staging) -> None:
+        staging.asked = staging.capacity
+        self._native.map(staging.raw, staging.capacity, staging.status, write=True)
+
+
+class HostMemory:
+    """Memory for large arrays that are handed out. What earlier ones have left is taken again, for new pages cost more than
+    copying into them; at most MOST_LEFT bytes wait for that."""
+
+    def __init__(self) -> None:
+        self._left: list[np.ndarray] = []  # the latest last
+        self._lock = threading.RLock()  # an array may end anywhere, in this class too
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """An array with arbitrary contents, as np.empty."""
+        nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+        if not LENT <= nbytes <= MOST_LEFT:
+            return np.empty(shape, dtype)
+        with self._lock:
+            place = next((k for k, block in enumerate(self._left) if block.nbytes == nbytes), None)
+            block = np.empty(nbytes, np.uint8) if place is None else self._left.pop(place)
+        lent: Any = (ctypes.c_char * nbytes).from_buffer(block.data)  # lives as long as the array or a view of it
+        weakref.finalize(lent, self._take_back, block).atexit = False
+        return np.frombuffer(lent, dtype).reshape(shape)
+
+    def _take_back(self, block: np.ndarray) -> None:
+        with self._lock:
+            self._left.append(block)
+            while sum(left.nbytes for left in self._left) > MOST_LEFT:
+                self._left.pop(0)
+
+
+def copy_bytes(into: np.ndarray, source: np.ndarray) -> None:
+    """Copy bytes on the host. One core does not reach what memory does, let alone where pages are new: several share it."""
+    threads = min(MOST_THREADS, _cores(), source.nbytes // SHARE)
+    if threads < 2:
+        into[:] = source
+        return
+    step = round_up(-(-source.nbytes // threads), 4096)
+    parts: Iterable[int] = range(step, source.nbytes, step)
+    under_way = [_copiers().submit(np.copyto, into[k : k + step], source[k : k + step]) for k in parts]
+    into[:step] = source[:step]
+    for copy in under_way:
+        copy.result()
+
+
+@cache
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _copiers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(MOST_THREADS - 1, "copy")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_copiers.cache_clear)  # the threads were left behind

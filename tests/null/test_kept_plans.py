@@ -1,0 +1,130 @@
+"""Plans on disk: found again by another process, and harmless where they are torn, stale, or cannot be written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shadergrad.compile import kept
+from shadergrad.compile.pipeline import compile_graph
+from shadergrad.dtypes import float32
+from shadergrad.graph.capture import Graph
+from shadergrad.graph.leaves import Placeholder
+from shadergrad.graph.node import Node
+from shadergrad.plan import NUMPY, PORTABLE, Plan, Target
+
+Count = Callable[[], int]
+
+
+def long_graph(number: float = 0.5, size: int = 8, length: int = 40) -> Graph:
+    """A chain of additions, of more nodes than a graph that is not kept."""
+    x = Node(Placeholder(0, (size,), float32), (), (size,), float32, "webgpu")
+    y = x
+    for _ in range(length):
+        y = (y + x) * number
+    return Graph([x], [y], device="webgpu")
+
+
+CALLS: list[Graph] = []  # what was compiled
+
+
+def compiled(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
+    """The plan of a graph, as a process gets it."""
+
+    def counted(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
+        CALLS.append(graph)
+        return compile_graph(graph, target)
+
+    return kept.compiled(graph, target, counted)
+
+
+@pytest.fixture
+def compilations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Count:
+    """How many graphs were compiled, with plans kept in tmp_path / "plans"."""
+    CALLS.clear()
+    monkeypatch.setattr(kept, "config", replace(kept.config, cache=str(tmp_path / "plans"), debug=frozenset()))
+    monkeypatch.setattr(kept.verify, "enabled", False)
+    return lambda: len(CALLS)
+
+
+def files(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "plans").iterdir())
+
+
+def test_a_plan_is_compiled_once_and_found_again_equal(tmp_path: Path, compilations: Count) -> None:
+    first = compiled(long_graph(), PORTABLE)
+    assert compiled(long_graph(), PORTABLE) == first
+    assert (compilations(), len(files(tmp_path))) == (1, 1)
+
+
+def test_what_differs_in_anything_is_another_plan(tmp_path: Path, compilations: Count) -> None:
+    graphs = [
+        long_graph(),
+        long_graph(0.25),
+        long_graph(0.0),
+        long_graph(-0.0),
+        long_graph(size=9),
+        long_graph(length=41),
+    ]
+    wide = long_graph()
+    wide.outputs.append(-wide.outputs[0])
+    donating = long_graph()
+    donating.in_place[0] = 0
+    for graph in [*graphs, wide, donating]:
+        compiled(graph, PORTABLE)
+    compiled(long_graph(), replace(PORTABLE, checked=True))
+    assert compilations() == len(files(tmp_path)) == len(graphs) + 3
+
+
+def test_another_version_of_the_compiler_compiles_anew(compilations: Count, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled(long_graph(), PORTABLE)
+    monkeypatch.setattr(kept, "_version", lambda: "another")
+    compiled(long_graph(), PORTABLE)
+    assert compilations() == 2
+
+
+def test_small_graphs_and_those_of_the_cpu_are_not_kept(tmp_path: Path, compilations: Count) -> None:
+    compiled(long_graph(length=3), PORTABLE)
+    compiled(long_graph(), NUMPY)
+    assert compilations() == 2
+    assert not (tmp_path / "plans").exists()
+
+
+@pytest.mark.parametrize("spoil", [lambda data: data[:-7], lambda data: data[:40] + b"?" + data[41:], lambda data: b""])
+def test_a_torn_file_is_compiled_and_written_anew(
+    tmp_path: Path, compilations: Count, spoil: Callable[[bytes], bytes]
+) -> None:
+    first = compiled(long_graph(), PORTABLE)
+    (path,) = files(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(spoil(whole))
+    assert compiled(long_graph(), PORTABLE) == first
+    assert path.read_bytes() == whole
+    assert compilations() == 2
+
+
+def test_a_disk_that_takes_nothing_costs_only_time(tmp_path: Path, compilations: Count) -> None:
+    (tmp_path / "plans").write_text("a file where the folder should be")
+    for _ in range(2):
+        plan, _ = compiled(long_graph(), PORTABLE)
+        assert plan.dispatches
+    assert compilations() == 2
+
+
+def test_those_used_longest_ago_make_room(tmp_path: Path, compilations: Count, monkeypatch: pytest.MonkeyPatch) -> None:
+    for k in range(3):
+        compiled(long_graph(size=8 + k), PORTABLE)
+        for path in files(tmp_path):
+            os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 10))
+    compiled(long_graph(size=8), PORTABLE)  # used again: the one of size 9 is the oldest
+    monkeypatch.setattr(kept, "MOST_BYTES", sum(p.stat().st_size for p in files(tmp_path)) + 10)
+    compiled(long_graph(size=20), PORTABLE)
+    before = compilations()
+    compiled(long_graph(size=8), PORTABLE)
+    assert compilations() == before
+    compiled(long_graph(size=9), PORTABLE)
+    assert compilations() == before + 1
