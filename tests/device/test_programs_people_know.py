@@ -1,0 +1,68 @@
+"""The programs in examples/ are PyTorch's as they stand: each runs under PyTorch and under `shadergrad run`'s names, from the same
+weights and draws, and the losses of the first twenty steps are the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import shadergrad as sg
+from program_draws import pytorch_draws_as_we_do
+from shadergrad.as_torch import installed
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+STEPS = 20
+
+# What makes each as small as a test may be; the programs name their sizes in capitals
+SMALL: dict[str, dict[str, Any]] = {
+    "vae": {"BATCH": 16, "HIDDEN": 32},
+    "cnn": {"BATCH": 4, "CHANNELS": 2, "HIDDEN": 8},
+    "dcgan": {"BATCH": 8, "NZ": 8, "NGF": 4, "NDF": 4},
+    "wgan_gp": {"BATCH": 16, "HIDDEN": 8, "CRITIC_ITERS": 2},
+    "resnet": {"BATCH": 8, "WIDTH": 2, "SIZE": 12, "LR": 1e-3},
+    "char_gpt": {"BLOCK": 8, "LAYERS": 2, "HEADS": 2, "WIDTH": 16, "BATCH": 4},
+    "lstm_lm": {"BATCH": 4, "BPTT": 4, "WIDTH": 8},
+    "transformer_lm": {"BATCH": 4, "BPTT": 4, "WIDTH": 8, "HIDDEN": 8, "HEADS": 2, "LAYERS": 1, "DROPOUT": 0.0},
+}
+
+
+def load(name: str) -> ModuleType:
+    path = EXAMPLES / f"{name}.py"
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
+    module.__dict__.update(SMALL[name])
+    return module
+
+
+def losses(name: str, device: str, compiled: bool) -> np.ndarray:
+    program = load(name)
+    sg.manual_seed(0)
+    model = program.build(device)
+    found = itertools.islice(program.training(model, device, compiled), STEPS)
+    return np.array([loss.detach().cpu().numpy() for loss in found])
+
+
+@cache
+def expected(name: str, device: str) -> np.ndarray:
+    with pytorch_draws_as_we_do(device):
+        return losses(name, "cpu", compiled=False)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", SMALL)
+def test_a_program_trains_as_in_pytorch(name: str, compiled: bool, device: str) -> None:
+    theirs = expected(name, device)
+    with installed():
+        ours = losses(name, device, compiled)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
