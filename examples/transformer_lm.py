@@ -90,4 +90,6 @@ if __name__ == "__main__":
     model = build(device)
     for k, loss in zip(range(STEPS), training(model, device, "--compile" in sys.argv)):
         if k % 100 == 0 or k == STEPS - 1:
-            print(f"step {k:3}  loss {loss.item():.3f}  perplexity {math.exp(loss.item()):.1f} of {len(VOCABULARY)} words")
+            print(
+                f"step {k:3}  loss {loss.item():.3f}  perplexity {math.exp(loss.item()):.1f} of {len(VOCABULARY)} words"
+            )

@@ -33,6 +33,23 @@ SMALL: dict[str, dict[str, Any]] = {
     "char_gpt": {"BLOCK": 8, "LAYERS": 2, "HEADS": 2, "WIDTH": 16, "BATCH": 4},
     "lstm_lm": {"BATCH": 4, "BPTT": 4, "WIDTH": 8},
     "transformer_lm": {"BATCH": 4, "BPTT": 4, "WIDTH": 8, "HIDDEN": 8, "HEADS": 2, "LAYERS": 1, "DROPOUT": 0.0},
+    "seq2seq": {"BATCH": 3, "WIDTH": 8, "LONGEST": 4},
+    "vit": {"BATCH": 8, "PATCH": 4, "WIDTH": 8, "DEPTH": 1, "HEADS": 2},
+    "diffusion": {"BATCH": 4, "CHANNELS": 4},
+    "siren": {"SIDE": 6, "WIDTH": 8, "LAYERS": 1},
+    "image_field": {"BATCH": 32, "WIDTH": 16},
+    "maml": {"TASKS": 2, "SHOTS": 4, "WIDTH": 8},
+    "siamese": {"BATCH": 8, "CHANNELS": 4, "WIDTH": 8},
+    "simclr": {"BATCH": 16, "WIDTH": 8},
+    "gcn": {"NODES": 20, "FEATURES": 6},
+    "gat": {"NODES": 20, "FEATURES": 6, "HIDDEN": 4, "HEADS": 2},
+    "style_transfer": {"SIDE": 14, "FILTERS": 4},
+    "neural_ca": {"SIDE": 6, "CHANNELS": 6, "HIDDEN": 8, "GROWTH": 3, "BATCH": 2},
+    "time_series": {"WAVES": 4, "LENGTH": 6, "HIDDEN": 4, "ITERATIONS": 2},
+    "binary_network": {"BATCH": 16, "WIDTH": 16},
+    "reinforce": {"WIDTH": 8, "LIMIT": 12},
+    "actor_critic": {"WIDTH": 8, "LIMIT": 12},
+    "dqn": {"WIDTH": 8, "BATCH": 8},
 }
 
 
