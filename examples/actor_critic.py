@@ -68,7 +68,7 @@ def training(model: Policy, device: str, compiled: bool = False) -> Iterator[Ten
             m = Categorical(probs)
             action = m.sample()
             saved.append(SavedAction(m.log_prob(action), value))
-            state, reward, done = env.step(action.item())
+            state, reward, done = env.step(int(action.item()))
             rewards.append(reward)
         returns, total = [], 0.0
         for reward in rewards[::-1]:

@@ -27,7 +27,7 @@ class BinaryActivation(torch.autograd.Function):
         return torch.where(input >= 0, torch.ones_like(input), -torch.ones_like(input))
 
     @staticmethod
-    def backward(ctx, grad_output):
+    def backward(ctx, grad_output):  # pyright: ignore[reportIncompatibleMethodOverride]  # there is one result
         (input,) = ctx.saved_tensors
         grad_input = grad_output.clone()
         grad_input[input.abs() > 1] = 0

@@ -18,7 +18,7 @@ from shadergrad.data import load_digits
 BATCH, NZ, NGF, NDF, STEPS = 64, 32, 16, 16, 600
 
 
-def weights_init(m: nn.Module) -> None:
+def weights_init(m) -> None:
     classname = m.__class__.__name__
     if classname.find("Conv") != -1:
         nn.init.normal_(m.weight.data, 0.0, 0.02)

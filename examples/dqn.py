@@ -49,7 +49,7 @@ def build(device: str) -> nn.Sequential:
 
 def training(policy_net: nn.Sequential, device: str, compiled: bool = False, lengths=None) -> Iterator[Tensor]:
     """The loss of each move after the first BATCH, without end; the lengths of episodes go into a list."""
-    env, memory, rng = CartPole(), deque([], maxlen=MEMORY), random.Random(0)
+    env, memory, rng = CartPole(), deque(maxlen=MEMORY), random.Random(0)
     target_net = build(device)
     target_net.load_state_dict(policy_net.state_dict())
     criterion = nn.SmoothL1Loss()

@@ -19,6 +19,8 @@ BATCH, FREQUENCIES, WIDTH, STEPS = 1024, 6, 96, 800
 class PositionalEncoding(nn.Module):
     """x (n, d) to x and the sines and cosines of its multiples by powers of two."""
 
+    freq_bands: Tensor
+
     def __init__(self, num_freqs: int) -> None:
         super().__init__()
         self.register_buffer("freq_bands", 2.0 ** torch.arange(num_freqs) * math.pi)

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from importlib.resources import files
+from typing import Any
 
 import torch
 import torch.nn as nn
@@ -43,7 +44,7 @@ class RNNModel(nn.Module):
         return weight.new_zeros(LAYERS, bsz, WIDTH), weight.new_zeros(LAYERS, bsz, WIDTH)
 
 
-def repackage_hidden(h):
+def repackage_hidden(h: Any) -> Any:
     """The state without its history."""
     return h.detach() if isinstance(h, torch.Tensor) else tuple(repackage_hidden(v) for v in h)
 

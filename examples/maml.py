@@ -33,7 +33,7 @@ def sines(tasks: int) -> tuple[Tensor, Tensor]:
 
 def adapted(model: nn.Module, x: Tensor, y: Tensor, create_graph: bool = True) -> dict[str, Tensor]:
     """The parameters after a step on a task."""
-    params = dict(model.named_parameters())
+    params: dict[str, Tensor] = dict(model.named_parameters())
     loss = F.mse_loss(functional_call(model, params, (x,)), y)
     grads = torch.autograd.grad(loss, list(params.values()), create_graph=create_graph)
     return {name: p - INNER_LR * g for (name, p), g in zip(params.items(), grads)}

@@ -17,16 +17,17 @@ SIDE, CHANNELS, HIDDEN, GROWTH, BATCH, STEPS = 12, 12, 48, 20, 4, 400
 
 
 class CAModel(nn.Module):
+    kernel: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         identity = torch.tensor([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
         sobel = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]]) / 8
         kernel = torch.stack([identity, sobel, sobel.t()])[:, None].repeat(CHANNELS, 1, 1, 1)
         self.register_buffer("kernel", kernel)
-        self.dmodel = nn.Sequential(nn.Conv2d(3 * CHANNELS, HIDDEN, 1), nn.ReLU(), nn.Conv2d(HIDDEN, CHANNELS, 1))
-        with torch.no_grad():
-            self.dmodel[-1].weight.zero_()
-            self.dmodel[-1].bias.zero_()
+        last = nn.Conv2d(HIDDEN, CHANNELS, 1)
+        nn.init.zeros_(last.weight)
+        self.dmodel = nn.Sequential(nn.Conv2d(3 * CHANNELS, HIDDEN, 1), nn.ReLU(), last)
 
     @staticmethod
     def living(x: Tensor) -> Tensor:
@@ -71,7 +72,8 @@ def training(model: CAModel, device: str, compiled: bool = False) -> Iterator[Te
         loss = F.mse_loss(x[:, :4], target.expand(len(x), -1, -1, -1))
         loss.backward()
         for p in model.parameters():  # all of one length: the depth makes lengths wild
-            p.grad /= p.grad.norm() + 1e-8
+            if p.grad is not None:
+                p.grad /= p.grad.norm() + 1e-8
         optimizer.step()
         return loss.detach()
 

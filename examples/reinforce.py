@@ -58,7 +58,7 @@ def training(policy: Policy, device: str, compiled: bool = False) -> Iterator[Te
         states, actions, rewards, done = [env.reset()], [], [], False
         while not done:
             with torch.no_grad():
-                action = Categorical(policy(states[-1].to(device))).sample().item()
+                action = int(Categorical(policy(states[-1].to(device))).sample().item())
             state, reward, done = env.step(action)
             states.append(state)
             actions.append(action)

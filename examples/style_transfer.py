@@ -29,9 +29,10 @@ class Features(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.convs = nn.ModuleList(nn.Conv2d(3, FILTERS, size, bias=False) for size in (3, 7, 11))
-        for conv in self.convs:
+        convs = [nn.Conv2d(3, FILTERS, size, bias=False) for size in (3, 7, 11)]
+        for conv in convs:
             nn.init.orthogonal_(conv.weight)
+        self.convs = nn.ModuleList(convs)
         self.requires_grad_(False)
 
     def forward(self, x: Tensor) -> list[Tensor]:
@@ -69,9 +70,9 @@ def training(cnn: Features, device: str, compiled: bool = False, input_img: Tens
     def step() -> Tensor:
         optimizer.zero_grad()
         features = cnn(input_img)
-        content_score = sum(F.mse_loss(f, t) for f, t in zip(features, content_targets))
-        style_score = sum(F.mse_loss(gram_matrix(f), t) for f, t in zip(features, style_targets))
-        loss = content_score + STYLE_WEIGHT * style_score
+        content_losses = [F.mse_loss(f, t) for f, t in zip(features, content_targets)]
+        style_losses = [F.mse_loss(gram_matrix(f), t) for f, t in zip(features, style_targets)]
+        loss = torch.stack(content_losses).sum() + STYLE_WEIGHT * torch.stack(style_losses).sum()
         loss.backward()
         optimizer.step()
         with torch.no_grad():
@@ -87,10 +88,9 @@ def training(cnn: Features, device: str, compiled: bool = False, input_img: Tens
 if __name__ == "__main__":
     device = "cuda" if torch.cuda.is_available() else "cpu"
     cnn = build(device)
-    image = content_image().to(device)
+    image, losses = content_image().to(device), []
     for k, loss in zip(range(STEPS), training(cnn, device, "--compile" in sys.argv, image)):
-        if k == 0:
-            first = loss.item()
+        losses.append(loss.item())
         if k % 50 == 0 or k == STEPS - 1:
             print(f"step {k:3}  loss {loss.item():.4f}")
-    print(f"the loss fell to {100 * loss.item() / first:.1f} % of the content image's")
+    print(f"the loss fell to {100 * losses[-1] / losses[0]:.1f} % of the content image's")

@@ -51,7 +51,7 @@ class TransformerModel(nn.Module):
         self.linear.weight.data.uniform_(-0.1, 0.1)
 
     def forward(self, src: Tensor) -> Tensor:
-        mask = nn.Transformer.generate_square_subsequent_mask(len(src)).to(src.device)
+        mask = nn.Transformer.generate_square_subsequent_mask(len(src), device=src.device)
         src = self.pos_encoder(self.embedding(src) * math.sqrt(WIDTH))
         return self.linear(self.transformer_encoder(src, mask))
 

@@ -51,16 +51,15 @@ class ViT(nn.Module):
         )
         self.pos_embedding = nn.Parameter(torch.randn(1, (8 // PATCH) ** 2 + 1, WIDTH))
         self.cls_token = nn.Parameter(torch.randn(1, 1, WIDTH))
-        self.layers = nn.ModuleList(
-            nn.ModuleList([Attention(WIDTH, HEADS), FeedForward(WIDTH, 2 * WIDTH)]) for _ in range(DEPTH)
-        )
+        self.attentions = nn.ModuleList(Attention(WIDTH, HEADS) for _ in range(DEPTH))
+        self.feedforwards = nn.ModuleList(FeedForward(WIDTH, 2 * WIDTH) for _ in range(DEPTH))
         self.mlp_head = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 10))
 
     def forward(self, img: Tensor) -> Tensor:
         x = self.to_patch_embedding(img)
         cls_tokens = repeat(self.cls_token, "1 1 d -> b 1 d", b=len(x))
         x = torch.cat((cls_tokens, x), dim=1) + self.pos_embedding
-        for attn, ff in self.layers:
+        for attn, ff in zip(self.attentions, self.feedforwards):
             x = attn(x) + x
             x = ff(x) + x
         return self.mlp_head(x[:, 0])

@@ -68,11 +68,12 @@ def training(nets: nn.ModuleList, device: str, compiled: bool = False) -> Iterat
     if compiled:
         criticize, generate = torch.compile(criticize), torch.compile(generate)
     while True:
+        losses = []
         for _ in range(CRITIC_ITERS):
             draws = (eight_gaussians(BATCH), torch.randn(BATCH, 2), torch.rand(BATCH, 1))
-            loss = criticize(*(x.to(device) for x in draws))
+            losses.append(criticize(*(x.to(device) for x in draws)))
         generate(torch.randn(BATCH, 2).to(device))
-        yield loss
+        yield losses[-1]
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ MODULES = (
 NAVIGATION: dict[str, str | dict[str, str]] = {
     "Home": "README.md",
     "Guides": {
+        "From PyTorch": "docs/pytorch.md",
+        "Examples": "examples/README.md",
         "Training": "docs/training.md",
         "Data and recipes": "docs/data.md",
         "Compiling": "docs/compile.md",

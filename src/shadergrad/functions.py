@@ -303,6 +303,8 @@ def iinfo(dtype: Any) -> np.iinfo:
 
 concat, concatenate = (checked(inspect.unwrap(cat), name) for name in ("concat", "concatenate"))
 globals().update({name: checked(inspect.unwrap(globals()[name]), name, out=True) for name in WITH_OUT})
+
+
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """`input` where the condition holds, else `other`; the three broadcast, dtypes of both are promoted. With the condition
     alone the positions where it holds, a tuple of a tensor an axis, as `condition.nonzero(as_tuple=True)`.

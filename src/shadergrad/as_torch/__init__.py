@@ -4,7 +4,7 @@ In: names such as torch.nn.functional. Out: modules under those names whose cont
 installed PyTorch is loaded, and other processes see nothing of it.
 """
 
-from .modules import ABBREVIATED, installed, install
+from .modules import install, installed
 from .script import run_module, run_script
 
-__all__ = ["ABBREVIATED", "install", "installed", "run_module", "run_script"]
+__all__ = ["install", "installed", "run_module", "run_script"]

@@ -83,26 +83,38 @@ def scan(path: str) -> Iterator[tuple[int, str]]:
     bound: dict[str, Any] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.split(".")[0] == "torch":
-                    if alias.name not in sys.modules:
-                        yield node.lineno, alias.name
-                    elif alias.asname:
-                        bound[alias.asname] = sys.modules[alias.name]
-                    else:
-                        bound["torch"] = sys.modules["torch"]
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch" and not node.level:
-            holder = sys.modules.get(node.module or "")
-            if holder is None:
-                yield node.lineno, str(node.module)
-            for alias in node.names if holder is not None else ():
-                if alias.name in vars(holder):
-                    bound[alias.asname or alias.name] = vars(holder)[alias.name]
-                elif alias.name != "*":
-                    yield node.lineno, f"{node.module}.{alias.name}"
+            yield from _imports(node, bound)
+        elif isinstance(node, ast.ImportFrom) and not node.level and _is_pytorchs(node.module or ""):
+            yield from _imports_from(node, str(node.module), bound)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and (lacking := _lacking(node, bound)):
             yield node.lineno, lacking
+
+
+def _is_pytorchs(module: str) -> bool:
+    return module.split(".")[0] == "torch"
+
+
+def _imports(node: ast.Import, bound: dict[str, Any]) -> Iterator[tuple[int, str]]:
+    """Bind what `import torch.a as b` binds; give what there is not."""
+    for alias in node.names:
+        if _is_pytorchs(alias.name) and alias.name not in sys.modules:
+            yield node.lineno, alias.name
+        elif _is_pytorchs(alias.name):
+            bound[alias.asname or "torch"] = sys.modules[alias.name if alias.asname else "torch"]
+
+
+def _imports_from(node: ast.ImportFrom, module: str, bound: dict[str, Any]) -> Iterator[tuple[int, str]]:
+    """Bind what `from torch.a import b` binds; give what there is not."""
+    if module not in sys.modules:
+        yield node.lineno, module
+        return
+    names = vars(sys.modules[module])
+    for alias in node.names:
+        if alias.name in names:
+            bound[alias.asname or alias.name] = names[alias.name]
+        elif alias.name != "*":
+            yield node.lineno, f"{module}.{alias.name}"
 
 
 def _lacking(node: ast.Attribute, bound: dict[str, Any]) -> str | None:

@@ -20,13 +20,51 @@ from . import missing
 PYTORCH = "2.13.0"  # the release whose names these are
 
 # Under PyTorch's name, as far as it is ours too
-_SAME = """
-accelerator amp autograd autograd.function autograd.functional autograd.gradcheck backends backends.cuda backends.cudnn
-backends.mkldnn backends.mps compiler cuda cuda.amp distributed distributions distributions.kl
-distributions.transforms fft func jit linalg mps nn nn.functional nn.init nn.parameter nn.utils nn.utils.parametrizations
-nn.utils.parametrize nn.utils.rnn optim optim.lr_scheduler optim.optimizer serialization signal signal.windows special
-testing utils utils.checkpoint utils.data utils.tensorboard
-""".split()
+_SAME = [
+    "accelerator",
+    "amp",
+    "autograd",
+    "autograd.function",
+    "autograd.functional",
+    "autograd.gradcheck",
+    "backends",
+    "backends.cuda",
+    "backends.cudnn",
+    "backends.mkldnn",
+    "backends.mps",
+    "compiler",
+    "cuda",
+    "cuda.amp",
+    "distributed",
+    "distributions",
+    "distributions.kl",
+    "distributions.transforms",
+    "fft",
+    "func",
+    "jit",
+    "linalg",
+    "mps",
+    "nn",
+    "nn.functional",
+    "nn.init",
+    "nn.parameter",
+    "nn.utils",
+    "nn.utils.parametrizations",
+    "nn.utils.parametrize",
+    "nn.utils.rnn",
+    "optim",
+    "optim.lr_scheduler",
+    "optim.optimizer",
+    "serialization",
+    "signal",
+    "signal.windows",
+    "special",
+    "testing",
+    "utils",
+    "utils.checkpoint",
+    "utils.data",
+    "utils.tensorboard",
+]
 
 # Files of PyTorch's that programs name, and the module of ours that has what they look for there
 _ELSEWHERE = {
@@ -53,9 +91,6 @@ _PRIVATE = {
     "nn.modules.instancenorm": {"_InstanceNorm": "batchnorm._InstanceNorm"},
     "nn.modules.loss": {"_Loss": "Module"},
 }
-
-# What programs write in place of the name: `import torch.nn.functional as F` and its like, for messages
-ABBREVIATED = {"torch.nn.functional": "F"}
 
 
 class StandIn(ModuleType):
@@ -106,7 +141,9 @@ def stand_ins() -> dict[str, StandIn]:
     sources |= {name: source for source, names in _ELSEWHERE.items() for name in names.split()}
     found = {n: _stand_in(n, import_module(f"shadergrad.{s}" if s else "shadergrad")) for n, s in sources.items()}
     tuples = StandIn("torch.nn.modules.utils")
-    tuples.__dict__.update(_single=_ntuple(1), _pair=_ntuple(2), _triple=_ntuple(3), _quadruple=_ntuple(4), _ntuple=_ntuple)
+    tuples.__dict__.update(
+        _single=_ntuple(1), _pair=_ntuple(2), _triple=_ntuple(3), _quadruple=_ntuple(4), _ntuple=_ntuple
+    )
     found["nn.modules.utils"] = tuples
     version = StandIn("torch.version")
     version.__dict__.update(__version__=PYTORCH, cuda=None, hip=None, debug=False)
@@ -114,7 +151,7 @@ def stand_ins() -> dict[str, StandIn]:
     core = StandIn("torch._C")  # PyTorch's extension module: libraries report to it that they are used
     core.__dict__.update(_log_api_usage_once=lambda event: None)
     found["_C"] = core
-    found[""].__version__ = PYTORCH
+    vars(found[""])["__version__"] = PYTORCH
     for name in sorted(found):
         if name:
             holder, _, last = name.rpartition(".")
@@ -125,24 +162,29 @@ def stand_ins() -> dict[str, StandIn]:
 def install() -> None:
     """Put the stand-ins under PyTorch's names, for the rest of this process."""
     sys.modules.update(stand_ins())
-    sys.meta_path.insert(0, Finder())
+    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder())
 
 
 @contextmanager
 def installed() -> Iterator[None]:
     """Within, PyTorch's names are the stand-ins'; then what was there before stands there again.
 
-    What was imported before on top of PyTorch is imported anew where it is in `einops` or `torchmetrics`, which keep it.
+    Of the libraries over PyTorch, einops and torchmetrics are imported anew on the way in and out, for they keep what they found.
     """
-    before = {name: module for name, module in sys.modules.items() if name.split(".")[0] in ("torch", "einops", "torchmetrics")}
+    before = {name: sys.modules[name] for name in _over_pytorch()}
     for name in before:
         del sys.modules[name]
     install()
-    finder = sys.meta_path[0]
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
-        for name in [n for n in sys.modules if n.split(".")[0] in ("torch", "einops", "torchmetrics")]:
+        sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Finder)]
+        for name in _over_pytorch():
             del sys.modules[name]
         sys.modules.update(before)
+
+
+def _over_pytorch() -> list[str]:
+    """The loaded modules that are PyTorch's, or hold what was imported from it."""
+    return [name for name in sys.modules if name.split(".")[0] in ("torch", "einops", "torchmetrics")]

@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 
 import shadergrad
 
@@ -47,6 +47,7 @@ def run_module(name: str, arguments: list[str]) -> int:
 
 def _run(program: Callable[[], object]) -> int:
     install()
+    missing.clear()
     failure: BaseException | None = None
     code = 0
     try:
@@ -92,10 +93,8 @@ def _cut(shown: traceback.TracebackException, error: BaseException) -> None:
     own = [k for k, frame in enumerate(frames) if not _is_machinery(frame.filename)]
     if not own:
         return
-    if _is_refusal(error):
-        kept = [frames[k] for k in own]
-    else:  # a defect may be the library's: all that the program's first line led to
-        kept = frames[own[0] :]
+    # of a defect, which may be the library's, all that the program's first line led to
+    kept = [frames[k] for k in own] if _is_refusal(error) else frames[own[0] :]
     shown.stack = traceback.StackSummary.from_list(kept)
 
 
@@ -119,6 +118,10 @@ def _sources() -> list[str]:
         dict.fromkeys(
             f
             for f in files
-            if f and f.endswith(".py") and (f == main or f.startswith(folder)) and "site-packages" not in f and not f.startswith(_OURS)
+            if f
+            and f.endswith(".py")
+            and (f == main or f.startswith(folder))
+            and "site-packages" not in f
+            and not f.startswith(_OURS)
         )
     )

@@ -20,9 +20,16 @@ class ScriptError(ShadergradError, OSError):
 
 def run_script(
     context: typer.Context,
-    script: Annotated[str, typer.Argument(help="The program; what follows are its own arguments.", metavar="SCRIPT.py [ARGUMENTS]...")],
+    script: Annotated[
+        str, typer.Argument(help="The program; what follows are its own arguments.", metavar="SCRIPT.py [ARGUMENTS]...")
+    ],
     module: Annotated[bool, typer.Option("-m", help="SCRIPT is the name of a module, as in python -m.")] = False,
-    device: Annotated[str, typer.Option(help="What the program's 'cuda' is: webgpu, webgpu:N, cpu (then there is none), or auto: a GPU if there is one.")] = "auto",
+    device: Annotated[
+        str,
+        typer.Option(
+            help="What the program's 'cuda' is: webgpu, webgpu:N, cpu (then there is none), or auto: a GPU if there is one."
+        ),
+    ] = "auto",
 ) -> None:
     """Run an unmodified PyTorch program: in this process torch, torch.nn, torch.utils.data, ... are this library's.
 
