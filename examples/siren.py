@@ -99,4 +99,4 @@ if __name__ == "__main__":
     coords = coordinates()
     with torch.no_grad():
         error = (model(coords.to(device)).cpu() - image(coords)).abs()
-    print(f"the image is found to {error.mean().item():.3f} on average, of a range of 2")
+    print(f"the image is found to {error.mean().item():.5f} on average, of a range of 2")

@@ -74,7 +74,7 @@ def expected(name: str, device: str) -> np.ndarray:
 
 
 # Where a step is compiled here; the others are slow: their kernels take a software adapter long to compile
-QUICK_ON_WEBGPU = ("gcn", "image_field", "transformer_lm")
+QUICK_ON_WEBGPU = ("lstm_lm", "maml")
 UNCOMPILED = ("actor_critic", "reinforce", "seq2seq", "time_series")
 
 
