@@ -39,7 +39,7 @@ def nt_xent(z1: Tensor, z2: Tensor) -> Tensor:
     n = len(z1)
     similarity = z @ z.t() / TEMPERATURE
     similarity = similarity.masked_fill(torch.eye(2 * n, dtype=torch.bool, device=z.device), -1e9)
-    target = torch.cat([torch.arange(n, 2 * n), torch.arange(n)]).to(z.device)
+    target = (torch.arange(2 * n, device=z.device) + n) % (2 * n)
     return F.cross_entropy(similarity, target)
 
 

@@ -44,8 +44,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "neural_ca": {"SIDE": 6, "CHANNELS": 6, "HIDDEN": 8, "GROWTH": 3, "BATCH": 2},
     "time_series": {"WAVES": 4, "LENGTH": 6, "HIDDEN": 4, "ITERATIONS": 2},
     "binary_network": {"BATCH": 16, "WIDTH": 16},
-    "reinforce": {"WIDTH": 8, "LIMIT": 12},
-    "actor_critic": {"WIDTH": 8, "LIMIT": 12},
+    "reinforce": {"WIDTH": 8, "LIMIT": 6},
+    "actor_critic": {"WIDTH": 8, "LIMIT": 6},
     "dqn": {"WIDTH": 8, "BATCH": 8},
 }
 
