@@ -58,6 +58,8 @@ NAVIGATION: dict[str, str | dict[str, str]] = {
         "From PyTorch": "docs/notebooks/from-pytorch.ipynb",
     },
     "Guides": {
+        "From PyTorch": "docs/pytorch.md",
+        "Examples": "examples/README.md",
         "Training": "docs/training.md",
         "Data and recipes": "docs/data.md",
         "Compiling": "docs/compile.md",

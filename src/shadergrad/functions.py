@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import checked
+from .arguments import checked, refuse
 from .dtypes import parse_dtype
 from .errors import DTypeError, ShapeError
 from .nn.functional import (  # noqa: F401
@@ -96,7 +96,7 @@ from .tensor.random import normal, randint_like  # noqa: F401
 # what makes tensors, and what the rooms, which stand below Tensor, cannot say the type of
 MADE = (
     "arange", "empty", "eye", "from_numpy", "full", "full_like", "linspace", "logspace", "normal", "ones", "ones_like",
-    "rand", "rand_like", "randint", "randint_like", "scalar_tensor", "randn", "randn_like", "randperm", "tensor", "zeros", "zeros_like", "where",
+    "rand", "rand_like", "randint", "randint_like", "scalar_tensor", "randn", "randn_like", "randperm", "tensor", "zeros", "zeros_like",
 )  # fmt: skip
 
 # of those that are no methods, what may be told a tensor to write to
@@ -303,7 +303,28 @@ def iinfo(dtype: Any) -> np.iinfo:
 
 concat, concatenate = (checked(inspect.unwrap(cat), name) for name in ("concat", "concatenate"))
 globals().update({name: checked(inspect.unwrap(globals()[name]), name, out=True) for name in WITH_OUT})
-where = checked(_where, out=True)  # here and not where it is made: inside, arguments are what they should be
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """`input` where the condition holds, else `other`; the three broadcast, dtypes of both are promoted. With the condition
+    alone the positions where it holds, a tuple of a tensor an axis, as `condition.nonzero(as_tuple=True)`.
+
+    Raises DTypeError for a condition that is not bool, ShapeError where the shapes do not broadcast, ArgumentTypeError where
+    one of both is missing.
+
+    >>> sg.where(sg.tensor([True, False]), sg.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.])
+    >>> sg.where(sg.tensor([0.0, 2.0, 3.0]))
+    (tensor([1, 2]),)
+    """
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    if input is None or other is None:
+        refuse("where", "input" if input is None else "other", None, "Tensor or Number")
+    return _where(condition, input, other)
+
+
+where = checked(where, out=True)  # here and not where it is made: inside, arguments are what they should be
 
 __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checkers read functions.pyi
     {
@@ -357,5 +378,6 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checker
         "stack",
         "tensordot",
         "vstack",
+        "where",
     }
 )

@@ -15,6 +15,7 @@ from .arguments import checked
 from .dtypes import DType, bool_, default_dtype, float16, float32, float64, int32, int64, parse_dtype, uint8
 from .errors import ArgumentError, DeviceError
 from .graph.node import mode
+from .runtime.device import standing_for
 from .tensor import Tensor, base, default_generator, from_numpy, manual_seed, sizes_of, zeros
 
 # -- constructors by type
@@ -358,6 +359,8 @@ def _cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tenso
     ...     print(error)
     [cuda] CUDA is not there: GPUs are reached by WebGPU. Hint: .to('webgpu').
     """
+    if standing_for("cuda"):  # under `shadergrad run --device`
+        return self.to("cuda")
     raise DeviceError(f"[cuda] {NO_CUDA}")
 
 

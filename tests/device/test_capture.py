@@ -78,3 +78,19 @@ def test_the_same_graph_of_other_tensors_compiles_nothing(device: str) -> None:
 
     first = run()
     assert assert_compiles_nothing(run) == first
+
+
+def test_a_leaf_of_the_step_that_gets_a_gradient_captures_nothing_anew() -> None:
+    """It is another one in each call, so what is in its .grad says nothing."""
+
+    @sg.compile
+    def step(x: sg.Tensor) -> sg.Tensor:
+        x = x.clone().detach().requires_grad_(True)
+        loss = (x * x).sum()
+        loss.backward()
+        assert x.grad is not None
+        return x.grad
+
+    for k in (1.0, 2.0, 3.0):
+        assert step(sg.full((2,), k)).tolist() == [2 * k, 2 * k]
+    assert step.captures == 1

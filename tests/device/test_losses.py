@@ -304,3 +304,16 @@ def test_a_label_out_of_range_raises_in_a_training_step(device: str) -> None:
 def test_an_embedding_refuses_a_row_that_it_has_not(device: str) -> None:
     with pytest.raises(sg.IndexRangeError, match="index 4 is out of range: the table has 4 rows"):
         F.embedding(sg.tensor([3, 4], device=device), sg.ones(4, 2, device=device)).tolist()
+
+
+def test_binary_cross_entropy_behind_a_product_looks_at_every_element(webgpu: str) -> None:
+    """There its input comes four at a time out of a product's tile, and nowhere behind the tile's edge."""
+    x = sg.full((33, 40), 2.5 / 40, device=webgpu)
+    w = sg.ones(40, 37, device=webgpu, requires_grad=True)
+    target = sg.rand(33, 37, device=webgpu)
+    F.binary_cross_entropy(x @ w - 2, target).backward()
+    assert w.grad is not None
+    assert np.isfinite(w.grad.numpy()).all()
+    F.binary_cross_entropy(x @ w - 4, target).backward()
+    with pytest.raises(sg.IndexRangeError, match="binary_cross_entropy"):
+        w.grad.numpy()

@@ -205,3 +205,20 @@ def test_the_gradient_of_an_assignment_goes_to_what_stayed(device: str) -> None:
     (x * sg.tensor([2.0, 3.0], device=device)).sum().backward()
     assert values.grad is not None
     assert values.grad.tolist() == [0, 3, 2]
+
+
+def test_a_mask_of_no_axes_takes_all_or_nothing(device: str) -> None:
+    for k in (True, False):
+        for shape in ((), (2, 3)):
+            ours = sg.ones(shape, device=device)[sg.tensor(k, device=device)]
+            theirs = torch.ones(shape)[torch.tensor(k)]
+            assert tuple(ours.shape) == tuple(theirs.shape)
+            assert ours.tolist() == theirs.tolist()
+
+
+def test_where_of_a_condition_alone_gives_positions(device: str) -> None:
+    values = [[0.0, 2.0], [3.0, 0.0]]
+    ours, theirs = sg.where(sg.tensor(values, device=device)), torch.where(torch.tensor(values))
+    assert [p.tolist() for p in ours] == [p.tolist() for p in theirs]
+    with pytest.raises(sg.ShadergradError, match="other"):
+        sg.where(sg.tensor([True], device=device), 1.0)

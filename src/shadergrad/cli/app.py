@@ -17,6 +17,7 @@ from .pages import export, serve
 from .predict import predict_app
 from .predictions import add_predictions
 from .recipes import LogicGroup, RecipeGroup
+from .run_script import PASSED_ON, run_script
 from .tune import tune
 
 BAD_INPUT = 2
@@ -75,6 +76,7 @@ def info(
         print_info(console, verbose=verbose)
 
 
+app.command("run", context_settings=PASSED_ON)(run_script)
 app.command()(export)
 app.command()(serve)
 app.command()(tune)

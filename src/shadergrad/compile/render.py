@@ -233,9 +233,9 @@ def _gather(w: Puller, p: Gather, node: Node, index: Indices) -> str:
 
 def _in_range(w: Puller, p: InRange, node: Node, index: Indices) -> str:
     position = w.pull(node.inputs[0], index)
-    if w.is_vector(position):
-        return w.lane_by_lane(node, index)
-    w.report(p.fault, position, node.dtype, p.size)
+    # not lane_by_lane: where a product's tile gives the value, its index has no lane to take apart
+    for part in (f"{position}.{c}" for c in "xyzw") if w.is_vector(position) else (position,):
+        w.report(p.fault, part, node.dtype, p.size)
     return position
 
 

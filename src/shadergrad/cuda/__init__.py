@@ -1,6 +1,7 @@
 """CUDA, as far as programs look for it: it is not there, and what they do without it is harmless.
 
-GPUs are reached by WebGPU: `x.to("webgpu")`. What needs a CUDA device raises a DeviceError that says so.
+GPUs are reached by WebGPU: `x.to("webgpu")`. What needs a CUDA device raises a DeviceError that says so. Under `shadergrad run`
+the name 'cuda' may stand for a GPU of WebGPU's; then it is there, alone.
 """
 
 from __future__ import annotations
@@ -8,18 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import DeviceError
+from ..runtime.device import get_device, standing_for
+from ..tensor import sync
 from . import amp
 
 WITHOUT = "CUDA is not there: GPUs are reached by WebGPU. Hint: .to('webgpu'), sg.devices for what there is."
 
 
 def is_available() -> bool:
-    """False.
+    """False, but under `shadergrad run` on a GPU.
 
     >>> sg.cuda.is_available()
     False
     """
-    return False
+    return standing_for("cuda") is not None
 
 
 def is_initialized() -> bool:
@@ -28,7 +31,7 @@ def is_initialized() -> bool:
     >>> sg.cuda.is_initialized()
     False
     """
-    return False
+    return is_available()
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
@@ -46,7 +49,7 @@ def device_count() -> int:
     >>> sg.cuda.device_count()
     0
     """
-    return 0
+    return int(is_available())
 
 
 def manual_seed(seed: int) -> None:
@@ -113,6 +116,8 @@ def synchronize(device: Any = None) -> None:
     ...     print(str(error)[:21])
     [cuda.synchronize] CU
     """
+    if is_available():
+        return sync()
     raise DeviceError(f"[cuda.synchronize] {WITHOUT} sg.sync() waits for all devices.")
 
 
@@ -125,6 +130,8 @@ def current_device() -> int:
     ...     print(str(error)[:21])
     [cuda.current_device]
     """
+    if is_available():
+        return 0
     raise DeviceError(f"[cuda.current_device] {WITHOUT}")
 
 
@@ -137,6 +144,8 @@ def set_device(device: Any) -> None:
     ...     print(str(error)[:17])
     [cuda.set_device]
     """
+    if is_available() and str(device).removeprefix("cuda:") in ("0", "cuda"):
+        return
     raise DeviceError(f"[cuda.set_device] {WITHOUT}")
 
 
@@ -149,6 +158,9 @@ def get_device_name(device: Any = None) -> str:
     ...     print(str(error)[:22])
     [cuda.get_device_name]
     """
+    name = standing_for("cuda")
+    if name is not None:
+        return get_device(name).describe()
     raise DeviceError(f"[cuda.get_device_name] {WITHOUT}")
 
 

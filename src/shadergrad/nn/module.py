@@ -11,6 +11,7 @@ from ..dtypes import bfloat16
 from ..errors import CompileError, DeviceError
 from ..run import tracing
 from ..run.tracing import current
+from ..runtime.device import standing_for
 from ..tensor import Tensor
 from . import placement, state
 from .errors import ModuleAttributeError, ModuleError, ModuleKeyError, ModuleTypeError
@@ -286,7 +287,9 @@ class Module(ModuleTree["Module"], HookMethods):
         return self.to(dtype=bfloat16)
 
     def cuda(self: M, device: Any = None) -> M:
-        """There is no CUDA: raises DeviceError. GPUs are to('webgpu')."""
+        """There is no CUDA: raises DeviceError. GPUs are to('webgpu'). Under `shadergrad run --device` the GPU."""
+        if standing_for("cuda"):
+            return self.to("cuda")
         raise DeviceError("[cuda] CUDA is not there: GPUs are reached by WebGPU. Hint: .to('webgpu').")
 
     def to_empty(self: M, *, device: Any, recurse: bool = True) -> M:

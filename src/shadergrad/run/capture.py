@@ -358,7 +358,8 @@ class Captured:
             grads=[(t, g) for t, g in seen.gradients if id(g) not in rewritten],
             result=seen.result,
             flags=[*self.watch.attributes.values(), *flags],
-            slots=[(GradSlot(t), none) for t, none in self.watch.grad_reads.values()],
+            # one that the function made itself is another one in each call
+            slots=[(GradSlot(t), none) for t, none in self.watch.grad_reads.values() if t._serial <= self.watch.began],
             python=self.state,
         )
 

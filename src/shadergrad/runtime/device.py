@@ -125,6 +125,7 @@ class Device(ABC):
 
 _factories: dict[str, Callable[[int], Device]] = {}
 _devices: dict[str, Device] = {}
+_stands: dict[str, str] = {}
 _lock = threading.Lock()
 
 
@@ -133,9 +134,20 @@ def register_device(kind: str, factory: Callable[[int], Device]) -> None:
     _factories[kind] = factory
 
 
+def stand_for(kind: str, name: str) -> None:
+    """Let the name `kind`, another library's, mean the device `name` from here on: `kind:0` too, and no further ones."""
+    _stands[kind] = canonical_name(name)
+
+
+def standing_for(kind: str) -> str | None:
+    """The device that a name of another library's stands for, if any."""
+    return _stands.get(kind)
+
+
 def canonical_name(name: object) -> str:
     """'webgpu:0' and 'webgpu' are one device; anything unknown raises DeviceError."""
     text = str(name)
+    text = _stands.get(text.removesuffix(":0"), text)
     kind, _, index = text.partition(":")
     if kind not in _factories or (index and not index.isdigit()):
         raise DeviceError(f"unknown device {text!r}. Known: cpu, webgpu (or webgpu:N for the N-th adapter).")

@@ -1050,8 +1050,7 @@ def _remainder(a: T | Number, b: ElementwiseTensor | Number) -> T:
 def where(condition: ElementwiseTensor, a: Any, b: Any) -> Any:
     """a where the condition holds, else b; the three broadcast, dtypes of a and b are promoted.
 
-    Raises DTypeError for a condition that is not bool, ShapeError where the shapes do not broadcast. There is no form
-    with the condition alone: `condition.nonzero()`.
+    Raises DTypeError for a condition that is not bool, ShapeError where the shapes do not broadcast.
 
     >>> sg.where(sg.tensor([True, False]), sg.tensor([1.0, 2.0]), 0.0)
     tensor([1., 0.])

@@ -44,6 +44,8 @@ class IndexTensor(ReduceTensor):
     def __getitem__(self, key: Any) -> Self:
         """By ints, slices with positive steps, None, Ellipsis, integer and bool tensors (bools are read)."""
         parts = key if isinstance(key, tuple) else (key,)
+        if len(parts) == 1 and isinstance(key, IndexTensor) and key.dtype is bool_ and not key.ndim:
+            return self.unsqueeze(0)[key.unsqueeze(0)]  # one or none
         return _index(self, tuple(list(k) if isinstance(k, range) else k for k in parts))
 
     def __setitem__(self, key: Any, value: Any) -> None:

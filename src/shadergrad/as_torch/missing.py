@@ -1,0 +1,134 @@
+"""Names of PyTorch's that a program asked for and that are not here, each with the file and line.
+
+In: frames that asked, and the sources of the program, in which what it would have asked for next is looked up. Out: lines
+for people.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+_noted: dict[tuple[str, int, str], None] = {}  # a set in order
+
+_HERE = str(Path(__file__).parent)
+_PROBED = ("CALL", "CALL_KW", "CALL_FUNCTION_EX", "PRECALL")  # hasattr and getattr ask; what they do not get is no loss
+
+
+def note(name: str, frame: FrameType | None) -> None:
+    """`name` was asked for in `frame`; a question of hasattr or getattr is none."""
+    if frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]] not in _PROBED:
+        _noted[(frame.f_code.co_filename, frame.f_lineno, name)] = None
+
+
+def importer() -> FrameType | None:
+    """The frame whose import statement is under way."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and (frame.f_code.co_filename.startswith(("<frozen importlib", _HERE))):
+        frame = frame.f_back
+    return frame
+
+
+def lines(error: BaseException | None, sources: list[str]) -> list[str]:
+    """What was missing, a line each: what was noted, what `error` is about, and, where it is about a missing name, what
+    else the sources ask for that is not here."""
+    found = list(_noted)
+    asked = _asked(error)
+    if asked is not None and asked[2] not in {name for _, _, name in found}:
+        found.append(asked)
+    if found and error is not None and isinstance(error, AttributeError | ImportError):
+        for path in sources:
+            found += [(path, line, name) for line, name in scan(path)]
+    unique = dict.fromkeys(found)
+    width = max((len(name) for _, _, name in unique), default=0)
+    return [f"{name:{width}}  {_short(path)}:{line}" for path, line, name in unique]
+
+
+def clear() -> None:
+    """Forget what was noted."""
+    _noted.clear()
+
+
+def _short(path: str) -> str:
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path
+
+
+def _asked(error: BaseException | None) -> tuple[str, int, str] | None:
+    """The method or attribute of one of our objects that an uncaught error is about."""
+    if not isinstance(error, AttributeError) or error.name is None or isinstance(error.obj, ModuleType):
+        return None
+    kind = error.obj if isinstance(error.obj, type) else type(error.obj)
+    if not kind.__module__.startswith("shadergrad."):
+        return None
+    trace = error.__traceback__
+    place = None
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(str(Path(_HERE).parent)):
+            place = (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return (*place, f"{kind.__name__}.{error.name}") if place else None
+
+
+def scan(path: str) -> Iterator[tuple[int, str]]:
+    """The names of torch that a source loads and that are not here, with their lines."""
+    tree = ast.parse(Path(path).read_text(encoding="utf-8"))
+    bound: dict[str, Any] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from _imports(node, bound)
+        elif isinstance(node, ast.ImportFrom) and not node.level and _is_pytorchs(node.module or ""):
+            yield from _imports_from(node, str(node.module), bound)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and (lacking := _lacking(node, bound)):
+            yield node.lineno, lacking
+
+
+def _is_pytorchs(module: str) -> bool:
+    return module.split(".")[0] == "torch"
+
+
+def _imports(node: ast.Import, bound: dict[str, Any]) -> Iterator[tuple[int, str]]:
+    """Bind what `import torch.a as b` binds; give what there is not."""
+    for alias in node.names:
+        if _is_pytorchs(alias.name) and alias.name not in sys.modules:
+            yield node.lineno, alias.name
+        elif _is_pytorchs(alias.name):
+            bound[alias.asname or "torch"] = sys.modules[alias.name if alias.asname else "torch"]
+
+
+def _imports_from(node: ast.ImportFrom, module: str, bound: dict[str, Any]) -> Iterator[tuple[int, str]]:
+    """Bind what `from torch.a import b` binds; give what there is not."""
+    if module not in sys.modules:
+        yield node.lineno, module
+        return
+    names = vars(sys.modules[module])
+    for alias in node.names:
+        if alias.name in names:
+            bound[alias.asname or alias.name] = names[alias.name]
+        elif alias.name != "*":
+            yield node.lineno, f"{module}.{alias.name}"
+
+
+def _lacking(node: ast.Attribute, bound: dict[str, Any]) -> str | None:
+    """The name that the last attribute of a chain asks a module for in vain, where all before it is there."""
+    parts = [node.attr]
+    inner: ast.expr = node.value
+    while isinstance(inner, ast.Attribute):
+        parts.append(inner.attr)
+        inner = inner.value
+    if not isinstance(inner, ast.Name) or inner.id not in bound:
+        return None
+    found = bound[inner.id]
+    for part in reversed(parts[1:]):
+        found = vars(found).get(part) if isinstance(found, ModuleType) else None
+    if not isinstance(found, ModuleType) or parts[0] in vars(found) or parts[0].startswith("__"):
+        return None
+    return f"{found.__name__}.{parts[0]}"
