@@ -52,6 +52,7 @@ from .errors import (
     ShadergradError,
     ShapeError,
 )
+from .fft.frames import istft, stft
 from .functions import *  # noqa: F403  # the function forms; their names are functions.__all__
 from .habits import (
     BoolTensor,
@@ -104,10 +105,12 @@ from .linalg.older import (
     matrix_exp,
     matrix_power,
     nuclear_norm,
+    pca_lowrank,
     pinverse,
     qr,
     slogdet,
     svd,
+    svd_lowrank,
     triangular_solve,
 )
 from .run.step import CompiledStep
@@ -241,6 +244,7 @@ __all__ = [
     "is_inference_mode_enabled",
     "is_nonzero",
     "is_same_size",
+    "istft",
     "kaiser_window",
     "linalg",
     "load",
@@ -261,6 +265,7 @@ __all__ = [
     "no_grad",
     "nuclear_norm",
     "optim",
+    "pca_lowrank",
     "pinverse",
     "polar",
     "polygamma",
@@ -283,8 +288,10 @@ __all__ = [
     "signal",
     "slogdet",
     "special",
+    "stft",
     "strided",
     "svd",
+    "svd_lowrank",
     "sync",
     "testing",
     "train",
