@@ -25,12 +25,13 @@ from . import (
     mps,
     nn,
     optim,
+    random,
     signal,
     special,
     testing,
     utils,
 )
-from .amp import autocast
+from .amp import autocast, is_autocast_available, is_autocast_enabled
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .compiled import CompiledModule, compile
 from .complex_numbers import angle, complex, conj, imag, is_complex, polar, real, view_as_complex, view_as_real
@@ -53,6 +54,7 @@ from .errors import (
     ShapeError,
 )
 from .fft.frames import istft, stft
+from .func import vmap
 from .functions import *  # noqa: F403  # the function forms; their names are functions.__all__
 from .habits import (
     BoolTensor,
@@ -63,6 +65,7 @@ from .habits import (
     IntTensor,
     LongTensor,
     are_deterministic_algorithms_enabled,
+    asarray,
     can_cast,
     channels_last,
     channels_last_3d,
@@ -70,6 +73,7 @@ from .habits import (
     from_dlpack,
     get_default_dtype,
     get_float32_matmul_precision,
+    get_num_interop_threads,
     get_num_threads,
     get_rng_state,
     initial_seed,
@@ -84,6 +88,7 @@ from .habits import (
     set_default_dtype,
     set_default_tensor_type,
     set_float32_matmul_precision,
+    set_num_interop_threads,
     set_num_threads,
     set_printoptions,
     set_rng_state,
@@ -180,6 +185,7 @@ __all__ = [
     "angle",
     "are_deterministic_algorithms_enabled",
     "as_tensor",
+    "asarray",
     "autocast",
     "autograd",
     "backends",
@@ -223,6 +229,7 @@ __all__ = [
     "get_default_device",
     "get_default_dtype",
     "get_float32_matmul_precision",
+    "get_num_interop_threads",
     "get_num_threads",
     "get_rng_state",
     "half",
@@ -239,6 +246,8 @@ __all__ = [
     "int64",
     "interop",
     "inverse",
+    "is_autocast_available",
+    "is_autocast_enabled",
     "is_complex",
     "is_grad_enabled",
     "is_inference_mode_enabled",
@@ -272,6 +281,7 @@ __all__ = [
     "preserve_format",
     "promote_types",
     "qr",
+    "random",
     "real",
     "recipes",
     "result_type",
@@ -282,6 +292,7 @@ __all__ = [
     "set_default_tensor_type",
     "set_float32_matmul_precision",
     "set_grad_enabled",
+    "set_num_interop_threads",
     "set_num_threads",
     "set_printoptions",
     "set_rng_state",
@@ -303,6 +314,7 @@ __all__ = [
     "utils",
     "view_as_complex",
     "view_as_real",
+    "vmap",
     "web",
 ]
 __all__ += functions.__all__

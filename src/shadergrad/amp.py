@@ -106,6 +106,15 @@ class GradScaler:
         """Nothing to load; states of PyTorch's are taken."""
 
 
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """False: operations stay in their tensors' dtypes.
+
+    >>> sg.amp.is_autocast_enabled()
+    False
+    """
+    return False
+
+
 def is_autocast_available(device_type: str) -> bool:
     """False.
 
@@ -115,4 +124,4 @@ def is_autocast_available(device_type: str) -> bool:
     return False
 
 
-__all__ = ["GradScaler", "autocast", "is_autocast_available"]
+__all__ = ["GradScaler", "autocast", "is_autocast_available", "is_autocast_enabled"]

@@ -304,3 +304,22 @@ def test_a_label_out_of_range_raises_in_a_training_step(device: str) -> None:
 def test_an_embedding_refuses_a_row_that_it_has_not(device: str) -> None:
     with pytest.raises(sg.IndexRangeError, match="index 4 is out of range: the table has 4 rows"):
         F.embedding(sg.tensor([3, 4], device=device), sg.ones(4, 2, device=device)).tolist()
+
+
+INTEGERS = [
+    "mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
+    "soft_margin_loss", "hinge_embedding_loss", "multilabel_soft_margin_loss", "cosine_similarity",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_losses_of_integers_are_refused(name: str) -> None:
+    x = sg.tensor([[1, 0], [0, 1]])
+    with pytest.raises(sg.DTypeError, match=rf"\[{name}\] .*\.float\(\)"):
+        getattr(F, name)(x, x, **({} if name == "cosine_similarity" else {"reduction": "sum"}))
+
+
+def test_logits_are_floats() -> None:
+    for name in ("cross_entropy", "nll_loss", "multi_margin_loss"):
+        with pytest.raises(sg.DTypeError, match=rf"\[{name}\]"):
+            getattr(F, name)(sg.tensor([[1, 0], [0, 1]]), sg.tensor([0, 1]))

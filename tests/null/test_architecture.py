@@ -51,6 +51,7 @@ ROOMS = [
     "compiled",
     "optim",
     "habits",
+    "random",
     "amp",
     "cuda",
     "backends",
