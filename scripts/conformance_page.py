@@ -43,9 +43,9 @@ def text(columns: dict[str, Reports], where: str) -> str:
         counts_table(columns),
     ]
     parts.append("\nDifferent on purpose:\n\n")
-    for table in (ops_known.DIFFERENT, ops_known.DIFFERENT_ON_GPUS):
-        where_ = "" if table is ops_known.DIFFERENT else ", webgpu"
-        parts += [f"- `{name}` ({', '.join(checks)}{where_}): {why}\n" for name, (checks, why) in table.items()]
+    everywhere = [(name, checks, why) for name, (checks, why) in ops_known.DIFFERENT.items()]
+    on_gpus = [(f"{name}, on webgpu", checks, why) for name, (_, checks, why) in ops_known.DIFFERENT_ON_GPUS.items()]
+    parts += [f"- {name} ({', '.join(checks)}): {why}\n" for name, checks, why in everywhere + on_gpus]
     for name, reports in columns.items():
         wrong = [
             f"`{r['name']}` ({', '.join(c for c, n in r['failed'].items() if n)})"
