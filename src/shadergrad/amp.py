@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from .arguments import checked
 from .errors import PrecisionWarning
 from .tensor import Tensor
 
@@ -106,6 +107,7 @@ class GradScaler:
         """Nothing to load; states of PyTorch's are taken."""
 
 
+@checked
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """False: operations stay in their tensors' dtypes.
 
@@ -115,6 +117,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     return False
 
 
+@checked
 def is_autocast_available(device_type: str) -> bool:
     """False.
 
