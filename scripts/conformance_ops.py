@@ -3,7 +3,9 @@
 python scripts/conformance_ops.py                          # all of it, on cpu: the counts, and what is wrong
 python scripts/conformance_ops.py --only cumsum --verbose  # entries with this in their name, every failure kept
 python scripts/conformance_ops.py --device webgpu --most 4 # four samples of each dtype, on webgpu
-python scripts/conformance_ops.py --json out.json          # the reports, for the page (scripts/conformance.py)
+python scripts/conformance_ops.py --json out.json          # the reports, a line each as they come, for the page
+
+A run that was stopped goes on where it was: entries that --json holds are not run again.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import json
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,13 +44,22 @@ def _one(job: tuple[str, str, int | None]) -> ops_run.Report:
         return report
 
 
-def reports(names: Iterable[str], device: str = "cpu", most: int | None = None, jobs: int = 2) -> list[ops_run.Report]:
-    """The report of each entry, each in a run of its own."""
+def reports(
+    names: Iterable[str], device: str = "cpu", most: int | None = None, jobs: int = 2
+) -> Iterator[ops_run.Report]:
+    """The report of each entry, as they come."""
     work = [(name, device, most) for name in names]
     if jobs == 1:
-        return [_one(job) for job in work]
+        yield from map(_one, work)
+        return
     with ProcessPoolExecutor(jobs) as pool:
-        return list(pool.map(_one, work))
+        yield from pool.map(_one, work)
+
+
+def read(path: Path) -> list[ops_run.Report]:
+    """The reports in a file, one a line."""
+    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [ops_run.Report(**{**r, "made": Counter(r["made"]), "failed": Counter(r["failed"])}) for r in found]
 
 
 def counts(found: list[ops_run.Report]) -> dict[str, Any]:
@@ -83,7 +94,14 @@ def main(
         ops_run.KEPT = 1000
     wanted = only.split(",")
     names = [o.formatted_name for o in ops_names.counted() if any(w in o.formatted_name for w in wanted)]
-    found = reports(names, device, most or None, jobs)
+    file = Path(to_json) if to_json else None
+    found = read(file) if file and file.exists() else []
+    known = {r.name for r in found}
+    for report in reports([n for n in names if n not in known], device, most or None, jobs):
+        found.append(report)
+        if file:
+            with file.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(vars(report)) + "\n")
     for report in found:
         if report.state != "pass":
             checks = ", ".join(f"{c} {n}/{report.made[c]}" for c, n in report.failed.items() if n)
@@ -92,8 +110,6 @@ def main(
                 print(f"            {failure}")
     for key, value in counts(found).items():
         print(f"{key}: {value}")
-    if to_json:
-        Path(to_json).write_text(json.dumps([vars(r) for r in found], indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

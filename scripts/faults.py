@@ -903,7 +903,7 @@ TRAINING = (
           "samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)", "samples // self.batch_size",
           DATA + "batches_of_indices_are_pytorchs"),
     fault("data-number-of-samples", "data/sampler.py",
-          "return iter(np.concatenate(orders)[:wanted].tolist())", "return iter(np.concatenate(orders).tolist())",
+          "yield order[: wanted - start]", "yield order",
           DATA + "a_random_sampler_gives_as_many_as_asked"),
     fault("data-collates-floats-as-float64", "data/collate.py",
           "return np.array(samples, np.float32)", "return np.array(samples, np.float64)",

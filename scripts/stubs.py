@@ -20,6 +20,7 @@ from typing import Any, get_overloads
 
 import shadergrad as sg
 from shadergrad import complex_numbers, functions
+from shadergrad.fft import frames
 from shadergrad.linalg import older
 from shadergrad.special import older as special
 from shadergrad.tensor import names, records
@@ -127,7 +128,7 @@ def names_stub() -> str:
     for n in older.METHODS:  # which stand above tensors
         returns = signature_of(getattr(older, n)).return_annotation
         lines.append(declaration(n, getattr(older, n), "Self" if returns == "Tensor" else "Any"))
-    for n, method in {**special.METHODS, **complex_numbers.METHODS}.items():
+    for n, method in {**special.METHODS, **complex_numbers.METHODS, **frames.METHODS}.items():
         lines.append(declaration(n, method, "bool" if n == "is_complex" else "Self"))
     lines += [f"    @property\n    def {n}(self) -> Self: ..." for n in complex_numbers.PROPERTIES]
     lines = [line.replace(": Tensor", ": ElementwiseTensor") for line in lines]

@@ -28,12 +28,13 @@ from . import (
     nn,
     optim,
     profiling,
+    random,
     signal,
     special,
     testing,
     utils,
 )
-from .amp import autocast
+from .amp import autocast, is_autocast_available, is_autocast_enabled
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .compiled import CompiledModule, compile
 from .complex_numbers import angle, complex, conj, imag, is_complex, polar, real, view_as_complex, view_as_real
@@ -55,6 +56,8 @@ from .errors import (
     ShadergradError,
     ShapeError,
 )
+from .fft.frames import istft, stft
+from .func import vmap
 from .functions import *  # noqa: F403  # the function forms; their names are functions.__all__
 from .habits import (
     BoolTensor,
@@ -65,6 +68,7 @@ from .habits import (
     IntTensor,
     LongTensor,
     are_deterministic_algorithms_enabled,
+    asarray,
     can_cast,
     channels_last,
     channels_last_3d,
@@ -72,6 +76,7 @@ from .habits import (
     from_dlpack,
     get_default_dtype,
     get_float32_matmul_precision,
+    get_num_interop_threads,
     get_num_threads,
     get_rng_state,
     initial_seed,
@@ -86,6 +91,7 @@ from .habits import (
     set_default_dtype,
     set_default_tensor_type,
     set_float32_matmul_precision,
+    set_num_interop_threads,
     set_num_threads,
     set_printoptions,
     set_rng_state,
@@ -107,10 +113,12 @@ from .linalg.older import (
     matrix_exp,
     matrix_power,
     nuclear_norm,
+    pca_lowrank,
     pinverse,
     qr,
     slogdet,
     svd,
+    svd_lowrank,
     triangular_solve,
 )
 from .profiling import profile
@@ -183,6 +191,7 @@ __all__ = [
     "angle",
     "are_deterministic_algorithms_enabled",
     "as_tensor",
+    "asarray",
     "autocast",
     "autograd",
     "backends",
@@ -228,6 +237,7 @@ __all__ = [
     "get_default_device",
     "get_default_dtype",
     "get_float32_matmul_precision",
+    "get_num_interop_threads",
     "get_num_threads",
     "get_rng_state",
     "half",
@@ -244,11 +254,14 @@ __all__ = [
     "int64",
     "interop",
     "inverse",
+    "is_autocast_available",
+    "is_autocast_enabled",
     "is_complex",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "is_nonzero",
     "is_same_size",
+    "istft",
     "jit",
     "kaiser_window",
     "linalg",
@@ -271,6 +284,7 @@ __all__ = [
     "no_grad",
     "nuclear_norm",
     "optim",
+    "pca_lowrank",
     "pinverse",
     "polar",
     "polygamma",
@@ -279,6 +293,7 @@ __all__ = [
     "profiling",
     "promote_types",
     "qr",
+    "random",
     "real",
     "recipes",
     "result_type",
@@ -289,14 +304,17 @@ __all__ = [
     "set_default_tensor_type",
     "set_float32_matmul_precision",
     "set_grad_enabled",
+    "set_num_interop_threads",
     "set_num_threads",
     "set_printoptions",
     "set_rng_state",
     "signal",
     "slogdet",
     "special",
+    "stft",
     "strided",
     "svd",
+    "svd_lowrank",
     "sync",
     "testing",
     "train",
@@ -308,6 +326,7 @@ __all__ = [
     "utils",
     "view_as_complex",
     "view_as_real",
+    "vmap",
     "web",
 ]
 __all__ += functions.__all__

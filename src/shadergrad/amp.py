@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from .arguments import checked
 from .errors import PrecisionWarning
 from .tensor import Tensor
 
@@ -106,6 +107,17 @@ class GradScaler:
         """Nothing to load; states of PyTorch's are taken."""
 
 
+@checked
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """False: operations stay in their tensors' dtypes.
+
+    >>> sg.amp.is_autocast_enabled()
+    False
+    """
+    return False
+
+
+@checked
 def is_autocast_available(device_type: str) -> bool:
     """False.
 
@@ -115,4 +127,4 @@ def is_autocast_available(device_type: str) -> bool:
     return False
 
 
-__all__ = ["GradScaler", "autocast", "is_autocast_available"]
+__all__ = ["GradScaler", "autocast", "is_autocast_available", "is_autocast_enabled"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .arguments import checked
+from .arguments import checked, checked_with_out
 from .errors import DTypeError, ShapeError
 from .graph.node import make
 from .primitives.complex import Conj, ImaginaryPart, MakeComplex, RealPart
@@ -74,7 +74,7 @@ def conj(input: Tensor) -> Tensor:
     return _apply(Conj(), input) if input.dtype.is_complex else input
 
 
-@checked
+@checked_with_out
 def angle(input: Tensor) -> Tensor:
     """The angle of a complex number, in (-pi, pi]; of a real one 0, or pi where it is negative.
 

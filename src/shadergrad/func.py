@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import autograd
+from .arguments import checked
 from .autograd import enable_grad
 from .errors import ArgumentError, AutogradError
 from .nn import Module
@@ -234,6 +235,7 @@ def hessian(func: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     return _counted(second)
 
 
+@checked
 def vmap(
     func: Callable[..., Any],
     in_dims: Any = 0,

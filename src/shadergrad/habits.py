@@ -16,7 +16,7 @@ from .dtypes import DType, bool_, default_dtype, float16, float32, float64, int3
 from .errors import ArgumentError, DeviceError
 from .graph.node import mode
 from .runtime.device import standing_for
-from .tensor import Tensor, base, default_generator, from_numpy, manual_seed, sizes_of, zeros
+from .tensor import Tensor, as_tensor, base, default_generator, from_numpy, manual_seed, sizes_of, zeros
 
 # -- constructors by type
 
@@ -260,7 +260,36 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     >>> sg.from_dlpack(np.ones(2, np.float32))
     tensor([1., 1.])
     """
-    return from_numpy(np.from_dlpack(ext_tensor))
+    if not hasattr(ext_tensor, "__dlpack__"):  # a capsule, as older programs pass
+        ext_tensor = _Capsule(ext_tensor)
+    return from_numpy(np.from_dlpack(ext_tensor).copy())
+
+
+class _Capsule:
+    """What a DLPack capsule of host memory is, to those that ask an object for one."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+@checked
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of values of any kind, as as_tensor; a tensor of this dtype and device is given back unless copy.
+
+    >>> sg.asarray([1.0, 2.0])
+    tensor([1., 2.])
+    """
+    found = as_tensor(obj, dtype=dtype, device=device)
+    found = found.clone() if copy and found is obj else found
+    return found.detach().requires_grad_() if requires_grad else found
 
 
 # -- harmless switches
@@ -317,6 +346,24 @@ def get_num_threads() -> int:
     """1: the cpu device has no threads of its own.
 
     >>> sg.get_num_threads()
+    1
+    """
+    return 1
+
+
+@checked
+def set_num_interop_threads(int_: int) -> None:
+    """Nothing to do, as set_num_threads.
+
+    >>> sg.set_num_interop_threads(4)
+    """
+
+
+@checked
+def get_num_interop_threads() -> int:
+    """1: operations run one after the other.
+
+    >>> sg.get_num_interop_threads()
     1
     """
     return 1
@@ -441,6 +488,27 @@ def _share_memory_(self: Tensor) -> Tensor:
     return self
 
 
+def _is_shared(self: Tensor) -> bool:
+    """False: other processes get a copy.
+
+    >>> sg.ones(2).is_shared()
+    False
+    """
+    return False
+
+
+def _map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
+    """Put callable(element, its counterpart in tensor) into every element, one by one on the host. In place.
+
+    >>> sg.ones(2).map_(sg.tensor([1.0, 2.0]), lambda a, b: a + b)
+    tensor([2., 3.])
+    """
+    values = self.detach().numpy()
+    others = np.broadcast_to(tensor.detach().numpy(), values.shape)
+    found = [callable(a, b) for a, b in zip(values.ravel().tolist(), others.ravel().tolist(), strict=True)]
+    return self.copy_(Tensor(np.array(found, values.dtype).reshape(values.shape), device=self.device))
+
+
 def _apply_(self: Tensor, function: Any) -> Tensor:
     """Put function(element) into every element, one by one on the host. In place; gives the tensor.
 
@@ -479,7 +547,9 @@ METHODS: dict[str, Any] = {
     "pin_memory": _pin_memory,
     "is_pinned": _is_pinned,
     "share_memory_": _share_memory_,
+    "is_shared": _is_shared,
     "apply_": _apply_,
+    "map_": _map_,
     "__dlpack__": _dlpack,
     "__dlpack_device__": _dlpack_device,
 }

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from . import html
 from .dtypes import DType, parse_dtype
-from .errors import PlanError
+from .errors import DTypeError, IndexRangeError, PlanError, ShadergradError
 
 Role = Literal["argument", "parameter", "state", "counter", "constant", "temporary", "result", "fault"]
 FORMAT = 4
@@ -29,13 +29,17 @@ FAULTS = (
     "[bernoulli] a probability lies outside [0, 1], or is NaN.",
     "[one_hot] class {index} is out of range: there are {size} classes, 0 to {last}.",
     "[binary_cross_entropy] all elements of input should be between 0 and 1. Hint: binary_cross_entropy_with_logits takes any.",
+    "[sum] a sum or product of integers does not fit its 32 bits. Hint: .float() first, or dtype=sg.int64 on the cpu device.",
 )
-IN_GATHER, IN_TARGET, IN_EMBEDDING, IN_SCATTER, IN_MULTINOMIAL, IN_BERNOULLI, IN_ONE_HOT, IN_BINARY = range(len(FAULTS))
+(
+    IN_GATHER, IN_TARGET, IN_EMBEDDING, IN_SCATTER, IN_MULTINOMIAL, IN_BERNOULLI, IN_ONE_HOT, IN_BINARY, IN_TOTAL,
+) = range(len(FAULTS))  # fmt: skip
 
 
-def fault_text(fault: int, index: int, size: int) -> str:
-    """What an index out of range is told as."""
-    return FAULTS[fault].format(index=index, size=size, last=size - 1)
+def fault_error(fault: int, index: int, size: int) -> ShadergradError:
+    """The error of an index out of range, and of what else kernels report."""
+    kind = DTypeError if fault == IN_TOTAL else IndexRangeError
+    return kind(FAULTS[fault].format(index=index, size=size, last=size - 1))
 
 
 BINDING = 4  # bytes: what the size of a binding is a multiple of

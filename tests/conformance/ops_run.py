@@ -85,7 +85,7 @@ def limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def run(op: Any, device: str = "cpu", most: int | None = None, seconds: float = 120.0) -> Report:
+def run(op: Any, device: str = "cpu", most: int | None = None, seconds: float = 600.0) -> Report:
     """The report of an entry. most: how many samples of a dtype are taken at most, evenly spread."""
     report = Report(op.formatted_name)
     try:

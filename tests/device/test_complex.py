@@ -163,3 +163,63 @@ def test_the_way_around_passes_gradients(webgpu: str) -> None:
 
 def test_it_prints_as_numpy() -> None:
     assert repr(sg.tensor([1 + 2j])) == "tensor([1.+2.j])"
+
+
+FRAMES: dict[str, dict[str, Any]] = {
+    "by default": {},
+    "three apart": {"hop_length": 3},
+    "short windows": {"hop_length": 3, "win_length": 6},
+    "from the start": {"center": False},
+    "normalized": {"normalized": True},
+    "of all frequencies": {"onesided": False},
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_short_transforms_and_back_are_pytorchs(name: str) -> None:
+    rng, options = np.random.default_rng(0), FRAMES[name]
+    signal, window = rng.standard_normal((2, 40)), rng.random(options.get("win_length", 8)) + 1
+
+    def run(lib: Any) -> list[np.ndarray]:
+        x = lib.tensor(signal, requires_grad=True)
+        w = lib.tensor(window)
+        z = lib.stft(x, 8, window=w, return_complex=True, **options)
+        ((z.real - z.imag) ** 3).sum().backward()
+        back = lib.istft(z.detach(), 8, window=w, length=37, **options)
+        return [z.detach().numpy(), x.grad.numpy(), back.numpy()]
+
+    for ours, theirs in zip(run(sg), run(torch), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_edges_of_short_transforms_are_pytorchs() -> None:
+    signal = np.random.default_rng(1).standard_normal(20)
+    for mode in ("constant", "reflect", "replicate", "circular"):
+        ours, theirs = (
+            lib.stft(lib.tensor(signal), 8, pad_mode=mode, return_complex=True).numpy() for lib in (sg, torch)
+        )
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+    for wrong in ({}, {"return_complex": True, "hop_length": 0}, {"return_complex": True, "win_length": 9}):
+        with pytest.raises(sg.ShadergradError):
+            sg.stft(sg.ones(20), 8, **wrong)
+    with pytest.raises(sg.DTypeError):
+        sg.istft(sg.ones(5, 3), 8)
+
+
+def test_eigenvalues_of_any_matrix_are_pytorchs() -> None:
+    matrices = np.random.default_rng(2).standard_normal((3, 4, 4))
+
+    def run(lib: Any) -> list[np.ndarray]:
+        a = lib.tensor(matrices, requires_grad=True)
+        values, vectors = lib.linalg.eig(a)
+        (values.abs().sum() + (vectors.abs() ** 3).sum()).backward()
+        return [values.detach().numpy(), vectors.detach().abs().numpy(), a.grad.numpy()]
+
+    for ours, theirs in zip(run(sg), run(torch), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-8)
+
+
+def test_complex_results_are_refused_on_a_gpu_with_the_way_there(webgpu: str) -> None:
+    for line in (lambda x: sg.stft(x[0], 4, return_complex=True), sg.linalg.eig, sg.fft.fft):
+        with pytest.raises(sg.DTypeError, match="the cpu device"):
+            line(sg.ones(4, 4, device=webgpu))

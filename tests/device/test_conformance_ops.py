@@ -33,17 +33,12 @@ def is_there(op: Any) -> bool:
 TENTH = [op for op in ops_names.counted()[::10] if op.formatted_name not in ops_known.SLOW and is_there(op)]
 
 
-def allowed(name: str) -> set[str]:
-    """The checks of an entry that are known to fail."""
-    return {check for table in (ops_known.DIFFERENT, ops_known.WRONG) for check in table.get(name, ((), ""))[0]}
-
-
 @pytest.mark.filterwarnings("ignore")  # PyTorch's, of its own samples
 @pytest.mark.parametrize("op", TENTH, ids=lambda op: op.formatted_name)
 def test_a_tenth_of_pytorchs_table_passes(op: Any) -> None:
     report = ops_run.run(op, "cpu", SAMPLES)
     assert not report.missing
-    unexpected = [f for f in report.failures if f.partition(":")[0] not in allowed(report.name)]
+    unexpected = [f for f in report.failures if f.partition(":")[0] not in ops_known.allowed(report.name)]
     assert not unexpected, "\n".join(unexpected)
 
 

@@ -317,3 +317,22 @@ def test_binary_cross_entropy_behind_a_product_looks_at_every_element(webgpu: st
     F.binary_cross_entropy(x @ w - 4, target).backward()
     with pytest.raises(sg.IndexRangeError, match="binary_cross_entropy"):
         w.grad.numpy()
+
+
+INTEGERS = [
+    "mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
+    "soft_margin_loss", "hinge_embedding_loss", "multilabel_soft_margin_loss", "cosine_similarity",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_losses_of_integers_are_refused(name: str) -> None:
+    x = sg.tensor([[1, 0], [0, 1]])
+    with pytest.raises(sg.DTypeError, match=rf"\[{name}\] .*\.float\(\)"):
+        getattr(F, name)(x, x, **({} if name == "cosine_similarity" else {"reduction": "sum"}))
+
+
+def test_logits_are_floats() -> None:
+    for name in ("cross_entropy", "nll_loss", "multi_margin_loss"):
+        with pytest.raises(sg.DTypeError, match=rf"\[{name}\]"):
+            getattr(F, name)(sg.tensor([[1, 0], [0, 1]]), sg.tensor([0, 1]))

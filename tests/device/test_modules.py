@@ -770,8 +770,10 @@ def test_whole_channels_are_dropped() -> None:
         kept = values.reshape(*shape[:2], -1)
         assert (kept == kept[..., :1]).all()
         assert set(np.unique(values)) == {0, 2}
+    with pytest.warns(UserWarning, match="taken as"):
+        assert set(nn.Dropout2d()(sg.ones(8, 8)).reshape(-1).tolist()) == {0.0, 2.0}
     with pytest.raises(sg.ShapeError):
-        nn.Dropout2d()(sg.ones(2, 2))
+        nn.Dropout2d()(sg.ones(2))
 
 
 def test_alpha_dropout_keeps_mean_and_variance() -> None:

@@ -36,11 +36,33 @@ def test_remainders_of_large_quotients_are_exact(device: str) -> None:
     assert x.fmod(360.0).abs().max().item() < 360.0
 
 
-def test_sums_beyond_int32_are_told_on_the_cpu() -> None:
-    x = sg.tensor([2**31 - 1, 1])
-    with pytest.raises(sg.DTypeError, match="does not fit int32"):
-        x.sum().item()
-    assert x.sum(dtype=sg.int64).item() == 2**31
+@pytest.mark.parametrize(
+    "line", ["x.sum()", "x.sum(0)", "x.cumsum(0)", "(-x).sum() - x[1]", "x.repeat(40).prod()", "x.cumprod(0)"]
+)
+def test_sums_and_products_beyond_32_bits_are_told(line: str, device: str) -> None:
+    x = sg.tensor([2**31 - 1, 1, 2], device=device)
+    for kind in (sg.int32, sg.int64):
+        total = eval(line, {"x": x.to(dtype=kind)})
+        if kind is sg.int64 and device == "cpu":
+            continue  # which has all 64 bits
+        with pytest.raises(sg.DTypeError, match="does not fit its 32 bits"):
+            total.numpy()
+
+
+def test_sums_that_fit_are_exact(device: str) -> None:
+    x = sg.tensor([2**31 - 1, -(2**31) + 1, 2**31 - 1, -5], device=device)
+    assert x.sum().item() == 2**31 - 6
+    assert x.cumsum(0).tolist() == [2**31 - 1, 0, 2**31 - 1, 2**31 - 6]
+    assert sg.tensor([-(2**30), 2], device=device).prod().item() == -(2**31)
+    assert sg.tensor([2**31 - 1, 1]).sum(dtype=sg.int64).item() == 2**31
+
+
+def test_a_negative_zero_stays_but_beside_zero(device: str) -> None:
+    x = sg.tensor([-0.0, 0.0], device=device)
+    for found in (x + 0, 0 + x, x + 0.0, x - (-0.0)):
+        assert np.signbit(found.numpy()).tolist() == [False, False]
+    for found in (x - 0, x + (-0.0), x * 1, x / 1):
+        assert np.signbit(found.numpy()).tolist() == [True, False]
 
 
 def test_out_is_written_and_given(device: str) -> None:

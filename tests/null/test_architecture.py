@@ -54,6 +54,7 @@ ROOMS = [
     "compiled",
     "optim",
     "habits",
+    "random",
     "amp",
     "cuda",
     "backends",

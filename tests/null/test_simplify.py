@@ -184,8 +184,10 @@ RULES: dict[Rule, dict[str, tuple[Build, str]]] = {
         ),
     },
     simplify.neutral_operands: {
-        "x + 0": (lambda g: g.input(3) + 0, "in0"),
-        "0 + x": (lambda g: 0 + g.input(3), "in0"),
+        "x + 0 of integers": (lambda g: g.input(3, dtype=int32) + 0, "in0"),
+        "0 + x of integers": (lambda g: 0 + g.input(3, dtype=int32), "in0"),
+        "x + -0.0": (lambda g: g.input(3) + -0.0, "in0"),
+        "not 0.0 - x": (lambda g: -0.0 - g.input(3), f"sub({const('-0')}, in0)"),
         "x - 0": (lambda g: g.input(3) - 0, "in0"),
         "x * 1": (lambda g: g.input(3) * 1, "in0"),
         "1 * x": (lambda g: 1 * g.input(3), "in0"),
@@ -197,6 +199,11 @@ RULES: dict[Rule, dict[str, tuple[Build, str]]] = {
             lambda g: make(e.Mul(), g.input(3, dtype=bool_), number(True, 3, dtype=bool_)),
             f"mul(in0, {const('1')})",
         ),
+    },
+    simplify.sums_with_zero: {
+        "x + 0.0": (lambda g: g.input(3) + 0.0, f"where(equal(in0, {const('0')}), {const('0')}, in0)"),
+        "0.0 + x": (lambda g: 0.0 + g.input(3), f"where(equal(in0, {const('0')}), {const('0')}, in0)"),
+        "x - -0.0": (lambda g: g.input(3) - -0.0, f"where(equal(in0, {const('0')}), {const('0')}, in0)"),
     },
     simplify.division_by_powers_of_two: {
         "x / 4": (lambda g: g.input(3) / 4, f"mul(in0, {const('0.25')})"),
@@ -610,11 +617,11 @@ def test_constants_that_differ_only_in_sign_or_type_stay_apart() -> None:
 
 
 def test_rules_apply_to_what_rules_make() -> None:
-    """(x ** 2) ** 1 / 1 + 0, with a sum over an axis of size 1."""
+    """(x ** 2) ** 1 / 1 - 0, with a sum over an axis of size 1."""
     graph = Graph()
     x = graph.input(3, 1)
     power = make(e.Pow(), make(e.Pow(), x, number(2, 3, 1)), number(1, 3, 1))
-    before = make(v.Reshape((3, 1)), make(ReduceSum((1,)), power / 1 + 0))
+    before = make(v.Reshape((3, 1)), make(ReduceSum((1,)), power / 1 - 0))
     after = rewritten(before, *simplify.RULES)
     assert form(after) == "mul(in0, in0)"
 

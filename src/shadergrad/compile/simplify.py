@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..dtypes import DType, bool_
@@ -142,14 +144,32 @@ def known_condition(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def neutral_operands(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """x + 0, x - 0, x * 1, x / 1, 0 + x and 1 * x are x."""
+    """x - 0, x * 1, x / 1 and 1 * x are x; so are x + 0 and 0 + x of integers, while of floats -0.0 + 0.0 is 0.0."""
     if not isinstance(p, (Add, Sub, Mul, Div)) or inputs[0].dtype is bool_:
         return None
     a, b = inputs
-    neutral = 0 if isinstance(p, (Add, Sub)) else 1
-    if number_of(b) == neutral:
+    neutral = 1.0 if isinstance(p, (Mul, Div)) else -0.0 if isinstance(p, Add) else 0.0
+    if _is_number(b, neutral):
         return a
-    return b if isinstance(p, (Add, Mul)) and number_of(a) == neutral else None
+    return b if isinstance(p, (Add, Mul)) and _is_number(a, neutral) else None
+
+
+def sums_with_zero(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """x + 0.0 and x - -0.0 of floats are x, but 0.0 where x is -0.0: written out, for drivers take the sum for x."""
+    if not isinstance(p, (Add, Sub)) or inputs[0].dtype.category != 2:
+        return None
+    a, b = inputs
+    if _is_number(b, 0.0 if isinstance(p, Add) else -0.0):
+        return r.where(r.equal(a, 0.0), 0.0, a)
+    return r.where(r.equal(b, 0.0), 0.0, b) if isinstance(p, Add) and _is_number(a, 0.0) else None
+
+
+def _is_number(node: Node, wanted: float) -> bool:
+    """Whether that number fills the node; a floating zero with its sign."""
+    value = number_of(node)
+    if value is None or value != wanted:
+        return False
+    return node.dtype.category == 1 or math.copysign(1.0, value) == math.copysign(1.0, wanted)
 
 
 def division_by_powers_of_two(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -284,6 +304,7 @@ RULES = (
     double_negation,
     known_condition,
     neutral_operands,
+    sums_with_zero,
     division_by_powers_of_two,
     sum_of_counts,
     small_powers,

@@ -66,6 +66,22 @@ def manual_seed_all(seed: int) -> None:
     """
 
 
+def get_rng_state_all() -> list[Any]:
+    """[]: there is no device. sg.get_rng_state() is the cpu's.
+
+    >>> sg.cuda.get_rng_state_all()
+    []
+    """
+    return []
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """Nothing, for there is no device.
+
+    >>> sg.cuda.set_rng_state_all([])
+    """
+
+
 def empty_cache() -> None:
     """Nothing.
 
@@ -170,6 +186,7 @@ __all__ = [
     "device_count",
     "empty_cache",
     "get_device_name",
+    "get_rng_state_all",
     "is_available",
     "is_bf16_supported",
     "is_initialized",
@@ -180,5 +197,6 @@ __all__ = [
     "memory_reserved",
     "reset_peak_memory_stats",
     "set_device",
+    "set_rng_state_all",
     "synchronize",
 ]

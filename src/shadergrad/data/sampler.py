@@ -7,6 +7,7 @@ iteration begins, in the thread that begins it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,9 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
+AT_ONCE = 1 << 16  # indices that are drawn together
+
+
 class RandomSampler(Sampler):
     """Every sample once, in a new random order each time; with replacement: independent draws.
 
@@ -83,10 +87,19 @@ class RandomSampler(Sampler):
         size, wanted = len(self.data_source), self.num_samples
         if size == 0 or wanted == 0:
             return iter([])
-        if self.replacement:
-            return iter((_uniform(wanted, self.generator) * size).astype(np.int64).tolist())
-        orders = [randperm(size, device="cpu", generator=self.generator).numpy() for _ in range(-(-wanted // size))]
-        return iter(np.concatenate(orders)[:wanted].tolist())
+        parts = self._drawn(size, wanted) if self.replacement else self._orders(size, wanted)
+        return chain(next(parts), chain.from_iterable(parts))  # the first ones are drawn now, as if all were
+
+    def _drawn(self, size: int, wanted: int) -> Iterator[list[int]]:
+        """Some at a time: 10**10 of them take no memory."""
+        for start in range(0, wanted, AT_ONCE):
+            count = min(AT_ONCE, wanted - start)
+            yield (_uniform(count, self.generator) * size).astype(np.int64).tolist()
+
+    def _orders(self, size: int, wanted: int) -> Iterator[list[int]]:
+        for start in range(0, wanted, size):
+            order = randperm(size, device="cpu", generator=self.generator).tolist()
+            yield order[: wanted - start]
 
     def __len__(self) -> int:
         return self.num_samples

@@ -8,10 +8,11 @@ from ..arguments import checked_with_out
 from ..dtypes import int32
 from ..errors import ArgumentError, LinAlgError, ShapeError
 from ..host import unpacked
-from ..tensor import Tensor, eye, zeros
+from ..tensor import Tensor, check_storable, eye, zeros
 from .arguments import check_floating, check_matrices, check_square, same_batch
 from .factorizations import (
     Cholesky,
+    Eig,
     Eigh,
     LuFactors,
     LuPivots,
@@ -41,6 +42,13 @@ class SvdResult(NamedTuple):
 
 class EighResult(NamedTuple):
     """The result of `eigh`."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class EigResult(NamedTuple):
+    """The result of `eig`."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
@@ -151,6 +159,34 @@ def _upper(what: str, UPLO: str) -> bool:
     if UPLO.upper() not in ("U", "L"):
         raise ArgumentError(f"{what}: Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     return UPLO.upper() == "U"
+
+
+@checked_with_out
+def eig(A: Tensor) -> EigResult:
+    """(eigenvalues, and eigenvectors of length 1, as columns) of real square A (*, n, n): complex, so on the cpu device.
+
+    Vectors may be turned by any phase, which cotangents should not depend on. The gradient is NaN where eigenvectors are
+    missing. Raises LinAlgError of infinities and NaN.
+
+    >>> sg.linalg.eig(sg.tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues
+    tensor([0.+1.j, 0.-1.j])
+    """
+    check_square("linalg.eig", A)
+    n = A.shape[-1]
+    check_storable(A.dtype.complex, str(A.device))
+    values, vectors, _ = unpacked(Eig()(A), [(n,), (n, n), (n, n)])
+    return EigResult(values, vectors)
+
+
+@checked_with_out
+def eigvals(A: Tensor) -> Tensor:
+    """The eigenvalues of real square A (*, n, n): complex, (*, n), on the cpu device, as `eig`.
+
+    >>> sg.linalg.eigvals(sg.tensor([[2.0, 0.0], [0.0, 1.0]]))
+    tensor([2.+0.j, 1.+0.j])
+    """
+    check_square("linalg.eigvals", A)
+    return eig(A).eigenvalues
 
 
 @checked_with_out

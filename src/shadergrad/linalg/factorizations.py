@@ -69,6 +69,47 @@ def _cholesky_or_nan(a: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
+class Eig(HostOperation):
+    """Eigenvalues, eigenvectors as columns of length 1, and the inverse of these, of a (*, n, n): complex, packed.
+
+    The inverse is for the gradient; it is NaN where there are fewer than n eigenvectors.
+    """
+
+    kind = "host"
+
+    def infer(self, a):  # type: ignore[override]
+        n = a.shape[-1]
+        return (*a.shape[:-2], n + 2 * n * n), a.dtype.complex
+
+    def numpy(self, a):  # type: ignore[override]
+        if not np.isfinite(a).all():
+            raise LinAlgError("linalg.eig: input tensor should not contain infs or NaNs.")
+        values, vectors = np.linalg.eig(a)
+        return packed([values, vectors, _inverse_or_nan(vectors)], a.shape[:-2], np.result_type(a.dtype, np.complex64))
+
+    def gradient(self, g, result, a):  # type: ignore[override]
+        n = a.shape[-1]
+        shapes = [(n,), (n, n), (n, n)]
+        values, vectors, inverse = unpacked(result, shapes)
+        of_values, of_vectors, of_inverse = unpacked(g, shapes)
+        adjoint, back = vectors.mH, inverse.mH
+        inner = adjoint @ (of_vectors - back @ of_inverse @ back)
+        one = identity_like(a).to(dtype=values.dtype)
+        lengths = (inner * one).sum(-1).real.to(dtype=values.dtype)  # vectors stay of length 1
+        inner = inner - adjoint @ (vectors * lengths.unsqueeze(-2))
+        apart = (values.unsqueeze(-2) - values.unsqueeze(-1)).conj() + one
+        inner = inner * (1 - one) / apart + one * of_values.unsqueeze(-2)
+        return (back @ inner @ adjoint).real
+
+
+def _inverse_or_nan(a: np.ndarray) -> np.ndarray:
+    try:
+        return np.linalg.inv(a)
+    except np.linalg.LinAlgError:
+        return np.full_like(a, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
 class Qr(HostOperation):
     """Q and R of A = Q R, packed. complete: Q is square."""
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from ..arguments import checked, checked_with_out
 from ..dtypes import int32
-from ..errors import DTypeError, ShapeError
-from ..tensor import Tensor
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..tensor import Tensor, randn
 from . import decompositions, functions, norms
 from .arguments import check_floating, check_matrices, check_square, same_batch
 from .solving import SolveTriangular, identity_like
@@ -242,11 +242,50 @@ def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = F
     return norms.matrix_norm(input, "nuc", dim, keepdim)
 
 
+@checked
+def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) -> SvdUsv:
+    """(U, S, V) of nearly A (*, m, n), or A - M: q singular values, by a drawn basis (Halko, Martinsson and Tropp, 2011).
+
+    niter: how often the basis is improved. Raises ArgumentError unless 0 <= q <= min(m, n).
+
+    >>> sg.svd_lowrank(sg.eye(4), q=2).S
+    tensor([1., 1.])
+    """
+    check_matrices("svd_lowrank", A)
+    x = A if M is None else A - M
+    if not 0 <= q <= min(x.shape[-2:]):
+        raise ArgumentError(
+            f"svd_lowrank: q(={q}) must be a non-negative integer and not greater than {min(x.shape[-2:])}."
+        )
+    wide = x.shape[-2] < x.shape[-1]
+    tall = x.mT if wide else x
+    basis = decompositions.qr(tall @ randn(*tall.shape[:-2], tall.shape[-1], q, dtype=x.dtype, device=x.device)).Q
+    for _ in range(niter):
+        basis = decompositions.qr(tall @ decompositions.qr(tall.mT @ basis).Q).Q
+    u, s, vh = decompositions.svd(basis.mT @ tall, full_matrices=False)
+    u = basis @ u
+    return SvdUsv(vh.mT, s, u) if wide else SvdUsv(u, s, vh.mT)
+
+
+@checked
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> SvdUsv:
+    """`svd_lowrank` of A (*, m, n) without the means of its columns: V holds the principal directions of m samples.
+
+    q: 6 if left out, or the smaller size. center: False leaves the means.
+
+    >>> sg.pca_lowrank(sg.tensor([[1.0, 0.0], [3.0, 0.0], [5.0, 0.0]]), q=1).S
+    tensor([2.8284])
+    """
+    check_matrices("pca_lowrank", A)
+    q = min(6, *A.shape[-2:]) if q is None else q
+    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
+
+
 METHODS = (
     "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "lu", "lu_solve", "matrix_exp", "matrix_power", "pinverse",
     "qr", "slogdet", "svd", "triangular_solve",
 )  # fmt: skip
-__all__ = [*METHODS, "chain_matmul", "lu_unpack", "nuclear_norm"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*METHODS, "chain_matmul", "lu_unpack", "nuclear_norm", "pca_lowrank", "svd_lowrank"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def _method(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from . import functional as functional
 from . import init as init
+from . import parallel as parallel
 from . import utils as utils
 from .activations import CELU as CELU
 from .activations import ELU as ELU
@@ -115,6 +116,7 @@ from .padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
+from .parallel import DataParallel as DataParallel
 from .parameter import Parameter as Parameter
 from .parameter_containers import ParameterDict as ParameterDict
 from .parameter_containers import ParameterList as ParameterList
@@ -206,6 +208,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "DataParallel",
     "Dropout",
     "Dropout1d",
     "Dropout2d",

@@ -58,11 +58,11 @@ class Dropout1d(_Dropout):
 
 
 class Dropout2d(_Dropout):
-    """Dropout of whole channels of (N, C, H, W) or (C, H, W) (Tompson et al., 2015); else as Dropout.
+    """Dropout of whole channels of (N, C, H, W) (Tompson et al., 2015); else as Dropout.
 
-    Raises ShapeError for another number of axes.
+    Other inputs are taken with a warning as (N, C, *), as by PyTorch. Raises ShapeError for fewer than two axes.
 
-    >>> nn.Dropout2d(0.5)(sg.ones(3, 1, 2)).squeeze(1)
+    >>> nn.Dropout2d(0.5)(sg.ones(3, 1, 1, 2)).reshape(3, 2)
     tensor([[2., 2.],
             [0., 0.],
             [0., 0.]])

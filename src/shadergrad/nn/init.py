@@ -312,6 +312,17 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
+def _older(name: str) -> Any:
+    """A function by its name of before PyTorch 0.4, which warns as there."""
+
+    def filled(*args: Any, **options: Any) -> Tensor:
+        warnings.warn(f"nn.init.{name} is now deprecated in favor of nn.init.{name}_.", FutureWarning, stacklevel=2)
+        return globals()[f"{name}_"](*args, **options)
+
+    return filled
+
+
 for _name, _function in list(globals().items()):
     if inspect.isfunction(_function) and _name.endswith("_"):
         globals()[_name] = takes_tensors(_function)
+        globals()[_name[:-1]] = _older(_name[:-1])

@@ -174,6 +174,9 @@ def _a_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
 # ---------------------------------------------------------------------------------- one formula each
 
 
+_LRScheduler = LRScheduler  # its older name, of which programs derive
+
+
 class _ByFunction(LRScheduler):
     """Schedules by a function of the epoch, one for all groups or a list of one a group."""
 

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..dtypes import DType, int32
-from ..errors import DTypeError, IndexRangeError, ShapeError
+from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
-from ..plan import IN_GATHER, IN_SCATTER, fault_text
+from ..plan import IN_GATHER, IN_SCATTER, fault_error
 
 
 def check_range(fault: int, positions: np.ndarray, size: int) -> None:
     if positions.size and (positions.min() < 0 or positions.max() >= size):
         bad = positions[(positions < 0) | (positions >= size)].flat[0]
-        raise IndexRangeError(fault_text(fault, int(bad), size))
+        raise fault_error(fault, int(bad), size)
 
 
 def check_positions(name: str, positions: Node) -> None:

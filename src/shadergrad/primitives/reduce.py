@@ -57,8 +57,6 @@ class ReduceSum(Reduce):
 
     def numpy(self, x):
         # NumPy adds pairwise along a contiguous last axis, and one by one along others: long ones lose digits
-        if x.dtype == np.int32:
-            return _narrowed(np.asarray(np.sum(x, axis=self.axes, keepdims=True, dtype=np.int64)), x.dtype)
         rows = [x.shape[a] for a in self.axes if a != x.ndim - 1]
         exact = np.float64 if x.dtype == np.float32 and math.prod(rows) > ONE_BY_ONE else x.dtype
         return np.sum(x, axis=self.axes, keepdims=True, dtype=exact).astype(x.dtype, copy=False)
@@ -167,15 +165,6 @@ def _products_before(rows: Node) -> Node:
         product = product * shifted(product, distance)
         distance *= 2
     return product
-
-
-def _narrowed(exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Sums in their dtype; one that does not fit is told, not wrapped."""
-    limits = np.iinfo(dtype)
-    if exact.size and (exact.min() < limits.min or exact.max() > limits.max):
-        beyond = exact[(exact < limits.min) | (exact > limits.max)].flat[0]
-        raise DTypeError(f"[sum] {beyond} does not fit {dtype}. Hint: sum(dtype=sg.int64), or .long() first.")
-    return exact.astype(dtype)
 
 
 def _dtype(x: np.ndarray) -> DType:

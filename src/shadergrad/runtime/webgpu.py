@@ -30,9 +30,9 @@ import numpy as np
 
 from ..config import Config, config
 from ..dtypes import DType, int64
-from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, IndexRangeError
+from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError
 from ..graph.node import Node
-from ..plan import Kernel, Plan, fault_text, format_bytes
+from ..plan import Kernel, Plan, fault_error, format_bytes
 from .adapters import AdapterInfo, choose_adapter, find_again, load_native, open_quietly, portable_overrides
 from .device import LARGE, Storage, register_device
 from .families import Families
@@ -167,7 +167,7 @@ class WebGPUDevice(Gpu):
         if self._fault is not None and report[0]:
             self._write(self._fault, np.zeros(4, np.int32))
             _, index, size, fault = map(int, report)
-            raise IndexRangeError(fault_text(fault, index, size))
+            raise fault_error(fault, index, size)
 
     def release(self, handle: Any) -> None:
         self.memory.give_back(handle)

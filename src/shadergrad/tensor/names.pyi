@@ -204,6 +204,30 @@ class NamedTensor(RandomTensor):
     def conj(self) -> Self: ...
     def angle(self) -> Self: ...
     def is_complex(self) -> bool: ...
+    def stft(
+        self,
+        n_fft: int,
+        hop_length: int | None = None,
+        win_length: int | None = None,
+        window: ElementwiseTensor | None = None,
+        center: bool = True,
+        pad_mode: str = "reflect",
+        normalized: bool = False,
+        onesided: bool | None = None,
+        return_complex: bool | None = None,
+    ) -> Self: ...
+    def istft(
+        self,
+        n_fft: int,
+        hop_length: int | None = None,
+        win_length: int | None = None,
+        window: ElementwiseTensor | None = None,
+        center: bool = True,
+        normalized: bool = False,
+        onesided: bool | None = None,
+        length: int | None = None,
+        return_complex: bool = False,
+    ) -> Self: ...
     @property
     def real(self) -> Self: ...
     @property

@@ -118,6 +118,22 @@ _generators: dict[str, Generator] = {}
 _seed = 0
 
 
+def state_of_all() -> tuple[int, dict[str, np.ndarray]]:
+    """The seed, and the states of the generators that there are: what `set_state_of_all` takes."""
+    return _seed, {device: generator.get_state() for device, generator in _generators.items()}
+
+
+def set_state_of_all(seed: int, states: dict[str, np.ndarray]) -> None:
+    """Go on from there; a generator that was made since begins anew."""
+    global _seed
+    _seed = seed
+    for device, generator in _generators.items():
+        if device in states:
+            generator.set_state(states[device])
+        else:
+            generator.manual_seed(seed)
+
+
 def default_generator(device: str) -> Generator:
     """The generator that rand and friends use on a device."""
     found = _generators.get(device)

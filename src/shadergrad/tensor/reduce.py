@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 
-from ..dtypes import bool_, int32, parse_dtype, uint8
+from ..dtypes import bool_, float32, int32, int64, parse_dtype, uint8
 from ..errors import AxisError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import Node, make
 from ..graph.primitive import Primitive
+from ..plan import IN_TOTAL
 from ..primitives import elementwise as e
 from ..primitives import views as v
-from ..primitives.indexing import Gather
+from ..primitives.indexing import Gather, InRange
 from ..primitives.reduce import Reduce, ReduceMax, ReduceMin, ReduceProd, ReduceSum
 from ..primitives.scan import RunningSum
 from .base import TensorBase, binary, check_axes, check_axis, floating, wrap
@@ -48,7 +49,8 @@ class ReduceTensor(ShapeTensor):
     __slots__ = ()
 
     def sum(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The sum over `dim` (an axis, several, or None for all); bools and uint8 sum to int32.
+        """The sum over `dim` (an axis, several, or None for all); bools and uint8 sum to int32, of which one that does not
+        fit raises DTypeError where it is computed.
 
         Shape: without those axes, or with size 1 in their place if keepdim. dtype: to which elements are cast before.
 
@@ -62,7 +64,7 @@ class ReduceTensor(ShapeTensor):
             node = cast(node, parse_dtype(dtype))
         elif node.dtype in (bool_, uint8):
             node = cast(node, int32)
-        return _reduce(ReduceSum, node, dim, keepdim, "sum")
+        return _totals(node, lambda x: _reduce(ReduceSum, x, dim, keepdim, "sum"))
 
     def mean(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
         """The mean over `dim` (an axis, several, or None for all), NaN of no elements. Shape: as sum's.
@@ -317,7 +319,7 @@ class ReduceTensor(ShapeTensor):
         """
         if dtype is not None and parse_dtype(dtype) is bool_:
             return self.to(dtype=bool_).all(dim, keepdim)
-        return _reduce(ReduceProd, _summable(self, dtype), dim, keepdim, "prod")
+        return _totals(_summable(self, dtype), lambda x: _reduce(ReduceProd, x, dim, keepdim, "prod"))
 
     def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
         """The sums of the first 1, 2, … elements along `dim`, of the shape of x; bools and uint8 give int32.
@@ -325,7 +327,9 @@ class ReduceTensor(ShapeTensor):
         >>> sg.tensor([1, 2, 3]).cumsum(0)
         tensor([1, 3, 6])
         """
-        return _along_last(_summable(self, dtype), dim, "cumsum", lambda rows: make(RunningSum(), rows))
+        return _totals(
+            _summable(self, dtype), lambda x: _along_last(x, dim, "cumsum", lambda rows: make(RunningSum(), rows))
+        )
 
     def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
         """The products of the first 1, 2, … elements along `dim`, of the shape of x; bools and uint8 give int32.
@@ -335,7 +339,7 @@ class ReduceTensor(ShapeTensor):
         >>> sg.tensor([1, 2, 3]).cumprod(0)
         tensor([1, 2, 6])
         """
-        return _along_last(_summable(self, dtype), dim, "cumprod", _running_product)
+        return _totals(_summable(self, dtype), lambda x: _along_last(x, dim, "cumprod", _running_product))
 
     def count_nonzero(self, dim: int | Sequence[int] | None = None) -> Self:
         """How many elements over `dim` (an axis, several, or None for all) are not 0, int32.
@@ -500,6 +504,29 @@ def _summable(x: ReduceTensor, dtype: Any) -> Node:
     if dtype is not None:
         return cast(x._node, parse_dtype(dtype))
     return cast(x._node, int32) if x.dtype in (bool_, uint8) else x._node
+
+
+def _totals(node: Node, total: Callable[[Node], Any]) -> Any:
+    """Sums or products of integers of 32 bits; one that does not fit raises a DTypeError: at the read, and not silently.
+
+    An integer that wraps is off by a multiple of 2**32: the same of floats, next to it, tells. It would miss one, or see
+    one where there is none, only if rounding came to 2**31: for 2**24 numbers of that size that cancel.
+    """
+    found = total(node)
+    bits = 64 if node.dtype is int64 and node.device == "cpu" else 32
+    if node.dtype not in (int32, int64) or bits == 64 or _largest(node) * node.size < 1 << 31:
+        return found
+    away = total(cast(node, float32)) - wrap(cast(found._node, float32))
+    fits = where(away.abs() > 2.0**31, -1, 0)
+    return found + wrap(make(InRange(1, IN_TOTAL), fits._node)).to(dtype=found.dtype)
+
+
+def _largest(node: Node) -> float:
+    """A bound of |x|: of masks and bytes, whose counts are what integers are mostly summed for."""
+    while isinstance(node.primitive, v.View):
+        (node,) = node.inputs
+    known = {0: 1, 1: 255 if node.dtype is uint8 else math.inf}
+    return _largest(node.inputs[0]) if isinstance(node.primitive, e.Cast) else known.get(node.dtype.category, math.inf)
 
 
 def _along_last(node: Node, dim: int, what: str, scan: Any) -> Any:

@@ -1,5 +1,5 @@
-"""What programs import as torch.utils: data, checkpoint, tensorboard."""
+"""What programs import as torch.utils: data, checkpoint, dlpack, tensorboard."""
 
-from . import checkpoint, data, tensorboard
+from . import checkpoint, data, dlpack, tensorboard
 
-__all__ = ["checkpoint", "data", "tensorboard"]
+__all__ = ["checkpoint", "data", "dlpack", "tensorboard"]

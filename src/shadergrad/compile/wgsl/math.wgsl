@@ -352,7 +352,7 @@ fn sg_zeta(s: f32, q: f32) -> f32 {
   let b = a * (s + 1.0) * (s + 2.0) / (n * n);
   let c = b * (s + 3.0) * (s + 4.0) / (n * n);
   let value = sum + rest + a / 12.0 - b / 720.0 + c / 30240.0;
-  let pole = select(sg_bits(0x7fc00000u), sg_bits(0x7f800000u), s == 1.0 || (q <= 0.0 && q == floor(q)));
+  let pole = select(sg_bits(0x7fc00000u), sg_bits(0x7f800000u), s == 1.0 || (s > 1.0 && q <= 0.0 && q == floor(q)));
   return select(value, pole, s <= 1.0 || (q <= 0.0 && (q == floor(q) || s != floor(s))));
 }
 

@@ -7,7 +7,7 @@ from ...errors import DTypeError, ShapeError
 from ...plan import IN_TARGET
 from ...tensor import Tensor, in_range, select_positions, where
 from ..errors import ArgumentError
-from .reduction import check_reduction, reduced
+from .reduction import check_floats, check_reduction, reduced
 from .substitutes import replaceable
 
 
@@ -37,6 +37,7 @@ def cross_entropy(
     check_reduction(reduction)
     if input.ndim == 0:
         raise ShapeError("[cross_entropy] input must have at least one dimension, the classes.")
+    check_floats("cross_entropy", input)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     axis = 0 if input.ndim == 1 else 1
@@ -70,6 +71,7 @@ def nll_loss(
     check_reduction(reduction)
     if input.ndim == 0:
         raise ShapeError("[nll_loss] input must have at least one dimension, the classes.")
+    check_floats("nll_loss", input)
     axis = 0 if input.ndim == 1 else 1
     _check_weight(weight, input.shape[axis])
     return _of_classes(input, input, target, weight, axis, ignore_index, reduction, 0.0)

@@ -8,7 +8,7 @@ from ...errors import ShapeError
 from ...tensor import Tensor, where
 from ..errors import ArgumentError
 from .distance import pairwise_distance
-from .reduction import reduced
+from .reduction import check_floats, reduced
 
 TINY = 1e-12  # PyTorch's, within the cosine
 
@@ -122,5 +122,6 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, 
     >>> F.hinge_embedding_loss(sg.tensor([0.5, 0.25]), sg.tensor([1, -1]), reduction="none")
     tensor([0.5 , 0.75])
     """
+    check_floats("hinge_embedding_loss", input)
     loss = where(target != -1, input, 0.0) + where(target != 1, (margin - input).clamp(min=0.0), 0.0)
     return reduced(loss, reduction)

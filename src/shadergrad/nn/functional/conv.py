@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...errors import ShapeError
+from ...errors import DTypeError, ShapeError
 from ...graph.node import make
 from ...primitives.views import Flip
 from ...primitives.window import Conv, Fold, window_count
@@ -98,6 +98,8 @@ def _checked(what: str, weight: Tensor, outputs: Sequence[int], bias: Tensor | N
             f"[{what}] Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {outputs[0]} "
             f"elements, but got bias of size {list(bias.shape)} instead"
         )
+    if bias is not None and bias.dtype is not weight.dtype:
+        raise DTypeError(f"[{what}] weight is {weight.dtype.name} and bias {bias.dtype.name}; they should be the same.")
     return groups
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from ...errors import ShapeError
 from ...tensor import Tensor, vector_norm
 from ...varying import broadcast_shapes
+from .reduction import check_floats
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
@@ -31,6 +32,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     except ValueError:
         raise ShapeError(f"[cosine_similarity] {list(x1.shape)} and {list(x2.shape)} do not broadcast.") from None
     x1, x2 = x1.expand(shape), x2.expand(shape)
+    if x1.dtype.category < 2:  # as the other: one of floats makes the result floating
+        check_floats("cosine_similarity", x2)
     first = x1 / vector_norm(x1, 2.0, dim, keepdim=True).clamp(min=eps)
     second = x2 / vector_norm(x2, 2.0, dim, keepdim=True).clamp(min=eps)
     return (first * second).sum(dim)

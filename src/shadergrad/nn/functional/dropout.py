@@ -7,6 +7,7 @@ and drawn anew each time a compiled step runs.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 
 from ...errors import ShapeError
@@ -79,14 +80,24 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels of (N, C, H, W) or (C, H, W) (Tompson et al., 2014).
+    """Dropout of whole channels of (N, C, H, W) (Tompson et al., 2014). Arguments: as for dropout.
 
-    ShapeError for another number of axes. Arguments: as for dropout.
+    Other inputs are taken with a warning as (N, C, *), as by PyTorch: of (N, C) each element by itself, and (N, C, L) is no
+    single picture. ShapeError for fewer than two axes.
 
-    >>> F.dropout2d(sg.ones(4, 1, 2), p=0.5).flatten()
+    >>> F.dropout2d(sg.ones(4, 1, 1, 2), p=0.5).flatten()
     tensor([2., 2., 0., 0., 0., 0., 0., 0.])
     """
-    return _dropped("dropout2d", input, _channels(input, 2, "dropout2d"), p, training, inplace)
+    if input.ndim < 2:
+        raise ShapeError(f"[dropout2d] Expected a 4D input, (N, C, H, W), but received a {input.ndim}D input.")
+    if input.ndim != 4:
+        warnings.warn(
+            f"dropout2d: Received a {input.ndim}-D input, which is taken as (N, C, *). Hint: dropout or dropout1d for these, "
+            "unsqueeze(0) for a single (C, H, W).",
+            stacklevel=2,
+        )
+    shape = (*input.shape[:2], *(1,) * (input.ndim - 2))
+    return _dropped("dropout2d", input, shape, p, training, inplace)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

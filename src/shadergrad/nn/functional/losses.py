@@ -13,7 +13,7 @@ from ...plan import IN_BINARY
 from ...tensor import Tensor, common_shape, holds, where
 from ..errors import ArgumentError
 from .activations import softplus
-from .reduction import check_reduction, check_same, check_weight, reduced, weighted
+from .reduction import check_floats, check_reduction, check_same, check_weight, reduced, weighted
 
 
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
@@ -27,6 +27,7 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
     """
     check_same("mse_loss", input, target)
     difference = input - target
+    check_floats("mse_loss", difference)
     return weighted(difference * difference, weight, reduction)
 
 
@@ -52,6 +53,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss does not support negative values for beta, but got {beta=}.")
     difference = (input - target).abs()
+    check_floats("smooth_l1_loss", difference)
     if beta == 0:
         return reduced(difference, reduction)
     square = difference * difference * (0.5 / beta)
@@ -72,6 +74,7 @@ def huber_loss(
     check_same("huber_loss", input, target)
     if delta <= 0:
         raise ArgumentError(f"huber_loss does not support non-positive values for delta, but got {delta=}.")
+    check_floats("huber_loss", input)
     difference = (input - target).abs()
     loss = where(difference <= delta, difference * difference * 0.5, (difference - 0.5 * delta) * delta)
     if weight is not None:
@@ -97,6 +100,7 @@ def binary_cross_entropy(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated. "
             "Please ensure they have the same size."
         )
+    check_floats("binary_cross_entropy", input, target)
     loss = -(target * _floored_log(input) + (1.0 - target) * _floored_log(1.0 - input))
     if weight is not None and common_shape(tuple(weight.shape), tuple(loss.shape)) != tuple(loss.shape):
         raise ShapeError(f"weight of size {list(weight.shape)} does not broadcast to the input's, {list(input.shape)}.")
@@ -129,6 +133,7 @@ def binary_cross_entropy_with_logits(
     """
     if target.shape != input.shape:
         raise ShapeError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    check_floats("binary_cross_entropy_with_logits", input, target)
     rest = softplus(-input, threshold=math.inf)  # -log(sigmoid(x))
     if pos_weight is not None:
         rest = rest * ((pos_weight - 1.0) * target + 1.0)
@@ -158,6 +163,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
             "only by the batch size, and aligns with the KL div math definition.",
             stacklevel=3,
         )
+    check_floats("kl_div", input, target)
     loss = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
     if reduction == "batchmean":
         return loss.sum() / input.shape[0] if input.ndim else loss.sum()
@@ -207,6 +213,7 @@ def gaussian_nll_loss(
             var = var.unsqueeze(-1)
         elif [n for n, m in zip(var.shape, input.shape, strict=False) if n != m] != [1] or var.ndim != input.ndim:
             raise ShapeError(f"var is of incorrect size: {list(var.shape)}, for input of size {list(input.shape)}")
+    check_floats("gaussian_nll_loss", input, target, var)
     limited = var + (var.detach().clamp(min=eps) - var.detach())
     loss = (limited.log() + (input - target) ** 2 / limited) * 0.5
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
@@ -218,4 +225,5 @@ def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") 
     >>> F.soft_margin_loss(sg.tensor([0.0, 200.0]), sg.tensor([1.0, -1.0]), reduction="none")
     tensor([  0.6931, 200.    ])
     """
+    check_floats("soft_margin_loss", input)
     return reduced(softplus(-target * input, threshold=math.inf), reduction)

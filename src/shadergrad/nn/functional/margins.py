@@ -9,7 +9,7 @@ from ...plan import IN_TARGET
 from ...tensor import Tensor, arange, in_range, select_positions, where
 from ..errors import ArgumentError
 from .activations import logsigmoid
-from .reduction import check_reduction, check_same, reduced
+from .reduction import check_floats, check_reduction, check_same, reduced
 
 
 def multi_margin_loss(
@@ -32,6 +32,7 @@ def multi_margin_loss(
     tensor(0.75)
     """
     check_reduction(reduction)
+    check_floats("multi_margin_loss", input)
     if p not in (1, 2):
         raise ArgumentError(f"multi_margin_loss: Invalid p, expected 1 or 2 but got {p}")
     if input.ndim > 2 or (input.ndim and input.shape[-1] == 0):
@@ -96,6 +97,7 @@ def multilabel_soft_margin_loss(
     """
     check_reduction(reduction)
     check_same("multilabel_soft_margin_loss", input, target)
+    check_floats("multilabel_soft_margin_loss", input)
     loss = -(target * logsigmoid(input) + (1.0 - target) * logsigmoid(-input))
     loss = loss if weight is None else loss * weight
     return reduced(loss.mean(-1), reduction)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import ShapeError
+from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor
 from ..errors import ReductionError
 
@@ -32,6 +32,13 @@ def check_weight(weight: Tensor, input: Tensor) -> None:
         raise ShapeError(
             f"Weights and input must have the same size, but got {list(weight.shape)} and {list(input.shape)}."
         )
+
+
+def check_floats(what: str, *tensors: Tensor) -> None:
+    """Raises DTypeError of integers and bools: of integers a loss would be one, and have no gradient."""
+    for x in tensors:
+        if x.dtype.category < 2:
+            raise DTypeError(f"[{what}] is not defined for {x.dtype.name}. Hint: .float() it.")
 
 
 def check_same(what: str, input: Tensor, target: Tensor) -> None:

@@ -1,0 +1,54 @@
+"""Several devices, as far as a single process looks: DataParallel runs its module where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import DeviceError
+from .module import Module
+
+
+class DataParallel(Module):
+    """The module itself, under `.module`, as PyTorch's without a GPU, or on one: nothing is split.
+
+    device_ids, output_device and dim are taken. Raises DeviceError for more than one device.
+
+    >>> model = nn.DataParallel(nn.Linear(2, 1))
+    >>> model(sg.ones(3, 2)).shape, list(model.state_dict())
+    (shadergrad.Size([3, 1]), ['module.weight', 'module.bias'])
+    """
+
+    def __init__(
+        self, module: Module, device_ids: Sequence[Any] | None = None, output_device: Any = None, dim: int = 0
+    ) -> None:
+        super().__init__()
+        if device_ids is not None and len(device_ids) > 1:
+            raise DeviceError(
+                f"[DataParallel] one device computes, not {len(device_ids)}. Hint: leave device_ids out; the module runs where "
+                "its parameters are."
+            )
+        self.module = module
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self.module(*inputs, **kwargs)
+
+
+class DistributedDataParallel(Module):
+    """Training in several processes, which is not there: raises DeviceError.
+
+    >>> try:
+    ...     nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+    ... except sg.DeviceError as error:
+    ...     print(str(error)[:25])
+    [DistributedDataParallel]
+    """
+
+    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
+        raise DeviceError(
+            "[DistributedDataParallel] there is no training on several processes here. Hint: use the module itself, where "
+            "distributed.is_available() is false."
+        )
+
+
+__all__ = ["DataParallel", "DistributedDataParallel"]
