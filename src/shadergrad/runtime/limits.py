@@ -20,6 +20,7 @@ from .device import Device, get_device
 COPIED = 1 << 24  # floats: 64 MiB, more than caches hold
 THREADS = 256
 CHAINS = 8  # vec4 sums of a thread that do not wait for each other
+MOST_REPEATS = 1 << 14
 ROUNDS = 3  # of which the fastest counts
 MATRIX = 1024  # rows and columns of the product that stands for arithmetic on the host
 
@@ -80,14 +81,14 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
     grid = floats // 4 // THREADS
     plan = _plan(device, Kernel("copy", "map", ("read", "read_write"), copy, nbytes=8 * floats), floats, grid)
     bandwidth = plan.kernels[0].nbytes / _fastest(device, plan, floats)
-    repeats, groups = 64, 1024
+    repeats, groups = 64, 2048
     while True:
-        kernel = Kernel("fma", "map", ("read", "read_write"), _fma(repeats), flops=0)
+        kernel = Kernel("fma", "map", ("read", "read_write"), _fma(repeats))
         flops = groups * THREADS * repeats * CHAINS * 4 * 2
         seconds = _fastest(device, _plan(device, kernel, groups * THREADS, groups), groups * THREADS)
-        if seconds > 0.002 or groups >= 1 << 15:
+        if seconds > 0.002 or repeats >= MOST_REPEATS:
             return bandwidth, flops / seconds
-        groups *= 4  # so that the launch itself does not count
+        repeats *= 4  # so that the launch itself does not count
 
 
 def _fma(repeats: int) -> str:

@@ -394,7 +394,8 @@ class WebGPUDevice(Gpu):
 
     def _largest(self) -> str:
         """The largest tensors, and where they were made, for people who have no memory left."""
-        nodes = (n for n in gc.get_objects() if isinstance(n, Node) and isinstance(n.storage, Storage))
+        # by type(): isinstance asks a proxy, whose object may be gone
+        nodes = (n for n in gc.get_objects() if issubclass(type(n), Node) and isinstance(n.storage, Storage))
         held = {id(n.storage): n for n in nodes if n.storage.device is self and n.storage.nbytes >= LARGE}
         largest = sorted(held.values(), key=lambda n: n.storage.nbytes, reverse=True)[:SHOWN]
         if not largest:
