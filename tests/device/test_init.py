@@ -176,6 +176,6 @@ def test_large_initial_values_are_drawn_where_the_module_ends_up(webgpu: str, mo
 
     monkeypatch.setattr(random.Threefry, "numpy", drawn)
     found = made(webgpu)
-    for k in range(4):
-        np.testing.assert_array_equal(found[k], wanted[k])
+    for k in range(4):  # a GPU may multiply and add at once
+        np.testing.assert_allclose(found[k], wanted[k], rtol=0, atol=1e-8 if k == 0 else 1e-7)
     np.testing.assert_allclose(found[4], wanted[4], rtol=1e-4, atol=1e-6)  # by another formula of erfinv

@@ -200,8 +200,8 @@ def load_error(page: Any, name: str = "step.json") -> str:
 def test_what_cannot_be_loaded_is_told(visit: Any, tmp_path: Path) -> None:
     exported(tmp_path)
     text = (tmp_path / "step.json").read_text()
-    (tmp_path / "old.json").write_text(text.replace('"format": 1', '"format": 0', 1))
     document = json.loads(text)
+    (tmp_path / "old.json").write_text(json.dumps({**document, "format": 0}))
     document["plan"]["kernels"][2]["source"] = document["plan"]["kernels"][2]["source"].replace("let ", "lett ", 1)
     (tmp_path / "wrong.json").write_text(json.dumps(document))
     document = json.loads(text)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ..arguments import checked
 from ..errors import AutogradError
 from ..graph import autodiff, build
 from ..graph.build import both, either, equal, inverted, where
@@ -23,6 +24,7 @@ from ..run.trees import exchange, tensors_in
 from ..tensor import Generator, Tensor, cotangent, default_generator, joint
 
 
+@checked
 def checkpoint(
     function: Callable[..., Any],
     *args: Any,

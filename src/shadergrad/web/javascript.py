@@ -339,8 +339,11 @@ export function load(state) {{
   }}"""
         self._call_attention("o, Q, K, V", text, (out, q, k, v), others, settings["masked"])
 
-    def _attentionsums(self, out: View, g: View, flat: View) -> None:
+    def _sums_of_rows(self, g: View, flat: View) -> View:
+        """The logarithms of the sums of attention, and the sums of gradient times result: (2, n, heads, l)."""
         n, heads, rows, d = g.shape
+        self.made.append(f"new Float32Array({2 * n * heads * rows})")
+        out = View(len(self.made) - 1, (2, n, heads, rows), contiguous((2, n, heads, rows)))
         logs = f"(i0 * {heads} + i1) * {rows} + i2"
         self.call(
             f"""(o, G, F) => {{ {OVER_ROWS.format(n, heads, rows)} {{
@@ -351,12 +354,13 @@ export function load(state) {{
             g,
             self.packed(flat),
         )
+        return out
 
     def _attentiongradient(
         self,
         out: View,
         g: View,
-        sums: View,
+        flat: View,
         q: View,
         k: View,
         v: View,
@@ -383,7 +387,9 @@ export function load(state) {{
       o[{at[0]}] += ds * K[{k.at(column)}]; o[{at[1]}] += ds * Q[{q.at(row)}]; o[{at[2]}] += w * left * G[{g.at(row)}];
     }}
   }}"""
-        self._call_attention("o, G, D, Q, K, V", text, (out, g, self.packed(sums), q, k, v), others, settings["masked"])
+        self._call_attention(
+            "o, G, D, Q, K, V", text, (out, g, self._sums_of_rows(g, flat), q, k, v), others, settings["masked"]
+        )
 
     def _call_attention(
         self, names: str, text: str, views: Sequence[View], others: Sequence[View], masked: bool
@@ -461,7 +467,7 @@ export function load(state) {{
 
 VIEWS = frozenset({"Reshape", "Expand", "Permute", "InRange", "Slice", "Flip", "Window"})
 MADE = {"Constant", "Iota", "Where", "Gather", "ScatterAdd", "Cat", "Pad", "Fold", "Conv", "Dot", "Bitcast", "Threefry"}
-MADE |= {"Attention", "AttentionSums", "AttentionGradient"}
+MADE |= {"Attention", "AttentionGradient"}
 KNOWN = VIEWS | UNARY.keys() | BINARY.keys() | REDUCE.keys() | MADE
 
 

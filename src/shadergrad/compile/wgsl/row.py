@@ -232,8 +232,8 @@ class RowKernel:
         if self.lanes == 1:
             return acc
         for name, low, high in (("low", "x", "y"), ("high", "z", "w")):
-            self.r.line(f"let {acc}_{name} = {self._combined(node, f'{acc}.{low}', f'{acc}.{high}')};")
-        self.r.line(f"let {acc}_all = {self._combined(node, f'{acc}_low', f'{acc}_high')};")
+            self._let(f"{acc}_{name}", self._combined(node, f"{acc}.{low}", f"{acc}.{high}"))
+        self._let(f"{acc}_all", self._combined(node, f"{acc}_low", f"{acc}_high"))
         return f"{acc}_all"
 
     def _join(self, level: list[Node], totals: list[str]) -> list[str]:
@@ -270,7 +270,7 @@ class RowKernel:
         text = f"{array}[{begin}]"
         for k in range(1, count):
             text = self._combined(node, text, f"{array}[{begin} + {k * step}]")
-        self.r.line(f"let {name} = {text};")
+        self._let(name, text)
         return name
 
     # -- results
