@@ -69,6 +69,38 @@ def webgpu() -> str:
     return require_webgpu()
 
 
+# Whose cases on webgpu take more than 5 s where a software adapter compiles their kernels.
+SLOW_ON_WEBGPU = frozenset({
+    "test_a_compiled_training_step_equals_that_of_the_layers",
+    "test_a_file_of_huggingfaces_gives_pytorchs_logits_and_gradients",
+    "test_a_program_trains_as_in_pytorch_on_webgpu",
+    "test_a_run_resumed_with_another_engine_draws_the_masks_of_the_run_never_stopped",
+    "test_a_run_that_changes_its_engine_goes_on_as_if_it_had_not",
+    "test_an_engine_has_the_gradients_and_ten_losses_of_the_shaders",
+    "test_an_engine_has_the_gradients_and_the_losses_of_the_shaders",
+    "test_cells_computed_together",
+    "test_convolution_on_webgpu",
+    "test_every_parameter_gets_a_gradient",
+    "test_every_size_of_blocks_gives_the_same",
+    "test_gradients_of_parts_are_those_of_the_batch",
+    "test_gradients_through_twenty_steps_agree_between_devices",
+    "test_loss_and_gradients_are_those_of_the_twin_in_pytorch",
+    "test_memory_is_flat_over_a_long_loop",
+    "test_multihead_attention_without_weights_equals_that_with",
+    "test_numpys_gradients_are_those_of_the_masks_that_the_shaders_drew",
+    "test_pytorchs_masks_are_drawn_with_the_same_probability_and_follow_the_seed",
+    "test_text_for_browsers_gives_the_same",
+    "test_the_benchmark_shows_each_engine_and_pytorch",
+    "test_the_default_run_reaches_97_percent",
+    "test_the_first_losses_of_life_are_those_of_the_reference",
+    "test_the_gradient_that_is_differentiated_is_the_same_gradient",
+    "test_the_result_is_the_same_bit_for_bit",
+    "test_the_same_weights_are_dropped_on_every_device",
+    "test_training_goes_on_from_a_checkpoint_bit_for_bit",
+    "test_webgpu_follows_the_cpu_for_50_steps",
+})  # fmt: skip
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark every test that needs an adapter, and leave out the experiments, which take hours, where -m does not name them."""
     if "experiment" not in str(config.getoption("markexpr")):
@@ -79,6 +111,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
         if parameters.get("device") == "webgpu" or "webgpu" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.webgpu)
+            if getattr(item, "originalname", "") in SLOW_ON_WEBGPU:
+                item.add_marker(pytest.mark.slow)
             if item.nodeid.startswith(("tests/null/", "tests/processes/")):
                 folder = item.nodeid.rsplit("/", 1)[0]
                 raise pytest.UsageError(f"{item.nodeid} needs an adapter: {folder} has none, tests/device has.")

@@ -65,6 +65,7 @@ def digits_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_digits_page_learns_by_itself_in_a_worker(visit: Any, digits_site: Path) -> None:
     page = opened(visit, digits_site)
     wait_for_steps(page, 10)
@@ -87,6 +88,7 @@ def test_pages_weigh_at_most_300_kb_without_their_data(digits_site: Path, tmp_pa
         assert sum(path.stat().st_size for path in files) <= 300_000
 
 
+@pytest.mark.slow
 def test_the_digits_page_takes_strokes_steps_rates_and_files(visit: Any, digits_site: Path, tmp_path: Path) -> None:
     page = opened(visit, digits_site, path="index.html#run=0&lr=0.01", has_touch=True)
     page.wait_for_function("() => document.querySelector('output').textContent === '0.010'")
@@ -115,6 +117,7 @@ def test_the_digits_page_takes_strokes_steps_rates_and_files(visit: Any, digits_
     assert "[loadState] the file has no " in page.inner_text("#status")
 
 
+@pytest.mark.slow
 def test_the_compare_page_agrees(visit: Any, digits_site: Path) -> None:
     page = opened(visit, digits_site / "compare")
     page.wait_for_function(
@@ -182,6 +185,7 @@ def test_plain_javascript_trains_as_python_does(visit: Any, tmp_path: Path) -> N
     assert len(set(here)) == len(here)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param("lstm", marks=pytest.mark.slow), "attention"])
 def test_the_page_of_any_step_trains_it(visit: Any, tmp_path: Path, kind: str) -> None:
     step, batches = sequences(kind)
@@ -215,6 +219,7 @@ def test_a_page_works_below_any_path(visit: Any, tmp_path: Path) -> None:
     wait_for_steps(page, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["checkerboard", pytest.param("lizard", marks=pytest.mark.slow), pytest.param("letter-g", marks=pytest.mark.slow)],
@@ -241,6 +246,7 @@ def test_the_automaton_page_trains_as_python_does(visit: Any, tmp_path: Path, na
     page.wait_for_function("() => /step [1-9]/.test(document.querySelector('canvas + .legend').textContent)")
 
 
+@pytest.mark.slow
 def test_the_page_hardens_to_pythons_circuit_which_heals_a_damaged_board(visit: Any, tmp_path: Path) -> None:
     training = automaton(500)
     automaton_page("checkerboard", training, tmp_path)
@@ -289,6 +295,7 @@ def stepped(page: Any, document: Any, board: np.ndarray, steps: int) -> np.ndarr
     return np.array(found).reshape(board.shape)
 
 
+@pytest.mark.slow
 def test_the_page_writes_circuits_in_c_and_verilog(visit: Any, tmp_path: Path) -> None:
     """Run by a C compiler and a Verilog simulator, against Python's board."""
     compiler = native.find_compiler()

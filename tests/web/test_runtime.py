@@ -39,6 +39,7 @@ def trained(step: Any, batches: list[tuple[np.ndarray, np.ndarray]]) -> list[flo
     return [step(sg.tensor(images), sg.tensor(labels)).item() for images, labels in batches]
 
 
+@pytest.mark.slow
 def test_digits_train_as_in_python_and_the_state_goes_both_ways(visit: Any, tmp_path: Path) -> None:
     step, _, _, given = exported(tmp_path / "site")
     batches = digit_batches(230)
@@ -87,6 +88,7 @@ def test_digits_train_as_in_python_and_the_state_goes_both_ways(visit: Any, tmp_
     assert np.abs(np.subtract(there, trained(other, batches[:20]))).max() < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lstm", "attention"])
 def test_recurrent_and_attention_steps_train_as_in_python(visit: Any, tmp_path: Path, kind: str) -> None:
     step, batches = sequences(kind)
@@ -106,6 +108,7 @@ def test_recurrent_and_attention_steps_train_as_in_python(visit: Any, tmp_path: 
     assert np.abs(np.subtract(there, here)).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_a_lost_device_is_opened_again_and_the_training_goes_on(visit: Any, tmp_path: Path) -> None:
     exported(tmp_path)
     page = visit(tmp_path)
@@ -130,6 +133,7 @@ def test_a_lost_device_is_opened_again_and_the_training_goes_on(visit: Any, tmp_
     assert np.mean(found["losses"][-5:]) < np.mean(found["losses"][25:30])
 
 
+@pytest.mark.slow
 def test_a_worker_trains_and_few_steps_are_under_way_at_once(visit: Any, tmp_path: Path) -> None:
     exported(tmp_path)
     (tmp_path / "own.js").write_text(
@@ -167,6 +171,7 @@ ERRORS = {
 }
 
 
+@pytest.mark.slow
 def test_errors_say_what_was_asked_and_what_to_do(visit: Any, tmp_path: Path) -> None:
     exported(tmp_path)
     page = visit(tmp_path)
@@ -226,6 +231,7 @@ def test_a_browser_without_webgpu_is_told(visit: Any, tmp_path: Path) -> None:
     assert "the browser gives no GPU" in load_error(no_adapter)
 
 
+@pytest.mark.slow
 def test_the_javascript_of_the_documentation_runs(visit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the folder that the page's own programs write."""
     text = (Path(__file__).parents[2] / "docs" / "browser.md").read_text()
@@ -250,6 +256,7 @@ def test_the_javascript_of_the_documentation_runs(visit: Any, tmp_path: Path, mo
     assert file > 1000
 
 
+@pytest.mark.slow
 def test_a_learning_rate_changes_while_it_trains_and_python_learns_of_it(visit: Any, tmp_path: Path) -> None:
     _, _, _, given = exported(tmp_path)
     page = visit(tmp_path)
