@@ -28,7 +28,7 @@ class Clock:
 
     def __init__(self, lib: Any) -> None:
         self._lib = lib
-        self.spent = dict.fromkeys(PARTS, 0.0)
+        self.spent: dict[str, float] = dict.fromkeys(PARTS, 0.0)
         self.began = 0.0
 
     def __getattr__(self, name: str) -> Any:

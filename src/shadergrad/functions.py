@@ -305,7 +305,7 @@ concat, concatenate = (checked(inspect.unwrap(cat), name) for name in ("concat",
 globals().update({name: checked(inspect.unwrap(globals()[name]), name, out=True) for name in WITH_OUT})
 
 
-def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Tensor:
     """`input` where the condition holds, else `other`; the three broadcast, dtypes of both are promoted. With the condition
     alone the positions where it holds, a tuple of a tensor an axis, as `condition.nonzero(as_tuple=True)`.
 
@@ -318,7 +318,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     (tensor([1, 2]),)
     """
     if input is None and other is None:
-        return condition.nonzero(as_tuple=True)
+        found: Any = condition.nonzero(as_tuple=True)  # typed as what all other calls give
+        return found
     if input is None or other is None:
         refuse("where", "input" if input is None else "other", None, "Tensor or Number")
     return _where(condition, input, other)
