@@ -36,7 +36,7 @@ test-all: test test-slow adapter  ## every test, and 20,000 random programs on c
 	$(PROGRAMS) --seeds 50:2050 --modes eager-webgpu,compiled-webgpu --jobs $(JOBS)
 
 test-elsewhere: setup  ## the tests that need no adapter as on another processor, in a random order (SEED=1)
-	$(ELSEWHERE) -m "not webgpu and not slow and not experiment" --ignore tests/programs
+	$(ELSEWHERE) -m "not webgpu and not slow and not experiment"
 
 mutants: adapter  ## plant 240 faults, one at a time: the tests must catch 95 % (before a release; ONLY=name)
 	$(BIN)/python scripts/mutants.py --jobs $(JOBS) $(if $(ONLY),--only $(ONLY))

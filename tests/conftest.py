@@ -10,6 +10,8 @@ Hypothesis draws the same examples in every run and sets no time limit, so that 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -55,6 +57,34 @@ def nothing_pending() -> None:
     from shadergrad.tensor import flush
 
     flush()
+
+
+def settings_of_the_process() -> dict[str, object]:
+    """What a test may set for those after it, in this library and in PyTorch, where that is loaded."""
+    import shadergrad as sg
+
+    found: dict[str, object] = {
+        "sg.get_default_dtype()": sg.get_default_dtype(),
+        "sg.get_default_device()": str(sg.get_default_device()),
+        "sg.is_grad_enabled()": sg.is_grad_enabled(),
+    }
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "_C"):
+        found["torch.get_default_dtype()"] = torch.get_default_dtype()
+        found["torch.is_grad_enabled()"] = torch.is_grad_enabled()
+        # set_default_device leaves such a mode, under which PyTorch's own functions take other ways (l1_loss loses its weight)
+        found["active modes of PyTorch's functions"] = torch._C._len_torch_function_stack()
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_set() -> Iterator[None]:
+    """Each test leaves the process as it found it: else another one fails, and only in some orders."""
+    before = settings_of_the_process()
+    yield
+    after = settings_of_the_process()
+    left = [f"{name}: {before[name]}, now {value}" for name, value in after.items() if before.get(name, value) != value]
+    assert not left, f"this test sets what those after it meet: {'; '.join(left)}. Set it back."
 
 
 @pytest.fixture(params=["cpu", "webgpu"])

@@ -43,7 +43,7 @@ LINES: dict[str, list[str]] = {
         "t.utils.data.WeightedRandomSampler([0.5, 0.5], 2).num_samples",
         "t.nn.functional.upsample(t.ones(1, 1, 2, 2), scale_factor=2)",
         "t.clamp(x, 0, 1), t.clip(x, 0, 1), x.clamp_(min=0)",
-        "t.set_default_device('cpu')",
+        "t.set_default_device('cpu'); t.set_default_device(None)",
         "t.nn.Linear(2, 1).cpu().weight.is_cuda",
         "str(t.float32).split('.')[-1], str(t.device('cpu')), repr(t.Size([1]))[-4:]",
         "t.cuda.synchronize() if t.cuda.is_available() else 1",

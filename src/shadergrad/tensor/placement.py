@@ -94,11 +94,13 @@ def standing_in(source: str, name: str) -> Iterator[None]:
 
 
 @checked
-def set_default_device(name: str) -> None:
-    """Where tensors are made that name no device. Initially 'cpu'. Raises DeviceError for a device that there is not.
+def set_default_device(name: str | None) -> None:
+    """Where tensors are made that name no device. Initially, and with None again, 'cpu'. Raises DeviceError for a device that
+    there is not.
 
     >>> sg.set_default_device("cpu")
     """
+    name = "cpu" if name is None else name
     get_device(name)
     _Defaults.device = canonical_name(name)
 
