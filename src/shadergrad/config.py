@@ -8,11 +8,10 @@
 | SHADERGRAD_ADAPTER | part of an adapter's name or backend | prefer that adapter; an error where there is none |
 | SHADERGRAD_MEMORY_LIMIT | bytes, or 512M, 8G | the most device memory to use |
 | SHADERGRAD_PIPELINE_MEMORY | bytes, or 512M, 8G; unset: 1G | host memory for compiled kernels, as estimated; the least recently used are dropped |
-| SHADERGRAD_CACHE | a folder, or off | where compiled plans are kept from process to process, at most 256 MiB; unset: .cache/shadergrad/plans at home |
+| SHADERGRAD_CACHE | a folder, or off | where compiled plans (at most 256 MiB) and what `shadergrad tune` measured are kept from process to process; unset: .cache/shadergrad at home |
 | SHADERGRAD_IN_FLIGHT | 1 to 1024 | how many submissions may be under way before the host waits |
 | SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | how trainings run their backward pass, where --backward does not say; unset: shaders |
 | SHADERGRAD_DATA_DIR | a folder | where data sets are looked for and downloaded to; unset: .cache/shadergrad at home |
-| SHADERGRAD_CACHE_DIR | a folder | where `shadergrad tune` keeps what it measured; unset: .cache/shadergrad at home |
 | SHADERGRAD_DATA_MIRROR | an http(s) address | where missing data sets are fetched from; unset: their official mirrors |
 | SHADERGRAD_REQUIRE_WEBGPU | 0, 1 | (tests) no adapter is a failure, not a skip |
 
@@ -54,9 +53,14 @@ class Config:
     in_flight: int
     backward: str
     data_dir: str | None
-    cache_dir: str | None
     data_mirror: str | None
     require_webgpu: bool
+
+    def kept(self, what: str) -> Path | None:
+        """The folder of one kind of files that processes leave for each other; None where none are to be kept."""
+        if self.cache == "off":
+            return None
+        return Path(self.cache or Path.home() / ".cache" / "shadergrad").expanduser() / what
 
 
 def parse_bytes(text: str, name: str = "size") -> int:
@@ -161,7 +165,6 @@ def read_environment() -> Config:
         in_flight=_number("SHADERGRAD_IN_FLIGHT", default=16, most=1024),
         backward=_one_of("SHADERGRAD_BACKWARD", ENGINES),
         data_dir=_folder("SHADERGRAD_DATA_DIR"),
-        cache_dir=_folder("SHADERGRAD_CACHE_DIR"),
         data_mirror=_address("SHADERGRAD_DATA_MIRROR"),
         require_webgpu=_flag("SHADERGRAD_REQUIRE_WEBGPU"),
     )

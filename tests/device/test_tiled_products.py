@@ -47,15 +47,15 @@ def test_products_of_tuned_tiles(
     step = sg.compile(lambda a, b: (a.T if "a" in layout else a) @ (b.T if "b" in layout else b))
     found = step(*(sg.tensor(x, device=webgpu) for x in laid)).numpy()
     assert_close(found, a.astype(np.float64) @ b, rtol=1e-5, atol=1e-5)
-    shape = step.plan.kernels[0].shape
-    assert (f"(tile {tile.bm} x {tile.bn} x {tile.bk})" in shape) == gpu.target.native or not gpu.target.native
+    if gpu.target.native:
+        assert f"(tile {tile.bm} x {tile.bn} x {tile.bk})" in step.plan.kernels[0].shape
 
 
 def test_the_command_keeps_what_it_measures(
     webgpu: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gpu: Any = get_device(webgpu)
-    monkeypatch.setattr(tuning, "config", replace(tuning.config, cache_dir=str(tmp_path)))
+    monkeypatch.setattr(tuning, "config", replace(tuning.config, cache=str(tmp_path)))
     code = cli.run(["tune", "24x16x40:b", "--tries", "2", "--milliseconds", "0.1", "--device", webgpu])
     shown = capsys.readouterr()
     if not gpu.target.native:
@@ -76,7 +76,7 @@ def test_a_wrong_result_is_not_kept(
         return
     from shadergrad.cli.tune import Tuner
 
-    monkeypatch.setattr(tuning, "config", replace(tuning.config, cache_dir=str(tmp_path)))
+    monkeypatch.setattr(tuning, "config", replace(tuning.config, cache=str(tmp_path)))
     monkeypatch.setattr(Tuner, "multiply", lambda self, a, b: a @ b * 1.001)
     assert cli.run(["tune", "8x8x8", "--tries", "1", "--device", webgpu]) == cli.BAD_INPUT
     assert "is wrong on this adapter" in capsys.readouterr().err

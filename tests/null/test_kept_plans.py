@@ -46,7 +46,7 @@ def compiled(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
 def compilations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Count:
     """How many graphs were compiled, with plans kept in tmp_path / "plans"."""
     CALLS.clear()
-    monkeypatch.setattr(kept, "config", replace(kept.config, cache=str(tmp_path / "plans"), debug=frozenset()))
+    monkeypatch.setattr(kept, "config", replace(kept.config, cache=str(tmp_path), debug=frozenset()))
     monkeypatch.setattr(kept.verify, "enabled", False)
     return lambda: len(CALLS)
 

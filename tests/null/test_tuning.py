@@ -35,8 +35,17 @@ GPU, DRIVER = "A GPU (X/1)", "driver 1.2"
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the table of GPU is kept, in an empty folder."""
-    monkeypatch.setattr(tuning, "config", replace(tuning.config, cache_dir=str(tmp_path)))
-    return tuning.path_for(GPU, DRIVER)
+    monkeypatch.setattr(tuning, "config", replace(tuning.config, cache=str(tmp_path)))
+    found = tuning.path_for(GPU, DRIVER)
+    assert found is not None
+    return found
+
+
+def test_without_a_folder_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "config", replace(tuning.config, cache="off"))
+    assert tuning.load(tuning.path_for(GPU, DRIVER), GPU, DRIVER) == {}
+    with pytest.raises(tuning.TuningError, match="SHADERGRAD_CACHE is off"):
+        tuning.save(TABLE, GPU, DRIVER)
 
 
 def test_a_table_is_kept_for_its_adapter_and_driver(path: Path) -> None:

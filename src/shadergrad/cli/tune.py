@@ -16,7 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ..compile.tiles import Choice, Shape, candidates, register
-from ..compile.tuning import TuningError, load, path_for, save
+from ..compile.tuning import NOWHERE, TuningError, load, path_for, save
 
 # what networks of this size multiply, and squares; "a", "b": the operand that lies transposed in memory
 USUAL = (
@@ -83,6 +83,8 @@ def tune(
     if not opened.target.native:
         raise TuningError("[tune] SHADERGRAD_PROFILE=portable compiles for any browser: unset it to tune this adapter.")
     adapter = opened.adapter
+    if keep and path_for(adapter.name, adapter.driver) is None:
+        raise TuningError(NOWHERE)
     console.print(f"{adapter.describe()}, driver {adapter.driver}")
     rows = Table("shape", "tile", "parts", "microseconds", "GFLOP/s", "of the estimate's speed")
     found: dict[Shape, Choice] = {}

@@ -59,11 +59,9 @@ def compiled(
 
 def _folder() -> Path | None:
     """Where plans are kept; None where nothing is to be, or compiling is to be looked at."""
-    if (
-        config.cache == "off" or config.debug or verify.enabled or varying.follows
-    ):  # texts with marks are for one process
+    if config.debug or verify.enabled or varying.follows:  # texts with marks are for one process
         return None
-    return Path(config.cache or Path.home() / ".cache" / "shadergrad" / "plans").expanduser()
+    return config.kept("plans")
 
 
 def name_of(graph: Graph, target: Target) -> str | None:

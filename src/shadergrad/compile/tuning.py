@@ -23,6 +23,9 @@ from ..whole_files import replacing
 from .tiles import Choice, Shape, Table, Tile, register
 
 FORMAT = 1
+NOWHERE = (
+    "[tune] SHADERGRAD_CACHE is off: there is no place to keep what is measured. Hint: name a folder, or --no-keep."
+)
 SHIPPED = Path(str(resources.files("shadergrad.compile"))) / "tables"
 
 
@@ -56,16 +59,19 @@ def from_entries(entries: Any) -> Table:
     return found
 
 
-def path_for(adapter: str, driver: str) -> Path:
-    """Where the table of an adapter is kept: in SHADERGRAD_CACHE_DIR, else .cache/shadergrad at home."""
-    root = Path(config.cache_dir or Path.home() / ".cache" / "shadergrad").expanduser()
+def path_for(adapter: str, driver: str) -> Path | None:
+    """Where the table of an adapter is kept; None where SHADERGRAD_CACHE is off."""
+    folder = config.kept("tiles")
     name = re.sub(r"[^a-z0-9.]+", "-", f"{adapter} {driver}".lower()).strip("-")
-    return root / "tiles" / f"{name}.json"
+    return None if folder is None else folder / f"{name}.json"
 
 
 def save(table: Table, adapter: str, driver: str) -> Path:
-    """Write the table of an adapter and its driver; gives the path. Raises TuningError where the disk refuses it."""
+    """Write the table of an adapter and its driver; gives the path. Raises TuningError where the disk refuses it, or
+    SHADERGRAD_CACHE is off."""
     path = path_for(adapter, driver)
+    if path is None:
+        raise TuningError(NOWHERE)
     head = json.dumps({"format": FORMAT, "adapter": adapter, "driver": driver})
     products = ",\n ".join(json.dumps(entry) for entry in to_entries(table))
     with replacing(path, TuningError) as file:
@@ -73,9 +79,11 @@ def save(table: Table, adapter: str, driver: str) -> Path:
     return path
 
 
-def load(path: Path, adapter: str | None = None, driver: str | None = None) -> Table:
+def load(path: Path | None, adapter: str | None = None, driver: str | None = None) -> Table:
     """The table of a file, empty where there is none. A damaged file, or one of another adapter or driver, is left out with
     a warning."""
+    if path is None:
+        return {}
     try:
         data = json.loads(path.read_text())
         if data["format"] != FORMAT:
