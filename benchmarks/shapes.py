@@ -3,7 +3,7 @@
     python benchmarks/shapes.py mlp --device webgpu --others
 
 Prints seconds a call and kernels compiled, for a step with `dynamic=None` and, with --others, with `dynamic=False` and PyTorch's:
-`torch.compile(dynamic=None)` where it works, else eager.
+`torch.compile(model)` where it works, else eager.
 """
 
 from __future__ import annotations
