@@ -18,8 +18,10 @@ import torch.utils.data
 from torch import Tensor, optim
 from torch.autograd import Variable
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parallel import DataParallel
 from torch.nn.utils.rnn import pad_sequence
 from torch.optim.lr_scheduler import StepLR, _LRScheduler
+from torch.random import fork_rng
 from torch.utils.data import DataLoader, TensorDataset
 from einops import rearrange, reduce
 from einops.layers.torch import Rearrange
@@ -46,6 +48,9 @@ if hasattr(torch, 'no_such_thing'):
     raise SystemExit('there is')
 assert tuple(rearrange(x, '(a b) c -> b a c', a=2).shape) == (32, 2, 4)
 assert torch.allclose(reduce(x, 'b c -> c', 'mean'), x.mean(0), atol=1e-6)
+with fork_rng():
+    drawn = torch.rand(2)
+assert torch.equal(drawn, torch.rand(2)) and DataParallel(model).module is model
 assert torch.jit.script(model) is model and not torch.compiler.is_compiling()
 assert tuple(int(n) for n in torch.__version__.split('.')[:2]) >= (2, 0)
 import pickle

@@ -47,6 +47,7 @@ _SAME = [
     "nn",
     "nn.functional",
     "nn.init",
+    "nn.parallel",
     "nn.parameter",
     "nn.utils",
     "nn.utils.parametrizations",
@@ -55,6 +56,7 @@ _SAME = [
     "optim",
     "optim.lr_scheduler",
     "optim.optimizer",
+    "random",
     "serialization",
     "signal",
     "signal.windows",
@@ -63,6 +65,7 @@ _SAME = [
     "utils",
     "utils.checkpoint",
     "utils.data",
+    "utils.dlpack",
     "utils.tensorboard",
 ]
 
@@ -71,7 +74,7 @@ _ELSEWHERE = {
     "nn": """nn.attention nn.modules nn.modules.activation nn.modules.batchnorm nn.modules.container nn.modules.conv
         nn.modules.distance nn.modules.dropout nn.modules.flatten nn.modules.instancenorm nn.modules.linear
         nn.modules.loss nn.modules.module nn.modules.normalization nn.modules.padding nn.modules.pixelshuffle
-        nn.modules.pooling nn.modules.rnn nn.modules.sparse nn.modules.transformer nn.modules.upsampling nn.parallel""",
+        nn.modules.pooling nn.modules.rnn nn.modules.sparse nn.modules.transformer nn.modules.upsampling""",
     "nn.utils": "nn.utils.clip_grad nn.utils.weight_norm nn.utils.spectral_norm nn.utils.convert_parameters",
     "optim": "optim.adam optim.adamw optim.adagrad optim.adadelta optim.lbfgs optim.rmsprop optim.sgd",
     "utils.data": "utils.data.dataset utils.data.dataloader utils.data.sampler",
@@ -80,7 +83,7 @@ _ELSEWHERE = {
         distributions.transformed_distribution""",
     "amp": "amp.autocast_mode amp.grad_scaler",
     "autograd": "autograd.variable autograd.grad_mode",
-    "": "random types functional",
+    "": "types functional",
     "compiler": "_dynamo",
 }
 
