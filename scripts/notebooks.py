@@ -27,7 +27,10 @@ def execute(path: Path) -> Any:
     notebook: Any = nbformat.read(path, 4)
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "PYTHONWARNINGS": "default::UserWarning,default::DeprecationWarning:__main__"}
-        client = NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": folder}})
+        # how often a kernel sends what was printed is a matter of time, so it is put together again
+        client = NotebookClient(
+            notebook, timeout=SECONDS, resources={"metadata": {"path": folder}}, coalesce_streams=True
+        )
         client.execute(env=environment)
     for number, cell in enumerate(notebook.cells):
         cell.metadata.pop("execution", None)  # times, which differ from run to run
