@@ -15,7 +15,7 @@ ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott
 	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
 	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
 
-.PHONY: train test test-slow test-all test-elsewhere mutants experiments check lint format stubs docs notebooks conformance setup adapter style types javascript null print-python clean help
+.PHONY: train test test-portable test-slow test-all test-elsewhere mutants experiments check lint format stubs docs notebooks conformance setup adapter style types javascript null print-python clean help
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -23,15 +23,17 @@ help:  ## say what there is
 train: $(VENV)/.stamp-train  ## train the digit classifier on this machine's GPU, or its CPU
 	$(BIN)/shadergrad train digits
 
-test: style types adapter  ## lint and types, then the tests on webgpu within the portable limits, then every test on cpu and webgpu
-	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and not slow and not experiment"
+test: style types adapter  ## lint and types, then every test on cpu and webgpu
 	$(PYTEST)
+
+test-portable: adapter  ## the tests on webgpu within the limits that every browser and phone grants
+	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and not slow and not experiment"
 
 test-slow: adapter  ## the tests that take more than 5 s
 	$(PYTEST) -m "slow and not experiment"
 	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and slow and not experiment" --ignore tests/device/test_programs_people_know.py
 
-test-all: test test-slow adapter  ## every test, and 20,000 random programs on cpu and 2,000 on webgpu beside PyTorch
+test-all: test test-portable test-slow adapter  ## every test, and 20,000 random programs on cpu and 2,000 on webgpu beside PyTorch
 	$(PROGRAMS) --seeds 1000:21000 --modes eager-cpu,compiled-cpu --jobs $(JOBS)
 	$(PROGRAMS) --seeds 50:2050 --modes eager-webgpu,compiled-webgpu --jobs $(JOBS)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -106,13 +107,16 @@ SLOW_ON_WEBGPU = frozenset({
     "test_a_program_trains_as_in_pytorch_on_webgpu",
     "test_a_run_resumed_with_another_engine_draws_the_masks_of_the_run_never_stopped",
     "test_a_run_that_changes_its_engine_goes_on_as_if_it_had_not",
+    "test_a_run_writes_losses_circuit_pictures_and_report",
     "test_an_engine_has_the_gradients_and_ten_losses_of_the_shaders",
     "test_an_engine_has_the_gradients_and_the_losses_of_the_shaders",
     "test_cells_computed_together",
     "test_convolution_on_webgpu",
+    "test_engines_that_take_turns_continue_the_curve",
     "test_every_parameter_gets_a_gradient",
     "test_every_size_of_blocks_gives_the_same",
     "test_gradients_of_parts_are_those_of_the_batch",
+    "test_gradients_reach_the_views_themselves",
     "test_gradients_through_twenty_steps_agree_between_devices",
     "test_loss_and_gradients_are_those_of_the_twin_in_pytorch",
     "test_memory_is_flat_over_a_long_loop",
@@ -121,14 +125,27 @@ SLOW_ON_WEBGPU = frozenset({
     "test_pytorchs_masks_are_drawn_with_the_same_probability_and_follow_the_seed",
     "test_text_for_browsers_gives_the_same",
     "test_the_benchmark_shows_each_engine_and_pytorch",
+    "test_the_calls_of_attention",
     "test_the_default_run_reaches_97_percent",
     "test_the_first_losses_of_life_are_those_of_the_reference",
     "test_the_gradient_that_is_differentiated_is_the_same_gradient",
     "test_the_result_is_the_same_bit_for_bit",
     "test_the_same_weights_are_dropped_on_every_device",
     "test_training_goes_on_from_a_checkpoint_bit_for_bit",
+    "test_training_is_the_same",
+    "test_views_of_one_array_are_read_and_written_in_place",
     "test_webgpu_follows_the_cpu_for_50_steps",
+    "test_with_a_weight_sums_of_uneven_parts_are_the_loss_of_the_batch",
 })  # fmt: skip
+
+# Whose kernels are long too: every n-th case on webgpu is run each time, the others with the slow tests.
+THINNED_ON_WEBGPU = {
+    "test_attention_by_blocks_equals_pytorchs": 5,
+    "test_fused_asynchronous_steps": 3,
+    "test_fused_steps_are_those_of_the_layers": 5,
+    "test_keys_divided_into_shares_give_the_same": 5,
+    "test_more_axes_and_fewer_equal_the_composed_form": 3,
+}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -137,12 +154,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         hours = [item for item in items if item.get_closest_marker("experiment")]
         config.hook.pytest_deselected(items=hours)
         items[:] = [item for item in items if item not in hours]
+    met: Counter[str] = Counter()
     for item in items:
         parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
         if parameters.get("device") == "webgpu" or "webgpu" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.webgpu)
-            if getattr(item, "originalname", "") in SLOW_ON_WEBGPU:
+            name = getattr(item, "originalname", "")
+            if name in SLOW_ON_WEBGPU or met[name] % THINNED_ON_WEBGPU.get(name, 1):
                 item.add_marker(pytest.mark.slow)
+            met[name] += 1
             if item.nodeid.startswith(("tests/null/", "tests/processes/")):
                 folder = item.nodeid.rsplit("/", 1)[0]
                 raise pytest.UsageError(f"{item.nodeid} needs an adapter: {folder} has none, tests/device has.")
