@@ -414,16 +414,23 @@ class Fuser:
                 if consumer not in self.groups:
                     continue
                 for producer in self._producers(consumer):
-                    merged = self._merged(producer, consumer)
-                    if isinstance(merged, Group) and not self._fits(merged):
-                        merged = Refusal(Why.BUFFERS, self.limit)
-                    if isinstance(merged, Group) and self._path_around(producer, consumer):
-                        merged = Refusal(Why.BETWEEN)
+                    merged = self._joined(producer, consumer)
                     if isinstance(merged, Group):
                         self._replace(producer, consumer, merged)
                         changed = True
                         break
                     self.refused[id(producer), id(consumer)] = merged
+
+    def _joined(self, producer: Group, consumer: Group) -> Group | Refusal:
+        """One group for both, or why there are two."""
+        merged = self._merged(producer, consumer)
+        if isinstance(merged, Refusal):
+            return merged
+        if not self._fits(merged):
+            return Refusal(Why.BUFFERS, self.limit)
+        if self._path_around(producer, consumer):
+            return Refusal(Why.BETWEEN)
+        return merged
 
     def _merge_siblings(self) -> None:
         """Reductions of the same rows that do not wait for each other share a dispatch where they read the same, or little:

@@ -88,7 +88,7 @@ def name_of(graph: Graph, target: Target) -> str | None:
             if '"object"' in json.dumps(written[primitive][1]):  # a parameter that only this process knows
                 return None
         rows.append((written[primitive][0], node.shape, node.dtype.name, [place[id(i)] for i in node.inputs]))
-    places = [[place[id(n)] for n in group] for group in (graph.inputs, graph.outputs, graph.keep)]
+    places = [[place.get(id(n)) for n in group] for group in (graph.inputs, graph.outputs, graph.keep, graph.nodes)]
     # JSON tells 1 from 1.0 and True, and -0.0 from 0.0
     whole = [[data for _, data in written.values()], rows, places, sorted(graph.in_place.items()), astuple(target)]
     return hashlib.sha256(f"{_version()} {json.dumps(whole)}".encode()).hexdigest()

@@ -178,6 +178,11 @@ class CompiledStep(Generic[P, R]):
         >>> model = nn.Sequential(nn.Linear(2, 3), nn.Softmax(-1))
         >>> step = sg.compile(lambda x: model(x))
         >>> print(step.portable(sg.ones(4, 2)).plan.explain(why=True))
+        #  kernel                   from  reads  not one kernel, for
+        ------------------------------------------------------------
+        0  dot_add                  0
+        1  reducemax_reducesum_div  1     #0     a product gives tiles, no whole rows
+        2 dispatches, with those that they read results of, and why they are not one
         """
         return self.plan.explain(why)
 
