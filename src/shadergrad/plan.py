@@ -386,9 +386,9 @@ def _numpy_table(plan: Plan) -> Explanation:
         for name, (times, nbytes, largest, of) in sorted(found.items(), key=lambda item: -item[1][1])
     ]
     below = (
-        f"{len(plan.dispatches)} NumPy operations, node by node, over {len(plan.buffers)} arrays, "
-        f"{sum(nbytes for _, nbytes, *_ in found.values()):,} bytes of results; nothing is fused on the cpu device: "
-        "step.portable(...).plan shows what a GPU would run"
+        f"{len(plan.dispatches)} NumPy operations over {len(plan.buffers)} arrays, "
+        f"{sum(nbytes for _, nbytes, *_ in found.values()):,} bytes of results, none fused; "
+        "a GPU's: step.portable(...).plan"
     )
     return Explanation(("operation", "largest result", "which is from", "times", "bytes of results"), rows, 3, below)
 

@@ -115,6 +115,9 @@ class profile:
     one meanwhile, each timed by the device's own clock (timestamp queries; where an adapter has none, by the host's, which
     waits for each). So the sum of the times is that of the device; the host's own time, between kernels, is not in it.
 
+    Each kernel is told with the module or line that it is from: in a compiled step, and where the operation was recorded within the
+    block. Recording that takes the host some microseconds an operation.
+
     limits: measure once what the device can do, and tell shares of it. clock: "device" or "host", once something ran.
 
     Raises CompileError inside a compiled step.

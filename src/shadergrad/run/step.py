@@ -184,7 +184,7 @@ class CompiledStep(Generic[P, R]):
         1  reducemax_reducesum_div  1     #0     a product gives tiles, no whole rows
         2 dispatches, with those that they read results of, and why they are not one
         """
-        return self.plan.explain(why)
+        return self._ran_last("table")[1].plan.explain(why)
 
     def _repr_html_(self) -> str | None:
         """In notebooks: the table; nothing of its own before the first call."""
