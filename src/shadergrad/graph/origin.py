@@ -30,11 +30,18 @@ def users_line() -> str:
         path = frame.f_code.co_filename
         name = _files.get(path)
         if name is None:
-            name = _files[path] = "" if path.startswith(PACKAGE) else os.path.basename(path)
+            name = _files[path] = _called(path)
         if name:
             return f"{name}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
+
+
+def _called(path: str) -> str:
+    """What a file is called; "" for one of this package. A notebook's cells have numbers that nobody knows."""
+    if path.startswith(PACKAGE):
+        return ""
+    return "cell" if "ipykernel_" in os.path.dirname(path) else os.path.basename(path)
 
 
 _entered: dict[int, int] = {}  # the numbers of modules and optimizers that live, by id
