@@ -52,6 +52,7 @@ class BackwardPass:
                 self._origins.setdefault(id(t._node.storage), ("value", k))
         self._family = varying.follows  # of the capture
         self._program: Program | None = None
+        self._capture: Capture | None = None
         self._sources: list[Any] = []
         self._saved: list[Tensor] = []
         self._gradients = self._cut([found[id(t)][1] for t in targets if id(t) in found], ends)
@@ -79,6 +80,7 @@ class BackwardPass:
             else:
                 inputs = tuple(made[id(resolve(i))] for i in node.inputs)
                 made[id(node)] = Node(node.primitive, inputs, node.shape, node.dtype, node.device)
+                made[id(node)].origin = node.origin
         return [made[id(resolve(g))] for g in gradients]
 
     def saved(self) -> list[Tensor]:
@@ -94,12 +96,13 @@ class BackwardPass:
         with execute.lock:
             execute.realize(given["cotangent"])
             if self._program is None:
-                capture = Capture(self._gradients)
+                self._capture = Capture(self._gradients)
                 with varying.following(self._family):
-                    self._program = execute.programs.get(capture)[0]
-                self._sources = [self._origins.get(id(s.storage), s.storage) for s in capture.sources]
+                    self._program = execute.programs.get(self._capture)[0]
+                self._sources = [self._origins.get(id(s.storage), s.storage) for s in self._capture.sources]
             inputs = [given[s[0]][s[1]].storage if isinstance(s, tuple) else s for s in self._sources]
-            storages = self._program.run(inputs)
+            assert self._capture is not None
+            storages = execute.run_noted(self._program, self._capture, inputs)
         made = (
             Tensor._of(nodes.leaf(storage, varying.plain(g.shape), g.dtype, g.device))
             for storage, g in zip(storages, self._gradients, strict=True)

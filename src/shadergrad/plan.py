@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
-from . import html
 from .dtypes import DType, parse_dtype
 from .errors import DTypeError, IndexRangeError, PlanError, ShadergradError
+from .explanation import NOWHERE, Explanation, Note, Origin, in_column, merged, short
 
 Role = Literal["argument", "parameter", "state", "counter", "constant", "temporary", "result", "fault"]
 FORMAT = 4
@@ -43,6 +43,7 @@ def fault_error(fault: int, index: int, size: int) -> ShadergradError:
 
 
 BINDING = 4  # bytes: what the size of a binding is a multiple of
+MOST_READ = 3  # numbers of dispatches in a line of a table
 VECTOR = 16  # bytes: the same, of a binding as array<vec4<...>>
 
 
@@ -149,24 +150,6 @@ class Kernel:
     origin: str = ""  # the graph nodes it computes, for people
 
 
-class Explanation(str):
-    """A table as text: what it prints is what it shows, and notebooks show it as HTML."""
-
-    __slots__ = ("_html",)
-    _html: str
-
-    def __new__(cls, head: tuple[str, ...], rows: list[tuple[str, ...]], left: int, below: str) -> Explanation:
-        found = super().__new__(cls, "\n".join([*_table([head, *rows], left), below]))
-        found._html = html.table(head, rows, left, below)
-        return found
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return self._html
-
-
 @dataclass(frozen=True)
 class Dispatch:
     kernel: int  # row of Plan.kernels
@@ -182,8 +165,8 @@ class Dispatch:
 class Plan:
     """inputs and outputs are rows of `buffers`. An output may be an input's row (returned as it came).
 
-    family: of plans that differ in sizes alone, a number; 0 where there are no others. For the process that made it, and no part
-    of the plan otherwise.
+    family: of plans that differ in sizes alone, a number; 0 where there are no others. notes: what there is to tell of each
+    dispatch, where it is known. Both are for the process that made it, and no part of the plan otherwise.
 
     repr() is one line, str() a table of the dispatches.
     """
@@ -196,6 +179,7 @@ class Plan:
     outputs: tuple[int, ...]
     slots: tuple[int, ...] = ()  # bytes of each memory slot that temporaries share
     family: int = field(default=0, compare=False)
+    notes: tuple[Note, ...] = field(default=(), compare=False)
 
     @property
     def temporary_bytes(self) -> int:
@@ -208,6 +192,14 @@ class Plan:
             for row, label in zip(rows, labels, strict=False):
                 buffers[row] = replace(buffers[row], role=label.role, name=label.name)
         return replace(self, buffers=tuple(buffers))
+
+    def located(self, origins: Sequence[Origin]) -> Plan:
+        """The same plan, whose notes tell where dispatches come from. origins: of the nodes of the captured graph, by place."""
+        notes = [
+            Note(places, apart, origins[places[0]] if len(places) == 1 else merged(origins[k] for k in places))
+            for places, apart, _ in self.notes
+        ]
+        return replace(self, notes=tuple(notes))
 
     # -- for people
 
@@ -224,9 +216,13 @@ class Plan:
     def __str__(self) -> str:
         return self.explain()
 
-    def explain(self) -> Explanation:
-        """A table, a text that notebooks show as HTML: of a GPU's plan a dispatch a row, of NumPy's an operation a row."""
-        return _numpy_table(self) if self.target.language == "numpy" else _wgsl_table(self)
+    def explain(self, why: bool = False) -> Explanation:
+        """A table, a text that notebooks show as HTML: of a GPU's plan a dispatch a row, of NumPy's an operation a row.
+        why: why dispatches are not one with those that they read from, instead of their sizes.
+        """
+        if self.target.language == "numpy":
+            return _numpy_table(self)
+        return _table_of_reasons(self) if why else _wgsl_table(self)
 
     def _repr_html_(self) -> str:
         return self.explain()._repr_html_()
@@ -236,7 +232,7 @@ class Plan:
     def to_json(self) -> str:
         """The plan as JSON text; `from_json` gives back an equal plan."""
         data = asdict(self)
-        del data["family"]
+        del data["family"], data["notes"]
         for row, spec in zip(data["buffers"], self.buffers, strict=True):
             row["dtype"] = spec.dtype.name
         return json.dumps({"format": FORMAT, **data}, allow_nan=False)
@@ -331,53 +327,79 @@ def _check_rows(plan: Plan) -> None:
             )
 
 
+def _origins(plan: Plan) -> list[Origin]:
+    """Of each dispatch."""
+    return [note.origin for note in plan.notes] or [NOWHERE] * len(plan.dispatches)
+
+
 def _wgsl_table(plan: Plan) -> Explanation:
     """The dispatches in order, by number."""
     run = [plan.kernels[d.kernel] for d in plan.dispatches]
     rows = [
-        (str(n), k.name, k.archetype, k.shape, f"{k.nbytes:,}", f"{k.flops:,}", f"{math.prod(d.grid):,}")
-        for n, (k, d) in enumerate(zip(run, plan.dispatches, strict=True))
+        (
+            str(n),
+            k.name,
+            k.archetype,
+            in_column(origin),
+            compact(k.shape),
+            short(k.nbytes),
+            short(k.flops),
+            short(math.prod(d.grid)),
+        )
+        for n, (k, d, origin) in enumerate(zip(run, plan.dispatches, _origins(plan), strict=True))
     ]
     below = (
         f"{len(run)} dispatches, 1 submission, {sum(k.nbytes for k in run):,} bytes, "
         f"{sum(k.flops for k in run):,} flops, {plan.temporary_bytes:,} bytes of temporaries"
     )
-    return Explanation(("#", "kernel", "archetype", "shape", "bytes", "flops", "workgroups"), rows, 4, below)
+    return Explanation(("#", "kernel", "type", "from", "shape", "bytes", "flops", "groups"), rows, 5, below)
+
+
+def _table_of_reasons(plan: Plan) -> Explanation:
+    """The dispatches in order; a row for each reason why one is not one with those that it reads from."""
+    rows: list[tuple[str, ...]] = []
+    notes = plan.notes or (Note(),) * len(plan.dispatches)
+    for n, (d, note) in enumerate(zip(plan.dispatches, notes, strict=True)):
+        reasons: dict[str, list[int]] = {}
+        for apart in sorted(note.apart, key=lambda a: -a.before):
+            reasons.setdefault(str(apart), []).append(apart.before)
+        first = (str(n), plan.kernels[d.kernel].name, in_column(note.origin))
+        for reason, before in reasons.items() or [("", [])]:
+            numbers = " ".join(f"#{k}" for k in before[:MOST_READ]) + (" ..." if len(before) > MOST_READ else "")
+            rows.append((*first, numbers, reason))
+            first = ("", "", "")
+    below = f"{len(plan.dispatches)} dispatches, with those that they read results of, and why they are not one"
+    return Explanation(("#", "kernel", "from", "reads", "not one kernel, for"), rows, 5, below)
 
 
 def _numpy_table(plan: Plan) -> Explanation:
     """The operations by the size of their results together, the largest first."""
-    found: dict[str, tuple[int, int, BufferSpec]] = {}
-    for d in plan.dispatches:
+    found: dict[str, tuple[int, int, BufferSpec, Origin]] = {}
+    for d, origin in zip(plan.dispatches, _origins(plan), strict=True):
         name, result = plan.kernels[d.kernel].name, plan.buffers[d.buffers[-1]]
-        times, nbytes, largest = found.get(name, (0, 0, result))
-        found[name] = (times + 1, nbytes + result.host_bytes, max(largest, result, key=lambda b: b.host_bytes))
+        times, nbytes, largest, of = found.get(name, (0, 0, result, origin))
+        if result.host_bytes > largest.host_bytes:
+            largest, of = result, origin
+        found[name] = (times + 1, nbytes + result.host_bytes, largest, of)
     rows = [
-        (name, f"{_shape(largest.shape)} {largest.dtype.name}", f"{times:,}", f"{nbytes:,}")
-        for name, (times, nbytes, largest) in sorted(found.items(), key=lambda item: -item[1][1])
+        (name, f"{_shape(largest.shape)} {largest.dtype.name}", in_column(of), f"{times:,}", f"{nbytes:,}")
+        for name, (times, nbytes, largest, of) in sorted(found.items(), key=lambda item: -item[1][1])
     ]
     below = (
-        f"{len(plan.dispatches)} NumPy operations, node by node, over {len(plan.buffers)} arrays, "
-        f"{sum(nbytes for _, nbytes, _ in found.values()):,} bytes of results; nothing is fused on the cpu device: "
-        "step.portable(...).plan shows what a GPU would run"
+        f"{len(plan.dispatches)} NumPy operations over {len(plan.buffers)} arrays, "
+        f"{sum(nbytes for _, nbytes, *_ in found.values()):,} bytes of results, none fused; "
+        "a GPU's: step.portable(...).plan"
     )
-    return Explanation(("operation", "largest result", "times", "bytes of results"), rows, 2, below)
+    return Explanation(("operation", "largest result", "which is from", "times", "bytes of results"), rows, 3, below)
+
+
+def compact(shape: str) -> str:
+    """The shape of a kernel for a column of a table."""
+    return shape.replace(" x ", "x").replace(" (tile ", ", tile ").removesuffix(")")
 
 
 def _shape(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape)) or "1"
-
-
-def _table(rows: list[tuple[str, ...]], left: int) -> list[str]:
-    """Lines of aligned columns, the first `left` of them to the left, with a rule below the first line."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(w) if c < left else cell.rjust(w) for c, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    return [lines[0], "-" * len(lines[0]), *lines[1:]]
 
 
 def count(n: int, word: str) -> str:

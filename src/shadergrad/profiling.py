@@ -6,7 +6,7 @@ import atexit
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -14,16 +14,20 @@ from types import TracebackType
 from .arguments import checked
 from .config import ConfigError, config
 from .errors import ArgumentError, CompileError
-from .plan import Explanation
+from .explanation import NOWHERE, Explanation, Origin, in_column, merged
+from .graph.node import mode, origins_of
+from .graph.origin import Origins
+from .plan import compact
 from .run.tracing import current
 from .runtime import timing
 from .runtime.limits import DeviceLimits, measure_limits
 from .runtime.timing import Timed
 from .tensor.pending import flush, sync
 
-__all__ = ["KernelTime", "profile"]
+__all__ = ["KernelTime", "ModuleTime", "Origin", "profile"]
 
-HEAD = ("kernel", "archetype", "shape", "calls", "ms", "of all", "us a call", "GB/s", "GFLOP/s", "of limit")
+HEAD = ("kernel", "type", "from", "shape", "calls", "ms", "of all", "us each", "GB/s", "GFLOP/s", "of limit")
+MODULE_HEAD = ("module", "calls", "forward ms", "backward ms", "update ms", "of all")
 ORDERS = ("seconds", "calls", "mean", "name")
 
 
@@ -31,7 +35,8 @@ ORDERS = ("seconds", "calls", "mean", "name")
 class KernelTime:
     """One kernel of a profile. seconds: of all calls together. nbytes, flops: of one call, as the plan counts them, each
     byte once. share: of the device's measured limit, memory's or arithmetic's, whichever it comes closer to; None where
-    the limits were not measured, or nothing is counted.
+    the limits were not measured, or nothing is counted. origin: where all that it computed was recorded; layers that share a
+    kernel are told as one, `layers.*.norm`.
 
     >>> sg.profiling.KernelTime("add", "map", "16", "cpu", 2, 0.5, 1000, 10, None).mean
     0.25
@@ -46,11 +51,61 @@ class KernelTime:
     nbytes: int
     flops: int
     share: float | None
+    origin: Origin = NOWHERE
 
     @property
     def mean(self) -> float:
         """Seconds of a call."""
         return self.seconds / self.calls
+
+
+@dataclass(frozen=True)
+class ModuleTime:
+    """Seconds that the kernels of one module took, without those of modules within it. name: the module's, as in named_modules;
+    of an update the optimizer's; where no module was at work the line. calls: of kernels.
+
+    >>> sg.profiling.ModuleTime("layers.0.norm", 3, 0.25, 0.5).seconds
+    0.75
+    """
+
+    name: str
+    calls: int
+    forward: float = 0.0
+    backward: float = 0.0
+    update: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """On all ways together."""
+        return self.forward + self.backward + self.update
+
+
+class ModuleTimes(tuple[ModuleTime, ...]):
+    """The times of modules, which print as a table and are shown as one in notebooks."""
+
+    __slots__ = ()
+
+    def table(self) -> Explanation:
+        """A module a row: calls, milliseconds forward, backward and in an optimizer, and the share of the whole."""
+        total = max(sum(row.seconds for row in self), 1e-12)
+        rows = [
+            (
+                row.name or "(not known)",
+                f"{row.calls:,}",
+                *(f"{seconds * 1e3:,.3f}" if seconds else "" for seconds in (row.forward, row.backward, row.update)),
+                f"{row.seconds / total:.1%}",
+            )
+            for row in self
+        ]
+        return Explanation(MODULE_HEAD, rows, 1, f"{total * 1e3:,.3f} ms in {len(rows):,} places")
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
 
 
 class profile:
@@ -59,6 +114,9 @@ class profile:
     Work recorded before the block is not counted, and what the block records is computed before it ends. Kernels run one by
     one meanwhile, each timed by the device's own clock (timestamp queries; where an adapter has none, by the host's, which
     waits for each). So the sum of the times is that of the device; the host's own time, between kernels, is not in it.
+
+    Each kernel is told with the module or line that it is from: in a compiled step, and where the operation was recorded within the
+    block. Recording that takes the host some microseconds an operation.
 
     limits: measure once what the device can do, and tell shares of it. clock: "device" or "host", once something ran.
 
@@ -75,17 +133,20 @@ class profile:
         self._limits = limits
         self._measured: dict[str, DeviceLimits] = {}
         self._sums: dict[tuple[str, str, str], KernelTime] = {}
+        self._origins: dict[tuple[str, str, str], set[Origin]] = {}  # of the same
+        self._modules: dict[str, ModuleTime] = {}
         self._heard: list[Timed] | None = []  # in order; None: only sums are kept
         self._clocks: set[str] = set()
         self._runs: set[int] = set()
-        self._listening: AbstractContextManager[None] = nullcontext()
+        self._listening = ExitStack()
 
     def __enter__(self) -> profile:
         if current.trace is not None:
             raise CompileError("profile() cannot be part of a compiled step. Hint: put the step's call inside it.")
         sync()
-        self._listening = timing.listening(self._hear)
-        self._listening.__enter__()
+        self._listening.enter_context(timing.listening(self._hear))
+        if mode.origins is None:
+            self._listening.enter_context(origins_of(Origins()))
         return self
 
     def __exit__(
@@ -95,7 +156,7 @@ class profile:
             if error is None:
                 flush()
         finally:
-            self._listening.__exit__(None, None, None)
+            self._listening.close()
         if self._limits and error is None:
             self._measured = {name: measure_limits(name) for name in sorted({device for _, _, device in self._sums})}
 
@@ -108,6 +169,11 @@ class profile:
                 kernel.name, kernel.archetype, kernel.shape, t.device, 0, 0.0, kernel.nbytes, kernel.flops, None
             )
         self._sums[key] = replace(row, calls=row.calls + 1, seconds=row.seconds + t.seconds)
+        self._origins.setdefault(key, set()).add(t.origin)
+        name, way = t.origin.name, t.origin.way
+        module = self._modules.get(name) or ModuleTime(name, 0)
+        times = {way: getattr(module, way) + t.seconds}
+        self._modules[name] = replace(module, calls=module.calls + 1, **times)
         self._clocks.add(t.clock)
         self._runs.add(t.run)
         if self._heard is not None:
@@ -135,10 +201,27 @@ class profile:
         """
         if sort_by not in ORDERS:
             raise ArgumentError(f"[profile] sort_by={sort_by!r}. Hint: one of {', '.join(ORDERS)}.")
-        rows = [replace(row, share=self._share(row)) for row in self._sums.values()]
+        rows = [
+            replace(row, share=self._share(row), origin=merged(sorted(self._origins[key])))
+            for key, row in self._sums.items()
+        ]
         if sort_by == "name":
             return sorted(rows, key=lambda row: row.name)
         return sorted(rows, key=lambda row: getattr(row, sort_by), reverse=True)
+
+    def by_module(self) -> ModuleTimes:
+        """The times of modules, the longest first, forward and backward apart: a sequence that prints as a table. A kernel that
+        computes for several modules counts for the one around them.
+
+        Of compiled steps all is known; of what is computed without, what was recorded within the block.
+
+        >>> model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+        >>> with sg.profile(limits=False) as measured:
+        ...     y = model(sg.ones(2, 4)).numpy()
+        >>> sorted(time.name for time in measured.by_module() if time.name.isdigit())
+        ['0', '1']
+        """
+        return ModuleTimes(sorted(self._modules.values(), key=lambda row: -row.seconds))
 
     def _share(self, row: KernelTime) -> float | None:
         limits = self._measured.get(row.device)
@@ -148,8 +231,9 @@ class profile:
 
     @checked
     def table(self, sort_by: str = "seconds", row_limit: int = 100) -> str:
-        """The kernels as text, row_limit of them, below each other: calls, milliseconds together, share of the whole,
-        microseconds a call, GB/s, GFLOP/s, and the share of the device's limit. Raises ArgumentError for another order.
+        """The kernels as text, row_limit of them, below each other: the module or line that they are from, calls, milliseconds
+        together, share of the whole, microseconds each, GB/s, GFLOP/s, and the share of the device's limit. Raises ArgumentError
+        for another order.
 
         >>> with sg.profile(limits=False) as measured:
         ...     sg.sync()
@@ -168,7 +252,8 @@ class profile:
                 (
                     f"{row.device}: {row.name}" if several else row.name,
                     row.archetype,
-                    row.shape,
+                    in_column(row.origin),
+                    compact(row.shape),
                     f"{row.calls:,}",
                     f"{row.seconds * 1e3:,.3f}",
                     f"{row.seconds / max(total, 1e-12):.1%}",
@@ -183,7 +268,7 @@ class profile:
             f"{sum(row.calls for row in rows):,} kernels in {len(self._runs):,} runs, {total * 1e3:,.3f} ms by the {self.clock}'s clock"
         )
         below += [f"limits of {limits}" for limits in self._measured.values()]
-        return Explanation(HEAD, lines, 3, "\n".join(below))
+        return Explanation(HEAD, lines, 4, "\n".join(below))
 
     def _repr_html_(self) -> str:
         table = self.table()
@@ -229,6 +314,9 @@ class profile:
                         "flops": kernel.flops,
                         "workgroups": t.workgroups,
                         "computes": kernel.origin,
+                        "module": t.origin.module,
+                        "line": t.origin.line,
+                        "way": t.origin.way,
                         "run": t.run,
                     },
                 }

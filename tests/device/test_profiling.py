@@ -125,6 +125,49 @@ def test_a_trace_holds_every_kernel_in_order(device: str, tmp_path: Path) -> Non
     assert [e["name"] for e in kernels] == [plan.kernels[d.kernel].name for d in plan.dispatches]
     assert [e["ts"] for e in kernels] == sorted(e["ts"] for e in kernels)
     assert min(e["ts"] for e in kernels) == 0
+    told = [(e["args"]["module"], e["args"]["line"], e["args"]["way"]) for e in kernels]
+    assert told == [tuple(note.origin) for note in plan.notes]
+    assert ("0", "backward") in {(module, way) for module, _, way in told}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_times_are_summed_by_module_forward_and_backward_apart(device: str, compiled: bool) -> None:
+    step, x = training(device)
+    call = step if compiled else step.__wrapped__
+    call(x)
+    with sg.profile(limits=False) as measured:
+        call(x)
+    times = {time.name: time for time in measured.by_module()}
+    assert {"0", "2"} <= times.keys()
+    assert times["2"].forward > 0
+    assert times["2"].backward > 0
+    if not (compiled and device == "webgpu"):  # there it is part of the gradients' kernels
+        assert times["SGD"].update > 0
+        assert times["SGD"].forward == times["SGD"].backward == 0
+        assert ">SGD</td>" in measured.by_module()._repr_html_()
+    assert sum(time.seconds for time in times.values()) == pytest.approx(measured.seconds)
+    assert sum(time.calls for time in times.values()) == sum(kernel.calls for kernel in measured.kernels())
+    assert "  ← " in measured.table()
+    assert str(measured.by_module()).count("\n") == len(times) + 2
+
+
+def test_a_compiled_modules_passes_name_its_modules(device: str) -> None:
+    model = sg.compile(nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 3)).to(device))
+    with sg.profile(limits=False) as measured:
+        model(sg.ones(4, 8, device=device)).sum().backward()
+    times = {time.name: time for time in measured.by_module()}
+    assert all(times[name].forward > 0 and times[name].backward > 0 for name in ("0", "2"))
+
+
+def test_a_backward_pass_in_a_later_block_names_the_modules_of_the_forward_pass(device: str) -> None:
+    model = nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 3)).to(device)
+    with sg.profile(limits=False):
+        loss = model(sg.ones(4, 8, device=device)).sum()
+    with sg.profile(limits=False) as measured:
+        loss.backward()
+        gradients = [p.grad.numpy() for p in model.parameters() if p.grad is not None]
+    assert len(gradients) == 4
+    assert {"0", "1"} <= {time.name for time in measured.by_module() if time.backward > 0}
 
 
 def test_long_plans_are_timed_in_parts(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> None:

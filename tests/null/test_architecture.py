@@ -28,6 +28,7 @@ ROOMS = [
     "extras",
     "whole_files",
     "html",
+    "explanation",
     "plan",
     "graph",
     "primitives",

@@ -87,7 +87,7 @@ def test_a_step_shows_its_table_once_it_has_run() -> None:
     texts = shown(step)
     assert texts == shown(step.plan) == shown(step.explain())
     portable = step.portable(x).plan
-    assert shown(portable)[:7] == ["#", "kernel", "archetype", "shape", "bytes", "flops", "workgroups"]
+    assert shown(portable)[:8] == ["#", "kernel", "type", "from", "shape", "bytes", "flops", "groups"]
     assert repr(portable.explain()) == str(portable)
 
 

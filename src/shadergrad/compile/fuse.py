@@ -15,6 +15,7 @@ from graphlib import TopologicalSorter
 from itertools import combinations
 from typing import Any, Literal
 
+from ..explanation import Refusal, Why
 from ..graph.index import ZERO, Index, unflatten, variable
 from ..graph.leaves import Numbers, Placeholder
 from ..graph.node import Node, topological
@@ -126,6 +127,25 @@ def _count(flat: Index, node: Node) -> int:
     return math.prod(n for a, n in enumerate(node.shape) if f"x{a}" in names or any(m[0] == "?" for m in names))
 
 
+def _of_other_size(written: int, read: int) -> Refusal:
+    """Why a map of so many elements is not part of one of so many others that reads it."""
+    times = hint(read) // max(1, hint(written))
+    return Refusal(Why.REPEATED, times) if times > 1 else Refusal(Why.PART)
+
+
+def _of_other_rows(producer: Group, consumer: Group) -> Refusal:
+    """Why kernels that reduce, or one that does and a map, have not the same rows."""
+    row = producer if producer.archetype == "row" else consumer
+    elements = row.outer * row.inner
+    if producer.archetype == consumer.archetype:
+        other = producer if row is consumer else consumer
+        return Refusal(Why.AXIS if form(elements) == form(other.outer * other.inner) else Why.ROWS)
+    size = consumer.size if row is producer else producer.size
+    if form(size) == form(elements):
+        return Refusal(Why.LONG, hint(row.inner)) if row.trailing else Refusal(Why.SCATTERED)
+    return _of_other_size(row.outer, size) if row is producer else _of_other_size(size, elements)
+
+
 def is_dot(node: Node) -> bool:
     return node.primitive.kind == "dot"
 
@@ -163,6 +183,10 @@ class Fuser:
         self.cuts: set[int] = set()  # those that get one because the chain behind them is deep; they keep it
         self.producer: dict[int, Group] = {}
         self.groups: list[Group] = []
+        self.shared: set[int] = set()  # nodes that get a buffer because several read them
+        self.narrowed: set[int] = set()  # and those without which some kernel would bind too many
+        self.refused: dict[tuple[int, int], Refusal] = {}  # pairs of groups, by id, that were not merged at last
+        self.became: dict[int, Group] = {}  # what a group, by id, was merged into since
         self._reads: dict[int, dict[int, Node]] = {}
         self._retired: list[Group] = []  # kept, so that ids stay unique
 
@@ -212,7 +236,10 @@ class Fuser:
             return True
         if isinstance(node.primitive, View) or not self._is_shared(node):
             return False
-        return not (self._is_cheap(node, few=True) or self._is_recomputed(node))
+        if self._is_cheap(node, few=True) or self._is_recomputed(node):
+            return False
+        self.shared.add(id(node))
+        return True
 
     def _stored_operands(self, node: Node) -> Iterator[Node]:
         """What a kernel reads from memory: all that a call is given, and the operands of a product that are computed, for
@@ -382,15 +409,28 @@ class Fuser:
         changed = True
         while changed:
             changed = False
+            self.refused.clear()
             for consumer in sorted(self.groups, key=lambda g: min(self.rank[id(n)] for n in g.roots)):
                 if consumer not in self.groups:
                     continue
                 for producer in self._producers(consumer):
-                    merged = self._merged(producer, consumer)
-                    if merged is not None and self._fits(merged) and not self._path_around(producer, consumer):
+                    merged = self._joined(producer, consumer)
+                    if isinstance(merged, Group):
                         self._replace(producer, consumer, merged)
                         changed = True
                         break
+                    self.refused[id(producer), id(consumer)] = merged
+
+    def _joined(self, producer: Group, consumer: Group) -> Group | Refusal:
+        """One group for both, or why there are two."""
+        merged = self._merged(producer, consumer)
+        if isinstance(merged, Refusal):
+            return merged
+        if not self._fits(merged):
+            return Refusal(Why.BUFFERS, self.limit)
+        if self._path_around(producer, consumer):
+            return Refusal(Why.BETWEEN)
+        return merged
 
     def _merge_siblings(self) -> None:
         """Reductions of the same rows that do not wait for each other share a dispatch where they read the same, or little:
@@ -446,31 +486,52 @@ class Fuser:
                 found[id(producer)] = producer
         return list(found.values())
 
-    def _merged(self, producer: Group, consumer: Group) -> Group | None:
-        """One group for both, or None where their domains differ or the consumer reads elsewhere."""
+    def _merged(self, producer: Group, consumer: Group) -> Group | Refusal:
+        """One group for both, or why not: their domains differ, or the consumer reads elsewhere."""
         archetypes = (producer.archetype, consumer.archetype)
-        if "call" in archetypes or any(id(n) in self.cuts for n in producer.roots):
-            return None
+        if "call" in archetypes:
+            return Refusal(Why.CALL)
+        if any(id(n) in self.cuts for n in producer.roots):
+            return Refusal(Why.DEEP, DEEPEST)
         if archetypes in (("map", "map"), ("dot", "map")):
             return self._merged_elements(producer, consumer)
-        return None if "dot" in archetypes else self._merged_rows(producer, consumer)
+        times = self._times_read(producer, consumer)
+        if times:
+            return Refusal(Why.PRODUCT, times)
+        if archetypes == ("dot", "dot"):
+            return Refusal(Why.PRODUCTS)
+        return Refusal(Why.TILES) if "dot" in archetypes else self._merged_rows(producer, consumer)
 
-    def _merged_elements(self, producer: Group, consumer: Group) -> Group | None:
+    def _times_read(self, producer: Group, product: Group) -> int:
+        """How often a product reads each element of an operand; 0 for what is none."""
+        if product.dot is None:
+            return 0
+        own = {id(n) for n in producer.roots}
+        _, m, n = product.dot.shape
+        for operand, times in zip(product.dot.inputs, (n, m), strict=True):
+            below = topological([operand], lambda node: () if id(node) in self.stored else node.inputs)
+            if any(id(node) in own for node in below):
+                return hint(times)
+        return 0
+
+    def _merged_elements(self, producer: Group, consumer: Group) -> Group | Refusal:
         """A map within the kernel that computes what it reads, element by element."""
-        if form(producer.size) != form(consumer.size) or not self._reads_in_place(consumer, producer):
-            return None
+        if form(producer.size) != form(consumer.size):
+            return _of_other_size(producer.size, consumer.size)
+        if not self._reads_in_place(consumer, producer):
+            return Refusal(Why.ELSEWHERE)
         return Group(producer.archetype, [*producer.roots, *consumer.roots], dot=producer.dot, size=producer.size)
 
-    def _merged_rows(self, producer: Group, consumer: Group) -> Group | None:
+    def _merged_rows(self, producer: Group, consumer: Group) -> Group | Refusal:
         """Reductions of the same rows, or one of them with a map of these rows."""
         row = producer if producer.archetype == "row" else consumer
         if not (row.has_rows_of(producer) and row.has_rows_of(consumer)):
-            return None
+            return _of_other_rows(producer, consumer)
         roots = [*producer.roots, *consumer.roots]
         if not row.trailing and (producer.archetype == "map" or any(form(n.size) != form(row.outer) for n in roots)):
-            return None  # neighbouring threads take neighbouring rows: the elements of a row are far apart
+            return Refusal(Why.SCATTERED)  # neighbouring threads take neighbouring rows
         if not self._reads_in_place(consumer, producer, (row.outer, row.inner)):
-            return None
+            return Refusal(Why.ELSEWHERE)
         reduces = sorted([*producer.reduces, *consumer.reduces], key=lambda n: self.rank[id(n)])
         return Group("row", roots, reduces, outer=row.outer, inner=row.inner, trailing=row.trailing)
 
@@ -497,6 +558,7 @@ class Fuser:
     def _replace(self, a: Group, b: Group, merged: Group) -> None:
         self.groups = [g for g in self.groups if g is not a and g is not b]
         self._retired += [a, b]
+        self.became |= {id(a): merged, id(b): merged}
         self._add(merged)
         self._drop_private(merged)
 
@@ -551,6 +613,7 @@ class Fuser:
             if node is None:
                 continue
             self.stored[id(node)] = node
+            self.narrowed.add(id(node))
             self._reads.clear()
             part = Group("map", [node], size=node.size)
             self._add(part)

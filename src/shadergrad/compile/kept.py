@@ -15,7 +15,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 from .. import varying, whole_files
 from ..config import config
 from ..errors import CompileError, PlanError, ShadergradError
+from ..explanation import Note
 from ..graph import verify
 from ..graph.capture import Graph
 from ..graph.node import topological
@@ -33,7 +34,7 @@ MOST_BYTES = 256 << 20  # of all files; beyond it those used longest ago go
 FEWEST_NODES = 64  # what is smaller is compiled faster than it is found
 DIGEST = hashlib.sha256().digest_size
 PACKAGE = Path(__file__).parents[1]
-TEXTS = ("compile", "graph", "primitives", "plan.py", "dtypes.py")  # what a plan is made by
+TEXTS = ("compile", "graph", "primitives", "plan.py", "dtypes.py", "explanation.py")  # what a plan is made by
 
 
 class CacheError(ShadergradError, OSError):
@@ -87,7 +88,7 @@ def name_of(graph: Graph, target: Target) -> str | None:
             if '"object"' in json.dumps(written[primitive][1]):  # a parameter that only this process knows
                 return None
         rows.append((written[primitive][0], node.shape, node.dtype.name, [place[id(i)] for i in node.inputs]))
-    places = [[place[id(n)] for n in group] for group in (graph.inputs, graph.outputs, graph.keep)]
+    places = [[place.get(id(n)) for n in group] for group in (graph.inputs, graph.outputs, graph.keep, graph.nodes)]
     # JSON tells 1 from 1.0 and True, and -0.0 from 0.0
     whole = [[data for _, data in written.values()], rows, places, sorted(graph.in_place.items()), astuple(target)]
     return hashlib.sha256(f"{_version()} {json.dumps(whole)}".encode()).hexdigest()
@@ -112,17 +113,19 @@ def _read(path: Path) -> tuple[Plan, list[int]] | None:
         digest, packed = data[:DIGEST], data[DIGEST:]
         if hashlib.sha256(packed).digest() != digest:
             return None
-        kept, text = json.loads(zlib.decompress(packed))
-        found = Plan.from_json(text), [int(k) for k in kept]
+        kept, notes, text = json.loads(zlib.decompress(packed))
+        plan = replace(Plan.from_json(text), notes=tuple(map(Note.from_data, notes)))
+        found = plan, [int(k) for k in kept]
         os.utime(path)  # used now
-    except (OSError, zlib.error, PlanError, ValueError, TypeError):
+    except (OSError, zlib.error, PlanError, ValueError, TypeError, KeyError):
         return None
     return found
 
 
 def _write(path: Path, plan: Plan, kept: Iterable[int]) -> None:
     """Keep a plan, and make room for it. Raises CacheError where the disk does not take it."""
-    packed = zlib.compress(json.dumps([list(kept), plan.to_json()]).encode(), 1)
+    notes = [note.to_data() for note in plan.notes]
+    packed = zlib.compress(json.dumps([list(kept), notes, plan.to_json()]).encode(), 1)
     with whole_files.replacing(path, CacheError) as file:
         file.write(hashlib.sha256(packed).digest() + packed)
     _make_room(path.parent)

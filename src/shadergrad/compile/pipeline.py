@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from .. import varying
 from ..config import config
+from ..explanation import Note
 from ..graph import verify
 from ..graph.capture import Graph
 from ..graph.index import forget_known
@@ -47,8 +48,9 @@ def _compiled(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
         print(print_graph(graph.outputs), file=sys.stderr)
     checks = (order.report_scatters,) if target.checked else ()
     rules = simplify.RULES + checks + convolution.RULES + lower.RULES
-    new = Rewriter(rules, graph.device, target).rewrite([*graph.outputs, *graph.keep])
-    outputs = _separate([new[id(o)] for o in graph.outputs])
+    rewriter = Rewriter(rules, graph.device, target)
+    new = rewriter.rewrite([*graph.outputs, *graph.keep], graph.nodes)
+    outputs = _separate([new[id(o)] for o in graph.outputs], rewriter.places)
     if verify.enabled or target.checked:
         verify.verify([*graph.outputs, *graph.keep], "captured")
         verify.verify([*outputs, *(new[id(n)] for n in graph.keep)], "lowered")
@@ -58,7 +60,7 @@ def _compiled(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
     outputs += [new[id(graph.keep[k])] for k in kept]
     schedule = Schedule(graph, fuser, outputs)
     schedule.run()
-    plan = schedule.plan(target)
+    plan = schedule.plan(target, rewriter.places)
     _show(plan)
     return plan, kept
 
@@ -80,13 +82,16 @@ def _show(plan: Plan) -> None:
         print(f"\n// #{numbers} {kernel.name}, {kernel.shape}\n{kernel.source.rstrip()}\n", file=sys.stderr)
 
 
-def _separate(outputs: list[Node]) -> list[Node]:
-    """Every output gets memory of its own: an input, or a value wanted twice, is copied, for either may be overwritten."""
+def _separate(outputs: list[Node], places: dict[int, int]) -> list[Node]:
+    """Every output gets memory of its own: an input, or a value wanted twice, is copied, for either may be overwritten.
+    places: of nodes, by id, to which copies are added."""
     seen: set[int] = set()
     result = []
     for node in outputs:
         if id(node) in seen or isinstance(node.primitive, Placeholder):
-            node = Node(Cast(node.dtype), (node,), node.shape, node.dtype, node.device)
+            copied, node = node, Node(Cast(node.dtype), (node,), node.shape, node.dtype, node.device)
+            if id(copied) in places:
+                places[id(node)] = places[id(copied)]
         seen.add(id(node))
         result.append(node)
     return result
@@ -101,6 +106,8 @@ def _numpy_plan(graph: Graph, target: Target) -> Plan:
     kernels: dict[Kernel, int] = {}
     buffers: list[BufferSpec] = []
     dispatches: list[Dispatch] = []
+    notes: list[Note] = []
+    places = {id(n): k for k, n in enumerate(graph.nodes)}
     for key, node in order.items():
         if isinstance(node.primitive, Placeholder):
             role, name = node.primitive.label
@@ -115,8 +122,9 @@ def _numpy_plan(graph: Graph, target: Target) -> Plan:
         buffers.append(spec)
         kernel = kernels.setdefault(_numpy_kernel(node.primitive, len(node.inputs)), len(kernels))
         dispatches.append(Dispatch(kernel, (*(rows[id(i)] for i in node.inputs), rows[key])))
+        notes.append(Note((places[key],) if key in places else ()))
     ins, outs = (tuple(rows[id(n)] for n in group) for group in (graph.inputs, outputs))
-    return Plan(target, tuple(buffers), tuple(kernels), tuple(dispatches), ins, outs)
+    return Plan(target, tuple(buffers), tuple(kernels), tuple(dispatches), ins, outs, notes=tuple(notes))
 
 
 def _numpy_kernel(primitive: Primitive, inputs: int) -> Kernel:

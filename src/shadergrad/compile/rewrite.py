@@ -27,6 +27,8 @@ class Rewriter(Builder):
         self.device = device
         self.target = target
         self.table: dict[Any, Node] = {}
+        self.places: dict[int, int] = {}  # of the old node for which a new one was made, by id of the new
+        self._place: int | None = None
 
     def make(self, primitive: Primitive, *inputs: Node) -> Node:
         """`primitive(*inputs)` or what the rules turn it into; the same call gives the same node."""
@@ -37,6 +39,8 @@ class Rewriter(Builder):
             if found is None:
                 shape, dtype = primitive.infer(*inputs)
                 found = Node(primitive, inputs, shape, dtype, self.device)
+                if self._place is not None:
+                    self.places[id(found)] = self._place
             self.table[key] = found
             self.table["kept", id(found)] = found  # ids stay unique while the table lives
             for i in inputs:
@@ -46,12 +50,14 @@ class Rewriter(Builder):
     def source(self, primitive: Primitive, device: str) -> Node:
         return self.make(primitive)
 
-    def rewrite(self, outputs: Iterable[Node]) -> dict[int, Node]:
-        """The new node of every old one that `outputs` need, by id of the old."""
+    def rewrite(self, outputs: Iterable[Node], old: Iterable[Node] = ()) -> dict[int, Node]:
+        """The new node of every old one that `outputs` need, by id of the old. old: them by place, for `places`."""
         new: dict[int, Node] = {}
+        place = {id(n): k for k, n in enumerate(old)}
         for node in topological(outputs, lambda n: n.inputs):
             if isinstance(node.primitive, Placeholder):
                 new[id(node)] = node
             else:
+                self._place = place.get(id(node))
                 new[id(node)] = self.make(node.primitive, *(new[id(i)] for i in node.inputs))
         return new

@@ -21,6 +21,7 @@ from .alike import Kernels, Likeness
 from .fuse import Fuser, Group
 from .kernel import Rendered, grid, name_of
 from .memory import plan_slots
+from .notes import notes_of
 from .render import Renderer
 from .wgsl.call import render_call
 from .wgsl.dot import render_dot
@@ -237,12 +238,13 @@ class Schedule:
 
     # -- the plan
 
-    def plan(self, target: Target) -> Plan:
-        """Of the groups in order."""
+    def plan(self, target: Target, places: Mapping[int, int]) -> Plan:
+        """Of the groups in order. places: of nodes in the captured graph, by id."""
         table = self._table()
         known = Kernels()
         kernels: dict[tuple[str, tuple[str, ...]], tuple[int, Kernel]] = {}
         dispatches: list[Dispatch] = []
+        run: list[Group] = []
         for group in self.ordered:
             result = self._render(group, target, known)
             operands = table.bind(result, {id(self.in_place[id(r)]): r for r in group.roots if id(r) in self.in_place})
@@ -251,6 +253,7 @@ class Schedule:
             if result.workgroups:
                 offsets = result.offsets and (*result.offsets, *(0 for _ in operands[len(result.offsets) :]))
                 dispatches.append(Dispatch(number, operands, grid(result.workgroups, target), offsets))
+                run.append(group)
         buffers, slots = plan_slots(table.specs, dispatches, self._overwritten(table))
         return Plan(
             target=target,
@@ -260,6 +263,7 @@ class Schedule:
             inputs=tuple(table.rows[id(n)] for n in self.graph.inputs),
             outputs=tuple(table.rows[id(n)] for n in self.outputs),
             slots=slots,
+            notes=notes_of(run, self.fuser, places),
         )
 
     def _overwritten(self, table: Table) -> dict[int, int]:

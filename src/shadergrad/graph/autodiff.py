@@ -7,12 +7,13 @@ primitives' own `vjp`, written in nodes, so with create_graph the result can be 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from .. import varying
 from ..errors import AutogradError
 from .leaves import Variable
-from .node import Node, grad_mode, topological
+from .node import Node, grad_mode, mode, topological
 from .tape import Tape, passes
 
 
@@ -38,11 +39,12 @@ def backward(
 
     order = topological(roots, before if ends else _tape_inputs)
     _refuse_released(order)
-    is_known = targets is None and not create_graph and not varying.follows
+    origins = mode.origins
+    is_known = targets is None and not create_graph and not varying.follows and origins is None
     tape = Tape(order, roots, cotangents) if is_known else None
     found = None if tape is None else passes.find(tape)
     if found is None:
-        with grad_mode(create_graph):
+        with grad_mode(create_graph), nullcontext() if origins is None else origins.kept():
             found = _by_rules(order, roots, cotangents, targets, leaf_of, ends)
         if tape is not None:
             passes.learn(tape, found)
@@ -67,10 +69,13 @@ def _by_rules(
     found: dict[int, tuple[Node, Node]] = {}
     for root, g in zip(roots, cotangents, strict=True):
         _accumulate(collected, root, g)
+    origins = mode.origins
     for node in reversed(order):
         g = collected.pop(id(node), None)
         if g is None:
             continue
+        if origins is not None:
+            origins.derive(node.origin)
         if node.hooks is not None:
             g = node.hooks.on_gradient(g)
         is_leaf = isinstance(node.primitive, Variable)

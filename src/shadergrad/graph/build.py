@@ -13,7 +13,7 @@ from ..dtypes import DType
 from ..errors import ArgumentError
 from ..varying import Varying
 from .leaves import Constant
-from .node import Node, make
+from .node import Node, hear, make, mode
 from .primitive import Primitive, Shape, named
 
 Number = bool | int | float | complex
@@ -153,7 +153,10 @@ class _Recorded(Builder):
 
     def source(self, primitive: Primitive, device: str) -> Node:
         shape, dtype = primitive.infer()
-        return Node(primitive, (), shape, dtype, device)
+        node = Node(primitive, (), shape, dtype, device)
+        if mode.heard:
+            hear(node)
+        return node
 
 
 recorded = _Recorded()

@@ -24,6 +24,7 @@ class Graph:
 
     keep: nodes worth storing if the plan computes them into a buffer anyway.
     in_place: output position -> input position whose memory it should take over.
+    nodes: all of them, by their place in the order of the capture.
     """
 
     inputs: list[Node]
@@ -31,6 +32,7 @@ class Graph:
     keep: list[Node] = field(default_factory=list)
     in_place: dict[int, int] = field(default_factory=dict)
     device: str = "cpu"
+    nodes: list[Node] = field(default_factory=list)
 
 
 class Capture:
@@ -164,4 +166,5 @@ class Capture:
             [built[k] for k in self.keep],
             in_place or {},
             self.device,
+            built,
         )

@@ -15,12 +15,15 @@ from typing import Any, ClassVar
 from ..dtypes import DType
 from ..errors import DeviceError
 from .leaves import Stored, Variable
+from .origin import Origins, Spot, users_line
 from .primitive import Primitive, Shape
 
 
 class _Mode(threading.local):
     grad: bool = True
-    made: list[Node] | None = None  # who wants to know which nodes are made
+    heard: bool = False  # whether anybody wants to know of nodes that are made
+    made: list[Node] | None = None  # who wants to know which
+    origins: Origins | None = None  # and where
 
 
 mode = _Mode()
@@ -41,13 +44,35 @@ def grad_mode(enabled: bool) -> Iterator[None]:
 def nodes_of() -> Iterator[list[Node]]:
     """The operations that are recorded inside, in order. Within another one, both have them."""
     before, mode.made = mode.made, []
-    made = mode.made
+    made, heard = mode.made, mode.heard
+    mode.heard = True
     try:
         yield made
     finally:
-        mode.made = before
+        mode.made, mode.heard = before, heard
         if before is not None:
             before += made
+
+
+@contextmanager
+def origins_of(origins: Origins) -> Iterator[None]:
+    """Note down where each operation that is recorded inside comes from."""
+    before, heard = mode.origins, mode.heard
+    mode.origins, mode.heard = origins, True
+    try:
+        yield
+    finally:
+        mode.origins, mode.heard = before, heard
+
+
+def hear(node: Node) -> None:
+    """Tell whoever wants to know of an operation that was recorded."""
+    if mode.made is not None:
+        mode.made.append(node)
+    origins = mode.origins
+    if origins is not None:
+        here = origins.here
+        node.origin = here if here.line else Spot(here.owner, users_line(), here.way)
 
 
 class Node:
@@ -59,6 +84,7 @@ class Node:
     owner: a weak reference to what holds the node, a tensor or what tensors share; for a Variable, what accumulates its
     gradient.
     hooks: None, or what the backward pass calls with the gradient of the node (tensor/gradients.py).
+    origin: where it was made, if somebody wanted to know (origin.py).
     """
 
     __slots__ = (
@@ -67,6 +93,7 @@ class Node:
         "dtype",
         "hooks",
         "inputs",
+        "origin",
         "owner",
         "primitive",
         "released",
@@ -94,6 +121,7 @@ class Node:
         self.storage: Any = None
         self.owner: weakref.ref[Any] | None = None
         self.hooks: Any = None
+        self.origin: Spot | None = None
 
     @property
     def size(self) -> int:
@@ -170,8 +198,8 @@ def make(primitive: Primitive, *inputs: Node) -> Node:
     if requires_grad:
         requires_grad = mode.grad and primitive.differentiable and dtype.category >= 2
     node = Node(primitive, inputs, shape, dtype, device, requires_grad)
-    if mode.made is not None:
-        mode.made.append(node)
+    if mode.heard:
+        hear(node)
     return node
 
 

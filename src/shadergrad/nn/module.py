@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from .. import html
 from ..dtypes import bfloat16
 from ..errors import CompileError, DeviceError
+from ..graph.node import mode
 from ..run import tracing
 from ..run.tracing import current
 from ..runtime.device import standing_for
@@ -215,7 +216,13 @@ class Module(ModuleTree["Module"], HookMethods):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self._guard()
-        return self._hooks.call(self, args, kwargs) if self._hooks else self.forward(*args, **kwargs)
+        origins = mode.origins
+        before = None if origins is None else origins.enter(self)
+        try:
+            return self._hooks.call(self, args, kwargs) if self._hooks else self.forward(*args, **kwargs)
+        finally:
+            if origins is not None and before is not None:
+                origins.here = before
 
     # -- modes
 

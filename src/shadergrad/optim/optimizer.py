@@ -12,12 +12,13 @@ import functools
 import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 
 from ..errors import CompileError, ShadergradError
-from ..graph.node import grad_mode
+from ..graph.node import grad_mode, mode
 from ..run import tracing
 from ..run.step import CompiledStep
 from ..run.tracing import current
@@ -381,7 +382,10 @@ class Optimizer:
         if current.trace is not None:
             current.trace.on_attribute(self, "version", self.version)
             current.trace.on_optimizer(self)
-        with grad_mode(False):
+        origins = mode.origins
+        with grad_mode(False), nullcontext() if origins is None else origins.kept():
+            if origins is not None:
+                origins.enter(self.update.__self__, "update")  # of a proxy, what it stands for
             for group in self.param_groups:
                 if current.trace is not None:
                     current.trace.on_attribute(group, "version", group.version)

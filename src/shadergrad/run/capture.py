@@ -12,10 +12,12 @@ from typing import Any
 
 from ..dtypes import int32
 from ..errors import CompileError
+from ..explanation import Origin
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.capture import Capture
 from ..graph.node import Node, resolve
+from ..graph.origin import Origins, named
 from ..plan import Label, Plan, Target
 from ..tensor import Tensor, flush
 from ..tensor.storage import Base, Leaf, Path
@@ -92,7 +94,8 @@ def _capture(
     current.trace = watch
     try:
         with following(sizes.family):
-            result = python.run(function, args, kwargs)
+            with nodes.origins_of(Origins()):
+                result = python.run(function, args, kwargs)
             effects = python.effects()
             python.undo()
             result = exchange(result, Varying, int)
@@ -346,6 +349,7 @@ class Captured:
         changed = self._changed(program.plan, rewritten)
         return Replay(
             program=program,
+            plan=program.plan.located(self._origins(names)),
             holders=[None if isinstance(h, int) else h for h in self.holders],
             arguments=[(k, h) for k, h in enumerate(self.holders) if isinstance(h, int)],
             written=self._written(program.plan),
@@ -362,6 +366,10 @@ class Captured:
             slots=[(GradSlot(t), none) for t, none in self.watch.grad_reads.values() if t._serial <= self.watch.began],
             python=self.state,
         )
+
+    def _origins(self, names: Names) -> list[Origin]:
+        """Where the nodes of the graph were recorded, by place."""
+        return named([node.origin for node in self.graph.order], self.watch.modules.values(), names.variables)
 
     def _leaves(self) -> list[Tensor]:
         """Those whose values are read, whatever tensor holds the memory, and those whose gradients are set or added to."""

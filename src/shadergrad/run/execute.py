@@ -22,8 +22,10 @@ from ..errors import CompileError
 from ..graph import node as nodes
 from ..graph.capture import Capture, Graph
 from ..graph.node import Node, is_alias, resolve
+from ..graph.origin import entered, named
 from ..plan import Label, Plan, Target
 from ..runtime import cpu as cpu
+from ..runtime import timing
 from ..runtime import webgpu as webgpu
 from ..runtime.device import Device, Program, Storage, get_device, open_devices
 from .structure import Found, Structure
@@ -139,11 +141,20 @@ def _compute(wanted: list[Node]) -> None:
         return
     capture = Capture(wanted, keep=any(n.requires_grad and not n.released for n in wanted))
     program, kept = programs.get(capture)
-    results = program.run([s.storage for s in capture.sources])
+    results = run_noted(program, capture, [s.storage for s in capture.sources])
     given = [*capture.roots, *(capture.order[capture.keep[k]] for k in kept)]
     for node, storage in zip(given, results, strict=True):
         if node.storage is None:
             node.materialize(storage)
+
+
+def run_noted(program: Program, capture: Capture, inputs: Sequence[Storage]) -> list[Storage]:
+    """Run a captured graph, and tell who listens where it comes from."""
+    if not timing.listeners:
+        return program.run(inputs)
+    origins = named([node.origin for node in capture.order], entered())
+    with timing.noting(program.plan.located(origins).notes):
+        return program.run(inputs)
 
 
 def upload(array: np.ndarray, dtype: DType, device: str) -> Node:

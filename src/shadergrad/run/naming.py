@@ -59,7 +59,7 @@ class Names:
 
     def __init__(self, watch: Trace, function: Callable[..., Any]) -> None:
         self.function = function
-        self._variables = variables_of(function)
+        self.variables = variables_of(function)
         self._by_storage: dict[int, Label] = {}
         parameters: dict[int, str] = {}
         for prefix, module in self._prefixed(_outermost(watch.modules.values())):
@@ -70,7 +70,7 @@ class Names:
                 self._know(buffer, "constant", name)
         for prefix, optimizer in self._prefixed(list(watch.optimizers.values())):
             for name, p in optimizer.named_parameters():
-                parameters.setdefault(id(p), self._variables.get(id(p)) or name)
+                parameters.setdefault(id(p), self.variables.get(id(p)) or name)
                 self._know(p, "parameter", parameters[id(p)])
             for name, t in optimizer.named_state(parameters):
                 self._know(t, "state", f"{prefix}.{name}" if prefix else name)
@@ -82,7 +82,7 @@ class Names:
         """The label of a captured tensor; its name is empty where nothing names it. A constant that changes is state."""
         label = self._by_storage.get(id(resolve(tensor._node).storage))
         if label is None:
-            label = Label("parameter" if tensor.requires_grad else "constant", self._variables.get(id(tensor), ""))
+            label = Label("parameter" if tensor.requires_grad else "constant", self.variables.get(id(tensor), ""))
         return Label("state", label.name) if changes and label.role == "constant" else label
 
     def of_gradient(self, tensor: Tensor) -> Label:
@@ -98,7 +98,7 @@ class Names:
     def _prefixed(self, owners: list[Any]) -> Iterator[tuple[str, Any]]:
         """Modules or optimizers with what distinguishes their names: nothing where there is one, else its variable or type."""
         for owner in owners:
-            yield "" if len(owners) == 1 else self._variables.get(id(owner), type(owner).__name__), owner
+            yield "" if len(owners) == 1 else self.variables.get(id(owner), type(owner).__name__), owner
 
 
 def _outermost(modules: Iterable[Any]) -> list[Any]:

@@ -35,7 +35,7 @@ class PortableStep:
 
     def __init__(self, replay: Replay, watch: Trace, tensors: list[Tensor]) -> None:
         _refuse_python(replay)
-        self.plan: Plan = replay.program.plan
+        self.plan: Plan = replay.plan
         self._holders = list(replay.bind(tensors))
         self._optimizers = list(watch.optimizers.values())
         self._in_modules = {

@@ -13,6 +13,8 @@ from typing import Any
 from ..dtypes import DType
 from ..graph import node as nodes
 from ..graph.node import Node, grad_mode
+from ..plan import Plan
+from ..runtime import timing
 from ..runtime.device import Program, Storage
 from ..tensor import Tensor
 from ..tensor.storage import Path, overlaps
@@ -113,6 +115,7 @@ class Mark:
 class Replay:
     """A captured function, ready to run for arguments of one signature.
 
+    plan: the program's, with notes of this capture.
     holders: for each program input, the tensor (or gradient slot) whose value it is; arguments are put in at each call.
     arguments: (input, argument) positions.
     written: (input, its holder): those whose memory the run overwrites with their next value.
@@ -131,6 +134,7 @@ class Replay:
     """
 
     program: Program
+    plan: Plan
     holders: list[Holder | None]
     arguments: list[tuple[int, int]]
     written: list[tuple[int, Holder]]
@@ -228,7 +232,12 @@ class Replay:
 
     def run(self, inputs: list[Storage], tensors: list[Tensor]) -> Any:
         """One submission. What tensors and .grad slots hold afterwards is what the function would have left there."""
-        outputs = self.program.run(inputs, self._memory_for_gradients())
+        into = self._memory_for_gradients()
+        if timing.listeners:
+            with timing.noting(self.plan.notes):
+                outputs = self.program.run(inputs, into)
+        else:
+            outputs = self.program.run(inputs, into)
         if self.into is None and self.gradients:
             self._keep_gradients(outputs)
         for position, holder in self.written:

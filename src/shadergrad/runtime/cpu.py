@@ -43,6 +43,7 @@ class CpuProgram(Program):
         for row, storage in zip(plan.inputs, inputs, strict=True):
             arrays[row] = storage.handle.reshape(plan.buffers[row].shape)
         run = timing.next_run() if timing.listeners else 0
+        origins = timing.origins(len(self._steps)) if run else []
         with np.errstate(all="ignore"):
             for k, (primitive, operands, result, gone) in enumerate(self._steps):
                 start = timing.now() if run else 0.0
@@ -56,7 +57,7 @@ class CpuProgram(Program):
                 if run:
                     seconds = timing.now() - start
                     kernel = plan.kernels[plan.dispatches[k].kernel]
-                    timing.report(timing.Timed(self.device.name, "host", kernel, 1, start, seconds, run))
+                    timing.report(timing.Timed(self.device.name, "host", kernel, 1, start, seconds, run, origins[k]))
                 for row in gone:
                     arrays[row] = None
         by_row = dict(zip(plan.inputs, inputs, strict=True))

@@ -6,8 +6,6 @@ storages gives output storages; an output that aliases an input is that input's 
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -19,21 +17,10 @@ from .. import config
 from ..dtypes import DType
 from ..errors import DeviceError
 from ..graph.node import Node
+from ..graph.origin import users_line
 from ..plan import Plan, Target
 
 LARGE = 1 << 20  # bytes from which on it is remembered who made a storage
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-
-def users_line() -> str:
-    """The line outside this package that the call comes from: "train.py:12"; "" where there is none."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        path = frame.f_code.co_filename
-        if not path.startswith(PACKAGE):
-            return f"{os.path.basename(path)}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
 
 
 class Storage:

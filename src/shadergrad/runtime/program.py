@@ -307,11 +307,12 @@ class WebGPUProgram(Program):
         device, clock = self._device, "device" if self._device.native.has_timestamps else "host"
         run = timing.next_run()
         times = device.native.run_timed(copies, commands)
-        dispatches = [d for d in self.plan.dispatches if all(d.grid)]
-        for dispatch, (start, end) in zip(dispatches, times, strict=True):
+        origins = timing.origins(len(self.plan.dispatches))
+        run_of = [(d, o) for d, o in zip(self.plan.dispatches, origins, strict=True) if all(d.grid)]
+        for (dispatch, origin), (start, end) in zip(run_of, times, strict=True):
             x, y, z = dispatch.grid
             kernel = self.plan.kernels[dispatch.kernel]
-            timing.report(timing.Timed(device.name, clock, kernel, x * y * z, start, end - start, run))
+            timing.report(timing.Timed(device.name, clock, kernel, x * y * z, start, end - start, run, origin))
 
     def _take_slots(self) -> Bundle:
         """Buffers for the temporaries: those of the previous run, unless the pool needed them elsewhere."""

@@ -7,16 +7,18 @@ GPU's own, where the adapter has timestamp queries, else the host's, which waits
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ..explanation import NOWHERE, Note, Origin
 from ..plan import Kernel
 
 
 @dataclass(frozen=True)
 class Timed:
-    """One kernel that ran. start: seconds on `clock` ("device" or "host"; the device's begins with its first run)."""
+    """One kernel that ran. start: seconds on `clock` ("device" or "host"; the device's begins with its first run). origin: of
+    what it computes."""
 
     device: str
     clock: str
@@ -25,9 +27,11 @@ class Timed:
     start: float
     seconds: float
     run: int  # which run of a plan, counted through the process
+    origin: Origin = NOWHERE
 
 
 listeners: list[Callable[[Timed], None]] = []
+_notes: Sequence[Note] = ()  # of the plan that runs
 _runs = 0
 
 
@@ -46,6 +50,22 @@ def listening(listener: Callable[[Timed], None], alone: bool = False) -> Iterato
         yield
     finally:
         listeners[:] = before
+
+
+@contextmanager
+def noting(notes: Sequence[Note]) -> Iterator[None]:
+    """What runs inside is one plan, with these notes."""
+    global _notes
+    before, _notes = _notes, notes
+    try:
+        yield
+    finally:
+        _notes = before
+
+
+def origins(dispatches: int) -> list[Origin]:
+    """Of the dispatches of the plan that runs; nowhere, where it is not known."""
+    return [note.origin for note in _notes] if len(_notes) == dispatches else [NOWHERE] * dispatches
 
 
 def report(timed: Timed) -> None:

@@ -31,4 +31,5 @@ def computed_on(device: str, node: Node) -> Node | None:
         else:
             inputs = tuple(made[id(resolve(i))] for i in n.inputs)
             made[id(n)] = Node(n.primitive, inputs, n.shape, n.dtype, device)
+            made[id(n)].origin = n.origin
     return made[id(resolve(node))]

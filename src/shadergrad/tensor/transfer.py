@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..dtypes import DType
-from ..graph.node import Node, mode
+from ..graph.node import Node, hear, mode
 from ..graph.primitive import Primitive, Shape
 from ..run import execute
 
@@ -36,7 +36,7 @@ def moved(node: Node, value: np.ndarray, device: str) -> Node:
     if not (mode.grad and node.requires_grad):
         return there
     result = Node(Transfer(), (node,), node.shape, node.dtype, device, requires_grad=True)
-    if mode.made is not None:
-        mode.made.append(result)
+    if mode.heard:
+        hear(result)
     result.materialize(there.storage)
     return result

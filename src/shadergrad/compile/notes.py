@@ -1,0 +1,53 @@
+"""What a plan tells of its dispatches: which nodes of the captured graph each stands for, and why it is one of its own.
+
+In: the groups in the order in which they run, and what the fuser noted of pairs that it did not merge. Out: a Note for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..explanation import Apart, Note, Refusal, Why
+from ..graph.node import Node
+from .fuse import Fuser, Group
+
+
+def notes_of(groups: Sequence[Group], fuser: Fuser, places: Mapping[int, int]) -> tuple[Note, ...]:
+    """Of dispatches, a group each. places: of nodes in the captured graph, by id."""
+    number = {id(part): k for k, group in enumerate(groups) for part in (group, *group.parts)}
+
+    def dispatch(group: int) -> int | None:
+        while group in fuser.became:
+            group = id(fuser.became[group])
+        return number.get(group)
+
+    readers: dict[int, set[int]] = {}
+    for k, group in enumerate(groups):
+        for key in fuser.buffers_read(group):
+            readers.setdefault(key, set()).add(k)
+    apart: list[dict[int, Apart]] = [{} for _ in groups]
+    for (a, b), refusal in fuser.refused.items():
+        before, after = dispatch(a), dispatch(b)
+        if before is not None and after is not None and before != after:
+            apart[after][before] = Apart(before, *_reason(groups[before], groups[after], refusal, fuser, readers))
+    return tuple(
+        Note(tuple(sorted({places[id(n)] for n in _heads(group) if id(n) in places})), tuple(reasons.values()))
+        for group, reasons in zip(groups, apart, strict=True)
+    )
+
+
+def _heads(group: Group) -> list[Node]:
+    """What a kernel is there for: its product, or its reductions, or else what it writes."""
+    return [group.dot] if group.dot is not None else group.reduces or group.roots
+
+
+def _reason(before: Group, after: Group, refusal: Refusal, fuser: Fuser, readers: Mapping[int, set[int]]) -> Refusal:
+    """What the fuser said of the two, or why there is a buffer between them at all: where a map is stored because several read
+    it, or because a kernel would bind too much, it would otherwise be part of each."""
+    if before.archetype != "map" or refusal.why in (Why.CALL, Why.PRODUCT):
+        return refusal
+    read = [n for n in before.roots if id(n) in fuser.buffers_read(after)]
+    if any(id(n) in fuser.narrowed for n in read):
+        return Refusal(Why.BUFFERS, fuser.limit)
+    times = max((len(readers[id(n)]) for n in read if id(n) in fuser.shared), default=0)
+    return Refusal(Why.SHARED, times) if times > 1 else refusal

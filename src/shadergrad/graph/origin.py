@@ -1,0 +1,151 @@
+"""Where nodes are made: in which module, on which line of the user's, on the way forward, back, or of an update.
+
+In: modules and optimizers that begin and end their work, gradient rules that are asked. Out: a Spot for each node that is
+made meanwhile, and names for spots. Recorded while a step is captured and inside sg.profile, and at no other time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ..explanation import NOWHERE, Origin, Way
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+WRAPPER = "_orig_mod"  # what a compiled module calls the one that it is of
+_files: dict[str, str] = {}  # names of files outside this package, by path; "" of those in it
+_numbers = count(1)
+
+
+def users_line() -> str:
+    """The line outside this package that the call comes from: "train.py:12"; "" where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        name = _files.get(path)
+        if name is None:
+            name = _files[path] = _called(path)
+        if name:
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def _called(path: str) -> str:
+    """What a file is called; "" for one of this package. A notebook's cells have numbers that nobody knows."""
+    if path.startswith(PACKAGE):
+        return ""
+    return "cell" if "ipykernel_" in os.path.dirname(path) else os.path.basename(path)
+
+
+_entered: dict[int, int] = {}  # the numbers of modules and optimizers that live, by id
+_owners: dict[int, weakref.ref[Any]] = {}  # and they, by number
+
+
+def _number_of(owner: Any) -> int:
+    """The number that a module or an optimizer has as long as it lives, and nothing has after it."""
+    key = id(owner)
+    number = _entered.get(key)
+    if number is None:
+        number = _entered[key] = next(_numbers)
+
+        def forget(_: Any) -> None:
+            del _entered[key], _owners[number]
+
+        _owners[number] = weakref.ref(owner, forget)
+    return number
+
+
+def entered() -> list[Any]:
+    """The modules and optimizers that have been at work while somebody recorded."""
+    return [o for owner in list(_owners.values()) if (o := owner()) is not None]
+
+
+class Spot(NamedTuple):
+    """Where a node was made. owner: the number of the module or optimizer at work, 0 for none; nodes keep none alive. line: ""
+    while it is that of whoever asks."""
+
+    owner: int = 0
+    line: str = ""
+    way: Way = "forward"
+
+
+class Origins:
+    """A recording. here: where the next node is made."""
+
+    def __init__(self) -> None:
+        self.here = Spot()
+
+    def enter(self, owner: Any, way: Way | None = None) -> Spot:
+        """A module or an optimizer begins its work; gives what `here` is to be set to when it ends."""
+        before = self.here
+        self.here = Spot(_number_of(owner), before.line, way or before.way)
+        return before
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """`here` is afterwards what it was."""
+        before = self.here
+        try:
+            yield
+        finally:
+            self.here = before
+
+    def derive(self, spot: Spot | None) -> None:
+        """What follows is the gradient of a node that was made there."""
+        self.here = Spot(way="backward") if spot is None else spot._replace(way="backward")
+
+
+def named(
+    spots: Sequence[Spot | None], candidates: Iterable[Any], variables: Mapping[int, str] = MappingProxyType({})
+) -> list[Origin]:
+    """The spots in words. candidates: modules, of which the outermost around each owner gives it its name. variables: what the
+    program calls them, and optimizers, by id."""
+    known: dict[Spot | None, Origin] = dict.fromkeys(spots, NOWHERE)
+    owners = {spot.owner: _owners[spot.owner]() for spot in known if spot is not None and spot.owner in _owners}
+    names = _names([o for o in owners.values() if o is not None], candidates, variables)
+    for spot in known:
+        if spot is not None:
+            owner = owners.get(spot.owner)
+            known[spot] = Origin("" if owner is None else names[id(owner)], spot.line, spot.way)
+    return [known[spot] for spot in spots]
+
+
+def _names(owners: list[Any], candidates: Iterable[Any], variables: Mapping[int, str]) -> dict[int, str]:
+    """Names of modules and optimizers, by id. A module is called as the outermost around it has it in named_modules, that one by
+    its class. Where there are several with parameters, or several optimizers, names begin with their variables', or else
+    classes'."""
+    found: dict[int, str] = {}
+    taken: set[str] = set()
+    optimizers = [o for o in owners if not hasattr(o, "named_modules")]
+    for optimizer in optimizers:
+        own = variables.get(id(optimizer), "") if len(optimizers) > 1 else ""
+        found[id(optimizer)] = _distinct(own or type(optimizer).__name__, taken)
+    modules = {id(o): o for o in (*candidates, *owners) if hasattr(o, "named_modules")}
+    inner = {id(below) for m in modules.values() for below in m.modules() if below is not m}
+    at_work = {id(o) for o in owners}
+    roots = [m for m in modules.values() if id(m) not in inner and any(id(b) in at_work for b in m.modules())]
+    several = sum(next(root.parameters(), None) is not None for root in roots) > 1
+    for root in roots:
+        own = variables.get(id(root), "") if several else ""
+        own = _distinct(own or type(root._modules.get(WRAPPER, root)).__name__, taken)
+        for path, module in root.named_modules():
+            within = ".".join(part for part in path.split(".") if part != WRAPPER)
+            found[id(module)] = f"{own}.{within}" if several and within else within or own
+    return found
+
+
+def _distinct(name: str, taken: set[str]) -> str:
+    """A name that stands for nothing else, with a number where it would."""
+    number, unique = 1, name
+    while unique in taken:
+        number += 1
+        unique = f"{name} ({number})"
+    taken.add(unique)
+    return unique
