@@ -29,7 +29,7 @@ PACKAGE = Path(sg.__file__).parent
 HEAD = "# Written by scripts/stubs.py (`make stubs`) from the tables; not by hand.\n"
 ROOMS = (
     "base", "gradients", "elementwise", "numeric", "shape", "reduce", "index", "scatter", "order", "products", "divide",
-    "scans", "counts", "random",
+    "scans", "counts", "generator", "random",
 )  # fmt: skip
 
 

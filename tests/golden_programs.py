@@ -21,7 +21,7 @@ from shadergrad.errors import ShadergradError
 from shadergrad.graph.capture import Capture, Graph
 from shadergrad.plan import PORTABLE, Plan, Target
 from shadergrad.run import execute
-from shadergrad.tensor import flush, random
+from shadergrad.tensor import flush, generator
 
 TARGETS = {
     "portable": PORTABLE,
@@ -51,7 +51,7 @@ def graphs_compiled() -> Iterator[list[Graph]]:
 
     flush(views=True)  # what other tests have left pending
     execute.programs.clear()
-    with mock.patch.object(execute, "compile_graph", note), mock.patch.dict(random._generators, clear=True):
+    with mock.patch.object(execute, "compile_graph", note), mock.patch.dict(generator._generators, clear=True):
         yield found
 
 

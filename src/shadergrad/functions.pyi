@@ -45,6 +45,7 @@ from .tensor.base import Number, TensorBase
 from .tensor.counts import CountedTensor, Histogram
 from .tensor.divide import DividedTensor
 from .tensor.elementwise import ElementwiseTensor
+from .tensor.generator import Generator
 from .tensor.handle import Tensor
 from .tensor.index import IndexTensor
 from .tensor.numeric import MantissaAndExponent, NumericTensor
@@ -52,7 +53,6 @@ from .tensor.order import OrderTensor
 from .tensor.products import ProductTensor
 from .tensor.products import einsum as einsum
 from .tensor.products import tensordot as tensordot
-from .tensor.random import Generator
 from .tensor.reduce import MinAndMax, ReduceTensor, ValuesAndIndices
 from .tensor.scans import ScanTensor
 from .tensor.scatter import ScatterTensor

@@ -143,7 +143,7 @@ def set_printoptions(
 
 @checked
 def get_rng_state() -> np.ndarray:
-    """The state of the cpu device's generator: what set_rng_state takes.
+    """The state of the stream that all devices' random numbers come from: what set_rng_state takes.
 
     >>> state = sg.get_rng_state()
     >>> first = sg.rand(2)
@@ -165,7 +165,7 @@ def set_rng_state(new_state: Any) -> None:
 
 @checked
 def initial_seed() -> int:
-    """The seed of the cpu device's generator.
+    """The seed of random numbers.
 
     >>> _ = sg.manual_seed(7)
     >>> sg.initial_seed()
@@ -177,7 +177,7 @@ def initial_seed() -> int:
 
 @checked
 def seed() -> int:
-    """Seed all generators by chance, and give the seed.
+    """Seed random numbers by chance, and give the seed.
 
     >>> sg.seed() == sg.initial_seed()
     True

@@ -1,4 +1,4 @@
-"""The random numbers of all devices by PyTorch's name of the place: seeds, states, and a context that gives them back."""
+"""Random numbers by PyTorch's name of the place: seeds, states, and a context that gives them back."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from .habits import get_rng_state, initial_seed, seed, set_rng_state
 from .tensor import manual_seed
-from .tensor.random import set_state_of_all, state_of_all
+from .tensor.generator import default_stream
 
 
 @contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cuda") -> Iterator[None]:
-    """A context after which the generators of all devices go on as if nothing had been drawn in it.
+    """A context after which random numbers go on as if nothing had been drawn in it.
 
-    devices and device_type choose among CUDA's in PyTorch; here all are given back. enabled: False for no such thing.
+    devices and device_type choose among CUDA's in PyTorch; here one stream serves all. enabled: False for no such thing.
 
     >>> _ = sg.manual_seed(3)
     >>> with sg.random.fork_rng():
@@ -26,11 +26,11 @@ def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cuda
     if not enabled:
         yield
         return
-    before = state_of_all()
+    seed, drawn, _ = default_stream.at
     try:
         yield
     finally:
-        set_state_of_all(*before)
+        default_stream.set(seed, drawn)
 
 
 __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]

@@ -110,3 +110,40 @@ def test_what_pytorch_refuses_is_refused(call: Any) -> None:
         call(torch)
     with pytest.raises(sg.ShadergradError):
         call(sg)
+
+
+def test_vmap_draws_as_it_is_told(device: str) -> None:
+    x = sg.zeros(3, 4, device=device)
+
+    def noise(row: sg.Tensor) -> sg.Tensor:
+        return row + sg.rand(4, device=device)
+
+    for call in (sg.func.vmap, lambda f, randomness: sg.compile(sg.func.vmap(f, randomness=randomness))):
+        same = call(noise, randomness="same")
+        for _ in range(2):  # each call draws anew
+            sg.manual_seed(2)
+            first, second = same(x).tolist(), same(x).tolist()
+            assert first[0] == first[1] == first[2] != second[0] == second[1]
+        assert sg.get_rng_state().tolist() == [0, 2, 2]
+        different = call(noise, randomness="different")(x).tolist()
+        assert different[0] != different[1] != different[2]
+    with pytest.raises(sg.AutogradError, match="randomness='different'"):
+        sg.func.vmap(noise)(x)
+    with pytest.raises(sg.errors.ArgumentError, match="'error', 'different' or 'same'"):
+        sg.func.vmap(noise, randomness="none")
+
+
+def test_vmap_over_nested_axes_and_of_one_result_for_all() -> None:
+    both = {"x": sg.arange(6).reshape(2, 3), "w": sg.ones(2)}
+    found = sg.func.vmap(lambda d: d["x"] * d["w"], in_dims=({"x": 1, "w": None},))(both)
+    assert found.tolist() == [[0, 3], [1, 4], [2, 5]]
+    one, many = sg.func.vmap(lambda a: (both["w"], a), out_dims=(None, 0))(sg.ones(3))
+    assert (one.tolist(), many.tolist()) == ([1, 1], [1, 1, 1])
+    refused: list[tuple[Any, dict[str, Any], str]] = [
+        (sg.ones(2), {"in_dims": 3}, "the axis 3 for a tensor of shape"),
+        (both, {"in_dims": ([0],)}, "not built as its argument"),
+        (sg.ones(2), {"out_dims": (0, 1)}, "for several results"),
+    ]
+    for given, options, told in refused:
+        with pytest.raises(sg.errors.ArgumentError, match=told):
+            sg.func.vmap(lambda a: a, **options)(given)

@@ -90,25 +90,113 @@ DRAWS: dict[str, Any] = {
     "randint from 0": lambda d: sg.randint(5, size=(2, 3), device=d),
     "randperm": lambda d: sg.randperm(11, device=d),
     "rand_like": lambda d: sg.rand_like(sg.zeros(2, 2, device=d)),
+    "randint_like": lambda d: sg.randint_like(sg.zeros(5, device=d), 3),
+    "random_": lambda d: sg.zeros(9, device=d).random_(3, 40),
+    "bernoulli": lambda d: (sg.arange(40, device=d) / 40).bernoulli(),
+    "bernoulli_": lambda d: sg.zeros(40, device=d).bernoulli_(0.3),
+    "dropout": lambda d: sg.nn.functional.dropout(sg.ones(40, device=d), 0.25),
+    "dropout of channels": lambda d: sg.nn.functional.dropout2d(sg.ones(4, 10, 2, 2, device=d), 0.25),
+    "positions of a DataLoader": lambda d: sg.cat(list(sg.data.DataLoader(sg.arange(9), 2, shuffle=True, device=d))),
+}
+
+# Of the same bits; a logarithm or a product may round otherwise, which moves a drawn position where two are that close
+ROUNDED: dict[str, Any] = {
+    "randn": lambda d: sg.randn(1000, device=d),
+    "normal": lambda d: sg.normal(2.0, 3.0, (50,), device=d),
+    "uniform_": lambda d: sg.zeros(50, device=d).uniform_(-0.3, 0.7),
+    "exponential_": lambda d: sg.zeros(50, device=d).exponential_(),
+    "geometric_": lambda d: sg.zeros(50, device=d).geometric_(0.3),
+    "cauchy_": lambda d: sg.zeros(50, device=d).cauchy_(),
+    "log_normal_": lambda d: sg.zeros(50, device=d).log_normal_(),
+    "multinomial": lambda d: (sg.arange(20, device=d) + 1.0).multinomial(10),
+    "multinomial with replacement": lambda d: (sg.arange(20, device=d) + 1.0).multinomial(50, replacement=True),
+    "trunc_normal_": lambda d: sg.nn.init.trunc_normal_(sg.zeros(50, device=d)),
+    "orthogonal_": lambda d: sg.nn.init.orthogonal_(sg.zeros(4, 5, device=d)),
+    "gumbel_softmax": lambda d: sg.nn.functional.gumbel_softmax(sg.zeros(3, 4, device=d)),
+    "rrelu": lambda d: sg.nn.functional.rrelu(-sg.ones(20, device=d), training=True),
+    "distributions": lambda d: sg.distributions.Normal(sg.zeros(20, device=d), sg.ones(20, device=d)).sample(),
+    "attention": lambda d: sg.nn.functional.scaled_dot_product_attention(
+        *(sg.ones(2, 64, 16, device=d) * sg.arange(16, device=d) for _ in "qkv"), dropout_p=0.3
+    ),
 }
 
 
-@pytest.mark.parametrize("name", DRAWS)
-def test_draws_are_the_same_bits_on_every_device(name: str, webgpu: str) -> None:
-    found = []
+@pytest.mark.parametrize("name", [*DRAWS, *ROUNDED])
+def test_draws_are_the_same_on_every_device(name: str, webgpu: str) -> None:
+    """And as many, so that the next is too."""
+    found, states = [], []
     for device in ("cpu", webgpu):
         sg.manual_seed(3)
-        found.append([DRAWS[name](device).numpy() for _ in range(2)])
+        found.append([(DRAWS | ROUNDED)[name](device).numpy() for _ in range(2)])
+        states.append(sg.get_rng_state())
     for a, b in zip(*found, strict=True):
+        if name in DRAWS:
+            assert_same_bits(a, b)
+        else:
+            assert_close(a, b, 2e-5, 2e-6)
+    assert_same_bits(*states)
+
+
+def test_draws_on_several_devices_follow_each_other(webgpu: str) -> None:
+    sg.manual_seed(3)
+    expected = [sg.rand(2).numpy() for _ in range(6)]
+    sg.manual_seed(3)
+    found = [sg.rand(2, device=d).numpy() for d in ("cpu", webgpu, webgpu, "cpu", webgpu, "cpu")]
+    for a, b in zip(found, expected, strict=True):
         assert_same_bits(a, b)
 
 
-def test_normal_numbers_agree_between_devices(webgpu: str) -> None:
-    """Of the same bits; the logarithm inside may differ in the last place."""
-    sg.manual_seed(3)
-    a = sg.randn(1000, device=webgpu).numpy()
-    sg.manual_seed(3)
-    assert_close(a, sg.randn(1000), 1e-5, 1e-6)
+def of_a_program(made: str, runs: str, compiled: bool = True) -> tuple[Any, ...]:
+    """A model made on one device that runs on another: its weights, the order of its batches, its masks, the next draws."""
+    sg.manual_seed(7)
+    model = sg.nn.Sequential(sg.nn.Linear(3, 4), sg.nn.Dropout(0.5)).to(made).to(runs)
+    data = sg.data.DataLoader(sg.data.TensorDataset(sg.arange(6)), 3, shuffle=True)
+    weights = model.state_dict()["0.weight"].cpu().numpy()
+
+    def written(x: sg.Tensor) -> sg.Tensor:
+        return model(x) != 0
+
+    step = sg.compile(written)
+    orders, masks = [], []
+    for _ in range(2):
+        for (batch,) in data:
+            orders.append(batch.numpy())
+            masks.append((step if compiled else written)(sg.ones(5, 3, device=runs)).numpy())
+    assert step.captures == compiled
+    return weights, np.array(orders), np.array(masks), sg.rand(3, device=runs).numpy(), sg.get_rng_state()
+
+
+def test_a_program_draws_the_same_wherever_its_model_was_made(webgpu: str) -> None:
+    weights, *others = of_a_program("cpu", "cpu", compiled=False)
+    for made, runs in (("cpu", "cpu"), ("cpu", webgpu), (webgpu, webgpu), (webgpu, "cpu")):
+        moved, *found = of_a_program(made, runs)
+        assert_close(moved, weights, 1e-6, 1e-7)
+        for a, b in zip(found, others, strict=True):
+            assert_same_bits(a, b)
+
+
+def test_a_compiled_step_that_seeds_draws_the_same_each_time(device: str) -> None:
+    @sg.compile
+    def step(x: sg.Tensor) -> sg.Tensor:
+        sg.manual_seed(4)
+        return x + sg.rand(3, device=device)
+
+    sg.manual_seed(4)
+    expected, following = sg.rand(3, device=device).numpy(), sg.rand(3).numpy()
+    for seed in (4, 5, 4):
+        sg.manual_seed(seed)
+        assert_same_bits(step(sg.zeros(3, device=device)), expected)
+    assert_same_bits(sg.rand(3), following)
+
+
+def test_a_step_that_cannot_be_captured_has_drawn_nothing(device: str) -> None:
+    sg.manual_seed(4)
+    with pytest.raises(sg.CompileError, match="state of a generator"):
+        sg.compile(lambda: sg.rand(3, device=device) + int(sg.get_rng_state()[2]))()
+    assert sg.get_rng_state().tolist() == [0, 4, 0]
+    after = sg.rand(3, device=device).numpy()
+    sg.manual_seed(4)
+    assert_same_bits(sg.rand(3, device=device), after)
 
 
 @pytest.mark.parametrize("name", DRAWS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from shadergrad import nn, optim
 from shadergrad.plan import Plan
 from shadergrad.run import execute
 from shadergrad.run.execute import programs
-from shadergrad.tensor import random
+from shadergrad.tensor import generator
 
 Pair = namedtuple("Pair", "loss logits")
 Scenario = tuple[Callable[..., Any], list[sg.Tensor], list[tuple[Any, ...]]]
@@ -835,7 +836,8 @@ def test_a_step_that_is_the_first_to_draw_draws_anew_each_call(device: str, monk
     """The device's generator is made while the step is captured."""
     sg.manual_seed(7)
     expected = [sg.rand(4, device=device).numpy() for _ in range(3)]
-    monkeypatch.setattr(random, "_generators", {})
+    monkeypatch.setattr(generator, "_generators", {})
+    sg.manual_seed(7)
     step = sg.compile(lambda: sg.rand(4, device=device))
     for value in expected:
         assert_same_bits(step(), value)
@@ -939,3 +941,44 @@ def test_the_steps_of_time_share_their_kernels(webgpu: str) -> None:
     assert len(long.kernels) <= len(short.kernels) + (8 if few_bindings else 1)
     assert any(any(d.offsets) for d in long.dispatches)
     assert Plan.from_json(long.to_json()) == long
+
+
+# ---------------------------------------------------------------------------------- other devices
+
+
+MOVES = {
+    "an argument": lambda x, w: x.cpu() * 2,
+    "what is computed": lambda x, w: (x * 2).sum().detach().cpu(),
+    "a tensor of the outside": lambda x, w: x * w.to(x.device),
+    "drawn numbers": lambda x, w: x * sg.randn(2).to(x.device),
+}
+
+
+@pytest.mark.parametrize("what", MOVES)
+def test_a_tensor_moved_within_a_step_is_refused_with_the_way(what: str, webgpu: str) -> None:
+    w = sg.ones(2)
+    with pytest.raises(sg.CompileError, match=r"\[to\] a compiled step works on one device.*Hint: move arguments"):
+        sg.compile(lambda x: MOVES[what](x, w))(sg.ones(2, device=webgpu))
+
+
+def test_constants_made_within_a_step_may_be_moved(webgpu: str) -> None:
+    step = sg.compile(lambda x: x * sg.arange(2).to(x.device) + sg.full((2,), 3.0).to(x))
+    for scale in (1.0, 2.0):
+        assert step(sg.ones(2, device=webgpu) * scale).tolist() == [3.0, 3.0 + scale]
+
+
+def test_a_module_imported_by_a_capture_that_fails_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "imported_by_a_step.py").write_text(
+        "factor = None\ndef of(x):\n    return x if factor is None else x * factor\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def step(x: sg.Tensor, fail: bool) -> sg.Tensor:
+        import imported_by_a_step as module  # type: ignore[import-not-found]
+
+        return module.of(x) + (x.item() if fail else 0.0)
+
+    compiled = sg.compile(step)
+    with pytest.raises(sg.CompileError):
+        compiled(sg.ones(1), True)
+    assert compiled(sg.ones(1), False).tolist() == [1.0]

@@ -365,7 +365,7 @@ def test_a_checkpoint_with_other_random_states_is_not_resumed(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arrays, meta = load_checkpoint(trained)
-    save_checkpoint(tmp_path, arrays | {"random/host": np.zeros(1, np.uint32)}, meta)
+    save_checkpoint(tmp_path, arrays | {"random/stream": np.zeros(1, np.uint32)}, meta)
     assert_not_resumed(capsys, tmp_path)
 
 

@@ -21,7 +21,8 @@ from ..graph.build import both, either, equal, inverted, where
 from ..graph.node import Node, grad_mode, make, mode, nodes_of
 from ..primitives.views import Slice
 from ..run.trees import exchange, tensors_in
-from ..tensor import Generator, Tensor, cotangent, default_generator, joint
+from ..tensor import Tensor, cotangent, joint
+from ..tensor.generator import Generator, State, default_generator, default_stream
 
 
 @checked
@@ -49,7 +50,7 @@ def checkpoint(
     if not mode.grad:
         return function(*args, **kwargs)
     tensors = [t for _, t in tensors_in((args, kwargs))]
-    streams = _Streams({t.device for t in tensors} if preserve_rng_state else ())
+    streams = Streams({t.device for t in tensors} if preserve_rng_state else ())
     leaves = [t.detach().requires_grad_(t.requires_grad) for t in tensors]
     with nodes_of() as made:
         result = _call(function, args, kwargs, leaves)
@@ -93,7 +94,7 @@ def _again(
     arguments: Any,
     originals: Sequence[Tensor],
     read: Sequence[Node],
-    streams: _Streams,
+    streams: Streams,
     grads: Sequence[Tensor | None],
     tracked: Sequence[bool],
 ) -> list[Tensor | None]:
@@ -151,35 +152,32 @@ def _behind(t: Tensor, gate: Node | None) -> Tensor:
     return Tensor._of(where(build.broadcast(gate, node.shape), node, 0))
 
 
-class _Streams:
+class Streams:
     """Where the default generators of devices stood, and which of them a function drew from."""
 
     def __init__(self, devices: Iterable[str]) -> None:
-        self._before = [(g, _state(g)) for g in map(default_generator, devices)]
-        self._drawn: list[tuple[Generator, list[Node]]] = []
+        generators = [default_generator(name) for name in devices]
+        for g in generators:
+            g.catch_up()
+        self._began = default_stream.at
+        self._before = [(g, g.state()) for g in generators]
+        self.drawn: list[tuple[Generator, State]] = []
 
     def look(self) -> None:
         """After the function: those that stand elsewhere now were drawn from."""
-        self._drawn = [(g, state) for g, state in self._before if _state(g)[0] is not state[0]]
+        self.drawn = [(g, state) for g, state in self._before if g.state().at != state.at]
 
     @contextmanager
     def rewound(self, gate: Node | None) -> Iterator[None]:
         """Those that were drawn from stand again where they stood then."""
-        now = [(g, _state(g)) for g, _ in self._drawn]
-        for g, state in self._drawn:
-            _set(g, [_behind(Tensor._of(n), gate)._node for n in state])
+        now, at = [(g, g.state()) for g, _ in self.drawn], default_stream.at
+        default_stream.at = self._began
+        for g, state in self.drawn:
+            key, counter = (_behind(Tensor._of(n), gate)._node for n in (state.key, state.counter))
+            g.set_back(State(key, counter, state.at))
         try:
             yield
         finally:
             for g, state in now:
-                _set(g, state)
-
-
-def _state(generator: Generator) -> list[Node]:
-    return [generator.counter._node, generator.key._node]
-
-
-def _set(generator: Generator, state: Sequence[Node]) -> None:
-    for tensor, node in zip((generator.counter, generator.key), state, strict=True):
-        if tensor._node is not node:
-            tensor._assign(node)
+                g.set_back(state)
+            default_stream.at = at

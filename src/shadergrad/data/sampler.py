@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.random import threefry2x32
 from ..tensor import Generator, default_generator, randperm
 from .errors import DataError
 
@@ -208,9 +207,5 @@ def batches_of(items: Iterator[Any], size: int, drop_last: bool) -> Iterator[lis
 
 def _uniform(count: int, generator: Generator | None) -> np.ndarray:
     """Uniform on [0, 1), float64 [count], with 53 random bits. Drawn on the host, as randperm is."""
-    host = generator or default_generator("cpu")
-    state = host.get_state()
-    key = np.array(threefry2x32(state[:2], np.zeros((), np.uint32), state[2]))
-    high, low = threefry2x32(key, np.zeros(count, np.uint32), np.arange(count, dtype=np.uint32))
-    host.set_state(state + np.array([0, 0, 1], np.uint32))
+    high, low = (generator or default_generator("cpu")).host_words(count)
     return ((high >> np.uint32(5)) * 2.0**26 + (low >> np.uint32(6))) * 2.0**-53

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..run import execute
-from ..tensor import Generator, Tensor, default_generator, standing_in
+from ..tensor import Tensor, standing_in
+from ..tensor.generator import WORD, default_stream
 from .errors import ModuleError
 from .module import Module
 from .parameter import Parameter
@@ -50,7 +51,7 @@ class Reflection:
     def __init__(self, module: Module, device: str) -> None:
         self.module, self.device = module, device
         self.copied = 0
-        self._random = _Randomness(device)
+        self._random = _Randomness()
         self._places = _places(module)
         self._twins: dict[int, Twin] = {}
         for _, _, name, own in self._places:
@@ -95,7 +96,7 @@ class Reflection:
             self.copy(twin, array)
             twin.version = _version(twin.own)
         self.copied = len(changed)
-        self._random.follow(self.source)
+        self._random.follow()
         return self.copied
 
     @property
@@ -135,8 +136,7 @@ class Reflection:
         for twin in self.twins:
             if not twin.is_parameter:
                 twin.own.write_(twin.other.detach().numpy())
-        generator = default_generator(self.source)
-        generator.set_state(generator.get_state() + np.array([0, 0, 1], np.uint32))
+        default_stream.advance()
 
     def next_seed(self) -> int:
         """A seed for generators of another library: it follows from the state of ours, and is another one in each call."""
@@ -178,31 +178,26 @@ def _download(tensors: list[Tensor]) -> list[np.ndarray]:
 
 
 class _Randomness:
-    """`with` it, the default generator of a device goes on from the state of another device's; afterwards from its own."""
+    """`with` it, draws are those that the module's next call would make where it is; afterwards it is as if none had been."""
 
-    def __init__(self, device: str) -> None:
-        self._device = device
-        self._state = np.zeros(3, np.uint32)
-        self._versions: tuple[Version, ...] = ()
+    def __init__(self) -> None:
+        self._at = self._before = default_stream.at
         self._calls = 0
-        self._before = self._state
 
-    def follow(self, source: str) -> None:
-        """Take over the state of the generator of `source`, if it has changed."""
-        generator = default_generator(source)
-        versions = (_version(generator.key), _version(generator.counter))
-        if versions != self._versions:
-            self._versions, self._state, self._calls = versions, generator.get_state(), 0
+    def follow(self) -> None:
+        """Take over where the stream is, if that is elsewhere."""
+        if default_stream.at != self._at:
+            self._at, self._calls = default_stream.at, 0
 
     def next_seed(self) -> int:
         self._calls += 1
-        words = np.random.SeedSequence([*map(int, self._state), self._calls]).generate_state(2, np.uint32)
+        seed, drawn, _ = self._at
+        entropy = [seed >> 32, seed % WORD, drawn, self._calls]
+        words = np.random.SeedSequence(entropy).generate_state(2, np.uint32)
         return int(words[0]) << 31 | int(words[1]) >> 1
 
     def __enter__(self) -> None:
-        generator: Generator = default_generator(self._device)
-        self._before = generator.get_state()
-        generator.set_state(self._state)
+        self._before, default_stream.at = default_stream.at, self._at
 
     def __exit__(self, *_: object) -> None:
-        default_generator(self._device).set_state(self._before)
+        default_stream.at = self._before

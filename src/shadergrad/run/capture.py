@@ -20,6 +20,7 @@ from ..graph.node import Node, resolve
 from ..graph.origin import Origins, named
 from ..plan import Label, Plan, Target
 from ..tensor import Tensor, flush
+from ..tensor.generator import Draws
 from ..tensor.storage import Base, Leaf, Path
 from ..tensor.storage import Storage as SharedStorage
 from ..varying import Varying, following
@@ -129,6 +130,7 @@ class Observed:
     assigned: tensors of the outside that it gave another value; before: the nodes that they had, by id.
     gradients: (tensor, what is in its .grad now) for each slot that it set.
     outputs: the tensors whose values a run must give, each once; place: where they are among them, by id.
+    draws: the random numbers that it drew.
     result: what it returned, with marks for tensors; paths: where its tensors are in it, by id.
     """
 
@@ -143,6 +145,7 @@ class Observed:
         returned = [*tensors_in(result, "result"), *stored]
         _refuse_given_away(watch, [t for _, t in returned])
         views = self._views(watch, [t for _, t in returned], {id(t): k for k, t in stand_ins.items()})
+        self.draws = Draws(watch)
         computed = [whole for whole, _ in views.values() if isinstance(whole, Tensor) and whole._serial > watch.began]
         gradients = [g for _, g in self.gradients if g is not None]
         values = {id(t): t._node for t in (*computed, *candidates, *gradients, *(t for _, t in returned))}
@@ -365,6 +368,7 @@ class Captured:
             # one that the function made itself is another one in each call
             slots=[(GradSlot(t), none) for t, none in self.watch.grad_reads.values() if t._serial <= self.watch.began],
             python=self.state,
+            draws=seen.draws,
         )
 
     def _origins(self, names: Names) -> list[Origin]:

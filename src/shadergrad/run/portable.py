@@ -37,6 +37,7 @@ class PortableStep:
         _refuse_python(replay)
         self.plan: Plan = replay.plan
         self._holders = list(replay.bind(tensors))
+        self._draws = replay.draws
         self._optimizers = list(watch.optimizers.values())
         self._in_modules = {
             id(tensor)
@@ -104,6 +105,8 @@ class PortableStep:
             if spec.role != "constant" or not np.array_equal(state[label], execute.download(tensor._node)):
                 tensor.write_(state[label])
                 self._tell_optimizers(tensor, state[label])
+        for generator in self._draws.generators:
+            generator.adopt()
 
     def _tell_optimizers(self, tensor: Tensor, value: np.ndarray) -> None:
         """A learning rate is in its group, too."""
@@ -117,6 +120,7 @@ class PortableStep:
         return [(self.plan.buffers[row], h) for row, h in zip(self.plan.inputs, self._holders, strict=True)]
 
     def _values(self) -> list[tuple[BufferSpec, np.ndarray]]:
+        self._draws.ready()
         return [(spec, execute.download(holder._node)) for spec, holder in self._inputs()]
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import builtins
 import gc
+import os
 import sys
 import sysconfig
 from collections import deque
@@ -67,14 +68,15 @@ PASSED = frozenset({"_unguarded"})  # of modules: not the user's
 
 _ROOT = str(Path(__file__).parents[1])
 _STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
-_NUMPY = str(Path(np.__file__).parent)
+_BESIDE = Path(np.__file__).parents[1]
+_OURS = tuple(f"{_BESIDE / name}{os.sep}" for name in ("numpy", "scipy", "wgpu", "cffi", "pycparser"))
 _reads: dict[int, tuple[CodeType, dict[int, tuple[Read, ...]] | None]] = {}
 MOST_CODES = 4096
 
 
 def is_users(filename: str) -> bool:
-    """Whether a file is none of the library, the standard library or NumPy."""
-    if filename.startswith((_ROOT, _NUMPY, "<frozen")):
+    """Whether a file is none of the library, what it calls itself, or the standard library."""
+    if filename.startswith((_ROOT, "<frozen", *_OURS)):
         return False
     return not filename.startswith(_STANDARD) or "site-packages" in filename or "dist-packages" in filename
 
@@ -95,6 +97,7 @@ def _reads_in(code: CodeType, names: dict[str, Any]) -> dict[int, tuple[Read, ..
         if len(_reads) >= MOST_CODES:
             _reads.clear()
         is_seen = is_users(code.co_filename) and not _is_generated(code, names)
+        is_seen = is_seen and code.co_name != "<module>"  # an import: what it leaves in the new module stays there
         known = _reads[id(code)] = (code, (reads_of(code) or None) if is_seen else None)
     return known[1]
 

@@ -17,6 +17,7 @@ from ..plan import Plan
 from ..runtime import timing
 from ..runtime.device import Program, Storage
 from ..tensor import Tensor
+from ..tensor.generator import Draws
 from ..tensor.storage import Path, overlaps
 from ..varying import plain
 from . import execute, tracing
@@ -129,6 +130,7 @@ class Replay:
     grads: (tensor, tensor put into its .grad or None), all others.
     result: what the function returned, and what it left in places of Python, with marks for tensors.
     python: what it read of Python, and the places.
+    draws: what it draws of random numbers.
     flags: (owner, attribute, value) that can only change when tracing.changes does; slots: those that may at any time.
     into: the program's `into`, once a run has made the memory of gradients.
     """
@@ -149,6 +151,7 @@ class Replay:
     flags: list[tuple[Any, str, Any]]
     slots: list[tuple[GradSlot, bool]]
     python: PythonState
+    draws: Draws
     into: list[Storage | None] | None = None
     flags_seen: int = -1
 
@@ -205,7 +208,8 @@ class Replay:
         return found
 
     def bind(self, tensors: list[Tensor]) -> list[Any]:
-        """The holders with these arguments among them."""
+        """The holders with these arguments among them, and random state where draws have come to."""
+        self.draws.ready()
         for position, argument in self.arguments:
             self.holders[position] = tensors[argument]
         return self.holders
@@ -238,6 +242,7 @@ class Replay:
                 outputs = self.program.run(inputs, into)
         else:
             outputs = self.program.run(inputs, into)
+        self.draws.made()
         if self.into is None and self.gradients:
             self._keep_gradients(outputs)
         for position, holder in self.written:

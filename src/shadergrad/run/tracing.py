@@ -18,11 +18,12 @@ changes = 0  # counts up when a flag that a capture may depend on is set: requir
 class Trace:
     """What happened to tensors since the trace began.
 
-    before: what was changed, tensors, storages and bases of views, with the state that it had; seen: views that were derived
+    before: what was changed, tensors, storages, bases of views and streams of random numbers, with the state that it had; seen: views that were derived
     anew from what was changed, with theirs; rebound: tensors whose memory is exchanged.
     grads: tensors whose .grad slot was set, with what it held before.
     grad_reads, attributes: facts outside the arguments on which the function's course depends.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.
+    seeded: streams of random numbers, by id, whose seed it set.
     began: tensors with a higher serial number were made since.
     made: what is pending, tensors and what they share, as long as anyone holds it.
     """
@@ -39,6 +40,7 @@ class Trace:
         self.modules: dict[int, Any] = {}
         self.optimizers: dict[int, Any] = {}
         self.generators: dict[int, Any] = {}
+        self.seeded: set[int] = set()
         self.made: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
     def on_pending(self, thing: Any) -> None:
@@ -49,7 +51,7 @@ class Trace:
         """A tensor is about to take another value."""
 
     def on_change(self, thing: Any) -> None:
-        """A tensor that shares nothing, a storage or a base is about to take another state."""
+        """A tensor that shares nothing, a storage, a base or a stream is about to take another state."""
         if id(thing) not in self.before:
             self.before[id(thing)] = self.seen.get(id(thing)) or (thing, thing._snapshot())
 
@@ -75,6 +77,10 @@ class Trace:
     def on_generator(self, generator: Any) -> None:
         """Random numbers were drawn."""
         self.generators.setdefault(id(generator), generator)
+
+    def on_seed(self, stream: Any) -> None:
+        """A stream of random numbers was set to another place."""
+        self.seeded.add(id(stream))
 
     def on_read(self, what: str) -> None:
         raise CompileError(

@@ -28,24 +28,14 @@ from .creation import (
     zeros_like,
 )
 from .elementwise import where
+from .generator import Generator, default_generator, manual_seed, random_bits
 from .gradients import RemovableHandle, backward, cotangent, leaf_of, tensors_of, together
 from .handle import Tensor, as_tensor
 from .index import holds, in_range, select_positions
 from .pending import flush, sync
 from .placement import check_storable, device, get_default_device, resolve_device, set_default_device, standing_in
 from .products import einsum, tensordot
-from .random import (
-    Generator,
-    default_generator,
-    manual_seed,
-    rand,
-    rand_like,
-    randint,
-    randn,
-    randn_like,
-    random_bits,
-    randperm,
-)
+from .random import rand, rand_like, randint, randn, randn_like, randperm
 from .reduce import MinAndMax, ValuesAndIndices, vector_norm
 from .results import joint, meet, result
 from .shape import cat, meshgrid, stack

@@ -24,7 +24,15 @@ import numpy as np
 from .. import html, varying
 from ..arguments import Checkable, refuse, type_name
 from ..dtypes import DType, bool_, complex64, default_dtype, float32, int32, of_scalar, parse_dtype, promote_operands
-from ..errors import ArgumentTypeError, AutogradError, DeviceError, DTypeError, IndexRangeError, ShapeError
+from ..errors import (
+    ArgumentTypeError,
+    AutogradError,
+    CompileError,
+    DeviceError,
+    DTypeError,
+    IndexRangeError,
+    ShapeError,
+)
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.build import cast
@@ -37,7 +45,7 @@ from ..run.tracing import current
 from ..runtime.device import get_device
 from ..varying import Varying
 from . import pending
-from .elsewhere import computed_on
+from .elsewhere import computed_on, constant_on
 from .placement import check_storable, device, named_device, resolve_device
 from .storage import (
     Base,
@@ -779,7 +787,14 @@ class TensorBase(Checkable):
             result = wrap(cast(result._node, wanted))
         if target != self._node.device:
             get_device(target)
-            node = computed_on(target, result._node) if current.trace is None else None
+            elsewhere = computed_on if current.trace is None else constant_on
+            node = elsewhere(target, result._node)
+            if node is None and current.trace is not None:
+                raise CompileError(
+                    f"[to] a compiled step works on one device, this one moves a {tuple(self.shape)} tensor from {self.device} to "
+                    f"{target}. Hint: move arguments, and what the step reads, before it, results after it; make new tensors "
+                    "and draw random numbers where they are wanted, device=..."
+                )
             result = wrap(moved(result._node, result._read("to()"), target) if node is None else node)
         if wanted is not result.dtype:
             result = wrap(cast(result._node, wanted))

@@ -20,8 +20,18 @@ def computed_on(device: str, node: Node) -> Node | None:
     """The same computation on another device; None where it has been done, is small, or reads more than a few numbers."""
     if node.storage is not None or node.size < LARGE or node.requires_grad:
         return None
+    return _computed_on(device, node, SMALL)
+
+
+def constant_on(device: str, node: Node) -> Node | None:
+    """The same computation on another device, of constants alone; None where it reads any value."""
+    return None if node.requires_grad else _computed_on(device, node, 0)
+
+
+def _computed_on(device: str, node: Node, most: int) -> Node | None:
+    """most: elements of values that are copied; None where it reads larger ones."""
     order = topological([resolve(node)], lambda n: () if n.storage is not None else tuple(map(resolve, n.inputs)))
-    if any(n.storage is not None and n.size > SMALL for n in order):
+    if any(n.storage is not None and n.size > most for n in order):
         return None
     made: dict[int, Node] = {}
     for n in order:

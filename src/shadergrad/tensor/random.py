@@ -1,4 +1,4 @@
-"""Random numbers: generators, what draws from them, and the methods that do."""
+"""Random numbers: what draws from generators, and the methods that do."""
 
 from __future__ import annotations
 
@@ -8,172 +8,21 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..arguments import check_constructors, checked, whole
-from ..dtypes import DType, default_dtype, float32, parse_dtype, uint32
-from ..errors import ArgumentTypeError, DeviceError, DTypeError, ShapeError
+from ..arguments import checked
+from ..dtypes import DType, default_dtype, float32, parse_dtype
+from ..errors import ArgumentTypeError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
-from ..graph.node import Node, make
+from ..graph.node import make
 from ..plan import IN_BERNOULLI, IN_MULTINOMIAL
 from ..primitives import elementwise as e
-from ..primitives.random import Threefry, threefry2x32
-from ..run import execute
-from ..run.tracing import current
-from ..runtime.device import canonical_name
 from .base import TensorBase, check_sizes, common_shape, host_tensor, sizes_of, wrap
 from .counts import CountedTensor
 from .creation import _given, finish
 from .elementwise import where
+from .generator import Generator, source, uniform_bits
 from .index import holds
 from .placement import check_storable, resolve_device
-
-LONGEST_CHAIN = 8  # draws recorded before the counter is computed
-
-
-class Generator:
-    """Threefry keys: draw n of a seed is the same bits on every device and in every run, and in JAX
-    (fold_in(PRNGKey(seed), n), partitionable threefry). PyTorch's numbers differ.
-
-    The state is two small tensors on the device, so that a compiled step draws anew each time it runs.
-    Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
-
-    >>> a, b = sg.Generator(seed=3), sg.Generator(seed=3)
-    >>> sg.rand(4, generator=a).equal(sg.rand(4, generator=b))
-    True
-    """
-
-    def __init__(self, device: str = "cpu", seed: int = 0) -> None:
-        self.device = device
-        self.key = host_tensor(np.zeros(2, np.uint32), device=device)
-        self.counter = host_tensor(np.zeros((), np.uint32), device=device)
-        self._chained = 0  # draws since the counter was computed
-        self.manual_seed(seed)
-
-    def manual_seed(self, seed: int) -> Generator:
-        """Start over: seed is a 64-bit number, a negative one counted from 2^64. Gives the generator.
-
-        >>> generator = sg.Generator().manual_seed(3)
-        """
-        seed = whole("manual_seed", "seed", seed) % (1 << 64)
-        self.key.write_(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32))
-        self.counter.write_(np.array(0, np.uint32))
-        return self
-
-    def get_state(self) -> np.ndarray:
-        """Key and counter, three uint32: what set_state takes. Reads them.
-
-        >>> sg.Generator(seed=3).get_state()
-        array([0, 3, 0], dtype=uint32)
-        """
-        return np.concatenate([self.key.numpy(), self.counter.numpy().reshape(1)])
-
-    def set_state(self, state: np.ndarray) -> Generator:
-        """Go on from a state that get_state gave. Gives the generator.
-
-        >>> generator = sg.Generator(seed=3)
-        >>> state, first = generator.get_state(), sg.rand(4, generator=generator)
-        >>> sg.rand(4, generator=generator.set_state(state)).equal(first)
-        True
-        """
-        state = np.asarray(state, np.uint32)
-        self.key.write_(state[:2])
-        self.counter.write_(state[2].reshape(()))
-        return self
-
-    def bits(self, shape: tuple[int, ...]) -> Node:
-        """Fresh random words, uint32, of `shape`."""
-        if current.trace is not None:
-            current.trace.on_generator(self)
-        one = self.counter._node
-        if one.storage is not None:
-            self._chained = 0
-        elif self._chained >= LONGEST_CHAIN and current.trace is None:
-            execute.realize([one])  # else every draw would be a longer graph than the one before, and compiled anew
-            self._chained = 0
-        self._chained += 1
-        zero = build.like(one, 0)
-        key = build.reshape(make(Threefry(), self.key._node, zero, one), (2,))
-        self.counter._assign(make(e.Add(), one, build.like(one, 1)))
-        return random_bits(key, shape)
-
-
-check_constructors(Generator)
-
-
-def random_bits(key: Node, shape: tuple[int, ...]) -> Node:
-    """As jax.random.bits(key, shape) with jax_threefry_partitionable: the words of the 64-bit position, xored."""
-    size = math.prod(shape)
-    low = make(e.Cast(uint32), build.iota(size, key.device))
-    return build.reshape(make(Threefry(True), key, build.like(low, 0), low), shape)
-
-
-def uniform_bits(bits: Node) -> Node:
-    """Uniform float32 on [0, 1) from words: 23 bits as the mantissa of a number on [1, 2), less 1."""
-    mantissa = make(e.Or(), make(e.ShiftRight(), bits, build.like(bits, 9)), build.like(bits, 0x3F800000))
-    unit = make(e.Bitcast(float32), mantissa)
-    return unit - 1.0
-
-
-_generators: dict[str, Generator] = {}
-_seed = 0
-
-
-def state_of_all() -> tuple[int, dict[str, np.ndarray]]:
-    """The seed, and the states of the generators that there are: what `set_state_of_all` takes."""
-    return _seed, {device: generator.get_state() for device, generator in _generators.items()}
-
-
-def set_state_of_all(seed: int, states: dict[str, np.ndarray]) -> None:
-    """Go on from there; a generator that was made since begins anew."""
-    global _seed
-    _seed = seed
-    for device, generator in _generators.items():
-        if device in states:
-            generator.set_state(states[device])
-        else:
-            generator.manual_seed(seed)
-
-
-def default_generator(device: str) -> Generator:
-    """The generator that rand and friends use on a device."""
-    found = _generators.get(device)
-    if found is None:
-        trace, current.trace = current.trace, None
-        try:
-            found = _generators[device] = Generator(device, _seed)
-        finally:
-            current.trace = trace
-        if trace is not None:  # a step that is the first to draw: its generator is state, as if made before the step
-            for tensor in (found.key, found.counter):
-                tensor._serial = -tensor._serial
-    return found
-
-
-@checked
-def manual_seed(seed: int) -> None:
-    """Seed every device's default generator (PyTorch also gives the cpu's). Raises ValueError for what is no number.
-
-    >>> sg.manual_seed(3)
-    >>> first = sg.rand(4)
-    >>> sg.manual_seed(3)
-    >>> sg.rand(4).equal(first)
-    True
-    """
-    global _seed
-    _seed = int(seed)
-    for generator in _generators.values():
-        generator.manual_seed(_seed)
-
-
-def _source(generator: Generator | None, device: Any) -> Generator:
-    """What numbers on a device are drawn from."""
-    if generator is None:
-        return default_generator(resolve_device(device))
-    if not isinstance(generator, Generator):
-        raise ArgumentTypeError(f"argument 'generator' must be Generator, not {type(generator).__name__}")
-    if device is not None and canonical_name(device) != canonical_name(generator.device):
-        raise DeviceError(f"the generator is on {generator.device}, the numbers are wanted on {device}.")
-    return generator
 
 
 def _floating(dtype: Any, device: str) -> DType:
@@ -204,7 +53,7 @@ def rand(
     """
     name = resolve_device(device)
     kind = _floating(dtype, name)
-    node = uniform_bits(_source(generator, device).bits(check_sizes(_given(sizes, size, "rand"), "rand")))
+    node = uniform_bits(source(generator, device).bits(check_sizes(_given(sizes, size, "rand"), "rand")))
     return finish(cast(node, kind), requires_grad)
 
 
@@ -227,7 +76,7 @@ def randn(
     """
     name = resolve_device(device)
     kind = _floating(dtype, name)
-    unit = uniform_bits(_source(generator, device).bits(check_sizes(_given(sizes, size, "randn"), "randn")))
+    unit = uniform_bits(source(generator, device).bits(check_sizes(_given(sizes, size, "randn"), "randn")))
     low = float(np.nextafter(np.float32(-1), np.float32(0)))
     spread = make(e.Maximum(), unit * (1.0 - low) + low, build.like(unit, low))
     node = make(e.Erfinv(), spread) * math.sqrt(2.0)
@@ -312,7 +161,7 @@ def randint(
         raise DTypeError(f"[randint] the numbers from {low} to {high} do not fit int32, or are all of them.")
     if high <= low:
         raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    bits = _source(generator, device).bits(check_sizes(sizes_of((size,), "randint"), "randint"))
+    bits = source(generator, device).bits(check_sizes(sizes_of((size,), "randint"), "randint"))
     quotient = make(e.FloorDiv(), bits, build.like(bits, high - low))
     remainder = make(e.Sub(), bits, make(e.Mul(), quotient, build.like(bits, high - low)))
     result = wrap(make(e.Cast(parse_dtype("int32")), remainder)) + low
@@ -376,7 +225,7 @@ def normal(
 
 @checked
 def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Any:
-    """A random order of 0 ... n - 1, int32 (n,). Drawn on the host, which reads the generator's state.
+    """A random order of 0 ... n - 1, int32 (n,). Drawn on the host, outside compiled steps.
 
     >>> sg.randperm(5).sort().values
     tensor([0, 1, 2, 3, 4])
@@ -384,12 +233,8 @@ def randperm(n: int, *, device: Any = None, generator: Generator | None = None) 
     if n < 0:
         raise ShapeError(f"[randperm] n must be non-negative, but it is {n}")
     name = resolve_device(device)
-    host = _source(generator, device)
-    state = host.get_state()
-    key = threefry2x32(state[:2], np.zeros((), np.uint32), state[2])
-    words = threefry2x32(np.array(key), np.zeros(n, np.uint32), np.arange(n, dtype=np.uint32))
-    host.set_state(state + np.array([0, 0, 1], np.uint32))
-    return host_tensor(np.argsort(words[0] ^ words[1], kind="stable").astype(np.int32), device=name)
+    high, low = source(generator, device).host_words(n)
+    return host_tensor(np.argsort(high ^ low, kind="stable").astype(np.int32), device=name)
 
 
 class RandomTensor(CountedTensor):

@@ -1,7 +1,6 @@
 """A run's checkpoint. In: what is trained, and how far it is. Out: files, and the same again.
 
-Tensors `model/...`, `optimizer/...`, `random/...` (key and counter of the generators on the host and on the device) and
-`losses` (those of the epoch under way); the description holds the recipe, the hyperparameters, the position, and the
+Tensors `model/...`, `optimizer/...`, `random/stream` (the seed and the number of draws) and `losses` (those of the epoch under way); the description holds the recipe, the hyperparameters, the position, and the
 structure of the optimizer's state. See `shadergrad.checkpoint` for the files.
 """
 
@@ -15,15 +14,16 @@ import shadergrad as sg
 
 from ..checkpoint import TENSORS_FILE, Arrays, load_checkpoint, pack, unpack
 from ..errors import CheckpointError, ShadergradError
-from ..runtime.device import canonical_name
 from ..tensor import default_generator
 from .errors import TrainingError
 from .settings import Settings
 from .trainable import Position, Trainable
 
+STREAM = "random/stream"
+
 
 def describe(
-    recipe: str, settings: Settings, trainable: Trainable, position: Position, device: str, where: str
+    recipe: str, settings: Settings, trainable: Trainable, position: Position, where: str
 ) -> tuple[Arrays, dict[str, Any]]:
     """The tensors and the description of a checkpoint; `where` says in words how far the run is.
 
@@ -31,7 +31,7 @@ def describe(
     """
     of_model, model_structure = pack(trainable.model.state_dict(), "model")
     of_optimizer, optimizer_structure = pack(trainable.optimizer.state_dict(), "optimizer")
-    tensors = of_model | of_optimizer | {name: g.get_state() for name, g in _generators(device).items()}
+    tensors = of_model | of_optimizer | {STREAM: default_generator("cpu").get_state()}
     for name, array in tensors.items():
         if not np.isfinite(array).all():
             raise TrainingError(f"{name} is not finite after {where}. {remedy(settings)}")
@@ -87,17 +87,11 @@ def remedy(settings: Settings) -> str:
 
 def _unpack(trainable: Trainable, arrays: Arrays, meta: dict[str, Any], device: str) -> None:
     """Put back what `describe` took. Raises KeyError where something is missing."""
-    states = {name: arrays[name] for name in _generators(device)}
+    state = arrays[STREAM]
     tensors = {name: sg.tensor(array, device=device) for name, array in arrays.items()}
     trainable.model.load_state_dict(unpack(tensors, meta["model"]))
     trainable.optimizer.load_state_dict(unpack(tensors, meta["optimizer"]))
-    for name, generator in _generators(device).items():
-        generator.set_state(states[name])
-
-
-def _generators(device: str) -> dict[str, sg.Generator]:
-    """The generators that a training draws from. On the cpu both are one; a run that moves there goes on as its device's."""
-    return {"random/host": default_generator("cpu"), "random/device": default_generator(canonical_name(device))}
+    default_generator("cpu").set_state(state)
 
 
 def override(settings: Settings, trainable: Trainable) -> dict[str, tuple[float, float]]:

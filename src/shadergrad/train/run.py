@@ -269,7 +269,7 @@ class Run:
 
     def save(self, beside: str = "") -> Path:
         """Write the checkpoint, or one beside it. Raises TrainingError where the model is no longer finite."""
-        state = describe(self.recipe, self.settings, self.trainable, self.position, self.device, self.where)
+        state = describe(self.recipe, self.settings, self.trainable, self.position, self.where)
         return save_checkpoint(self.settings.out / beside, *state)
 
     def report(self, console: Console) -> None:

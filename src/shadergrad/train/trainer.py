@@ -229,7 +229,7 @@ class _Fit(Run):
         return self.settings.out / beside
 
     def checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        return describe(self.recipe, self.settings, self.trainable, self.position, self.device, self.where)
+        return describe(self.recipe, self.settings, self.trainable, self.position, self.where)
 
 
 class _Memory:

@@ -1,0 +1,285 @@
+"""Generators of random numbers. In: a seed. Out: words of random bits, draw after draw, the same on every device.
+
+A stream is a seed and the number of draws made of it, which the host knows without asking a device; the default generators of
+all devices share one. A generator holds both on its device too, as tensors, so that a compiled step draws anew each time it
+runs; where draws were made elsewhere meanwhile, the tensors are written before the next. Guard: tests/device/test_random.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arguments import check_constructors, checked, whole
+from ..dtypes import float32, uint32
+from ..errors import ArgumentTypeError, DeviceError
+from ..graph import build
+from ..graph.node import Node, make
+from ..primitives import elementwise as e
+from ..primitives.random import Threefry, threefry2x32
+from ..run import execute
+from ..run.tracing import Trace, current
+from ..runtime.device import canonical_name
+from .base import host_tensor
+from .placement import resolve_device
+
+LONGEST_CHAIN = 8  # draws recorded before the counter is computed
+WORD = 1 << 32
+
+At = tuple[int, int, int]  # a seed, how many draws were made of it, and how often that was set, not drawn
+
+
+class Stream:
+    """Where draws are taken from."""
+
+    def __init__(self) -> None:
+        self.at: At = (0, 0, 0)
+
+    def set(self, seed: int, drawn: int) -> None:
+        """Go on from there."""
+        trace = current.trace
+        if trace is not None:
+            trace.on_change(self)
+            trace.on_seed(self)
+        self.at = (seed % (1 << 64), drawn % WORD, self.at[2] + 1)
+
+    def advance(self, draws: int = 1) -> None:
+        seed, drawn, settings = self.at
+        self.at = (seed, (drawn + draws) % WORD, settings)
+
+    def _snapshot(self) -> tuple[At]:
+        return (self.at,)
+
+    def _restore(self, state: tuple[At]) -> None:
+        (self.at,) = state
+
+
+class State(NamedTuple):
+    """A generator's key and counter, and what these are."""
+
+    key: Node
+    counter: Node
+    at: At
+
+
+class Generator:
+    """Threefry keys: draw n of a seed is the same bits on every device and in every run, and in JAX
+    (fold_in(PRNGKey(seed), n), partitionable threefry). PyTorch's numbers differ.
+
+    The state is two small tensors on the device, so that a compiled step draws anew each time it runs.
+    Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+
+    >>> a, b = sg.Generator(seed=3), sg.Generator(seed=3)
+    >>> sg.rand(4, generator=a).equal(sg.rand(4, generator=b))
+    True
+    """
+
+    def __init__(self, device: str = "cpu", seed: int = 0) -> None:
+        self.device = device
+        self.key = host_tensor(np.zeros(2, np.uint32), device=device)
+        self.counter = host_tensor(np.zeros((), np.uint32), device=device)
+        self._at: At = (0, 0, 0)  # what they hold
+        self._chained = 0  # draws since the counter was computed
+        self._stream = Stream()
+        self.manual_seed(seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start over: seed is a 64-bit number, a negative one counted from 2^64. Gives the generator.
+
+        >>> generator = sg.Generator().manual_seed(3)
+        """
+        self._stream.set(whole("manual_seed", "seed", seed), 0)
+        return self
+
+    def get_state(self) -> np.ndarray:
+        """Key and counter, three uint32: what set_state takes.
+
+        >>> sg.Generator(seed=3).get_state()
+        array([0, 3, 0], dtype=uint32)
+        """
+        if current.trace is not None:  # where it would be that of the first call in all of them
+            current.trace.on_read("the state of a generator")
+        seed, drawn, _ = self._stream.at
+        return np.array([seed >> 32, seed % WORD, drawn], np.uint32)
+
+    def set_state(self, state: np.ndarray) -> Generator:
+        """Go on from a state that get_state gave. Gives the generator.
+
+        >>> generator = sg.Generator(seed=3)
+        >>> state, first = generator.get_state(), sg.rand(4, generator=generator)
+        >>> sg.rand(4, generator=generator.set_state(state)).equal(first)
+        True
+        """
+        high, low, drawn = np.asarray(state, np.uint32).tolist()
+        self._stream.set(high << 32 | low, drawn)
+        return self
+
+    def bits(self, shape: tuple[int, ...]) -> Node:
+        """Fresh random words, uint32, of `shape`."""
+        self.catch_up()
+        one = self.counter._node
+        if one.storage is not None:
+            self._chained = 0
+        elif self._chained >= LONGEST_CHAIN and current.trace is None:
+            execute.realize([one])  # else every draw would be a longer graph than the one before, and compiled anew
+            self._chained = 0
+        self._chained += 1
+        zero = build.like(one, 0)
+        key = build.reshape(make(Threefry(), self.key._node, zero, one), (2,))
+        self.counter._assign(make(e.Add(), one, build.like(one, 1)))
+        self._stream.advance()
+        self._at = self._stream.at
+        return random_bits(key, shape)
+
+    def host_words(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """A draw on the host: the two words of each of `count` positions, uint32."""
+        state = self.get_state()
+        self._stream.advance()
+        key = threefry2x32(state[:2], np.zeros((), np.uint32), state[2])
+        return threefry2x32(np.array(key), np.zeros(count, np.uint32), np.arange(count, dtype=np.uint32))
+
+    def catch_up(self) -> None:
+        """Let key and counter be where the stream is."""
+        trace = current.trace
+        if trace is not None and id(self) not in trace.generators:
+            self._enter(trace)
+        if self._at != self._stream.at:
+            self._write(self._stream.at)
+
+    def state(self) -> State:
+        """Where it stands in a graph that is still to be computed."""
+        return State(self.key._node, self.counter._node, self._at)
+
+    def set_back(self, state: State) -> None:
+        """Stand there again."""
+        for tensor, node in ((self.key, state.key), (self.counter, state.counter)):
+            if tensor._node is not node:
+                tensor._assign(node)
+        self._at = state.at
+
+    def adopt(self) -> None:
+        """Let the stream go on from key and counter, which have been written."""
+        high, low = self.key.tolist()
+        self._stream.set(high << 32 | low, int(self.counter.item()))
+        self._at = self._stream.at
+
+    def _write(self, at: At) -> None:
+        seed, drawn, settings = at
+        if (seed, settings) != (self._at[0], self._at[2]):
+            self.key.write_(np.array([seed >> 32, seed % WORD], np.uint32))
+        self.counter.write_(np.array(drawn, np.uint32))
+        self._at = at
+
+    def _enter(self, trace: Trace) -> None:
+        """A captured function is the first time to draw from this: what key and counter are before it is no doing of its."""
+        trace.on_change(self._stream)
+        (began,) = trace.before[id(self._stream)][1]
+        if self._at != began:
+            current.trace = None
+            try:
+                self._write(began)
+            finally:
+                current.trace = trace
+        trace.on_change(self)
+        trace.on_generator(self)
+
+    def _snapshot(self) -> tuple[At]:
+        return (self._at,)
+
+    def _restore(self, state: tuple[At]) -> None:
+        (self._at,) = state
+
+
+check_constructors(Generator)
+
+
+class Draws:
+    """What a captured function draws: a call begins with `ready`, and ends with `made`.
+
+    Key and counter are state of the step, which it advances on the device; that much the host counts too.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        """Before what the function did is undone."""
+        self.generators: list[Generator] = list(trace.generators.values())
+        self._set: list[tuple[Stream, At]] = []
+        self._advanced: list[tuple[Stream, int]] = []
+        for stream, state in trace.before.values():
+            if isinstance(stream, Stream):
+                if id(stream) in trace.seeded:
+                    self._set.append((stream, stream.at))
+                else:
+                    self._advanced.append((stream, stream.at[1] - state[0][1]))
+
+    def ready(self) -> None:
+        for generator in self.generators:
+            generator.catch_up()
+
+    def made(self) -> None:
+        for stream, at in self._set:
+            stream.at = at
+        for stream, draws in self._advanced:
+            stream.advance(draws)
+        for generator in self.generators:
+            generator._at = generator._stream.at
+
+
+def random_bits(key: Node, shape: tuple[int, ...]) -> Node:
+    """As jax.random.bits(key, shape) with jax_threefry_partitionable: the words of the 64-bit position, xored."""
+    size = math.prod(shape)
+    low = make(e.Cast(uint32), build.iota(size, key.device))
+    return build.reshape(make(Threefry(True), key, build.like(low, 0), low), shape)
+
+
+def uniform_bits(bits: Node) -> Node:
+    """Uniform float32 on [0, 1) from words: 23 bits as the mantissa of a number on [1, 2), less 1."""
+    mantissa = make(e.Or(), make(e.ShiftRight(), bits, build.like(bits, 9)), build.like(bits, 0x3F800000))
+    unit = make(e.Bitcast(float32), mantissa)
+    return unit - 1.0
+
+
+default_stream = Stream()
+_generators: dict[str, Generator] = {}
+
+
+def default_generator(device: str) -> Generator:
+    """The generator that rand and friends use on a device. All of them draw from one stream."""
+    found = _generators.get(device)
+    if found is None:
+        trace, current.trace = current.trace, None
+        try:
+            found = _generators[device] = Generator(device)
+            found._stream = default_stream
+        finally:
+            current.trace = trace
+        if trace is not None:  # a step that is the first to draw: its generator is state, as if made before the step
+            for tensor in (found.key, found.counter):
+                tensor._serial = -tensor._serial
+    return found
+
+
+@checked
+def manual_seed(seed: int) -> None:
+    """Seed the stream that all devices' numbers are drawn from (PyTorch also gives the cpu's generator). Raises ValueError for
+    what is no number.
+
+    >>> sg.manual_seed(3)
+    >>> first = sg.rand(4)
+    >>> sg.manual_seed(3)
+    >>> sg.rand(4).equal(first)
+    True
+    """
+    default_stream.set(int(seed), 0)
+
+
+def source(generator: Generator | None, device: Any) -> Generator:
+    """What numbers on a device are drawn from."""
+    if generator is None:
+        return default_generator(resolve_device(device))
+    if not isinstance(generator, Generator):
+        raise ArgumentTypeError(f"argument 'generator' must be Generator, not {type(generator).__name__}")
+    if device is not None and canonical_name(device) != canonical_name(generator.device):
+        raise DeviceError(f"the generator is on {generator.device}, the numbers are wanted on {device}.")
+    return generator
