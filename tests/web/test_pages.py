@@ -295,6 +295,18 @@ def stepped(page: Any, document: Any, board: np.ndarray, steps: int) -> np.ndarr
     return np.array(found).reshape(board.shape)
 
 
+@pytest.mark.parametrize(("border", "gates"), [("zeros", 400), ("periodic", 60)])
+def test_the_pages_circuit_steps_as_pythons(visit: Any, tmp_path: Path, border: str, gates: int) -> None:
+    """All kinds of gates, inputs and constants as results, several chunks of rows."""
+    cell = random_cell(np.random.default_rng(1), channels=3, gates=gates, border=border)
+    shutil.copytree(runtime_folder(), tmp_path, dirs_exist_ok=True)
+    (tmp_path / "blank.html").write_text('<link rel="icon" href="data:,">')
+    page = visit(tmp_path, path="blank.html")
+    document = json.loads(circuit.to_json(cell))
+    board = np.random.default_rng(0).random((26, 700, 3)) < 0.5
+    assert (stepped(page, document, board, 2) == cell.step(cell.step(board))).all()
+
+
 @pytest.mark.slow
 def test_the_page_writes_circuits_in_c_and_verilog(visit: Any, tmp_path: Path) -> None:
     """Run by a C compiler and a Verilog simulator, against Python's board."""
