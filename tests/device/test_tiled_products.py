@@ -147,3 +147,26 @@ def test_strided_reads_of_rows_are_not_vectors(webgpu: str) -> None:
     found = sg.tensor(x, device=webgpu)[:, :, ::2].softmax(1).sum(-1).numpy()
     soft = np.exp(x[:, :, ::2].astype(np.float64))
     assert_close(found, (soft / soft.sum(1, keepdims=True)).sum(-1), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("sizes", [(2, 5, 7, 6), (3, 40, 70, 19)], ids=str)
+def test_small_products_of_browsers_take_no_workgroup_memory(
+    sizes: tuple[int, ...], webgpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose zeros cost a software adapter a second. With operands that are computed, transposed and shared."""
+    gpu: Any = get_device(webgpu)
+    monkeypatch.setattr(gpu, "target", replace(gpu.target, native=False))
+    batch, m, n, k = sizes
+    a, b = drawn(batch, m, k), drawn(batch, n, k)
+
+    @sg.compile
+    def step(a: sg.Tensor, b: sg.Tensor) -> tuple[sg.Tensor, ...]:
+        return a.relu() @ b.mT + 1, a.round().to(sg.int32) @ b.round().to(sg.int32).mT, a[0] @ b.mT
+
+    found = step(*(sg.tensor(x, device=webgpu) for x in (a, b)))
+    expected = np.maximum(a, 0) @ b.swapaxes(1, 2) + 1, a.round() @ b.round().swapaxes(1, 2), a[0] @ b.swapaxes(1, 2)
+    for there, here in zip(found, expected, strict=True):
+        assert np.allclose(there.numpy(), here, 1e-4, 1e-4)
+    dots = [kernel for kernel in step.plan.kernels if kernel.archetype == "dot"]
+    assert dots
+    assert not any("var<workgroup>" in kernel.source for kernel in dots)

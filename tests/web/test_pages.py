@@ -9,13 +9,14 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
 
 import shadergrad as sg
 import shadergrad.nn.functional as F
-from chromium import runtime_folder
+from chromium import runtime_folder, served
 from circuit_examples import random_cell
 from shadergrad import nn
 from shadergrad.cli import run
@@ -52,8 +53,8 @@ FIGURE = """window.figure = (name) => {
 };"""
 
 
-def opened(visit: Any, folder: Path, **options: Any) -> Any:
-    page = visit(folder, script=WATCH_TASKS + FIGURE, **options)
+def opened(visit: Any, folder: Path, script: str = "", **options: Any) -> Any:
+    page = visit(folder, script=WATCH_TASKS + FIGURE + script, **options)
     page.wait_for_selector("body[data-ready]")
     return page
 
@@ -81,11 +82,48 @@ def test_the_digits_page_learns_by_itself_in_a_worker(visit: Any, digits_site: P
     assert "run=0" in page.url
 
 
+LISTEN = """window.said = []; window.progress = [];
+new MutationObserver(() => window.said.push(document.querySelector('#status')?.textContent))
+  .observe(document, {childList: true, subtree: true});
+window.Worker = class extends Worker {
+  constructor(...args) {
+    super(...args);
+    this.addEventListener('message', ({data}) => data.event === 'progress' && progress.push([data.steps, data.rows.length]));
+  }
+};"""
+
+
+def test_a_page_tells_of_every_kernel_that_is_compiled_and_of_every_step(visit: Any, tmp_path: Path) -> None:
+    """So something moves before the first step, and curves are drawn where their steps are, however many are under way."""
+    step, _, _ = digits()
+    sg.web.export(step, tmp_path, sg.zeros(BATCH, 64), sg.zeros(BATCH, dtype="int32"))
+    kernels = len(json.loads((tmp_path / "step.json").read_text())["plan"]["kernels"])
+    page = opened(visit, tmp_path, script=LISTEN)
+    wait_for_steps(page, 40)
+    told = [found[1] for text in page.evaluate("said") if (found := re.search(r"(\d+) of (\d+) kernels", text or ""))]
+    assert list(dict.fromkeys(told)) == [str(k + 1) for k in range(kernels)]
+    progress = page.evaluate("progress")
+    assert [steps for steps, _ in progress] == np.cumsum([rows for _, rows in progress]).tolist()
+
+
 def test_pages_weigh_at_most_300_kb_without_their_data(digits_site: Path, tmp_path: Path) -> None:
-    assert run(["export", "letter-g", str(tmp_path)]) == 0
+    assert run(["export", "checkerboard", str(tmp_path)]) == 0
     for folder in (digits_site, tmp_path):
         files = [path for path in folder.iterdir() if path.is_file() and path.suffix != ".safetensors"]
         assert sum(path.stat().st_size for path in files) <= 300_000
+
+
+def test_a_folder_is_served_to_this_machine_alone_with_types_and_asked_for_anew(tmp_path: Path) -> None:
+    types = {"index.html": "text/html", "a.js": "text/javascript", "a.json": "application/json"}
+    types |= {"a.css": "text/css", "a.safetensors": "application/octet-stream"}
+    for name in types:
+        (tmp_path / name).write_text("")
+    with served(tmp_path) as origin:
+        assert origin.startswith("http://127.0.0.1:")
+        for name, kind in types.items():
+            with urlopen(f"{origin}/{name}") as answer:
+                assert answer.headers["Content-Type"].partition(";")[0] == kind
+                assert answer.headers["Cache-Control"] == "no-cache"
 
 
 @pytest.mark.slow
@@ -95,6 +133,12 @@ def test_the_digits_page_takes_strokes_steps_rates_and_files(visit: Any, digits_
     assert figure(page, "steps") == "0"
     page.click("text=One step")
     wait_for_steps(page, 1)
+    page.click("text=Clear")
+    page.wait_for_function("() => /^Draw with/.test(document.querySelector('.answer').textContent)")
+    page.focus("canvas.pad")
+    for _ in range(6):
+        page.keyboard.press("ArrowDown")
+    page.wait_for_function("() => /This is a /.test(document.querySelector('.answer').textContent)")
     page.click("text=Clear")
     page.locator("canvas.pad").scroll_into_view_if_needed()
     pad = page.locator("canvas.pad").bounding_box()
@@ -293,6 +337,18 @@ def stepped(page: Any, document: Any, board: np.ndarray, steps: int) -> np.ndarr
         [document, board.tolist(), steps, list(board.shape)],
     )
     return np.array(found).reshape(board.shape)
+
+
+@pytest.mark.parametrize(("border", "gates"), [("zeros", 400), ("periodic", 60)])
+def test_the_pages_circuit_steps_as_pythons(visit: Any, tmp_path: Path, border: str, gates: int) -> None:
+    """All kinds of gates, inputs and constants as results, several chunks of rows."""
+    cell = random_cell(np.random.default_rng(1), channels=3, gates=gates, border=border)
+    shutil.copytree(runtime_folder(), tmp_path, dirs_exist_ok=True)
+    (tmp_path / "blank.html").write_text('<link rel="icon" href="data:,">')
+    page = visit(tmp_path, path="blank.html")
+    document = json.loads(circuit.to_json(cell))
+    board = np.random.default_rng(0).random((26, 700, 3)) < 0.5
+    assert (stepped(page, document, board, 2) == cell.step(cell.step(board))).all()
 
 
 @pytest.mark.slow

@@ -94,6 +94,9 @@ PARTS = (*range(2, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8)
 # Browsers zero workgroup memory as each workgroup starts, SwiftShader word by word in every thread: products of fewer
 # multiplications than this take the shortest steps there (a GPU does not notice; large ones lose up to a seventh by it)
 SMALL = 1 << 24
+# and SwiftShader compiles a tile for half a second, so that those of fewer than this take none at all
+SMALLEST = 1 << 22
+DIRECT = (Tile(32, 32, 1, 4, 4), Tile(16, 64, 1, 4, 4), Tile(64, 16, 1, 4, 4))
 NEAR = 0.35  # how far sizes may be from those that were measured, as a sum of logarithms to base 2
 SHORTEST_PART = 64
 SHORTEST_STEP = 16  # what parts are a multiple of, so that steps do not reach from one into the next

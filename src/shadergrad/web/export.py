@@ -26,7 +26,7 @@ from .state import Key, state_bytes
 PAGES = {  # and the scripts that each needs alone
     "step": ("step.js",),
     "digits": ("digits.js",),
-    "automaton": ("automaton.js", "circuit.js", "circuit-text.js", "circuit-worker.js"),
+    "automaton": ("automaton.js", "circuit.js", "circuit-text.js", "circuit-wasm.js", "circuit-worker.js"),
     "compare": ("compare.js", "cpu-worker.js"),
 }
 STATE, DATA, PAGE, CPU = "state.safetensors", "data.safetensors", "page.json", "step.cpu.js"

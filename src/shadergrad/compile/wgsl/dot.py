@@ -4,6 +4,9 @@ A workgroup computes a bm x bn tile. Steps of bk along the contraction bring a t
 memory, both with the contraction axis outermost; each thread keeps tm x tn sums in registers. Operands are fetched
 four at a time along whichever of their axes is contiguous in memory, as index algebra shows; the loop over a step is
 written out, for compilers get no hint to unroll it.
+
+Browsers set workgroup memory to zero, and SwiftShader writes that out word by word: a small product takes seconds to compile.
+There its operands are read from memory as they are needed, and there are no tiles.
 """
 
 from __future__ import annotations
@@ -14,12 +17,13 @@ from ...primitives.dot import Dot
 from ...varying import divides, hint, varies
 from ..fuse import Fuser, Group
 from ..kernel import Rendered, finish, indent, workgroup_index
-from ..render import LANES, Renderer, lane_variable, narrowed
-from ..tiles import choose_tile, is_shared
-from .operand import Operand, TiledProduct, operand_of
+from ..render import LANES, Recorder, Renderer, lane_variable, narrowed
+from ..tiles import DIRECT, SMALLEST, choose_tile, is_shared
+from .operand import Operand, TiledProduct, operand_of, reads_quads
 
 UNROLLED = (4, 3, 2, 1)  # steps that are written out for browsers, the rest a loop: as many as go into the tile's
 WRITTEN_TWICE = 8  # steps of two stages up to which two are written out
+CHEAP = 8  # operations of an element of an operand that may be done again for every few results
 
 
 class DotKernel(TiledProduct):
@@ -38,7 +42,11 @@ class DotKernel(TiledProduct):
         self.shared = self.parts == 1 and is_shared(self.dot.inputs[0])
         self.columns = self.n * (self.batch if self.shared else 1)
         self.batches = 1 if self.shared else self.batch
-        self.tile = choose_tile(self.batches, self.m, self.columns, self.k, self.window, target, primitive.chunk)
+        self.direct = self._is_direct()
+        if self.direct:
+            self.tile = min(DIRECT, key=lambda t: -(-hint(self.m) // t.bm) * -(-hint(self.columns) // t.bn))
+        else:
+            self.tile = choose_tile(self.batches, self.m, self.columns, self.k, self.window, target, primitive.chunk)
         assert self.parts == 1 or self.chunk % self.tile.bk == 0, "a step reaches into the next part"
         if self.tile.bk % self.window:
             self.window = 1
@@ -66,7 +74,7 @@ class DotKernel(TiledProduct):
         for i in range(t.tm):
             for j in range(t.tn // LANES):
                 r.line(f"var c_{i}_{j} = vec4<{self.element}>();")
-        operands = self._loop()
+        operands = self._sum_up() if self.direct else self._loop()
         if t.slices > 1:
             self._join_slices(operands[0])
             r.line("if (slice > 0) { return; }")
@@ -74,7 +82,7 @@ class DotKernel(TiledProduct):
         globals_ = "".join(operand.declaration() for operand in operands)
         shape = (
             f"{self.dot.shape[0]} x " * (self.dot.shape[0] > 1)
-            + f"{self.m} x {self.n} x {self.chunk} (tile {t.bm} x {t.bn} x {t.bk})"
+            + f"{self.m} x {self.n} x {self.chunk} ({'direct' if self.direct else 'tile'} {t.bm} x {t.bn} x {t.bk})"
         )
         return finish(
             r,
@@ -103,6 +111,61 @@ class DotKernel(TiledProduct):
         else:
             r.line(f"let tm = {own} / 32 / {across // 8} * 4 + {own} % 32 / 8;")
             r.line(f"let tn = {own} / 32 % {across // 8} * 8 + {own} % 8;")
+
+    # -- without tiles
+
+    def _is_direct(self) -> bool:
+        """Whether a browser's product is small, and the elements of its operands cost little more than reading them."""
+        if self.target.native or self.window > 1 or hint(self.batch * self.m * self.n * self.k) > SMALLEST:
+            return False
+        batch, m, n, k = (
+            variable(x, size) for x, size in (("b", self.batches), ("m", self.m), ("n", self.columns), ("k", self.k))
+        )
+        a, b = self.dot.inputs
+        recorder = Recorder(self.r.is_buffer)
+        recorder.pull(a, (batch, m, k))
+        recorder.pull(b, self._index_of_column(n, k))
+        return recorder.cost <= CHEAP
+
+    def _sum_up(self) -> tuple[Operand, ...]:
+        """A walk along the contraction: tm elements of the left operand, tn of the right one, their products. No operand has a
+        tile."""
+        t, r = self.tile, self.r
+        a, b = self.dot.inputs
+        down, across = t.bm // t.tm, t.bn // t.tn
+        exact_m, exact_n = divides(t.bm, self.m), divides(t.bn, self.columns)
+        rows = [
+            self.clamped(f"m0 + ({i // LANES * down} + tm) * {LANES} + {i % LANES}", self.m, exact_m, "row")[0]
+            for i in range(t.tm)
+        ]
+        quads = divides(LANES, self.columns) and reads_quads(self, b, self._index_of_column(*self._quad_of_columns()))
+        first, last = ("first", "last") if self.parts > 1 else ("0", f"{self.k}")
+        r.open("k")
+        k = variable("k", self.k)
+        with self.single():
+            left = [r.pull(a, (self._batch_index(), row, k)) for row in rows]
+        for j in range(t.tn // LANES):
+            start = f"n0 + ({j * across} + tn) * {LANES}"
+            if quads:
+                q = self.clamped(f"({start}) / {LANES}", self.columns // LANES, exact_n, "q")[0]
+                value = r.pull(b, self._index_of_column(q * LANES + lane_variable(), k))
+                right = r.as_vector(value, self.dot.dtype)
+            else:
+                columns = (self.clamped(f"{start} + {e}", self.columns, exact_n, "column")[0] for e in range(LANES))
+                with self.single():
+                    parts = [r.pull(b, self._index_of_column(column, k)) for column in columns]
+                right = r.define(f"vec4<{self.element}>({', '.join(parts)})", len(r.scopes) - 1)
+            for i, value in enumerate(left):
+                r.line(self._multiply_add(f"c_{i}_{j}", value, right))
+        lines = r.close()
+        r.line(f"for (var k = {first}; k < {last}; k++) {{")
+        for line in indent(lines):
+            r.line(line)
+        r.line("}")
+        return ()
+
+    def _quad_of_columns(self) -> tuple[Index, Index]:
+        return variable("q", -(-self.columns // LANES)) * LANES + lane_variable(), variable("k", self.k)
 
     # -- the loop over the contraction
 

@@ -352,16 +352,17 @@ def _loader(kernel: TiledProduct, operand: Node, free: int, index: IndexOf) -> t
     """Along which axis four neighbours are one load: k, free, or neither (then which is nearer in memory)."""
     k_quads = index(variable("f", free), variable("q", -(-kernel.k // LANES)) * LANES + lane_variable())
     free_quads = index(variable("q", -(-free // LANES)) * LANES + lane_variable(), variable("k", kernel.k))
-    if divides(LANES, kernel.k) and kernel.tile.bk % LANES == 0 and _reads_quads(kernel, operand, k_quads):
+    if divides(LANES, kernel.k) and kernel.tile.bk % LANES == 0 and reads_quads(kernel, operand, k_quads):
         return AlongK
-    if divides(LANES, free) and _reads_quads(kernel, operand, free_quads):
+    if divides(LANES, free) and reads_quads(kernel, operand, free_quads):
         return AlongFree
     if kernel.window > 1 and _has_windows(operand):
         return Windows
     return Scalars if _is_nearer_along_k(kernel, operand, index) else ScalarsAlongFree
 
 
-def _reads_quads(kernel: TiledProduct, operand: Node, index: tuple[Index, ...]) -> bool:
+def reads_quads(kernel: TiledProduct, operand: Node, index: tuple[Index, ...]) -> bool:
+    """Whether four neighbours, which `index` numbers by its lane, are one load."""
     recorder = Recorder(kernel.r.is_buffer)
     recorder.pull(operand, index)
     splits = [flat.split(LANE) for _, flat in recorder.reads]

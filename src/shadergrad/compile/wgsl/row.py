@@ -29,6 +29,7 @@ COLUMNS = 32  # neighbouring rows of a strided reduction in one workgroup
 A_THREAD = 16  # elements of a row that a thread keeps in registers, where there are many rows
 ROUNDS = 4  # that are written out
 TOGETHER = 4  # reductions that are joined between the same two barriers
+FEW = 16  # threads of a row whose results a browser joins in one stage: SwiftShader is slow at every word of workgroup memory
 
 
 def layout(group: Group) -> tuple[int, int]:
@@ -57,12 +58,12 @@ def render_row(group: Group, fuser: Fuser, r: Renderer, target: Target) -> Rende
     body: list[str] = []
     flops = start = 0
     if len(parts) == 1:
-        flops = RowKernel(group, r, partials).render(index)
+        flops = RowKernel(group, r, partials, target.native).render(index)
         body = r.scopes[0].lines
     else:
         for part, count in zip(parts, counts, strict=True):
             r.open("o")
-            flops += RowKernel(part, r, partials).render(f"(wg - {start})")
+            flops += RowKernel(part, r, partials, target.native).render(f"(wg - {start})")
             body += [f"if (wg >= {start} && wg < {start + count}) {{", *indent(r.close()), "}"]
             start += count
         body = [f"let wg = {index};", *r.scopes[0].lines, *body]
@@ -91,9 +92,10 @@ class Place:
 class RowKernel:
     """The statements of one row group. partials: the arrays in workgroup memory that parts share, type by name."""
 
-    def __init__(self, group: Group, r: Renderer, partials: dict[str, str]) -> None:
+    def __init__(self, group: Group, r: Renderer, partials: dict[str, str], native: bool) -> None:
         self.group, self.r, self.partials = group, r, partials
         self.rows, self.width = layout(group)
+        self.at_once = not native and self.width <= FEW
         self.o = variable("o", group.outer)
         self.lanes = LANES if self._has_quads() else 1
         self.steps = group.inner // self.lanes
@@ -244,6 +246,8 @@ class RowKernel:
         stride = 1 if group.trailing else self.rows
         r.line(f"let first{group.reduces.index(level[0])} = i32(lid) - place * {stride};")
         first = f"first{group.reduces.index(level[0])}"
+        if self.at_once:
+            return self._join_at_once(level, totals, first, near, stride)
         for stage, (count, step) in enumerate(((near, 1), (width // near, near))):
             arrays = [self._array(node, k, stage) for k, node in enumerate(level)]
             for array, total in zip(arrays, totals, strict=True):
@@ -256,6 +260,23 @@ class RowKernel:
             ]
         return totals
 
+    def _join_at_once(self, level: list[Node], totals: list[str], first: str, near: int, stride: int) -> list[str]:
+        """The same sums of neighbours and of all, in one stage: half the memory, for more reads."""
+        r, group = self.r, self.group
+        if self.results:
+            r.line("workgroupBarrier();")  # the arrays have been read
+        arrays = [self._array(node, k, 0) for k, node in enumerate(level)]
+        for array, total in zip(arrays, totals, strict=True):
+            r.line(f"{array}[lid] = {total};")
+        r.line("workgroupBarrier();")
+        found = []
+        for node, array in zip(level, arrays, strict=True):
+            cells = [f"{array}[{first} + {k * stride}]" for k in range(self.width)]
+            sums = [f"({self._of_all(node, cells[k : k + near])})" for k in range(0, self.width, near)]
+            found.append(f"s{group.reduces.index(node)}")
+            self._let(found[-1], self._of_all(node, sums))
+        return found
+
     def _array(self, node: Node, k: int, stage: int) -> str:
         name = f"{('near', 'far')[stage]}_{node.dtype.wgsl}_{k}"
         self.partials[name] = str(node.dtype.wgsl)
@@ -267,11 +288,17 @@ class RowKernel:
         name = f"s{number}" if stage else f"near{number}"
         begin = f"{name}_at"
         self.r.line(f"let {begin} = {first};")
-        text = f"{array}[{begin}]"
-        for k in range(1, count):
-            text = self._combined(node, text, f"{array}[{begin} + {k * step}]")
-        self._let(name, text)
+        self._let(
+            name,
+            self._of_all(node, [f"{array}[{begin}]", *(f"{array}[{begin} + {k * step}]" for k in range(1, count))]),
+        )
         return name
+
+    def _of_all(self, node: Node, terms: list[str]) -> str:
+        text = terms[0]
+        for term in terms[1:]:
+            text = self._combined(node, text, term)
+        return text
 
     # -- results
 

@@ -36,17 +36,21 @@ class Layout:
     size: int
 
 
-def layout(channels: int, pairs: int, widths: Sequence[int], lanes: int, limits: Limits) -> Layout | None:
-    """The best layout within a device's limits with at most that many lanes; None where not even one fits."""
+def layout(
+    channels: int, pairs: int, widths: Sequence[int], lanes: int, limits: Limits, back: bool = True
+) -> Layout | None:
+    """The best layout within a device's limits with at most that many lanes; None where not even one fits. back: for the
+    gradient's kernel, which gathers in workgroup memory; the other takes no more than its layers need, for browsers set it
+    to zero, word by word on a software adapter."""
     most = min(MOST_THREADS, limits.max_workgroup_invocations, 1 << (max(widths[1:]) - 1).bit_length())
     threads = max(FEWEST_THREADS, most)
     first = PATCH * channels
-    second = first + max(widths)
+    second = first + max(widths if back else widths[0::2])
     while lanes:
         chunk = min(threads, 1 << (pairs - 1).bit_length())
         while True:
-            stays = second + max(max(widths), 2 * max(widths[1:]) + 1, PATCH * chunk)
-            size = stays + channels
+            stays = second + (max(max(widths), 2 * max(widths[1:]) + 1, PATCH * chunk) if back else max(widths[1::2]))
+            size = stays + (channels if back else 0)
             if 4 * lanes * size <= limits.max_workgroup_storage:
                 return Layout(threads, lanes, chunk, first, second, stays, size)
             if chunk <= 32:
@@ -65,10 +69,10 @@ def fits(channels: int, pairs: int, widths: Sequence[int]) -> bool:
 
 
 class Writer:
-    """Writes the parts that all kernels have."""
+    """Writes the parts that all kernels have. back: of a gradient."""
 
-    def __init__(self, call: LayersCall, limits: Limits) -> None:
-        found = layout(*call.perceived, call.widths, call.lanes, limits)
+    def __init__(self, call: LayersCall, limits: Limits, back: bool = False) -> None:
+        found = layout(*call.perceived, call.widths, call.lanes, limits, back)
         assert found is not None, "who makes a call asks `fits` first"
         self.call, self.at = call, found
         self.lines: list[str] = []
@@ -185,7 +189,7 @@ class GradientWriter(Writer):
     """
 
     def __init__(self, call: LayersCall, limits: Limits, last: bool) -> None:
-        super().__init__(call, limits)
+        super().__init__(call, limits, back=True)
         self.last = last
         self.loops = call.workgroups < self.groups
         self.sums = call.inputs_size // 4  # where the sums of all workgroups begin, in vec4s

@@ -1,6 +1,6 @@
 // The page of automata: the picture as the network of this moment grows it, and the hardened circuit on a board to damage.
 
-import { Training, colour, download, fitted, h, remember, trying, wish } from "./ui.js";
+import { Training, colour, download, fitted, h, remember, strokes, trying, wish } from "./ui.js";
 
 const FRAME = 60; // milliseconds between two steps of the growing picture
 const HOLD = 12; // frames that its end is shown
@@ -80,7 +80,7 @@ class Circuit {
     this.settings = page.settings;
     this.worker = new Worker(new URL("circuit-worker.js", import.meta.url), { type: "module" });
     this.worker.addEventListener("message", ({ data }) => this.told(data));
-    this.canvas = h("canvas", { class: "pixels pad", tabindex: "0", role: "img", "aria-label": "The board. Draw on it to damage it.", style: "max-width: 36rem" });
+    this.canvas = h("canvas", { class: "pixels pad", tabindex: "0", role: "img", "aria-label": "The board. Draw on it, with the arrow keys too, to damage it.", style: "max-width: 36rem" });
     this.caption = h("p", { class: "legend", role: "status" }, "Harden the automaton, then draw on the board and watch it heal.");
     this.size = h("select", { "aria-label": "cells" }, ...SIZES.map((n) => h("option", { value: n }, `${n} x ${n} cells`)));
     this.size.value = wish("cells", "64");
@@ -107,19 +107,12 @@ class Circuit {
     this.histogram = h("canvas", { role: "img", "aria-label": "how many gates of each kind", height: 1 });
     this.gates = h("section", {}, h("h2", {}, "Its gates"), this.histogram, (this.counts = h("p", { class: "legend" }, "Harden the automaton to see them.")));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.shown && this.draw(this.shown));
-    const draw = (/** @type {PointerEvent} */ event) => {
-      const place = this.canvas.getBoundingClientRect();
-      const scale = this.canvas.width / place.width;
-      const radius = Math.max(1, Math.round(this.canvas.width / 24));
-      const [x, y] = [(event.clientX - place.left) * scale, (event.clientY - place.top) * scale].map(Math.floor);
-      this.worker.postMessage({ call: "paint", x, y, radius, mode: this.mode.value });
-    };
-    this.canvas.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
-      if (this.start.disabled) return;
-      this.canvas.setPointerCapture(event.pointerId);
-      draw(event);
+    strokes(this.canvas, (places) => {
+      const { width } = this.canvas;
+      const radius = Math.max(1, Math.round(width / 24));
+      for (const [u, v] of this.start.disabled ? [] : places)
+        this.worker.postMessage({ call: "paint", x: Math.floor(u * width), y: Math.floor(v * width), radius, mode: this.mode.value });
     });
-    this.canvas.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => event.buttons && !this.start.disabled && draw(event));
   }
 
   async load() {

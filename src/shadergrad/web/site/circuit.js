@@ -1,5 +1,7 @@
 // A hardened automaton: the likeliest gate of each, without those that nothing reads, on boards of bits, 32 cells a word.
 
+import { evaluator } from "./circuit-wasm.js";
+
 /**
  * @typedef {object} Structure of a cell: gate k reads wires a[k] and b[k]; wires are the bits of the 3x3 patch (neighbour *
  * channels + channel), then the gates. of[k]: which row of the logits is its.
@@ -92,26 +94,27 @@ export class Board {
     this.across = Math.ceil(width / 32);
     this.rows = Math.max(1, Math.floor(CHUNK / this.across));
     /** The neighbours' bits that matter. */
-    this.read = new Set([...rule.gates.flatMap(({ a, b }) => [a, b]), ...rule.outputs].filter((wire) => wire >= 0 && wire < cell.inputs));
+    const read = [...new Set([...rule.gates.flatMap(({ a, b }) => [a, b]), ...rule.outputs])].filter((wire) => wire >= 0 && wire < cell.inputs);
     this.state = this.planes();
     this.next = this.planes();
+    // in memory: a vector for each gate, then the bits that are read, then the results, the lines of a cache apart
+    const words = Math.ceil((this.rows * this.across) / 4) * 4;
+    const first = Math.ceil(rule.gates.length / 4) * 64;
+    const place = (/** @type {number} */ k) => first + k * (4 * words + 64);
+    const end = place(read.length + rule.outputs.length);
+    const memory = new WebAssembly.Memory({ initial: Math.ceil(end / 65536) });
+    const part = (/** @type {number} */ k) => new Uint32Array(memory.buffer, place(k), words);
     /** @type {Map<number, Uint32Array>} */
-    this.wires = new Map();
+    this.seenBits = new Map(read.map((wire, k) => [wire, part(k)]));
+    this.results = rule.outputs.map((_, k) => part(read.length + k));
+    const inputs = new Map(read.map((wire, k) => [wire, place(k)]));
+    const results = this.results.map(({ byteOffset }) => byteOffset);
+    this.evaluate = evaluator(rule.gates, rule.outputs, inputs, results, memory);
     this.last = width % 32 ? (1 << width % 32) - 1 : -1; // the bits of a row's last word that are cells
   }
 
   planes() {
     return Array.from({ length: this.cell.channels }, () => new Uint32Array(this.height * this.across));
-  }
-
-  /** @param {number} wire */
-  wire(wire) {
-    let words = this.wires.get(wire);
-    if (!words) {
-      words = new Uint32Array(this.rows * this.across).fill(wire === ONE ? -1 : 0);
-      this.wires.set(wire, words);
-    }
-    return words;
   }
 
   /** @param {number} y @param {number} x @param {number} channel @param {boolean} value */
@@ -137,14 +140,14 @@ export class Board {
   part(first, rows) {
     const { channels } = this.cell;
     const [start, count] = [first * this.across, rows * this.across];
-    for (const wire of this.read) {
+    for (const [wire, bits] of this.seenBits) {
       const place = Math.floor(wire / channels);
-      this.seen(Math.floor(place / 3) - 1, (place % 3) - 1, this.state[wire % channels], this.wire(wire), first, rows);
+      this.seen(Math.floor(place / 3) - 1, (place % 3) - 1, this.state[wire % channels], bits, first, rows);
     }
-    for (const { wire, kind, a, b } of this.rule.gates) evaluate(kind, this.wire(a), this.wire(b), this.wire(wire), count);
-    this.rule.outputs.forEach((wire, channel) => {
+    this.evaluate(4 * count);
+    this.results.forEach((words, channel) => {
       const into = this.next[channel];
-      into.set(this.wire(wire).subarray(0, count), start);
+      into.set(words.subarray(0, count), start);
       if (this.last !== -1) for (let k = start + this.across - 1; k < start + count; k += this.across) into[k] &= this.last;
     });
   }
@@ -187,25 +190,6 @@ export class Board {
       }
       for (let c = 0; c < this.cell.channels; c++) this.next[c][k] = (this.next[c][k] & fires) | (this.state[c][k] & ~fires);
     }
-  }
-}
-
-/** One gate on words. @param {number} kind @param {Uint32Array} a @param {Uint32Array} b @param {Uint32Array} into @param {number} n */
-function evaluate(kind, a, b, into, n) {
-  switch (kind) {
-    case 1: for (let k = 0; k < n; k++) into[k] = a[k] & b[k]; break; // prettier-ignore
-    case 2: for (let k = 0; k < n; k++) into[k] = a[k] & ~b[k]; break; // prettier-ignore
-    case 4: for (let k = 0; k < n; k++) into[k] = ~a[k] & b[k]; break; // prettier-ignore
-    case 6: for (let k = 0; k < n; k++) into[k] = a[k] ^ b[k]; break; // prettier-ignore
-    case 7: for (let k = 0; k < n; k++) into[k] = a[k] | b[k]; break; // prettier-ignore
-    case 8: for (let k = 0; k < n; k++) into[k] = ~(a[k] | b[k]); break; // prettier-ignore
-    case 9: for (let k = 0; k < n; k++) into[k] = ~(a[k] ^ b[k]); break; // prettier-ignore
-    case 10: for (let k = 0; k < n; k++) into[k] = ~b[k]; break; // prettier-ignore
-    case 11: for (let k = 0; k < n; k++) into[k] = a[k] | ~b[k]; break; // prettier-ignore
-    case 12: for (let k = 0; k < n; k++) into[k] = ~a[k]; break; // prettier-ignore
-    case 13: for (let k = 0; k < n; k++) into[k] = ~a[k] | b[k]; break; // prettier-ignore
-    case 14: for (let k = 0; k < n; k++) into[k] = ~(a[k] & b[k]); break; // prettier-ignore
-    default: throw new Error(`a gate of kind ${kind} is none that is left after folding`);
   }
 }
 

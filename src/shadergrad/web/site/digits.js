@@ -1,6 +1,6 @@
 // The page of the digits: accuracy on the test images, a pad to draw on, the first layer's weights as they form.
 
-import { Training, colour, h } from "./ui.js";
+import { Training, colour, h, strokes } from "./ui.js";
 
 const GRID = 32; // the data were drawn on 32 x 32, and counted in blocks of 4 x 4
 const CLASSES = 10;
@@ -56,7 +56,7 @@ class Pad {
       height: GRID,
       tabindex: "0",
       role: "img",
-      "aria-label": "A pad to draw a digit on, with the mouse or a finger",
+      "aria-label": "A pad to draw a digit on, with the mouse, a finger or the arrow keys",
     });
     this.answer = h("p", { class: "answer", role: "status" }, "–");
     this.bars = h("div", { class: "bars" });
@@ -81,12 +81,7 @@ class Pad {
       this.answer,
       this.bars,
     );
-    this.canvas.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
-      this.canvas.setPointerCapture(event.pointerId);
-      if (!this.ink) this.clear();
-      this.stroke(event);
-    });
-    this.canvas.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => event.buttons && this.stroke(event));
+    strokes(this.canvas, (places) => this.stroke(places));
   }
 
   clear() {
@@ -108,16 +103,12 @@ class Pad {
     this.classify();
   }
 
-  /** @param {PointerEvent} event */
-  stroke(event) {
-    const place = this.canvas.getBoundingClientRect();
-    for (const { clientX, clientY } of event.getCoalescedEvents?.().length ? event.getCoalescedEvents() : [event]) {
-      const x0 = ((clientX - place.left) / place.width) * GRID;
-      const y0 = ((clientY - place.top) / place.height) * GRID;
+  /** @param {[number, number][]} places */
+  stroke(places) {
+    this.ink ??= new Uint8Array(GRID * GRID);
+    for (const [u, v] of places)
       for (let y = 0; y < GRID; y++)
-        for (let x = 0; x < GRID; x++)
-          if ((x + 0.5 - x0) ** 2 + (y + 0.5 - y0) ** 2 < 5.5) /** @type {Uint8Array} */ (this.ink)[y * GRID + x] = 1;
-    }
+        for (let x = 0; x < GRID; x++) if ((x + 0.5 - GRID * u) ** 2 + (y + 0.5 - GRID * v) ** 2 < 5.5) this.ink[y * GRID + x] = 1;
     this.update();
   }
 
@@ -161,7 +152,7 @@ class Pad {
     const total = parts.reduce((a, b) => a + b, 0);
     const winner = best(result);
     const blank = this.cells.every((value) => value === 0);
-    this.answer.textContent = blank ? "Draw with the mouse or a finger." : `This is a ${winner}: ${((100 * parts[winner]) / total).toFixed(0)} % sure.`;
+    this.answer.textContent = blank ? "Draw with the mouse, a finger or the arrow keys." : `This is a ${winner}: ${((100 * parts[winner]) / total).toFixed(0)} % sure.`;
     this.parts.forEach(({ bar, box, percent }, k) => {
       const part = blank ? 0 : (100 * parts[k]) / total;
       bar.style.width = `${part}%`;
@@ -178,6 +169,7 @@ class Weights {
     this.remote = remote;
     this.settings = settings;
     this.canvas = h("canvas", { class: "pixels", role: "img", "aria-label": "the weights of the first layer" });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
     this.element = h("section", { class: "rest" }, h("h2", {}, "The first layer's weights"), this.canvas, h("p", { class: "legend" }, "A square is what one unit looks for: blue counts for it, orange against it."));
   }
 

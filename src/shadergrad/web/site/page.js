@@ -13,6 +13,7 @@ async function main() {
   for (const [href, text] of Object.entries(page.settings.links ?? {}))
     document.querySelector("header")?.append(h("p", {}, h("a", { href }, /** @type {string} */ (text))));
   const remote = new Remote();
+  remote.on("kernel", ({ compiled, of }) => say(`Compiling for this GPU: ${compiled} of ${of} kernels …`));
   const [{ start }, info] = await Promise.all([
     import(new URL(`${page.page}.js`, import.meta.url).href),
     remote.call("load", base, page, { timestamps: true }),

@@ -24,6 +24,7 @@
  * @property {number} [keepEvery] milliseconds after which the state is copied to the host, to go on from when the GPU is lost
  * @property {boolean} [timestamps] measure the GPU's time of each step where the browser allows it: `gpuTime`
  * @property {(loss: Loss) => void} [onlost] told when the device was lost and opened again
+ * @property {(compiled: number, of: number) => void} [onkernel] told when a kernel is compiled, and how many there are
  */
 /** Results of some steps, one behind the other, that the host reads at once. @typedef {{device: GPUDevice, buffer: GPUBuffer, used: number, bytes: Promise<ArrayBuffer> | null}} Staging */
 /** @typedef {{key: string, spec: Spec, buffer: GPUBuffer, latest: Numbers | null, changes: boolean}} Held */
@@ -354,7 +355,7 @@ export class Program {
     const file = typeof beside === "string" ? await (await fetched(new URL(beside, address))).arrayBuffer() : beside;
     const session = options.share?._session ?? new Session(options, exported.plan);
     const program = new Program(exported, session);
-    await program._join(file ? readTensors(file) : new Map());
+    await program._join(file ? readTensors(file) : new Map(), options.onkernel);
     return program;
   }
 
@@ -601,8 +602,8 @@ export class Program {
 
   /** @type {Record<number, string>} */ #keys = {};
 
-  /** Takes its place among the programs of a session. @param {ReturnType<typeof readTensors>} tensors */
-  async _join(tensors) {
+  /** Takes its place among the programs of a session. @param {ReturnType<typeof readTensors>} tensors @param {Options["onkernel"]} onkernel */
+  async _join(tensors, onkernel) {
     const { held, programs } = this._session;
     const rows = this.plan.buffers;
     /** @type {Held[]} */
@@ -630,7 +631,7 @@ export class Program {
         this.device.queue.writeBuffer(h.buffer, 0, /** @type {BufferSource} */ (h.latest));
       }
     } else await this._session.open();
-    await this._session.doing(() => this._resolve());
+    await this._session.doing(() => this._resolve(onkernel));
     programs.add(this);
   }
 
@@ -641,8 +642,8 @@ export class Program {
     return lost;
   }
 
-  /** Buffers, pipelines and bind groups on the present device. */
-  async _resolve() {
+  /** Buffers, pipelines and bind groups on the present device. @param {Options["onkernel"]} [onkernel] */
+  async _resolve(onkernel) {
     const { device } = this._session;
     this.#allocate();
     /** @type {Map<string, {group: GPUBindGroupLayout, pipeline: GPUPipelineLayout}>} */
@@ -658,8 +659,14 @@ export class Program {
       });
       layouts.set(`${access}`, { group, pipeline: device.createPipelineLayout({ bindGroupLayouts: [group] }) });
     }
+    const { kernels } = this.plan;
+    let count = 0;
     const pipelines = await Promise.all(
-      this.plan.kernels.map((kernel) => compiled(device, kernel, /** @type {any} */ (layouts.get(`${kernel.access}`)).pipeline)),
+      kernels.map(async (kernel) => {
+        const pipeline = await compiled(device, kernel, /** @type {any} */ (layouts.get(`${kernel.access}`)).pipeline);
+        onkernel?.(++count, kernels.length);
+        return pipeline;
+      }),
     );
     this.#commands = this.plan.dispatches
       .filter((dispatch) => dispatch.grid.every((n) => n > 0))

@@ -106,6 +106,40 @@ export function fitted(canvas, height) {
   return { context, width: width / scale, height };
 }
 
+/** @type {Record<string, [number, number]>} */
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const KEY_STEP = 1 / 24; // of a canvas
+
+/**
+ * Strokes on a canvas by mouse, by finger, and by the arrow keys, which draw as they go; with shift they only go.
+ * @param {HTMLCanvasElement} canvas @param {(places: [number, number][]) => void} draw takes places, from 0 to 1
+ */
+export function strokes(canvas, draw) {
+  /** @type {[number, number]} */
+  let place = [0.5, 0.5];
+  const at = (/** @type {number} */ x, /** @type {number} */ y) => {
+    place = [Math.min(0.999, Math.max(0, x)), Math.min(0.999, Math.max(0, y))];
+    return place;
+  };
+  const follow = (/** @type {PointerEvent} */ event) => {
+    const box = canvas.getBoundingClientRect();
+    const all = event.getCoalescedEvents?.() ?? [];
+    draw((all.length ? all : [event]).map(({ clientX: x, clientY: y }) => at((x - box.left) / box.width, (y - box.top) / box.height)));
+  };
+  canvas.addEventListener("pointerdown", (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    follow(event);
+  });
+  canvas.addEventListener("pointermove", (event) => event.buttons && follow(event));
+  canvas.addEventListener("keydown", (event) => {
+    const way = ARROWS[event.key];
+    if (!way) return;
+    event.preventDefault();
+    const there = at(place[0] + way[0] * KEY_STEP, place[1] + way[1] * KEY_STEP);
+    if (!event.shiftKey) draw([there]);
+  });
+}
+
 /** Curves over steps. Those whose `unit` is "%" have a scale from 0 to 100 on the right. */
 export class Chart {
   /** @type {Map<string, {points: [number, number][], colour: string, unit: string}>} */ curves = new Map();

@@ -16,6 +16,7 @@ const data = new Map();
 /** @type {ArrayBuffer} */
 let initial;
 let training = false;
+let finished = 0; // steps whose results are there
 /** @type {Batches} */
 let batches;
 
@@ -37,7 +38,11 @@ const calls = {
         ...options,
         state: initial,
         share: programs.step,
-        onlost: (loss) => tell({ event: "lost", ...loss }),
+        onlost: (loss) => {
+          finished = programs.step.steps;
+          tell({ event: "lost", ...loss });
+        },
+        onkernel: name === "step" ? (compiled, of) => tell({ event: "kernel", compiled, of }) : undefined,
       });
     programs.step = await load("step");
     batches = new Batches(programs.step.arguments, data, Boolean(page.settings.whole_batches));
@@ -114,6 +119,7 @@ const calls = {
 /** @param {number} steps */
 async function loop(steps) {
   const { step } = programs;
+  finished = step.steps;
   /** @type {Record<string, number>[]} */
   let rows = [];
   let begun = performance.now();
@@ -121,7 +127,7 @@ async function loop(steps) {
   const numbers = step.results.filter(({ shape }) => shape.reduce((a, b) => a * b, 1) <= 8).map(({ name }) => name);
   const report = () => {
     const now = performance.now();
-    tell({ event: "progress", steps: step.steps, rows, perSecond: (1000 * rows.length) / (now - begun), gpuTime: step.gpuTime });
+    tell({ event: "progress", steps: finished, rows, perSecond: (1000 * rows.length) / (now - begun), gpuTime: step.gpuTime });
     rows = [];
     begun = reported = now;
   };
@@ -131,6 +137,7 @@ async function loop(steps) {
   for (let k = 0; k < steps && training; k++) {
     const done = step.run(batches.next(), { results: numbers }).then((values) => {
       rows.push(values);
+      finished++;
       most = Math.max(1, Math.min(MOST_UNDER_WAY, Math.floor((AHEAD * rows.length) / (performance.now() - begun + 1))));
     });
     underWay.push(done);
