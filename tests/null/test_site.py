@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
+import readme
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "site.py"
 specification = importlib.util.spec_from_file_location("documentation_site", SCRIPT)  # `site` is a module of Python
@@ -47,6 +49,27 @@ def test_the_reference_and_the_variables_are_those_of_the_sources() -> None:
     assert "\n```pycon\n>>> " in site.reference("sg.nn")
     for name in ("SHADERGRAD_DEBUG", "SHADERGRAD_DATA_MIRROR"):
         assert f"| {name} |" in site.variables()
+
+
+@pytest.mark.parametrize("source", ["https://example.org/us/shadergrad", None])
+def test_the_readme_of_a_package_index_has_no_link_into_the_tree(source: str | None) -> None:
+    """With an address each link and picture is absolute, and leads to a file there is; without, only words are left."""
+    text = (site.ROOT / "README.md").read_text(encoding="utf-8")
+    targets = re.findall(r"!?\[[^\]]*\]\(([^)]+)\)", text)
+    found = re.findall(r"!?\[[^\]]*\]\(([^)]+)\)", readme.shown(text, source))
+    if source is None:
+        assert found == []
+        assert "| a lizard" not in readme.shown(text, source)
+        assert "benchmarks/RESULTS.md" in readme.shown(text, source)
+    else:
+        kinds = ["raw" if target.endswith((".png", ".gif")) else "blob" for target in targets]
+        assert found == [f"{source}/{kind}/HEAD/{t}" for kind, t in zip(kinds, targets, strict=True)]
+        assert all((site.ROOT / target).exists() for target in targets)
+
+
+def test_what_is_absolute_already_stays() -> None:
+    text = "[a](https://a.b/c) [b](#there) [c](mailto:d@e.f)"
+    assert readme.shown(text, "https://x.y") == readme.shown(text, None) == text
 
 
 @pytest.mark.slow
