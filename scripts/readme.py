@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 try:
-    from hatchling.metadata.plugin.interface import MetadataHookInterface
+    from hatchling.metadata.plugin.interface import MetadataHookInterface  # pyright: ignore[reportMissingImports]
 except ImportError:  # the tests need no builder
     MetadataHookInterface: Any = object
 

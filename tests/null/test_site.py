@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 import readme
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "site.py"
