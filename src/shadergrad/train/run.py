@@ -269,8 +269,11 @@ class Run:
 
     def save(self, beside: str = "") -> Path:
         """Write the checkpoint, or one beside it. Raises TrainingError where the model is no longer finite."""
-        state = describe(self.recipe, self.settings, self.trainable, self.position, self.device, self.where)
-        return save_checkpoint(self.settings.out / beside, *state)
+        return save_checkpoint(self.settings.out / beside, *self.checkpoint())
+
+    def checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """All that is needed to go on from here, as arrays and a description. Raises TrainingError as `save` does."""
+        return describe(self.recipe, self.settings, self.trainable, self.position, self.device, self.where)
 
     def report(self, console: Console) -> None:
         """Draw the curve; say how good the model is now, what the recipe has to show, and where everything is."""
@@ -282,11 +285,12 @@ class Run:
         accuracy = self.trainable.evaluate().get("test_accuracy")
         if accuracy is not None:
             console.out(f"test accuracy {100 * accuracy:.2f} % after {self.where}", highlight=False)
-        measured = [row for row in read_rows(out / METRICS) if "test_loss" in row and "epoch" in row]
-        if measured:
-            best = min(measured, key=lambda row: row["test_loss"])
-            told = f"test loss {measured[-1]['test_loss']:.4g} after epoch {measured[-1]['epoch']}"
-            console.out(f"{told}, the lowest {best['test_loss']:.4g} after epoch {best['epoch']}", highlight=False)
+        for name in ("test_loss", "validation_loss"):
+            measured = [row for row in read_rows(out / METRICS) if name in row and "epoch" in row]
+            if measured:
+                best = min(measured, key=lambda row: row[name])
+                told = f"{name.replace('_', ' ')} {measured[-1][name]:.4g} after epoch {measured[-1]['epoch']}"
+                console.out(f"{told}, the lowest {best[name]:.4g} after epoch {best['epoch']}", highlight=False)
         for line in self.trainable.show(self.position):
             console.out(line, highlight=False)
         written = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
