@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -54,6 +55,9 @@ def assert_a_bar_fits(
     last = lines[bars[-1]] + (lines[bars[-1] + 1] if width == 40 else "")
     for word in ("2/2" if recipe == "xor" else "12/12", loss, other, "cpu", "0:0"):
         assert word in last
+    if recipe == "xor":  # the accuracy is the last epoch's, and not that of the one before
+        *_, row = map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
+        assert f" {100 * row['test_accuracy']:.1f} %" in last
     assert ("/s" in last) == (width == 120)
     assert "…" not in last
     shown = [line for k in bars for line in lines[k : k + 1 + (width == 40)]]

@@ -117,6 +117,7 @@ class Run:
         self._each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
         self.stop_wish: str | None = None
         self.accuracy: float | None = None  # after the latest epoch, where it is measured
+        self._shown: tuple[int, str, dict[str, float]] = (0, "", {})  # by the bar, but for the accuracy
         self.changed: dict[str, tuple[float, float]] = {}  # by --override: what it was, and what it is
         self.settings = settings
         self.trainable = trainable
@@ -187,6 +188,7 @@ class Run:
                 if row:
                     bar.add(row)
                     self._epoch_ended(row)
+                    bar.show(*self._shown, self.accuracy)
         if self.stop_wish is not None:
             console.out(f"stopped after {self.where}: {self.stop_wish}", highlight=False)
         return self.done >= self.steps or self.stop_wish is not None
@@ -350,11 +352,12 @@ class Run:
     def _show(self, bar: Bar | NotebookBar) -> None:
         losses = self.position.losses
         if self._counts_steps:
-            bar.show(self.done, f"step {self.done}/{self.steps}", self._named(losses[-1]), self.accuracy)
+            self._shown = self.done, f"step {self.done}/{self.steps}", self._named(losses[-1])
         else:
             where = f"epoch {self.position.epoch + 1}/{self.settings.epochs}"
             mean = self._named(losses.mean(axis=0, dtype=np.float64))
-            bar.show(self.done * self.settings.batch_size, where, mean, self.accuracy)
+            self._shown = self.done * self.settings.batch_size, where, mean
+        bar.show(*self._shown, self.accuracy)
 
     def _named(self, losses: np.ndarray) -> dict[str, float]:
         return dict(zip(self.trainable.losses, losses.tolist(), strict=True))
