@@ -178,7 +178,7 @@ def walk(page: str, but: dict[str, str]) -> str:
     """A program that does what a page shows, its Python as it stands, its commands in a shell; `but`: words that differ."""
     text = (ROOT / page).read_text(encoding="utf-8")
     lines = ["import subprocess", "def shell(words): subprocess.run(words, shell=True, check=True)"]
-    for kind, block, indented in re.findall(r"^```(python|sh)\n(.*?)^```|^    (shadergrad .*)$", text, re.M | re.S):
+    for kind, block, indented in re.findall(r"^```(python|sh)\n(.*?)^```|^    (shadergrad [^\n]*)$", text, re.M | re.S):
         if kind == "python":
             lines.append(block)
         for command in (block if kind == "sh" else indented).splitlines() if kind != "python" else ():
