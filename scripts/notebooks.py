@@ -22,14 +22,19 @@ class Complaint(Exception):
     """A cell wrote to stderr, where warnings go."""
 
 
-def execute(path: Path) -> Any:
-    """The notebook with what its cells show. Raises CellExecutionError where one fails, Complaint where one warns."""
+def execute(path: Path, kernel: str = "", **variables: str) -> Any:
+    """The notebook with what its cells show. Raises CellExecutionError where one fails, Complaint where one warns.
+
+    kernel: the name of another than the notebook's own. variables: of the environment.
+    """
     notebook: Any = nbformat.read(path, 4)
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "PYTHONWARNINGS": "default::UserWarning,default::DeprecationWarning:__main__"}
+        environment |= variables
+        options: dict[str, Any] = {"kernel_name": kernel} if kernel else {}
         # how often a kernel sends what was printed is a matter of time, so it is put together again
         client = NotebookClient(
-            notebook, timeout=SECONDS, resources={"metadata": {"path": folder}}, coalesce_streams=True
+            notebook, timeout=SECONDS, resources={"metadata": {"path": folder}}, coalesce_streams=True, **options
         )
         client.execute(env=environment)
     for number, cell in enumerate(notebook.cells):

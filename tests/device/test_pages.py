@@ -24,7 +24,9 @@ TEXTS = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "benchmarks" / "RESULTS.md",
+    ROOT / "examples" / "README.md",
 ]
+SHOWN = {"python", "sh", "json", "js", "wgsl"}  # kinds of blocks; another one would be run by nobody
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
 ELSEWHERE = {"README.md"}  # on both devices, in test_examples
 PAGES = sorted(p.name for p in TEXTS if "```python" in p.read_text() and p.name not in ELSEWHERE)
@@ -33,6 +35,19 @@ SLOW = {"tutorial.md"}
 
 def text_of(page: str) -> str:
     return next(path for path in TEXTS if path.name == page).read_text()
+
+
+def test_no_block_of_a_page_is_of_a_kind_that_nobody_runs() -> None:
+    everywhere = [*TEXTS, *(ROOT / "docs" / "decisions").glob("*.md"), ROOT / "CHANGELOG.md"]
+    kinds = {(path.name, kind) for path in everywhere for kind in re.findall(r"^```(.+)$", path.read_text(), re.M)}
+    assert {kind for _, kind in kinds} <= SHOWN
+    run = {*PAGES, *ELSEWHERE}
+    assert {name for name, kind in kinds if kind in ("python", "sh")} <= run
+    assert {name for name, kind in kinds if kind in ("json", "js", "wgsl")} <= {
+        "logic.md",
+        "browser.md",
+        "CONTRIBUTING.md",
+    }
 
 
 @pytest.mark.parametrize("page", [pytest.param(p, marks=pytest.mark.slow if p in SLOW else ()) for p in PAGES])

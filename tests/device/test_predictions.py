@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -120,16 +121,62 @@ def test_the_character_model_writes_on_from_a_prompt(tmp_path: Path, capsys: pyt
 
 
 def test_commands_are_those_of_the_recipes_that_can_be_asked() -> None:
-    able = {name for name in recipes.names() if (p := recipes.find(name).predict) is not None and p.takes == "images"}
+    able = {
+        name
+        for name in recipes.names()
+        if (p := recipes.find(name).predict) is not None and p.answer and p.takes == "images"
+    }
     assert set(predictions.IMAGES) == able
 
 
 def test_another_recipes_run_is_refused(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["predict", "mnist", str(digits), "x.png"]) == 2
     assert "is a run of digits, not of mnist" in capsys.readouterr().err
-    assert cli.run(["train", "xor", "--device", "cpu", "--epochs", "1", "--out", str(tmp_path)]) == 0
-    with pytest.raises(CheckpointError, match="is a run of xor, which does not say"):
-        recipes.load(tmp_path)
+    with pytest.raises(CheckpointError, match="is a run of digits, not of"):
+        recipes.load(digits, recipe=tmp_path / "mine.py")
+
+
+MINE = """
+import numpy as np, shadergrad as sg, shadergrad.nn.functional as F
+from shadergrad import nn
+from shadergrad.train import Option, Prediction, Recipe, Trainer, classify_images, probabilities
+
+def network(shared):
+    return nn.Sequential(nn.Linear(64, shared["width"]), nn.ReLU(), nn.Linear(shared["width"], 10))
+
+def build(settings, device):
+    model = network({"width": settings["width"]}).to(device)
+    train_images, train_labels, *_ = sg.data.load_digits()
+    optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
+    return Trainer(model, optimizer, F.cross_entropy, (train_images, train_labels))
+
+RECIPE = Recipe(
+    "Digits, again.", build, {"epochs": 4, "batch_size": 64, "lr": 1e-2}, (Option("width", int, "Hidden.", 32),),
+    predict=Prediction(network, classify_images(8, probabilities)),
+)
+"""
+
+
+def test_a_recipe_of_ones_own_is_asked_by_the_words_that_its_run_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(MINE)
+    draw(Path("a.png"), IMAGES[0])
+    assert cli.run(["train", "mine.py", "--device", "cpu", "--width", "16"]) == 0
+    printed = capsys.readouterr().out
+    (words,) = re.findall(r"^next: shadergrad (predict .*) IMAGE\.\.\.$", printed, re.M)
+    assert cli.run([*words.split(), "a.png"]) == 0
+    assert capsys.readouterr().out.startswith(f"a.png: {LABELS[0]} (")
+    assert "sg.recipes.load('runs/mine', recipe='mine.py')" in printed
+    assert recipes.load("runs/mine", recipe="mine.py")(sg.tensor(IMAGES)).shape == (len(IMAGES), 10)
+    with pytest.raises(CheckpointError, match=r"a run of your mine\.py. Remedy: say where that lies"):
+        recipes.load("runs/mine")
+    Path("mute.py").write_text(
+        MINE.replace("predict=", "").replace("Prediction(network, classify_images(8, probabilities)),", "")
+    )
+    assert cli.run(["predict", "mute.py", "runs/mine", "a.png"]) == 2
+    assert "mute.py does not say what its model can be asked" in capsys.readouterr().err
 
 
 def test_an_image_that_is_none_or_empty_is_refused(tmp_path: Path) -> None:

@@ -139,6 +139,8 @@ def test_a_recipe_trains_and_is_resumed_bit_for_bit(
     words += LARGE_BATCHES.get(recipe, [])
     whole, parts = tmp_path / "whole", tmp_path / "the parts"
     assert cli.run([*words, "--out", str(whole)]) == 0
+    if recipe != "logic-study":  # of many runs
+        assert_next_is_said_and_the_model_loads(whole, capsys.readouterr().out)
     with monkeypatch.context() as patch:
         patch.setattr(run, "StopWish", lambda: StopAfter(asked=0))
         assert cli.run([*words, "--out", str(parts)]) == cli.INTERRUPTED
@@ -160,6 +162,20 @@ def test_a_recipe_trains_and_is_resumed_bit_for_bit(
     pictures = list(whole.rglob("*.png"))
     assert pictures
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
+
+
+def assert_next_is_said_and_the_model_loads(out: Path, printed: str) -> None:
+    """What to do with a run, and how to go on with it; its model, in Python, has the best state, else the last."""
+    assert f"model = sg.recipes.load({str(out)!r})" in printed
+    assert re.search(r"^next: shadergrad train .* --resume ", printed, re.M)
+    folder = out / "best" if (out / "best").exists() else out
+    kept = {
+        name.removeprefix("model/"): a for name, a in load_checkpoint(folder)[0].items() if name.startswith("model/")
+    }
+    found = recipes.load(out).state_dict()
+    assert found.keys() == kept.keys()
+    for name, array in kept.items():
+        assert_same_bits(found[name], array, name)
 
 
 @pytest.mark.parametrize("recipe", ON_WEBGPU)

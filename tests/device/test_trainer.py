@@ -261,7 +261,7 @@ import numpy as np
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import nn
-from shadergrad.train import EarlyStopping, Recipe, Trainer
+from shadergrad.train import Checkpoint, EarlyStopping, Recipe, Trainer
 
 def build(settings, device):
     x = np.random.default_rng(0).standard_normal((64, 2)).astype(np.float32)
@@ -269,7 +269,7 @@ def build(settings, device):
     model = nn.Linear(2, 2).to(device)
     optimizer = sg.optim.SGD(model.parameters(), lr=settings.lr)
     stop = EarlyStopping(patience=2, min_delta=100.0)
-    return Trainer(model, optimizer, F.cross_entropy, (x, y), validation=(x, y), measures="accuracy", callbacks=[stop])
+    return Trainer(model, optimizer, F.cross_entropy, (x, y), validation=(x, y), measures="accuracy", callbacks=[stop, Checkpoint(settings.out / "kept")])
 
 RECIPE = Recipe("A Trainer as a recipe.", build, defaults={"epochs": 9, "batch_size": 16, "lr": 0.1})
 """
@@ -279,10 +279,13 @@ def test_a_trainer_is_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "mine.py").write_text(RECIPE_FILE)
     out = tmp_path / "out"
     assert cli.run(["train", str(tmp_path / "mine.py"), "--device", "cpu", "--out", str(out)]) == 0
-    assert "validation_loss has not become better" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "validation_loss has not become better" in printed
     rows = read_rows(out / "metrics.jsonl")
     assert [row["epoch"] for row in rows] == [1, 2, 3]
     assert (
         load_checkpoint(out / "best")[1]["position"]["epoch"] == min(rows, key=lambda r: r["validation_loss"])["epoch"]
     )
+    assert f"validation loss {rows[-1]['validation_loss']:.4g} after epoch 3, the lowest" in printed
+    assert load_checkpoint(out / "kept" / "last")[1]["position"]["epoch"] == 3
     assert (out / "curve.png").exists()

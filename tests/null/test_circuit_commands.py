@@ -13,6 +13,7 @@ from shadergrad.logic.circuit import Circuit, equivalent, load, minimize, to_aig
 from shadergrad.logic.circuit.diagrams import Diagrams
 
 LIFE = str(Path(__file__).parents[1] / "data" / "life_cell.json")
+TRAINED = Path(LIFE).with_name("life_trained.json")  # the active gates that a training of `life` leaves (seed 23, cpu)
 
 
 def random_circuit(seed: int, inputs: int = 5, gates: int = 40) -> Circuit:
@@ -101,6 +102,15 @@ def test_random_circuits_stay_the_same_functions_with_few_and_many_inputs(inputs
         assert equivalent(circuit, small, patches=1 << 14)
         assert len(small) <= len(circuit)
         assert minimize(small) == small
+
+
+def test_the_trained_life_becomes_small_and_is_proved_equal() -> None:
+    """144 gates without the merge of equal functions, 88 with it alone."""
+    circuit = load(TRAINED).circuit  # type: ignore[union-attr]
+    small = minimize(circuit)
+    assert len(small) <= 88 < len(circuit)
+    same = equivalent(circuit, small)
+    assert (same.counterexample, same.proved) == (None, True)
 
 
 def test_what_is_equal_but_for_one_assignment_is_not_merged() -> None:

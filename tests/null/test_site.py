@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import inspect
+import pkgutil
+import re
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
+
+import readme
+import shadergrad as sg
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "site.py"
 specification = importlib.util.spec_from_file_location("documentation_site", SCRIPT)  # `site` is a module of Python
@@ -47,6 +55,57 @@ def test_the_reference_and_the_variables_are_those_of_the_sources() -> None:
     assert "\n```pycon\n>>> " in site.reference("sg.nn")
     for name in ("SHADERGRAD_DEBUG", "SHADERGRAD_DATA_MIRROR"):
         assert f"| {name} |" in site.variables()
+
+
+INSIDE = (
+    "cli.",
+    "run.",
+    "tensor.",
+    "as_torch.",
+    "recipes.",
+    "interop.torch.",
+    "nn.functional.",
+    "models.coevolution.",
+    "cuda.",
+)
+
+
+def test_every_public_function_is_on_a_page_of_the_reference() -> None:
+    """What a module says is public (__all__) stands on a page, under that module's name or another; INSIDE is re-exported."""
+    shown = set()
+    for name in site.MODULES:
+        found = attrgetter(name.removeprefix("sg."))(sg) if "." in name else sg
+        names = dir(found) if inspect.isclass(found) else getattr(found, "__all__", vars(found))
+        shown |= {id(getattr(found, n)) for n in names}
+    missing = []
+    for module in pkgutil.walk_packages(sg.__path__, "shadergrad."):
+        room = module.name.removeprefix("shadergrad.")
+        if not f"{room}.".startswith(INSIDE) and room != "__main__":
+            public = importlib.import_module(module.name)
+            values = [(name, getattr(public, name)) for name in getattr(public, "__all__", ())]
+            missing += [f"{room}.{n}" for n, v in values if callable(v) and inspect.getdoc(v) and id(v) not in shown]
+    assert missing == []
+
+
+@pytest.mark.parametrize("source", ["https://example.org/us/shadergrad", None])
+def test_the_readme_of_a_package_index_has_no_link_into_the_tree(source: str | None) -> None:
+    """With an address each link and picture is absolute, and leads to a file there is; without, only words are left."""
+    text = (site.ROOT / "README.md").read_text(encoding="utf-8")
+    targets = re.findall(r"!?\[[^\]]*\]\(([^)]+)\)", text)
+    found = re.findall(r"!?\[[^\]]*\]\(([^)]+)\)", readme.shown(text, source))
+    if source is None:
+        assert found == []
+        assert "| a lizard" not in readme.shown(text, source)
+        assert "benchmarks/RESULTS.md" in readme.shown(text, source)
+    else:
+        kinds = ["raw" if target.endswith((".png", ".gif")) else "blob" for target in targets]
+        assert found == [f"{source}/{kind}/HEAD/{t}" for kind, t in zip(kinds, targets, strict=True)]
+        assert all((site.ROOT / target).exists() for target in targets)
+
+
+def test_what_is_absolute_already_stays() -> None:
+    text = "[a](https://a.b/c) [b](#there) [c](mailto:d@e.f)"
+    assert readme.shown(text, "https://x.y") == readme.shown(text, None) == text
 
 
 @pytest.mark.slow

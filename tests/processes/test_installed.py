@@ -1,107 +1,249 @@
-"""The wheel, installed into an empty folder and run from another: what comes along is there, and nothing of the tree is."""
+"""The first hour with the wheel, which pip has installed, in empty folders: what comes along is there, and nothing of the tree is.
+
+A paragraph a test: installing, after a training, Trainer, pictures, the pages, logic, looking inside. Bars are in test_terminal,
+notebooks in test_notebooks.
+"""
 
 from __future__ import annotations
 
-import os
+import json
+import re
+import shlex
+import shutil
 import subprocess
-import sys
-import zipfile
+import urllib.request
+from contextlib import closing
+from email import message_from_string
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from wheels import ROOT, Installed
 
-pytestmark = pytest.mark.slow  # pip fetches the builder of wheels, and has to copy the package
+pytestmark = pytest.mark.slow  # pip fetches the builder of wheels, and a process a command
 
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the unpacked wheel of the tree and nothing else."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode and ("hatchling" in done.stderr or "connection" in done.stderr.lower()):
-        pytest.skip(f"no wheel can be built here: {done.stderr[-200:]}")
-    assert done.returncode == 0, done.stderr
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "site")
-    return folder / "site"
+DRAW = """
+import shadergrad as sg
+from PIL import Image
+x = sg.data.load_digits()[2][0].reshape(8, 8)
+Image.fromarray((255 * (1 - x)).astype("uint8")).resize((96, 96)).save("a.png")
+"""
 
 
-def python(site: Path, folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Python with the installed package, started in an empty folder."""
-    environment = {**os.environ, "PYTHONPATH": str(site), "COLUMNS": "120", "TERM": "dumb", **variables}
-    command = [sys.executable, "-P", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
+def kept(installed: Installed, name: str) -> str:
+    """The text of a file that pip has put beside the package."""
+    (path,) = installed.folder.glob(f"lib/python*/site-packages/shadergrad-*.dist-info/{name}")
+    return path.read_text(encoding="utf-8")
 
 
-def run(site: Path, folder: Path, *words: str) -> str:
-    """What the installed command prints."""
-    return python(site, folder, "-m", "shadergrad", *words).stdout
+# --- installing
 
 
-def test_the_wheel_trains_the_digits_and_draws(site: Path, tmp_path: Path) -> None:
-    assert str(site) in python(site, tmp_path, "-c", "import shadergrad; print(shadergrad.__file__)").stdout
-    run(site, tmp_path, "train", "digits", "--device", "cpu", "--epochs", "1")
-    assert {"curve.png", "metrics.jsonl", "best"} <= {path.name for path in (tmp_path / "runs" / "digits").iterdir()}
-    draw = "import shadergrad as sg; from PIL import Image; x = sg.data.load_digits()[2][0].reshape(8, 8)"
-    python(site, tmp_path, "-c", f"{draw}; Image.fromarray((255 * x).astype('uint8')).save('a.png')")
-    assert "a.png: " in run(site, tmp_path, "predict", "digits", "runs/digits", "a.png")
-    assert "Linear" in python(site, tmp_path, "-c", f"{draw}; print(sg.recipes.load('runs/digits'))").stdout
-    words = ["train", "digits", "--device", "cpu", "--epochs", "2", "--resume", "--override", "--lr", "1e-4"]
-    assert "lr 0.003 now 0.0001" in run(site, tmp_path, *words)
+def test_it_knows_its_version_and_says_first_what_it_runs_on(installed: Installed, tmp_path: Path) -> None:
+    where = installed(tmp_path, "python", "-c", "import shadergrad; print(shadergrad.__file__)").stdout.strip()
+    assert Path(where).is_relative_to(installed.folder)
+    assert installed.shadergrad(tmp_path, "--version").startswith("shadergrad ")
+    verdict = installed.shadergrad(tmp_path, "info").splitlines()[0]
+    assert "trainings run on" in verdict
+    assert json.loads(installed.shadergrad(tmp_path, "info", "--json"))["verdict"] == verdict
+    assert len(installed.shadergrad(tmp_path, "info", "--verbose")) >= len(installed.shadergrad(tmp_path, "info"))
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_the_wheel_knows_its_version_and_says_what_it_runs_on(site: Path, tmp_path: Path) -> None:
-    assert run(site, tmp_path, "--version").startswith("shadergrad ")
-    assert "trainings run on" in run(site, tmp_path, "info").splitlines()[0]
+def test_its_licences_come_along_and_its_description_links_to_nothing_that_is_not_there(installed: Installed) -> None:
+    assert "Apache License" in kept(installed, "licenses/LICENSE")
+    assert kept(installed, "licenses/src/shadergrad/data/files/LICENSE.digits.txt")
+    described = message_from_string(kept(installed, "METADATA"))
+    links = re.findall(r"\]\(([^)]*)\)", str(described.get_payload()))
+    assert [link for link in links if not link.startswith("https://")] == []
+    assert "pip install" in str(described.get_payload())
 
 
-def test_licences_come_with_the_wheel(site: Path) -> None:
-    assert (site / "shadergrad" / "data" / "files" / "LICENSE.digits.txt").exists()
-    assert list(site.glob("*.dist-info/licenses/**/LICENSE"))
+# --- after a training
 
+SHORT = {
+    "digits": ["--epochs", "1"],
+    "digits-logic": ["--epochs", "1", "--batch-size", "1437"],
+    "autoencoder": ["--epochs", "1", "--batch-size", "1437"],
+    "char-lm": ["--epochs", "1", "--batch-size", "1024"],
+    "life": ["--steps", "2"],
+    "xor": ["--epochs", "1"],
+}
+PICTURES = {"xor": "surface.png", "regression": "line.png", "autoencoder": "reconstructions.png", "life": "gates.png"}
+
+
+@pytest.mark.parametrize("recipe", SHORT)
+def test_what_a_recipe_says_to_do_next_can_be_done(recipe: str, installed: Installed, tmp_path: Path) -> None:
+    """Every line that begins with next, as it stands but for the user's own part; and the model in Python."""
+    installed(tmp_path, "python", "-c", DRAW)
+    printed = installed.shadergrad(tmp_path, "train", recipe, "--device", "cpu", *SHORT[recipe])
+    assert (tmp_path / "runs" / recipe / PICTURES.get(recipe, "curve.png")).exists()
+    commands = re.findall(r"^next: shadergrad (.*)$", printed, re.M)
+    assert commands
+    for line in commands:
+        words = shlex.split(line.replace("IMAGE...", "a.png").replace("TEXT", "The"))
+        assert installed.shadergrad(tmp_path, *words)
+    (line,) = re.findall(r"in Python: (model = .*)$", printed, re.M)
+    program = f"import shadergrad as sg\n{line}\nprint(sum(p.numel() for p in model.parameters()))"
+    assert int(installed(tmp_path, "python", "-c", program).stdout) > 0
+
+
+def test_a_resumed_run_may_have_another_rate_and_keeps_the_best(installed: Installed, tmp_path: Path) -> None:
+    words = ["train", "digits", "--device", "cpu", "--batch-size", "1437"]
+    installed.shadergrad(tmp_path, *words, "--epochs", "1")
+    printed = installed.shadergrad(tmp_path, *words, "--epochs", "2", "--resume", "--override", "--lr", "1e-4")
+    assert "lr 0.003 now 0.0001" in printed
+    rows = [json.loads(line) for line in (tmp_path / "runs" / "digits" / "metrics.jsonl").read_text().splitlines()]
+    assert {"override": {"lr": [0.003, 0.0001]}}.items() <= rows[1].items()
+    assert (tmp_path / "runs" / "digits" / "best" / "checkpoint.json").exists()
+
+
+# --- Trainer, and looking inside
 
 MINE = """
+import csv
 import numpy as np, shadergrad as sg, shadergrad.nn.functional as F
 from shadergrad import nn
-from shadergrad.train import Recipe, Trainer
+from shadergrad.train import *
 
 def build(settings, device):
     x = np.ones((32, 2), np.float32)
     model = nn.Linear(2, 1).to(device)
     optimizer = sg.optim.SGD(model.parameters(), lr=settings.lr)
-    return Trainer(model, optimizer, F.mse_loss, (x, x[:, :1]), validation=(x, x[:, :1]), progress=False)
+    callbacks = [
+        Checkpoint("kept", every=1), EarlyStopping(patience=1, min_delta=1e9), CSVLog("kept/log.csv"),
+        Schedule(sg.optim.lr_scheduler.StepLR(optimizer, 1)), *LOGS,
+    ]
+    return Trainer(model, optimizer, F.mse_loss, (x, x[:, :1]), validation=(x, x[:, :1]), progress=False, callbacks=callbacks)
 
+LOGS = []
 RECIPE = Recipe("mine", build, defaults={"epochs": 2, "batch_size": 8, "lr": 0.1})
 if __name__ == "__main__":
+    try:
+        LOGS = [TensorBoard("kept/board")]
+    except ImportError:
+        pass
     trainer = build(type("S", (), {"lr": 0.1}), "cpu")
-    print(trainer.fit(2))
+    print(trainer.fit(9))
+    trainer.restore("kept/best")
     step = sg.compile(lambda x: (x * 2).sum())
+    try:
+        step.plan
+    except sg.ShadergradError as error:
+        print(error)
     step(sg.ones(3))
     print(step.explain())
     print(step.portable(sg.ones(3)).plan)
+    step.portable(sg.ones(3))
     print(step.plan._repr_html_(), trainer.model._repr_html_(), sg.ones(2)._repr_html_())
 """
 
 
-def test_the_wheel_has_the_trainer_tables_and_kernels_by_number(site: Path, tmp_path: Path) -> None:
+def test_trainer_tables_and_kernels_by_number(installed: Installed, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE)
-    assert "epoch" in run(site, tmp_path, "train", "mine.py", "--device", "cpu")
-    done = python(site, tmp_path, "mine.py", SHADERGRAD_DEBUG="kernels", MPLBACKEND="no_such_backend")
-    for words in ("History(2 epochs", "NumPy operations", "1 submission", "<table", "3 parameters on cpu"):
+    assert "epoch" in installed.shadergrad(tmp_path, "train", "mine.py", "--device", "cpu")
+    shutil.rmtree(tmp_path / "kept")
+    done = installed(tmp_path, "python", "mine.py", SHADERGRAD_DEBUG="kernels", MPLBACKEND="no_such_backend")
+    for words in (
+        "History(2 epochs",
+        "NumPy operations",
+        "1 submission",
+        "<table",
+        "3 parameters on cpu",
+        "before its first call",
+    ):
         assert words in done.stdout
-    assert "// #0 " in done.stderr
+    assert done.stderr.count("// #0 ") == 1
+    assert {"last", "best", "epoch-0001", "epoch-0002", "log.csv"} <= {p.name for p in (tmp_path / "kept").iterdir()}
 
 
-def test_the_wheel_has_the_commands_of_circuits(site: Path, tmp_path: Path) -> None:
-    circuit = str(ROOT / "tests" / "data" / "life_cell.json")
-    assert "26 gates" in run(site, tmp_path, "logic", "show", circuit)
-    assert "proved equal on all 512" in run(site, tmp_path, "logic", "simplify", circuit, "--out", "small.json")
-    assert run(site, tmp_path, "logic", "run", "small.json", "W.0", "E.0", "N.0") == "next.0 = 1\n"
-    for form, word in (("c", "uint64_t"), ("verilog", "module"), ("wgsl", "fn "), ("svg", "<svg"), ("aiger", "aag")):
-        assert word in run(site, tmp_path, "logic", "export", "small.json", form)
+# --- pictures
+
+
+def test_pictures_are_drawn_whatever_the_backend(installed: Installed, tmp_path: Path) -> None:
+    variables = {"MPLBACKEND": "module://no_such_backend"}
+    installed(
+        tmp_path, "shadergrad", "train", "regression", "--device", "cpu", "--epochs", "2", "--out", "line", **variables
+    )
+    study = ["logic", "study", "life", "--seeds", "2", "--steps", "2", "--device", "cpu", "--out", "study"]
+    assert "0 of 2 seeds converged" in installed(tmp_path, "shadergrad", *study, **variables).stdout
+    for name in ("line/line.png", "line/curve.png", "study/study.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG"), name
+
+
+# --- the pages
+
+
+def walk(page: str, but: dict[str, str]) -> str:
+    """A program that does what a page shows, its Python as it stands, its commands in a shell; `but`: words that differ."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    lines = ["import subprocess", "def shell(words): subprocess.run(words, shell=True, check=True)"]
+    for kind, block, indented in re.findall(r"^```(python|sh)\n(.*?)^```|^    (shadergrad [^\n]*)$", text, re.M | re.S):
+        if kind == "python":
+            lines.append(block)
+        for command in (block if kind == "sh" else indented).splitlines() if kind != "python" else ():
+            for old, new in but.items():
+                command = command.replace(old, new)
+            lines.append(f"shell({command!r})")
+    return "\n".join(lines)
+
+
+def test_the_tutorial_is_walked_from_its_first_line_to_its_last(installed: Installed, tmp_path: Path) -> None:
+    program = walk("docs/tutorial.md", {"shadergrad serve site": "true"})
+    assert program.count("shell('shadergrad") >= 6
+    (tmp_path / "walk.py").write_text(program)
+    printed = installed(tmp_path, "python", "walk.py").stdout
+    assert "drawn.png: 7 (" in printed
+    assert (tmp_path / "site" / "index.html").exists()
+
+
+def test_the_commands_of_the_readme_are_typed(installed: Installed, tmp_path: Path) -> None:
+    installed(tmp_path, "python", "-c", DRAW.replace("a.png", "drawn-by-me.png"))
+    (tmp_path / "my_pytorch_script.py").write_text("import torch; print('runs', torch.ones(2).sum().item())")
+    less = {
+        "train digits": "train digits --epochs 3",
+        " && shadergrad serve site/": "",
+        'device = "webgpu"': 'device = "cpu"',
+    }
+    program = walk("README.md", less).replace('device = "webgpu"', 'device = "cpu"')
+    assert program.count("shell('shadergrad") == 5
+    (tmp_path / "walk.py").write_text(program)
+    printed = installed(tmp_path, "python", "walk.py").stdout
+    for words in ("trainings run on", "drawn-by-me.png: 7 (", "runs 2.0"):
+        assert words in printed
+    assert_is_served(installed, tmp_path / "site")
+
+
+def assert_is_served(installed: Installed, site: Path) -> None:
+    """`shadergrad serve` gives the page to a browser of this machine, until Ctrl-C."""
+    command = [str(installed.folder / "bin" / "shadergrad"), "serve", str(site), "--port", "0"]
+    with subprocess.Popen(
+        command, env=installed.environment | {"PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            (address,) = re.findall(r"http://\S+", server.stdout.readline())
+            with closing(urllib.request.urlopen(address, timeout=20)) as page:
+                assert b"<html" in page.read()
+        finally:
+            server.terminate()
+
+
+# --- logic
+
+
+def test_circuits_are_shown_simplified_run_and_exported(installed: Installed, tmp_path: Path) -> None:
+    trained = str(ROOT / "tests" / "data" / "life_trained.json")
+    assert "249 gates" in installed.shadergrad(tmp_path, "logic", "show", trained)
+    printed = installed.shadergrad(tmp_path, "logic", "simplify", trained, "--out", "small.json")
+    assert "proved equal on all 512" in printed
+    assert int(re.findall(r"(\d+) simplified", printed)[0]) <= 88
+    assert installed.shadergrad(tmp_path, "logic", "run", "small.json", "W.0", "E.0", "N.0") == "next.0 = 1\n"
+    assert (
+        "W.0"
+        in installed.shadergrad(tmp_path, "logic", "export", "small.json", "dot", "--out", "small.dot")
+        + (tmp_path / "small.dot").read_text()
+    )
+    words = {"c": "uint64_t", "verilog": "module", "wgsl": "fn ", "blif": ".model", "aiger": "aag", "svg": "<svg"}
+    for form, word in words.items():
+        assert word in installed.shadergrad(tmp_path, "logic", "export", "small.json", form)

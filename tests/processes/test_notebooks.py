@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from wheels import Installed
 
 pytest.importorskip("ipykernel", reason="the extra `notebook` is not installed")
 nbformat: Any = pytest.importorskip("nbformat")
@@ -53,3 +56,22 @@ def test_a_training_draws_in_a_notebook_whatever_the_backend_and_warns_of_nothin
     assert "epoch 3/3" in bar["data"]["text/html"]
     assert " · cpu</code>" in bar["data"]["text/html"]
     assert "image/png" in picture["data"]
+
+
+def test_the_first_notebook_runs_with_the_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: Installed
+) -> None:
+    """As above, with a kernel of the environment where pip has installed it."""
+    kernel = tmp_path / "kernels" / "wheel"
+    kernel.mkdir(parents=True)
+    argv = [installed.python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (kernel / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "wheel", "language": "python"}))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    notebook = nbformat.read(FOLDER / "first-steps.ipynb", 4)
+    notebook.cells.append(nbformat.v4.new_code_cell("import shadergrad\nprint(shadergrad.__file__)"))
+    nbformat.write(notebook, tmp_path / "first-steps.ipynb")
+    done = notebooks.execute(tmp_path / "first-steps.ipynb", "wheel", MPLBACKEND="module://no_such_backend")
+    where = done.cells.pop().outputs[0]["text"]
+    assert Path(where.strip()).is_relative_to(installed.folder)
+    assert shown(done) == shown(nbformat.read(FOLDER / "first-steps.ipynb", 4))

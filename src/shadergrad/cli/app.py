@@ -15,7 +15,7 @@ from .bench import bench
 from .gpt import gpt
 from .pages import export, serve
 from .predict import predict_app
-from .predictions import add_predictions
+from .predictions import PredictGroup, add_predictions
 from .recipes import LogicGroup, RecipeGroup
 from .run_script import PASSED_ON, run_script
 from .tune import tune
@@ -40,7 +40,12 @@ app.add_typer(
     name="logic",
     help="Networks and automata of logic gates.",
 )
-app.add_typer(predict_app, name="predict", help="What a trained model says of your data.")
+app.add_typer(
+    predict_app,
+    name="predict",
+    cls=PredictGroup,
+    help="What a trained model says of your data. RECIPE is a name, or the path of a file with your own.",
+)
 predict_app.command("gpt")(gpt)
 add_predictions(predict_app)
 app.add_typer(bench, name="bench", help="How fast this machine is.")

@@ -8,8 +8,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from ..errors import CheckpointError
+from ..train.errors import RecipeError
+from ..train.recipe_files import is_path, recipe_file
 
 IMAGES = {
     "digits": "Which digits are drawn on images: dark on light or light on dark, one each.",
@@ -27,7 +30,24 @@ def add_predictions(app: typer.Typer) -> None:
     """Put the commands of the recipes into the group `predict`."""
     for name, text in IMAGES.items():
         app.command(name, help=text)(_of_images(name))
-    app.command("char-lm")(char_lm)
+    app.command("char-lm", help="Write on from a text, a character at a time.")(_of_text("char-lm"))
+
+
+class PredictGroup(TyperGroup):
+    """The commands that there are, and each recipe file of a user whose path is given."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command. Raises RecipeError for a file without a recipe, or one that cannot be asked."""
+        known = super().get_command(ctx, cmd_name)
+        if known is not None or not is_path(cmd_name):
+            return known
+        prediction = recipe_file(Path(cmd_name).expanduser()).predict
+        if prediction is None or prediction.answer is None:
+            raise RecipeError(f"{cmd_name} does not say what its model can be asked. Remedy: predict=Prediction(...)")
+        one = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        made = _of_images(cmd_name) if prediction.takes == "images" else _of_text(cmd_name)
+        one.command(cmd_name, help="What your recipe's model says.")(made)
+        return typer.main.get_command(one)
 
 
 def _of_images(name: str) -> Callable[..., None]:
@@ -43,17 +63,19 @@ def _of_images(name: str) -> Callable[..., None]:
     return predict
 
 
-def char_lm(
-    run: Run,
-    prompt: Annotated[str, typer.Option(help="The text to go on from.")] = "",
-    characters: Annotated[int, typer.Option(help="How many to write.")] = 320,
-    temperature: Annotated[float, typer.Option(help="Below 1: likely ones more often.")] = 0.6,
-    seed: Annotated[int, typer.Option(help="Decides the draws.")] = 0,
-    device: Device = "cpu",
-) -> None:
-    """Write on from a text, a character at a time."""
-    model, shared, prediction = _load("char-lm", run, device)
-    _print(prediction.answer(model, shared, prompt, characters, temperature, seed))
+def _of_text(name: str) -> Callable[..., None]:
+    def predict(
+        run: Run,
+        prompt: Annotated[str, typer.Option(help="The text to go on from.")] = "",
+        characters: Annotated[int, typer.Option(help="How many to write.")] = 320,
+        temperature: Annotated[float, typer.Option(help="Below 1: likely ones more often.")] = 0.6,
+        seed: Annotated[int, typer.Option(help="Decides the draws.")] = 0,
+        device: Device = "cpu",
+    ) -> None:
+        model, shared, prediction = _load(name, run, device)
+        _print(prediction.answer(model, shared, prompt, characters, temperature, seed))
+
+    return predict
 
 
 def _load(name: str, run: Path, device: str) -> tuple[Any, Any, Any]:
@@ -61,10 +83,10 @@ def _load(name: str, run: Path, device: str) -> tuple[Any, Any, Any]:
     from ..train.prediction import build_model, read_run  # as above
     from ..train.run import choose_device  # as above
 
-    recipe = read_run(run)[1].get("recipe")
-    if recipe != name:
+    recipe, own = read_run(run)[1].get("recipe"), is_path(name)
+    if recipe != (Path(name).name if own else name):
         raise CheckpointError(f"{run} is a run of {recipe}, not of {name}. Remedy: shadergrad predict {recipe} {run}")
-    prediction = recipes.prediction_of(run)
+    prediction = recipes.prediction_of(run, name if own else None)
     chosen = choose_device(device, Console(stderr=True, quiet=device == "cpu"))
     return *build_model(run, prediction, chosen), prediction
 

@@ -13,7 +13,7 @@ from shadergrad import nn
 from ..errors import CheckpointError
 from ..train import Recipe
 from ..train.prediction import Prediction, build_model, read_run
-from ..train.recipe_files import packaged_recipe, recipe_names
+from ..train.recipe_files import packaged_recipe, recipe_file, recipe_names
 
 
 def names() -> list[str]:
@@ -30,10 +30,11 @@ def find(name: str) -> Recipe:
     return packaged_recipe(__name__, name)
 
 
-def load(folder: str | Path, device: str = "cpu") -> nn.Module:
+def load(folder: str | Path, device: str = "cpu", recipe: str | Path | None = None) -> nn.Module:
     """The trained model in the folder of a run, in evaluation mode: the best by its test loss, else the last.
 
-    Raises CheckpointError where there is no checkpoint, or its recipe does not say how its model is built.
+    recipe: of a run by a file of one's own, that file. Raises CheckpointError where there is no checkpoint, or its recipe
+    does not say how its model is built.
 
     >>> sg.recipes.load("no/such/run")
     Traceback (most recent call last):
@@ -41,13 +42,20 @@ def load(folder: str | Path, device: str = "cpu") -> nn.Module:
     shadergrad.errors.CheckpointError: there is no checkpoint no/such/run/checkpoint.safetensors. ...
     """
     folder = Path(folder).expanduser()
-    return build_model(folder, prediction_of(folder), device)[0]
+    return build_model(folder, prediction_of(folder, recipe), device)[0]
 
 
-def prediction_of(folder: Path) -> Prediction:
+def prediction_of(folder: Path, file: str | Path | None = None) -> Prediction:
     """How the model of a run is built and asked. Raises CheckpointError where its recipe does not say so."""
     name = str(read_run(folder)[1].get("recipe"))
-    found = find(name).predict if name in names() else None
+    if file is not None and Path(file).name != name:
+        raise CheckpointError(f"{folder} is a run of {name}, not of {file}.")
+    if file is None and name.endswith(".py"):
+        raise CheckpointError(f"{folder} is a run of your {name}. Remedy: say where that lies: recipe='path/to/{name}'")
+    if file is not None:
+        found = recipe_file(Path(file).expanduser()).predict
+    else:
+        found = find(name).predict if name in names() else None
     if found is None:
         raise CheckpointError(
             f"{folder} is a run of {name}, which does not say how its model is built again. Remedy: build the model as the "

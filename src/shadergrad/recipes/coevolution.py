@@ -6,6 +6,7 @@ are held out for the measures. Phase 2 goes on from phase 1 by --pretrained FOLD
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,8 @@ from shadergrad.train import (
     TrainingStep,
     WarmUpCosine,
 )
+from shadergrad.train.prediction import Prediction
+from shadergrad.train.settings import command_options
 
 from .contacts.options import OPTIONS, SHAPE
 from .contacts.pictures import contact_picture
@@ -47,7 +50,7 @@ def build(settings: Settings, device: str) -> Trainable:
             raise TrainingError(
                 "the contacts of too few families are known to train, and to measure. Remedy: --contacts FILE."
             )
-    transformer = co.CoevolutionTransformer(**{name: settings[name] for name in SHAPE})
+    transformer = transformer_of(settings)
     if settings["pretrained"] is not None:
         load_transformer(transformer, settings["pretrained"])
     model = co.model_for(phase, transformer).to(device)
@@ -107,6 +110,22 @@ def build(settings: Settings, device: str) -> Trainable:
         schedule=WarmUpCosine.of(settings, (settings.epochs or 1) * steps),
         unit="sequences",
     )
+
+
+def transformer_of(values: Any) -> co.CoevolutionTransformer:
+    """An untrained one, of the shape that settings, or what a checkpoint shares, say."""
+    return co.CoevolutionTransformer(**{name: values[name] for name in SHAPE})
+
+
+def what_next(settings: Settings) -> list[str]:
+    """After phase 1 the contacts are learned, after phase 2 they are predicted."""
+    out = shlex.quote(str(settings.out))
+    if settings["phase"] == "mlm":
+        kept = ("pairs", "pairs_b", "length_a", "contacts", "families", "depth", *SHAPE)
+        same = {o.name: settings[o.name] for o in OPTIONS if o.name in kept and settings[o.name] != o.default}
+        own = f" {command_options(same)}" if same else ""
+        return [f"shadergrad train coevolution --phase contacts --pretrained {out} --out {out}-contacts{own}"]
+    return [f"shadergrad predict coevolution {out} FAMILY.a3m"]
 
 
 def families_of(settings: Settings) -> list[co.Family]:
@@ -173,4 +192,6 @@ RECIPE = Recipe(
     build,
     defaults={"epochs": 10, "batch_size": 32, "lr": 1e-3},
     options=OPTIONS,
+    predict=Prediction(lambda shared: co.model_for(shared["phase"], transformer_of(shared))),
+    then=what_next,
 )

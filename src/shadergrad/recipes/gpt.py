@@ -7,6 +7,7 @@ clipped to a norm of 1. `shadergrad predict gpt` writes on from what it has lear
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -30,6 +31,7 @@ from shadergrad.train import (
     TrainingStep,
     WarmUpCosine,
 )
+from shadergrad.train.prediction import Prediction
 
 TALE = Path(__file__).with_name("tale.txt")
 HELD_OUT = 0.1  # of the text, its end, for the test loss
@@ -104,4 +106,6 @@ RECIPE = Recipe(
         *SCHEDULE,
         *BACKWARD,
     ),
+    predict=Prediction(lambda shared: GPT(Config(**shared["model"]))),
+    then=lambda settings: [f"shadergrad predict gpt {shlex.quote(str(settings.out))} --prompt TEXT"],
 )

@@ -11,6 +11,7 @@ import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.train import Position, Recipe, Settings, Trainable
 from shadergrad.train.pictures import figure_module, or_the_reason, plain_axes
+from shadergrad.train.prediction import Prediction
 
 PICTURE = "line.png"
 WEIGHT, BIAS = 2.0, 3.0
@@ -71,4 +72,5 @@ RECIPE = Recipe(
     "A straight line: y = 2x + 3 from noisy points, SGD.",
     build,
     defaults={"epochs": 100, "batch_size": 32, "lr": 0.1},
+    predict=Prediction(lambda _: nn.Linear(1, 1)),
 )

@@ -14,6 +14,7 @@ import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.train import Position, Recipe, Settings, Trainable
 from shadergrad.train.pictures import figure_module, or_the_reason
+from shadergrad.train.prediction import Prediction
 
 POINTS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.float32)
 TARGETS = np.array([[0], [1], [1], [0]], np.float32)
@@ -21,9 +22,14 @@ REPEATS = 100
 PICTURE, GRID = "surface.png", 81
 
 
+def network(_: object = None) -> nn.Sequential:
+    """From points [batch, 2] to answers [batch, 1]."""
+    return nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+
+
 def build(settings: Settings, device: str) -> Trainable:
     """The network on `device`, its weights random from the current seed."""
-    model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1)).to(device)
+    model = network().to(device)
     optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr, weight_decay=0.0)
 
     def step(points: Tensor, targets: Tensor) -> Tensor:
@@ -84,4 +90,5 @@ RECIPE = Recipe(
     "Exclusive or: four points, an MLP 2-8-1, AdamW.",
     build,
     defaults={"epochs": 20, "batch_size": 4, "lr": 1e-2},
+    predict=Prediction(network),
 )

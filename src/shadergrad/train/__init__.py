@@ -7,7 +7,7 @@ a user's own is anywhere: `shadergrad train path/to/mine.py`; examples/my_recipe
 from .backward import TrainingStep
 from .callbacks import Callback, Checkpoint, CSVLog, EarlyStopping, Progress, Schedule, TensorBoard, WandB
 from .errors import RecipeError, TrainingError
-from .prediction import Prediction
+from .prediction import Prediction, classify_images, probabilities
 from .recipe import BACKWARD, SCHEDULE, Option, Recipe
 from .schedule import WarmUpCosine
 from .settings import Settings
@@ -39,4 +39,6 @@ __all__ = [
     "WandB",
     "WarmUpCosine",
     "accuracy",
+    "classify_images",
+    "probabilities",
 ]

@@ -26,10 +26,11 @@ class Prediction:
 
     answer: lines for people: takes the model, what its checkpoint shares, and, where takes is "images", paths of image files
     and the folder to write into; where it is "text", the text to go on from, how many characters, the temperature and the seed.
+    None: the model is taken into Python, and not asked on the command line.
     """
 
     network: Callable[[Shared], nn.Module]
-    answer: Callable[..., Iterable[str]]
+    answer: Callable[..., Iterable[str]] | None = None
     takes: str = "images"
 
 

@@ -7,7 +7,7 @@ Out: a run, given their values. The command line makes a command of it; nothing 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -94,6 +94,7 @@ class Recipe:
     train: in place of build, the whole of it, for what is more than one run: called with the command's words, the console
     and the values of `options`; tells whether it came to its end. It has no defaults.
     predict: how the trained model is built again, and what it can be asked: for `shadergrad predict` and recipes.load.
+    then: the commands that a finished run is for beside that, of its settings; they are printed.
     Raises RecipeError for what cannot be a recipe.
     """
 
@@ -103,6 +104,7 @@ class Recipe:
     options: tuple[Option, ...] = ()
     train: Callable[..., bool] | None = None
     predict: Prediction | None = None
+    then: Callable[[Settings], Iterable[str]] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.help, str) or not self.help.strip():
@@ -163,11 +165,14 @@ class Recipe:
         word = flag(counter)
         options = settings.options().replace(f"{word} {settings[counter]} ", f"{word} {2 * settings[counter]} ", 1)
         out = shlex.quote(str(settings.out))
-        lines = [f"next: {command} --resume {options}"]
-        if self.predict is not None:
+        commands = list(self.then(settings)) if self.then is not None else []
+        if self.predict is not None and self.predict.answer is not None:
             what = "IMAGE..." if self.predict.takes == "images" else "--prompt TEXT"
-            lines[:0] = [
-                f"next: shadergrad predict {name} {out} {what}",
-                f"      or in Python: model = sg.recipes.load({str(settings.out)!r})",
-            ]
-        return lines
+            commands.insert(0, f"{command.replace(' train ', ' predict ', 1)} {out} {what}")
+        lines = [f"next: {words}" for words in commands]
+        if self.predict is not None:
+            file = f", recipe={command.rpartition(' ')[2]!r}" if name.endswith(".py") else ""
+            lines.append(
+                f"{'      or' if lines else 'next:'} in Python: model = sg.recipes.load({str(settings.out)!r}{file})"
+            )
+        return [*lines, f"next: {command} --resume {options}"]

@@ -117,6 +117,7 @@ class Run:
         self._each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
         self.stop_wish: str | None = None
         self.accuracy: float | None = None  # after the latest epoch, where it is measured
+        self._shown: tuple[int, str, dict[str, float]] = (0, "", {})  # by the bar, but for the accuracy
         self.changed: dict[str, tuple[float, float]] = {}  # by --override: what it was, and what it is
         self.settings = settings
         self.trainable = trainable
@@ -187,6 +188,7 @@ class Run:
                 if row:
                     bar.add(row)
                     self._epoch_ended(row)
+                    bar.show(*self._shown, self.accuracy)
         if self.stop_wish is not None:
             console.out(f"stopped after {self.where}: {self.stop_wish}", highlight=False)
         return self.done >= self.steps or self.stop_wish is not None
@@ -269,8 +271,11 @@ class Run:
 
     def save(self, beside: str = "") -> Path:
         """Write the checkpoint, or one beside it. Raises TrainingError where the model is no longer finite."""
-        state = describe(self.recipe, self.settings, self.trainable, self.position, self.where)
-        return save_checkpoint(self.settings.out / beside, *state)
+        return save_checkpoint(self.settings.out / beside, *self.checkpoint())
+
+    def checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """All that is needed to go on from here, as arrays and a description. Raises TrainingError as `save` does."""
+        return describe(self.recipe, self.settings, self.trainable, self.position, self.where)
 
     def report(self, console: Console) -> None:
         """Draw the curve; say how good the model is now, what the recipe has to show, and where everything is."""
@@ -282,11 +287,12 @@ class Run:
         accuracy = self.trainable.evaluate().get("test_accuracy")
         if accuracy is not None:
             console.out(f"test accuracy {100 * accuracy:.2f} % after {self.where}", highlight=False)
-        measured = [row for row in read_rows(out / METRICS) if "test_loss" in row and "epoch" in row]
-        if measured:
-            best = min(measured, key=lambda row: row["test_loss"])
-            told = f"test loss {measured[-1]['test_loss']:.4g} after epoch {measured[-1]['epoch']}"
-            console.out(f"{told}, the lowest {best['test_loss']:.4g} after epoch {best['epoch']}", highlight=False)
+        for name in ("test_loss", "validation_loss"):
+            measured = [row for row in read_rows(out / METRICS) if name in row and "epoch" in row]
+            if measured:
+                best = min(measured, key=lambda row: row[name])
+                told = f"{name.replace('_', ' ')} {measured[-1][name]:.4g} after epoch {measured[-1]['epoch']}"
+                console.out(f"{told}, the lowest {best[name]:.4g} after epoch {best['epoch']}", highlight=False)
         for line in self.trainable.show(self.position):
             console.out(line, highlight=False)
         written = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
@@ -346,11 +352,12 @@ class Run:
     def _show(self, bar: Bar | NotebookBar) -> None:
         losses = self.position.losses
         if self._counts_steps:
-            bar.show(self.done, f"step {self.done}/{self.steps}", self._named(losses[-1]), self.accuracy)
+            self._shown = self.done, f"step {self.done}/{self.steps}", self._named(losses[-1])
         else:
             where = f"epoch {self.position.epoch + 1}/{self.settings.epochs}"
             mean = self._named(losses.mean(axis=0, dtype=np.float64))
-            bar.show(self.done * self.settings.batch_size, where, mean, self.accuracy)
+            self._shown = self.done * self.settings.batch_size, where, mean
+        bar.show(*self._shown, self.accuracy)
 
     def _named(self, losses: np.ndarray) -> dict[str, float]:
         return dict(zip(self.trainable.losses, losses.tolist(), strict=True))

@@ -22,7 +22,7 @@ from ..checkpoint import load_checkpoint
 from ..data.loader import DataLoader
 from .backward import TrainingStep
 from .callbacks import Callback, Progress, Row
-from .checkpoints import describe, put_back
+from .checkpoints import put_back
 from .errors import TrainingError
 from .run import Run
 from .settings import Settings
@@ -227,9 +227,6 @@ class _Fit(Run):
     def save(self, beside: str = "") -> Path:
         """Nothing: that is a callback's."""
         return self.settings.out / beside
-
-    def checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        return describe(self.recipe, self.settings, self.trainable, self.position, self.where)
 
 
 class _Memory:

@@ -7,6 +7,7 @@ matplotlib and pillow are installed, loss.png, gates.png, robustness.png and rol
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from itertools import repeat
@@ -18,8 +19,9 @@ from shadergrad.logic import evaluation
 from shadergrad.logic.circuit import count_gates, equivalent, histogram
 from shadergrad.logic.experiments import EXPERIMENTS, SEED, Training
 from shadergrad.train import Position, Recipe, Settings, Stream, Trainable, TrainingError
+from shadergrad.train.prediction import Prediction
 
-from .circuit_files import write_cell
+from .circuit_files import SIMPLIFIED, write_cell
 from .draws import draws
 from .page import automaton_page
 from .pictures import animation, gate_plot, loss_plot, robustness_plot
@@ -36,6 +38,8 @@ def automaton_recipe(name: str, help_text: str) -> Recipe:
         f"{help_text} Then hardened to a circuit, and evaluated.",
         lambda settings, device: trainable(name, settings, device),
         defaults={"steps": e.steps, "batch_size": e.batch, "seed": SEED},
+        predict=Prediction(lambda shared: Training(e, shared["seed"]).model),
+        then=lambda settings: [f"shadergrad logic show {shlex.quote(str(settings.out / SIMPLIFIED))}"],
     )
 
 
