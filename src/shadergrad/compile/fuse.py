@@ -438,7 +438,7 @@ class Fuser:
 
     def _siblings(self, a: Group, b: Group, before: Precedence[int], little: bool) -> Group | None:
         """One group for two with the same rows; None where one runs after the other, or that gains nothing."""
-        if before.runs_after(id(a), id(b)) or before.runs_after(id(b), id(a)):
+        if before.ordered(id(a), id(b)):
             return None
         if not little and not self._elements_read(a) & self.buffers_read(b).keys():
             return None

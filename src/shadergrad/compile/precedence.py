@@ -32,6 +32,11 @@ class Precedence(Generic[T]):
         """Whether `key` waits for `other`, or is it."""
         return self._before[self._number[key]] >> self._number[other] & 1 == 1
 
+    def ordered(self, a: T, b: T) -> bool:
+        """Whether one of them waits for the other."""
+        m, n = self._number[a], self._number[b]
+        return (self._before[m] >> n | self._before[n] >> m) & 1 == 1
+
     def wait(self, key: T, others: Iterable[T]) -> None:
         """Let `key` wait for others, of which none waits for it."""
         number, more = self._number[key], 0
