@@ -195,7 +195,7 @@ def test_kernels_that_wait_for_each_other_are_named(monkeypatch: pytest.MonkeyPa
 
     def linked_in_a_circle(self: Schedule) -> None:
         link(self)
-        first, *_, last = self.fuser.groups
+        first, *_, last = self.fuser.groups.values()
         self.after[id(first)].add(id(last))
 
     monkeypatch.setattr(Schedule, "_link", linked_in_a_circle)

@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from graphlib import TopologicalSorter
-from itertools import combinations
 from typing import Any, Literal
 
 from ..explanation import Refusal, Why
@@ -24,6 +22,7 @@ from ..primitives.elementwise import Elementwise
 from ..primitives.indexing import Gather, InRange
 from ..primitives.views import Cat, Reshape, SliceAt, View
 from ..varying import form, hint
+from .precedence import Precedence
 from .render import Recorder
 
 FEW = 8  # a value is shared by more elements than this: it stays in the caches
@@ -182,12 +181,13 @@ class Fuser:
         self.stored: dict[int, Node] = {}  # nodes that get a buffer
         self.cuts: set[int] = set()  # those that get one because the chain behind them is deep; they keep it
         self.producer: dict[int, Group] = {}
-        self.groups: list[Group] = []
+        self.groups: dict[int, Group] = {}  # by id
         self.shared: set[int] = set()  # nodes that get a buffer because several read them
         self.narrowed: set[int] = set()  # and those without which some kernel would bind too many
         self.refused: dict[tuple[int, int], Refusal] = {}  # pairs of groups, by id, that were not merged at last
         self.became: dict[int, Group] = {}  # what a group, by id, was merged into since
         self._reads: dict[int, dict[int, Node]] = {}
+        self._places: dict[tuple[int, Any], dict[tuple[int, Index], Node]] = {}
         self._retired: list[Group] = []  # kept, so that ids stay unique
 
     def run(self) -> list[Group]:
@@ -202,10 +202,11 @@ class Fuser:
             if id(node) in self.stored and id(node) not in self.producer:
                 self._add(Group("map", [node], size=node.size))
         self._narrow_wide_groups()
-        self._merge_all()
-        self._merge_siblings()
+        before = Precedence({id(g): [id(p) for p in self._producers(g)] for g in self.groups.values()})
+        self._merge_all(before)
+        self._merge_siblings(before)
         self._drop_private_roots()
-        return self.groups
+        return list(self.groups.values())
 
     # -- which nodes get a buffer
 
@@ -309,7 +310,7 @@ class Fuser:
     # -- groups
 
     def _add(self, group: Group) -> None:
-        self.groups.append(group)
+        self.groups[id(group)] = group
         for root in group.roots:
             self.producer[id(root)] = group
 
@@ -363,6 +364,12 @@ class Fuser:
 
     def reads(self, group: Group, *, rows: tuple[int, int] | None = None) -> dict[tuple[int, Index], Node]:
         """What the kernel of `group` reads, at which index. rows=(outer, inner): a map seen as rows."""
+        key = id(group), None if rows is None else (form(rows[0]), form(rows[1]))
+        if key not in self._places:
+            self._places[key] = self._recorded_reads(group, rows)
+        return self._places[key]
+
+    def _recorded_reads(self, group: Group, rows: tuple[int, int] | None) -> dict[tuple[int, Index], Node]:
         own = {id(n) for n in group.nodes}
         recorder = Recorder(lambda n: id(n) not in own and (self.is_source(n) or id(n) in self.stored))
         anchors = {id(n) for n in (*group.reduces, group.dot) if n is not None}
@@ -399,84 +406,90 @@ class Fuser:
 
     def _fits(self, group: Group) -> bool:
         fits = len(self.buffers_read(group).keys() | {id(n) for n in group.roots}) <= self.limit
-        if group not in self.groups:
+        if id(group) not in self.groups:
             del self._reads[id(group)]  # it may be thrown away, and its id used again
         return fits
 
+    def _fits_as(self, merged: Group, *parts: Group) -> bool:
+        """Whether a group would fit that is made of others."""
+        read = {key for part in parts for key in self.buffers_read(part)}
+        return len(read.difference(map(id, merged.nodes))) + len(merged.roots) <= self.limit
+
     # -- merging
 
-    def _merge_all(self) -> None:
+    def _merge_all(self, before: Precedence[int]) -> None:
         changed = True
         while changed:
             changed = False
             self.refused.clear()
-            for consumer in sorted(self.groups, key=lambda g: min(self.rank[id(n)] for n in g.roots)):
-                if consumer not in self.groups:
+            for consumer in sorted(self.groups.values(), key=lambda g: min(self.rank[id(n)] for n in g.roots)):
+                if id(consumer) not in self.groups:
                     continue
-                for producer in self._producers(consumer):
-                    merged = self._joined(producer, consumer)
+                producers = self._producers(consumer)
+                for producer in producers:
+                    merged = self._joined(producer, consumer, producers, before)
                     if isinstance(merged, Group):
-                        self._replace(producer, consumer, merged)
+                        self._replace(producer, consumer, merged, before)
                         changed = True
                         break
                     self.refused[id(producer), id(consumer)] = merged
 
-    def _joined(self, producer: Group, consumer: Group) -> Group | Refusal:
-        """One group for both, or why there are two."""
+    def _joined(
+        self, producer: Group, consumer: Group, producers: list[Group], before: Precedence[int]
+    ) -> Group | Refusal:
+        """One group for a consumer and one of its producers, or why there are two."""
         merged = self._merged(producer, consumer)
         if isinstance(merged, Refusal):
             return merged
-        if not self._fits(merged):
+        if not self._fits_as(merged, producer, consumer):
             return Refusal(Why.BUFFERS, self.limit)
-        if self._path_around(producer, consumer):
+        if any(before.runs_after(id(g), id(producer)) for g in producers if g is not producer):
             return Refusal(Why.BETWEEN)
         return merged
 
-    def _merge_siblings(self) -> None:
+    def _merge_siblings(self, before: Precedence[int]) -> None:
         """Reductions of the same rows that do not wait for each other share a dispatch where they read the same, or little:
         both sums of a norm's gradient."""
-        apart: set[tuple[int, int]] = set()  # pairs that cannot share: what other groups do does not change that
-        merged = True
-        while merged:
-            merged = False
-            rows: dict[Any, list[Group]] = {}
-            for group in self.groups:
-                if group.archetype == "row" and not any(id(n) in self.cuts for n in group.roots):
-                    rows.setdefault(group.rows, []).append(group)
-            before = self._before()
-            for alike in rows.values():
-                merged = merged or any(self._merged_sibling(a, b, apart, before) for a, b in combinations(alike, 2))
+        rows: dict[Any, list[Group]] = {}
+        for group in self.groups.values():
+            if group.archetype == "row" and not any(id(n) in self.cuts for n in group.roots):
+                rows.setdefault(group.rows, []).append(group)
+        for alike in rows.values():
+            self._merge_alike(alike, before)
 
-    def _merged_sibling(self, a: Group, b: Group, apart: set[tuple[int, int]], before: dict[int, int]) -> bool:
-        if (id(a), id(b)) in apart:
-            return False
-        apart.add((id(a), id(b)))
-        little = hint(a.outer * a.inner) <= LITTLE
-        if not little and not any(
-            form(n.size) == form(a.outer * a.inner) and key in self.buffers_read(b)
-            for key, n in self.buffers_read(a).items()
-        ):
-            return False
+    def _merge_alike(self, alike: list[Group], before: Precedence[int]) -> None:
+        """Of groups with the same rows. Each pair is asked once: what becomes of others does not change whether two can share.
+        What is merged stands behind the others."""
+        little = hint(alike[0].outer * alike[0].inner) <= LITTLE
+        following = [k + 1 for k in range(len(alike))]  # whom each asks next
+        k = 0
+        while k < len(alike):
+            a = alike[k]
+            k += 1
+            while id(a) in self.groups and following[k - 1] < len(alike):
+                b = alike[following[k - 1]]
+                following[k - 1] += 1
+                both = self._siblings(a, b, before, little) if id(b) in self.groups else None
+                if both is not None:
+                    self._replace(a, b, both, before)
+                    alike.append(both)
+                    following.append(len(alike))
+                    k = 0  # those before ask it, too
+
+    def _siblings(self, a: Group, b: Group, before: Precedence[int], little: bool) -> Group | None:
+        """One group for two with the same rows; None where one runs after the other, or that gains nothing."""
+        if before.ordered(id(a), id(b)):
+            return None
+        if not little and not self._elements_read(a) & self.buffers_read(b).keys():
+            return None
         reduces = sorted([*a.reduces, *b.reduces], key=lambda n: self.rank[id(n)])
         both = Group("row", [*a.roots, *b.roots], reduces, outer=a.outer, inner=a.inner, trailing=a.trailing)
-        if not self._fits(both) or before[id(a)] | before[id(b)] in (
-            before[id(a)],
-            before[id(b)],
-        ):  # one runs after the other
-            return False
-        self._replace(a, b, both)
-        return True
+        return both if self._fits_as(both, a, b) else None
 
-    def _before(self) -> dict[int, int]:
-        """For each group, by its id, itself and those that it runs after: a bit each. Found for all at once, for asking of two
-        groups at a time grows with the square of the graph."""
-        producers = {id(g): [id(p) for p in self._producers(g)] for g in self.groups}
-        found: dict[int, int] = {}
-        for k, key in enumerate(TopologicalSorter(producers).static_order()):
-            found[key] = 1 << k
-            for before in producers[key]:
-                found[key] |= found[before]
-        return found
+    def _elements_read(self, group: Group) -> set[int]:
+        """Of what a row kernel reads, that which has an element for each of its rows' elements."""
+        elements = form(group.outer * group.inner)
+        return {key for key, n in self.buffers_read(group).items() if form(n.size) == elements}
 
     def _producers(self, group: Group) -> list[Group]:
         found: dict[int, Group] = {}
@@ -542,28 +555,16 @@ class Fuser:
         reads = self.reads(consumer, rows=rows if consumer.archetype == "map" else None)
         return all(flat == here(node) for (key, flat), node in reads.items() if key in own)
 
-    def _path_around(self, producer: Group, consumer: Group) -> bool:
-        """Whether some third group lies between the two."""
-        seen: set[int] = set()
-        stack = [g for g in self._producers(consumer) if g is not producer]
-        while stack:
-            group = stack.pop()
-            if group is producer:
-                return True
-            if id(group) not in seen:
-                seen.add(id(group))
-                stack.extend(self._producers(group))
-        return False
-
-    def _replace(self, a: Group, b: Group, merged: Group) -> None:
-        self.groups = [g for g in self.groups if g is not a and g is not b]
+    def _replace(self, a: Group, b: Group, merged: Group, before: Precedence[int]) -> None:
+        del self.groups[id(a)], self.groups[id(b)]
         self._retired += [a, b]
         self.became |= {id(a): merged, id(b): merged}
+        before.merge(id(a), id(b), id(merged))
         self._add(merged)
         self._drop_private(merged)
 
     def _drop_private_roots(self) -> None:
-        for group in self.groups:
+        for group in self.groups.values():
             self._drop_private(group)
 
     def _drop_private(self, group: Group) -> None:
@@ -581,6 +582,8 @@ class Fuser:
                 break
             group.roots.remove(root)
             self._reads.pop(id(group), None)
+            for key in [k for k in self._places if k[0] == id(group)]:
+                del self._places[key]
             self.stored.pop(id(root), None)
             del self.producer[id(root)]
 
@@ -604,7 +607,7 @@ class Fuser:
 
     def _narrow_wide_groups(self) -> None:
         """Give parts of an expression buffers of their own until every kernel keeps to the binding limit."""
-        work = list(self.groups)
+        work = list(self.groups.values())
         while work:
             group = work.pop()
             if self._fits(group):
@@ -615,6 +618,7 @@ class Fuser:
             self.stored[id(node)] = node
             self.narrowed.add(id(node))
             self._reads.clear()
+            self._places.clear()
             part = Group("map", [node], size=node.size)
             self._add(part)
             work += [part, group]

@@ -66,9 +66,16 @@ class _Slot:
 
 
 def _take(slots: list[_Slot], life: Life, nbytes: int) -> int:
-    """The smallest slot that is free, by number; all are large enough, for the largest temporaries come first."""
-    fits = ((slot.nbytes, gap, k) for k, slot in enumerate(slots) if (gap := slot.gap(life)) is not None)
-    _, _, best = min(fits, default=(0, 0, len(slots)))
+    """The smallest slot that is free, by number; all are large enough, for the largest temporaries come first, and so the
+    smallest slots last."""
+    best, least = len(slots), (0, 0)
+    for k in range(len(slots) - 1, -1, -1):
+        slot = slots[k]
+        if best < len(slots) and slot.nbytes > least[0]:
+            break
+        gap = slot.gap(life)
+        if gap is not None and (best == len(slots) or (slot.nbytes, gap) <= least):
+            best, least = k, (slot.nbytes, gap)
     if best == len(slots):
         slots.append(_Slot(nbytes))
     slots[best].lives.insert(bisect(slots[best].lives, life), life)

@@ -22,6 +22,7 @@ from .fuse import Fuser, Group
 from .kernel import Rendered, grid, name_of
 from .memory import plan_slots
 from .notes import notes_of
+from .precedence import Precedence
 from .render import Renderer
 from .wgsl.call import render_call
 from .wgsl.dot import render_dot
@@ -60,7 +61,7 @@ class Schedule:
     def _link(self) -> None:
         """A group runs after those that write what it reads."""
         producer = self.fuser.producer
-        for group in self.fuser.groups:
+        for group in self.fuser.groups.values():
             self.after[id(group)] = {id(producer[k]) for k in self.fuser.buffers_read(group) if k in producer}
 
     # -- donation
@@ -69,8 +70,9 @@ class Schedule:
         """An output takes over an input's memory where its kernel may write there, and all other readers of the input can
         run before it."""
         taken: set[int] = set()
+        before = None if circle(self.after) else Precedence(self.after)
         readers: dict[int, list[Group]] = {}
-        for group in self.fuser.groups:
+        for group in self.fuser.groups.values():
             for key in self.fuser.buffers_read(group):
                 readers.setdefault(key, []).append(group)
         for position, source in self.graph.in_place.items():
@@ -79,9 +81,10 @@ class Schedule:
             if group is None or id(old) in taken or not self._may_overwrite(group, root, old):
                 continue
             others = [g for g in readers.get(id(old), ()) if g is not group]
-            if any(self._runs_after(other, group) for other in others):
+            if before is None or any(before.runs_after(id(other), id(group)) for other in others):
                 continue
             self.after[id(group)] |= {id(g) for g in others}
+            before.wait(id(group), [id(g) for g in others])
             self.in_place[id(root)] = old
             taken.add(id(old))
 
@@ -116,18 +119,6 @@ class Schedule:
                     self.in_place[id(root)] = old
                     ends.remove(old)
 
-    def _runs_after(self, group: Group, other: Group) -> bool:
-        """Whether `group` must wait for `other`."""
-        stack, seen = [id(group)], set()
-        while stack:
-            for before in self.after[stack.pop()]:
-                if before == id(other):
-                    return True
-                if before not in seen:
-                    seen.add(before)
-                    stack.append(before)
-        return False
-
     # -- horizontal fusion
 
     def _share_dispatches(self) -> None:
@@ -136,20 +127,22 @@ class Schedule:
         self._share(self._buckets(self._sinks("map")))
         self._share(self._buckets_alike([g for g in self._sinks("row") if self._reads_little(g)]))
         if not circle(self.after):
-            self._share(self._buckets_alike([g for g in self.fuser.groups if g.archetype == "row"], by_level=True))
+            self._share(
+                self._buckets_alike([g for g in self.fuser.groups.values() if g.archetype == "row"], by_level=True)
+            )
 
     def _share(self, buckets: list[list[Group]]) -> None:
         shared = {id(part): bucket for bucket in map(_together, buckets) for part in bucket.parts}
         if not shared:
             return
-        by_id = {id(g): shared.get(id(g), g) for g in self.fuser.groups}
+        by_id = {id(g): shared.get(id(g), g) for g in self.fuser.groups.values()}
         waits: dict[int, set[int]] = {}
         for key, before in self.after.items():
             waits.setdefault(id(by_id[key]), set()).update(id(by_id[k]) for k in before)
         if circle(waits):  # dispatches that share would wait for each other
             return
         self.after = waits
-        self.fuser.groups = list({id(g): g for g in by_id.values()}.values())
+        self.fuser.groups = {id(g): g for g in by_id.values()}
         self.fuser.producer |= {id(root): bucket for bucket in shared.values() for root in bucket.roots}
 
     def _reads_little(self, group: Group) -> bool:
@@ -188,38 +181,34 @@ class Schedule:
 
     def _sinks(self, archetype: str) -> list[Group]:
         outputs = {id(o) for o in self.outputs}
-        read = {key for g in self.fuser.groups for key in self.fuser.buffers_read(g)}
+        read = {key for g in self.fuser.groups.values() for key in self.fuser.buffers_read(g)}
         unread = outputs - read
-        return [g for g in self.fuser.groups if g.archetype == archetype and all(id(r) in unread for r in g.roots)]
+        return [
+            g for g in self.fuser.groups.values() if g.archetype == archetype and all(id(r) in unread for r in g.roots)
+        ]
 
     def _buckets(self, sinks: list[Group]) -> list[list[Group]]:
         """Those that fit one kernel together, first fit, the largest first."""
-        buckets: list[list[Group]] = []
+        buckets: list[_Bucket] = []
         for group in sorted(sinks, key=lambda g: -hint(g.size)):
+            use = _Bucket(
+                [group],
+                set(self.fuser.buffers_read(group)),
+                {id(self.in_place[id(r)]) if id(r) in self.in_place else id(r) for r in group.roots},
+            )
             for bucket in buckets:
-                if self._fit_together([*bucket, group]):
-                    bucket.append(group)
+                if bucket.takes(use, self.fuser.limit):
+                    bucket.add(use)
                     break
             else:
-                buckets.append([group])
-        return [bucket for bucket in buckets if len(bucket) > 1]
-
-    def _fit_together(self, bucket: list[Group]) -> bool:
-        """Whether they keep to the binding limit, and none reads what another overwrites."""
-        buffers: set[int] = set()
-        for group in bucket:
-            reads = self.fuser.buffers_read(group).keys()
-            buffers |= reads | {id(self.in_place.get(id(r), r)) for r in group.roots}
-            others = [r for g in bucket if g is not group for r in g.roots if id(r) in self.in_place]
-            if any(id(self.in_place[id(r)]) in reads for r in others):
-                return False
-        return len(buffers) <= self.fuser.limit
+                buckets.append(use)
+        return [bucket.groups for bucket in buckets if len(bucket.groups) > 1]
 
     # -- the order
 
     def _order(self) -> list[Group]:
         """By level: kernels that do not depend on each other stand together and may overlap on the device."""
-        by_id = {id(g): g for g in self.fuser.groups}
+        by_id = {id(g): g for g in self.fuser.groups.values()}
         if found := circle(self.after):
             names = " → ".join(name_of(by_id[key]) for key in found)
             raise CompileError(
@@ -342,6 +331,26 @@ class Table:
             self._fault = len(self.specs)
             self.specs.append(BufferSpec("fault", (4,), int32, name="fault"))
         return self._fault
+
+
+@dataclass
+class _Bucket:
+    """Groups for one kernel, the buffers that they read, and those that they write, by the ids of nodes."""
+
+    groups: list[Group]
+    reads: set[int]
+    writes: set[int]
+
+    def takes(self, other: _Bucket, limit: int) -> bool:
+        """Whether together they keep to the binding limit, and none reads what another writes."""
+        if len(self.reads | self.writes | other.reads | other.writes) > limit:
+            return False
+        return self.reads.isdisjoint(other.writes) and other.reads.isdisjoint(self.writes)
+
+    def add(self, other: _Bucket) -> None:
+        self.groups += other.groups
+        self.reads |= other.reads
+        self.writes |= other.writes
 
 
 def _together(bucket: list[Group]) -> Group:

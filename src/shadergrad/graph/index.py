@@ -213,8 +213,8 @@ def _divide(x: Index, by: int) -> tuple[Index, Index]:
 
 def forget_known() -> None:
     """Forget the expressions that were made."""
-    number.cache_clear()
-    _divide.cache_clear()
+    for known in (number, _divide, _flatten, _unflatten, _reshape_index):
+        known.cache_clear()
 
 
 def _coarse_part(x: Index, by: int) -> tuple[int, Index]:
@@ -238,6 +238,11 @@ def _atom(kind: Literal["div", "mod"], of: Index, by: int) -> Index:
 
 def flatten(index: Sequence[Index], shape: Sequence[int]) -> Index:
     """The row-major position of `index` in an array of `shape`."""
+    return _flatten(tuple(index), tuple(shape))
+
+
+@lru_cache(maxsize=65536)  # equal layers ask again, and so does each pass over them
+def _flatten(index: tuple[Index, ...], shape: tuple[int, ...]) -> Index:
     result = ZERO
     for i, n in zip(index, shape, strict=True):
         result = result * n + i
@@ -246,6 +251,11 @@ def flatten(index: Sequence[Index], shape: Sequence[int]) -> Index:
 
 def unflatten(flat: Index, shape: Sequence[int]) -> tuple[Index, ...]:
     """The index at row-major position `flat`; the leading axis is not reduced modulo its size."""
+    return _unflatten(flat, tuple(shape))
+
+
+@lru_cache(maxsize=65536)
+def _unflatten(flat: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
     result: list[Index] = []
     for n in reversed(shape[1:]):
         flat, i = _divide(flat, n) if n > 0 else (flat, ZERO)
@@ -260,6 +270,11 @@ def reshape_index(index: Sequence[Index], shape: Sequence[int], source: Sequence
 
     Axes are matched group by group, from the left, so that an expression spans no more axes than it must.
     """
+    return _reshape_index(tuple(index), tuple(shape), tuple(source))
+
+
+@lru_cache(maxsize=65536)
+def _reshape_index(index: tuple[Index, ...], shape: tuple[int, ...], source: tuple[int, ...]) -> tuple[Index, ...]:
     if 0 in shape:
         return (ZERO,) * len(source)
     result: list[Index] = []

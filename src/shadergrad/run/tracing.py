@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import Counter
 from typing import Any
 
 from ..errors import CompileError
@@ -32,6 +33,7 @@ class Trace:
         self.began = 0
         self.before: dict[int, tuple[Any, Any]] = {}
         self.seen: dict[int, tuple[Any, Any]] = {}
+        self._held: Counter[int] = Counter()  # how often each thing is among those two and their states, by id
         self.rebound: dict[int, Any] = {}
         self.given_away: list[weakref.ref[Any]] = []
         self.grads: dict[int, tuple[Any, Any | None]] = {}
@@ -53,7 +55,7 @@ class Trace:
     def on_change(self, thing: Any) -> None:
         """A tensor that shares nothing, a storage, a base or a stream is about to take another state."""
         if id(thing) not in self.before:
-            self.before[id(thing)] = self.seen.get(id(thing)) or (thing, thing._snapshot())
+            self.before[id(thing)] = self.seen.get(id(thing)) or self._noted(thing)
 
     def on_grad_read(self, tensor: Any) -> None:
         if id(tensor) not in self.grads:
@@ -91,13 +93,16 @@ class Trace:
     def on_seen(self, view: Any) -> None:
         """A view is about to be derived anew."""
         if id(view) not in self.seen and id(view) not in self.before:
-            self.seen[id(view)] = (view, view._snapshot())
+            self.seen[id(view)] = self._noted(view)
+
+    def _noted(self, thing: Any) -> tuple[Any, Any]:
+        state = thing._snapshot()
+        self._held.update(map(id, (thing, *state)))
+        return thing, state
 
     def references(self, base: Any) -> tuple[int, int]:
         """How many references this trace holds to a base of views, and to its storage."""
-        noted = [*self.before.values(), *self.seen.values()]
-        to_base = sum((thing is base) + any(part is base for part in state) for thing, state in noted)
-        return to_base, sum(thing is base.storage for thing, _ in noted)
+        return self._held[id(base)], self._held[id(base.storage)]
 
     def on_rebind(self, tensor: Any, value: Any) -> None:
         """A tensor that shares nothing is about to take the memory of another, which it is given the value of."""
@@ -106,7 +111,7 @@ class Trace:
 
     def forget(self) -> None:
         """Hold no tensor any more."""
-        for table in (self.before, self.grads, self.grad_reads, self.attributes, self.seen, self.rebound):
+        for table in (self.before, self.grads, self.grad_reads, self.attributes, self.seen, self._held, self.rebound):
             table.clear()
 
     def undo(self) -> None:

@@ -1,0 +1,43 @@
+"""How the work of a compilation grows with the graph: counted in calls, not in time."""
+
+from __future__ import annotations
+
+import cProfile
+
+import shadergrad as sg
+from shadergrad import nn
+
+MOST_GROWTH = 2.1  # of the calls for twice the layers; 2 is what a linear compiler takes
+
+
+def calls_of(depth: int) -> int:
+    """Calls of functions, those written in C as well, while a training step of so many layers is captured and compiled."""
+    layers = (
+        nn.TransformerEncoderLayer(8, 2, 16, 0.0, "gelu", batch_first=True, norm_first=True) for _ in range(depth)
+    )
+    model = nn.Sequential(nn.Embedding(7, 8), *layers, nn.LayerNorm(8), nn.Linear(8, 7))
+    optimizer = sg.optim.AdamW(model.parameters(), lr=0.01)
+
+    @sg.compile
+    def step(x: sg.Tensor) -> sg.Tensor:
+        loss = nn.functional.cross_entropy(model(x).reshape(-1, 7), x.reshape(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = sg.zeros(2, 4, dtype=sg.int32)
+    profile = cProfile.Profile()
+    profile.enable()
+    step.portable(x)
+    profile.disable()
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_twice_the_layers_take_twice_the_calls() -> None:
+    calls_of(1)  # what is worked out once a process
+    few, some, many = (calls_of(depth) for depth in (2, 4, 8))
+    growth = (many - some) / (some - few)  # so that what does not depend on the depth does not count
+    assert growth <= MOST_GROWTH, (
+        f"2, 4 and 8 layers take {few}, {some} and {many} calls: {growth:.2f} times as many for twice as many more"
+    )
