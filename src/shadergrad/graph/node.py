@@ -175,9 +175,9 @@ def make(primitive: Primitive, *inputs: Node) -> Node:
     return node
 
 
-def leaf(storage: Any, shape: Shape, dtype: DType, device: str) -> Node:
+def leaf(storage: Any, shape: Shape, dtype: DType, device: str, kind: type[Stored] = Stored) -> Node:
     """A node with a value."""
-    node = Node(Stored(), (), shape, dtype, device)
+    node = Node(kind(), (), shape, dtype, device)
     node.storage = storage
     return node
 

@@ -196,7 +196,7 @@ class Observed:
             source: Fresh | Tensor | int = whole
             if isinstance(whole, Tensor) and id(whole) in self.place and whole._serial > self._began:
                 node = whole._node
-                source = fresh.setdefault(id(whole), Fresh(self.place[id(whole)], node.shape, node.dtype, node.device))
+                source = fresh.setdefault(id(whole), Fresh(self.place[id(whole)], node))
             marks[key] = Mark(source, path)
         return marks
 
