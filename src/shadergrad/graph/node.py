@@ -21,6 +21,7 @@ from .primitive import Primitive, Shape
 class _Mode(threading.local):
     grad: bool = True
     made: list[Node] | None = None  # who wants to know which nodes are made
+    let_go: list[tuple[Node, Primitive, tuple[Node, ...]]] | None = None  # and which lose the way to them, as they were
 
 
 mode = _Mode()

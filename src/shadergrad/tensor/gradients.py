@@ -413,15 +413,16 @@ def backward(
             raise AutogradError("`inputs` argument to `backward()` cannot be empty.")
         if not all(t.requires_grad for t in targets):
             raise AutogradError("[backward] one of `inputs` does not require grad.")
+    owners = {id(t._node): t for t in targets or ()}  # of views other nodes, once their history is used up
+    asked = None if targets is None else [t._node for t in targets]
     found = autodiff.backward(
         [t._node for t in roots],
         [cotangent(t, g) for t, g in zip(roots, given, strict=True)],
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
-        targets=None if targets is None else [t._node for t in targets],
+        targets=asked,
         leaf_of=leaf_of,
     )
-    owners = {id(t._node): t for t in targets or ()}
     with grad_mode(create_graph):
         for node, grad in found.values():
             owner = owners.get(id(node))
