@@ -1190,6 +1190,25 @@ def a_history_from_outside_that_a_step_uses_up(lib, compiled):
 
 
 @case
+def a_view_whose_history_a_step_uses_up(lib, compiled):
+    p = lib.tensor([[1.0, 2.0]], requires_grad=True)
+    v = p[None]
+    yield v
+
+    @compiled
+    def step(x):
+        loss = (v.select(0, 0) * v.select(0, 0) * x).sum()
+        loss.backward()
+        p.grad = None
+        return loss.detach()
+
+    for value in (1.0, -2.0, 3.0):
+        yield step(lib.ones(1))
+        with lib.no_grad():
+            p.fill_(value)
+
+
+@case
 def the_gradient_of_an_argument_that_requires_none_any_more(lib, compiled):
     p = lib.tensor([1.0, 2.0], requires_grad=True)
 

@@ -47,6 +47,14 @@ def _shown_by(node: Node, began: int) -> Tensor | None:
     return tensor
 
 
+def _shows(tensor: Tensor, node: Node) -> bool:
+    """Whether a node is the value of a tensor: that of a view also where its history was used up, which it follows anew."""
+    shared = tensor._shared
+    if shared is not None and tensor._seen == shared.storage.version and resolve(tensor._current) is resolve(node):
+        return True
+    return resolve(tensor._node).storage is node.storage
+
+
 def capture(
     function: Callable[..., Any],
     args: Any,
@@ -305,7 +313,7 @@ class Captured:
         """What tells a captured value from others, and the tensor that holds it, so that a later change of it is seen."""
         if id(node) not in self._known:
             tensor = _shown_by(node, self.watch.began)
-            if tensor is None or resolve(tensor._node).storage is not node.storage:  # no one's any more: a constant
+            if tensor is None or not _shows(tensor, node):  # no one's any more: a constant
                 tensor = Tensor._of(nodes.leaf(node.storage, node.shape, node.dtype, node.device))
                 self._known[id(node)] = (id(node.storage), tensor)
             else:
