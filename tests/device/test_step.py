@@ -943,6 +943,29 @@ def test_the_steps_of_time_share_their_kernels(webgpu: str) -> None:
     assert Plan.from_json(long.to_json()) == long
 
 
+def test_results_of_a_step_say_where_their_history_stayed(device: str) -> None:
+    w = sg.ones(3, device=device, requires_grad=True)
+    kept: dict[str, sg.Tensor] = {}
+
+    @sg.compile
+    def step(x: sg.Tensor) -> tuple[sg.Tensor, dict[str, sg.Tensor]]:
+        kept["loss"] = loss = (w * x).sum()
+        return loss, {"rows": w * x}
+
+    for _ in range(2):
+        loss, rest = step(sg.ones(3, device=device))
+        for t in (loss, kept["loss"], rest["rows"].sum(), rest["rows"][1] * 2):
+            with pytest.raises(
+                sg.AutogradError, match=r"comes from a compiled step, .* call backward\(\) within the step"
+            ):
+                t.backward()
+    with pytest.raises(sg.AutogradError, match="comes from a compiled step"):
+        sg.autograd.grad(loss, [w])
+    plain = sg.compile(lambda x: x.sum())(sg.ones(3, device=device))
+    with pytest.raises(sg.AutogradError, match=r"does not have a grad_fn$"):
+        plain.backward()
+
+
 # ---------------------------------------------------------------------------------- other devices
 
 

@@ -1141,6 +1141,116 @@ def a_step_shared_by_threads_with_arguments_of_their_own_shape(lib, compiled):
 
 
 @case
+def a_parameter_that_is_replaced_after_it_was_walked_to(lib, compiled):
+    ways = {
+        "state_dict": lambda m: m.state_dict()["0.weight"],
+        "parameters": lambda m: next(m.parameters()),
+        "named_parameters": lambda m: dict(m.named_parameters())["0.weight"],
+        "modules": lambda m: list(m.modules())[1].weight,
+        "children": lambda m: next(m.children()).weight,
+        "buffers": lambda m: next(m.buffers()),
+    }
+    for way, of in ways.items():
+        model = lib.nn.Sequential(lib.nn.Linear(1, 1, bias=False), lib.nn.BatchNorm1d(1))
+
+        @compiled
+        def step(x, model=model, of=of):
+            with lib.no_grad():
+                of(model).fill_(7.0)
+            return x + 1
+
+        for _ in range(2):
+            step(lib.ones(1))
+            yield way, model[0].weight.tolist() if way != "buffers" else model[1].running_mean.tolist()
+            model[0] = lib.nn.Linear(1, 1, bias=False)
+            model[1].register_buffer("running_mean", lib.zeros(1))
+
+
+@case
+def a_history_from_outside_that_a_step_uses_up(lib, compiled):
+    p = lib.tensor([1.0, 2.0], requires_grad=True)
+    y = p * p
+
+    @compiled
+    def step(x, z):
+        (y * z).sum().backward()
+        x.add_(1)  # both arguments are one tensor: a step is captured once more
+
+    x = lib.ones(2)
+    step(x, x)
+    yield p.grad, x, raises(lambda: step(x, x), RuntimeError)
+    y = p * p
+
+    @compiled
+    def failing(x):
+        (y * x).sum().backward()
+        raise KeyError("of the function itself")
+
+    yield raises(lambda: failing(lib.ones(2)), KeyError), p.grad
+
+
+@case
+def a_view_whose_history_a_step_uses_up(lib, compiled):
+    p = lib.tensor([[1.0, 2.0]], requires_grad=True)
+    v = p[None]
+    yield v
+
+    @compiled
+    def step(x):
+        loss = (v.select(0, 0) * v.select(0, 0) * x).sum()
+        loss.backward()
+        p.grad = None
+        return loss.detach()
+
+    for value in (1.0, -2.0, 3.0):
+        yield step(lib.ones(1))
+        with lib.no_grad():
+            p.fill_(value)
+
+
+@case
+def the_gradient_of_an_argument_that_requires_none_any_more(lib, compiled):
+    p = lib.tensor([1.0, 2.0], requires_grad=True)
+
+    @compiled
+    def step(x):
+        return x * (0.0 if x.grad is None else x.grad)
+
+    (p * p).sum().backward()
+    yield step(lib.ones(2)), step(p.detach_())
+    p.grad.add_(1)
+    yield step(p)
+    p.grad = None
+    yield step(p)
+
+
+@case
+def gradients_of_views(lib, compiled):
+    def grad(y, *inputs):
+        return lib.autograd.grad(y.sum(), list(inputs))
+
+    p = lib.tensor([[2.0, 4.0], [1.0, 3.0]], requires_grad=True)
+    for view in (p[:], p[0], p.t(), p.view(-1)[1:3]):
+        yield grad(view * view, view), grad(view * view, view), grad(view * view, view, p)
+    row = p[1]
+    (row * row).sum().backward(inputs=[row])
+    yield row.grad, p.grad
+
+
+@case
+def what_lies_behind_what_a_gradient_is_asked_of(lib, compiled):
+    """Its history is not used up."""
+    p = lib.tensor([2.0, 4.0], requires_grad=True)
+    q = lib.tensor([1.0, 3.0], requires_grad=True)
+    v, u = p * p, q * q
+    w = v * u
+    yield lib.autograd.grad((v * v).sum(), [v]), lib.autograd.grad((v * v).sum(), [v])
+    yield lib.autograd.grad(w.sum(), [p]), lib.autograd.grad(u.sum(), [q])
+    yield raises(lambda: lib.autograd.grad(w.sum(), [q]), RuntimeError)
+    yield raises(lambda: lib.autograd.grad(v.sum(), [p]), RuntimeError)
+
+
+@case
 def a_step_a_thread(lib, compiled):
     def work(number):
         @compiled

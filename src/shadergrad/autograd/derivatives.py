@@ -73,17 +73,18 @@ def grad(
     for x in ins:
         if not x.requires_grad:
             raise AutogradError("One of the differentiated Tensors does not require grad")
+    targets = [x._node for x in ins]  # of views other nodes, once their history is used up
     found = autodiff.backward(
         [o._node for o in outs],
         [cotangent(o, g) for o, g in zip(outs, given, strict=True)],
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
-        targets=[x._node for x in ins],
+        targets=targets,
         leaf_of=leaf_of,
     )
     result: list[Tensor | None] = []
     for k, x in enumerate(ins):
-        pair = found.get(id(x._node))
+        pair = found.get(id(targets[k]))
         if pair is not None:
             result.append(Tensor._of(pair[1]))
         elif materialize_grads:

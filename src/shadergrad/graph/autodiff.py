@@ -6,7 +6,7 @@ primitives' own `vjp`, written in nodes, so with create_graph the result can be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -31,21 +31,29 @@ def backward(
 
     leaf_of: of what a Variable is a value; that of a target stands for the earlier values of its leaf too.
     through: whether the pass goes on behind a target, to others that it was made of.
+
+    What lies behind the only target is not asked for, and keeps its history; so does what leads to none.
     """
-    ends = frozenset() if through or targets is None else frozenset(id(t) for t in targets)
+    is_passed = targets is None or (through and len(targets) > 1)
+    ends = frozenset() if is_passed else frozenset(id(t) for t in targets or ())
 
     def before(node: Node) -> Sequence[Node]:
         return () if id(node) in ends else _tape_inputs(node)
 
     order = topological(roots, before if ends else _tape_inputs)
-    _refuse_released(order)
+    _refuse_released(n for n in order if id(n) not in ends)
     origins = mode.origins
     is_known = targets is None and not create_graph and not varying.follows and origins is None
     tape = Tape(order, roots, cotangents) if is_known else None
     found = None if tape is None else passes.find(tape)
     if found is None:
         with grad_mode(create_graph), nullcontext() if origins is None else origins.kept():
-            found = _by_rules(order, roots, cotangents, targets, leaf_of, ends)
+            earlier = {} if targets is None else _earlier_values(order, targets, leaf_of)
+            wanted = None if targets is None else {*(id(t) for t in targets), *earlier}
+            needed = _leading_to(order, wanted)
+            found = _by_rules(order, roots, cotangents, earlier, wanted, needed, ends)
+            if wanted is not None:
+                order = [n for n in order if id(n) not in ends and any(id(i) in needed for i in _tape_inputs(n))]
         if tape is not None:
             passes.learn(tape, found)
     if not (retain_graph or create_graph):
@@ -57,14 +65,13 @@ def _by_rules(
     order: list[Node],
     roots: Sequence[Node],
     cotangents: Sequence[Node],
-    targets: Sequence[Node] | None,
-    leaf_of: Callable[[Node], Any],
+    earlier: dict[int, Node],
+    wanted: set[int] | None,
+    needed: set[int],
     ends: frozenset[int],
 ) -> dict[int, tuple[Node, Node]]:
-    """What `backward` gives, from the rules of the primitives."""
-    earlier = {} if targets is None else _earlier_values(order, targets, leaf_of)
-    wanted = None if targets is None else {*(id(t) for t in targets), *earlier}
-    needed = _leading_to(order, wanted)
+    """What `backward` gives, from the rules of the primitives. wanted: the targets and their earlier values; needed: what
+    leads there."""
     collected: dict[int, Node] = {}
     found: dict[int, tuple[Node, Node]] = {}
     for root, g in zip(roots, cotangents, strict=True):
@@ -98,7 +105,7 @@ def _earlier_values(order: Sequence[Node], targets: Sequence[Node], leaf_of: Cal
     return {id(node): leaves[leaf_of(node)] for node in variables if leaf_of(node) in leaves}
 
 
-def _refuse_released(order: Sequence[Node]) -> None:
+def _refuse_released(order: Iterable[Node]) -> None:
     if any(node.released and not isinstance(node.primitive, Variable) for node in order):
         raise AutogradError(
             "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
@@ -110,8 +117,11 @@ def _refuse_released(order: Sequence[Node]) -> None:
 
 def _release(order: Sequence[Node]) -> None:
     """Let go of what the tape keeps: values stay, the way to them does not."""
+    noted = mode.let_go
     for node in order:
         if not isinstance(node.primitive, Variable):
+            if noted is not None:
+                noted.append((node, node.primitive, node.inputs))
             node.released = True
             if node.storage is not None:
                 node.materialize(node.storage)

@@ -21,6 +21,11 @@ class Stored(Primitive):
 
 
 @dataclass(frozen=True, eq=False)
+class Detached(Stored):
+    """A result of a compiled step, with a history that stayed in the step: who asks for its gradient is told so."""
+
+
+@dataclass(frozen=True, eq=False)
 class Placeholder(Primitive):
     """An input of a captured graph, by position."""
 

@@ -24,6 +24,7 @@ class _Mode(threading.local):
     heard: bool = False  # whether anybody wants to know of nodes that are made
     made: list[Node] | None = None  # who wants to know which
     origins: Origins | None = None  # and where
+    let_go: list[tuple[Node, Primitive, tuple[Node, ...]]] | None = None  # and which lose the way to them, as they were
 
 
 mode = _Mode()
@@ -203,9 +204,9 @@ def make(primitive: Primitive, *inputs: Node) -> Node:
     return node
 
 
-def leaf(storage: Any, shape: Shape, dtype: DType, device: str) -> Node:
+def leaf(storage: Any, shape: Shape, dtype: DType, device: str, kind: type[Stored] = Stored) -> Node:
     """A node with a value."""
-    node = Node(Stored(), (), shape, dtype, device)
+    node = Node(kind(), (), shape, dtype, device)
     node.storage = storage
     return node
 

@@ -28,6 +28,7 @@ class IncompatibleKeys(NamedTuple):
 
 def named_state(module: ModuleTree[Any], prefix: str = "") -> Iterator[tuple[str, Tensor]]:
     """Parameters and persistent buffers; shared ones under each of their names, as in PyTorch."""
+    module._guard()
     for name, p in module._parameters.items():
         if p is not None:
             yield prefix + name, p

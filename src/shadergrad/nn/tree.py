@@ -24,6 +24,10 @@ class ModuleTree(Generic[M]):
     _modules: OrderedDict[str, M]
     _hooks: HookTables
 
+    def _guard(self) -> None:
+        """Tell a capture that it depends on what this module holds."""
+        raise NotImplementedError
+
     def children(self) -> Iterator[M]:
         """Each direct child once, in the order of assignment."""
         for _, child in self.named_children():
@@ -31,6 +35,7 @@ class ModuleTree(Generic[M]):
 
     def named_children(self) -> Iterator[tuple[str, M]]:
         """Each direct child once, with its name."""
+        self._guard()
         seen: set[int] = set()
         for name, child in self._modules.items():
             if child is not None and id(child) not in seen:
@@ -51,6 +56,7 @@ class ModuleTree(Generic[M]):
             if this in seen:
                 return
             seen.add(this)
+        self._guard()
         yield prefix, this
         for name, child in self._modules.items():
             if child is not None:
@@ -62,6 +68,7 @@ class ModuleTree(Generic[M]):
             yield module
 
     def _named(self, table: str, prefix: str, recurse: bool, unique: bool) -> Iterator[tuple[str, Any]]:
+        self._guard()
         seen: set[int] = set()
         for path, module in self.named_modules(None, prefix, unique) if recurse else [(prefix, self)]:
             for name, value in getattr(module, table).items():
@@ -118,6 +125,7 @@ class ModuleTree(Generic[M]):
         module = self.get_submodule(path)
         if not hasattr(module, name):
             raise ModuleAttributeError(f"{type(module).__name__} has no attribute `{name}`")
+        module._guard()
         if getattr(module, table).get(name) is None:
             raise ModuleAttributeError(f"`{name}` is not {what}")
         return getattr(module, table)[name]

@@ -29,8 +29,8 @@ from .naming import Names, distinct, name_arguments
 from .python_state import PlaceSlot, PythonState, Watcher, refuse_kept
 from .replay import Fresh, GradSlot, Holder, KeptGradient, Mark, Replay, empty
 from .sizes import FIXED, Sizes
-from .tracing import Trace, current
-from .trees import exchange, leaves_of, tensors_in
+from .tracing import Trace, current, unwatched
+from .trees import exchange, has_gradient, leaves_of, tensors_in
 
 
 def _shown_by(node: Node, began: int) -> Tensor | None:
@@ -50,6 +50,14 @@ def _shown_by(node: Node, began: int) -> Tensor | None:
     return tensor
 
 
+def _shows(tensor: Tensor, node: Node) -> bool:
+    """Whether a node is the value of a tensor: that of a view also where its history was used up, which it follows anew."""
+    shared = tensor._shared
+    if shared is not None and tensor._seen == shared.storage.version and resolve(tensor._current) is resolve(node):
+        return True
+    return resolve(tensor._node).storage is node.storage
+
+
 def capture(
     function: Callable[..., Any],
     args: Any,
@@ -66,12 +74,19 @@ def capture(
     flush(views=True)  # every tensor that exists is an input of the capture, never a constant of it
     for t in tensors:
         execute.realize([t._node])
-    themselves = frozenset(k for k, t in enumerate(tensors) if t.requires_grad)
+    themselves = frozenset(k for k, t in enumerate(tensors) if t.requires_grad or has_gradient(t))
     found, watch = _capture(function, args, kwargs, tensors, themselves, target, sizes)
     more = found.shared_memory(tensors) - themselves
     if more:
+        watch.undo_backward()
         found, watch = _capture(function, args, kwargs, tensors, themselves | more, target, sizes)
-    refuse_kept(watch, found.made())
+    if target is not None:
+        watch.undo_backward()
+    try:
+        refuse_kept(watch, found.made())
+    except CompileError:
+        watch.undo_backward()
+        raise
     return found, watch
 
 
@@ -93,10 +108,13 @@ def _capture(
     watch.began = Tensor._of(build.constant(0, int32, "cpu"))._serial
     python = Watcher(function, (args, kwargs), watch)
     current.trace = watch
+    nodes.mode.let_go = watch.let_go
     try:
         with following(sizes.family):
-            with nodes.origins_of(Origins()):
+            with nodes.origins_of(Origins()), nodes.nodes_of() as made:
                 result = python.run(function, args, kwargs)
+            watch.keep_histories_before(made)
+            del made
             effects = python.effects()
             python.undo()
             result = exchange(result, Varying, int)
@@ -105,17 +123,21 @@ def _capture(
             captured = Captured(watch, stand_ins, seen, state)
             arguments = name_arguments(function, args, kwargs)
             of_arguments = {k: arguments.get(id(s), "") for k, s in stand_ins.items()}
-            replay = captured.replay(Names(watch, function), of_arguments, target)
+            with unwatched():
+                names = Names(watch, function)
+            replay = captured.replay(names, of_arguments, target)
             state.forget()
             replay.themselves = {k: tensors[k] for k in themselves}
             return replay, watch
     except BaseException:
         watch.undo()
+        watch.undo_backward()
         current.trace = None
         python.undo()
         raise
     finally:
         current.trace = None
+        nodes.mode.let_go = None
 
 
 def _stand_in(t: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -202,7 +224,7 @@ class Observed:
             source: Fresh | Tensor | int = whole
             if isinstance(whole, Tensor) and id(whole) in self.place and whole._serial > self._began:
                 node = whole._node
-                source = fresh.setdefault(id(whole), Fresh(self.place[id(whole)], node.shape, node.dtype, node.device))
+                source = fresh.setdefault(id(whole), Fresh(self.place[id(whole)], node))
             marks[key] = Mark(source, path)
         return marks
 
@@ -296,7 +318,7 @@ class Captured:
         """What tells a captured value from others, and the tensor that holds it, so that a later change of it is seen."""
         if id(node) not in self._known:
             tensor = _shown_by(node, self.watch.began)
-            if tensor is None or resolve(tensor._node).storage is not node.storage:  # no one's any more: a constant
+            if tensor is None or not _shows(tensor, node):  # no one's any more: a constant
                 tensor = Tensor._of(nodes.leaf(node.storage, node.shape, node.dtype, node.device))
                 self._known[id(node)] = (id(node.storage), tensor)
             else:

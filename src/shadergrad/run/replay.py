@@ -10,8 +10,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from ..dtypes import DType
 from ..graph import node as nodes
+from ..graph.leaves import Detached, Stored
 from ..graph.node import Node, grad_mode
 from ..plan import Plan
 from ..runtime import timing
@@ -91,13 +91,14 @@ class KeptGradient:
 class Fresh:
     """An output of the program that becomes a tensor of its own."""
 
-    __slots__ = ("device", "dtype", "output", "shape")
+    __slots__ = ("device", "dtype", "kind", "output", "shape")
 
-    def __init__(self, output: int, shape: tuple[int, ...], dtype: DType, device: str) -> None:
-        self.output, self.shape, self.dtype, self.device = output, plain(shape), dtype, device
+    def __init__(self, output: int, node: Node) -> None:
+        self.output, self.shape, self.dtype, self.device = output, plain(node.shape), node.dtype, node.device
+        self.kind = Detached if node.requires_grad else Stored
 
     def tensor(self, outputs: list[Storage]) -> Tensor:
-        return Tensor._of(nodes.leaf(outputs[self.output], self.shape, self.dtype, self.device))
+        return Tensor._of(nodes.leaf(outputs[self.output], self.shape, self.dtype, self.device, self.kind))
 
 
 class Mark:

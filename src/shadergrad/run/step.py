@@ -26,7 +26,7 @@ from .portable import PortableStep
 from .replay import Replay
 from .sizes import SizesSeen
 from .tracing import current
-from .trees import signature, without_numbers, without_sizes
+from .trees import has_gradient, signature, without_numbers, without_sizes
 
 P = ParamSpec("P")  # the parameters of a function that is compiled
 R = TypeVar("R")  # what it gives
@@ -242,7 +242,8 @@ class CompiledStep(Generic[P, R]):
 def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
     """The signature of a call, and the tensors in its arguments, in order."""
     if not kwargs and all(isinstance(a, Tensor) for a in args):
-        return tuple([(n.shape, n.dtype, n.device, n.requires_grad) for n in [t._node for t in args]]), list(args)
+        seen = [(t, t._node) for t in args]
+        return tuple([(n.shape, n.dtype, n.device, n.requires_grad or has_gradient(t)) for t, n in seen]), list(args)
     tensors: list[Tensor] = []
     return signature((args, kwargs), tensors), tensors
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..errors import CompileError
@@ -27,6 +29,7 @@ class Trace:
     seeded: streams of random numbers, by id, whose seed it set.
     began: tensors with a higher serial number were made since.
     made: what is pending, tensors and what they share, as long as anyone holds it.
+    let_go: the nodes whose history a backward pass let go, with what made them, and of what.
     """
 
     def __init__(self) -> None:
@@ -44,6 +47,7 @@ class Trace:
         self.generators: dict[int, Any] = {}
         self.seeded: set[int] = set()
         self.made: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self.let_go: list[tuple[Any, Any, Any]] = []
 
     def on_pending(self, thing: Any) -> None:
         """A tensor, or what tensors share, whose value is pending."""
@@ -121,9 +125,30 @@ class Trace:
         for tensor, grad in self.grads.values():
             tensor._grad = grad
 
+    def keep_histories_before(self, made: list[Any]) -> None:
+        """Forget of `let_go` the nodes that were made since the trace began."""
+        ours = {id(node) for node in made}
+        self.let_go = [noted for noted in self.let_go if id(noted[0]) not in ours]
+
+    def undo_backward(self) -> None:
+        """Give histories back that backward passes let go: the function is to run again."""
+        for node, primitive, inputs in self.let_go:
+            node.released, node.primitive, node.inputs = False, primitive, inputs
+        self.let_go.clear()
+
 
 class _Current(threading.local):
     trace: Trace | None = None
 
 
 current = _Current()
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """What is looked into inside, the capture does not depend on."""
+    before, current.trace = current.trace, None
+    try:
+        yield
+    finally:
+        current.trace = before

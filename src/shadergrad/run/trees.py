@@ -74,7 +74,7 @@ def signature(value: Any, tensors: list[Tensor]) -> Any:
     if isinstance(value, Tensor):
         tensors.append(value)
         node = value._node
-        return ("tensor", node.shape, node.dtype.name, node.device, node.requires_grad)
+        return ("tensor", node.shape, node.dtype.name, node.device, node.requires_grad or has_gradient(value))
     if isinstance(value, np.ndarray):
         raise CompileError(
             "a compiled step takes tensors. Hint: sg.tensor(array, device=...) puts an array on a device."
@@ -92,6 +92,11 @@ def signature(value: Any, tensors: list[Tensor]) -> Any:
             f"a compiled step takes tensors, numbers, strings and containers of them, not {type(value).__name__}."
         ) from None
     return (type(value).__name__, value)
+
+
+def has_gradient(t: Tensor) -> str:
+    """Whether there is something in .grad of a tensor, which may require none any more: a word, or none."""
+    return "" if t._grad is None else "with a gradient"
 
 
 def without_numbers(signed: Any) -> Any:

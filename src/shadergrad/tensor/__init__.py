@@ -31,7 +31,7 @@ from .elementwise import where
 from .generator import Generator, default_generator, manual_seed, random_bits
 from .gradients import RemovableHandle, backward, cotangent, leaf_of, tensors_of, together
 from .handle import Tensor, as_tensor
-from .index import holds, in_range, select_positions
+from .index import holds, in_range, select_along, select_positions
 from .pending import flush, sync
 from .placement import check_storable, device, get_default_device, resolve_device, set_default_device, standing_in
 from .products import einsum, tensordot
@@ -90,6 +90,7 @@ __all__ = [
     "randperm",
     "resolve_device",
     "result",
+    "select_along",
     "select_positions",
     "set_default_device",
     "sizes_of",

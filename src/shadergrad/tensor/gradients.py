@@ -23,7 +23,8 @@ from ..errors import (
     ShapeError,
 )
 from ..graph import autodiff, build
-from ..graph.leaves import Variable
+from ..graph import node as nodes
+from ..graph.leaves import Detached, Variable
 from ..graph.node import Node, grad_mode, mode
 from ..run import tracing
 from ..run.tracing import current
@@ -347,7 +348,9 @@ def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
     if gradient is not None and not isinstance(gradient, TensorBase):
         raise ArgumentTypeError(f"gradients can be either Tensors or None, but got {type_name(gradient)}.")
     if not output.requires_grad:
-        raise AutogradError("element 0 of tensors does not require grad and does not have a grad_fn")
+        raise AutogradError(
+            f"element 0 of tensors does not require grad and does not have a grad_fn{_where_it_stayed(output._node)}"
+        )
     if gradient is None:
         if output._node.size != 1:
             raise AutogradError("grad can be implicitly created only for scalar outputs")
@@ -363,6 +366,17 @@ def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
     if gradient.dtype is not output.dtype:
         raise DTypeError(f"[backward] the gradient is {gradient.dtype.name}, the output {output.dtype.name}.")
     return gradient._node
+
+
+def _where_it_stayed(node: Node) -> str:
+    """A hint, where a value comes from a compiled step whose function gave it a history."""
+    made = nodes.topological([node], lambda n: n.inputs)
+    if not any(isinstance(n.primitive, Detached) for n in made):
+        return ""
+    return (
+        ": it comes from a compiled step, whose results are detached. Hint: call backward() within the step, or compile the "
+        "model alone, as in model = sg.compile(model)."
+    )
 
 
 def leaf_of(node: Node) -> Any:
@@ -399,15 +413,16 @@ def backward(
             raise AutogradError("`inputs` argument to `backward()` cannot be empty.")
         if not all(t.requires_grad for t in targets):
             raise AutogradError("[backward] one of `inputs` does not require grad.")
+    owners = {id(t._node): t for t in targets or ()}  # of views other nodes, once their history is used up
+    asked = None if targets is None else [t._node for t in targets]
     found = autodiff.backward(
         [t._node for t in roots],
         [cotangent(t, g) for t, g in zip(roots, given, strict=True)],
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
-        targets=None if targets is None else [t._node for t in targets],
+        targets=asked,
         leaf_of=leaf_of,
     )
-    owners = {id(t._node): t for t in targets or ()}
     with grad_mode(create_graph):
         for node, grad in found.values():
             owner = owners.get(id(node))

@@ -559,6 +559,15 @@ def select_positions(x: T, axis: int, index: IndexTensor) -> T:
     return wrap(build.reshape(picked, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])))
 
 
+def select_along(x: T, axis: int, index: IndexTensor) -> T:
+    """The element of x along an axis, which is gone, for each position on the others. index: of the shape that is left."""
+    if not index._node.size:
+        return x.gather(axis, index.unsqueeze(axis)).squeeze(axis)
+    shape = index._node.shape
+    column = build.reshape(index._node, (*shape[:axis], 1, *shape[axis:]))
+    return wrap(build.reshape(make(Gather(axis), x._node, column), shape))
+
+
 def in_range(index: T, size: int, fault: int) -> T:
     """The same positions; one outside [0, size) raises IndexRangeError: at once on cpu, at the next read on webgpu.
 

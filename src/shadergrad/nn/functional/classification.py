@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...dtypes import DType, int32, uint8
 from ...errors import DTypeError, ShapeError
 from ...plan import IN_TARGET
-from ...tensor import Tensor, in_range, select_positions, where
+from ...tensor import Tensor, in_range, select_along, select_positions, where
 from ..errors import ArgumentError
 from .reduction import check_floats, check_reduction, reduced
 from .substitutes import replaceable
@@ -122,7 +122,7 @@ def _of_classes(
         target = target.to(dtype=int32)
     counted = target != ignore_index
     classes = in_range(where(counted, target, 0), input.shape[axis], IN_TARGET)
-    loss = -log_probabilities.gather(axis, classes.unsqueeze(axis)).squeeze(axis)
+    loss = -select_along(log_probabilities, axis, classes)
     share = counted.to(dtype=input.dtype)
     if weight is not None:
         of_target = select_positions(weight, 0, classes)
