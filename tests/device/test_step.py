@@ -960,7 +960,7 @@ def test_results_of_a_step_say_where_their_history_stayed(device: str) -> None:
             ):
                 t.backward()
     with pytest.raises(sg.AutogradError, match="comes from a compiled step"):
-        sg.autograd.grad(loss, [w])
+        sg.autograd.grad(kept["loss"], [w])
     plain = sg.compile(lambda x: x.sum())(sg.ones(3, device=device))
     with pytest.raises(sg.AutogradError, match=r"does not have a grad_fn$"):
         plain.backward()
