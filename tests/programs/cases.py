@@ -1251,6 +1251,49 @@ def what_lies_behind_what_a_gradient_is_asked_of(lib, compiled):
 
 
 @case
+def a_parameter_whose_memory_is_that_of_a_copy(lib, compiled):
+    a = lib.tensor([[-1.0, -2.0, 1.0]])
+    p = lib.nn.Parameter(lib.tensor([[3.0, 3.0, -2.0]]))
+    optimizer = lib.optim.SGD([p], lr=0.5, momentum=0.5)
+
+    @compiled
+    def step(x):
+        (p * x).sum().backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step(a)
+        yield p
+        p.data = a.clone()
+        step(a)
+        yield p, p.grad
+
+
+@case
+def rows_written_before_each_step(lib, compiled):
+    """And nobody reads the parameter in between."""
+    p = lib.tensor([[2.0, 4.0], [1.0, 3.0]], requires_grad=True)
+    optimizer = lib.optim.SGD([p], lr=0.5, momentum=0.5)
+
+    @compiled
+    def step():
+        p.grad = None
+        (p * p).sum().backward()
+        optimizer.step()
+
+    for k in range(3):
+        with lib.no_grad():
+            p[0].clamp_(max=1.0)
+            p.t()[1] += 1
+        step()
+        p.data[1] = k
+        step()
+        p.detach().view(-1)[0] = 5
+        step()
+    yield p
+
+
+@case
 def a_step_a_thread(lib, compiled):
     def work(number):
         @compiled

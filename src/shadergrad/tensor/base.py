@@ -295,7 +295,10 @@ class TensorBase(Checkable):
             current.trace.on_seen(self)
         node = self._current = shared.current()
         self._shared = None
-        nodes.resolve(node).owner = node.owner = weakref.ref(self)  # of a leaf, its earlier nodes know `_leaf`
+        value = nodes.resolve(node)
+        value.owner = node.owner = weakref.ref(self)  # of a leaf, its earlier nodes know `_leaf`
+        if value.storage is None:
+            pending.succeed(self, shared.storage)
         return True
 
     @property

@@ -42,6 +42,13 @@ def changed(tensor: Any) -> None:
         _changed[tensor._serial] = tensor
 
 
+def succeed(tensor: Any, storage: Any) -> None:
+    """A tensor that was the last to share a pending value holds it alone."""
+    note(tensor)
+    if storage._serial in _changed:
+        changed(tensor)
+
+
 def take_changed(device_name: str) -> list[Node]:
     """The pending values that took the place of others on a device: they are about to be computed."""
     found: list[Node] = []

@@ -161,7 +161,9 @@ class Base:
             current.trace.on_change(storage)
         if self.path:
             with grad_mode(False):
-                storage.node = put(storage.value(), (*self.path, *path), without_history(node))
+                value = put(storage.value(), (*self.path, *path), without_history(node))
+                storage.node = value if value.owner is None else renamed(value)
+            storage.node.owner = weakref.ref(storage)
         if _repeats(self.path):  # what is written in one place is seen in others
             with grad_mode(False):
                 after = succeeding(before, follow(self.path, storage.node), self)
