@@ -1294,6 +1294,23 @@ def rows_written_before_each_step(lib, compiled):
 
 
 @case
+def the_last_view_of_memory_that_was_exchanged(lib, compiled):
+    p = lib.nn.Parameter(lib.tensor([[2.0, 1.0], [5.0, -1.0]]))
+    turned = p.t()
+
+    @compiled
+    def step():
+        return turned * 2.0
+
+    p.data = lib.tensor([[-2.0, 3.0], [-1.0, 1.0]])
+    yield turned
+    for _ in range(2):
+        yield step()
+        with lib.no_grad():
+            p[0, 1] = 7.0
+
+
+@case
 def a_step_a_thread(lib, compiled):
     def work(number):
         @compiled

@@ -288,6 +288,8 @@ class TensorBase(Checkable):
         shared = self._shared
         if shared is None:
             return True
+        if self._path:
+            return False
         notes = (0, 0) if current.trace is None else current.trace.references(shared)
         if sys.getrefcount(shared) - notes[0] > 3 or sys.getrefcount(shared.storage) - notes[1] > 2:
             return False
