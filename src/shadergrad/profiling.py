@@ -154,7 +154,7 @@ class profile:
     ) -> None:
         try:
             if error is None:
-                flush()
+                flush(views=True)  # of what is to be computed, too
         finally:
             self._listening.close()
         if self._limits and error is None:

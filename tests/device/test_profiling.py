@@ -77,6 +77,15 @@ def test_what_was_recorded_before_is_not_measured_and_what_the_block_records_is(
     assert (before.tolist(), after.shape) == ([2.0] * 5, (6,))
 
 
+def test_gradients_that_nobody_reads_are_computed_within_the_block(device: str) -> None:
+    model, x = nn.Linear(4, 3).to(device), sg.ones(5, 4, device=device)
+    loss = model(x).sum()
+    loss.item()
+    with sg.profile() as profile:
+        loss.backward()
+    assert profile.kernels
+
+
 def test_profiles_within_profiles_both_hear(device: str) -> None:
     with sg.profile(limits=False) as outer:
         with sg.profile(limits=False) as inner:
