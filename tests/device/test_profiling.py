@@ -83,7 +83,7 @@ def test_gradients_that_nobody_reads_are_computed_within_the_block(device: str) 
     loss.item()
     with sg.profile() as profile:
         loss.backward()
-    assert profile.kernels
+    assert profile.kernels()
 
 
 def test_profiles_within_profiles_both_hear(device: str) -> None:
