@@ -1,7 +1,7 @@
 """One kernel for many sizes: texts that differ in numbers alone become one, which reads those numbers from a uniform buffer.
 
 In: the kernels of a plan for one of several sizes (`Plan.family`), each with its numbers in its text. Out: kernels to
-compile, and for each the numbers to bind. A kernel that has numbers which vary, by their mark, is compiled with these open; one
+compile, and for each the numbers to bind. A kernel is compiled with those open that vary, by their mark, and with its floats; one
 that an earlier plan of the same step had with other numbers, with those open as well. Which it is never changes what is
 computed: an open number is bound with the value that the text had. So nothing here has to be right about sizes, only about
 WGSL: a number within a function may be an expression, except in a type.
@@ -80,9 +80,8 @@ class Families:
                 return self._bound(opened, numbers)
         if is_compiled(kernel):
             return kernel, None
-        places = set(marked)
-        if places:  # a mean has the reciprocal of a size
-            places |= {k for k, n in enumerate(numbers) if _is_float(n) and n not in CLOSED}
+        # a mean has the reciprocal of a size, and the factor of an unbiased variance may be all that a kernel has of one
+        places = {*marked, *(k for k, n in enumerate(numbers) if _is_float(n) and n not in CLOSED)}
         earlier = [o for o in alike if id(o) in before]
         if earlier:
             nearest = min(earlier, key=lambda o: _distance(o.numbers, numbers))
