@@ -38,7 +38,7 @@ def automaton_recipe(name: str, help_text: str) -> Recipe:
         f"{help_text} Then hardened to a circuit, and evaluated.",
         lambda settings, device: trainable(name, settings, device),
         defaults={"steps": e.steps, "batch_size": e.batch, "seed": SEED},
-        predict=Prediction(lambda shared: Training(e, shared["seed"]).model),
+        predict=Prediction(lambda shared: Training(EXPERIMENTS[name], shared["seed"]).model),
         then=lambda settings: [f"shadergrad logic show {shlex.quote(str(settings.out / SIMPLIFIED))}"],
     )
 
