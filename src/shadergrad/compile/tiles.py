@@ -279,7 +279,9 @@ def chunk_of(batch: int, m: int, n: int, k: int, window: int, target: Target) ->
 
 @lru_cache(maxsize=4096)
 def _chunk_of(batch: int, m: int, n: int, k: int, divisor: int, window: int, target: Target) -> int:
-    target = replace(target, native=True)  # short steps, which browsers get for their text's sake, make no part worth its sum
+    target = replace(
+        target, native=True
+    )  # short steps, which browsers get for their text's sake, make no part worth its sum
     best, least = k, _best(batch, m, n, k, divisor, window, target)[0]
     unit = window if takes_windows(window) else SHORTEST_STEP
     for parts in PARTS:
