@@ -127,10 +127,17 @@ def test_a_number_that_was_not_marked_is_opened_when_it_differs() -> None:
     assert chosen(families, kernel("/**/29", other="1"))[0] is third
 
 
-def test_a_kernel_without_sizes_stays_as_it_is() -> None:
+def test_of_a_kernel_without_sizes_floats_alone_are_open() -> None:
+    """One may be worked out of a size: the factor of an unbiased variance."""
     families = Families(lambda kernel: None)
-    plain = kernel("31")
+    plain = kernel("31", scale="1.0")
     assert chosen(families, plain) == (plain, None)
+    families = Families(lambda kernel: None)
+    first, words = chosen(families, kernel("31", scale="0.5"))
+    assert words is not None
+    assert words[0] == np.float32(0.5).view(np.int32)
+    assert chosen(families, kernel("31", scale="0.75"))[0] is first
+    assert chosen(families, kernel("30", scale="0.5"))[0] is not first
 
 
 def test_a_shader_by_hand_whose_numbers_must_be_constants_is_compiled_as_it_is() -> None:
