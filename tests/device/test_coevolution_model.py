@@ -137,16 +137,13 @@ def ours(phase: str, model: Any, tokens: np.ndarray, labels: np.ndarray, device:
 
 
 @pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize(("kind", "tolerance"), [("cpu", 1e-9), ("webgpu", 1e-4)])
-def test_loss_and_gradients_are_those_of_the_twin_in_pytorch(
-    phase: str, kind: str, tolerance: float, request: pytest.FixtureRequest
-) -> None:
-    device = request.getfixturevalue("webgpu") if kind == "webgpu" else "cpu"
-    model = model_of(phase, device, sg.float64 if kind == "cpu" else None)
+@pytest.mark.parametrize(("device", "tolerance"), [("cpu", 1e-9), ("webgpu", 1e-4)], indirect=["device"])
+def test_loss_and_gradients_are_those_of_the_twin_in_pytorch(phase: str, device: str, tolerance: float) -> None:
+    model = model_of(phase, device, sg.float64 if device == "cpu" else None)
     twin = (MaskedTwin() if phase == "mlm" else ContactTwin()).double()
     twin.load_state_dict({name: torch.tensor(as_array(p)).double() for name, p in model.state_dict().items()})
     tokens, labels = batch_of(phase)
-    loss = ours(phase, model, tokens, labels if kind == "webgpu" or phase == "mlm" else labels.astype(float), device)
+    loss = ours(phase, model, tokens, labels if device == "webgpu" or phase == "mlm" else labels.astype(float), device)
     expected = twin.loss(torch.tensor(tokens), torch.tensor(labels).double())
     loss.backward()
     expected.backward()

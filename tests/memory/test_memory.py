@@ -39,10 +39,9 @@ def xor_step(device: str):
     return step, x, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("compiled", "warm_up", "steps"),
-    [(True, 500, 10_000), pytest.param(False, 100, 2_000, marks=pytest.mark.slow)],
-    ids=["compiled", "uncompiled"],
+    ("compiled", "warm_up", "steps"), [(True, 500, 10_000), (False, 100, 2_000)], ids=["compiled", "uncompiled"]
 )
 def test_memory_is_flat_over_a_long_loop(device: str, compiled: bool, warm_up: int, steps: int) -> None:
     step, x, y = xor_step(device)
