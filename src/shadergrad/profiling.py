@@ -143,6 +143,7 @@ class profile:
     def __enter__(self) -> profile:
         if current.trace is not None:
             raise CompileError("profile() cannot be part of a compiled step. Hint: put the step's call inside it.")
+        flush(views=True)
         sync()
         self._listening.enter_context(timing.listening(self._hear))
         if mode.origins is None:

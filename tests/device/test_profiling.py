@@ -81,9 +81,14 @@ def test_gradients_that_nobody_reads_are_computed_within_the_block(device: str) 
     model, x = nn.Linear(4, 3).to(device), sg.ones(5, 4, device=device)
     loss = model(x).sum()
     loss.item()
+    turned = sg.ones(5, 4, device=device).t()  # a view of what is pending, from before
+    with sg.profile(limits=False) as nothing:
+        pass
+    assert not nothing.kernels()
     with sg.profile() as profile:
         loss.backward()
     assert profile.kernels()
+    assert turned.shape == (4, 5)
 
 
 def test_profiles_within_profiles_both_hear(device: str) -> None:
