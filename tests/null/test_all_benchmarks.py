@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -13,7 +15,7 @@ every = importlib.import_module("all")
 
 
 @pytest.mark.parametrize("benchmark", dict.fromkeys((*every.FULL, *every.QUICK)), ids=lambda b: b.name)
-def test_a_benchmark_takes_the_arguments_that_it_is_given(benchmark: every.Benchmark) -> None:  # type: ignore[name-defined]
+def test_a_benchmark_takes_the_arguments_that_it_is_given(benchmark: Any) -> None:
     app = typer.Typer(add_completion=False)
     app.command()(importlib.import_module(benchmark.script).main)
     _, script, *arguments = benchmark.command("webgpu")
@@ -21,7 +23,7 @@ def test_a_benchmark_takes_the_arguments_that_it_is_given(benchmark: every.Bench
     typer.main.get_command(app).make_context(benchmark.script, arguments)  # raises where one is not known
 
 
-def test_each_is_run_and_told_how_it_ended(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+def test_each_is_run_and_told_how_it_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     scripts = {"good": "print('12 ms')", "bad": "print('a line'); raise SystemExit(3)"}
 
     class Script(every.Benchmark):

@@ -21,8 +21,8 @@ changes = 0  # counts up when a flag that a capture may depend on is set: requir
 class Trace:
     """What happened to tensors since the trace began.
 
-    before: what was changed, tensors, storages, bases of views and streams of random numbers, with the state that it had; seen: views that were derived
-    anew from what was changed, with theirs; rebound: tensors whose memory is exchanged.
+    before: what was changed, tensors, storages, bases of views and streams of random numbers, with the state that it had;
+    seen: views that were derived anew from what was changed, with theirs; rebound: tensors whose memory is exchanged.
     grads: tensors whose .grad slot was set, with what it held before.
     grad_reads, attributes: facts outside the arguments on which the function's course depends.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.

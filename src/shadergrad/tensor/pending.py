@@ -43,10 +43,11 @@ def changed(tensor: Any) -> None:
 
 
 def succeed(tensor: Any, storage: Any) -> None:
-    """A tensor that was the last to share a pending value holds it alone."""
-    note(tensor)
-    if storage._serial in _changed:
-        changed(tensor)
+    """A tensor that was the last to share a pending value holds it alone. A capture knows it already, or gives it back."""
+    if current.trace is None:
+        note(tensor)
+        if storage._serial in _changed:
+            changed(tensor)
 
 
 def take_changed(device_name: str) -> list[Node]:
