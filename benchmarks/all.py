@@ -1,7 +1,7 @@
 """Every benchmark in one command, each in a process of its own, with its peer beside it.
 
-    python benchmarks/all.py                    # on the GPU that there is: about half an hour
-    python benchmarks/all.py --quick            # few rounds, sizes that two CPU cores take: at most ten minutes
+    python benchmarks/all.py                    # on the GPU that there is
+    python benchmarks/all.py --quick            # few rounds, sizes that two CPU cores take: two minutes there
     python benchmarks/all.py --only step
 
 What each prints is shown as it comes; a table of what ran, how long it took and whether it ended well stands at the end. The exit
@@ -101,7 +101,7 @@ def main(
         console.rule(benchmark.name.format(device=device))
         began = time.perf_counter()
         text, ended = measure(benchmark.command(device), MOST_SECONDS[quick])
-        console.print(text, markup=False, highlight=False)
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
         if out is not None:
             (out / f"{number:02}-{benchmark.script}.txt").write_text(text)
         has_failed |= ended != "well"
