@@ -4,7 +4,7 @@
     python benchmarks/all.py --quick            # few rounds, sizes that two CPU cores take: two minutes there
     python benchmarks/all.py --only step
 
-What each prints is shown as it comes; a table of what ran, how long it took and whether it ended well stands at the end. The exit
+What each prints is shown when it ends; a table of what ran, how long it took and whether it ended well stands at the end. The exit
 status is 1 where one failed. `--out` keeps each output as a file. Peers that are not installed are left out.
 """
 

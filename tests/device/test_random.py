@@ -133,7 +133,8 @@ def test_draws_are_the_same_on_every_device(name: str, webgpu: str) -> None:
         if name in DRAWS:
             assert_same_bits(a, b)
         else:
-            assert_close(a, b, 2e-5, 2e-6)
+            # near its poles a tangent makes more of a rounding
+            assert_close(a, b, 2e-5 if name == "cauchy_" else 1e-5, 1e-6)
     assert_same_bits(*states)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -106,3 +107,11 @@ def test_names_and_data_of_tests_are_the_same_in_every_process(tmp_path: Path) -
     differ = [f"{a}\n    {b}" for a, b in zip(now, then, strict=False) if a != b]
     assert not differ, f"{len(differ)} tests are others in another process, the first: {differ[0]}"
     assert len(now) == len(then)
+
+
+def test_each_name_in_a_table_of_slow_tests_is_that_of_a_test() -> None:
+    """One that was renamed would run each time again, and nobody would know why that takes so long."""
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    named = re.findall(r'^    "(test_\w+)"', (ROOT / "tests" / "conftest.py").read_text(), re.M)
+    assert named
+    assert [name for name in named if f"def {name}(" not in tests] == []

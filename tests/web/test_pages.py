@@ -230,7 +230,7 @@ def test_plain_javascript_trains_as_python_does(visit: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [pytest.param("lstm", marks=pytest.mark.slow), "attention"])
+@pytest.mark.parametrize("kind", ["lstm", "attention"])
 def test_the_page_of_any_step_trains_it(visit: Any, tmp_path: Path, kind: str) -> None:
     step, batches = sequences(kind)
     data = {"x": np.concatenate([x for x, _ in batches]), "y": np.concatenate([y for _, y in batches])}
@@ -266,7 +266,7 @@ def test_a_page_works_below_any_path(visit: Any, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["checkerboard", pytest.param("lizard", marks=pytest.mark.slow), pytest.param("letter-g", marks=pytest.mark.slow)],
+    ["checkerboard", "lizard", "letter-g"],
 )
 def test_the_automaton_page_trains_as_python_does(visit: Any, tmp_path: Path, name: str) -> None:
     training = automaton(name=name)
