@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arguments import check_constructors, checked, whole
-from ..dtypes import float32, uint32
+from ..dtypes import float32, int32, uint32
 from ..errors import ArgumentTypeError, DeviceError
 from ..graph import build
+from ..graph.build import cast
 from ..graph.node import Node, make
 from ..primitives import elementwise as e
 from ..primitives.random import Threefry, threefry2x32
@@ -238,6 +239,20 @@ def uniform_bits(bits: Node) -> Node:
     mantissa = make(e.Or(), make(e.ShiftRight(), bits, build.like(bits, 9)), build.like(bits, 0x3F800000))
     unit = make(e.Bitcast(float32), mantissa)
     return unit - 1.0
+
+
+def signed_bits(bits: Node) -> Node:
+    """Uniform float32 on (-1, 1) from words: the numbers 2 u - (1 - 2^-24) for u of `uniform_bits`, counted as integers.
+
+    As floats a driver may add the two constants first, which rounds them: at the ends, where the inverse of a distribution
+    function is steep, the last bit is all there is.
+    """
+    odd = make(
+        e.Or(),
+        make(e.ShiftLeft(), make(e.ShiftRight(), bits, build.like(bits, 9)), build.like(bits, 2)),
+        build.like(bits, 1),
+    )
+    return cast(cast(odd, int32) - (1 << 24), float32) * 2.0**-24
 
 
 default_stream = Stream()

@@ -20,7 +20,7 @@ from .base import TensorBase, check_sizes, common_shape, host_tensor, sizes_of, 
 from .counts import CountedTensor
 from .creation import _given, finish
 from .elementwise import where
-from .generator import Generator, source, uniform_bits
+from .generator import Generator, signed_bits, source, uniform_bits
 from .index import holds
 from .placement import check_storable, resolve_device
 
@@ -76,9 +76,7 @@ def randn(
     """
     name = resolve_device(device)
     kind = _floating(dtype, name)
-    unit = uniform_bits(source(generator, device).bits(check_sizes(_given(sizes, size, "randn"), "randn")))
-    low = float(np.nextafter(np.float32(-1), np.float32(0)))
-    spread = make(e.Maximum(), unit * (1.0 - low) + low, build.like(unit, low))
+    spread = signed_bits(source(generator, device).bits(check_sizes(_given(sizes, size, "randn"), "randn")))
     node = make(e.Erfinv(), spread) * math.sqrt(2.0)
     return finish(cast(node, kind), requires_grad)
 
