@@ -547,6 +547,21 @@ def test_a_gradient_kept_by_the_user_is_not_overwritten(kept_as: Any, device: st
     assert not np.array_equal(model[0].weight.grad.numpy(), value)
 
 
+def test_a_gradient_that_a_history_will_read_is_not_overwritten(device: str) -> None:
+    model, _, function = training(device, lambda p: optim.SGD(p, lr=0.5))
+    step = sg.compile(function)
+    data = batches(device)
+    step(*data[0])
+    step(*data[1])
+    factor = sg.ones(*model[0].weight.shape, device=device, requires_grad=True)
+    total = (grad_of(model[0].weight) * factor).sum()
+    value = grad_of(model[0].weight).numpy()
+    total.item()  # computed: nothing is pending
+    step(*data[2])
+    total.backward()
+    assert_same_bits(grad_of(factor), value)
+
+
 def test_a_gradient_is_replaced_by_what_it_was_at_other_places(device: str) -> None:
     w = sg.zeros(10_001, device=device, requires_grad=True)
     expected = np.arange(10_001, dtype=np.float32)

@@ -133,6 +133,10 @@ def test_a_moving_average_leaves_the_gradient_of_what_it_copies_alone(device: st
         average.copy_(w * 2)
         assert not average.requires_grad
         average.copy_(w)
+    doubled, scaled = w * 2, w * 1
+    with sg.no_grad():
+        scaled.copy_(doubled)
+    assert scaled.requires_grad  # by its own history
     (w * 3).sum().backward()
     assert gradient(w).tolist() == [3, 3]
     assert average.is_leaf

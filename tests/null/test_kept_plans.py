@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from shadergrad.compile import kept
+from shadergrad.compile.kept import DIGEST
 from shadergrad.compile.pipeline import compile_graph
 from shadergrad.dtypes import float32
 from shadergrad.graph.capture import Graph
@@ -94,7 +96,15 @@ def test_small_graphs_and_those_of_the_cpu_are_not_kept(tmp_path: Path, compilat
     assert not (tmp_path / "plans").exists()
 
 
-@pytest.mark.parametrize("spoil", [lambda data: data[:-7], lambda data: data[:40] + b"?" + data[41:], lambda data: b""])
+def written_by_another(data: bytes) -> bytes:
+    """The same plan, behind the digest of other bytes."""
+    return data[:DIGEST] + zlib.compress(zlib.decompress(data[DIGEST:]) + b" ")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda data: data[:-7], lambda data: data[:40] + b"?" + data[41:], lambda data: b"", written_by_another],
+)
 def test_a_torn_file_is_compiled_and_written_anew(
     tmp_path: Path, compilations: Count, spoil: Callable[[bytes], bytes]
 ) -> None:
