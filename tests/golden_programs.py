@@ -20,6 +20,7 @@ from shadergrad.compile.pipeline import compile_graph
 from shadergrad.errors import ShadergradError
 from shadergrad.graph.capture import Capture, Graph
 from shadergrad.plan import PORTABLE, Plan, Target
+from shadergrad.primitives.reduce import Reduce
 from shadergrad.run import execute
 from shadergrad.tensor import flush, generator
 
@@ -113,7 +114,9 @@ STEPS: dict[str, Callable[[], None]] = {
 def programs() -> Iterator[tuple[str, list[str]]]:
     """(name, text) of every program and target."""
     for case in CASES:
-        yield from _for_targets(case.id, [graph_of_case(case)], list(TARGETS)[: 2 if case.length > 1 else 1])
+        graph = graph_of_case(case)
+        sums = case.length > 1 or any(isinstance(n.primitive, Reduce) for n in graph.nodes)
+        yield from _for_targets(case.id, [graph], list(TARGETS)[: 2 if sums else 1])
     for name, run in STEPS.items():
         with graphs_compiled() as graphs:
             run()

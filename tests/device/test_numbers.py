@@ -105,6 +105,7 @@ LOOPS: dict[str, Loop] = {
     "the last axis of many": (lambda m, i, x: x[:, i % 4 : i % 4 + 2, i : i + 8].sum(1), (CUBE,), range(20)),
     "a reversed slice": (lambda m, i, x: x[i : i + 8].flip(0), (ROWS,), OFFSETS),
     "a slice of a slice": (lambda m, i, x: x[i : i + 20][i % 7 : i % 7 + 4], (ROWS,), OFFSETS),
+    "the beginning of the rest": (lambda m, i, x: x[i:][::2][:8], (ROWS,), OFFSETS),
     "the gradient of a row": (gradient(lambda m, i, x: x[i]), (ROWS[:50],), range(40)),
     "the gradient of a block": (gradient(lambda m, i, x: x[i : i + 12 : 4, 1:3] * i), (ROWS[:60],), range(1, 40)),
     "the gradient of a rate": (gradient(lambda m, a, x, y: (a * x - y).exp()), (SQUARE, SQUARE.T.copy()), HALVES),

@@ -54,6 +54,7 @@ from .storage import (
     Storage,
     between,
     follow,
+    joined,
     new_version,
     overlaps,
     renamed,
@@ -218,6 +219,8 @@ class TensorBase(Checkable):
         path = (*self._path, *between(mine, node)) if node is not mine else self._path
         if mine.requires_grad and not (node.requires_grad and mode.grad):
             return self._alias(path, without_history(node), ambiguous=True)
+        if not mine.requires_grad and (shorter := joined(path)) is not path:
+            path, node = shorter, follow(shorter, shared.current())
         return self._seen_through(shared, path, node)
 
     def _seen_along(self, path: Path) -> Self:

@@ -247,6 +247,20 @@ def between(whole: Node, part: Node) -> Path:
     return tuple(reversed(steps))
 
 
+def joined(path: Path) -> Path:
+    """The path with each slice of a slice as one: plans would be made for the size of what lies between them."""
+    found: list[Primitive] = []
+    for step in path:
+        last = found[-1] if found else None
+        if isinstance(step, v.Slice) and isinstance(last, v.Slice):
+            starts = tuple(a + b * s for a, b, s in zip(last.starts, step.starts, last.steps, strict=True))
+            steps = tuple(s * t for s, t in zip(last.steps, step.steps, strict=True))
+            found[-1] = v.Slice(starts, step.sizes, steps)
+        else:
+            found.append(step)
+    return tuple(found) if len(found) < len(path) else path
+
+
 def _shape_after(step: Primitive, shape: Shape) -> Shape:
     """What shape a view gives to a value of a shape."""
     described = Node(step, (), shape, bool_, "")
