@@ -382,6 +382,7 @@ class Captured:
             captured=self._captured(),
             themselves={},
             rebound=[t for t in self.watch.rebound.values() if t._serial <= self.watch.began],
+            rebound_arguments=[self._numbers[k] for k in self.watch.rebound if k in self._numbers],
             changes_arguments=[holder for holder, _ in changed if isinstance(holder, int)],
             gradients=gradients,
             grads=[(t, g) for t, g in seen.gradients if id(g) not in rewritten],

@@ -123,6 +123,7 @@ class Replay:
     written: (input, its holder): those whose memory the run overwrites with their next value.
     changed: (holder or number of an argument, output) pairs: which other outputs become whose new value.
     rebound: those whose memory is another one after each run: what shares the one before does not change.
+    rebound_arguments: arguments, by number, whose memory is another one afterwards: nobody else may have it.
     captured: the tensors that the function changes, and where it changes an argument, all that it captured: an argument
     that shares memory with one of them is to be captured itself.
     themselves: arguments, by number, that are captured themselves, and so must be the same in the next call.
@@ -143,6 +144,7 @@ class Replay:
     written: list[tuple[int, Holder]]
     changed: list[tuple[Holder | int, int]]
     rebound: list[Tensor]
+    rebound_arguments: list[int]
     captured: list[Tensor]
     themselves: dict[int, Tensor]
     changes_arguments: list[int]
@@ -203,6 +205,7 @@ class Replay:
         for k in self.changes_arguments:
             if tensors[k]._shared is not None and overlaps(tensors[k]._node.shape, tensors[k].stride()):
                 found.add(k)  # whose whole value does not tell what was written in one of several places
+        found.update(k for k in self.rebound_arguments if not tensors[k]._share_no_more())
         if self.changes_arguments and len(tensors) > 1:
             cells = [t if t._shared is None else t._shared.storage for t in tensors]
             found |= {k for k, c in enumerate(cells) if sum(c is other for other in cells) > 1}

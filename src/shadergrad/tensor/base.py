@@ -233,9 +233,22 @@ class TensorBase(Checkable):
         """A tensor with a history of its own, and that a new one, which shares what `path` shows of this one's base."""
         shared = self._share()
         base = Base(shared.storage, (*shared.path, *path), node, self, ambiguous)
+        node = base.node = self._apart(base, node)
         result = self._seen_through(base, (), node)
         base.tensor = weakref.ref(result)
         return result
+
+    def _apart(self, base: Base, node: Node) -> Node:
+        """`node`, the value of an alias of this tensor, as that of the alias's own base: it stays someone's when this tensor is
+        gone. In a capture it stays this tensor's, which was there before."""
+        if node.requires_grad or current.trace is not None:
+            return node
+        if node is self._current:
+            if not base.path:  # the storage's, which both of them hold
+                return node
+            node = renamed(node)
+        base.own(node)
+        return node
 
     def _alias_of(self, other: TensorBase) -> None:
         """Be, from the beginning, a tensor that shares what `other` sees, without its history."""
@@ -336,7 +349,7 @@ class TensorBase(Checkable):
         base = self._shared = Base(shared.storage, (*shared.path, *other._path), node, self)
         base.leaf = self._leaf
         self._path = ()
-        self._current = node
+        self._current = base.node = other._apart(base, node)
         self._seen = base.version
         if not base.path:
             base.storage.tensor = weakref.ref(self)

@@ -197,7 +197,7 @@ class GradientTensor(TensorBase):
         self._rebound += 1
         with grad_mode(False):
             shared = self._join(value, after)
-            self._current = shared.node = succeeding(before, after, shared)
+            self._current = shared.node = succeeding(before, shared.node, shared)
             if self.is_leaf and before.requires_grad:
                 shared.own(shared.node)
                 self._leaf = shared.leaf
