@@ -105,6 +105,9 @@ def _made_again(its: Any) -> Any:
         attention.num_heads,
         its.linear1.out_features,
         its.dropout.p,
+        activation=ours(its.activation),
+        layer_norm_eps=its.norm1.eps,
+        bias=its.linear1.bias is not None,
         batch_first=attention.batch_first,
         norm_first=its.norm_first,
     )
