@@ -123,15 +123,15 @@ def _compared(name: str, sample: Any, training: bool) -> str:
         args, kwargs = ours(call.args, leaves), ours(call.kwargs, leaves)
         lazy = hasattr(mine, "has_uninitialized_params")
         expected = theirs(*call.args, **call.kwargs)
+        mine.double()  # before it takes values of 64 bits
         if lazy:
-            mine.double()
             mine(*args, **kwargs)
         mine.load_state_dict(
             {k: v.detach().numpy() for k, v in theirs.state_dict().items()}
             if not training or not _tracks(theirs)
             else _before(name, given)
         )
-        mine.double().train(training)
+        mine.train(training)
         found = mine(*args, **kwargs)
     a, b = list(_tensors(found)), list(_tensors(expected))
     if [tuple(x.shape) for x in a] != [tuple(x.shape) for x in b]:
