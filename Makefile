@@ -89,8 +89,9 @@ conformance: adapter  ## measure every operator against its reference, and write
 	$(BIN)/python scripts/conformance_ops.py --json $$found/cpu > $$found/log && \
 	$(BIN)/python scripts/conformance_ops.py --device webgpu --most 2 --json $$found/webgpu > $$found/log && \
 	SHADERGRAD_PROFILE=portable $(BIN)/python scripts/conformance_ops.py --device webgpu --most 1 --json $$found/portable > $$found/log && \
+	$(BIN)/python scripts/conformance_modules.py > $$found/modules && \
 	$(BIN)/python scripts/conformance_page.py cpu=$$found/cpu "webgpu, two samples of each dtype=$$found/webgpu" \
-		"portable, a sample of each dtype=$$found/portable" --where "$$(date +%F), $$(uname -srm)"
+		"portable, a sample of each dtype=$$found/portable" --modules $$found/modules --where "$$(date +%F), $$(uname -srm)"
 
 setup: $(VENV)/.stamp-dev  ## everything that tests and lint need, in .venv
 

@@ -1,10 +1,12 @@
-"""The part of docs/conformance.md that PyTorch's own table fills: counts, what differs, what is wrong, what is missing.
+r"""The part of docs/conformance.md that PyTorch's own table fills: counts, what differs, what is wrong, what is missing.
 
 In: the reports of scripts/conformance_ops.py, as JSON, one file a device. Out: the text of the section.
 
     python scripts/conformance_ops.py --json cpu.json
     python scripts/conformance_ops.py --device webgpu --most 2 --json webgpu.json
-    python scripts/conformance_page.py cpu=cpu.json "webgpu, 2 samples of a dtype=webgpu.json" --where "2026-11-21, machine"
+    python scripts/conformance_modules.py > modules.txt
+    python scripts/conformance_page.py cpu=cpu.json "webgpu, 2 samples of a dtype=webgpu.json" --modules modules.txt \
+        --where "2026-11-21, machine"
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ sys.path[:0] = [str(ROOT / "tests" / "conformance")]
 Reports = list[dict[str, Any]]
 
 
-def text(columns: dict[str, Reports], where: str) -> str:
-    """The section: a table of counts, and the names of what does not pass."""
+def text(columns: dict[str, Reports], where: str, modules: str = "") -> str:
+    """The section: a table of counts, and the names of what does not pass. modules: what conformance_modules.py printed."""
     import ops_known
     import ops_names
 
@@ -55,6 +57,13 @@ def text(columns: dict[str, Reports], where: str) -> str:
         parts.append(f"\nWrong, {name}: {', '.join(wrong) or 'none'}.\n")
     missing = ", ".join(f"`{r['name']}`" for r in first if r["missing"])
     parts.append(f"\nMissing: {missing or 'none'}.\n")
+    found = [line for line in modules.splitlines() if line.startswith(("modules: ", "optimizers: "))]
+    if found:
+        parts.append(
+            "\nIts tables of modules and optimizers, module_db and optim_db, in float64 on the cpu (`python "
+            "scripts/conformance_modules.py`; SparseAdam is for sparse gradients):\n\n"
+            + "".join(f"- {line}\n" for line in found)
+        )
     return "".join(parts)
 
 
@@ -111,6 +120,7 @@ def page_with(section: str) -> str:
 def main(
     reports: Annotated[list[str], typer.Argument(help="NAME=FILE for each column")],
     where: Annotated[str, typer.Option(help="date and machine")] = "",
+    modules: Annotated[str, typer.Option(help="a file of what scripts/conformance_modules.py printed")] = "",
 ) -> None:
     """Write the section into the page."""
     pairs = [r.rpartition("=") for r in reports]
@@ -118,7 +128,9 @@ def main(
         name: [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
         for name, _, path in pairs
     }
-    PAGE.write_text(page_with(text(columns, where)), encoding="utf-8")
+    PAGE.write_text(
+        page_with(text(columns, where, Path(modules).read_text(encoding="utf-8") if modules else "")), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

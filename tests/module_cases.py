@@ -372,6 +372,18 @@ loss("L1Loss", lambda nn: nn.L1Loss(reduction="sum"), a, b)
 loss("SmoothL1Loss", lambda nn: nn.SmoothL1Loss(beta=0.5), a, b)
 loss("HuberLoss", lambda nn: nn.HuberLoss(delta=0.5), a, b)
 loss("CrossEntropyLoss", lambda nn: nn.CrossEntropyLoss(label_smoothing=0.1, ignore_index=2), a, ints(4, below=5))
+loss(
+    "LinearCrossEntropyLoss",
+    lambda nn: nn.LinearCrossEntropyLoss(5, 3, bias=True, options=nn.LinearCrossEntropyOptions(batch_chunk_size=3)),
+    a,
+    ints(4, below=3),
+)
+loss(
+    "LinearCrossEntropyLoss of images",
+    lambda nn: nn.LinearCrossEntropyLoss(5, 3, out_features=(2, 2), bias=True),
+    a,
+    ints(4, 2, 2, below=3),
+)
 loss("NLLLoss", lambda nn: nn.NLLLoss(reduction="none"), np.log(probabilities(4, 5)), ints(4, below=5))
 loss("BCELoss", lambda nn: nn.BCELoss(), probabilities(4, 5), probabilities(4, 5, seed=1), fixed=(1,))
 loss("BCEWithLogitsLoss", lambda nn: nn.BCEWithLogitsLoss(), a, probabilities(4, 5))

@@ -259,8 +259,16 @@ class _Signature:
                 self.rest = p.name
         self.types = {name: kind.types for name, kind in self.kinds.items()}
         known = {p.name for p in parameters}
-        self.made = "device" in known or name in ("contiguous", "clone", "to", "empty_like")
+        self.places = "device" in known
+        self.made = self.places or name in ("contiguous", "clone", "to", "empty_like")
         self.renamed = {a: n for a, n in NUMPY_NAMES.items() if n in known and a not in known}
+
+    def without_out(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The other options; what makes a tensor makes it on the device of the one that it is written to."""
+        rest = {name: value for name, value in options.items() if name != "out"}
+        if self.places:
+            rest.setdefault("device", getattr(options["out"], "device", None))
+        return rest
 
     def of(self, name: str, value: Any) -> Any:
         """The value to use for an argument."""
@@ -341,7 +349,7 @@ def checked(
                     args = tuple(takes.positionals(args))
         if options:
             if out and "out" in options:
-                return written(public, options.pop("out"), call(*args, **options))
+                return written(public, options["out"], call(*args, **takes.without_out(options)))
             args, options = takes.named(args, options)
         try:
             return function(*args, **options)

@@ -103,7 +103,8 @@ def load_tensors(path: str | Path) -> tuple[Arrays, dict[str, Any]]:
             arrays = {name: _tensor(path, file, name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except SafetensorError as error:
         raise CheckpointError(
-            f"{path} is no safetensors file, or was cut short: {error}. Remedy: take a backup, or train from the start."
+            f"{path} is no safetensors file, or was cut short: {error}. Remedy: take a backup, or train from the start; "
+            "shadergrad.interop.read_arrays reads PyTorch's .pt and .pth files."
         ) from None
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}.") from None

@@ -17,7 +17,7 @@ from .autograd import enable_grad
 from .autograd.recompute import Streams
 from .errors import ArgumentError, AutogradError
 from .nn import Module
-from .tensor import Tensor, resolve_device, stack
+from .tensor import Tensor, stack
 
 # -- trees of tensors
 
@@ -275,15 +275,14 @@ def vmap(
             raise ArgumentError(
                 f"vmap(): Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}."
             )
-        streams = Streams({x.device for a in (args, kwargs) for x in _leaves(a)} | {resolve_device(None)})
+        streams = Streams()
         results = []
         for k in range(sizes.pop()):
             parts = [iter(_with_axes(a, d)) for a, d in zip(args, axes, strict=True)]
             one = [_mapped(lambda _, p=p, k=k: _part(*next(p), k), a) for a, p in zip(args, parts, strict=True)]
-            with streams.rewound(None) if randomness == "same" and k else nullcontext():
+            again = streams.rewound(None) if randomness == "same" else nullcontext()
+            with again if k else streams.watched():
                 results.append(func(*one, **kwargs))
-            if not k:
-                streams.look()
             if not k and streams.drawn and randomness == "error":
                 raise AutogradError(
                     "vmap(): the function draws random numbers. Hint: randomness='different' or randomness='same'."

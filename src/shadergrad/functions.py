@@ -247,6 +247,24 @@ def fill(input: Tensor, value: float) -> Tensor:
 
 
 @checked
+def repeat_interleave(
+    input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """input.repeat_interleave(repeats, dim). Of one tensor alone: every position as often as its element says, int32.
+
+    Raises ShapeError for negative or too few repeats, DTypeError for repeats that are no integers.
+
+    >>> sg.repeat_interleave(sg.tensor([1, 2]), 2)
+    tensor([1, 1, 2, 2])
+    >>> sg.repeat_interleave(sg.tensor([1, 0, 2]))
+    tensor([0, 2, 2])
+    """
+    if repeats is None:
+        repeats, input = input, arange(input.numel(), device=input.device)
+    return input.repeat_interleave(repeats, dim, output_size=output_size)
+
+
+@checked
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """One beside the other: along axis 1, or axis 0 of vectors; tensors of shape () count as vectors of one element.
 
@@ -374,6 +392,7 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checker
         "meshgrid",
         "nan",
         "pi",
+        "repeat_interleave",
         "rrelu_",
         "selu_",
         "stack",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -85,23 +86,28 @@ def ours(value: Any, leaves: list[tuple[Any, Any]] | None = None) -> Any:
     if isinstance(value, list | tuple):
         parts = [ours(v, leaves) for v in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    if isinstance(value, torch.nn.TransformerEncoderLayer):
-        return _layer(value)
-    if isinstance(value, torch.nn.Module):
-        return getattr(sg.nn, type(value).__name__)()
+    if isinstance(value, torch.nn.Module | torch.nn.LinearCrossEntropyOptions):
+        return _made_again(value)
     if callable(value) and hasattr(sg.nn.functional, getattr(value, "__name__", "")):
         return getattr(sg.nn.functional, value.__name__)
     return value
 
 
-def _layer(its: Any) -> Any:
-    """A layer that a module is made of, with its sizes."""
+def _made_again(its: Any) -> Any:
+    """What a module is made of, a layer with its sizes."""
+    if isinstance(its, torch.nn.LinearCrossEntropyOptions):
+        return sg.nn.LinearCrossEntropyOptions(**ours(asdict(its)))
+    if not isinstance(its, torch.nn.TransformerEncoderLayer):
+        return getattr(sg.nn, type(its).__name__)()
     attention = its.self_attn
     return sg.nn.TransformerEncoderLayer(
         attention.embed_dim,
         attention.num_heads,
         its.linear1.out_features,
         its.dropout.p,
+        activation=ours(its.activation),
+        layer_norm_eps=its.norm1.eps,
+        bias=its.linear1.bias is not None,
         batch_first=attention.batch_first,
         norm_first=its.norm_first,
     )
@@ -117,15 +123,15 @@ def _compared(name: str, sample: Any, training: bool) -> str:
         args, kwargs = ours(call.args, leaves), ours(call.kwargs, leaves)
         lazy = hasattr(mine, "has_uninitialized_params")
         expected = theirs(*call.args, **call.kwargs)
+        mine.double()  # before it takes values of 64 bits
         if lazy:
-            mine.double()
             mine(*args, **kwargs)
         mine.load_state_dict(
             {k: v.detach().numpy() for k, v in theirs.state_dict().items()}
             if not training or not _tracks(theirs)
             else _before(name, given)
         )
-        mine.double().train(training)
+        mine.train(training)
         found = mine(*args, **kwargs)
     a, b = list(_tensors(found)), list(_tensors(expected))
     if [tuple(x.shape) for x in a] != [tuple(x.shape) for x in b]:

@@ -29,7 +29,6 @@ LEFT_OUT = {
     r"_(?!_).*|max_pool2d_with_indices_backward|grid_sampler_.d|unsafe_.*": "PyTorch's internals",
     r"(?!index_|put).*_copy|nonzero_static|resize_.*|.*without_cudnn": "PyTorch's internals",
     r"masked_(?!fill|scatter|select).*": "torch.masked, a prototype",
-    r".*linear_cross_entropy.*": "a prototype",
 }
 
 # by the names of entries: what is drawn, or not initialised: shapes and dtypes are compared

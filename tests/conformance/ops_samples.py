@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,12 @@ def _translated(value: Any, device: str) -> Any:
         return device
     if isinstance(value, torch.memory_format | torch.layout):
         raise UnsupportedError("strides")
+    if isinstance(value, torch.nn.LinearCrossEntropyOptions):
+        return sg.nn.LinearCrossEntropyOptions(
+            **_mapped(
+                {f.name: getattr(value, f.name) for f in fields(torch.nn.LinearCrossEntropyOptions)}, sg.tensor, device
+            )
+        )
     if isinstance(value, torch.nn.Module):
         return getattr(sg.nn, type(value).__name__)()
     if isinstance(value, complex):

@@ -194,3 +194,11 @@ def test_segments_of_a_sequence(device: str) -> None:
         np.testing.assert_allclose(grad_of(p).numpy(), e, rtol=1e-4, atol=1e-6)
     with pytest.raises(sg.ShadergradError, match="segments"):
         checkpoint_sequential(layers, 0, x)
+
+
+def test_what_a_generator_draws_is_the_same_the_second_time(device: str) -> None:
+    x, generator = sg.ones(4, device=device, requires_grad=True), sg.Generator(device, seed=3)
+    y = sg.checkpoint(lambda x: x.exp() * sg.rand(4, generator=generator), x)
+    y.sum().backward()
+    np.testing.assert_array_equal(grad_of(x).numpy(), y.detach().numpy())
+    assert generator.get_state().tolist() == [0, 3, 1]

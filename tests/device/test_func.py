@@ -133,6 +133,23 @@ def test_vmap_draws_as_it_is_told(device: str) -> None:
         sg.func.vmap(noise, randomness="none")
 
 
+def test_vmap_draws_so_from_a_generator_too(device: str) -> None:
+    x, generator = sg.zeros(3, 4, device=device), sg.Generator(device, seed=1)
+
+    def noise(row: sg.Tensor) -> sg.Tensor:
+        return row + sg.rand(4, generator=generator)
+
+    alone = [sg.rand(4, generator=generator).tolist() for _ in range(2)]
+    for call in (sg.func.vmap, lambda f, randomness: sg.compile(sg.func.vmap(f, randomness=randomness))):
+        generator.manual_seed(1)
+        same = call(noise, randomness="same")
+        assert [same(x).tolist() for _ in range(2)] == [[draw] * 3 for draw in alone]
+    generator.manual_seed(1)
+    assert sg.func.vmap(noise, randomness="different")(x).tolist()[:2] == alone
+    with pytest.raises(sg.AutogradError, match="randomness='different'"):
+        sg.func.vmap(noise)(x)
+
+
 def test_vmap_over_nested_axes_and_of_one_result_for_all() -> None:
     both = {"x": sg.arange(6).reshape(2, 3), "w": sg.ones(2)}
     found = sg.func.vmap(lambda d: d["x"] * d["w"], in_dims=({"x": 1, "w": None},))(both)

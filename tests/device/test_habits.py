@@ -28,7 +28,7 @@ LINES = [
     "t.is_same_size(x, i)", "t.device('cpu', 0).type", "t.device(type='cpu').type", "t.get_default_dtype() == t.float32",
     "t.cuda.is_available()", "t.cuda.device_count()", "t.backends.mps.is_available()", "t.is_complex(x)", "t.numel(x)",
     "t.zeros(2, layout=t.strided)", "t.zeros_like(x, memory_format=t.preserve_format)", "x.contiguous(memory_format=t.contiguous_format)",
-    "t.empty(2, pin_memory=False).shape == (2,)", "x.clone(memory_format=t.preserve_format)", "t.autograd.Variable(x, requires_grad=True).requires_grad",
+    "t.empty(2, pin_memory=False).shape == (2,)", "t.repeat_interleave(i)", "t.repeat_interleave(i, i)", "x.clone(memory_format=t.preserve_format)", "t.autograd.Variable(x, requires_grad=True).requires_grad",
     "t.utils.data.TensorDataset(x, x)[1]", "t.from_dlpack(np.ones(2, np.float32))", "np.from_dlpack(x)", "x[None, t.newaxis].shape == (1, 1, 2)",
     "t.utils.checkpoint.checkpoint(lambda v: v * 2, x, use_reentrant=False)", "len(x)", "x.tolist()", "x.apply_(lambda v: v + 1)",
     "t.backends.cudnn.is_available()", "(t.half, t.double, t.long) == (t.float16, t.float64, t.int64)",
@@ -66,6 +66,38 @@ def test_what_is_not_there_says_what_to_do(line: str) -> None:
     with pytest.raises(sg.ShadergradError) as caught:
         value(line, sg)
     assert "Hint" in str(caught.value) or "default dtype" in str(caught.value)
+
+
+def test_what_is_made_into_a_tensor_is_made_where_it_is(device: str) -> None:
+    out = sg.empty(3, device=device)
+    assert sg.ones(size=(3,), out=out) is out
+    assert out.tolist() == [1, 1, 1]
+    assert sg.arange(3, out=out).device == device
+    assert out.tolist() == [0, 1, 2]
+
+
+def test_indices_of_the_cpu_serve_tensors_elsewhere(webgpu: str) -> None:
+    ours: Any = sg.arange(12.0, device=webgpu).reshape(4, 3)
+    theirs: Any = torch.arange(12.0).reshape(4, 3)
+    for lib, x in ((sg, ours), (torch, theirs)):
+        rows, mask = lib.tensor([3, 0]), lib.tensor([True, False, False, True])
+        x[rows, lib.tensor([1, 2])] = -1.0
+        x[mask] += 100.0
+        x[lib.tensor([1])] = 5.0
+    rows, mask = [3, 0, -1], [False, True, True, False]
+    for ours_key, theirs_key in (
+        (sg.tensor(rows), torch.tensor(rows)),
+        (sg.tensor(mask), torch.tensor(mask)),
+        ((slice(None), sg.tensor([2])), (slice(None), torch.tensor([2]))),
+        ((sg.tensor(rows), range(3)), (torch.tensor(rows), range(3))),
+        (sg.tensor(2), torch.tensor(2)),
+    ):
+        assert ours[ours_key].tolist() == theirs[theirs_key].tolist()
+    captured = sg.tensor(rows)
+    with pytest.raises(sg.CompileError, match="move arguments, and what the step reads, before it"):
+        sg.compile(lambda x: x[captured])(ours)
+    with pytest.raises(sg.DeviceError):
+        sg.ones(4, 3)[sg.tensor(rows, device=webgpu)].tolist()
 
 
 def test_arrays_stand_beside_tensors(device: str) -> None:

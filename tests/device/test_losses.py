@@ -71,6 +71,21 @@ case("cross_entropy", "of large logits", np.array([[1e4, -1e4, 0.0], [-1e4, 1e4,
 case("cross_entropy", "of large logits smoothed", np.array([[1e4, -1e4, 0.0]]), np.array([0]), label_smoothing=0.1)
 case("cross_entropy", "with all ignored", floats(2, 3), np.array([-100, -100]))
 case("cross_entropy", "of nothing", floats(0, 3), np.zeros(0, np.int64))
+for _what, _options in (
+    ("whole", {}),
+    ("in chunks", {"options": lambda nn: nn.LinearCrossEntropyOptions(batch_chunk_size=4), "ignore_index": 1}),
+):
+    reductions("linear_cross_entropy", _what, floats(6, 3), floats(5, 3, seed=1), labels, weight=WEIGHT, **_options)
+case("linear_cross_entropy", "of a row", floats(3), floats(5, 3, seed=1), np.array(3), linear_bias=floats(5, seed=2))
+case(
+    "linear_cross_entropy",
+    "of images' probabilities",
+    floats(2, 4),
+    floats(5, 3, 2, 4, seed=1),
+    probabilities(2, 5, 3, 2),
+    linear_bias=floats(5, 3, 2, seed=2),
+    label_smoothing=0.1,
+)
 reductions("nll_loss", "of classes", np.log(probabilities(6, 5)), labels)
 reductions("nll_loss", "of weighted images", np.log(probabilities(2, 5, 3, 2)), pixels, weight=WEIGHT, ignore_index=1)
 for _loss in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
@@ -150,6 +165,8 @@ def run(c: LossCase, functions: Any, tensor: Callable[..., Any]) -> list[Any]:
         if differentiable(c, k):
             leaf.requires_grad_()
     options = {k: tensor(v) if isinstance(v, np.ndarray) else v for k, v in c.options.items()}
+    if "options" in options:  # each library's own
+        options["options"] = options["options"](torch.nn if functions is TF else nn)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         loss = getattr(functions, c.name)(*leaves, **options)
@@ -189,12 +206,12 @@ def test_a_loss_on_webgpu_equals_pytorchs(c: LossCase, webgpu: str) -> None:
 
 
 def test_every_function_of_a_loss_has_a_case() -> None:
-    rooms = ("losses", "classification", "contrast", "distance")
+    rooms = ("losses", "classification", "linear_cross_entropy", "contrast", "distance")
     public = {
         name
         for room in rooms
         for name in vars(importlib.import_module(f"shadergrad.nn.functional.{room}"))
-        if inspect.isfunction(getattr(F, name, None)) and name != "softplus"
+        if inspect.isfunction(getattr(F, name, None)) and name not in ("softplus", "linear")
     }
     # an option is a function of tensors; and a distance is in the table of operators
     tested_below = {"triplet_margin_with_distance_loss", "pdist"}
@@ -265,10 +282,70 @@ def test_cross_entropy_and_its_gradient_are_few_dispatches(webgpu: str) -> None:
     assert len(step.plan.dispatches) <= 2, step.explain()
 
 
+def chunked(rows: int) -> dict[str, Any]:
+    return {"options": nn.LinearCrossEntropyOptions(batch_chunk_size=rows)} if rows else {}
+
+
+def test_chunks_of_rows_need_the_memory_of_one() -> None:
+    def plan(rows: int) -> Any:
+        loss = nn.LinearCrossEntropyLoss(8, 2048, **chunked(rows))
+
+        def step(x: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
+            value = loss(x, y)
+            value.backward()
+            return value
+
+        return sg.compile(step).portable(sg.ones(256, 8), sg.zeros(256, dtype=sg.int32)).plan
+
+    assert plan(32).temporary_bytes < 0.6 * plan(0).temporary_bytes
+
+
+def test_gradients_of_gradients_pass_through_chunks() -> None:
+    def gradients(rows: int) -> list[sg.Tensor]:
+        x, w = (sg.tensor(floats(5, 3, seed=k), requires_grad=True) for k in range(2))
+        value = F.linear_cross_entropy(x, w, sg.tensor(labels[:5]), **chunked(rows))
+        first = sg.autograd.grad(value, (x, w), create_graph=True)
+        return [*first, *sg.autograd.grad((first[0] ** 2).sum() + first[1].exp().sum(), (x, w))]
+
+    for found, expected in zip(gradients(2), gradients(0), strict=True):
+        assert_close(found, expected, 1e-12, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch_chunk_size": 0},
+        {"chunking_method": "halves"},
+        {"chunking_method": "aspect_ratio:0"},
+        {"acc_policy": "exact"},
+        {"batch_chunk_size": 3, "chunking_method": "aspect_ratio"},
+        {"acc_dtype": "float32"},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    def loss(lib: Any, x: np.ndarray) -> None:
+        named = {k: getattr(lib, v) if k == "acc_dtype" else v for k, v in options.items()}
+        made = lib.nn.LinearCrossEntropyOptions(**named)
+        lib.nn.functional.linear_cross_entropy(lib.tensor(x), lib.tensor(x), lib.tensor(labels), options=made)
+
+    for lib in (torch, sg):
+        with pytest.raises((ValueError, RuntimeError)):
+            loss(lib, floats(6, 4))
+
+
+def test_what_cannot_go_in_chunks_says_so() -> None:
+    x, w = sg.ones(4, 3), sg.ones(2, 3)
+    with pytest.warns(UserWarning, match="the options are ignored; rows go in chunks where target holds classes"):
+        F.linear_cross_entropy(x, w, sg.ones(4, 2) / 2, **chunked(2))
+
+
 LABELLED: dict[str, Callable[[Any, Any], Any]] = {
     "cross_entropy": lambda x, y: F.cross_entropy(x, y),
     "cross_entropy weighted": lambda x, y: F.cross_entropy(x, y, sg.ones(5, device=x.device)),
     "nll_loss": lambda x, y: F.nll_loss(x, y),
+    "linear_cross_entropy in chunks": lambda x, y: F.linear_cross_entropy(
+        x, sg.ones(5, 5, device=x.device), y, **chunked(2)
+    ),
     "a compiled cross_entropy": lambda x, y: sg.compile(F.cross_entropy)(x, y),
 }
 

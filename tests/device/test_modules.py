@@ -127,6 +127,7 @@ PYTORCHS_OWN = {  # attributes that follow from how PyTorch is built, or name wh
     *((f"AdaptiveMaxPool{k}d", "return_indices") for k in (1, 2, 3)),
     ("TransformerEncoderLayer", "activation_relu_or_gelu"),
     *(("TransformerEncoder", name) for name in ("enable_nested_tensor", "use_nested_tensor", "mask_check")),
+    ("LinearCrossEntropyLoss", "options"),  # which print alike
     *(("Upsample", name) for name in ("name", "recompute_scale_factor")),
 }
 

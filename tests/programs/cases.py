@@ -390,6 +390,22 @@ def flags_turned_on_and_off(lib, compiled):
     yield [y.requires_grad, y.is_leaf]
 
 
+@case
+def a_gradient_that_nothing_reads_of_what_requires_none_any_more(lib, compiled):
+    p = lib.tensor([1.0, 2.0], requires_grad=True)
+
+    @compiled
+    def step(x):
+        lib.autograd.grad((p * p).sum(), p)
+        return x * 2
+
+    yield step(lib.ones(2))
+    p.requires_grad_(False)
+    yield raises(lambda: step(lib.ones(2)))
+    p.requires_grad_()
+    yield step(lib.ones(2))
+
+
 # -- steps
 
 

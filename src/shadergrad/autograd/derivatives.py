@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 from ..arguments import checked
 from ..errors import AutogradError
 from ..graph import autodiff, build
-from ..tensor import Tensor, cotangent, leaf_of, tensors_of, together
+from ..tensor import Tensor, cotangent, leaf_of, note_flag, tensors_of, together
 
 
 class GradArgumentError(AutogradError, ValueError):
@@ -73,6 +73,7 @@ def grad(
     for x in ins:
         if not x.requires_grad:
             raise AutogradError("One of the differentiated Tensors does not require grad")
+        note_flag(x)
     targets = [x._node for x in ins]  # of views other nodes, once their history is used up
     found = autodiff.backward(
         [o._node for o in outs],

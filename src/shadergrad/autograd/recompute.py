@@ -11,7 +11,7 @@ Source: Chen et al., "Training deep nets with sublinear memory cost", 2016.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..arguments import checked
@@ -22,7 +22,7 @@ from ..graph.node import Node, grad_mode, make, mode, nodes_of
 from ..primitives.views import Slice
 from ..run.trees import exchange, tensors_in
 from ..tensor import Tensor, cotangent, joint
-from ..tensor.generator import Generator, State, default_generator, default_stream
+from ..tensor.generator import Generator, State, watching_draws
 
 
 @checked
@@ -37,7 +37,7 @@ def checkpoint(
 
     Gradients are those of a plain call, of arguments and of every parameter that the function reads. It should give the
     same results when it is called again, and change nothing: a batch norm takes its statistics twice, as in PyTorch.
-    preserve_rng_state: random numbers (dropout) are the same the second time. use_reentrant means nothing: there is one way.
+    preserve_rng_state: random numbers (dropout) are the same the second time, those of a generator too. use_reentrant means nothing: there is one way.
 
     Raises AutogradError, in the backward pass, where the second call differs in what it read or gave.
 
@@ -50,11 +50,10 @@ def checkpoint(
     if not mode.grad:
         return function(*args, **kwargs)
     tensors = [t for _, t in tensors_in((args, kwargs))]
-    streams = Streams({t.device for t in tensors} if preserve_rng_state else ())
+    streams = Streams()
     leaves = [t.detach().requires_grad_(t.requires_grad) for t in tensors]
-    with nodes_of() as made:
+    with nodes_of() as made, streams.watched() if preserve_rng_state else nullcontext():
         result = _call(function, args, kwargs, leaves)
-    streams.look()
     results = [t for _, t in tensors_in(result)]
     tracked = [t.requires_grad for t in results]
     read = _read(made, leaves)
@@ -66,12 +65,58 @@ def checkpoint(
     originals = [Tensor._of(t._node) for t in tensors]  # the caller's may take other values
 
     def backward(grads: Sequence[Any]) -> list[Any]:
-        return _again(function, (args, kwargs), originals, read, streams, grads, tracked)
+        return _again(function, (args, kwargs), originals, read, streams, grads, tracked, _gate(grads))
 
     values = [t.detach() for t, has_history in zip(results, tracked, strict=True) if has_history]
     wired = iter(joint(inputs, values, backward))
     flags = iter(tracked)
     return exchange(result, Tensor, lambda t: next(wired) if next(flags) else t.detach())
+
+
+def in_turn(function: Callable[..., Tensor], parts: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
+    """function(*part) for each part, as checkpoint would have it, one part after another in both directions.
+
+    The parts do not hang on each other, so a compiler may compute them side by side, and would need the memory of all:
+    here each waits for the one before it, behind a gate. The function draws no random numbers.
+    """
+    results: list[Tensor] = []
+    reads: list[list[Node]] = []
+    gate: Node | None = None
+    for part in parts:
+        with grad_mode(False):
+            values = [_behind(t.detach(), gate) for t in part]
+        leaves = [v.detach().requires_grad_(mode.grad and t.requires_grad) for v, t in zip(values, part, strict=True)]
+        with nodes_of() as made:
+            result = function(*leaves)
+        reads.append(_read(made, leaves))
+        for node in made:
+            node.requires_grad = False
+        results.append(result.detach())
+        gate = _gate(results[-1:])
+    originals = [[Tensor._of(t._node) for t in part] for part in parts]  # the caller's may take other values
+    tracked = [[t for t in part if t.requires_grad] for part in originals]
+    shared = list({id(n): n for read in reads for n in read}.values())
+    inputs = [t for part in tracked for t in part] + [Tensor._of(n) for n in shared]
+    if not mode.grad or not inputs:
+        return results
+
+    def backward(grads: Sequence[Any]) -> list[Any]:
+        gate = _gate(grads)
+        own: list[Any] = []
+        sums: dict[int, Any] = {id(n): None for n in shared}
+        for part, read, given, g in zip(originals, reads, tracked, grads, strict=True):
+            if g is None:
+                own += [None] * len(given)
+                continue
+            found = _again(function, (tuple(part), {}), part, read, Streams(), [g], [True], gate)
+            own += found[: len(given)]
+            for n, more in zip(read, found[len(given) :], strict=True):
+                before = sums[id(n)]
+                sums[id(n)] = more if before is None or more is None else before + more
+            gate = _gate([*found[: len(given)], *sums.values()])
+        return [*own, *sums.values()]
+
+    return joint(inputs, results, backward)
 
 
 def _call(function: Callable[..., Any], args: Any, kwargs: Any, tensors: Sequence[Tensor]) -> Any:
@@ -97,11 +142,11 @@ def _again(
     streams: Streams,
     grads: Sequence[Tensor | None],
     tracked: Sequence[bool],
+    gate: Node | None,
 ) -> list[Tensor | None]:
     """The gradients of the arguments that require grad, and of what the function reads besides."""
     args, kwargs = arguments
     create_graph = mode.grad
-    gate = _gate([g._node for g in grads if g is not None])
     with grad_mode(True):
         given = [_behind(t, gate) for t in originals]
         with nodes_of() as made, streams.rewound(gate):
@@ -132,10 +177,10 @@ def _again(
     return [Tensor._of(found[id(t)][1]) if id(t) in found else None for t in targets]
 
 
-def _gate(grads: Sequence[Node]) -> Node | None:
+def _gate(tensors: Iterable[Tensor | None]) -> Node | None:
     """A bool without axes, true, that is known when these are; None where they have no elements."""
     gate: Node | None = None
-    for g in grads:
+    for g in (t._node for t in tensors if t is not None):
         if g.size:
             one = make(Slice((0,) * g.ndim, (1,) * g.ndim, (1,) * g.ndim), g) if g.ndim else g
             same = equal(build.reshape(one, ()), build.reshape(one, ()))
@@ -153,31 +198,29 @@ def _behind(t: Tensor, gate: Node | None) -> Tensor:
 
 
 class Streams:
-    """Where the default generators of devices stood, and which of them a function drew from."""
+    """Which generators a function drew from, and where they stood; it is called again with them standing there."""
 
-    def __init__(self, devices: Iterable[str]) -> None:
-        generators = [default_generator(name) for name in devices]
-        for g in generators:
-            g.catch_up()
-        self._began = default_stream.at
-        self._before = [(g, g.state()) for g in generators]
+    def __init__(self) -> None:
         self.drawn: list[tuple[Generator, State]] = []
 
-    def look(self) -> None:
-        """After the function: those that stand elsewhere now were drawn from."""
-        self.drawn = [(g, state) for g, state in self._before if g.state().at != state.at]
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """A context in which the function is called for the first time."""
+        with watching_draws() as found:
+            yield
+        self.drawn = list(found.values())
 
     @contextmanager
     def rewound(self, gate: Node | None) -> Iterator[None]:
         """Those that were drawn from stand again where they stood then."""
-        now, at = [(g, g.state()) for g, _ in self.drawn], default_stream.at
-        default_stream.at = self._began
-        for g, state in self.drawn:
+        now = [(g, g.state(), g.stream.at) for g, _ in self.drawn]
+        for g, state in reversed(self.drawn):  # of those of one stream the first to draw says where it stood
             key, counter = (_behind(Tensor._of(n), gate)._node for n in (state.key, state.counter))
             g.set_back(State(key, counter, state.at))
+            g.stream.at = state.at
         try:
             yield
         finally:
-            for g, state in now:
+            for g, state, at in now:
                 g.set_back(state)
-            default_stream.at = at
+                g.stream.at = at

@@ -104,6 +104,9 @@ def _numpy_plan(graph: Graph, target: Target) -> Plan:
     rows = {key: row for row, key in enumerate(order)}
     number = {id(n): k for k, n in reversed(list(enumerate(outputs)))}
     kernels: dict[Kernel, int] = {}
+    written: dict[
+        tuple[int, int], int
+    ] = {}  # of primitives, which are few where a loop was unrolled, the kernels' rows
     buffers: list[BufferSpec] = []
     dispatches: list[Dispatch] = []
     notes: list[Note] = []
@@ -120,7 +123,11 @@ def _numpy_plan(graph: Graph, target: Target) -> Plan:
         else:
             spec = BufferSpec("temporary", node.shape, node.dtype, name=f"{node.primitive.name}{len(buffers)}")
         buffers.append(spec)
-        kernel = kernels.setdefault(_numpy_kernel(node.primitive, len(node.inputs)), len(kernels))
+        what = id(node.primitive), len(node.inputs)
+        kernel = written.get(what)
+        if kernel is None:
+            kernel = kernels.setdefault(_numpy_kernel(node.primitive, len(node.inputs)), len(kernels))
+            written[what] = kernel
         dispatches.append(Dispatch(kernel, (*(rows[id(i)] for i in node.inputs), rows[key])))
         notes.append(Note((places[key],) if key in places else ()))
     ins, outs = (tuple(rows[id(n)] for n in group) for group in (graph.inputs, outputs))

@@ -75,6 +75,8 @@ from .lazy import (
 from .linear import Bilinear as Bilinear
 from .linear import Identity as Identity
 from .linear import Linear as Linear
+from .linear_cross_entropy import LinearCrossEntropyLoss as LinearCrossEntropyLoss
+from .linear_cross_entropy import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from .losses import BCELoss as BCELoss
 from .losses import BCEWithLogitsLoss as BCEWithLogitsLoss
 from .losses import CosineEmbeddingLoss as CosineEmbeddingLoss
@@ -254,6 +256,8 @@ __all__ = [
     "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",

@@ -29,7 +29,7 @@ from .creation import (
 )
 from .elementwise import where
 from .generator import Generator, default_generator, manual_seed, random_bits
-from .gradients import RemovableHandle, backward, cotangent, leaf_of, tensors_of, together
+from .gradients import RemovableHandle, backward, cotangent, leaf_of, note_flag, tensors_of, together
 from .handle import Tensor, as_tensor
 from .index import holds, in_range, select_along, select_positions
 from .pending import flush, sync
@@ -78,6 +78,7 @@ __all__ = [
     "manual_seed",
     "meet",
     "meshgrid",
+    "note_flag",
     "ones",
     "ones_like",
     "operands",

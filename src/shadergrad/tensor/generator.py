@@ -8,6 +8,8 @@ runs; where draws were made elsewhere meanwhile, the tensors are written before 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +67,20 @@ class State(NamedTuple):
     at: At
 
 
+_watchers: list[dict[int, tuple[Generator, State]]] = []
+
+
+@contextmanager
+def watching_draws() -> Iterator[dict[int, tuple[Generator, State]]]:
+    """A context that notes each generator drawn from, with its state before."""
+    found: dict[int, tuple[Generator, State]] = {}
+    _watchers.append(found)
+    try:
+        yield found
+    finally:
+        _watchers.pop()
+
+
 class Generator:
     """Threefry keys: draw n of a seed is the same bits on every device and in every run, and in JAX
     (fold_in(PRNGKey(seed), n), partitionable threefry). PyTorch's numbers differ.
@@ -119,7 +135,7 @@ class Generator:
 
     def bits(self, shape: tuple[int, ...]) -> Node:
         """Fresh random words, uint32, of `shape`."""
-        self.catch_up()
+        self._begin_draw()
         one = self.counter._node
         if one.storage is not None:
             self._chained = 0
@@ -136,6 +152,8 @@ class Generator:
 
     def host_words(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """A draw on the host: the two words of each of `count` positions, uint32."""
+        if _watchers:
+            self._begin_draw()
         state = self.get_state()
         self._stream.advance()
         key = threefry2x32(state[:2], np.zeros((), np.uint32), state[2])
@@ -149,9 +167,19 @@ class Generator:
         if self._at != self._stream.at:
             self._write(self._stream.at)
 
+    def _begin_draw(self) -> None:
+        self.catch_up()
+        for found in _watchers:
+            found.setdefault(id(self), (self, self.state()))
+
     def state(self) -> State:
         """Where it stands in a graph that is still to be computed."""
         return State(self.key._node, self.counter._node, self._at)
+
+    @property
+    def stream(self) -> Stream:
+        """Where its draws are taken from."""
+        return self._stream
 
     def set_back(self, state: State) -> None:
         """Stand there again."""

@@ -413,6 +413,8 @@ def backward(
             raise AutogradError("`inputs` argument to `backward()` cannot be empty.")
         if not all(t.requires_grad for t in targets):
             raise AutogradError("[backward] one of `inputs` does not require grad.")
+        for t in targets:
+            note_flag(t)
     owners = {id(t._node): t for t in targets or ()}  # of views other nodes, once their history is used up
     asked = None if targets is None else [t._node for t in targets]
     found = autodiff.backward(
@@ -432,6 +434,13 @@ def backward(
                 _accumulate(owner, wrap(grad))
                 owners[id(node)] = owner
     together([t._grad for t in owners.values()])
+
+
+def note_flag(target: Any) -> None:
+    """A gradient is asked for: a capture holds while the tensor requires one, though nothing may read the gradient."""
+    trace = current.trace
+    if trace is not None and target._serial <= trace.began:
+        trace.on_attribute(target, "requires_grad", True)
 
 
 def together(tensors: Iterable[Any]) -> None:

@@ -46,7 +46,7 @@ class IndexTensor(ReduceTensor):
         parts = key if isinstance(key, tuple) else (key,)
         if len(parts) == 1 and isinstance(key, IndexTensor) and key.dtype is bool_ and not key.ndim:
             return self.unsqueeze(0)[key.unsqueeze(0)]  # one or none
-        return _index(self, tuple(list(k) if isinstance(k, range) else k for k in parts))
+        return _index(self, tuple(list(k) if isinstance(k, range) else _beside(self, k) for k in parts))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Assignment to a part. Of several values for one place, the last one stays."""
@@ -653,6 +653,12 @@ def _axes_of(k: Any) -> int:
     raise IndexTypeError(f"tensors used as indices must be of integers or bools, not {k.dtype.name}.{hint}")
 
 
+def _beside(x: TensorBase, key: Any) -> Any:
+    """An index tensor of the cpu device where x is; another that is elsewhere is refused later on."""
+    elsewhere = isinstance(key, TensorBase) and key.device != x.device and key.device == "cpu"
+    return key.to(x.device) if elsewhere else key
+
+
 def _host_index(key: list[Any] | np.ndarray, x: TensorBase) -> Any:
     """Positions in a list or an array as a tensor; of an empty list, no positions."""
     try:
@@ -743,7 +749,7 @@ def _offsets(x: T) -> T:
 
 
 def _assign(x: Any, key: Any, value: Any) -> None:
-    keys = key if isinstance(key, tuple) else (key,)
+    keys = tuple(_beside(x, k) for k in (key if isinstance(key, tuple) else (key,)))
     is_plain = all(k is None or k is Ellipsis or isinstance(k, int | np.integer | slice) for k in keys)
     if is_plain and isinstance(value, bool | int | float):
         part = x[keys]

@@ -68,6 +68,7 @@ from .linear import embedding as embedding
 from .linear import linear as linear
 from .linear import one_hot as one_hot
 from .linear import unflatten as unflatten
+from .linear_cross_entropy import linear_cross_entropy as linear_cross_entropy
 from .losses import binary_cross_entropy as binary_cross_entropy
 from .losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from .losses import gaussian_nll_loss as gaussian_nll_loss
@@ -192,6 +193,7 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
