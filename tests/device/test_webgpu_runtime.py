@@ -460,11 +460,13 @@ class TestHeldRuns:
         assert get(parameter)[0] == -25
         assert self.submissions(device, run) == 1, "the first after a read does not wait"
 
-    def test_a_run_of_much_work_never_waits(self, device: WebGPUDevice) -> None:
+    def test_a_run_of_much_work_or_many_dispatches_never_waits(self, device: WebGPUDevice) -> None:
         kernels = [replace(k, flops=10**10) for k in (UPDATE_KERNEL, ADD_KERNEL)]
         program = device.load(replace(training_step(), kernels=tuple(kernels)))
         inputs = [put(device, 0.0), put(device, 1.0)]
         assert self.submissions(device, lambda: [program.run(inputs) for _ in range(5)]) == 5
+        program = device.load(increments(64))
+        assert self.submissions(device, lambda: [program.run(inputs[:1]) for _ in range(5)]) == 5
 
     def test_a_write_comes_after_the_runs_before_it(self, device: WebGPUDevice) -> None:
         program, parameter, gradient = device.load(training_step()), put(device, 0.0), put(device, 1.0)

@@ -36,6 +36,7 @@ from .pipelines import Pipeline
 MOST_RECORDINGS = 16
 NUMBERS_ALIGNMENT = 64  # words: where a binding of a uniform buffer may begin on any device
 OPERATIONS_A_BYTE = 16  # that a GPU does while it moves one
+OPERATIONS_A_DISPATCH = 1 << 26  # while it starts one; what has many gains nothing by waiting for others
 UNKNOWN = 1 << 40  # operations of a kernel that does not tell: too many to wait
 MOST_RECENT = 4  # buffers that a row remembers; a loss that outlives its step makes a step alternate between two
 
@@ -440,7 +441,7 @@ def operations(kernel: Kernel) -> int:
     """How much work a dispatch is, about."""
     if kernel.archetype == "call" and not kernel.flops:
         return UNKNOWN
-    return kernel.flops + OPERATIONS_A_BYTE * kernel.nbytes
+    return kernel.flops + OPERATIONS_A_BYTE * kernel.nbytes + OPERATIONS_A_DISPATCH
 
 
 def describe(spec: BufferSpec) -> str:
