@@ -441,6 +441,106 @@ class TestReuse:
         assert device.statistics().in_flight == 0
 
 
+class TestHeldRuns:
+    """Small runs that follow each other share submissions; nobody can tell but by counting."""
+
+    @staticmethod
+    def submissions(device: WebGPUDevice, runs: Callable[[], Any]) -> int:
+        before = device.statistics().submits
+        runs()
+        return device.statistics().submits - before
+
+    def test_the_first_goes_at_once_then_two_together_then_four_and_at_most_eight(self, device: WebGPUDevice) -> None:
+        program, parameter, gradient = device.load(training_step()), put(device, 0.0), put(device, 1.0)
+        run = lambda: program.run([parameter, gradient])  # noqa: E731
+        device.synchronize()
+        assert [self.submissions(device, run) for _ in range(24)] == [int(k in (1, 3, 7, 15, 23)) for k in range(1, 25)]
+        run()
+        assert self.submissions(device, lambda: get(parameter)) == 1, "what waits, and the copy to read"
+        assert get(parameter)[0] == -25
+        assert self.submissions(device, run) == 1, "the first after a read does not wait"
+
+    def test_a_run_of_much_work_or_many_dispatches_never_waits(self, device: WebGPUDevice) -> None:
+        kernels = [replace(k, flops=10**10) for k in (UPDATE_KERNEL, ADD_KERNEL)]
+        program = device.load(replace(training_step(), kernels=tuple(kernels)))
+        inputs = [put(device, 0.0), put(device, 1.0)]
+        assert self.submissions(device, lambda: [program.run(inputs) for _ in range(5)]) == 5
+        program = device.load(increments(64))
+        assert self.submissions(device, lambda: [program.run(inputs[:1]) for _ in range(5)]) == 5
+
+    def test_a_write_comes_after_the_runs_before_it(self, device: WebGPUDevice) -> None:
+        program, parameter, gradient = device.load(training_step()), put(device, 0.0), put(device, 1.0)
+        large = np.zeros(1 << 20, np.float32)
+        for value in (10.0, 100.0, 1000.0):
+            for _ in range(4):
+                program.run([parameter, gradient])
+            device.write(gradient, np.full(N, value, np.float32), float32)
+        assert get(parameter)[0] == -4 * (1 + 10 + 100)
+        storage = device.load(increments(1)).run([put(device, 5.0, large.size)])[0]
+        device.write(storage, np.full(N, 7.0, np.float32), float32)
+        assert get(storage)[0] == 7
+
+    def test_what_waits_is_done_although_program_and_buffers_are_gone(self, device: WebGPUDevice) -> None:
+        parameter, gradient = put(device, 0.0), put(device, 1.0)
+        device.synchronize()
+        for _ in range(6):
+            program = device.load(training_step())
+            program.run([parameter, gradient])
+            program.unload()
+            del program
+            gc.collect()
+            device.load(increments(2)).run([put(device)])  # releases what nobody holds
+        program = device.load(training_step())
+        for _ in range(2):
+            program.run([parameter, gradient])
+        device.empty_cache()
+        program.run([parameter, gradient])
+        assert get(parameter)[0] == -9
+
+    def test_an_interrupt_loses_none(self, device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+        program, parameter, gradient = device.load(training_step()), put(device, 0.0), put(device, 1.0)
+        device.synchronize()
+        for _ in range(2):
+            program.run([parameter, gradient])
+        native, module = device.native, device._module
+        left = iter(range(1))  # dispatches until the user presses Ctrl-C
+
+        class Interrupted:
+            def __getattr__(self, name: str) -> Any:
+                function = getattr(lib, name)
+                if name != "wgpuComputePassEncoderDispatchWorkgroups":
+                    return function
+
+                def dispatch(*arguments: Any) -> None:
+                    function(*arguments)
+                    if next(left, None) is None:
+                        raise KeyboardInterrupt
+
+                return dispatch
+
+        lib = module.lib
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "lib", Interrupted())
+            with pytest.raises(KeyboardInterrupt):
+                native.submit_held()
+        assert get(parameter)[0] == -2
+
+    def test_what_waits_when_the_device_is_lost_is_lost_with_it(self, make_device: Any) -> None:
+        device = make_device()
+        program, parameter, gradient = device.load(training_step()), put(device, 0.0), put(device, 1.0)
+        device.synchronize()
+        for _ in range(3):
+            program.run([parameter, gradient])
+        device._lose("it was unplugged")
+        with pytest.raises(DeviceLostError):
+            get(parameter)
+        assert device.reset()
+        parameter, gradient = put(device, 0.0), put(device, 1.0)
+        for _ in range(3):
+            program.run([parameter, gradient])
+        assert get(parameter)[0] == -3
+
+
 class TestBoundedCaches:
     """What many different plans leave behind. Each plan has a kernel of its own, by a comment in its text."""
 

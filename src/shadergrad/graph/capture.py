@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ..dtypes import DType
 from .leaves import Placeholder
@@ -65,31 +65,36 @@ class Capture:
         # Inputs first, as by `topological`; written out, for an uncompiled step spends most of its time here. An alias has
         # the place of what it is an alias of.
         position, order = self._position, self.order
-        place_of = position.get
-        stack = [*self.roots]
+        stack: list[Node | None] = [*self.roots]
         stack.reverse()
         while stack:
             node = stack.pop()
-            if id(node) in position:
+            if node is None:  # what the one below needs is in
+                node = cast(Node, stack.pop())
+                inputs = node.inputs
+            elif id(node) in position:
                 continue
-            if node.storage is not None:
+            elif node.storage is not None:
                 entry = self._source(node, identity(node))
                 if entry is not None:
                     entries.append(entry)
                 continue
+            else:
+                inputs = node.inputs
+                if node.primitive.kind == "alias":
+                    inputs = inputs[:1]  # its others are there for the tape alone
+                missing: list[Node | None] = [i for i in inputs if id(i) not in position]
+                if missing:
+                    missing += (None, node)
+                    missing.reverse()
+                    stack += missing
+                    continue
             primitive = node.primitive
-            is_another_name = primitive.kind == "alias"
-            inputs = node.inputs[:1] if is_another_name else node.inputs  # its others are there for the tape alone
-            places = tuple([place_of(id(i)) for i in inputs])
-            if None in places:
-                stack.append(node)  # once more when these are there
-                stack += [i for i in reversed(inputs) if id(i) not in position]
-                continue
-            if is_another_name:
+            if primitive.kind == "alias":
                 position[id(node)] = position[id(inputs[0])]
                 continue
             form = primitive.form
-            entries.append((form or primitive, places))
+            entries.append((form or primitive, tuple([position[id(i)] for i in inputs])))
             if form is not None:
                 numbered.append(primitive)
                 self._dtypes.append(node.dtype)

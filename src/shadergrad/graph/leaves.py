@@ -25,6 +25,9 @@ class Detached(Stored):
     """A result of a compiled step, with a history that stayed in the step: who asks for its gradient is told so."""
 
 
+STORED, DETACHED = Stored(), Detached()  # of which there are many: made once
+
+
 @dataclass(frozen=True, eq=False)
 class Placeholder(Primitive):
     """An input of a captured graph, by position."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from ..dtypes import DType
 from ..errors import DeviceError
-from .leaves import Stored, Variable
+from .leaves import STORED, Stored, Variable
 from .origin import Origins, Spot, users_line
 from .primitive import Primitive, Shape
 
@@ -143,7 +143,7 @@ class Node:
         self.storage = storage
         if not self.requires_grad or self.released or isinstance(self.primitive, Variable):
             if not isinstance(self.primitive, Variable):
-                self.primitive = Stored()
+                self.primitive = STORED
             self.inputs = ()
 
     _builder: ClassVar[Any]  # graph/build.py puts itself here: what makes nodes of operators
@@ -204,9 +204,9 @@ def make(primitive: Primitive, *inputs: Node) -> Node:
     return node
 
 
-def leaf(storage: Any, shape: Shape, dtype: DType, device: str, kind: type[Stored] = Stored) -> Node:
+def leaf(storage: Any, shape: Shape, dtype: DType, device: str, primitive: Stored = STORED) -> Node:
     """A node with a value."""
-    node = Node(kind(), (), shape, dtype, device)
+    node = Node(primitive, (), shape, dtype, device)
     node.storage = storage
     return node
 

@@ -24,6 +24,8 @@ Shape = tuple[int, ...]
 Number = bool | int | float | complex
 
 OWN = f"{__name__.split('.')[0]}.primitives."  # the package whose rules keep to `Primitive.structural`
+WITHOUT_TENSORS = (OWN, f"{__package__}.")  # packages whose primitives hold none
+MOST_RECENT = 4096  # primitives that are kept although no node has them
 REGISTRY: dict[str, type[Primitive]] = {}
 
 
@@ -31,18 +33,26 @@ class _Interned(type):
     """Calling a primitive class twice with equal parameters gives one object."""
 
     _instances: ClassVar[weakref.WeakValueDictionary[Any, Any]] = weakref.WeakValueDictionary()
+    _recent: ClassVar[dict[Any, Any]] = {}  # some of them, that the next step of a loop need not make again
 
     def __call__(cls, *args: Any) -> Any:
         # 0, 0.0, -0.0 and False are equal and hash alike, yet are different constants: the type and the text tell.
-        key = (cls, args, tuple(map(repr, args))) if args else cls
+        key = (cls, args, repr(args)) if args else cls
         if varying.follows and (of := varying.forms(args)):
             key = (key, *of)
+        found = _Interned._recent.get(key)
+        if found is not None:
+            return found
         found = _Interned._instances.get(key)
         if found is None:
             found = super().__call__(*args)
             if isinstance(found, Primitive):
                 object.__setattr__(found, "form", found.without_numbers())
             _Interned._instances[key] = found
+        if cls.__module__.startswith(WITHOUT_TENSORS):
+            if len(_Interned._recent) >= MOST_RECENT:
+                _Interned._recent.clear()
+            _Interned._recent[key] = found
         return found
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..graph import node as nodes
-from ..graph.leaves import Detached, Stored
+from ..graph.leaves import DETACHED, STORED
 from ..graph.node import Node, grad_mode
 from ..plan import Plan
 from ..runtime import timing
@@ -91,14 +91,14 @@ class KeptGradient:
 class Fresh:
     """An output of the program that becomes a tensor of its own."""
 
-    __slots__ = ("device", "dtype", "kind", "output", "shape")
+    __slots__ = ("device", "dtype", "output", "primitive", "shape")
 
     def __init__(self, output: int, node: Node) -> None:
         self.output, self.shape, self.dtype, self.device = output, plain(node.shape), node.dtype, node.device
-        self.kind = Detached if node.requires_grad else Stored
+        self.primitive = DETACHED if node.requires_grad else STORED
 
     def tensor(self, outputs: list[Storage]) -> Tensor:
-        return Tensor._of(nodes.leaf(outputs[self.output], self.shape, self.dtype, self.device, self.kind))
+        return Tensor._of(nodes.leaf(outputs[self.output], self.shape, self.dtype, self.device, self.primitive))
 
 
 class Mark:
@@ -160,6 +160,10 @@ class Replay:
 
     def __post_init__(self) -> None:
         self._captured_ids = {id(t) for t in self.captured}  # which live as long as this
+        returned, left = self.result
+        self._alone: Fresh | None = None  # a result that is one tensor, as most are
+        if not left and isinstance(returned, Mark) and returned.path is None and isinstance(returned.source, Fresh):
+            self._alone = returned.source
 
     def holds(self, tensors: list[Tensor]) -> bool:
         """Whether what the function looked at is as it was: outside its arguments, and which of these share memory."""
@@ -274,6 +278,8 @@ class Replay:
 
     def _handed_out(self, outputs: list[Storage], tensors: list[Tensor]) -> Any:
         """The result, in which what the function returned twice is one tensor, and what shared memory shares it."""
+        if self._alone is not None:
+            return self._alone.tensor(outputs), ()
         made: dict[Any, Tensor] = {}
 
         def tensor(mark: Mark) -> Tensor:

@@ -92,10 +92,11 @@ class CompiledStep(Generic[P, R]):
                     break
             else:
                 entry = self._capture(key, args, kwargs, tensors)
-            self._entries.move_to_end(key)
-            if self._latest is not None and self._latest[1] is not entry:
-                self._latest[1].let_go()
-            self._latest = (key, entry)
+            if self._latest is None or self._latest[1] is not entry:
+                self._entries.move_to_end(key)
+                if self._latest is not None:
+                    self._latest[1].let_go()
+                self._latest = (key, entry)
             self._protect()
             return entry.run(entry.storages(tensors), tensors)
 

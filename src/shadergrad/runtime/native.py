@@ -39,6 +39,8 @@ BINDINGS = {
 }
 UPLOAD_USAGE: int = wgpu.BufferUsage.MAP_WRITE | wgpu.BufferUsage.COPY_SRC
 WRITE_CHUNK = 64 << 20  # wgpu copies every write to a staging buffer that lives until the next submission
+MOST_TOGETHER = 8  # runs in one submission
+MOST_OPERATIONS = 4_000_000_000  # of them together: some milliseconds of a weak GPU
 
 Command = tuple[Any, Any, int, int, int]  # pipeline or None (unchanged), bind group or None, workgroups x, y, z
 Copy = tuple[Any, Any, int]  # source, destination, bytes
@@ -189,6 +191,9 @@ class NativeDevice:
         self._max_in_flight = in_flight
         self._in_flight: deque[int] = deque()
         self._unsubmitted = 0  # bytes written since the last submission
+        self._held: list[tuple[Sequence[Command], Any]] = []  # runs that wait for others, with what their commands need
+        self._operations = 0  # of these
+        self._together = 1  # how many runs the next submission shall have
         self._index = ffi.new("WGPUSubmissionIndex *")
         self._commands = ffi.new("WGPUCommandBuffer[1]")
         self._graveyard: deque[tuple[Any, Any]] = deque()
@@ -277,6 +282,7 @@ class NativeDevice:
 
     def write(self, buffer: Any, data: np.ndarray) -> None:
         """Ordered after all submissions so far. `data` is contiguous, its size a multiple of 4 bytes."""
+        self.submit_held()
         view = data.reshape(-1).view(np.uint8)
         for start in range(0, view.nbytes, WRITE_CHUNK):
             chunk = view[start : start + WRITE_CHUNK]
@@ -286,27 +292,57 @@ class NativeDevice:
                 self.flush()
         self.events.check()
 
-    def run(self, copies: Iterable[Copy], commands: Sequence[Command]) -> None:
-        """Copies, then dispatches: one encoder, one pass, one submission. The loop is the host cost of a step."""
+    def run(
+        self,
+        copies: Iterable[Copy],
+        commands: Sequence[Command],
+        needs: Any = None,
+        operations: int = MOST_OPERATIONS,
+    ) -> None:
+        """Copies, then dispatches. A run of few operations may wait for those after it and share their submission: half of
+        what a small one costs the host is the submission's.
+
+        After a write, a read or a wait the first run is submitted at once, then two together, then four, and so on. So a
+        host that is slower than the device keeps it waiting no longer than before, and of a loop that reads its loss in each
+        step nothing is held. needs: what keeps bind groups and pipelines of the commands alive.
+        """
+        if copies:
+            self.submit_held()
+        self._held.append((commands, needs))
+        self._operations += operations
+        self.dispatches += len(commands)
+        if len(self._held) >= self._together or self._operations >= MOST_OPERATIONS:
+            self._together = min(2 * self._together, MOST_TOGETHER)
+            self._submit(self._encoder(copies))
+
+    def submit_held(self) -> None:
+        """Submit the runs that wait for others: what comes now is ordered after them."""
+        self._together = 1
+        if self._held:
+            self._submit(self._encoder())
+
+    def _encoder(self, copies: Iterable[Copy] = ()) -> Any:
+        """An encoder with copies, and the runs that wait, in one pass. They wait on until it is submitted: a Ctrl-C loses none."""
         encoder = lib.wgpuDeviceCreateCommandEncoder(self.raw, NULL)
         for source, destination, nbytes in copies:
             lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, 0, destination, 0, nbytes)
-        if commands:
-            compute_pass = lib.wgpuCommandEncoderBeginComputePass(encoder, NULL)
-            set_pipeline = lib.wgpuComputePassEncoderSetPipeline
-            set_bind_group = lib.wgpuComputePassEncoderSetBindGroup
-            dispatch = lib.wgpuComputePassEncoderDispatchWorkgroups
-            null = NULL
+        if not self._held:
+            return encoder
+        compute_pass = lib.wgpuCommandEncoderBeginComputePass(encoder, NULL)
+        set_pipeline = lib.wgpuComputePassEncoderSetPipeline
+        set_bind_group = lib.wgpuComputePassEncoderSetBindGroup
+        dispatch = lib.wgpuComputePassEncoderDispatchWorkgroups
+        null = NULL
+        for commands, _ in self._held:  # the host cost of a step
             for pipeline, group, x, y, z in commands:
                 if pipeline is not None:
                     set_pipeline(compute_pass, pipeline)
                 if group is not None:
                     set_bind_group(compute_pass, 0, group, 0, null)
                 dispatch(compute_pass, x, y, z)
-            lib.wgpuComputePassEncoderEnd(compute_pass)
-            lib.wgpuComputePassEncoderRelease(compute_pass)
-            self.dispatches += len(commands)
-        self._submit(encoder)
+        lib.wgpuComputePassEncoderEnd(compute_pass)
+        lib.wgpuComputePassEncoderRelease(compute_pass)
+        return encoder
 
     def run_timed(self, copies: Iterable[Copy], commands: Sequence[Command]) -> list[tuple[float, float]]:
         """As `run`, with a clock before and after each dispatch: seconds, of the device's clock where it has one. Waits."""
@@ -315,8 +351,9 @@ class NativeDevice:
         for p, g, x, y, z in commands:
             pipeline, group = p or pipeline, g or group
             full.append((pipeline, group, x, y, z))
+        self.submit_held()
         if copies:
-            self.run(copies, ())
+            self._submit(self._encoder(copies))
         if self.has_timestamps:
             parts = [full[i : i + MOST_QUERIES // 2] for i in range(0, len(full), MOST_QUERIES // 2)]
             return [times for part in parts for times in self._timed_by_device(part)]
@@ -368,7 +405,8 @@ class NativeDevice:
 
     def copy(self, source: Any, offset: int, destination: Any, nbytes: int, to: int = 0) -> int:
         """Copy from byte `offset` of a buffer to byte `to` of another; the index of the submission."""
-        encoder = lib.wgpuDeviceCreateCommandEncoder(self.raw, NULL)
+        self._together = 1
+        encoder = self._encoder()  # what waits goes with it
         lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, offset, destination, to, nbytes)
         return self._submit(encoder)
 
@@ -384,7 +422,8 @@ class NativeDevice:
             self._in_flight.popleft()
 
     def wait_all(self) -> None:
-        """Wait for everything submitted or written so far."""
+        """Wait for everything run, submitted or written so far."""
+        self.submit_held()
         if self._unsubmitted:
             self.flush()
         lib.wgpuDevicePoll(self.raw, True, NULL)
@@ -448,10 +487,13 @@ class NativeDevice:
         commands = lib.wgpuCommandEncoderFinish(encoder, NULL)
         lib.wgpuCommandEncoderRelease(encoder)
         if self.events.errors or self.events.lost is not None:
+            self._held, self._operations = [], 0
             lib.wgpuCommandBufferRelease(commands)
             self.events.check()
             raise NativeError(f"the device was lost: {self.events.lost}")
         self._commands[0] = commands
+        if self._held:
+            self._held, self._operations = [], 0
         index = lib.wgpuQueueSubmitForIndex(self.queue, 1, self._commands)
         lib.wgpuCommandBufferRelease(commands)
         self.submits += 1

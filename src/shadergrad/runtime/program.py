@@ -35,6 +35,9 @@ from .pipelines import Pipeline
 
 MOST_RECORDINGS = 16
 NUMBERS_ALIGNMENT = 64  # words: where a binding of a uniform buffer may begin on any device
+OPERATIONS_A_BYTE = 16  # that a GPU does while it moves one
+OPERATIONS_A_DISPATCH = 1 << 26  # while it starts one; what has many gains nothing by waiting for others
+UNKNOWN = 1 << 40  # operations of a kernel that does not tell: too many to wait
 MOST_RECENT = 4  # buffers that a row remembers; a loss that outlives its step makes a step alternate between two
 
 
@@ -116,11 +119,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Recording:
-    """What to replay for one combination of buffers. `groups` keeps the bind groups alive."""
+    """What to replay for one combination of buffers. `handles` keeps its bind groups and pipelines alive."""
 
     buffers: frozenset[Buffer]
     commands: list[tuple[Any, Any, int, int, int]]
-    groups: tuple[Any, ...]
+    handles: tuple[Any, ...]
 
 
 class WebGPUProgram(Program):
@@ -174,6 +177,7 @@ class WebGPUProgram(Program):
         self._outputs = [position[row] for row in plan.outputs]
         self._written = {position[row] for row, spec in outputs if spec.aliases is not None}
         self._needed = [plan.buffers[row].nbytes for row in plan.inputs]
+        self._operations = sum(operations(plan.kernels[d.kernel]) for d in plan.dispatches)
 
     def _resolve(self) -> list[Step]:
         """The dispatches with their pipelines, which are compiled where the device has them not."""
@@ -296,7 +300,7 @@ class WebGPUProgram(Program):
             if timing.listeners:
                 self._run_timed(copies, recording.commands)
             elif recording.commands or copies:
-                native.run(copies, recording.commands)
+                native.run(copies, recording.commands, recording, self._operations)
         finally:
             memory.give_back_bundle(slots)
         n = len(inputs)
@@ -347,7 +351,7 @@ class WebGPUProgram(Program):
     def _record(self, key: tuple[Buffer, ...]) -> Recording:
         """Bind groups for these buffers, shared between dispatches and recordings; redundant commands left out."""
         commands: list[tuple[Any, Any, int, int, int]] = []
-        groups: list[Any] = []
+        handles: list[Any] = []
         last_pipeline = last_group = None
         for step in self._resolve():
             group = self._bind_group(step, key)
@@ -359,9 +363,9 @@ class WebGPUProgram(Program):
                     *step.grid,
                 )
             )
-            groups.append(group)
+            handles += (group, pipeline.handle)
             last_pipeline, last_group = pipeline, group
-        return Recording(frozenset(key), commands, tuple(groups))
+        return Recording(frozenset(key), commands, tuple(handles))
 
     def _bind_group(self, step: Step, key: tuple[Buffer, ...]) -> Any:
         bound = (*((key[i], offset, nbytes) for i, offset, nbytes in step.bindings), *step.numbers)
@@ -431,6 +435,13 @@ def _acquire(memory: Any, wishes: list[Wish], into: list[Buffer]) -> None:
         buffer = memory.acquire(wish.nbytes, wish.recent)
         wish.remember(buffer)
         into.append(buffer)
+
+
+def operations(kernel: Kernel) -> int:
+    """How much work a dispatch is, about."""
+    if kernel.archetype == "call" and not kernel.flops:
+        return UNKNOWN
+    return kernel.flops + OPERATIONS_A_BYTE * kernel.nbytes + OPERATIONS_A_DISPATCH
 
 
 def describe(spec: BufferSpec) -> str:
