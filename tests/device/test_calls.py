@@ -21,7 +21,7 @@ from shadergrad.primitives.attention import (
     LaidShares,
     LaidSums,
 )
-from shadergrad.primitives.attention_tiles import Paired, Problem, Shares
+from shadergrad.primitives.attention_tiles import Blocks, Problem, Shares
 from shadergrad.primitives.call import Call, CallKernel
 from shadergrad.primitives.elementwise import Mul
 from shadergrad.primitives.sorting import BLOCK, MergeRuns, SegmentStarts, SegmentSum, SortBlocks
@@ -179,7 +179,7 @@ def test_the_calls_of_attention(webgpu: str) -> None:
     same(LaidGradient(HEADS, laid, places, shape), g, flat, *given, device=webgpu)
     plain = AttentionGradient(0.25, True, True, 0.25, places, shape)
     same(plain, g, flat, q.transpose(0, 2, 1, 3).copy(), *kv, mask, key, device=webgpu)
-    shares = Shares(Paired(32, 32, 64, 8, 224), 2)
+    shares = Shares(Blocks(32, 32, 64, 16), 2)
     of_rows = LaidSums(g.shape, laid[0])
     same(of_rows, g, flat, device=webgpu)
     divided = LaidShares(HEADS, laid, shares).numpy(g, of_rows.numpy(g, flat), *given)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import product
 
 from ..graph.primitive import Shape
@@ -41,10 +40,9 @@ def forward(p: Problem, layouts: Sequence[Layout], target: Target) -> CallKernel
     w.registers(*w.pair("q", "k"), w.plain("v", "c0"))
     end = f"min({p.columns}, r0 + {blocks.rows})" if p.causal else str(p.columns)
     w.add("var c0 = 0;")
-    w.begin(w.pair("q", "k"))
+    w.begin("q", "k")
     w.add(f"for (; c0 < {end}; c0 += {blocks.columns}) {{")
-    w.between("s", w.pair("q", "k"), lambda: w.fetch(w.plain("v", "c0")))
-    w.which()
+    w.between("s", "q", "k", lambda: w.fetch(w.plain("v", "c0")))
     w.masked()
     _weights_of_block(w)
     w.write_turned("s")
@@ -53,10 +51,10 @@ def forward(p: Problem, layouts: Sequence[Layout], target: Target) -> CallKernel
 
     def next_block() -> None:
         w.add(f"if (c0 + {blocks.columns} < {end}) {{")
-        w.begin(w.pair("q", "k"), c0=f"(c0 + {blocks.columns})")
+        w.begin("q", "k", c0=f"(c0 + {blocks.columns})")
         w.add("}")
 
-    w.onto("o", out, [w.plain("v", "c0")], next_block)
+    w.onto("o", out, "v", "c0", next_block)
     w.add("}")
     _finish_rows(w, out)
     size = math.prod(p.shape)
@@ -205,7 +203,7 @@ def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ta
     end = f"min({p.columns}, r0 + {blocks.rows})" if p.causal else str(p.columns)
     w.add("var c0 = 0;")
     _row_sums(w)
-    w.begin(w.pair("q", "k"))
+    w.begin("q", "k")
     w.add(f"for (; c0 < {end}; c0 += {blocks.columns}) {{")
     _weights(w, lambda: w.fetch(w.plain("k", "c0")))
     if p.dropped:
@@ -217,10 +215,10 @@ def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ta
 
     def next_keys() -> None:
         w.add(f"if (c0 + {blocks.columns} < {end}) {{")
-        w.begin(w.pair("q", "k"), c0=f"(c0 + {blocks.columns})")
+        w.begin("q", "k", c0=f"(c0 + {blocks.columns})")
         w.add("}")
 
-    w.onto("dq", of_queries, [w.plain("k", "c0")], next_keys)
+    w.onto("dq", of_queries, "k", "c0", next_keys)
     w.add("}")
     w.add(f"let result_at = {_start_of(places[0])};")
     w.store("dq", of_queries, "r0", p.rows, places[0], lambda _: repr(float(p.scale)))
@@ -232,86 +230,33 @@ def shares(p: Problem, layouts: Sequence[Layout], of: Shares, target: Target) ->
     """g, sums, q, k, v, [mask], [key] to the gradients of k and v and the shares of that of q, as `LaidShares` says."""
     blocks, heads = of.blocks, p.n * p.heads
     w = Writer(p, blocks, dict(zip(("g", "q", "k", "v"), layouts, strict=True)), target.native)
-    of_keys = w.sharing(blocks.columns, p.wide)
+    of_keys = choose_tile(blocks.columns, p.wide, blocks.threads)
     of_queries = choose_tile(blocks.rows, p.wide, blocks.threads)
-    to_scores = w.beside(*w.pair("q", "k"), *(replace(x, to=f"{blocks.area} + {x.to}") for x in w.pair("g", "v")))
-    given = w.beside(w.plain("g", "r0", 2), replace(w.plain("q", "r0", 2), to=str(blocks.area)))
-    keys = w.plain("k", "c0")
-    stride = blocks.stride(blocks.columns)
-    whole, row = p.n * p.heads * p.columns * p.d, (0, 0, 0, p.d)
-    w.add(f"let id = i32(lid);\nlet team = id / {w.team};\nlet own = id % {w.team};")
+    w.add("let id = i32(lid);")
     w.add(f"let bh = wg % {heads};\nlet share = wg / {heads};")
     w.head()
     w.places(w.scores, of_keys, of_queries)
     w.sums("s", w.scores)
+    w.sums("t", w.scores)
     w.sums("dq", of_queries)
-    w.registers(*to_scores, *given, keys)
+    w.registers(*w.pair("q", "k"), *(w.plain(*of) for of in (("g", "r0"), ("q", "r0"), ("k", "c0"))))
     w.add(f"for (var c0 = share * {blocks.columns}; c0 < {p.columns}; c0 += {of.count * blocks.columns}) {{")
-    w.sums("sum", of_keys)
-    w.add(f"var r0 = {f'(c0 / {blocks.rows}) * {blocks.rows}' if p.causal else '0'};")
-    w.begin(to_scores)
-    w.add(f"for (; r0 < {p.rows}; r0 += {blocks.rows}) {{")
-    w.which()
-    for i in range(w.scores.tall):
-        w.add(f"let of_row_{i} = sums[team * {heads * p.rows} + bh * {p.rows} + min(row_{i}, {p.rows - 1})];")
+    whole, row = p.n * p.heads * p.columns * p.d, (0, 0, 0, p.d)
 
-    def fetch_given() -> None:
-        for load in given:
-            w.fetch(load)
-
-    w.between("s", to_scores, fetch_given, f"team * {blocks.area} + ")
-    _by_teams(w)
-    w.onto(
-        "sum",
-        of_keys,
-        given,
-        lambda: w.fetch(keys),
-        (f"{blocks.weights} + team * {blocks.exchange}", stride),
-        f"team * {blocks.area}",
-    )
-    w.add("workgroupBarrier();")
-    w.clear("dq", of_queries)
-
-    def next_queries() -> None:
-        w.add(f"if (r0 + {blocks.rows} < {p.rows}) {{")
-        w.begin(to_scores, r0=f"(r0 + {blocks.rows})")
+    def own_queries() -> None:
+        """Of the first block of keys the gradient of q is stored, those of others are added to it."""
+        start = f"({2 * whole} + (share * {heads} + bh) * {p.rows * p.d}) / {LANES}"
+        w.add(f"{{\nlet result_at = {start};\nlet fresh = c0 == share * {blocks.columns};")
+        w.store("dq", of_queries, "r0", p.rows, row, lambda _: "1.0", onto="fresh")
         w.add("}")
 
-    second = str(blocks.weights + blocks.exchange)
-    w.onto("dq", of_queries, [keys], next_queries, (second, stride), along=True)
-    start = f"({2 * whole} + (share * {heads} + bh) * {p.rows * p.d}) / {LANES}"
-    w.add(f"{{\nlet result_at = {start};\nlet fresh = c0 == share * {blocks.columns};")
-    w.store("dq", of_queries, "r0", p.rows, row, lambda _: "1.0", onto="fresh", row=w.own_row)
-    w.add("}\n}")
-    # the first team has the gradient of v, the second that of k
-    w.add(f"let result_at = ((1 - team) * {whole} + bh * {p.columns * p.d}) / {LANES};")
-    w.store("sum", of_keys, "c0", p.columns, row, lambda _: f"select(1.0, {float(p.scale)!r}, team == 1)")
+    _over_queries(w, of_keys, of_queries, own_queries)
+    for name, start in (("dk", 0), ("dv", whole)):
+        w.add(f"{{\nlet result_at = ({start} + bh * {p.columns * p.d}) / {LANES};")
+        _store_of_keys(w, name, of_keys, row)
+        w.add("}")
     w.add("}")
     return _kernel_of_gradients(w, of.count * heads, 10, of_memory=True)
-
-
-def _by_teams(w: Writer) -> None:
-    """From s, which is the block of scores of the first team, of the second what the gradient of the result gives each weight: the
-    weights and the gradient of the scores, each in its block of workgroup memory."""
-    p, tile = w.p, w.scores
-    places = [(i, q) for i in range(tile.tall) for q in range(tile.broad // LANES)]
-    w.add("if (team == 0) {")
-    w.masked()
-    for i in range(tile.tall):
-        w.add(f"let base_{i} = {_base(w, i, f'of_row_{i}')};")
-    for i, q in places:
-        w.add(f"s_{i}_{q} = exp(s_{i}_{q} - vec4<f32>(base_{i}));")
-    if p.dropped:
-        w.write("s", second=True)  # where the second team finds them, and leaves its own
-        for i, q in places:
-            w.add(f"s_{i}_{q} *= {w.kept(i, q)};")
-    w.write("s")
-    w.add("}\nworkgroupBarrier();\nif (team == 1) {")
-    for i, q in places:
-        given = f"s_{i}_{q} * {w.kept(i, q)}" if p.dropped else f"s_{i}_{q}"
-        w.add(f"s_{i}_{q} = held({w.cell(i, q, bool(p.dropped))}) * ({given} - vec4<f32>(of_row_{i}));")
-    w.write("s", second=True)
-    w.add("}")
 
 
 def join(p: Problem, of: Shares, places: Sequence[Layout]) -> CallKernel:
@@ -361,17 +306,21 @@ def _kernel_of_gradients(w: Writer, workgroups: int, products: int, of_memory: b
     return CallKernel("\n".join(w.lines), w.blocks.threads, workgroups, w.preamble(), vectors, flops, w.functions)
 
 
-def _over_queries(w: Writer, of_keys: Tile) -> None:
-    """The gradients of a block of keys, dk and dv, added up over the queries."""
+def _over_queries(
+    w: Writer, of_keys: Tile, of_queries: Tile | None = None, own_queries: Callable[[], None] = lambda: None
+) -> None:
+    """The gradients of a block of keys, dk and dv, added up over the queries; with `of_queries` also dq of each block, which
+    `own_queries` stores."""
     p, blocks = w.p, w.blocks
     w.sums("dk", of_keys)
     w.sums("dv", of_keys)
     start = f"(c0 / {blocks.rows}) * {blocks.rows}" if p.causal else "0"
     w.add(f"var r0 = {start};")
-    w.begin(w.pair("q", "k"))
+    w.begin("q", "k")
     w.add(f"for (; r0 < {p.rows}; r0 += {blocks.rows}) {{")
-    _row_sums(w)
-    _weights(w, lambda: w.fetch(w.plain("g", "r0")))
+    if of_queries is None:
+        _row_sums(w)
+    _weights(w, lambda: w.fetch(w.plain("g", "r0")), of_memory=of_queries is not None)
     if p.dropped:
         for i in range(w.scores.tall):
             for q in range(w.scores.broad // LANES):
@@ -380,16 +329,24 @@ def _over_queries(w: Writer, of_keys: Tile) -> None:
     else:
         w.write("s")
     _to_scores(w)
-    w.onto("dv", of_keys, [w.plain("g", "r0")], lambda: w.fetch(w.plain("q", "r0")))
+    w.onto("dv", of_keys, "g", "r0", lambda: w.fetch(w.plain("q", "r0")))
     w.add("workgroupBarrier();")
     w.write("t")
 
     def next_queries() -> None:
         w.add(f"if (r0 + {blocks.rows} < {p.rows}) {{")
-        w.begin(w.pair("q", "k"), r0=f"(r0 + {blocks.rows})")
+        w.begin("q", "k", r0=f"(r0 + {blocks.rows})")
         w.add("}")
 
-    w.onto("dk", of_keys, [w.plain("q", "r0")], next_queries)
+    if of_queries is None:
+        w.onto("dk", of_keys, "q", "r0", next_queries)
+    else:
+        w.onto("dk", of_keys, "q", "r0", lambda: w.fetch(w.plain("k", "c0")))
+        w.add("workgroupBarrier();")
+        w.write_turned("t")
+        w.clear("dq", of_queries)
+        w.onto("dq", of_queries, "k", "c0", next_queries)
+        own_queries()
     w.add("}")
 
 
@@ -421,37 +378,36 @@ def _row_sums(w: Writer) -> None:
     w.add("}")
 
 
-def _weights(w: Writer, then: Callable[[], None]) -> None:
-    """The block s of weights, t of what the gradient of the result gives each, and the rows' sums, of `_row_sums`. All threads have
-    read what lies in workgroup memory when it returns; `then` fetches what comes after."""
+def _weights(w: Writer, then: Callable[[], None], of_memory: bool = False) -> None:
+    """The block s of weights, t of what the gradient of the result gives each, and the rows' sums: of `_row_sums`, or
+    of_memory, from `sums`. All threads have read what lies in workgroup memory when it returns; `then` fetches what comes
+    after."""
     p, tile = w.p, w.scores
-    w.between("s", w.pair("q", "k"), lambda: w.begin(w.pair("g", "v")))
-    w.which()
+    w.between("s", "q", "k", lambda: w.begin("g", "v"))
     w.masked()
-    w.between("t", w.pair("g", "v"), then)
-    parts = w.blocks.threads // w.blocks.rows
+    w.between("t", "g", "v", then)
+    total = p.n * p.heads * p.rows
+    parts = 0 if of_memory else w.blocks.threads // w.blocks.rows
     for g in range(tile.tall // LANES):
         for part in range(parts):
             w.add(f"let sums_{g}_{part} = held({w.blocks.of_rows} + {w.row_quad(tile, g)} * {parts} + {part});")
     for i in range(tile.tall):
         w.add(f"let place_{i} = bh * {p.rows} + min(row_{i}, {p.rows - 1});")
-        own = range(i % LANES * parts, (i % LANES + 1) * parts)
-        w.add(f"let delta_{i} = {' + '.join(f'sums_{i // LANES}_{k // LANES}[{k % LANES}]' for k in own)};")
-        at = f"({math.prod(p.shape)} + place_{i})"
-        w.add(f"let log_{i} = flat[{at} / {LANES}][{at} % {LANES}];")
-        w.add(f"let base_{i} = {_base(w, i, f'log_{i}')};")
+        if of_memory:
+            w.add(f"let log_{i} = sums[place_{i}];\nlet delta_{i} = sums[{total} + place_{i}];")
+        else:
+            own = range(i % LANES * parts, (i % LANES + 1) * parts)
+            w.add(f"let delta_{i} = {' + '.join(f'sums_{i // LANES}_{k // LANES}[{k % LANES}]' for k in own)};")
+            at = f"({math.prod(p.shape)} + place_{i})"
+            w.add(f"let log_{i} = flat[{at} / {LANES}][{at} % {LANES}];")
+        # of a row beyond the last nothing may be left, of one that saw nothing all is 0 already
+        base = f"select(log_{i}, 0.0, log_{i} == lowest())"
+        if p.rows % w.blocks.rows:
+            base = f"select(-lowest(), {base}, row_{i} < {p.rows})"
+        w.add(f"let base_{i} = {base};")
         for q in range(tile.broad // LANES):
             w.add(f"s_{i}_{q} = exp(s_{i}_{q} - vec4<f32>(base_{i}));")
     w.add("workgroupBarrier();")
-
-
-def _base(w: Writer, i: int, log: str) -> str:
-    """What is taken from the scores of a thread's row: of a row beyond the last nothing may be left, of one that saw nothing all
-    is 0 already."""
-    base = f"select({log}, 0.0, {log} == lowest())"
-    if w.p.rows % w.blocks.rows:
-        base = f"select(-lowest(), {base}, row_{i} < {w.p.rows})"
-    return base
 
 
 def _to_scores(w: Writer) -> None:

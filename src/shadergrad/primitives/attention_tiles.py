@@ -11,7 +11,6 @@ from ..varying import hint
 
 LANES = 4
 WORDS = 1 << 32
-UNROLL = 8  # steps of a contraction that are written out
 SMALL = 32  # sequences up to this take the small blocks
 
 Layout = tuple[int, ...]  # of (n, heads, l, d) in a buffer: the first element, the strides of n, heads and l
@@ -72,9 +71,6 @@ class Blocks:
     threads: int
     depth: int
 
-    def fits(self, target: Target) -> bool:
-        return 16 * self.pool <= target.max_workgroup_storage and self.threads <= target.max_workgroup_invocations
-
     @property
     def pool(self) -> int:
         """Vec4s of workgroup memory."""
@@ -105,39 +101,17 @@ class Blocks:
         """Vec4s from one step of a tile to the next; one more than it has, for memory banks."""
         return size // LANES + 1
 
-    def steps(self, wide: int, most: int, tiles: int = 1) -> int:
-        """Rows of a plain tile, `wide` elements each, of which so many tiles fit where the operands do."""
+    def steps(self, wide: int, most: int) -> int:
+        """Rows of a plain tile, `wide` elements each, that fit where the two operands do."""
         steps = most
-        while steps * wide // LANES * tiles > self.weights:
+        while steps * wide // LANES > self.weights:
             steps //= 2
         return steps
 
 
-@dataclass(frozen=True)
-class Paired(Blocks):
-    """Blocks of a workgroup whose threads are two teams, each with a product of its own at the same time: operands of both, and
-    two blocks of weights, are in workgroup memory. area: vec4s of it for the operands of a team."""
-
-    area: int = 0
-
-    @property
-    def pool(self) -> int:
-        return self.weights + 2 * self.exchange
-
-    @property
-    def weights(self) -> int:
-        return 2 * self.area
-
-    @property
-    def exchange(self) -> int:
-        """Vec4s of a block of weights, rows outermost."""
-        return self.rows * self.stride(self.columns)
-
-
 FORWARD = (Blocks(128, 64, 256, 16), Blocks(64, 64, 128, 32), Blocks(64, 64, 128, 16), Blocks(64, 32, 128, 16))
 BACKWARD = (Blocks(64, 32, 128, 16),)
-SHARED = (Paired(32, 64, 128, 16, 512), Paired(32, 32, 64, 8, 224))  # backward, where keys are divided into shares
-WIDEST = 128  # heads for which the teams of a workgroup have registers
+SHARED = (Blocks(32, 64, 128, 16),)  # backward, where keys are divided into shares
 MANY_BLOCKS = 4  # of keys: with fewer, a dispatch costs more than two products
 ENOUGH_WORKGROUPS = 384
 MOST_SHARES = 8  # arrays as large as q that are summed to its gradient
@@ -151,7 +125,8 @@ def choose_blocks(p: Problem, target: Target, of: Sequence[Blocks]) -> Blocks:
         count = hint(p.n * p.heads * -(-p.rows // blocks.rows))
         if blocks.rows > TALL and count < FEW_WORKGROUPS:
             continue
-        if blocks.fits(target) and min(hint(p.rows), hint(p.columns)) > SMALL:
+        fits = 16 * blocks.pool <= target.max_workgroup_storage and blocks.threads <= target.max_workgroup_invocations
+        if fits and min(hint(p.rows), hint(p.columns)) > SMALL:
             return replace(blocks, depth=min(p.wide, blocks.depth))
     return Blocks(32, 32, 64, 16)
 
@@ -160,7 +135,7 @@ def choose_blocks(p: Problem, target: Target, of: Sequence[Blocks]) -> Blocks:
 class Shares:
     """A head's blocks of keys, dealt out to `count` workgroups in turn: each has a gradient of q of its own."""
 
-    blocks: Paired
+    blocks: Blocks
     count: int
 
     def first_row(self, share: int | str) -> str:
@@ -170,9 +145,7 @@ class Shares:
 
 def choose_shares(p: Problem, target: Target) -> Shares | None:
     """As few as keep a large GPU at work; None where that takes too many, or there are few keys."""
-    blocks = next((b for b in SHARED if b.fits(target) and b.steps(p.wide, b.rows, 2) >= UNROLL), None)
-    if blocks is None or p.wide > WIDEST:
-        return None
+    blocks = choose_blocks(p, target, SHARED)
     count = max(1, -(-ENOUGH_WORKGROUPS // (p.n * p.heads)))
     of_keys = -(-p.columns // blocks.columns)
     nbytes = 4 * p.n * p.heads * p.d * (2 * p.columns + count * p.rows)
@@ -183,14 +156,12 @@ def choose_shares(p: Problem, target: Target) -> Shares | None:
 
 @dataclass(frozen=True)
 class Tile:
-    """How the threads of a workgroup share a block of sums: tall x broad a thread, `across` threads beside each other. of: what
-    numbers them, `id`, or `own` where each team has a block."""
+    """How the threads of a workgroup share a block of sums: tall x broad a thread, `across` threads beside each other."""
 
     rows: int
     columns: int
     tall: int
     broad: int
-    of: str = "id"
 
     @property
     def across(self) -> int:
@@ -206,7 +177,7 @@ class Tile:
 
     @property
     def name(self) -> str:
-        return f"{self.across}x{self.down}" + ("" if self.of == "id" else f"_{self.of}")
+        return f"{self.across}x{self.down}"
 
 
 @dataclass(frozen=True)
@@ -231,10 +202,8 @@ class Load:
         return replace(self, first=first, depth=self.depth if depth is None else depth)
 
 
-def choose_tile(rows: int, columns: int, threads: int, of: str = "id") -> Tile:
+def choose_tile(rows: int, columns: int, threads: int) -> Tile:
     """The squarest share of a block for each thread, with as many threads at work as can be."""
-    shapes = [
-        Tile(rows, columns, tall, broad, of) for tall in (4, 8) for broad in (4, 8, 12, 16) if columns % broad == 0
-    ]
+    shapes = [Tile(rows, columns, tall, broad) for tall in (4, 8) for broad in (4, 8, 12, 16) if columns % broad == 0]
     fitting = [t for t in shapes if t.threads <= threads and t.rows % t.tall == 0]
     return max(fitting, key=lambda t: (t.threads, -abs(t.tall - t.broad)))

@@ -7,9 +7,10 @@ few rows by a few vec4s of sums in a thread's registers. What comes next is fetc
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
-from .attention_tiles import LANES, UNROLL, Blocks, Layout, Load, Paired, Problem, Tile, choose_tile, kept_from
+from .attention_tiles import LANES, Blocks, Layout, Load, Problem, Tile, choose_tile, kept_from
+
+UNROLL = 8  # steps of a contraction that are written out
 
 PREAMBLE = """
 fn of_bits(bits: u32) -> f32 { return bitcast<f32>(bits); }
@@ -43,8 +44,7 @@ class Writer:
     def __init__(self, p: Problem, blocks: Blocks, layouts: dict[str, Layout], native: bool) -> None:
         self.p, self.blocks, self.layouts, self.native = p, blocks, layouts, native
         self.lines: list[str] = []
-        self.team = blocks.threads // 2 if isinstance(blocks, Paired) else blocks.threads
-        self.scores = self.sharing(blocks.rows, blocks.columns)
+        self.scores = choose_tile(blocks.rows, blocks.columns, blocks.threads)
 
     def add(self, text: str) -> None:
         self.lines += text.strip("\n").split("\n")
@@ -53,16 +53,12 @@ class Writer:
 
     def places(self, *tiles: Tile) -> None:
         """x and y of this thread in each sharing of a block: 32 neighbours are 8 by 4, which read few different elements."""
-        for name, across, down, of in sorted({(t.name, t.across, t.down, t.of) for t in tiles}):
+        for name, across, down in sorted({(t.name, t.across, t.down) for t in tiles}):
             if across % 8 or down % 4:
-                self.add(f"let x{name} = {of} % {across};\nlet y{name} = {of} / {across};")
+                self.add(f"let x{name} = id % {across};\nlet y{name} = id / {across};")
             else:
-                self.add(f"let x{name} = {of} / 32 % {across // 8} * 8 + {of} % 8;")
-                self.add(f"let y{name} = {of} / 32 / {across // 8} * 4 + {of} % 32 / 8;")
-
-    def sharing(self, rows: int, columns: int) -> Tile:
-        """A block's, by a team where there are two."""
-        return choose_tile(rows, columns, self.team, "id" if self.team == self.blocks.threads else "own")
+                self.add(f"let x{name} = id / 32 % {across // 8} * 8 + id % 8;")
+                self.add(f"let y{name} = id / 32 / {across // 8} * 4 + id % 32 / 8;")
 
     def row_quad(self, tile: Tile, g: int) -> str:
         """The vec4 of rows that is a thread's g-th."""
@@ -74,14 +70,9 @@ class Writer:
     def row(self, tile: Tile, i: int) -> str:
         return f"({self.row_quad(tile, i // LANES)} * {LANES} + {i % LANES})"
 
-    def own_row(self, tile: Tile, i: int) -> str:
-        """Another sharing: rows of neighbouring threads are neighbours, so that whole rows lie in different memory banks."""
-        return f"({i * tile.down} + y{tile.name})"
-
     def active(self, tile: Tile) -> str:
         """The head of a block for the threads that have sums of the tile."""
-        threads = self.team if tile.of == "own" else self.blocks.threads
-        return "{" if tile.threads == threads else f"if ({tile.of} < {tile.threads}) {{"
+        return "{" if tile.threads == self.blocks.threads else f"if (id < {tile.threads}) {{"
 
     # -- sums
 
@@ -112,24 +103,6 @@ class Writer:
                     self.add(f"{c} = fma(vec4<f32>(a_{u}_{i // LANES}[{i % LANES}]), b_{u}_{q}, {c});")
         self.add("}\n}")
 
-    def product_along(self, name: str, tile: Tile, steps: int, a: tuple[str, int], b: tuple[str, int]) -> None:
-        """The same, a with its rows outermost, of which a thread has those of `own_row`."""
-        self.add(self.active(tile))
-        self.add(f"for (var k = 0; k < {steps}; k += {UNROLL}) {{\nlet at_b = {b[0]} + k * {b[1]} + x{tile.name};")
-        for i in range(tile.tall):
-            self.add(f"let at_a_{i} = {a[0]} + {self.own_row(tile, i)} * {a[1]} + k / {LANES};")
-        for u in range(UNROLL):
-            if u % LANES == 0:
-                for i in range(tile.tall):
-                    self.add(f"let a_{u // LANES}_{i} = held(at_a_{i} + {u // LANES});")
-            for q in range(tile.broad // LANES):
-                self.add(f"let b_{u}_{q} = held(at_b + {u * b[1] + q * tile.across});")
-            for i in range(tile.tall):
-                for q in range(tile.broad // LANES):
-                    c = f"{name}_{i}_{q}"
-                    self.add(f"{c} = fma(vec4<f32>(a_{u // LANES}_{i}[{u % LANES}]), b_{u}_{q}, {c});")
-        self.add("}\n}")
-
     # -- operands on their way to workgroup memory
 
     def turned(self, source: str, first: str, slot: int = 0) -> Load:
@@ -148,11 +121,11 @@ class Writer:
             slot,
         )
 
-    def plain(self, source: str, first: str, tiles: int = 1) -> Load:
-        """Rows of an operand of a product over them, as many as fit in so many tiles."""
+    def plain(self, source: str, first: str) -> Load:
+        """Rows of an operand of a product over them, as many as fit."""
         b, p = self.blocks, self.p
         count, limit = (b.rows, p.rows) if first == "r0" else (b.columns, p.columns)
-        return Load(source, first, b.steps(p.wide, count, tiles), limit, self.layouts[source][3] // LANES, None, "0", 0)
+        return Load(source, first, b.steps(p.wide, count), limit, self.layouts[source][3] // LANES, None, "0", 0)
 
     def registers(self, *loads: Load) -> None:
         """For the vec4s that a thread fetches ahead."""
@@ -214,12 +187,12 @@ class Writer:
 
         self.each(load, statements)
 
-    def between(self, name: str, loads: list[Load], then: Callable[[], None], base: str = "") -> None:
-        """The block of products of rows of a (from r0) and rows of b (from c0): name += a b^T. loads: of a `pair`, or of those of two
-        teams. The first steps are in registers; `then` fetches what comes after. base: where the operands begin, as a
-        summand."""
+    def between(self, name: str, a: str, b: str, then: Callable[[], None]) -> None:
+        """The block of products of rows of a (from r0) and rows of b (from c0): name += a b^T. The first steps of both are in
+        registers; `then` fetches what comes after."""
         blocks, p = self.blocks, self.p
         stride = blocks.stride(blocks.rows)
+        loads = self.pair(a, b)
         self.clear(name, self.scores)
         self.add(f"for (var d0 = 0; d0 < {p.wide}; d0 += {blocks.depth}) {{\nworkgroupBarrier();")
         for load in loads:
@@ -234,85 +207,58 @@ class Writer:
             self.add("}")
         else:
             then()
-        a, b = (f"{base}0", stride), (f"{base}{blocks.second}", blocks.stride(blocks.columns))
-        self.product(name, self.scores, blocks.depth, a, b)
+        self.product(
+            name, self.scores, blocks.depth, ("0", stride), (str(blocks.second), blocks.stride(blocks.columns))
+        )
         self.add("}")
 
     def pair(self, a: str, b: str) -> list[Load]:
         """The loads of a step of a product over d."""
-        return self.beside(self.turned(a, "r0"), self.turned(b, "c0"))
+        first = self.turned(a, "r0")
+        return [first, self.turned(b, "c0", self.parts(first))]
 
-    def beside(self, *loads: Load) -> list[Load]:
-        """The same loads, each in registers of its own."""
-        found: list[Load] = []
-        for load in loads:
-            found.append(replace(load, slot=found[-1].slot + self.parts(found[-1]) if found else 0))
-        return found
-
-    def begin(self, loads: list[Load], **at: str) -> None:
+    def begin(self, a: str, b: str, **at: str) -> None:
         """Fetch the first steps of `between`; at: other places of r0 or c0."""
-        for load in loads:
+        for load in self.pair(a, b):
             self.fetch(load.at(at.get(load.first, load.first), "0"))
 
-    def onto(
-        self,
-        name: str,
-        tile: Tile,
-        loads: list[Load],
-        then: Callable[[], None],
-        a: tuple[str, int] | None = None,
-        b: str = "0",
-        along: bool = False,
-    ) -> None:
-        """name += (the block in workgroup memory) (rows of an operand), which are the block's contraction; loads: of the operand, or
-        of those of two teams. The first of them are in registers; `then` fetches what comes after. a: where the block
-        begins, and its stride; along: its rows are outermost; b: where the operand begins."""
+    def onto(self, name: str, tile: Tile, of: str, first: str, then: Callable[[], None]) -> None:
+        """name += (the block in workgroup memory) (rows of an operand from `first` on), which are the block's contraction. The
+        first of them are in registers; `then` fetches what comes after."""
         blocks = self.blocks
-        load = loads[0]
-        count = blocks.rows if load.first == "r0" else blocks.columns
-        start, stride = a or (str(blocks.weights), blocks.stride(tile.rows))
-        product = self.product_along if along else self.product
-        operand = b, self.p.wide // LANES
+        load = self.plain(of, first)
+        count = blocks.rows if first == "r0" else blocks.columns
+        stride, b = blocks.stride(tile.rows), (load.to, self.p.wide // LANES)
         if load.count == count:
-            for each in loads:
-                self.place(each)
+            self.place(load)
             self.add("workgroupBarrier();")
             then()
-            product(name, tile, count, (start, stride), operand)
+            self.product(name, tile, count, (str(blocks.weights), stride), b)
             return
         self.add(f"for (var j0 = 0; j0 < {count}; j0 += {load.count}) {{\nif (j0 > 0) {{ workgroupBarrier(); }}")
-        for each in loads:
-            self.place(each)
+        self.place(load)
         self.add(f"workgroupBarrier();\nif (j0 + {load.count} < {count}) {{")
-        for each in loads:
-            self.fetch(each.at(f"{each.first} + j0 + {load.count}"))
+        self.fetch(load.at(f"{first} + j0 + {load.count}"))
         self.add("} else {")
         then()
         self.add("}")
-        moved = f"{start} + j0 / {LANES}" if along else f"{start} + j0 * {stride}"
-        product(name, tile, load.count, (moved, stride), operand)
+        self.product(name, tile, load.count, (f"{blocks.weights} + j0 * {stride}", stride), b)
         self.add("}")
 
     # -- the block of weights
-
-    def which(self) -> None:
-        """The rows and columns of a thread's share of the block."""
-        tile = self.scores
-        for q in range(tile.broad // LANES):
-            self.add(f"let column_{q} = vec4<i32>(c0 + {self.column_quad(tile, q)} * {LANES}) + vec4<i32>(0, 1, 2, 3);")
-        for i in range(tile.tall):
-            self.add(f"let row_{i} = r0 + {self.row(tile, i)};")
 
     def masked(self) -> None:
         """The block s: scaled, with the masks; minus infinity where a row may not see a column, or there is none."""
         p, tile = self.p, self.scores
         exact = p.columns % self.blocks.columns == 0
         for q in range(tile.broad // LANES):
+            self.add(f"let column_{q} = vec4<i32>(c0 + {self.column_quad(tile, q)} * {LANES}) + vec4<i32>(0, 1, 2, 3);")
             if not exact:
                 self.add(f"let inside_{q} = column_{q} < vec4<i32>({p.columns});")
             if p.mask is not None and not p.mask[2]:
                 self.add(f"let mask_{q} = {self.mask_of('0', q)};")
         for i in range(tile.tall):
+            self.add(f"let row_{i} = r0 + {self.row(tile, i)};")
             for q in range(tile.broad // LANES):
                 s = f"s_{i}_{q}"
                 value = f"{s} * {float(p.scale)!r}"
@@ -359,17 +305,13 @@ class Writer:
                     at = f"{b.weights} + ({self.column_quad(tile, q)} * {LANES} + {e}) * {b.stride(b.rows)} + {self.row_quad(tile, g)}"
                     self.add(f"put({at}, vec4<f32>({values}));")
 
-    def write(self, name: str, second: bool = False) -> None:
-        """The block into workgroup memory with its rows outermost; as the second of two."""
-        for i in range(self.scores.tall):
-            for q in range(self.scores.broad // LANES):
-                self.add(f"put({self.cell(i, q, second)}, {name}_{i}_{q});")
-
-    def cell(self, i: int, q: int, second: bool = False) -> str:
-        """Where four weights of a thread are in workgroup memory, rows outermost."""
+    def write(self, name: str) -> None:
+        """The block into workgroup memory with its rows outermost."""
         tile, b = self.scores, self.blocks
-        start = b.weights + b.exchange * second
-        return f"{start} + {self.row(tile, i)} * {b.stride(b.columns)} + {self.column_quad(tile, q)}"
+        for i in range(tile.tall):
+            for q in range(tile.broad // LANES):
+                at = f"{b.weights} + {self.row(tile, i)} * {b.stride(b.columns)} + {self.column_quad(tile, q)}"
+                self.add(f"put({at}, {name}_{i}_{q});")
 
     # -- around it
 
@@ -392,14 +334,13 @@ class Writer:
         factor: Factor,
         whole: bool = True,
         onto: str | None = None,
-        row: Callable[[Tile, int], str] | None = None,
     ) -> None:
         """A block of sums, each row times its factor, into the result; whole: which is bound as vec4s. onto: a condition;
-        where it does not hold, they are added to what is there. row: which one a thread's i-th is."""
+        where it does not hold, they are added to what is there."""
         p = self.p
         self.add(self.active(tile))
         for i in range(tile.tall):
-            self.add(f"let goal_{i} = {first} + {(row or self.row)(tile, i)};\nif (goal_{i} < {limit}) {{")
+            self.add(f"let goal_{i} = {first} + {self.row(tile, i)};\nif (goal_{i} < {limit}) {{")
             for q in range(tile.broad // LANES):
                 quad = self.column_quad(tile, q)
                 at, value = f"result_at + goal_{i} * {place[3] // LANES} + {quad}", f"{name}_{i}_{q} * {factor(i)}"
