@@ -76,6 +76,12 @@ def test_large_products_take_large_tiles_and_small_ones_small() -> None:
     assert tile_of("few rows", LARGE).bm == 4
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(2048, 50257, 768), (50257, 768, 2048)])
+def test_rows_that_are_no_multiple_of_four_leave_room_for_a_second_workgroup(m: int, n: int, k: int) -> None:
+    aligned = choose_tile(1, m // 4 * 4, n // 4 * 4, k, 1, LARGE)
+    assert choose_tile(1, m, n, k, 1, LARGE).threads < aligned.threads
+
+
 def test_small_products_of_pages_take_short_steps_and_large_ones_do_not() -> None:
     assert choose_tile(1, 64, 128, 64, 1, PORTABLE).bk == 8
     assert choose_tile(1, 64, 128, 64, 1, LARGE).bk > 8

@@ -83,6 +83,7 @@ SHAPES = (  # bm, bn, tm, tn
 )
 STEPS = (8, 16, 32)
 LONGEST_STEP = 40
+LARGEST = 128 * 128  # results of a workgroup, of which a core has room for two
 MOST_FETCHED = 28  # with more, registers spill
 CORES = 132
 REGISTERS = 65536  # of a core
@@ -223,6 +224,8 @@ def _seconds(tile: Tile, batch: int, m: int, n: int, k: int) -> float:
     uneven = tile.bk * tile.bm % tile.threads or tile.bk * tile.bn % tile.threads or k % tile.bk
     dear = 1 + 0.4 * (1 / tile.tm + 1 / tile.tn) + 20 * (1 / tile.bm + 1 / tile.bn) + 2 / tile.bk
     busy = busiest * tile.bm * tile.bn * steps * tile.bk * dear * (1.15 if uneven else 1) * (1 + 8 / warps**2) / RATE
+    if tile.threads * tile.tm * tile.tn >= LARGEST and (m % 4 or n % 4 or k % 4):
+        busy *= 1.25  # elements that come or go one by one take registers: a core has room for one workgroup, not two
     return LAUNCH + max(busy, busiest / resident * steps * LATENCY)
 
 

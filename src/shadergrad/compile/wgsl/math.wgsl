@@ -190,14 +190,15 @@ fn sg_acos(x: f32) -> f32 {
   return select(sg_atan2(root, x), sg_bits(0x7fc00000u), abs(x) > 1.0 || sg_is_nan(x));
 }
 
-// Through exp of a non-positive number, so nothing overflows; an odd series below 0.3, where 1 - t would cancel.
+// Through a power of a non-positive number, so nothing overflows; an odd series below 0.3, where 1 - t would cancel. The sign
+// goes over as a bit.
 fn sg_tanh(x: f32) -> f32 {
   let a = abs(x);
-  let t = exp(-2.0 * a);
-  let large = sign(x) * (1.0 - t) / (1.0 + t);
+  let t = exp2(-2.8853901 * a);
   let s = x * x;
-  let series = x * (1.0 + s * (-0.33333334 + s * (0.13333334 + s * (-0.053968254 + s * (0.021869488 + s * -0.008863236)))));
-  return select(select(large, series, a < 0.3), x, sg_is_nan(x));
+  let series = a * (1.0 + s * (-0.33333334 + s * (0.13333334 + s * (-0.053968254 + s * (0.021869488 + s * -0.008863236)))));
+  let value = select((1.0 - t) / (1.0 + t), series, a < 0.3);
+  return bitcast<f32>(bitcast<u32>(value) | (bitcast<u32>(x) & 0x80000000u));
 }
 
 // x less the nearest multiple of pi/2, in three parts (Cody and Waite); exact enough to |x| of about 1e4.
