@@ -19,10 +19,11 @@ from itertools import product as pairs_of
 from ..graph.node import Node
 from ..plan import Target
 from ..primitives.dot import Dot
-from ..varying import hint, varies
+from ..varying import varies
 from .tiles import CORES, LATENCY, LAUNCH, MOST_FETCHED, RATE, REGISTERS, SHAPES, Tile, choose_tile, is_shared
 
 FULL = 3  # workgroups a core of a product that needs no other beside it
+MOST = 1 << 30  # multiplications; of more, the idle time at begin and end does not count
 STEPS = (8, 16)  # longer ones were slower beside others
 GAIN = 0.95  # of the time one after another that they may take together
 
@@ -74,7 +75,9 @@ def may_share(product: Product, target: Target) -> bool:
     long texts."""
     if not target.native or product.window > 1 or product.varies():
         return False
-    return hint(product.workgroups(product.tile(target))) <= FULL * CORES
+    if product.batches * product.m * product.n * product.k > MOST:
+        return False
+    return product.workgroups(product.tile(target)) <= FULL * CORES
 
 
 @lru_cache(maxsize=4096)
