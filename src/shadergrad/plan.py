@@ -395,7 +395,8 @@ def _numpy_table(plan: Plan) -> Explanation:
 
 def compact(shape: str) -> str:
     """The shape of a kernel for a column of a table."""
-    return shape.replace(" x ", "x").replace(" (tile ", ", tile ").removesuffix(")")
+    parts = (part.removesuffix(")") for part in shape.replace(" x ", "x").replace(" (tile ", ", tile ").split(" + "))
+    return " + ".join(parts)
 
 
 def _shape(shape: tuple[int, ...]) -> str:

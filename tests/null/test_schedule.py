@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from shadergrad.compile.kernel import grid
 from shadergrad.compile.pipeline import compile_graph
 from shadergrad.compile.schedule import RENDER, Schedule
 from shadergrad.graph.capture import Capture
-from shadergrad.plan import PORTABLE, Plan, Target
+from shadergrad.plan import PORTABLE, Kernel, Plan, Target
 
 WIDE = Target("wgsl", max_storage_buffers=16)
 
@@ -279,3 +280,56 @@ def test_kernels_that_overwrite_what_they_read_are_not_those_that_do_not() -> No
     assert over.kernels[0].access == ("read_write", "read")
     assert free.kernels[0].access == ("read", "read", "read_write")
     assert both.kernels[0].access == ("read_write", "read")
+
+
+# -- products
+
+NATIVE = Target("wgsl", 64, 1024, 49152, native=True)
+
+
+def products_of(plan: Plan) -> list[Kernel]:
+    """The kernels of the dispatches that are products."""
+    return [kernel for d in plan.dispatches if (kernel := plan.kernels[d.kernel]).archetype == "dot"]
+
+
+def test_both_gradients_of_a_layer_share_a_dispatch_and_count_both() -> None:
+    g, w, x = full(1, 100, 36), full(1, 36, 52), full(1, 100, 52)
+    (both,) = products_of(plan_of([g @ w, g.T @ x], target=NATIVE))
+    assert both.flops == 2 * 2 * 100 * 36 * 52
+    assert both.shape.count("tile") == 2
+    assert both.source.count("var<workgroup>") == 2  # parts have the same workgroup memory
+
+
+def test_the_longest_product_begins_and_all_have_memory_for_the_largest_tile() -> None:
+    pairs = [(full(1, 64, 16), full(1, 16, 64)), (full(1, 256, 512), full(1, 512, 256))]
+    (both,) = products_of(plan_of([a @ b for a, b in pairs], target=NATIVE))
+    assert both.shape == "4 x 256 x 256 x 128 (tile 32 x 64 x 32) + 64 x 64 x 16 (tile 32 x 64 x 16)"
+    assert f"tile_b: array<vec4<f32>, {64 * 32 // 4}>" in both.source
+
+
+def test_a_product_that_waits_for_another_is_another_dispatch() -> None:
+    a, b, c, d = full(1, 40, 30), full(1, 30, 20), full(1, 20, 50), full(1, 25, 30)
+    plan = plan_of([(a @ b).softmax(-1) @ c, d @ b], target=NATIVE)
+    first, second = (d for d in plan.dispatches if plan.kernels[d.kernel].archetype == "dot")
+    assert plan.outputs[1] in first.buffers
+    assert plan.outputs[0] in second.buffers
+
+
+@pytest.mark.parametrize(
+    ("size", "target"),
+    [(2048, NATIVE), (36, PORTABLE), (36, replace(NATIVE, max_storage_buffers=4))],
+    ids=["that fill the cores", "for a page", "with more buffers than a kernel may bind"],
+)
+def test_products_stay_apart(size: int, target: Target) -> None:
+    a, b, c, d = (full(1, size, size) for _ in range(4))
+    assert len(products_of(plan_of([a @ b, c @ d], target=target))) == 2
+
+
+def test_equal_layers_share_the_kernel_of_their_gradients() -> None:
+    g, results = full(1, 100, 48), []
+    for layer in range(3):
+        results.append(g.T @ full(layer, 100, 48))
+        g = (g @ full(layer, 48, 48)).tanh()
+    plan = plan_of([*results, g], target=NATIVE)
+    assert [k.shape.count("tile") for k in products_of(plan)] == [2, 2, 2]
+    assert len(set(products_of(plan))) == 1

@@ -41,7 +41,7 @@ class Likeness:
                     tuple([place[id(n)] for n in nodes])
                     for nodes in (part.roots, part.reduces, [part.dot] if part.dot else [])
                 ),
-                (part.size, part.outer, part.inner, part.trailing),
+                (part.size, part.outer, part.inner, part.trailing, part.tile),
             )
             for part in parts
         ]

@@ -24,6 +24,7 @@ from ..primitives.views import Cat, Reshape, SliceAt, View
 from ..varying import form, hint
 from .precedence import Precedence
 from .render import Recorder
+from .tiles import Tile
 
 FEW = 8  # a value is shared by more elements than this: it stays in the caches
 CHEAP = 2  # scalar operations that are recomputed rather than stored and read again
@@ -53,7 +54,8 @@ class Group:
     outer: int = 0
     inner: int = 0
     trailing: bool = False  # row: whether the reduced axes are the last ones, so that a row is contiguous
-    parts: list[Group] = field(default_factory=list)  # map: independent maps that share a dispatch
+    parts: list[Group] = field(default_factory=list)  # groups of the same archetype that share a dispatch
+    tile: Tile | None = None  # of a product that shares a dispatch
 
     @property
     def nodes(self) -> list[Node]:

@@ -101,7 +101,8 @@ def finish(
 
 def name_of(group: Group) -> str:
     """A short name: the archetype and the last operation."""
-    names = [n.primitive.name for n in (group.reduces or ([group.dot] if group.dot else []))]
+    products = [part.dot for part in group.parts or [group] if part.dot is not None]
+    names = [n.primitive.name for n in group.reduces or products]
     last = group.roots[-1].primitive.name
     return "_".join(dict.fromkeys([*names[:2], last]))
 

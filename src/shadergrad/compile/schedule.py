@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
-from ..dtypes import int32
+from ..dtypes import DType, int32
 from ..errors import CompileError
 from ..graph.capture import Graph
 from ..graph.index import Index
@@ -17,6 +17,7 @@ from ..graph.leaves import Placeholder
 from ..graph.node import Node
 from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, Target, round_up
 from ..varying import hint
+from . import together
 from .alike import Kernels, Likeness
 from .fuse import Fuser, Group
 from .kernel import Rendered, grid, name_of
@@ -24,6 +25,7 @@ from .memory import plan_slots
 from .notes import notes_of
 from .precedence import Precedence
 from .render import Renderer
+from .together import Chosen, Product, may_share
 from .wgsl.call import render_call
 from .wgsl.dot import render_dot
 from .wgsl.map import render_map
@@ -130,6 +132,31 @@ class Schedule:
             self._share(
                 self._buckets_alike([g for g in self.fuser.groups.values() if g.archetype == "row"], by_level=True)
             )
+            self._share(self._products_together())
+
+    def _products_together(self) -> list[list[Group]]:
+        """Buckets of products of one level that take less time in one dispatch than one after another."""
+        level, target = self._levels(), self.fuser.target
+        beside: dict[tuple[int, DType], list[tuple[Product, Group]]] = {}
+        for group in self.fuser.groups.values():
+            if group.dot is not None and may_share(product := Product.of(group.dot), target):
+                beside.setdefault((level[id(group)], group.dot.dtype), []).append((product, group))
+        found: list[list[Group]] = []
+        for products in beside.values():
+            buckets: list[_Products] = []
+            for product, group in products:
+                use = self._bucket_of(group)
+                for bucket in buckets:
+                    chosen = bucket.uses.takes(use, self.fuser.limit) and together.beside(
+                        bucket.chosen, product, target
+                    )
+                    if chosen:
+                        bucket.add(use, product, chosen)
+                        break
+                else:
+                    buckets.append(_Products(use, [product], ((product, product.tile(target)),)))
+            found += [bucket.groups() for bucket in buckets if len(bucket.products) > 1]
+        return found
 
     def _share(self, buckets: list[list[Group]]) -> None:
         shared = {id(part): bucket for bucket in map(_together, buckets) for part in bucket.parts}
@@ -191,11 +218,7 @@ class Schedule:
         """Those that fit one kernel together, first fit, the largest first."""
         buckets: list[_Bucket] = []
         for group in sorted(sinks, key=lambda g: -hint(g.size)):
-            use = _Bucket(
-                [group],
-                set(self.fuser.buffers_read(group)),
-                {id(self.in_place[id(r)]) if id(r) in self.in_place else id(r) for r in group.roots},
-            )
+            use = self._bucket_of(group)
             for bucket in buckets:
                 if bucket.takes(use, self.fuser.limit):
                     bucket.add(use)
@@ -203,6 +226,11 @@ class Schedule:
             else:
                 buckets.append(use)
         return [bucket.groups for bucket in buckets if len(bucket.groups) > 1]
+
+    def _bucket_of(self, group: Group) -> _Bucket:
+        """One that holds it alone."""
+        writes = {id(self.in_place.get(id(r), r)) for r in group.roots}
+        return _Bucket([group], set(self.fuser.buffers_read(group)), writes)
 
     # -- the order
 
@@ -351,6 +379,31 @@ class _Bucket:
         self.groups += other.groups
         self.reads |= other.reads
         self.writes |= other.writes
+
+
+@dataclass
+class _Products:
+    """Products for one kernel, in the order of uses.groups, and their tiles."""
+
+    uses: _Bucket
+    products: list[Product]
+    chosen: Chosen
+
+    def add(self, use: _Bucket, product: Product, chosen: Chosen) -> None:
+        self.uses.add(use)
+        self.products.append(product)
+        self.chosen = chosen
+
+    def groups(self) -> list[Group]:
+        """In the order in which they begin, each with its tile."""
+        left = list(zip(self.products, self.uses.groups, strict=True))
+        found: list[Group] = []
+        for product, tile in self.chosen:
+            k = next(k for k, (known, _) in enumerate(left) if known == product)
+            _, group = left.pop(k)
+            group.tile = tile
+            found.append(group)
+        return found
 
 
 def _together(bucket: list[Group]) -> Group:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from ...graph.index import Index, opaque, unflatten, variable
 from ...plan import Target
-from ...primitives.dot import Dot
 from ...varying import divides, hint, varies
 from ..fuse import Fuser, Group
 from ..kernel import Rendered, finish, indent, workgroup_index
-from ..render import LANES, Recorder, Renderer, lane_variable, narrowed
-from ..tiles import DIRECT, SMALLEST, choose_tile, is_shared
+from ..render import LANES, Recorder, Renderer, Scope, lane_variable, narrowed
+from ..tiles import DIRECT, SMALLEST
+from ..together import Product
 from .operand import Operand, TiledProduct, operand_of, reads_quads
 
 UNROLLED = (4, 3, 2, 1)  # steps that are written out for browsers, the rest a loop: as many as go into the tile's
@@ -35,18 +35,15 @@ class DotKernel(TiledProduct):
         self.dot = group.dot
         self.batch, self.m, self.k = self.dot.inputs[0].shape
         self.n = self.dot.shape[2]
-        primitive = self.dot.primitive
-        assert isinstance(primitive, Dot)
-        self.window, self.chunk, self.parts = primitive.window, primitive.chunk or self.k, primitive.parts(self.k)
-        # all samples have one left operand: they are further columns
-        self.shared = self.parts == 1 and is_shared(self.dot.inputs[0])
-        self.columns = self.n * (self.batch if self.shared else 1)
-        self.batches = 1 if self.shared else self.batch
+        product = self.product = Product.of(self.dot)
+        self.window, self.chunk, self.parts = product.window, product.chunk, product.parts
+        self.batches, self.columns = product.batches, product.n
+        self.shared = self.columns != self.n  # all samples have one left operand: they are further columns
         self.direct = self._is_direct()
         if self.direct:
             self.tile = min(DIRECT, key=lambda t: -(-hint(self.m) // t.bm) * -(-hint(self.columns) // t.bn))
         else:
-            self.tile = choose_tile(self.batches, self.m, self.columns, self.k, self.window, target, primitive.chunk)
+            self.tile = group.tile or product.tile(target)
         assert self.parts == 1 or self.chunk % self.tile.bk == 0, "a step reaches into the next part"
         if self.tile.bk % self.window:
             self.window = 1
@@ -55,12 +52,16 @@ class DotKernel(TiledProduct):
         self.is_float = self.dot.dtype.category == 2
         self.element = str(self.dot.dtype.wgsl)
 
-    def render(self) -> Rendered:
+    @property
+    def workgroups(self) -> int:
+        return self.product.workgroups(self.tile)
+
+    def render(self, number: str) -> tuple[Operand, ...]:
+        """Writes the statements, `number` that of the workgroup in the product; gives what has tiles."""
         t, r = self.tile, self.r
         tiles_m, tiles_n = -(-self.m // t.bm), -(-self.columns // t.bn)
-        workgroups = self.batches * self.parts * tiles_m * tiles_n
         r.lanes = LANES
-        r.line(f"let wg = {workgroup_index(workgroups, self.target)};")
+        r.line(f"let wg = {number};")
         r.line(f"let n0 = (wg % {tiles_n}) * {t.bn};")
         r.line(f"let m0 = ((wg / {tiles_n}) % {tiles_m}) * {t.bm};")
         if self.batches > 1:
@@ -79,22 +80,19 @@ class DotKernel(TiledProduct):
             self._join_slices(operands[0])
             r.line("if (slice > 0) { return; }")
         self._epilogue()
-        globals_ = "".join(operand.declaration() for operand in operands)
-        shape = (
+        return operands
+
+    @property
+    def shape(self) -> str:
+        t = self.tile
+        return (
             f"{self.dot.shape[0]} x " * (self.dot.shape[0] > 1)
             + f"{self.m} x {self.n} x {self.chunk} ({'direct' if self.direct else 'tile'} {t.bm} x {t.bn} x {t.bk})"
         )
-        return finish(
-            r,
-            self.group,
-            self.target,
-            threads=t.threads,
-            workgroups=workgroups,
-            body=r.scopes[0].lines,
-            globals_=globals_,
-            shape=shape,
-            flops=2 * self.batch * self.m * self.n * self.k,
-        )
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.batch * self.m * self.n * self.k
 
     def _places(self) -> None:
         """Where in the tile a thread's results lie: a subgroup takes 8 by 4 threads, which read few different elements."""
@@ -383,6 +381,36 @@ class DotKernel(TiledProduct):
         return text if divides(self.tile.bn, self.columns) else f"min({text}, {size - 1})"
 
 
-def render_dot(group: Group, fuser: Fuser, renderer: Renderer, target: Target) -> Rendered:
-    """The kernel of a dot group."""
-    return DotKernel(group, fuser, renderer, target).render()
+def render_dot(group: Group, fuser: Fuser, r: Renderer, target: Target) -> Rendered:
+    """The kernel of a dot group, or of several that share a dispatch: each takes a range of workgroups."""
+    kernels = [DotKernel(part, fuser, r, target) for part in group.parts or [group]]
+    total = sum(kernel.workgroups for kernel in kernels)
+    index = workgroup_index(total, target)
+    tiles: dict[str, Operand] = {}  # of all parts in the same memory
+    body: list[str] = []
+    start = 0
+    for kernel in kernels:
+        r.scopes = [Scope()]  # what is known in one part is not in others
+        alone = len(kernels) == 1
+        for operand in kernel.render(index if alone else f"number - {start}" if start else "number"):
+            tiles[operand.name] = max(tiles.get(operand.name, operand), operand, key=lambda o: o.held)
+        start += kernel.workgroups
+        lines = r.scopes[0].lines
+        body += (
+            lines
+            if alone
+            else [f"if (number >= {start - kernel.workgroups} && number < {start}) {{", *indent(lines), "}"]
+        )
+    if len(kernels) > 1:
+        body = [f"let number = {index};", *body]
+    return finish(
+        r,
+        group,
+        target,
+        threads=kernels[0].tile.threads,
+        workgroups=total,
+        body=body,
+        globals_="".join(operand.declaration() for operand in tiles.values()),
+        shape=" + ".join(kernel.shape for kernel in kernels),
+        flops=sum(kernel.flops for kernel in kernels),
+    )

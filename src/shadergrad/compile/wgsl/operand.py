@@ -170,8 +170,13 @@ class Operand:
         component as a whole vec4."""
         return self.writes_components and not self.kernel.target.native
 
+    @property
+    def held(self) -> int:
+        """vec4s in workgroup memory."""
+        return self.quads * self.kernel.tile.stages
+
     def declaration(self) -> str:
-        count, element = self.quads * self.kernel.tile.stages, self.kernel.element
+        count, element = self.held, self.kernel.element
         kind = f"array<{element}, {count * LANES}>" if self.holds_numbers else f"array<vec4<{element}>, {count}>"
         return f"var<workgroup> tile_{self.name}: {kind};\n"
 
