@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import shadergrad as sg
 from helpers import assert_compiles_nothing, assert_same_bits
@@ -94,3 +96,67 @@ def test_a_leaf_of_the_step_that_gets_a_gradient_captures_nothing_anew() -> None
     for k in (1.0, 2.0, 3.0):
         assert step(sg.full((2,), k)).tolist() == [2 * k, 2 * k]
     assert step.captures == 1
+
+
+# how a tensor comes to share memory with another that is gone, or that is not asked: in a library, of a tensor p
+ALIASES: dict[str, Any] = {
+    "a clone, detached": lambda lib, p: p.clone().detach(),
+    "a result, detached": lambda lib, p: (p * 1).detach(),
+    "a result's data": lambda lib, p: (p * 1).data,
+    "a parameter, detached": lambda lib, p: lib.nn.Parameter(p.detach().clone()).detach(),
+    "a parameter of a part": lambda lib, p: lib.nn.Parameter(lib.ones(6)[1:5], requires_grad=False),
+    "a part, detached": lambda lib, p: lib.ones(6)[1:5].detach(),
+    "a row": lambda lib, p: lib.ones(2, 4)[1],
+}
+
+
+@pytest.mark.parametrize("made", ALIASES)
+def test_an_alias_of_what_is_gone_is_no_constant_of_a_step(made: str) -> None:
+    def calls(lib: Any, compiled: Any) -> list[Any]:
+        p = lib.tensor([-3.0, 3.0, -2.0, 3.0], requires_grad=True)
+        c = ALIASES[made](lib, p)
+        gc.collect()
+
+        @compiled
+        def step(x: Any) -> Any:
+            x.mul_(2.0)
+            return (c * 1).detach()
+
+        found = [step(c).tolist(), step(c).tolist()]
+        with lib.no_grad():
+            c.add_(1)
+        found.append(step(lib.ones(4)).tolist())
+        c.mul_(3.0)
+        return [*found, step(lib.ones(4)).tolist(), step(c).tolist()]
+
+    assert calls(sg, sg.compile) == calls(torch, lambda function: function)
+
+
+def test_a_view_that_is_written_again_and_again_is_no_constant_of_a_step(device: str) -> None:
+    whole = sg.ones(6, device=device)
+    c = whole[0:4].detach()
+    step = sg.compile(lambda x: (x.mul_(2), c * 1)[1])
+    step(c)
+    step(c)
+    c.add_(1)
+    assert step(sg.ones(4, device=device)).tolist() == [5, 5, 5, 5]
+    c.mul_(3.0)
+    assert step(sg.ones(4, device=device)).tolist() == [15, 15, 15, 15]
+    assert whole.tolist() == [15, 15, 15, 15, 1, 1]
+
+
+def test_a_step_does_not_exchange_the_memory_of_an_argument_that_others_have() -> None:
+    @sg.compile
+    def step(x: sg.Tensor) -> sg.Tensor:
+        x.mul_(-1.0)
+        x.data = sg.tensor([7.0, 7.0])
+        return x.sum()
+
+    alone = sg.ones(2)
+    assert step(alone).item() == 14
+    assert alone.tolist() == [7, 7]
+    a = sg.ones(2)
+    b = a.detach()
+    with pytest.raises(sg.CompileError, match="whose memory others share"):
+        step(a)
+    assert b.tolist() == [1, 1]

@@ -513,7 +513,10 @@ def test_the_reference_of_threefry_is_the_published_one() -> None:
 )
 def test_a_float_literal_comes_back(value: float, webgpu: str) -> None:
     x = sg.full((1,), value, device=webgpu) + sg.zeros(1, device=webgpu) * 1
-    np.testing.assert_array_equal(x.numpy(), np.array([value], np.float32))
+    wanted = np.array([value], np.float32)
+    if 0 < abs(value) < np.finfo(np.float32).tiny and not x.numpy()[0]:
+        wanted = np.zeros(1, np.float32)  # WGSL lets a device take subnormal numbers for 0
+    np.testing.assert_array_equal(x.numpy(), wanted)
 
 
 @pytest.mark.parametrize("value", [0, 1, -1, 2**31 - 1, -(2**31)])

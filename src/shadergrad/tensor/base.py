@@ -707,6 +707,21 @@ class TensorBase(Checkable):
             self._current = renamed(node)  # no need to cut out what was put in
             self._current.owner = weakref.ref(self)
             self._seen = shared.storage.version
+        if (self._path or shared.path) and node.storage is None:
+            pending.written(self)
+
+    def _is_part_again(self) -> bool:
+        """Show, of a storage that is computed, the part that the paths lead to, and not what was written there. Whether it is."""
+        shared = self._shared
+        if shared is None or shared.node.requires_grad:
+            return True
+        if shared.storage.node.storage is None:
+            return False
+        if shared.path and shared.node.storage is None:
+            shared.version = 0
+        if self._current.storage is None:
+            self._seen = 0
+        return True
 
     def _update_in_place(self, value: TensorBase | Node, what: str) -> Self:
         """The result of an in-place operation; refuses what PyTorch refuses."""

@@ -19,6 +19,7 @@ LIMIT = 20_000  # nodes recorded before everything alive is computed
 _live: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by serial number
 _failed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # those whose computation raised
 _changed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # in place, and not computed since
+_written: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # views that show what they were given
 _serials = itertools.count(1)
 _flushed_at = 0
 
@@ -40,6 +41,13 @@ def changed(tensor: Any) -> None:
     """A tensor, or what tensors share, whose pending value took the place of another."""
     if current.trace is None:
         _changed[tensor._serial] = tensor
+
+
+def written(view: Any) -> None:
+    """A view that shows what was written through it, until the whole is computed: then it is a part of that again, which a
+    capture knows as memory."""
+    if current.trace is None:
+        _written[view._serial] = view
 
 
 def succeed(tensor: Any, storage: Any) -> None:
@@ -100,6 +108,9 @@ def flush(device_name: str | None = None, *, views: bool = False) -> None:
             if get_device(name).is_lost:
                 raise
             _realize_each(together)
+    for serial, view in _alive(_written):
+        if view._is_part_again():
+            _written.pop(serial, None)
 
 
 def compute(node: Node, others: list[Node]) -> None:
