@@ -334,6 +334,7 @@ case("Upsample", lambda nn: nn.Upsample(scale_factor=2), floats(2, 3, 4, 5))
 case("Upsample to a size", lambda nn: nn.Upsample((5, 9), mode="bilinear", align_corners=True), floats(2, 3, 4, 6))
 case("Dropout", lambda nn: nn.Dropout(0.3), floats(2, 3), train=False)
 case("AlphaDropout", lambda nn: nn.AlphaDropout(0.3), floats(2, 3), train=False)
+case("FeatureAlphaDropout", lambda nn: nn.FeatureAlphaDropout(0.3), floats(2, 3, 4), train=False)
 case(
     "MultiheadAttention in eval",
     lambda nn: nn.MultiheadAttention(4, 2, 0.5),

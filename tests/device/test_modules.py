@@ -777,6 +777,35 @@ def test_whole_channels_are_dropped() -> None:
         nn.Dropout2d()(sg.ones(2))
 
 
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("relu_", ()),
+        ("leaky_relu_", (0.3,)),
+        ("elu_", (0.7,)),
+        ("celu_", (0.7,)),
+        ("selu_", ()),
+        ("hardtanh_", (-0.5, 0.6)),
+        ("threshold_", (0.1, 9.0)),
+        ("rrelu_", (0.2, 0.6)),
+    ],
+)
+def test_an_activation_in_place_writes_what_pytorchs_does(name: str, settings: tuple[float, ...]) -> None:
+    values = [-2.0, -0.3, 0.0, 0.4, 1.5]
+    ours, theirs = sg.tensor(values), torch.tensor(values)
+    assert getattr(F, name)(ours, *settings) is ours
+    getattr(torch.nn.functional, name)(theirs, *settings)
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
+    with pytest.raises(sg.AutogradError, match="leaf"):
+        getattr(F, name)(sg.tensor(values, requires_grad=True), *settings)
+
+
+def test_feature_alpha_dropout_keeps_or_drops_channels() -> None:
+    found = nn.FeatureAlphaDropout(0.5)(sg.ones(64, 8, 3)).numpy()
+    assert (found == found[:, :, :1]).all()
+    assert len(np.unique(found)) == 2
+
+
 def test_alpha_dropout_keeps_mean_and_variance() -> None:
     sg.manual_seed(0)
     values = nn.AlphaDropout(0.3)(sg.randn(20000)).numpy()

@@ -49,6 +49,7 @@ from .dropout import Dropout as Dropout
 from .dropout import Dropout1d as Dropout1d
 from .dropout import Dropout2d as Dropout2d
 from .dropout import Dropout3d as Dropout3d
+from .dropout import FeatureAlphaDropout as FeatureAlphaDropout
 from .embedding import Embedding as Embedding
 from .folding import Fold, Unfold, UpsamplingBilinear2d, UpsamplingNearest2d
 from .label_losses import CTCLoss as CTCLoss
@@ -217,6 +218,7 @@ __all__ = [
     "Dropout3d",
     "Embedding",
     "EmbeddingBag",
+    "FeatureAlphaDropout",
     "Flatten",
     "Fold",
     "FractionalMaxPool2d",

@@ -95,3 +95,15 @@ class AlphaDropout(_Dropout):
     """
 
     function = F.alpha_dropout
+
+
+class FeatureAlphaDropout(_Dropout):
+    """AlphaDropout of whole channels: of (batch, c, ...), or (c, ...) of one sample, a channel is kept or not as a whole.
+
+    In eval() the identity. Raises ArgumentError for p outside [0, 1].
+
+    >>> nn.FeatureAlphaDropout(0.5).eval()(sg.ones(1, 2, 3)).shape
+    shadergrad.Size([1, 2, 3])
+    """
+
+    function = F.feature_alpha_dropout

@@ -62,6 +62,14 @@ from .dropout import dropout1d as dropout1d
 from .dropout import dropout2d as dropout2d
 from .dropout import dropout3d as dropout3d
 from .dropout import feature_alpha_dropout as feature_alpha_dropout
+from .inplace import celu_ as celu_
+from .inplace import elu_ as elu_
+from .inplace import hardtanh_ as hardtanh_
+from .inplace import leaky_relu_ as leaky_relu_
+from .inplace import relu_ as relu_
+from .inplace import rrelu_ as rrelu_
+from .inplace import selu_ as selu_
+from .inplace import threshold_ as threshold_
 from .linear import bilinear as bilinear
 from .linear import channel_shuffle as channel_shuffle
 from .linear import embedding as embedding
@@ -152,6 +160,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "celu_",
     "channel_shuffle",
     "conv1d",
     "conv2d",
@@ -168,6 +177,7 @@ __all__ = [
     "dropout2d",
     "dropout3d",
     "elu",
+    "elu_",
     "embedding",
     "embedding_bag",
     "feature_alpha_dropout",
@@ -184,6 +194,7 @@ __all__ = [
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hardtanh_",
     "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
@@ -192,6 +203,7 @@ __all__ = [
     "l1_loss",
     "layer_norm",
     "leaky_relu",
+    "leaky_relu_",
     "linear",
     "linear_cross_entropy",
     "local_response_norm",
@@ -225,10 +237,13 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
+    "relu_",
     "rms_norm",
     "rrelu",
+    "rrelu_",
     "scaled_dot_product_attention",
     "selu",
+    "selu_",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
@@ -241,6 +256,7 @@ __all__ = [
     "tanh",
     "tanhshrink",
     "threshold",
+    "threshold_",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
     "unflatten",
