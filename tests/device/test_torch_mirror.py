@@ -101,6 +101,27 @@ def test_a_mirrored_module_equals_pytorchs_own_in_float64(c: ModuleCase) -> None
         assert_close(found[name], value, c.tolerance, c.tolerance, f"{c.name}: {name}")
 
 
+class Forgetful(nn.Module):
+    """Of which nothing is kept between the passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+
+    def forward(self, x: sg.Tensor) -> sg.Tensor:
+        return sg.checkpoint(lambda x: self.linear(x).tanh(), x)
+
+
+def test_what_is_computed_twice_here_is_kept_in_a_mirror() -> None:
+    ours = Forgetful()
+    x = floats(4, 3).astype(np.float32)
+    twin = mirror(ours)
+    twin(torch.tensor(x)).sum().backward()
+    ours(sg.tensor(x)).sum().backward()
+    for name, gradient in twin.gradients().items():
+        assert_close(gradient, dict(ours.named_parameters())[name].grad, 1e-5, 1e-6, name)
+
+
 class Norm(nn.Module):
     """A norm with the names of old."""
 

@@ -21,6 +21,7 @@ from ..graph.build import both, either, equal, inverted, where
 from ..graph.node import Node, grad_mode, make, mode, nodes_of
 from ..primitives.views import Slice
 from ..run.trees import exchange, tensors_in
+from ..runtime.device import get_device
 from ..tensor import Tensor, cotangent, joint
 from ..tensor.generator import Generator, State, watching_draws
 
@@ -47,9 +48,9 @@ def checkpoint(
     >>> x.grad
     tensor([ 2.7183, 41.1936])
     """
-    if not mode.grad:
-        return function(*args, **kwargs)
     tensors = [t for _, t in tensors_in((args, kwargs))]
+    if not mode.grad or _differentiated_elsewhere(tensors):
+        return function(*args, **kwargs)
     streams = Streams()
     leaves = [t.detach().requires_grad_(t.requires_grad) for t in tensors]
     with nodes_of() as made, streams.watched() if preserve_rng_state else nullcontext():
@@ -73,12 +74,19 @@ def checkpoint(
     return exchange(result, Tensor, lambda t: next(wired) if next(flags) else t.detach())
 
 
+def _differentiated_elsewhere(tensors: Iterable[Tensor]) -> bool:
+    """Whether another library, which knows nothing of a second run, has the history of what is computed from these."""
+    return any(get_device(name).has_own_history for name in {t._node.device for t in tensors})
+
+
 def in_turn(function: Callable[..., Tensor], parts: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
     """function(*part) for each part, as checkpoint would have it, one part after another in both directions.
 
     The parts do not hang on each other, so a compiler may compute them side by side, and would need the memory of all:
     here each waits for the one before it, behind a gate. The function draws no random numbers.
     """
+    if _differentiated_elsewhere([t for part in parts for t in part]):
+        return [function(*part) for part in parts]
     results: list[Tensor] = []
     reads: list[list[Node]] = []
     gate: Node | None = None

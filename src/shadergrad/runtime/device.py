@@ -67,6 +67,7 @@ class Program(ABC):
 class Device(ABC):
     name: str  # "cpu", "webgpu", "webgpu:1"
     target: Target
+    has_own_history = False  # whether what it computes is differentiated by another library
 
     @abstractmethod
     def upload(self, array: np.ndarray, dtype: DType) -> Storage:

@@ -33,6 +33,8 @@ NAME = "torch"
 class TorchDevice(Device):
     """Holds torch.Tensors on PyTorch's cpu, computed as soon as a value is asked for."""
 
+    has_own_history = True
+
     def __init__(self, index: int = 0) -> None:
         self.name = NAME
         self.target = NUMPY
