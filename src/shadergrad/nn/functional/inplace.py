@@ -56,7 +56,7 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
     """`hardtanh`, in place; gives the tensor back. Raises AutogradError for a leaf that requires gradients.
 
     >>> F.hardtanh_(sg.tensor([-4.0, 0.5]))
-    tensor([-1.0000,  0.5000])
+    tensor([-1. ,  0.5])
     """
     return hardtanh(input, min_val, max_val, True)
 
