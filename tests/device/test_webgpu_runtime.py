@@ -452,7 +452,10 @@ class TestHeldRuns:
 
     def test_the_first_goes_at_once_then_two_together_then_four_and_at_most_eight(self, device: WebGPUDevice) -> None:
         program, parameter, gradient = device.load(training_step()), put(device, 0.0), put(device, 1.0)
-        run = lambda: program.run([parameter, gradient])  # noqa: E731
+
+        def run() -> None:
+            program.run([parameter, gradient])
+
         alone = self.submissions(device, lambda: get(parameter))
         assert [self.submissions(device, run) for _ in range(24)] == [int(k in (1, 3, 7, 15, 23)) for k in range(1, 25)]
         run()

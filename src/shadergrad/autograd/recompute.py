@@ -38,7 +38,8 @@ def checkpoint(
 
     Gradients are those of a plain call, of arguments and of every parameter that the function reads. It should give the
     same results when it is called again, and change nothing: a batch norm takes its statistics twice, as in PyTorch.
-    preserve_rng_state: random numbers (dropout) are the same the second time, those of a generator too. use_reentrant means nothing: there is one way.
+    preserve_rng_state: random numbers (dropout) are the same the second time, those of a generator too. use_reentrant means
+    nothing: there is one way.
 
     Raises AutogradError, in the backward pass, where the second call differs in what it read or gave.
 

@@ -104,9 +104,8 @@ def _numpy_plan(graph: Graph, target: Target) -> Plan:
     rows = {key: row for row, key in enumerate(order)}
     number = {id(n): k for k, n in reversed(list(enumerate(outputs)))}
     kernels: dict[Kernel, int] = {}
-    written: dict[
-        tuple[int, int], int
-    ] = {}  # of primitives, which are few where a loop was unrolled, the kernels' rows
+    # of primitives, which are few where a loop was unrolled, the kernels' rows
+    written: dict[tuple[int, int], int] = {}
     buffers: list[BufferSpec] = []
     dispatches: list[Dispatch] = []
     notes: list[Note] = []

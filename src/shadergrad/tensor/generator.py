@@ -8,6 +8,7 @@ runs; where draws were made elsewhere meanwhile, the tensors are written before 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -67,18 +68,25 @@ class State(NamedTuple):
     at: At
 
 
-_watchers: list[dict[int, tuple[Generator, State]]] = []
+class _Watchers(threading.local):
+    """What this thread watches: other threads' draws are none of a function's that is called here."""
+
+    def __init__(self) -> None:
+        self.tables: list[dict[int, tuple[Generator, State]]] = []
+
+
+_watchers = _Watchers()
 
 
 @contextmanager
 def watching_draws() -> Iterator[dict[int, tuple[Generator, State]]]:
     """A context that notes each generator drawn from, with its state before."""
     found: dict[int, tuple[Generator, State]] = {}
-    _watchers.append(found)
+    _watchers.tables.append(found)
     try:
         yield found
     finally:
-        _watchers.pop()
+        _watchers.tables.pop()
 
 
 class Generator:
@@ -152,7 +160,7 @@ class Generator:
 
     def host_words(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """A draw on the host: the two words of each of `count` positions, uint32."""
-        if _watchers:
+        if _watchers.tables:
             self._begin_draw()
         state = self.get_state()
         self._stream.advance()
@@ -169,7 +177,7 @@ class Generator:
 
     def _begin_draw(self) -> None:
         self.catch_up()
-        for found in _watchers:
+        for found in _watchers.tables:
             found.setdefault(id(self), (self, self.state()))
 
     def state(self) -> State:
