@@ -744,7 +744,7 @@ TENSORS = (
           "            gate = _gate([*found[: len(given)], *sums.values()])\n", "",
           "device/test_losses.py::test_chunks_of_rows_need_the_memory_of_one"),
     fault("vmap-same-but-for-generators", "tensor/generator.py",
-          "        for found in _watchers:\n", "        for found in _watchers if self._stream is default_stream else ():\n",
+          "        for found in _watchers.tables:\n", "        for found in _watchers if self._stream is default_stream else ():\n",
           "device/test_func.py::test_vmap_draws_so_from_a_generator_too"),
     fault("random-seeds-of-32-bits", "tensor/generator.py",
           "self.key.write_(np.array([seed >> 32, seed % WORD]", "self.key.write_(np.array([0, seed % WORD]",
