@@ -15,7 +15,7 @@ ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott
 	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
 	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
 
-.PHONY: train test test-portable test-slow test-all test-elsewhere mutants experiments check lint format stubs docs notebooks conformance setup adapter style types javascript null print-python clean help
+.PHONY: train test test-portable test-slow test-all test-elsewhere mutants experiments check lint format stubs docs notebooks conformance setup adapter style types source-types javascript null print-python clean help
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -46,13 +46,15 @@ mutants: adapter  ## plant 345 faults, one at a time: the tests must catch 95 % 
 experiments: setup  ## train the published logic experiments to their end, on the CPU: hours
 	$(PYTEST) -m experiment
 
-check: style $(VENV)/.stamp-dev  ## lint, types, and the tests that need no device: changes nothing, needs no adapter, a minute
-	@$(MAKE) --no-print-directory --jobs=2 types null
+check: style $(VENV)/.stamp-dev  ## lint, types of src, and the tests that need no device: changes nothing, needs no adapter, a minute
+	@$(MAKE) --no-print-directory --jobs=2 source-types null
 
 null: $(VENV)/.stamp-dev
-	$(PYTEST) tests/null tests/golden
+	$(PYTEST) tests/golden tests/null  # the longest first
 
-lint: style  ## ruff, the formatter, pyright over src: changes nothing, installs no PyTorch
+lint: style source-types  ## ruff, the formatter, pyright over src: changes nothing, installs no PyTorch
+
+source-types: $(VENV)/.stamp-lint
 	$(BIN)/pyright src
 
 style: $(VENV)/.stamp-lint

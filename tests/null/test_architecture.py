@@ -107,22 +107,30 @@ def files() -> dict[str, Path]:
 FILES = files()
 
 
-@cache
-def tree(module: str) -> ast.Module:
-    return ast.parse(FILES[module].read_text())
+@dataclass(frozen=True)
+class Found:
+    """A node of a module's syntax, and where it stands."""
+
+    node: ast.AST
+    late: bool  # within a function
+    typing: bool  # under `if TYPE_CHECKING`
 
 
 @cache
-def marked(module: str) -> tuple[set[int], set[int]]:
-    """The nodes within functions, and those under `if TYPE_CHECKING`."""
-    late: set[int] = set()
-    typing: set[int] = set()
-    for node in ast.walk(tree(module)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            late.update(map(id, ast.walk(node)))
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            typing.update(map(id, ast.walk(node)))
-    return late, typing
+def syntax(module: str) -> list[Found]:
+    """The imports and attributes of a module: all that is asked for here."""
+    found: list[Found] = []
+
+    def walk(node: ast.AST, late: bool, typing: bool) -> None:
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Attribute):
+            found.append(Found(node, late, typing))
+        late = late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        typing = typing or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        for child in ast.iter_child_nodes(node):
+            walk(child, late, typing)
+
+    walk(ast.parse(FILES[module].read_text()), False, False)
+    return found
 
 
 @cache
@@ -132,11 +140,11 @@ def imports(module: str) -> list[Import]:
 
 
 def _imports(module: str) -> Iterator[Import]:
-    late, typing = marked(module)
     is_package = FILES[module].name == "__init__.py"
     package = "shadergrad" if module == "shadergrad" else f"shadergrad.{module}"
     package = package if is_package else package.rpartition(".")[0]
-    for node in ast.walk(tree(module)):
+    for found in syntax(module):
+        node = found.node
         if not isinstance(node, ast.ImportFrom):
             continue
         base = (
@@ -150,7 +158,7 @@ def _imports(module: str) -> Iterator[Import]:
             inner = f"{base}.{alias.name}" if base else alias.name
             target = inner if inner in FILES else (base or "shadergrad")
             names = () if inner in FILES else (alias.name,)
-            yield Import(module, target, names, node.lineno, id(node) in late, id(node) in typing)
+            yield Import(module, target, names, node.lineno, found.late, found.typing)
 
 
 @cache
@@ -167,14 +175,16 @@ def room(module: str) -> str:
     pytest.fail(f"{module} is in no room: name its room in ROOMS, after those that it imports from")
 
 
-@pytest.mark.parametrize("module", FILES)
-def test_a_file_imports_only_from_its_room_and_those_below(module: str) -> None:
-    own = ROOMS.index(room(module))
-    for found in imports(module):
-        if module == "shadergrad" and found.typing:
-            continue  # what is imported when it is first asked for, declared for type checkers
-        level = ROOMS.index(room(found.target))
-        assert level <= own, f"{module}:{found.line} imports {found.target}, which lies above it"
+def test_a_file_imports_only_from_its_room_and_those_below() -> None:
+    levels = {module: ROOMS.index(room(module)) for module in FILES}
+    upwards = [
+        f"{found.source}:{found.line} imports {found.target}"
+        for found in all_imports()
+        if levels[found.target] > levels[found.source]
+        # what is imported when it is first asked for, declared for type checkers
+        and not (found.source == "shadergrad" and found.typing)
+    ]
+    assert not upwards, f"what is imported lies above: {'; '.join(upwards)}"
 
 
 def test_there_is_no_circle_of_imports() -> None:
@@ -207,29 +217,31 @@ def comments(module: str) -> set[int]:
 
 def test_an_import_within_a_function_has_its_reason_beside_it() -> None:
     for module in FILES:
-        late, _ = marked(module)
-        for node in ast.walk(tree(module)):
-            if isinstance(node, ast.Import | ast.ImportFrom) and id(node) in late:
-                assert {node.lineno, node.lineno - 1} & comments(module), (
-                    f"{module}:{node.lineno} imports late, and does not say why"
-                )
+        late = [f.node for f in syntax(module) if f.late and isinstance(f.node, ast.Import | ast.ImportFrom)]
+        for node in late:
+            assert {node.lineno, node.lineno - 1} & comments(module), (
+                f"{module}:{node.lineno} imports late, and does not say why"
+            )
 
 
-def modules_that(test: str) -> set[str]:
-    """The modules in whose syntax `test` occurs as an import or a dotted name."""
-    found = set()
-    for module in FILES:
-        for node in ast.walk(tree(module)):
-            names: list[str] = []
-            if isinstance(node, ast.Import):
-                names = [alias.name.split(".")[0] for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.level == 0:
-                names = [(node.module or "").split(".")[0]]
-            elif isinstance(node, ast.Attribute):
-                names = [ast.unparse(node)]
-            if test in names:
-                found.add(module)
-    return found
+@cache
+def outside_names(module: str) -> set[str]:
+    """What a module imports of other packages, and the names with one dot in it."""
+    names: set[str] = set()
+    for found in syntax(module):
+        node = found.node
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.add((node.module or "").split(".")[0])
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            names.add(f"{node.value.id}.{node.attr}")
+    return names
+
+
+def modules_that(name: str) -> set[str]:
+    """The modules in which a name occurs."""
+    return {module for module in FILES if name in outside_names(module)}
 
 
 def test_one_file_imports_wgpu() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -115,17 +112,6 @@ def test_a_name_or_value_that_means_nothing_is_named_with_what_it_may_be(
     assert str(caught.value).startswith(f"{name}='{text}'")
     assert what_it_may_be in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("use", ["(sg.ones(2) + 1).numpy()", "sg.ones(2, device='webgpu').numpy()"])
-def test_a_setting_that_means_nothing_is_told_at_the_first_use(use: str) -> None:
-    """And not at the import, which tools do."""
-    program = f"import shadergrad as sg\nprint('imported')\ntry: {use}\nexcept sg.ShadergradError as e: print(e)"
-    environment = {**os.environ, "SHADERGRAD_PROFILE": "fast"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    imported, error = done.stdout.splitlines()
-    assert imported == "imported"
-    assert error.startswith("SHADERGRAD_PROFILE='fast'")
 
 
 @pytest.mark.parametrize(

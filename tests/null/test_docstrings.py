@@ -43,13 +43,13 @@ def test_a_public_name_has_a_docstring_with_an_example_that_runs(name: str) -> N
     assert not failures, "".join(failures)
 
 
-@pytest.mark.parametrize("name", [n for n, v in SHOWN.items() if inspect.isclass(v) and issubclass(v, Exception)])
-def test_an_error_says_when_it_is_raised(name: str) -> None:
-    assert doc_of(SHOWN[name]), f"{name} has no docstring"
+def test_an_error_says_when_it_is_raised() -> None:
+    errors = {n: v for n, v in SHOWN.items() if inspect.isclass(v) and issubclass(v, Exception)}
+    assert len(errors) >= 8
+    assert not [name for name, value in errors.items() if not doc_of(value)]
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_a_method_of_a_public_class_has_a_docstring(name: str) -> None:
-    value = PLAIN[name]
-    text = value.__doc__ or inspect.getdoc(getattr(value, "__func__", value))
-    assert text, f"{name} has no docstring"
+def test_the_methods_of_public_classes_have_docstrings() -> None:
+    assert len(PLAIN) > 500
+    without = [n for n, v in PLAIN.items() if not (v.__doc__ or inspect.getdoc(getattr(v, "__func__", v)))]
+    assert not without, f"no docstring: {without}"
