@@ -218,6 +218,26 @@ def test_strides_and_pointers_are_pytorchs() -> None:
     assert look(sg) == look(torch)
 
 
+def test_diagonals_of_views_lie_as_pytorchs() -> None:
+    """And are copied by contiguous(), which what lies row by row is not."""
+    torch = pytest.importorskip("torch")
+
+    def look(lib: Any) -> list[Any]:
+        found: list[Any] = []
+        x = lib.arange(120.0).reshape(2, 3, 4, 5)
+        for view in (
+            x[0, 0].mT.diagonal(), x[0, 0, :2, :2].diagonal(), x[1, 0, :, ::2].diagonal(1), x[1, 1].mT.diagonal(-1),
+            x.permute(3, 0, 2, 1).diagonal(0, 1, 3), x.diagonal(1, 2, 3)[..., 1:], x.mT.diagonal(-2, -1, -2)[:, ::2, :1],
+            x.transpose(0, 2).diagonal(0, 0, 1).diagonal(0, 0, 1), x[:, :1].mT.diagonal(0, 1, 3),
+            x[0, 0].unfold(0, 2, 1).diagonal(0, 0, 2), x[0, 0, 0].expand(4, 5).diagonal(),
+        ):  # fmt: skip
+            found += [view.stride(), view.storage_offset(), view.is_contiguous(), view.tolist()]
+            view.contiguous().mul_(2)
+        return [*found, x.tolist()]
+
+    assert look(sg) == look(torch)
+
+
 def test_results_of_a_step_are_what_the_function_returns(device: str) -> None:
     """The same object twice, an argument, a tensor of the outside, and views of one memory stay so."""
     state = sg.zeros(2, device=device)

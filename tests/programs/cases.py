@@ -1157,6 +1157,21 @@ def a_step_shared_by_threads_with_arguments_of_their_own_shape(lib, compiled):
 
 
 @case
+def views_of_one_parameter_written_by_threads(lib, compiled):
+    """The same by each of them, so that it is the same whoever comes first."""
+    p = lib.nn.Parameter(lib.tensor([[-2.0, -3.0, 1.0], [4.0, 1.0, -3.0]]))
+
+    def work(number):
+        for _ in range(50):
+            with lib.no_grad():
+                p[:, 1:].t().diagonal().reshape(1, 2).clamp_(-2, 2)
+        return p.t().detach()
+
+    yield in_threads(work)
+    yield p
+
+
+@case
 def a_parameter_that_is_replaced_after_it_was_walked_to(lib, compiled):
     ways = {
         "state_dict": lambda m: m.state_dict()["0.weight"],

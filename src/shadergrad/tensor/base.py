@@ -15,7 +15,7 @@ import math
 import operator
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Self, overload
 
@@ -139,12 +139,15 @@ class TensorBase(Checkable):
         if shared is not None and (self._seen != shared.storage.version or (self._path and self._current.released)):
             if current.trace is not None:
                 current.trace.on_seen(self)
+            seen = (
+                shared.storage.version
+            )  # before the value, which another thread may write: then it is looked at again
             whole = shared.current()
             with grad_mode(True):
                 node = self._current = follow(self._path, whole)
             if node.owner is None:
                 node.owner = weakref.ref(self)
-            self._seen = shared.storage.version
+            self._seen = seen
         return self._current
 
     def _adopt(self, node: Node, alone: bool = True) -> None:
@@ -193,8 +196,8 @@ class TensorBase(Checkable):
                 self._leaf = shared.leaf
         return shared
 
-    def _seen_through(self, shared: Base, path: Path, node: Node) -> Self:
-        """A tensor that sees a base through a path, where it is `node` now."""
+    def _seen_through(self, shared: Base, path: Path, node: Node, seen: int | None = None) -> Self:
+        """A tensor that sees a base through a path, where it is `node` now, or was in the storage's version `seen`."""
         result = object.__new__(TensorBase._class)
         result._serial = pending.next_serial()
         result._grad = None
@@ -204,16 +207,18 @@ class TensorBase(Checkable):
         result._current = node
         result._shared = shared
         result._path = path
-        result._seen = shared.storage.version
+        result._seen = shared.storage.version if seen is None else seen
         if node.owner is None:
             node.owner = weakref.ref(result)
         pending.bound()
         return result
 
-    def _view(self, node: Node) -> Self:
-        """A view of this tensor, whose value is `node`, which was made of this tensor's by views alone."""
-        mine = self._node
+    def _view(self, show: Callable[[Node], Node]) -> Self:
+        """A view of this tensor: `show` makes its value of this tensor's, by views alone."""
         shared = self._share()
+        seen = shared.storage.version  # before the value, which another thread may write: then it is looked at again
+        mine = self._node
+        node = show(mine)
         if node is mine and isinstance(mine.primitive, Variable):
             node = make(Reshape(mine.shape), mine)  # of a leaf the whole of it is a result
         path = (*self._path, *between(mine, node)) if node is not mine else self._path
@@ -221,7 +226,7 @@ class TensorBase(Checkable):
             return self._alias(path, without_history(node), ambiguous=True)
         if not mine.requires_grad and (shorter := joined(path)) is not path:
             path, node = shorter, follow(shorter, shared.current())
-        return self._seen_through(shared, path, node)
+        return self._seen_through(shared, path, node, seen)
 
     def _seen_along(self, path: Path) -> Self:
         """A view through a path; without history, where this tensor requires grad."""

@@ -607,14 +607,16 @@ def _index(x: T, key: tuple[Any, ...]) -> T:
         blocks.append(_block(k, axis, x.shape[axis]))
         if isinstance(k, slice):
             shape.append(blocks[-1].size)
-    node = x._node
-    if any(block.size != n for block, n in zip(blocks, node.shape, strict=True)):
-        starts, sizes, steps = zip(*blocks, strict=True)
-        node = make(v.Slice(starts, sizes, steps), node)
-    node = build.reshape(node, tuple(shape))
+
+    def shown(node: Node) -> Node:
+        if any(block.size != n for block, n in zip(blocks, node.shape, strict=True)):
+            starts, sizes, steps = zip(*blocks, strict=True)
+            node = make(v.Slice(starts, sizes, steps), node)
+        return build.reshape(node, tuple(shape))
+
     if not selected:
-        return x._view(node)
-    result = wrap(node)
+        return x._view(shown)
+    result = wrap(shown(x._node))
     if len(selected) == 1:
         return select_positions(result, *selected[0])
     return _select_several(result, selected)

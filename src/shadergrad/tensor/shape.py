@@ -71,7 +71,7 @@ class ShapeTensor(NumericTensor):
             sizes[unknown[0]] = self._node.size // rest
         if min(sizes, default=0) < 0:
             raise ShapeError(f"[{what}] invalid shape dimension {min(sizes)}")
-        return self._view(build.reshape(self._node, tuple(sizes)))
+        return self._view(lambda x: build.reshape(x, tuple(sizes)))
 
     def reshape_as(self, other: ShapeTensor) -> Self:
         """The same elements in the shape of `other`. Raises ShapeError where that has another number of elements.
@@ -222,7 +222,8 @@ class ShapeTensor(NumericTensor):
         axes = sizes_of(dims, "permute", "dims")
         if len(axes) != self.ndim:
             raise ShapeError(f"[permute] {len(axes)} dims for a tensor of {self.ndim}.")
-        return self._view(build.permute(self._node, tuple(check_axis(a, self.ndim, "permute") for a in axes)))
+        order = tuple(check_axis(a, self.ndim, "permute") for a in axes)
+        return self._view(lambda x: build.permute(x, order))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
         """With two axes exchanged. Raises IndexRangeError for an axis that is not there.
@@ -235,9 +236,9 @@ class ShapeTensor(NumericTensor):
         axes = list(range(self.ndim))
         a, b = check_axis(dim0, self.ndim, "transpose"), check_axis(dim1, self.ndim, "transpose")
         if self.ndim == 0:
-            return self._view(self._node)
+            return self._view(lambda x: x)
         axes[a], axes[b] = axes[b], axes[a]
-        return self._view(build.permute(self._node, tuple(axes)))
+        return self._view(lambda x: build.permute(x, tuple(axes)))
 
     def t(self) -> Self:
         """The transpose of a matrix; a vector or a tensor of shape () is given as it is. Raises ShapeError for more
@@ -249,7 +250,7 @@ class ShapeTensor(NumericTensor):
         """
         if self.ndim > 2:
             raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
-        return self._view(self._node) if self.ndim < 2 else self.transpose(0, 1)
+        return self._view(lambda x: x) if self.ndim < 2 else self.transpose(0, 1)
 
     @property
     def T(self) -> Self:
@@ -336,7 +337,7 @@ class ShapeTensor(NumericTensor):
                 raise ShapeError(
                     f"[expand] the expanded size ({n}){existing} at dimension {k}: {tuple(self.shape)} to {tuple(wanted)}."
                 )
-        return self._view(build.broadcast(self._node, tuple(wanted)))
+        return self._view(lambda x: build.broadcast(x, tuple(wanted)))
 
     def expand_as(self, other: ShapeTensor) -> Self:
         """Expanded to the shape of `other`, as by `expand`.
@@ -487,7 +488,7 @@ class ShapeTensor(NumericTensor):
             raise ShapeError(
                 f"maximum size for tensor at dimension {axis} is {self.shape[axis]} but size is {size}; step is {step}"
             )
-        return self._view(make(Window((axis,), (size,), (step,), (1,)), self._node))
+        return self._view(lambda x: make(Window((axis,), (size,), (step,), (1,)), x))
 
     def is_contiguous(self) -> bool:
         """Whether the elements lie row by row in what the tensor shares.

@@ -322,7 +322,9 @@ def strides(path: Path, shape: Shape) -> tuple[tuple[int, ...], int] | None:
     Those are PyTorch's, with which it decides where `reshape` copies.
     """
     found, offset = row_major(shape), 0
-    for step in path:
+    left = list(reversed(path))
+    while left:
+        step = left.pop()
         after = _shape_after(step, shape)
         if isinstance(step, v.Permute):
             found = tuple(found[a] for a in step.axes)
@@ -338,10 +340,30 @@ def strides(path: Path, shape: Shape) -> tuple[tuple[int, ...], int] | None:
         else:
             reshaped = strides_of_view(shape, found, after)
             if reshaped is None:
-                return None
+                line = _of_a_matrix_in_a_line(left[-1], shape, found) if left and after[:-1] == shape[:-2] else None
+                if line is None:
+                    return None
+                reshaped, first = line
+                after = _shape_after(left.pop(), after)
+                offset += first
             found = reshaped
         shape = after
     return found, offset
+
+
+def _of_a_matrix_in_a_line(step: Primitive, shape: Shape, given: tuple[int, ...]) -> tuple[tuple[int, ...], int] | None:
+    """The strides and the first element of a slice of what lies by `given`, its rows put one behind the other: of a
+    diagonal, for one. None where the elements of the slice are not equally far from each other."""
+    if not isinstance(step, v.Slice):
+        return None
+    columns = shape[-1]
+    row, column = divmod(step.starts[-1], columns)
+    down, across = divmod(step.steps[-1], columns)
+    if column + (step.sizes[-1] - 1) * across >= columns:
+        return None
+    first = sum(a * s for a, s in zip((*step.starts[:-1], row, column), given, strict=True))
+    outer = (a * s for a, s in zip(step.steps[:-1], given[:-2], strict=True))
+    return (*outer, down * given[-2] + across * given[-1]), first
 
 
 def overlaps(shape: Shape, layout: tuple[int, ...]) -> bool:
