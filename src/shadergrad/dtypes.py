@@ -50,6 +50,11 @@ class DType:
         return self.category == 3
 
     @property
+    def is_signed(self) -> bool:
+        """Whether it holds negative numbers."""
+        return self.name not in ("bool", "uint8", "uint32")
+
+    @property
     def real(self) -> DType:
         """The dtype of the real and the imaginary part."""
         return {"complex64": float32, "complex128": float64}.get(self.name, self)

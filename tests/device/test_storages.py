@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import gc
+import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -236,6 +238,40 @@ def test_diagonals_of_views_lie_as_pytorchs() -> None:
         return [*found, x.tolist()]
 
     assert look(sg) == look(torch)
+
+
+def view_of(x: Any, rng: random.Random) -> Any:
+    """One of the views of a tensor of at least one axis, by the same draws for both libraries."""
+    k, n = (axis := rng.randrange(x.ndim)), x.shape[axis]
+    a, b = rng.sample(range(x.ndim), 2) if x.ndim > 1 else (0, -1)
+    views: list[Callable[[], Any]] = [
+        lambda: x.unsqueeze(rng.randint(0, x.ndim)), lambda: x.squeeze(), lambda: x.expand(2, *x.shape), lambda: x.T if x.ndim == 2 else x,
+        lambda: x.narrow(k, n // 2, n - n // 2), lambda: x.split(2, k)[-1] if n else x, lambda: x.flatten(*sorted((k, a))),
+        lambda: x.reshape(-1), lambda: x.reshape(*reversed(x.shape)), lambda: x.contiguous(), lambda: x.detach(),
+        lambda: x[(slice(None),) * k + (slice(None, None, 2),)], lambda: x.select(k, n - 1) if n else x,
+        lambda: x.unfold(k, rng.randint(1, n), rng.randint(1, 3)) if n else x, lambda: x.unflatten(k, (-1, 1)) if n else x,
+        *[lambda: x.permute(*rng.sample(range(x.ndim), x.ndim)), lambda: x.transpose(a, b)] * 3,
+        *[lambda: x.diagonal(rng.randint(-2, 2), a, b) if x.ndim > 1 else x] * 2,
+    ]  # fmt: skip
+    return rng.choice(views)()
+
+
+def test_views_of_views_lie_as_pytorchs() -> None:
+    """And share the memory where PyTorch's do: what reshape() and contiguous() make of them shows it."""
+    torch = pytest.importorskip("torch")
+
+    def look(lib: Any, seed: int) -> list[Any]:
+        rng = random.Random(seed)
+        shape = [rng.randint(1, 4) for _ in range(rng.randint(1, 4))]
+        base = x = lib.arange(float(math.prod(shape))).reshape(shape)
+        for _ in range(rng.randint(2, 5)):
+            x = view_of(x, rng) if x.ndim else x
+        strides = [s for s, n in zip(x.stride(), x.shape, strict=True) if n > 1] if x.numel() else []
+        shares = x.untyped_storage().data_ptr() == base.untyped_storage().data_ptr()
+        return [list(x.shape), strides, x.numel() and x.storage_offset(), x.is_contiguous(), shares, x.tolist()]
+
+    for seed in range(500):
+        assert look(sg, seed) == look(torch, seed), f"seed {seed}"
 
 
 def test_results_of_a_step_are_what_the_function_returns(device: str) -> None:

@@ -502,6 +502,14 @@ class TensorBase(Checkable):
         """
         return self.dtype.is_floating_point
 
+    def is_signed(self) -> bool:
+        """Whether the dtype holds negative numbers.
+
+        >>> sg.tensor([1]).is_signed(), sg.tensor([True]).is_signed()
+        (True, False)
+        """
+        return self.dtype.is_signed
+
     def element_size(self) -> int:
         """Bytes of an element on the host; on a GPU every element takes 4.
 

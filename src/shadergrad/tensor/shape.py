@@ -281,6 +281,18 @@ class ShapeTensor(NumericTensor):
         """
         return self.mT
 
+    def adjoint(self) -> Self:
+        """The last two axes exchanged, and conjugated, which changes nothing here: `mH`, a view. Raises ShapeError for a
+        vector.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).adjoint()
+        tensor([[1, 3],
+                [2, 4]])
+        """
+        if self.ndim == 1:
+            raise ShapeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
+        return self.mH
+
     @property
     def mT(self) -> Self:
         """The last two axes exchanged: every matrix (..., n, m) transposed to (..., m, n).
