@@ -48,7 +48,7 @@ def _sorted_by_digits(r: Rewriter, x: Node, descending: bool, shifts: Iterable[i
 
 
 def argsort_to_merges(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Sorted blocks, merged two by two."""
+    """Blocks sorted and merged two by two, or all of a row sorted digit by digit."""
     if not isinstance(p, ArgSort):
         return None
     (x,) = inputs
