@@ -71,9 +71,9 @@ def compiled(given: list[Any], call: Callable[..., Any], device: str) -> tuple[A
 
 def main(only: Annotated[str, typer.Argument()] = "", device: str = "webgpu") -> None:
     """All candidates of each case, the fastest first: microseconds."""
-    dot: Any = importlib.import_module("shadergrad.compile.wgsl.dot")
+    together: Any = importlib.import_module("shadergrad.compile.together")
     lower: Any = importlib.import_module("shadergrad.compile.lower")
-    choose, chunk_of = dot.choose_tile, lower.chunk_of
+    choose, chunk_of = together.choose_tile, lower.chunk_of
     for name, _, arrays, call, _ in (*products.convolutions(), *products.products()):
         texts = next((case for key, case in CASES.items() if name.startswith(key)), None)
         if texts is None or only not in name:
@@ -84,12 +84,12 @@ def main(only: Annotated[str, typer.Argument()] = "", device: str = "webgpu") ->
         steps = {"as chosen": step}
         for text in texts.split():
             tile, parts = tile_of(text)
-            dot.choose_tile, lower.chunk_of = lambda *_, tile=tile: tile, cut(parts)
+            together.choose_tile, lower.chunk_of = lambda *_, tile=tile: tile, cut(parts)
             execute.programs.clear()
             steps[text], result = compiled(given, call, device)
             if np.abs(result - expected).max() > 1e-3 * np.abs(expected).max():
                 steps[f"{text} WRONG"] = steps.pop(text)
-        dot.choose_tile, lower.chunk_of = choose, chunk_of
+        together.choose_tile, lower.chunk_of = choose, chunk_of
         commands = {text: commands_of(step, device)[1] for text, step in steps.items()}
         seconds(device, commands["as chosen"], 0.2)
         times = {text: [] for text in commands}

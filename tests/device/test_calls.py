@@ -24,8 +24,10 @@ from shadergrad.primitives.attention import (
 from shadergrad.primitives.attention_tiles import Blocks, Problem, Shares
 from shadergrad.primitives.call import Call, CallKernel
 from shadergrad.primitives.elementwise import Mul
+from shadergrad.primitives.radix import DigitCounts, DigitStarts, MoveByDigit, own_of
 from shadergrad.primitives.sorting import BLOCK, MergeRuns, SegmentStarts, SegmentSum, SortBlocks
 from shadergrad.run.execute import programs
+from shadergrad.runtime.device import get_device
 from shadergrad.tensor import Tensor
 
 
@@ -148,6 +150,23 @@ def test_merge_runs_of_which_one_comes_first(webgpu: str) -> None:
         )
 
 
+@pytest.mark.parametrize(("n", "dtype", "descending"), [(5003, "float32", False), (1, "int32", True)])
+@pytest.mark.parametrize("many", [False, True])
+def test_sorting_by_digits(n: int, dtype: str, descending: bool, many: bool, webgpu: str) -> None:
+    """The three calls of a digit, of values and of what the digit before left."""
+    own = own_of(1 << 30 if many else 1, get_device(webgpu).target)
+    x: Any = np.random.default_rng(n).integers(-50, 50, (2, n)).astype(dtype)
+    if dtype == "float32":
+        x[0, ::7], x[1, ::5], x[1, ::3], x[1, 1::9] = np.nan, -0.0, np.inf, -np.inf
+    for shift in (0, 24):
+        count, move = DigitCounts(shift, descending, own), MoveByDigit(shift, descending, own)
+        same(count, x, device=webgpu)
+        same(DigitStarts(), count.numpy(x), device=webgpu)
+        given = x, DigitStarts().numpy(count.numpy(x))
+        same(move, *given, device=webgpu)
+        x = move.numpy(*given)
+
+
 @pytest.mark.parametrize(("rows", "outer", "inner"), [(1, 1, 1), (1, 3, 5), (1, 2, 8), (15, 3, 5)])
 @pytest.mark.parametrize(("n", "size"), [(1, 1), (700, 3), (700, 50), (50, 700)])
 def test_segment_sum(rows: int, outer: int, inner: int, n: int, size: int, webgpu: str) -> None:
@@ -214,7 +233,7 @@ def test_both_ways_of_sorting_are_stable(
 
 
 def test_a_long_sort_equals_numpys(device: str) -> None:
-    x = np.random.default_rng(0).normal(size=100_003).astype(np.float32)
+    x = np.random.default_rng(0).normal(size=100_003).round(3).astype(np.float32)  # with ties, and both zeros
     values, positions = sg.tensor(x, device=device).sort()
     np.testing.assert_array_equal(values.numpy(), np.sort(x))
     np.testing.assert_array_equal(positions.numpy(), np.argsort(x, kind="stable"))
@@ -243,16 +262,18 @@ def test_large_scattered_sums(skew: str, dim: int, webgpu: str) -> None:
     assert_close(scattered.numpy(), expected, rtol=1e-4, atol=1e-3)
 
 
-def test_scattered_sums_where_every_row_has_its_own_places(webgpu: str) -> None:
+@pytest.mark.parametrize(("n", "size"), [(700, 2000), (3000, 255), (3000, 256)])
+def test_scattered_sums_where_every_row_has_its_own_places(n: int, size: int, webgpu: str) -> None:
+    """Places of one digit are sorted by it, others in merged blocks."""
     rng = np.random.default_rng(0)
-    places = rng.integers(-2, 2003, (4, 700, 3))  # some out of range: they add nothing
+    places = rng.integers(-2, size + 3, (4, n, 3))  # some out of range: they add nothing
     source = rng.normal(size=places.shape).astype(np.float32)
-    inside = (places >= 0) & (places < 2000)
-    expected = np.zeros((4, 2000, 3))
+    inside = (places >= 0) & (places < size)
+    expected = np.zeros((4, size, 3))
     positions = np.indices(places.shape)
     a, b = positions[0], positions[2]
     np.add.at(expected, (a[inside], places[inside], b[inside]), source[inside])
-    added = sg.zeros(4, 2000, 3, device=webgpu).scatter_add(
+    added = sg.zeros(4, size, 3, device=webgpu).scatter_add(
         1, sg.tensor(places, device=webgpu), sg.tensor(source, device=webgpu)
     )
     assert_close(added.numpy(), expected, rtol=1e-4, atol=1e-4)

@@ -408,6 +408,27 @@ def test_argsort_to_merges_orders_with_ties_in_place(shape: tuple[int, ...], axi
     assert rewritten(short, order.argsort_to_merges).primitive is short.primitive
 
 
+@pytest.mark.parametrize("n", [65536, 65537])
+def test_argsort_to_merges_sorts_digit_by_digit_where_that_is_fewer_passes(n: int) -> None:
+    graph = Graph()
+    before = make(ArgSort(0, True), graph.input(n, low=-5, high=6))
+    after = rewritten(before, order.argsort_to_merges)
+    found = primitives_of(after)
+    counted = [found.count(name) for name in ("sortblocks", "mergeruns", "digitcounts", "digitstarts", "movebydigit")]
+    assert counted == ([1, 5, 0, 0, 0] if n == 65536 else [0, 0, 4, 4, 4])
+    np.testing.assert_array_equal(graph.evaluate(after), graph.evaluate(before))
+
+
+@pytest.mark.parametrize(("size", "digits"), [(255, 1), (256, 2)])
+def test_scatter_to_index_sorts_by_the_digits_of_its_places(size: int, digits: int) -> None:
+    """One more place is for those that are out of range."""
+    graph = Graph()
+    before = scattered(graph, 9000, size)
+    after = rewritten(before, order.scatter_to_index)
+    assert primitives_of(after).count("movebydigit") == digits
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize(("shape", "axis"), [((3000,), 0), ((300, 12), 0), ((12, 300), 1), ((3, 300, 4), 1)])
 def test_scatter_to_index_sums_segments(shape: tuple[int, ...], axis: int, shared: bool) -> None:

@@ -1,35 +1,54 @@
-"""Rules for sorting and scattering: comparing all pairs where an axis is short, sorted runs where it is long."""
+"""Rules for sorting and scattering: comparing all pairs where an axis is short, sorted runs or digits where it is long."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from ..dtypes import int32, uint32
 from ..graph.node import Node
 from ..graph.primitive import Primitive
 from ..plan import IN_SCATTER
 from ..primitives.indexing import ArgSort, InRange, ScatterAdd
+from ..primitives.radix import BITS, DigitCounts, DigitStarts, MoveByDigit, own_of
 from ..primitives.sorting import BLOCK, MergeRuns, SegmentStarts, SegmentSum, SortBlocks
 from ..primitives.views import Expand, Slice
 from ..varying import hint
 from .rewrite import Inputs, Rewriter
 
+DIGIT, BLOCKS, MERGE = (
+    3,
+    2,
+    2,
+)  # what it takes to sort by a digit, to sort blocks, to merge: in dispatches of a digit (H200)
 ALL_PAIRS = 1 << 20  # comparisons up to which a sort, or a scattered sum, is two plain kernels: fewer dispatches
 ALL_PLACES = 32  # places up to which a scattered sum reads every source for every one
 
 
-def sorted_rows(r: Rewriter, x: Node, descending: bool) -> Node:
-    """Keys and positions, uint32 (2, rows, n), of the sorted rows of x (rows, n)."""
+def sorted_rows(r: Rewriter, x: Node, descending: bool, bits: int = 32) -> Node:
+    """Keys and positions, uint32 (2, rows, n), of the sorted rows of x (rows, n), whose keys have so many bits."""
+    n = x.shape[1]
+    widths = [BLOCK << k for k in range((-(-n // BLOCK) - 1).bit_length())]
+    shifts = range(0, bits, BITS)
+    if DIGIT * len(shifts) < BLOCKS + MERGE * len(widths):
+        return _sorted_by_digits(r, x, descending, shifts)
     runs = r.make(SortBlocks(descending), x)
-    width = BLOCK
-    while width < x.shape[1]:
+    for width in widths:
         runs = r.make(MergeRuns(width), runs)
-        width *= 2
+    return runs
+
+
+def _sorted_by_digits(r: Rewriter, x: Node, descending: bool, shifts: Iterable[int]) -> Node:
+    """The same, sorted by the digits at `shifts` one after another."""
+    runs, own = x, own_of(hint(x.size), r.target)
+    for shift in shifts:
+        starts = r.make(DigitStarts(), r.make(DigitCounts(shift, descending, own), runs))
+        runs = r.make(MoveByDigit(shift, descending, own), runs, starts)
     return runs
 
 
 def argsort_to_merges(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Sorted blocks, merged two by two."""
+    """Blocks sorted and merged two by two, or all of a row sorted digit by digit."""
     if not isinstance(p, ArgSort):
         return None
     (x,) = inputs
@@ -68,7 +87,8 @@ def scatter_to_index(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
         split = r.reshape(positions, (outer, n, inner))
         rows = r.reshape(r.permute(split, (0, 2, 1)), (outer * inner, n))
     unsigned = r.cast(rows, uint32)  # negative ones wrap beyond every size
-    index = sorted_rows(r, unsigned, False)
+    inside = r.elementwise("Minimum", unsigned, p.size)
+    index = sorted_rows(r, inside, False, p.size.bit_length())
     starts = r.make(SegmentStarts(p.size), index)
     total = r.make(SegmentSum(p.size), index, starts, r.reshape(source, (outer, n, inner)))
     return r.reshape(total, (*source.shape[:axis], p.size, *source.shape[axis + 1 :]))

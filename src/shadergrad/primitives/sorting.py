@@ -18,7 +18,6 @@ from .call import Call, CallKernel
 
 THREADS = 256
 BLOCK = 2048  # elements that one workgroup sorts, or merges: with their positions they fill 16 KiB
-PAIRS = 16  # elements that are sorted by comparing all pairs
 PROBES = THREADS // 2  # places at which one end of a workgroup's part of a merge is looked for at a time
 LANES = 4
 LONGEST_LOOP = 32768  # a thread's iterations: llvmpipe stops an invocation after 65,535
@@ -46,12 +45,36 @@ def sort_keys(x: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(x), np.uint32(0xFFFFFFFF), keys)
 
 
-def bisection(size: int) -> str:
-    """A step for element @ of the search for how many of the keys from low to high come before its own; of the same keys for an
-    element that is `later`. Without branches, so that a thread's searches wait together."""
-    return f"""let middle@ = (low@ + high@) / 2; let k@ = keys[min(middle@, {size - 1})];
-let up@ = (low@ < high@) & ((k@ < key@) | (later@ & (k@ == key@)));
-low@ = select(low@, middle@ + 1, up@); high@ = select(middle@, high@, up@);"""
+SLOT = """fn slot(i: i32) -> i32 { return i ^ ((i >> 5u) & 7); }
+"""  # elements that lie as far apart as threads' first ones do get banks of their own
+
+
+def each(own: int, text: str) -> str:
+    """The text for each of a thread's elements, for which @ stands."""
+    return "\n".join(text.replace("@", str(e)) for e in range(own))
+
+
+def merged(own: int, in_a: str, in_b: str, last: int) -> str:
+    """Statements that take a thread's elements, key@ from place source@ of `keys`, of the merge of two sorted parts in workgroup
+    memory, which begin at `a` and `b`. `d`: how many of both come before its first. Equal keys: those of `a` first."""
+    steps = f"""let from_a@ = (i < end_a) & ((j >= end_b) | (key_a <= key_b));
+let key@ = select(key_b, key_a, from_a@); let source@ = select(j, i, from_a@);
+i += select(0, 1, from_a@); j += select(1, 0, from_a@);
+let next@ = keys[slot(min(select(j, i, from_a@), {last}))];
+key_a = select(key_a, next@, from_a@); key_b = select(next@, key_b, from_a@);"""
+    return f"""var low = max(0, d - {in_b});
+var high = min(d, {in_a});
+while (low < high) {{
+  let middle = (low + high) / 2;
+  if (keys[slot(a + middle)] <= keys[slot(b + d - 1 - middle)]) {{ low = middle + 1; }} else {{ high = middle; }}
+}}
+var i = a + low;
+var j = b + d - low;
+let end_a = a + {in_a};
+let end_b = b + {in_b};
+var key_a = keys[slot(min(i, {last}))];
+var key_b = keys[slot(min(j, {last}))];
+{each(own, steps)}"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,56 +101,51 @@ class SortBlocks(Call):
         (x,) = inputs
         rows, n = x.shape
         blocks = -(-n // BLOCK)
-        own = range(-(-min(n, BLOCK) // THREADS))  # elements of a thread, by number
-
-        def each(text: str) -> str:
-            return "\n".join(text.replace("@", str(e)) for e in own)
-
-        taken = each(
-            f"let at@ = i32(lid) + @ * {THREADS}; let own@ = at@ < count;\nlet key@ = keys[at@]; let from@ = order[at@];"
+        own = -(-min(n, BLOCK) // THREADS)  # elements of a thread
+        size = own * THREADS
+        swaps = "\n".join(
+            f"""if (key{e + 1} < key{e}) {{
+  let key = key{e}; key{e} = key{e + 1}; key{e + 1} = key;
+  let from_ = from{e}; from{e} = from{e + 1}; from{e + 1} = from_;
+}}"""
+            for turn in range(own)
+            for e in range(turn % 2, own - 1, 2)
         )
-        moved = f"""workgroupBarrier();
-{each("if (own@) { keys[place@] = key@; order[place@] = from@; }")}
-workgroupBarrier();"""
-        size = min(BLOCK, -(-n // THREADS) * THREADS)
+        stored = each(own, "let at@ = slot(mine + @); keys[at@] = key@; order[at@] = from@;")
         body = f"""
 let row = wg / {blocks};
 let start = (wg % {blocks}) * {BLOCK};
 let count = min({BLOCK}, {n} - start);
-for (var e = i32(lid); e < count; e += {THREADS}) {{
-  keys[e] = {"~" if self.descending else ""}sort_key(x[row * {n} + start + e]);
-  order[e] = u32(start + e);
+let mine = i32(lid) * {own};
+for (var e = i32(lid); e < {size}; e += {THREADS}) {{
+  let key = {"~" if self.descending else ""}sort_key(x[row * {n} + start + min(e, count - 1)]);
+  keys[slot(e)] = select(0xffffffffu, key, e < count);
 }}
 workgroupBarrier();
 {{
-{taken}
-{each(f"let first@ = at@ / {PAIRS} * {PAIRS}; var place@ = first@;")}
-for (var j = 0; j < {PAIRS}; j++) {{
-{each(f"let k@ = keys[min(first@ + j, {size - 1})];")}
-{each("let less@ = (k@ < key@) | ((k@ == key@) & (first@ + j < at@));")}
-{each("place@ += select(0, 1, less@ & (first@ + j < count));")}
+{each(own, "var key@ = keys[slot(mine + @)]; var from@ = u32(start + mine + @);")}
+{swaps}
+{stored}
 }}
-{moved}
-}}
-for (var width = {PAIRS}; width < count; width *= 2) {{
-{taken}
-{each("let later@ = (at@ / width) % 2 == 1;")}
-{each("let other@ = min(at@ / (2 * width) * (2 * width) + select(width, 0, later@), count);")}
-{each("var low@ = other@; var high@ = min(other@ + width, count);")}
-for (var length = width; length > 0; length /= 2) {{
-{each(bisection(size))}
-}}
-{each("let place@ = at@ - select(0, width, later@) + low@ - other@;")}
-{moved}
+workgroupBarrier();
+for (var width = {own}; width < count; width *= 2) {{
+  let a = mine / (2 * width) * (2 * width);
+  let b = a + width;
+  let d = mine - a;
+  {merged(own, "width", "width", size - 1)}
+{each(own, "let from@ = order[slot(source@)];")}
+  workgroupBarrier();
+{stored}
+  workgroupBarrier();
 }}
 for (var e = i32(lid); e < count; e += {THREADS}) {{
-  result[row * {n} + start + e] = keys[e];
-  result[{rows * n} + row * {n} + start + e] = order[e];
+  result[row * {n} + start + e] = keys[slot(e)];
+  result[{rows * n} + row * {n} + start + e] = order[slot(e)];
 }}"""
         preamble = f"""var<workgroup> keys: array<u32, {size}>;
 var<workgroup> order: array<u32, {size}>;
-""" + KEYS[str(x.dtype.wgsl)]
-        steps = PAIRS + sum(range(PAIRS.bit_length(), BLOCK.bit_length()))
+{SLOT}{KEYS[str(x.dtype.wgsl)]}"""
+        steps = own + own.bit_length() * 8
         return CallKernel(body, THREADS, rows * blocks, preamble, flops=rows * n * steps)
 
 
@@ -156,11 +174,7 @@ class MergeRuns(Call):
     def kernel(self, target: Target, *inputs: Node) -> CallKernel:
         _, rows, n = inputs[0].shape
         tiles = -(-n // BLOCK)
-        own = range(-(-min(n, BLOCK) // THREADS))  # elements of a thread, by number
-
-        def each(text: str) -> str:
-            return "\n".join(text.replace("@", str(e)) for e in own)
-
+        own = BLOCK // THREADS  # elements of a thread
         rounds, length = 0, self.width
         while length:
             rounds, length = rounds + 1, -(-length // PROBES) - 1
@@ -202,21 +216,31 @@ let a0 = ends[0];
 let of_a = ends[2] - a0;
 let b0 = start - first - a0;
 for (var e = i32(lid); e < count; e += {THREADS}) {{
-  keys[e] = runs[select(b + b0 + e - of_a, a + a0 + e, e < of_a)];
+  keys[slot(e)] = runs[select(b + b0 + e - of_a, a + a0 + e, e < of_a)];
 }}
 workgroupBarrier();
-{each(f"let at@ = i32(lid) + @ * {THREADS}; let own@ = at@ < count; let later@ = at@ >= of_a;")}
-{each("let key@ = keys[at@]; let other@ = select(of_a, 0, later@);")}
-{each(f"let from@ = runs[{rows * n} + select(row, select(a + a0 + at@, b + b0 + at@ - of_a, later@), own@)];")}
-{each("var low@ = other@; var high@ = select(count, of_a, later@);")}
-for (var length = {BLOCK}; length > 0; length /= 2) {{
-{each(bisection(BLOCK))}
+let mine = i32(lid) * {own};
+{{
+let of_b = count - of_a;
+let a = 0;
+let b = of_a;
+let d = min(mine, count);
+{merged(own, "of_a", "of_b", BLOCK - 1)}
+workgroupBarrier();
+{each(own, "keys[slot(mine + @)] = key@;")}
+workgroupBarrier();
+for (var e = i32(lid); e < count; e += {THREADS}) {{ result[row + start + e] = keys[slot(e)]; }}
+workgroupBarrier();
+{each(own, "keys[slot(mine + @)] = u32(source@);")}
 }}
-{each("let place@ = row + start + at@ - select(0, of_a, later@) + low@ - other@;")}
-{each(f"if (own@) {{ result[place@] = key@; result[{rows * n} + place@] = from@; }}")}"""
+workgroupBarrier();
+for (var e = i32(lid); e < count; e += {THREADS}) {{
+  let source = i32(keys[slot(e)]);
+  result[{rows * n} + row + start + e] = runs[{rows * n} + select(b + b0 + source - of_a, a + a0 + source, source < of_a)];
+}}"""
         preamble = f"""var<workgroup> keys: array<u32, {BLOCK}>;
 var<workgroup> ends: array<i32, 4>;
-fn is_before(i: i32, j: i32) -> bool {{ return runs[i] <= runs[j]; }}
+{SLOT}fn is_before(i: i32, j: i32) -> bool {{ return runs[i] <= runs[j]; }}
 """
         return CallKernel(body, THREADS, rows * tiles, preamble, flops=rows * n * BLOCK.bit_length())
 
