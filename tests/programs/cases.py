@@ -1368,3 +1368,64 @@ def training_in_threads(lib, compiled):
         return p.detach()
 
     yield in_threads(work)
+
+
+@case
+def memory_exchanged_in_a_step_and_written_there(lib, compiled):
+    """Through what the tensor was set to, and through the tensor."""
+    p = lib.nn.Parameter(lib.tensor([[3.0, 1.0, -1.0]]))
+
+    @compiled
+    def through_what_it_was_set_to(x):
+        c = p.detach().clone()
+        p.data = c
+        c[p < 2.0] = 5.0
+        c.view(-1)[0] = 4.0
+        loss = (p * x).sum()
+        loss.backward()
+        c.sub_(p.grad)
+        return loss
+
+    @compiled
+    def through_the_tensor(x):
+        first = x * 2
+        p.data = first
+        second = x * 3
+        p.data = second
+        first.fill_(7.0)
+        with lib.no_grad():
+            p.add_(1.0)
+        return first + second
+
+    for k in range(3):
+        p.grad = None
+        yield [through_what_it_was_set_to(lib.full((1, 3), float(k))), p]
+        yield [through_the_tensor(lib.full((1, 3), float(k))), p]
+        p.data.add_(1.0)
+
+
+@may_refuse
+def memory_exchanged_for_part_of_other_memory_that_is_written_then(lib, compiled):
+    p = lib.nn.Parameter(lib.tensor([3.0, 1.0]))
+
+    @compiled
+    def step(x):
+        y = x * 2
+        p.data = y[:2]
+        y.fill_(5.0)
+
+    yield [step(lib.ones(3)), p]
+
+
+@may_refuse
+def memory_exchanged_for_part_of_other_memory_and_written(lib, compiled):
+    p = lib.nn.Parameter(lib.tensor([3.0, 1.0]))
+
+    @compiled
+    def step(x):
+        y = x * 2
+        p.data = y[:2]
+        p.data.fill_(5.0)
+        return y * 1
+
+    yield [step(lib.ones(3)), p]

@@ -260,8 +260,7 @@ def _is_changed(t: Tensor, value: Node) -> bool:
 
 def _refuse_given_away(watch: Trace, returned: list[Tensor]) -> None:
     """A tensor whose memory another one took, `p.data = t`, would have memory of its own after a replay."""
-    given = [t for r in watch.given_away if (t := r()) is not None]
-    cells = {id(t) for t in given} | {id(t._shared.storage) for t in given if t._shared is not None}
+    cells = {id(cell) for r in watch.given_away if (cell := r()) is not None}
     if any(id(t) in cells or (t._shared is not None and id(t._shared.storage) in cells) for t in returned):
         raise CompileError(
             "a compiled step set the data of a tensor to another that it returns or stores, and the two would not share "

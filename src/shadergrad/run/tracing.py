@@ -18,11 +18,18 @@ from ..errors import CompileError
 changes = 0  # counts up when a flag that a capture may depend on is set: requires_grad, training, hyperparameters
 
 
+def _origin(tensor: Any) -> int:
+    """The number by which a tensor's memory is known, whoever shares it."""
+    return tensor._serial if tensor._shared is None else tensor._shared.storage.origin
+
+
 class Trace:
     """What happened to tensors since the trace began.
 
     before: what was changed, tensors, storages, bases of views and streams of random numbers, with the state that it had;
     seen: views that were derived anew from what was changed, with theirs; rebound: tensors whose memory is exchanged.
+    given_away: what had the memory that they took, tensors and what others shared; joined: of a tensor, by id, what
+    shares its memory since. parted: by origin, memory that should be one and is two, with what is not to be there any more.
     grads: tensors whose .grad slot was set, with what it held before.
     grad_reads, attributes: facts outside the arguments on which the function's course depends.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.
@@ -39,6 +46,8 @@ class Trace:
         self._held: Counter[int] = Counter()  # how often each thing is among those two and their states, by id
         self.rebound: dict[int, Any] = {}
         self.given_away: list[weakref.ref[Any]] = []
+        self.joined: dict[int, weakref.ref[Any]] = {}
+        self.parted: dict[int, weakref.ref[Any] | None] = {}
         self.grads: dict[int, tuple[Any, Any | None]] = {}
         self.grad_reads: dict[int, tuple[Any, bool]] = {}
         self.attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
@@ -54,7 +63,17 @@ class Trace:
         self.made[thing._serial] = thing
 
     def on_assign(self, tensor: Any) -> None:
-        """A tensor is about to take another value."""
+        """A tensor is about to take another value. Raises CompileError where that should be seen in other memory too."""
+        if not self.parted:
+            return
+        origin = _origin(tensor)
+        if origin in self.parted:
+            other = self.parted[origin]
+            if other is None or other() is not None:
+                raise CompileError(
+                    "a compiled step set the data of a tensor to what others share or what has a history, and then changed "
+                    "one of them in place: the other would not change. Hint: set it to a clone(), or copy_ the values."
+                )
 
     def on_change(self, thing: Any) -> None:
         """A tensor that shares nothing, a storage, a base or a stream is about to take another state."""
@@ -112,6 +131,18 @@ class Trace:
         """A tensor that shares nothing is about to take the memory of another, which it is given the value of."""
         self.rebound[id(tensor)] = tensor
         self.given_away.append(weakref.ref(value))
+        if value._shared is not None:
+            self.given_away.append(weakref.ref(value._shared.storage))
+        self.parted.pop(tensor._serial, None)
+
+    def on_joined(self, tensor: Any, value: Any) -> None:
+        """`value` shares the memory of a tensor that was set to it."""
+        self.joined[id(tensor)] = weakref.ref(value)
+
+    def on_parted(self, tensor: Any, value: Any) -> None:
+        """`value` keeps memory of its own, which a tensor that was set to it should share."""
+        self.parted[_origin(value)] = None
+        self.parted[tensor._serial] = weakref.ref(value if value._shared is None else value._shared.storage)
 
     def forget(self) -> None:
         """Hold no tensor any more."""

@@ -264,6 +264,14 @@ class TensorBase(Checkable):
         self._rebound = 0
         self._join(other, without_history(other._node))
 
+    def _move_to(self, other: TensorBase) -> None:
+        """Share from now on what `other` sees, as its detach() does, with the value that it has."""
+        alias = other.detach()
+        self._restore(alias._snapshot())
+        assert self._shared is not None
+        self._shared.tensor = weakref.ref(self)
+        self._leaf = None
+
     def _become(self, node: Node) -> None:
         """Another value in memory of its own; a leaf stays one. What was shared goes on without this tensor."""
         before = self._node

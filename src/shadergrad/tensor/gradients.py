@@ -203,10 +203,16 @@ class GradientTensor(TensorBase):
                 self._leaf = shared.leaf
 
     def _set_data_in_a_step(self, value: TensorBase, after: Node) -> None:
-        """The value alone is taken, where no one can see that the memory is not."""
-        assert current.trace is not None
+        """The value is taken, where no one can see that the memory is not; what it was taken of shares this tensor's, or is
+        not to be written any more."""
+        trace = current.trace
+        assert trace is not None
+        former = trace.joined.pop(id(self), None)
+        if former is not None and (joined := former()) is not None:  # has the memory that this tensor leaves
+            joined._become(joined._node)
+            del joined
         shares = value._serial if value._shared is None else value._shared.storage.origin
-        if not self._share_no_more() or shares <= current.trace.began:
+        if not self._share_no_more() or shares <= trace.began:
             raise CompileError(
                 "a compiled step set the data of a tensor whose memory others share, or to a tensor that exists outside. Hint: "
                 "copy_ the values, or exchange the memory before the step."
@@ -216,9 +222,14 @@ class GradientTensor(TensorBase):
                 f"a compiled step cannot set the data of a tensor of {self.dtype.name} {tuple(self.shape)} to one of "
                 f"{after.dtype.name} {tuple(after.shape)}."
             )
-        current.trace.on_rebind(self, value)
+        trace.on_rebind(self, value)
         with grad_mode(False):
             self._assign(after)
+            if value._share_no_more() and not value._node.requires_grad:
+                value._move_to(self)
+                trace.on_joined(self, value)
+            else:
+                trace.on_parted(self, value)
 
     def backward(
         self,

@@ -295,11 +295,13 @@ class ShapeTensor(NumericTensor):
 
     @property
     def mT(self) -> Self:
-        """The last two axes exchanged: every matrix (..., n, m) transposed to (..., m, n).
+        """The last two axes exchanged: every matrix (..., n, m) transposed to (..., m, n). Raises ShapeError for a vector.
 
         >>> sg.zeros(5, 2, 3).mT.shape
         shadergrad.Size([5, 3, 2])
         """
+        if self.ndim == 1:
+            raise ShapeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
         return self.transpose(-2, -1) if self.ndim else self
 
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
