@@ -15,7 +15,7 @@ from shadergrad import nn
 from shadergrad.nn import functional as F
 from shadergrad.nn.functional.attention import composed_attention
 from shadergrad.primitives import attention_shader, attention_tiles
-from shadergrad.primitives.attention_tiles import BACKWARD, FORWARD, SHARED, Blocks
+from shadergrad.primitives.attention_tiles import BACKWARD, FORWARD, Blocks
 from shadergrad.run.execute import programs
 from shadergrad.runtime.device import get_device
 
@@ -107,7 +107,7 @@ def test_attention_by_blocks_equals_pytorchs(mask: str, shape: tuple[int, ...], 
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("blocks", [*FORWARD, *BACKWARD, *SHARED, Blocks(128, 32, 128, 16)], ids=str)
+@pytest.mark.parametrize("blocks", [*FORWARD, *BACKWARD, Blocks(128, 32, 128, 16)], ids=str)
 def test_every_size_of_blocks_gives_the_same(
     blocks: Blocks, causal: bool, webgpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +263,25 @@ def test_views_of_one_array_are_read_and_written_in_place(webgpu: str) -> None:
     F_torch(q, k, v, is_causal=True).sum().backward()
     assert y.grad is not None
     assert_close(found.numpy(), y.grad.numpy(), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_result_is_written_in_the_order_in_which_it_is_read(joined: bool, webgpu: str) -> None:
+    """As the query lies, heads joined or apart: nothing is copied after attention."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(2, 38, 2, 16) if joined else (2, 2, 38, 16)).astype(np.float32) for _ in range(3)]
+
+    @sg.compile
+    def step(q: sg.Tensor, k: sg.Tensor, v: sg.Tensor) -> sg.Tensor:
+        if not joined:
+            return F.scaled_dot_product_attention(q, k, v)
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 38, 32)
+
+    expected, found = (step(*(sg.tensor(a, device=device) for a in arrays)).numpy() for device in ("cpu", webgpu))
+    assert_close(found, expected, 1e-5, 1e-6)
+    names = [step.plan.kernels[d.kernel].name for d in step.plan.dispatches]
+    assert names == ["laidattention"], names
 
 
 def test_gradients_reach_the_views_themselves(device: str) -> None:

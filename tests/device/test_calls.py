@@ -177,36 +177,36 @@ def test_segment_sum(rows: int, outer: int, inner: int, n: int, size: int, webgp
     same(SegmentSum(size), index, SegmentStarts(size).numpy(index), source, device=webgpu)
 
 
-HEADS = Problem(2, 3, 8, 12, 16, 0.25, True, (0, 0, 12, 1), False, 0.25)
-
-
 def heads(rows: int) -> np.ndarray:
     return np.random.default_rng(rows).normal(size=(2, 3, rows, 16)).astype(np.float32)
 
 
-def test_the_calls_of_attention(webgpu: str) -> None:
+@pytest.mark.parametrize("by_row", [True, False])
+def test_the_calls_of_attention(by_row: bool, webgpu: str) -> None:
     """The forward pass, the gradients in two ways; q lies (n, rows, heads, d), k and v in one array beside each other."""
+    problem = Problem(2, 3, 8, 12, 16, 0.25, True, (0, 0, 12, 1), False, 0.25, by_row)
     mask, key = np.random.default_rng(1).normal(size=(1, 1, 8, 12)).astype(np.float32), np.array([1, 2], np.uint32)
     q, g, kv = heads(8).transpose(0, 2, 1, 3).copy(), heads(8) + 1, np.stack([heads(12), heads(12) + 1])
     layouts = ((0, 384, 16, 48), (0, 576, 192, 16), (1152, 576, 192, 16))
     given = (q, kv, kv, mask, key)
-    forward = LaidAttention(HEADS, layouts)
+    forward = LaidAttention(problem, layouts, True)
     same(forward, *given, device=webgpu)
+    same(LaidAttention(problem, layouts, False), *given, device=webgpu)
     flat = forward.numpy(*given)
     places, shape = ((0, 384, 16, 48), (768, 576, 192, 16), (1920, 576, 192, 16)), (3072,)
     laid = ((0, 384, 128, 16), *layouts)
-    same(LaidGradient(HEADS, laid, places, shape), g, flat, *given, device=webgpu)
-    plain = AttentionGradient(0.25, True, True, 0.25, places, shape)
+    same(LaidGradient(problem, laid, places, shape), g, flat, *given, device=webgpu)
+    plain = AttentionGradient(0.25, True, True, 0.25, by_row, places, shape)
     same(plain, g, flat, q.transpose(0, 2, 1, 3).copy(), *kv, mask, key, device=webgpu)
     shares = Shares(Blocks(32, 32, 64, 16), 2)
-    of_rows = LaidSums(g.shape, laid[0])
+    of_rows = LaidSums(problem, laid[0])
     same(of_rows, g, flat, device=webgpu)
-    divided = LaidShares(HEADS, laid, shares).numpy(g, of_rows.numpy(g, flat), *given)
-    joined = JoinShares(HEADS, shares, places, shape)
+    divided = LaidShares(problem, laid, shares).numpy(g, of_rows.numpy(g, flat), *given)
+    joined = JoinShares(problem, shares, places, shape)
     same(joined, divided, device=webgpu)
     np.testing.assert_allclose(
         joined.numpy(divided),
-        LaidGradient(HEADS, laid, places, shape).numpy(g, flat, *given),
+        LaidGradient(problem, laid, places, shape).numpy(g, flat, *given),
         rtol=1e-5,
         atol=1e-5,
     )

@@ -10,7 +10,7 @@ from ..graph.node import Node
 from ..graph.printer import describe
 from ..plan import Kernel, Target
 from ..varying import MARK, varies
-from .fuse import Group
+from .fuse import Group, behind_reshapes
 from .render import Binding, Renderer, functions_text
 
 
@@ -100,7 +100,9 @@ def finish(
 
 
 def name_of(group: Group) -> str:
-    """A short name: the archetype and the last operation."""
+    """A short name: the archetype and the last operation; of a call its own."""
+    if group.archetype == "call":
+        return behind_reshapes(group.roots[0]).primitive.name
     products = [part.dot for part in group.parts or [group] if part.dot is not None]
     names = [n.primitive.name for n in group.reduces or products]
     last = group.roots[-1].primitive.name

@@ -22,7 +22,16 @@ from ..graph.node import Node, make, mode
 from ..graph.primitive import Shape
 from ..plan import Target
 from . import attention_shader as shader
-from .attention_tiles import LANES, Layout, Problem, Shares, choose_shares, kept_from, padded
+from .attention_tiles import (
+    LANES,
+    Layout,
+    Problem,
+    Shares,
+    choose_shares,
+    kept_from,
+    place_of_result,
+    size_of_result,
+)
 from .call import Call, CallKernel
 from .random import Threefry, threefry2x32
 from .reduce import ReduceMax
@@ -36,13 +45,15 @@ class AttentionCall(Call):
 
     masked: whether there is a mask (n or 1, heads or 1, l or 1, s or 1) after q, k and v: bools, true where attention is
     allowed, or numbers that are added. The last input, where dropped > 0, is the key (2,) of the random words: word j % 2
-    of threefry(i ceil(s / 2) + j / 2, row of n heads) decides about column j of row i.
+    of threefry(i ceil(s / 2) + j / 2, row of n heads) decides about column j of row i. by_row: whether the result lies
+    (n, l, heads, d) in memory, as heads are joined, and not (n, heads, l, d).
     """
 
     scale: float
     causal: bool
     masked: bool
     dropped: float
+    by_row: bool
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -64,6 +75,7 @@ class AttentionCall(Call):
             strides,
             mask is not None and mask.dtype is bool_,
             self.dropped,
+            self.by_row,
         )
 
     def check(self, inputs: Sequence[Node]) -> None:
@@ -86,7 +98,8 @@ class AttentionCall(Call):
         self, g: np.ndarray, flat: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, others: Sequence[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of q, k and v."""
-        to_scores, weights = self.slopes(g, row_sums(g, flat), q, k, v, others)
+        sums = row_sums(g, flat, place_of_result(q.shape, self.by_row))
+        to_scores, weights = self.slopes(g, sums, q, k, v, others)
         return to_scores @ k, np.swapaxes(to_scores, -2, -1) @ q, np.swapaxes(weights, -2, -1) @ g
 
     def slopes(
@@ -123,20 +136,20 @@ class AttentionCall(Call):
         return np.where(words >= kept_from(self.dropped), 1.0 / (1.0 - self.dropped), 0.0)
 
 
-def row_sums(g: np.ndarray, flat: np.ndarray) -> np.ndarray:
-    """Of the rows of attention (2, n, heads, l): the logarithms of the sums, and the sums of gradient times result."""
-    n, heads, rows, d = g.shape
-    result = flat[: g.size].reshape(n, rows, heads, d).transpose(0, 2, 1, 3)
-    logs = flat[g.size : g.size + g.size // d].reshape(n, heads, rows)
-    return np.stack([logs, (g * result).sum(-1)])
+def row_sums(g: np.ndarray, flat: np.ndarray, place: Layout) -> np.ndarray:
+    """Of the rows of attention (2, n, heads, l): the logarithms of the sums, and the sums of gradient times result, which
+    lies at `place`."""
+    logs = flat[g.size : g.size + g.size // g.shape[-1]].reshape(g.shape[:-1])
+    return np.stack([logs, (g * _writable(flat, place, g.shape)).sum(-1)])
 
 
 @dataclass(frozen=True, eq=False)
 class Attention(AttentionCall):
-    """q, k, v, [mask], [key] to one flat array: the result, laid out (n, l, heads, d), then the logarithms of the sums
-    (n, heads, l), then up to three elements that fill a vec4."""
+    """q, k, v, [mask], [key] to one flat array: the result, and with `logs`, which a gradient needs, the logarithms of the
+    sums (n, heads, l), then up to three elements that fill a vec4."""
 
     kind = "call"
+    logs: bool
 
     @property
     def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -144,8 +157,7 @@ class Attention(AttentionCall):
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         self.check(inputs)
-        q = inputs[0]
-        return (padded(q.size + q.size // q.shape[3]),), q.dtype
+        return (size_of_result(inputs[0].shape, self.logs),), inputs[0].dtype
 
     def numpy(self, q, k, v, *others):
         s = self.scores(q, k, others)
@@ -156,28 +168,22 @@ class Attention(AttentionCall):
             total = powers.sum(-1, keepdims=True)
             logs = np.where(total == 0, -np.inf, top + np.log(np.where(total == 0, 1, total)))
         weights = powers / np.where(total == 0, 1, total) * self.kept(s.shape, others)
-        result = np.zeros(self.infer_size(q.shape), q.dtype)
-        result[: q.size] = (weights @ v).transpose(0, 2, 1, 3).reshape(-1)
-        result[q.size : q.size + logs.size] = logs.reshape(-1)
+        result = np.zeros(size_of_result(q.shape, self.logs), q.dtype)
+        _writable(result, place_of_result(q.shape, self.by_row), q.shape)[:] = weights @ v
+        if self.logs:
+            result[q.size : q.size + logs.size] = logs.reshape(-1)
         return result
-
-    @staticmethod
-    def infer_size(shape: Shape) -> int:
-        return padded(math.prod(shape) + math.prod(shape[:3]))
 
     def expand(self, r: Builder, target: Target, *inputs: Node) -> Node | None:
         """The kernel, which reads q, k and v where they lie."""
         laid = [_in_place(x) for x in inputs[:3]]
-        return r.make(
-            LaidAttention(self.problem(inputs), tuple(of for _, of in laid)), *(x for x, _ in laid), *inputs[3:]
-        )
+        call = LaidAttention(self.problem(inputs), tuple(of for _, of in laid), self.logs)
+        return r.make(call, *(x for x, _ in laid), *inputs[3:])
 
     def vjp(self, g, node):
         inputs = node.inputs
         q, k = inputs[:2]
-        n, heads, rows, d = q.shape
-        upper = make(Slice((0,), (q.size,), (1,)), g)
-        upper = build.permute(build.reshape(upper, (n, rows, heads, d)), (0, 2, 1, 3))
+        upper = self.result_of(g, q.shape)
         others = (None,) * (len(inputs) - 3)
         if mode.grad:  # a gradient that is to be differentiated itself
             return (*self._composed(upper, inputs), *others)
@@ -185,6 +191,15 @@ class Attention(AttentionCall):
         made = AttentionGradient(*(getattr(self, f.name) for f in fields(AttentionCall)), places, shape)
         found = make(made, upper, node, *inputs)
         return (*(_view_of(found, place, x) for place, x in zip(places, (q, k, inputs[2]), strict=True)), *others)
+
+    def result_of(self, flat: Node, shape: Shape) -> Node:
+        """The part of the flat array that is the result, (n, heads, l, d)."""
+        n, heads, rows, d = shape
+        if self.logs:
+            flat = make(Slice((0,), (math.prod(shape),), (1,)), flat)
+        if not self.by_row:
+            return build.reshape(flat, shape)
+        return build.permute(build.reshape(flat, (n, rows, heads, d)), (0, 2, 1, 3))
 
     def _composed(self, g: Node, inputs: tuple[Node, ...]) -> tuple[Node, Node, Node]:
         """The gradients with the whole matrix of weights, of operations that have gradients themselves."""
@@ -265,7 +280,7 @@ class AttentionGradient(AttentionCall):
         shares = choose_shares(problem, target)
         if shares is None:
             return r.make(LaidGradient(problem, layouts, self.places, self.shape), g, inputs[1], *qkv, *inputs[5:])
-        sums = r.make(LaidSums(problem.shape, layouts[0]), g, inputs[1])
+        sums = r.make(LaidSums(problem, layouts[0]), g, inputs[1])
         found = r.make(LaidShares(problem, layouts, shares), g, sums, *qkv, *inputs[5:])
         return r.make(JoinShares(problem, shares, self.places, self.shape), found)
 
@@ -294,6 +309,12 @@ def _in_place(node: Node) -> tuple[Node, Layout]:
     if layout is None:
         return node, (0, *row_major(node.shape)[:3])
     return found.base, layout
+
+
+def lies_by_row(node: Node) -> bool:
+    """Whether the heads (n, heads, l, d) of a row lie beside each other in memory."""
+    _, of_heads, of_rows, _ = strided(node).strides
+    return of_heads < of_rows
 
 
 def _places_of_gradients(qkv: Sequence[Node]) -> tuple[tuple[Layout, ...], Shape]:
@@ -352,22 +373,23 @@ class LaidAttention(Call):
     differentiable = False
     problem: Problem
     layouts: tuple[Layout, ...]
+    logs: bool
 
     @property
     def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("q", "k", "v", *self.problem.names)
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return (Attention.infer_size(self.problem.shape),), inputs[0].dtype
+        return (size_of_result(self.problem.shape, self.logs),), inputs[0].dtype
 
     def numpy(self, q, k, v, *others):
         parts = (
             _writable(x, of, shape) for x, of, shape in zip((q, k, v), self.layouts, self.problem.shapes, strict=True)
         )
-        return Attention(*_parameters(self.problem)).numpy(*parts, *others)
+        return Attention(*_parameters(self.problem), self.logs).numpy(*parts, *others)
 
     def kernel(self, target: Target, *inputs: Node) -> CallKernel:
-        return shader.forward(self.problem, self.layouts, target)
+        return shader.forward(self.problem, self.layouts, self.logs, target)
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,22 +421,23 @@ class LaidGradient(Call):
 
 @dataclass(frozen=True, eq=False)
 class LaidSums(Call):
-    """`row_sums` of a g of `shape` that lies in its buffer at `layout`, and `Attention`'s flat array."""
+    """`row_sums` of g, which lies in its buffer at `layout`, and `Attention`'s flat array."""
 
     kind = "call"
     differentiable = False
     arguments = ("g", "flat")
-    shape: Shape
+    problem: Problem
     layout: Layout
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return (2, *self.shape[:3]), inputs[0].dtype
+        return (2, *self.problem.shape[:3]), inputs[0].dtype
 
     def numpy(self, g, flat):
-        return row_sums(_writable(g, self.layout, self.shape), flat)
+        p = self.problem
+        return row_sums(_writable(g, self.layout, p.shape), flat, place_of_result(p.shape, p.by_row))
 
     def kernel(self, target: Target, *inputs: Node) -> CallKernel:
-        return shader.sums(self.shape, self.layout)
+        return shader.sums(self.problem, self.layout)
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,7 +463,7 @@ class LaidShares(Call):
     def numpy(self, g, sums, q, k, v, *others):
         p, shares = self.problem, self.shares
         g, q, k, v = _laid(p, self.layouts, g, q, k, v)
-        to_scores, weights = Attention(*_parameters(p)).slopes(g, sums, q, k, v, others)
+        to_scores, weights = AttentionCall(*_parameters(p)).slopes(g, sums, q, k, v, others)
         owner = np.arange(p.columns) // shares.blocks.columns % shares.count
         of_q = [np.where(owner == share, to_scores, 0) @ k / q.dtype.type(p.scale) for share in range(shares.count)]
         dk, dv = np.swapaxes(to_scores, -2, -1) @ q, np.swapaxes(weights, -2, -1) @ g
@@ -484,5 +507,5 @@ def _laid(p: Problem, layouts: Sequence[Layout], *arrays: np.ndarray) -> list[np
     return [_writable(x, of, s) for x, of, s in zip(arrays, layouts, (p.shape, *p.shapes), strict=True)]
 
 
-def _parameters(p: Problem) -> tuple[float, bool, bool, float]:
-    return p.scale, p.causal, p.mask is not None, p.dropped
+def _parameters(p: Problem) -> tuple[float, bool, bool, float, bool]:
+    return p.scale, p.causal, p.mask is not None, p.dropped, p.by_row

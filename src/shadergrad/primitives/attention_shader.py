@@ -14,17 +14,28 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import product
 
-from ..graph.primitive import Shape
 from ..plan import Target
-from .attention_tiles import BACKWARD, FORWARD, LANES, Layout, Problem, Shares, Tile, choose_blocks, choose_tile
+from ..varying import divides
+from .attention_tiles import (
+    BACKWARD,
+    FORWARD,
+    LANES,
+    Layout,
+    Problem,
+    Shares,
+    Tile,
+    choose_blocks,
+    choose_tile,
+    place_of_result,
+)
 from .attention_writer import Writer
 from .call import CallKernel
 
 JOINED = 256  # vec4s of the gradients that a workgroup adds up
 
 
-def forward(p: Problem, layouts: Sequence[Layout], target: Target) -> CallKernel:
-    """q, k, v, [mask], [key] to the result and the logarithms of the sums, as `Attention` says."""
+def forward(p: Problem, layouts: Sequence[Layout], logs: bool, target: Target) -> CallKernel:
+    """q, k, v, [mask], [key] to the result, with `logs` also the logarithms of the sums, as `Attention` says."""
     blocks = choose_blocks(p, target, FORWARD)
     w = Writer(p, blocks, dict(zip(("q", "k", "v"), layouts, strict=True)), target.native)
     tile, out = w.scores, choose_tile(blocks.rows, p.wide, blocks.threads)
@@ -56,10 +67,11 @@ def forward(p: Problem, layouts: Sequence[Layout], target: Target) -> CallKernel
 
     w.onto("o", out, "v", "c0", next_block)
     w.add("}")
-    _finish_rows(w, out)
+    whole = not logs or divides(LANES, p.rows)  # else a vec4 may hold logarithms of two workgroups' rows
+    _finish_rows(w, out, logs, whole)
     size = math.prod(p.shape)
     flops = 4 * size * p.columns // (2 if p.causal else 1)
-    vectors = frozenset(("q", "k", "v"))  # not the result: a vec4 may hold logarithms of two workgroups' rows
+    vectors = frozenset(("q", "k", "v", *(("result",) if whole else ())))
     return CallKernel(
         "\n".join(w.lines), blocks.threads, count * p.n * p.heads, w.preamble(), vectors, flops, w.functions
     )
@@ -121,8 +133,8 @@ def _fall(w: Writer, out: Tile) -> None:
     w.add("}")
 
 
-def _finish_rows(w: Writer, out: Tile) -> None:
-    """Sums of whole rows from those of threads; the result divided by them, and their logarithms."""
+def _finish_rows(w: Writer, out: Tile, logs: bool, whole: bool) -> None:
+    """Sums of whole rows from those of threads; the result divided by them, and their logarithms. whole: see `store`."""
     p, tile = w.p, w.scores
     w.add("workgroupBarrier();")
     for g in range(tile.tall // LANES):
@@ -133,33 +145,44 @@ def _finish_rows(w: Writer, out: Tile) -> None:
         w.add(f"let empty_{g} = total_{g} == vec4<f32>();")
         w.add(f"let whole_{g} = select(total_{g}, vec4<f32>(1.0), empty_{g});")
         w.add(f"put({_of_rows(w, tile, g)}, vec4<f32>(1.0) / whole_{g});")
-        w.add(f"let logs_{g} = select(finite(top_{g}) + log(whole_{g}), vec4<f32>(lowest()), empty_{g});")
-        for e in range(LANES):
-            w.add(f"let row_{g}_{e} = r0 + {w.row_quad(tile, g)} * {LANES} + {e};\nif (row_{g}_{e} < {p.rows}) {{")
-            w.add(f"let at = {math.prod(p.shape)} + bh * {p.rows} + row_{g}_{e};")
-            w.add(f"result[at] = logs_{g}[{e}];\n}}")
+        if logs:
+            _store_logs(w, g, whole)
     w.add("}\nworkgroupBarrier();")
     w.add(w.active(out))
     for g in range(out.tall // LANES):
         w.add(f"let share_{g} = held({_of_rows(w, out, g)});")
-    row = p.heads * p.d
-    w.add(f"let result_at = (b * {p.rows * row} + h * {p.d}) / {LANES};")
-    w.store("o", out, "r0", p.rows, (0, 0, 0, row), lambda i: f"share_{i // LANES}[{i % LANES}]", whole=False)
+    place = place_of_result(p.shape, p.by_row)
+    w.add(f"let result_at = {_start_of(place)};")
+    w.store("o", out, "r0", p.rows, place, lambda i: f"share_{i // LANES}[{i % LANES}]", whole=whole)
     w.add("}")
 
 
-def sums(shape: Shape, layout: Layout) -> CallKernel:
+def _store_logs(w: Writer, g: int, whole: bool) -> None:
+    """The logarithms of the sums of a thread's g-th four rows."""
+    rows, start = w.p.rows, math.prod(w.p.shape)
+    w.add(f"let logs_{g} = select(finite(top_{g}) + log(whole_{g}), vec4<f32>(lowest()), empty_{g});")
+    w.add(
+        f"let row_{g} = r0 + {w.row_quad(w.scores, g)} * {LANES};\nlet logs_at_{g} = {start} + bh * {rows} + row_{g};"
+    )
+    if whole:
+        w.add(f"if (row_{g} < {rows}) {{ result[logs_at_{g} / {LANES}] = logs_{g}; }}")
+        return
+    for e in range(LANES):
+        w.add(f"if (row_{g} + {e} < {rows}) {{ result[logs_at_{g} + {e}] = logs_{g}[{e}]; }}")
+
+
+def sums(p: Problem, layout: Layout) -> CallKernel:
     """The logarithms of the sums, and the sums over d of gradient times result: eight threads a row."""
-    n, heads, rows, d = shape
-    total, size = n * heads * rows, math.prod(shape)
-    start, by_n, by_head, by_row = (s // LANES for s in layout)
+    n, heads, rows, d = p.shape
+    total, size = n * heads * rows, math.prod(p.shape)
     body = f"""
 let row = min(wg * 8 + i32(lid) / 8, {total - 1});
 let own = i32(lid) % 8;
-let bh = row / {rows};
+let b = row / {rows} / {heads};
+let h = row / {rows} % {heads};
 let l = row % {rows};
-let g_at = {start} + (bh / {heads}) * {by_n} + (bh % {heads}) * {by_head} + l * {by_row};
-let flat_at = (((bh / {heads}) * {rows} + l) * {heads} + bh % {heads}) * {d // LANES};
+let g_at = {_row_of(layout, "l")};
+let flat_at = {_row_of(place_of_result(p.shape, p.by_row), "l")};
 var sum = 0.0;
 for (var q = own; q < {d // LANES}; q += 8) {{ sum += dot(g[g_at + q], flat[flat_at + q]); }}
 partial[lid] = sum;
@@ -356,9 +379,14 @@ def _store_of_keys(w: Writer, name: str, of_keys: Tile, place: Layout) -> None:
 
 
 def _start_of(place: Layout) -> str:
-    """Where this head begins in the result."""
+    """Where this head begins in an array of vec4s."""
     start, by_n, by_head, _ = (s // LANES for s in place)
     return f"{start} + b * {by_n} + h * {by_head}"
+
+
+def _row_of(place: Layout, row: str) -> str:
+    """Where a row of this head begins."""
+    return f"{_start_of(place)} + {row} * {place[3] // LANES}"
 
 
 def _row_sums(w: Writer) -> None:
@@ -369,7 +397,7 @@ def _row_sums(w: Writer) -> None:
     w.add(f"{{\nlet l = r0 + id / {parts};\nvar sum = 0.0;")
     w.add(f"if (l < {p.rows}) {{" if p.rows % blocks.rows else "{")
     w.add(f"let g_row = g_at + l * {w.layouts['g'][3] // LANES};")
-    w.add(f"let flat_row = ((b * {p.rows} + l) * {p.heads} + h) * {quads};")
+    w.add(f"let flat_row = {_row_of(place_of_result(p.shape, p.by_row), 'l')};")
     w.add(
         f"for (var at = id % {parts}; at < {quads}; at += {parts}) {{ sum += dot(g[g_row + at], flat[flat_row + at]); }}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,18 @@ def padded(size: int) -> int:
     return -(-size // LANES) * LANES
 
 
+def place_of_result(shape: Shape, by_row: bool) -> Layout:
+    """Where the result (n, heads, l, d) lies in the flat array."""
+    _, heads, rows, d = shape
+    return (0, rows * heads * d, d, heads * d) if by_row else (0, heads * rows * d, rows * d, d)
+
+
+def size_of_result(shape: Shape, logs: bool) -> int:
+    """Of the flat array, with the logarithms of rows or without."""
+    size = math.prod(shape)
+    return padded(size + size // shape[3]) if logs else size
+
+
 def kept_from(dropped: float) -> int:
     """A weight is kept where its random word is not below this."""
     return min(WORDS - 1, round(dropped * WORDS))
@@ -29,7 +42,7 @@ def kept_from(dropped: float) -> int:
 @dataclass(frozen=True)
 class Problem:
     """q (n, heads, rows, d), k and v (n, heads, columns, d); mask: the strides of one, by n, heads, rows and columns;
-    allows: whether it is of bools."""
+    allows: whether it is of bools; by_row: whether the result lies (n, rows, heads, d)."""
 
     n: int
     heads: int
@@ -41,6 +54,7 @@ class Problem:
     mask: tuple[int, ...] | None
     allows: bool
     dropped: float
+    by_row: bool
 
     @property
     def shape(self) -> Shape:
@@ -110,8 +124,7 @@ class Blocks:
 
 
 FORWARD = (Blocks(128, 64, 256, 16), Blocks(64, 64, 128, 32), Blocks(64, 64, 128, 16), Blocks(64, 32, 128, 16))
-BACKWARD = (Blocks(64, 32, 128, 16),)
-SHARED = (Blocks(32, 64, 128, 16),)  # backward, where keys are divided into shares
+BACKWARD = (Blocks(32, 64, 128, 16),)
 MANY_BLOCKS = 4  # of keys: with fewer, a dispatch costs more than two products
 ENOUGH_WORKGROUPS = 384
 MOST_SHARES = 8  # arrays as large as q that are summed to its gradient
@@ -145,7 +158,7 @@ class Shares:
 
 def choose_shares(p: Problem, target: Target) -> Shares | None:
     """As few as keep a large GPU at work; None where that takes too many, or there are few keys."""
-    blocks = choose_blocks(p, target, SHARED)
+    blocks = choose_blocks(p, target, BACKWARD)
     count = max(1, -(-ENOUGH_WORKGROUPS // (p.n * p.heads)))
     of_keys = -(-p.columns // blocks.columns)
     nbytes = 4 * p.n * p.heads * p.d * (2 * p.columns + count * p.rows)

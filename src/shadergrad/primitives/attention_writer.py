@@ -52,13 +52,15 @@ class Writer:
     # -- where a thread is
 
     def places(self, *tiles: Tile) -> None:
-        """x and y of this thread in each sharing of a block: 32 neighbours are 8 by 4, which read few different elements."""
+        """x and y of this thread in each sharing of a block. 32 neighbours are 8 by 4, which read few different elements;
+        each thread shares its y with its neighbour, its x with the one after that, so that the memory serves what half of
+        them read at once."""
         for name, across, down in sorted({(t.name, t.across, t.down) for t in tiles}):
             if across % 8 or down % 4:
                 self.add(f"let x{name} = id % {across};\nlet y{name} = id / {across};")
             else:
-                self.add(f"let x{name} = id / 32 % {across // 8} * 8 + id % 8;")
-                self.add(f"let y{name} = id / 32 / {across // 8} * 4 + id % 32 / 8;")
+                self.add(f"let x{name} = id / 32 % {across // 8} * 8 + id / 4 % 4 * 2 + id % 2;")
+                self.add(f"let y{name} = id / 32 / {across // 8} * 4 + id / 16 % 2 * 2 + id / 2 % 2;")
 
     def row_quad(self, tile: Tile, g: int) -> str:
         """The vec4 of rows that is a thread's g-th."""

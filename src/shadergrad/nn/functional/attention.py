@@ -7,7 +7,7 @@ import math
 from ...dtypes import bool_, float32, float64
 from ...errors import DTypeError, ShapeError
 from ...graph import node as nodes
-from ...primitives.attention import Attention
+from ...primitives.attention import Attention, lies_by_row
 from ...tensor import Tensor, arange, default_generator, where
 from ...varying import hint
 from .dropout import check_probability, dropout
@@ -106,7 +106,8 @@ def fused_attention(
     is_causal: bool,
     scale: float,
 ) -> Tensor:
-    """`scaled_dot_product_attention` by blocks: memory grows with L + S, not with their product (Dao, 2023)."""
+    """`scaled_dot_product_attention` by blocks: memory grows with L + S, not with their product (Dao, 2023). The result lies
+    in memory as the query does, heads joined or apart."""
     shape, filling = query.shape, -query.shape[-1] % 4
     if filling:  # zeros, which change no score
         query, key, value = (x.pad((0, filling)) for x in (query, key, value))
@@ -120,11 +121,12 @@ def fused_attention(
     nodes_given = [x._node for x in given]
     if dropout_p:
         nodes_given.append(default_generator(query.device).bits((2,)))
-    call = Attention(float(scale), is_causal, attn_mask is not None, float(dropout_p))
+    by_row = lies_by_row(q._node)
+    has_gradient = nodes.mode.grad and any(x.requires_grad for x in nodes_given)
+    call = Attention(float(scale), is_causal, attn_mask is not None, float(dropout_p), by_row, has_gradient)
     flat = Tensor._of(nodes.make(call, *nodes_given))
-    n, heads, length, d = q.shape
-    result = flat[: q.numel()].reshape(n, length, heads, d).transpose(1, 2)[..., : shape[-1]]
-    return result.reshape(*shape)
+    result = flat._view(call.result_of(flat._node, q.shape))
+    return result[..., : shape[-1]].reshape(*shape)
 
 
 def _four_axes(x: Tensor) -> Tensor:
