@@ -57,6 +57,7 @@ def graphs_compiled() -> Iterator[list[Graph]]:
 
 
 def graph_of_case(case: Case) -> Graph:
+    flush(views=True)  # so that no case is computed in the middle because of those before it
     leaves = leaves_of(case, case.arrays(), "cpu", "float32")
     results = results_of(case, sg, leaves)
     return Capture([t._node for part in results.values() for t in listed(part)]).graph()

@@ -125,7 +125,7 @@ def fused_attention(
     has_gradient = nodes.mode.grad and any(x.requires_grad for x in nodes_given)
     call = Attention(float(scale), is_causal, attn_mask is not None, float(dropout_p), by_row, has_gradient)
     flat = Tensor._of(nodes.make(call, *nodes_given))
-    result = flat._view(call.result_of(flat._node, q.shape))
+    result = flat._view(lambda x: call.result_of(x, q.shape))
     return result[..., : shape[-1]].reshape(*shape)
 
 
