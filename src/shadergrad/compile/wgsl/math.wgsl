@@ -233,7 +233,8 @@ fn sg_cos(x: f32) -> f32 {
   return sg_quarter(reduced.x, i32(reduced.y) + 1);
 }
 
-// Abramowitz and Stegun 7.1.6 (a series of positive terms) below 1, 7.1.26's form with its own tail above.
+// Below 1 a polynomial of (erf(x) / x - 1), above one of log2(erfc(x)) / x, both fitted for the least largest error, which is 1.4e-7
+// of the value. The latter's leading term keeps its sign, so that erfc goes to 0 without end.
 fn sg_erf(x: f32) -> f32 {
   let a = abs(x);
   let s = x * x;
