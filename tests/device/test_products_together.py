@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import shadergrad as sg
-from shadergrad.compile.tiles import Beside, Choice, Shape, Tile, register
+from shadergrad.compile.tiles import Beside, Choice, Shape, Table, Tile, register
 from shadergrad.plan import Plan
 from shadergrad.runtime.device import get_device
 
@@ -88,7 +88,7 @@ def test_a_pair_takes_the_tiles_that_were_measured(
     gpu: Any = get_device(webgpu)
     g, w, x = drawn((202, 37), (37, 53), (202, 53))
     back, weight = Shape(1, 202, 53, 37), Shape(1, 37, 53, 202)
-    choices = {Beside(back, weight): Choice(tiles[0]), Beside(weight, back): Choice(tiles[1], 3)}
+    choices: Table = {Beside(back, weight): Choice(tiles[0]), Beside(weight, back): Choice(tiles[1], 3)}
     monkeypatch.setattr(gpu, "target", replace(gpu.target, tiles=register(choices)))
     step = sg.compile(gradients)
     results = step(*(sg.tensor(a, device=webgpu) for a in (g, w, x)))
