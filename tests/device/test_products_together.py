@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import shadergrad as sg
+from shadergrad.compile.tiles import Beside, Choice, Shape, Table, Tile, register
 from shadergrad.plan import Plan
+from shadergrad.runtime.device import get_device
 
 Arrays = Sequence[np.ndarray]
 
@@ -68,6 +71,34 @@ def test_products_in_one_dispatch_give_what_they_give_alone(name: str, webgpu: s
     assert len(found) == (1 if merges(step.plan) else len(results)), step.explain()
     if merges(step.plan):
         assert found[0].shape.count(" + ") == len(results) - 1
+
+
+@pytest.mark.parametrize(
+    "tiles",
+    [
+        (Tile(32, 16, 16, 4, 4), Tile(16, 32, 16, 4, 4)),
+        (Tile(32, 16, 8, 8, 4, 1, 2), Tile(16, 16, 16, 4, 4, 2, 2)),
+        (Tile(16, 16, 16, 4, 4), Tile(32, 16, 16, 4, 4)),  # 16 threads and 32
+    ],
+    ids=str,
+)
+def test_a_pair_takes_the_tiles_that_were_measured(
+    tiles: tuple[Tile, Tile], webgpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu: Any = get_device(webgpu)
+    g, w, x = drawn((202, 37), (37, 53), (202, 53))
+    back, weight = Shape(1, 202, 53, 37), Shape(1, 37, 53, 202)
+    choices: Table = {Beside(back, weight): Choice(tiles[0]), Beside(weight, back): Choice(tiles[1], 3)}
+    monkeypatch.setattr(gpu, "target", replace(gpu.target, tiles=register(choices)))
+    step = sg.compile(gradients)
+    results = step(*(sg.tensor(a, device=webgpu) for a in (g, w, x)))
+    for result, right in zip(results, gradients(g, w, x), strict=True):
+        np.testing.assert_allclose(result.numpy(), right, rtol=1e-4, atol=1e-4)
+    if merges(step.plan):
+        parts = [f"(tile {t.bm} x {t.bn} x {t.bk})" for t in tiles]
+        shapes = {f"202 x 53 x 37 {parts[0]}", f"3 x 37 x 53 x 80 {parts[1]}"}
+        (kernel,) = products(step.plan)
+        assert (set(kernel.shape.split(" + ")) == shapes) == (tiles[0].threads == tiles[1].threads)
 
 
 def test_a_product_that_overwrites_what_another_reads_runs_after_it(webgpu: str) -> None:

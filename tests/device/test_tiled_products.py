@@ -31,6 +31,7 @@ def drawn(*shape: int) -> np.ndarray:
         (Tile(16, 16, 16, 4, 4, 2), 1, (17, 30, 50)),
         (Tile(16, 16, 32, 4, 4, 1, 4), 1, (16, 20, 64)),
         (Tile(16, 16, 32, 8, 4, 2, 2), 3, (33, 16, 160)),
+        (Tile(16, 32, 8, 8, 4, 1, 2), 1, (20, 40, 24)),  # slices that are joined in two rounds
     ],
     ids=str,
 )

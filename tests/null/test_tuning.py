@@ -13,6 +13,7 @@ from shadergrad.cli.tune import USUAL, parse
 from shadergrad.compile import tuning
 from shadergrad.compile.tiles import (
     TUNED,
+    Beside,
     Choice,
     Shape,
     Tile,
@@ -28,6 +29,8 @@ LARGE = Target("wgsl", max_workgroup_invocations=1024, max_workgroup_storage=491
 TABLE = {
     Shape(1, 256, 512, 768): Choice(Tile(16, 16, 32, 4, 4, 2, 2), 3),
     Shape(2, 64, 64, 64): Choice(Tile(32, 32, 16, 4, 4)),
+    Beside(Shape(1, 512, 96, 48), Shape(1, 48, 96, 512)): Choice(Tile(64, 32, 16, 8, 4)),
+    Beside(Shape(1, 48, 96, 512), Shape(1, 512, 96, 48)): Choice(Tile(64, 32, 16, 4, 8, 2), 7),
 }
 GPU, DRIVER = "A GPU (X/1)", "driver 1.2"
 
@@ -72,12 +75,23 @@ def damaged(text: str, wrong: str) -> str:
         data["products"][0]["tile"][0] = 17
     if wrong == "a word for a number":
         data["products"][0]["shape"][1] = "64"
+    if wrong == "beside nothing":
+        data["products"][0]["beside"] = []
     return json.dumps(data)
 
 
 @pytest.mark.parametrize(
     "wrong",
-    ["cut short", "no object", "another format", "another driver", "no products", "no tile", "a word for a number"],
+    [
+        "cut short",
+        "no object",
+        "another format",
+        "another driver",
+        "no products",
+        "no tile",
+        "a word for a number",
+        "beside nothing",
+    ],
 )
 def test_a_table_that_does_not_fit_is_left_out_with_a_warning(path: Path, wrong: str) -> None:
     tuning.save(TABLE, GPU, DRIVER)
@@ -91,7 +105,12 @@ def test_the_tables_that_ship_are_whole_and_fit(file: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         table = load(file)
-    assert all(found.tile.fits(LARGE) and found.divides(shape.k) for shape, found in table.items())
+    for key, found in table.items():
+        shape = key.shape if isinstance(key, Beside) else key
+        assert found.tile.fits(LARGE)
+        assert found.divides(shape.k)
+        if isinstance(key, Beside):
+            assert table[Beside(key.other, key.shape)].tile.threads == found.tile.threads
 
 
 def test_what_was_measured_goes_before_the_estimate() -> None:
@@ -106,6 +125,14 @@ def test_what_was_measured_goes_before_the_estimate() -> None:
     assert (chunk_of(*far, target), choose_tile(*far, target)) == (chunk_of(*far, LARGE), choose_tile(*far, LARGE))
     windows = (1, 256, 512, 768, 3)
     assert choose_tile(*windows, target) == choose_tile(*windows, LARGE)
+
+
+def test_a_contraction_is_cut_as_it_was_beside_another() -> None:
+    cut = Shape(1, 48, 96, 512)
+    table = register({**TABLE, cut: Choice(Tile(16, 16, 16, 4, 4), 2)})
+    assert chunk_of(*cut, 1, replace(LARGE, tiles=table)) == 80
+    whole = (1, 512, 96, 48, 1)
+    assert choose_tile(*whole, replace(LARGE, tiles=table)) == choose_tile(*whole, LARGE)
 
 
 def test_a_tile_that_the_target_does_not_allow_is_not_taken() -> None:
@@ -132,7 +159,10 @@ def test_every_choice_that_tuning_tries_fits(text: str) -> None:
 def test_tiles_of_slices_have_room_for_their_sums() -> None:
     for tile in TUNED:
         if tile.slices > 1:
+            assert tile.fits(LARGE)
             assert tile.bm * tile.bk * tile.stages >= tile.slices // 2 * tile.bm * tile.bn
+    assert Tile(64, 64, 16, 8, 4, 1, 2).fits(LARGE)  # in four rounds
+    assert not Tile(32, 32, 4, 4, 4, 1, 4).fits(LARGE)  # in none: 64 threads and 32 vec4s
 
 
 @pytest.mark.parametrize("text", ["", "5x5", "0x5x5", "5x5x5x5x5", "5x5x5:c", "a x b x c"])

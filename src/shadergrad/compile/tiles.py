@@ -52,16 +52,21 @@ class Tile:
         return 4 * self.bk * (self.bm + self.bn) * self.stages
 
     @property
+    def room(self) -> int:
+        """vec4s of the larger operand's tiles, rows without padding."""
+        return self.bk * max(self.bm, self.bn) * self.stages // 4
+
+    @property
     def fetched(self) -> int:
         """Elements of both operands that a thread keeps in registers while they are on their way."""
         return -(-self.bk * (self.bm + self.bn) // self.threads)
 
     def fits(self, target: Target) -> bool:
-        """Whether the target allows it. Sums of slices are joined in the left operand's tiles, which must have room for half
-        of them."""
+        """Whether the target allows it. Sums of slices are joined in the larger operand's tiles, which must have room for one of
+        each thread of half of them."""
         if max(self.stages, self.slices) > 1 and not target.native:
             return False
-        if self.slices > 1 and 2 * self.bk * self.stages < self.slices * self.bn:
+        if self.slices > 1 and self.room < self.slices // 2 * self.slice:
             return False
         return self.threads <= target.max_workgroup_invocations and self.storage <= target.max_workgroup_storage
 
@@ -136,7 +141,14 @@ class Choice:
         return self.parts == 1 or (self.chunk(k) >= SHORTEST_PART and -(-k // self.chunk(k)) == self.parts)
 
 
-Table = Mapping[Shape, Choice]
+class Beside(NamedTuple):
+    """A product that shares a dispatch with another."""
+
+    shape: Shape
+    other: Shape
+
+
+Table = Mapping[Shape | Beside, Choice]
 tables: dict[str, Table] = {}  # those that targets name, by digest
 
 
@@ -149,11 +161,14 @@ def register(table: Table) -> str:
 
 @lru_cache(maxsize=4096)
 def _choice(digest: str, batch: int, m: int, n: int, k: int) -> Choice | None:
-    """What was measured for a product, or for one with nearly the same sizes whose contraction divides as well."""
+    """What was measured for a product, or for one with nearly the same sizes whose contraction divides as well. One that is cut
+    beside another, as a weight's gradient is, is cut so wherever it is: it seldom runs alone, and parts are chosen before it
+    is known beside what."""
     table = tables.get(digest, {})
     wanted = Shape(batch, m, n, k)
-    if wanted in table or 0 in wanted:
-        return table.get(wanted)
+    cut = (c for key, c in table.items() if isinstance(key, Beside) and key.shape == wanted and c.parts > 1)
+    if (found := next(cut, None)) or wanted in table or 0 in wanted:
+        return found or table.get(wanted)
 
     def apart(shape: Shape) -> float:
         return sum(abs(math.log2(a / b)) for a, b in zip(shape, wanted, strict=True))
@@ -161,7 +176,7 @@ def _choice(digest: str, batch: int, m: int, n: int, k: int) -> Choice | None:
     near = [
         shape
         for shape, found in table.items()
-        if apart(shape) <= NEAR and (k % found.tile.bk == 0 or shape.k % found.tile.bk)
+        if isinstance(shape, Shape) and apart(shape) <= NEAR and (k % found.tile.bk == 0 or shape.k % found.tile.bk)
     ]
     return table[min(near, key=apart)] if near else None
 
@@ -184,6 +199,12 @@ def _measured(batch: int, m: int, n: int, k: int, window: int, target: Target) -
     if not target.tiles or takes_windows(window):
         return None
     found = _choice(target.tiles, batch, m, n, k)
+    return found if found is not None and found.tile.fits(target) else None
+
+
+def measured_beside(shape: Shape, other: Shape, target: Target) -> Choice | None:
+    """What the target's table says of a product that shares a dispatch with another."""
+    found = tables.get(target.tiles, {}).get(Beside(shape, other))
     return found if found is not None and found.tile.fits(target) else None
 
 

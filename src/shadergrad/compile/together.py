@@ -20,7 +20,20 @@ from ..graph.node import Node
 from ..plan import Target
 from ..primitives.dot import Dot
 from ..varying import varies
-from .tiles import CORES, LATENCY, LAUNCH, MOST_FETCHED, RATE, REGISTERS, SHAPES, Tile, choose_tile, is_shared
+from .tiles import (
+    CORES,
+    LATENCY,
+    LAUNCH,
+    MOST_FETCHED,
+    RATE,
+    REGISTERS,
+    SHAPES,
+    Shape,
+    Tile,
+    choose_tile,
+    is_shared,
+    measured_beside,
+)
 
 FULL = 3  # workgroups a core of a product that needs no other beside it
 MOST = 1 << 30  # multiplications; of more, the idle time at begin and end does not count
@@ -63,6 +76,15 @@ class Product:
         found = (Tile(bm, bn, bk, tm, tn) for bm, bn, tm, tn in SHAPES for bk in STEPS if self.chunk % bk == 0)
         return (self.tile(target), *(t for t in found if t.fits(target) and t.fetched <= MOST_FETCHED))
 
+    def measured_beside(self, other: Product, target: Target) -> Tile | None:
+        """That which was fastest beside another one, where both were measured."""
+        found = measured_beside(self.shape, other.shape, target)
+        return found.tile if found is not None and found.chunk(self.k) == self.chunk else None
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.batches, self.m, self.n, self.k)
+
     def varies(self) -> bool:
         return any(varies(n) for n in (self.batches, self.m, self.n, self.k))
 
@@ -83,7 +105,9 @@ def may_share(product: Product, target: Target) -> bool:
 @lru_cache(maxsize=4096)
 def beside(chosen: Chosen, other: Product, target: Target) -> Chosen | None:
     """Tiles with which another product runs in the same dispatch as those that were chosen; None where it gains nothing. Of two
-    both tiles are free, of more that of the last."""
+    both tiles are free, and what was measured goes before the estimate; of more that of the last."""
+    if len(chosen) == 1 and (measured := _measured(chosen[0][0], other, target)):
+        return measured
     alone = seconds(((other, other.tile(target)),))
     least, best = (seconds(chosen) + alone) * GAIN, None
     head, *rest = chosen
@@ -95,6 +119,13 @@ def beside(chosen: Chosen, other: Product, target: Target) -> Chosen | None:
             if time < least:
                 least, best = time, found
     return best
+
+
+def _measured(first: Product, second: Product, target: Target) -> Chosen | None:
+    tiles = first.measured_beside(second, target), second.measured_beside(first, target)
+    if tiles[0] is None or tiles[1] is None or tiles[0].threads != tiles[1].threads:
+        return None
+    return longest_first(((first, tiles[0]), (second, tiles[1])))
 
 
 def longest_first(chosen: Iterable[tuple[Product, Tile]]) -> Chosen:

@@ -20,7 +20,7 @@ from typing import Any
 from ..config import config
 from ..errors import ShadergradError
 from ..whole_files import replacing
-from .tiles import Choice, Shape, Table, Tile, register
+from .tiles import Beside, Choice, Shape, Table, Tile, register
 
 FORMAT = 1
 NOWHERE = (
@@ -36,9 +36,19 @@ class TuningError(ShadergradError, ValueError):
 def to_entries(table: Table) -> list[dict[str, Any]]:
     """As plain data."""
     return [
-        {"shape": list(shape), "tile": list(astuple(found.tile)), "parts": found.parts}
-        for shape, found in sorted(table.items())
+        {
+            "shape": list(key.shape if isinstance(key, Beside) else key),
+            **({"beside": list(key.other)} if isinstance(key, Beside) else {}),
+            "tile": list(astuple(found.tile)),
+            "parts": found.parts,
+        }
+        for key, found in sorted(table.items(), key=_order)
     ]
+
+
+def _order(entry: tuple[Shape | Beside, Choice]) -> tuple[tuple[int, ...], ...]:
+    key, _ = entry
+    return (key.shape, key.other) if isinstance(key, Beside) else (key,)
 
 
 def _numbers(value: Any, count: int) -> list[int]:
@@ -49,13 +59,15 @@ def _numbers(value: Any, count: int) -> list[int]:
 
 def from_entries(entries: Any) -> Table:
     """The table of plain data; raises ValueError where that is none."""
-    found: dict[Shape, Choice] = {}
+    found: dict[Shape | Beside, Choice] = {}
     for entry in entries:
         tile = Tile(*_numbers(entry["tile"], 7))
         (parts,) = _numbers([entry["parts"]], 1)
         if tile.bm % tile.tm or tile.bn % tile.tn or tile.tm % 4 or tile.tn % 4 or tile.bk % tile.slices:
             raise ValueError(f"{entry['tile']} is no tile")
-        found[Shape(*_numbers(entry["shape"], 4))] = Choice(tile, parts)
+        shape = Shape(*_numbers(entry["shape"], 4))
+        key = Beside(shape, Shape(*_numbers(entry["beside"], 4))) if "beside" in entry else shape
+        found[key] = Choice(tile, parts)
     return found
 
 

@@ -77,7 +77,7 @@ class DotKernel(TiledProduct):
                 r.line(f"var c_{i}_{j} = vec4<{self.element}>();")
         operands = self._sum_up() if self.direct else self._loop()
         if t.slices > 1:
-            self._join_slices(operands[0])
+            self._join_slices(operands)
             r.line("if (slice > 0) { return; }")
         self._epilogue()
         return operands
@@ -244,28 +244,30 @@ class DotKernel(TiledProduct):
             return thread
         return f"slice * {operand.quads // self.tile.slices} + {thread}"
 
-    def _join_slices(self, scratch: Operand) -> None:
-        """The sums of all slices into those of the first, half of them by half, through the memory of a tile."""
+    def _join_slices(self, operands: tuple[Operand, ...]) -> None:
+        """The sums of all slices into those of the first, half of them by half, through the memory of the larger tile: as many
+        at a time as it holds."""
         t, r = self.tile, self.r
+        scratch = max(operands, key=lambda o: o.tile_free)
         sums = [f"c_{i}_{j}" for i in range(t.tm) for j in range(t.tn // LANES)]
         half = t.slices // 2
         if t.stages > 1:
             r.line("workgroupBarrier();")
         while half:
-            r.line(f"if (slice >= {half} && slice < {2 * half}) {{")
-            for number, name in enumerate(sums):
-                r.line(
-                    f"  tile_{scratch.name}[(slice - {half}) * {t.slice * len(sums)} + {number * t.slice} + own] = {name};"
-                )
-            r.line("}")
-            r.line("workgroupBarrier();")
-            r.line(f"if (slice < {half}) {{")
-            for number, name in enumerate(sums):
-                r.line(
-                    f"  {name} = {name} + tile_{scratch.name}[slice * {t.slice * len(sums)} + {number * t.slice} + own];"
-                )
-            r.line("}")
-            r.line("workgroupBarrier();")
+            room = min(len(sums), t.room // (half * t.slice))
+            for start in range(0, len(sums), room):
+                some = sums[start : start + room]
+                places = [f"* {t.slice * len(some)} + {number * t.slice} + own" for number in range(len(some))]
+                r.line(f"if (slice >= {half} && slice < {2 * half}) {{")
+                for name, place in zip(some, places, strict=True):
+                    r.line(f"  tile_{scratch.name}[(slice - {half}) {place}] = {name};")
+                r.line("}")
+                r.line("workgroupBarrier();")
+                r.line(f"if (slice < {half}) {{")
+                for name, place in zip(some, places, strict=True):
+                    r.line(f"  {name} = {name} + tile_{scratch.name}[slice {place}];")
+                r.line("}")
+                r.line("workgroupBarrier();")
             half //= 2
 
     def _store(self, operands: tuple[Operand, ...]) -> None:
