@@ -100,13 +100,9 @@ class Capture:
                 self._dtypes.append(node.dtype)
             position[node] = len(order)
             order.append(node)
-        self.keep = (
-            [k for k, n in enumerate(self.order) if n.requires_grad and not n.released and n.storage is None]
-            if keep
-            else []
-        )
         self.numbered = tuple(numbered)
         self.outputs = [self._position[r] for r in self.roots]
+        self.keep = self._asked_again() if keep else []
         self.key = (self.device, tuple(entries), tuple(self.outputs), tuple(self.keep))
 
     def _source(self, node: Node, identity: int) -> Any:
@@ -120,12 +116,38 @@ class Capture:
         self.sources.append(node)
         return (node.shape, node.dtype)
 
+    def _asked_again(self) -> list[int]:
+        """The places of what may be wanted later, besides the outputs: by a backward pass, or by a tensor that is alive. Of
+        views what they show, for they cost nothing, as constants do."""
+        asked = {place for node, place in self._position.items() if node.owner is not None and node.owner() is not None}
+        found: list[int] = []
+        for place in range(len(self.order) - 1, -1, -1):
+            node = self.order[place]
+            if node.storage is not None:
+                continue
+            if node.primitive.kind == "view":
+                if place in asked:
+                    asked.add(self._position[node.inputs[0]])
+            elif node.inputs and (place in asked or (node.requires_grad and not node.released)):
+                found.append(place)
+        outputs = set(self.outputs)
+        return [place for place in reversed(found) if place not in outputs]
+
     def position_of_source(self, node: Node) -> int | None:
         """Which input a valued node is, if it is one."""
         place = None if is_alias(node) else self._position.get(node)
         if place is None:
             return None
         return next(k for k, s in enumerate(self.sources) if s is self.order[place])
+
+    def operations(self) -> list[tuple[Primitive, tuple[int, ...], int]]:
+        """What computes each node that has no value: a primitive, of the nodes at these places, for the one at that place."""
+        position = self._position
+        return [
+            (node.primitive, tuple([position[resolve(i)] for i in node.inputs]), place)
+            for place, node in enumerate(self.order)
+            if node.storage is None
+        ]
 
     def numbers(self) -> list[Number]:
         """All numbers, as many for each capture of one key."""

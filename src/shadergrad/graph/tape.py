@@ -70,9 +70,7 @@ class _Pass:
         self.rows: list[Row] = []
         place = dict(tape.place)
         count = len(tape.known)
-        for node in nodes.topological(
-            [g for _, g in found.values()], lambda n: () if n in tape.place else n.inputs
-        ):
+        for node in nodes.topological([g for _, g in found.values()], lambda n: () if n in tape.place else n.inputs):
             if node not in place:
                 self.rows.append((node.primitive, tuple([place[i] for i in node.inputs]), node.shape, node.dtype))
                 place[node] = count + len(self.rows) - 1
