@@ -16,7 +16,6 @@ from ..plan import NUMPY, Plan
 from . import timing
 from .device import Device, Program, Storage, register_device
 
-
 Operation = tuple[Primitive, tuple[int, ...], int]  # what it is, of which arrays, which one it gives
 Step = tuple[Primitive, tuple[int, ...], int, list[int]]  # and those that nothing reads afterwards
 

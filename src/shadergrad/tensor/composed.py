@@ -85,7 +85,7 @@ def _describe(value: Any, inputs: list[Node], key: list[Any]) -> None:
         key += (node.shape, node.dtype, node.device, node.requires_grad)
     elif kind in BY_VALUE:
         key.append(value)
-    elif kind in BY_TEXT or (issubclass(kind, tuple | list) and all(type(n) is int for n in value)):
+    elif kind in BY_TEXT or (isinstance(value, tuple | list) and all(type(n) is int for n in value)):
         key.append(repr(value))
     else:
         raise _Unlike
