@@ -13,7 +13,7 @@ import torch
 import shadergrad as sg
 from helpers import assert_close
 
-Call = Callable[[Any, Any, Any, Any], Any]  # of nn.functional, x (4, 5), w (5, 5) and classes (4,)
+Call = Callable[..., Any]  # of nn.functional, x (4, 5), w (5, 5) and classes (4,)
 
 CALLS: dict[str, Call] = {
     "linear": lambda F, x, w, y: F.linear(x, w),
