@@ -119,7 +119,11 @@ class Capture:
     def _asked_again(self) -> list[int]:
         """The places of what may be wanted later, besides the outputs: by a backward pass, or by a tensor that is alive. Of
         views what they show, for they cost nothing, as constants do."""
-        asked = {place for node, place in self._position.items() if node.owner is not None and node.owner() is not None}
+        asked: set[int] = set()
+        for node, place in self._position.items():
+            owner = None if node.owner is None else node.owner()
+            if owner is not None and owner._holds(node):
+                asked.add(place)
         found: list[int] = []
         for place in range(len(self.order) - 1, -1, -1):
             node = self.order[place]

@@ -82,8 +82,8 @@ class Node:
     storage: the computed value, or None while it is pending.
     requires_grad: whether the backward pass visits it.
     released: whether a backward pass has been through it without retain_graph.
-    owner: a weak reference to what holds the node, a tensor or what tensors share; for a Variable, what accumulates its
-    gradient.
+    owner: a weak reference to what holds the node, or held it (`_holds` tells), a tensor or what tensors share; for a
+    Variable, what accumulates its gradient.
     hooks: None, or what the backward pass calls with the gradient of the node (tensor/gradients.py).
     origin: where it was made, if somebody wanted to know (origin.py).
     """

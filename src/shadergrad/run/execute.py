@@ -131,8 +131,9 @@ class Programs:
 programs = Programs()
 
 
-def realize(wanted: Sequence[Node]) -> None:
-    """Give every node in `wanted` (of one device) its value.
+def realize(wanted: Sequence[Node], *, read: bool = False) -> None:
+    """Give every node in `wanted` (of one device) its value. read: somebody waits for one of them, and not all that is alive
+    is wanted.
 
     What the backward pass of a node would need, and the plan stores anyway, is kept in its node as well, so that
     reading a loss before backward() computes nothing twice.
@@ -143,18 +144,18 @@ def realize(wanted: Sequence[Node]) -> None:
         pending = list({id(n): n for n in wanted if n.storage is None}.values())
         compute = [n for n in pending if resolve(n).storage is None]
         if compute:
-            _compute(compute)
+            _compute(compute, read)
         for node in pending:
             if is_alias(node):
                 node.materialize(resolve(node).storage)
 
 
-def _compute(wanted: list[Node]) -> None:
+def _compute(wanted: list[Node], read: bool) -> None:
     """One run for pending nodes, and for what else it gives."""
     device = get_device(wanted[0].device)
     if device.compute(wanted):
         return
-    capture = Capture(wanted, keep=True)
+    capture = Capture(wanted, keep=read or any(n.requires_grad and not n.released for n in wanted))
     results, kept = None, range(len(capture.keep))
     if len(capture.order) >= LONG and not timing.listeners and programs.is_new(capture):
         results = device.evaluate(capture)
