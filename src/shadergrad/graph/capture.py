@@ -54,7 +54,7 @@ class Capture:
         self.roots = [resolve(r) for r in roots]
         self.device = self.roots[0].device
         self.sources: list[Node] = []
-        self._position: dict[int, int] = {}  # id of node -> place in the order
+        self._position: dict[Node, int] = {}  # place in the order
         self._by_identity: dict[int, int] = {}
         self.order: list[Node] = []
         numbered: list[Primitive] = []
@@ -72,7 +72,7 @@ class Capture:
             if node is None:  # what the one below needs is in
                 node = cast(Node, stack.pop())
                 inputs = node.inputs
-            elif id(node) in position:
+            elif node in position:
                 continue
             elif node.storage is not None:
                 entry = self._source(node, identity(node))
@@ -83,7 +83,7 @@ class Capture:
                 inputs = node.inputs
                 if node.primitive.kind == "alias":
                     inputs = inputs[:1]  # its others are there for the tape alone
-                missing: list[Node | None] = [i for i in inputs if id(i) not in position]
+                missing: list[Node | None] = [i for i in inputs if i not in position]
                 if missing:
                     missing += (None, node)
                     missing.reverse()
@@ -91,41 +91,67 @@ class Capture:
                     continue
             primitive = node.primitive
             if primitive.kind == "alias":
-                position[id(node)] = position[id(inputs[0])]
+                position[node] = position[inputs[0]]
                 continue
             form = primitive.form
-            entries.append((form or primitive, tuple([position[id(i)] for i in inputs])))
+            entries.append((form or primitive, tuple([position[i] for i in inputs])))
             if form is not None:
                 numbered.append(primitive)
                 self._dtypes.append(node.dtype)
-            position[id(node)] = len(order)
+            position[node] = len(order)
             order.append(node)
-        self.keep = (
-            [k for k, n in enumerate(self.order) if n.requires_grad and not n.released and n.storage is None]
-            if keep
-            else []
-        )
         self.numbered = tuple(numbered)
-        self.outputs = [self._position[id(r)] for r in self.roots]
+        self.outputs = [self._position[r] for r in self.roots]
+        self.keep = self._asked_again() if keep else []
         self.key = (self.device, tuple(entries), tuple(self.outputs), tuple(self.keep))
 
     def _source(self, node: Node, identity: int) -> Any:
         """The entry of a valued node; None where its value is known already."""
         known = self._by_identity.get(identity)
         if known is not None and self.order[known].shape == node.shape and self.order[known].dtype is node.dtype:
-            self._position[id(node)] = known
+            self._position[node] = known
             return None
-        self._by_identity[identity] = self._position[id(node)] = len(self.order)
+        self._by_identity[identity] = self._position[node] = len(self.order)
         self.order.append(node)
         self.sources.append(node)
         return (node.shape, node.dtype)
 
+    def _asked_again(self) -> list[int]:
+        """The places of what may be wanted later, besides the outputs: by a backward pass, or by a tensor that is alive. Of
+        views what they show, for they cost nothing, as constants do."""
+        asked: set[int] = set()
+        for node, place in self._position.items():
+            owner = None if node.owner is None else node.owner()
+            if owner is not None and owner._holds(node):
+                asked.add(place)
+        found: list[int] = []
+        for place in range(len(self.order) - 1, -1, -1):
+            node = self.order[place]
+            if node.storage is not None:
+                continue
+            if node.primitive.kind == "view":
+                if place in asked:
+                    asked.add(self._position[node.inputs[0]])
+            elif node.inputs and (place in asked or (node.requires_grad and not node.released)):
+                found.append(place)
+        outputs = set(self.outputs)
+        return [place for place in reversed(found) if place not in outputs]
+
     def position_of_source(self, node: Node) -> int | None:
         """Which input a valued node is, if it is one."""
-        place = None if is_alias(node) else self._position.get(id(node))
+        place = None if is_alias(node) else self._position.get(node)
         if place is None:
             return None
         return next(k for k, s in enumerate(self.sources) if s is self.order[place])
+
+    def operations(self) -> list[tuple[Primitive, tuple[int, ...], int]]:
+        """What computes each node that has no value: a primitive, of the nodes at these places, for the one at that place."""
+        position = self._position
+        return [
+            (node.primitive, tuple([position[resolve(i)] for i in node.inputs]), place)
+            for place, node in enumerate(self.order)
+            if node.storage is None
+        ]
 
     def numbers(self) -> list[Number]:
         """All numbers, as many for each capture of one key."""
@@ -154,7 +180,7 @@ class Capture:
                 made = Node(Placeholder(len(inputs), node.shape, node.dtype), (), node.shape, node.dtype, node.device)
                 inputs.append(made)
             else:
-                sources = tuple(built[self._position[id(resolve(i))]] for i in node.inputs)
+                sources = tuple(built[self._position[resolve(i)]] for i in node.inputs)
                 primitive = node.primitive
                 numbers: list[Any] = []
                 if slots.of and primitive.form is not None:

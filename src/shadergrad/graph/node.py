@@ -82,8 +82,8 @@ class Node:
     storage: the computed value, or None while it is pending.
     requires_grad: whether the backward pass visits it.
     released: whether a backward pass has been through it without retain_graph.
-    owner: a weak reference to what holds the node, a tensor or what tensors share; for a Variable, what accumulates its
-    gradient.
+    owner: a weak reference to what holds the node, or held it (`_holds` tells), a tensor or what tensors share; for a
+    Variable, what accumulates its gradient.
     hooks: None, or what the backward pass calls with the gradient of the node (tensor/gradients.py).
     origin: where it was made, if somebody wanted to know (origin.py).
     """
@@ -237,7 +237,7 @@ def resolve(node: Node) -> Node:
 def topological(roots: Iterable[Node], inputs_of: Callable[[Node], Sequence[Node]]) -> list[Node]:
     """Every node reachable from `roots` through `inputs_of`, inputs first. Iterative: graphs are deep."""
     order: list[Node] = []
-    seen: set[int] = set()
+    seen: set[Node] = set()
     entered: list[Node] = []  # those whose inputs come first
     stack: list[Node | None] = [*roots]
     stack.reverse()
@@ -246,10 +246,9 @@ def topological(roots: Iterable[Node], inputs_of: Callable[[Node], Sequence[Node
         if node is None:  # all inputs of the node that was entered last are in
             order.append(entered.pop())
             continue
-        key = id(node)
-        if key in seen:
+        if node in seen:
             continue
-        seen.add(key)
+        seen.add(node)
         inputs = inputs_of(node)
         if not inputs:
             order.append(node)
@@ -257,6 +256,6 @@ def topological(roots: Iterable[Node], inputs_of: Callable[[Node], Sequence[Node
         entered.append(node)
         stack.append(None)
         for source in reversed(inputs):
-            if id(source) not in seen:
+            if source not in seen:
                 stack.append(source)
     return order

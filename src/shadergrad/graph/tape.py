@@ -32,7 +32,7 @@ class Tape:
 
     def __init__(self, order: Sequence[Node], roots: Sequence[Node], cotangents: Sequence[Node]) -> None:
         self.known: list[Node] = []
-        self.place: dict[int, int] = {}
+        self.place: dict[Node, int] = {}
         self.device = roots[0].device
         self.key: Any = None
         place, known = self.place, self.known
@@ -47,19 +47,19 @@ class Tape:
                 entries.append((primitive, node.shape, node.dtype))
             else:
                 for source in inputs:
-                    if id(source) not in place:
-                        place[id(source)] = len(known)
+                    if source not in place:
+                        place[source] = len(known)
                         known.append(source)
                         operand = source.primitive  # of users' primitives the class: they may hold tensors
                         entries.append((operand if operand.structural else type(operand), source.shape, source.dtype))
-                entries.append((primitive, tuple([place[id(i)] for i in inputs])))
-            place[id(node)] = len(known)
+                entries.append((primitive, tuple([place[i] for i in inputs])))
+            place[node] = len(known)
             known.append(node)
         for g in cotangents:
-            if id(g) not in place:
-                place[id(g)] = len(known)
+            if g not in place:
+                place[g] = len(known)
                 known.append(g)
-        ends = [place[id(n)] for n in (*roots, *cotangents)]
+        ends = [place[n] for n in (*roots, *cotangents)]
         self.key = (tuple(entries), tuple(ends), tuple([(g.shape, g.dtype) for g in cotangents]))
 
 
@@ -70,13 +70,11 @@ class _Pass:
         self.rows: list[Row] = []
         place = dict(tape.place)
         count = len(tape.known)
-        for node in nodes.topological(
-            [g for _, g in found.values()], lambda n: () if id(n) in tape.place else n.inputs
-        ):
-            if id(node) not in place:
-                self.rows.append((node.primitive, tuple([place[id(i)] for i in node.inputs]), node.shape, node.dtype))
-                place[id(node)] = count + len(self.rows) - 1
-        self.found = [(place[id(v)], place[id(g)]) for v, g in found.values()]
+        for node in nodes.topological([g for _, g in found.values()], lambda n: () if n in tape.place else n.inputs):
+            if node not in place:
+                self.rows.append((node.primitive, tuple([place[i] for i in node.inputs]), node.shape, node.dtype))
+                place[node] = count + len(self.rows) - 1
+        self.found = [(place[v], place[g]) for v, g in found.values()]
 
     def again(self, tape: Tape) -> dict[int, tuple[Node, Node]]:
         made = list(tape.known)

@@ -33,6 +33,8 @@ from .structure import Found, Structure
 Labels = tuple[tuple[Label, ...], tuple[Label, ...]]  # of inputs, of outputs
 MOST_PROGRAMS = 512
 PROGRAM_BYTES = 128 << 20  # of host memory for the plans of the programs that are kept
+LONG = 256  # nodes: from here on a device that needs no plan makes one for what comes a second time
+MOST_MET = 1 << 14
 BYTES_A_ROW = 1024  # of a plan's tables, with all that a program makes of it (110 KiB for an MLP's training step)
 
 
@@ -63,6 +65,7 @@ class Programs:
         self._most_bytes = most_bytes
         self.nbytes = 0
         self.compiled = 0
+        self._met: set[int] = set()  # structures, by the hash of their keys
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -99,6 +102,16 @@ class Programs:
             self._make_room()
         return found
 
+    def is_new(self, capture: Capture) -> bool:
+        """Whether a structure comes for the first time, or has not come for long."""
+        known = hash(capture.key)
+        if known in self._met:
+            return False
+        if len(self._met) >= MOST_MET:
+            self._met.clear()
+        self._met.add(known)
+        return True
+
     def _load(self, graph: Graph, labels: Labels) -> Found:
         device = get_device(graph.device)
         plan, kept = compiled(graph, device.target, compile_graph)
@@ -111,14 +124,16 @@ class Programs:
 
     def clear(self) -> None:
         self._cache.clear()
+        self._met.clear()
         self.nbytes = 0
 
 
 programs = Programs()
 
 
-def realize(wanted: Sequence[Node]) -> None:
-    """Give every node in `wanted` (of one device) its value.
+def realize(wanted: Sequence[Node], *, read: bool = False) -> None:
+    """Give every node in `wanted` (of one device) its value. read: somebody waits for one of them, and not all that is alive
+    is wanted.
 
     What the backward pass of a node would need, and the plan stores anyway, is kept in its node as well, so that
     reading a loss before backward() computes nothing twice.
@@ -129,19 +144,24 @@ def realize(wanted: Sequence[Node]) -> None:
         pending = list({id(n): n for n in wanted if n.storage is None}.values())
         compute = [n for n in pending if resolve(n).storage is None]
         if compute:
-            _compute(compute)
+            _compute(compute, read)
         for node in pending:
             if is_alias(node):
                 node.materialize(resolve(node).storage)
 
 
-def _compute(wanted: list[Node]) -> None:
+def _compute(wanted: list[Node], read: bool) -> None:
     """One run for pending nodes, and for what else it gives."""
-    if get_device(wanted[0].device).compute(wanted):
+    device = get_device(wanted[0].device)
+    if device.compute(wanted):
         return
-    capture = Capture(wanted, keep=any(n.requires_grad and not n.released for n in wanted))
-    program, kept = programs.get(capture)
-    results = run_noted(program, capture, [s.storage for s in capture.sources])
+    capture = Capture(wanted, keep=read or any(n.requires_grad and not n.released for n in wanted))
+    results, kept = None, range(len(capture.keep))
+    if len(capture.order) >= LONG and not timing.listeners and programs.is_new(capture):
+        results = device.evaluate(capture)
+    if results is None:
+        program, kept = programs.get(capture)
+        results = run_noted(program, capture, [s.storage for s in capture.sources])
     given = [*capture.roots, *(capture.order[capture.keep[k]] for k in kept)]
     for node, storage in zip(given, results, strict=True):
         if node.storage is None:

@@ -10,10 +10,38 @@ import numpy as np
 
 from ..dtypes import DType
 from ..errors import OutOfMemoryError
-from ..graph.primitive import from_data
+from ..graph.capture import Capture
+from ..graph.primitive import Primitive, from_data
 from ..plan import NUMPY, Plan
 from . import timing
 from .device import Device, Program, Storage, register_device
+
+Operation = tuple[Primitive, tuple[int, ...], int]  # what it is, of which arrays, which one it gives
+Step = tuple[Primitive, tuple[int, ...], int, list[int]]  # and those that nothing reads afterwards
+
+
+def _steps(operations: Sequence[Operation], needed: set[int]) -> list[Step]:
+    """Operations in order, each with the arrays that can go behind it; `needed` stay."""
+    last: dict[int, int] = {}
+    for k, (_, operands, result) in enumerate(operations):
+        for place in operands:
+            last[place] = k
+        last[result] = k
+    dead: list[list[int]] = [[] for _ in operations]
+    for place, k in last.items():
+        if place not in needed:
+            dead[k].append(place)
+    return [(*operation, gone) for operation, gone in zip(operations, dead, strict=True)]
+
+
+def _own(array: Any, dtype: DType) -> np.ndarray:
+    """An array for a storage: row by row, and no view, which would keep its base alive."""
+    array = np.asarray(array, dtype.numpy)
+    return array if array.flags.c_contiguous and array.base is None else array.copy(order="C")
+
+
+def _no_memory(primitive: Primitive, shape: tuple[int, ...], error: MemoryError) -> OutOfMemoryError:
+    return OutOfMemoryError(f"the host has no memory for {primitive.name} of {shape}: {error}.")
 
 
 class CpuProgram(Program):
@@ -22,20 +50,9 @@ class CpuProgram(Program):
     def __init__(self, device: CpuDevice, plan: Plan) -> None:
         self.plan = plan
         self.device = device
-        last: dict[int, int] = {}
-        for step, dispatch in enumerate(plan.dispatches):
-            for row in dispatch.buffers:
-                last[row] = step
-        needed = {*plan.outputs, *plan.inputs}
-        dead: list[list[int]] = [[] for _ in plan.dispatches]
-        for row, step in last.items():
-            if row not in needed:
-                dead[step].append(row)
         primitives = [from_data({"primitive": k.primitive, **json.loads(k.parameters)}) for k in plan.kernels]
-        self._steps = [
-            (primitives[d.kernel], d.buffers[:-1], d.buffers[-1], gone)
-            for d, gone in zip(plan.dispatches, dead, strict=True)
-        ]
+        operations = [(primitives[d.kernel], d.buffers[:-1], d.buffers[-1]) for d in plan.dispatches]
+        self._steps = _steps(operations, {*plan.outputs, *plan.inputs})
 
     def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
         plan = self.plan
@@ -50,10 +67,7 @@ class CpuProgram(Program):
                 try:
                     arrays[result] = primitive.numpy(*[arrays[i] for i in operands])
                 except MemoryError as error:
-                    shape = plan.buffers[result].shape
-                    raise OutOfMemoryError(
-                        f"the host has no memory for {primitive.name} of {shape}: {error}."
-                    ) from error
+                    raise _no_memory(primitive, plan.buffers[result].shape, error) from error
                 if run:
                     seconds = timing.now() - start
                     kernel = plan.kernels[plan.dispatches[k].kernel]
@@ -67,9 +81,7 @@ class CpuProgram(Program):
     def _give(self, row: int, arrays: list[Any], by_row: dict[int, Storage], target: Storage | None) -> Storage:
         """A storage of its own for an output; an array may be shared, for arrays are replaced, never written."""
         spec = self.plan.buffers[row]
-        array = np.asarray(arrays[row], spec.dtype.numpy)
-        if not array.flags.c_contiguous or array.base is not None:
-            array = array.copy(order="C")  # a view would keep its base alive
+        array = _own(arrays[row], spec.dtype)
         storage = target if spec.aliases is None else by_row[spec.aliases]
         if storage is None:
             return Storage(self.device, array.nbytes, array)
@@ -96,6 +108,20 @@ class CpuDevice(Device):
 
     def load(self, plan: Plan) -> Program:
         return CpuProgram(self, plan)
+
+    def evaluate(self, capture: Capture) -> list[Storage]:
+        wanted = [*capture.outputs, *capture.keep]
+        arrays: list[Any] = [None if n.storage is None else n.storage.handle.reshape(n.shape) for n in capture.order]
+        with np.errstate(all="ignore"):
+            for primitive, operands, result, gone in _steps(capture.operations(), set(wanted)):
+                try:
+                    arrays[result] = primitive.numpy(*[arrays[i] for i in operands])
+                except MemoryError as error:
+                    raise _no_memory(primitive, capture.order[result].shape, error) from error
+                for place in gone:
+                    arrays[place] = None
+        given = [_own(arrays[place], capture.order[place].dtype) for place in wanted]
+        return [Storage(self, array.nbytes, array) for array in given]
 
     def synchronize(self) -> None:
         return

@@ -16,6 +16,7 @@ import numpy as np
 from .. import config
 from ..dtypes import DType
 from ..errors import DeviceError
+from ..graph.capture import Capture
 from ..graph.node import Node
 from ..graph.origin import users_line
 from ..plan import Plan, Target
@@ -100,6 +101,10 @@ class Device(ABC):
     def compute(self, wanted: Sequence[Node]) -> bool:
         """Give pending nodes their values, on a device that does so without plans; False on all others."""
         return False
+
+    def evaluate(self, capture: Capture) -> list[Storage] | None:
+        """The values of a capture's outputs, then of what is worth keeping, without a plan; None on a device that needs one."""
+        return None
 
     @property
     def is_lost(self) -> bool:

@@ -150,6 +150,10 @@ class TensorBase(Checkable):
             self._seen = seen
         return self._current
 
+    def _holds(self, node: Node) -> bool:
+        """Whether a node is the value, as of the version that was seen last."""
+        return self._current is node
+
     def _adopt(self, node: Node, alone: bool = True) -> None:
         """Be a tensor of a node; where the node shall be this tensor's alone and is another's, of one of the same value."""
         self._serial = pending.next_serial()

@@ -116,13 +116,13 @@ def flush(device_name: str | None = None, *, views: bool = False) -> None:
 def compute(node: Node, others: list[Node]) -> None:
     """Start computing a node, and others in the same plan where they can be. Raises what the node's computation raises."""
     try:
-        execute.realize([*others, node])
+        execute.realize([*others, node], read=True)
     except Exception:
         if get_device(node.device).is_lost or not others:
             raise
         for tensor in [t for _, t in [*_alive(_live), *_alive(_changed)] if any(t._node is n for n in others)]:
             _realize_each([tensor])
-        execute.realize([node])
+        execute.realize([node], read=True)
 
 
 def _realize_each(together: list[Any]) -> None:

@@ -21,6 +21,7 @@ from ..primitives.indexing import Gather, InRange
 from ..primitives.reduce import Reduce, ReduceMax, ReduceMin, ReduceProd, ReduceSum
 from ..primitives.scan import RunningSum
 from .base import TensorBase, binary, check_axes, check_axis, floating, wrap
+from .composed import composed
 from .elementwise import _truth, where
 from .shape import ShapeTensor
 from .storage import without_history
@@ -280,6 +281,7 @@ class ReduceTensor(ShapeTensor):
         result = (x - top).exp().sum(dim, keepdim=True).log() + top
         return result if keepdim else _without(result, check_axes(dim, self.ndim, "logsumexp"))
 
+    @composed
     def softmax(self, dim: int, dtype: Any = None) -> Self:
         """exp(x) / sum(exp(x)) along `dim`, without overflow; of the shape of x. Integers give float32 (PyTorch
         raises).
@@ -296,6 +298,7 @@ class ReduceTensor(ShapeTensor):
         shifted = (x - _top(x, dim, "softmax")).exp()
         return shifted / shifted.sum(dim, keepdim=True)
 
+    @composed
     def log_softmax(self, dim: int, dtype: Any = None) -> Self:
         """log(softmax(x)) along `dim`, without overflow; of the shape of x. Integers give float32 (PyTorch raises).
 

@@ -84,6 +84,10 @@ class Storage:
     def _node(self) -> Node:
         return self.node
 
+    def _holds(self, node: Node) -> bool:
+        """Whether a node is the present value."""
+        return self.node is node
+
     def value(self) -> Node:
         return without_history(self.node)
 
@@ -106,6 +110,11 @@ class Leaf:
         self.tensor = tensor
         self.storage: weakref.ref[Storage] | None = None
 
+    def _holds(self, node: Node) -> bool:
+        """Whether a node is the leaf's present value."""
+        tensor = self.tensor()
+        return tensor is not None and tensor._holds(node)
+
 
 class Base:
     """What differentiable views are views of: all of a storage, or what a path shows of it, with a history of its own.
@@ -125,6 +134,10 @@ class Base:
         self.version = storage.version
         self.ambiguous = ambiguous
         self.leaf: Leaf | None = None
+
+    def _holds(self, node: Node) -> bool:
+        """Whether a node is the value, as of the version that was seen last."""
+        return self.node is node
 
     def current(self) -> Node:
         """The present value with its history."""

@@ -6,12 +6,14 @@ from ...dtypes import DType, int32, uint8
 from ...errors import DTypeError, ShapeError
 from ...plan import IN_TARGET
 from ...tensor import Tensor, in_range, select_along, select_positions, where
+from ...tensor.composed import composed
 from ..errors import ArgumentError
 from .reduction import check_floats, check_reduction, reduced
 from .substitutes import replaceable
 
 
 @replaceable
+@composed
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -53,6 +55,7 @@ def cross_entropy(
     return _of_classes(input, input.log_softmax(axis), target, weight, axis, ignore_index, reduction, label_smoothing)
 
 
+@composed
 def nll_loss(
     input: Tensor,
     target: Tensor,

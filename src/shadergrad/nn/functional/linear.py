@@ -11,6 +11,7 @@ from ...graph import build
 from ...graph.node import grad_mode
 from ...plan import IN_EMBEDDING, IN_ONE_HOT
 from ...tensor import Tensor, arange, check_axis, in_range, select_positions, vector_norm, where, wrap
+from ...tensor.composed import composed
 from ...tensor.products import product_of
 from ..arguments import whole
 from ..errors import ArgumentError
@@ -18,6 +19,7 @@ from .substitutes import replaceable
 
 
 @replaceable
+@composed
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input (..., n_in) @ weight (n_out, n_in) transposed + bias (n_out,): (..., n_out).
 

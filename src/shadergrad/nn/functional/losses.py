@@ -11,11 +11,13 @@ import warnings
 from ...errors import ShapeError
 from ...plan import IN_BINARY
 from ...tensor import Tensor, common_shape, holds, where
+from ...tensor.composed import composed
 from ..errors import ArgumentError
 from .activations import softplus
 from .reduction import check_floats, check_reduction, check_same, check_weight, reduced, weighted
 
 
+@composed
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(input - target)^2 of each element, then `reduction`: 'mean', 'sum' or 'none'.
 
@@ -41,6 +43,7 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
     return weighted((input - target).abs(), weight, reduction)
 
 
+@composed
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2 (Girshick, 2015), then `reduction`.
 

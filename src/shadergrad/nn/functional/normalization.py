@@ -16,6 +16,7 @@ from ...autograd.function import Function
 from ...errors import ShapeError
 from ...graph.node import grad_mode, mode
 from ...tensor import Tensor
+from ...tensor.composed import composed
 from ..errors import ArgumentError
 from .substitutes import replaceable
 
@@ -222,6 +223,7 @@ def _trailing(input: Tensor, normalized_shape: Sequence[int], star: str, **tenso
 
 
 @replaceable
+@composed
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -242,6 +244,7 @@ def layer_norm(
     return _affine(result, weight, bias, normalized_shape)
 
 
+@composed
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
