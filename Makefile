@@ -46,11 +46,11 @@ mutants: adapter  ## plant 345 faults, one at a time: the tests must catch 95 % 
 experiments: setup  ## train the published logic experiments to their end, on the CPU: hours
 	$(PYTEST) -m experiment
 
-check: style $(VENV)/.stamp-dev  ## lint, types of src, and the tests that need no device: changes nothing, needs no adapter, a minute
-	@$(MAKE) --no-print-directory --jobs=2 source-types null
+check: $(VENV)/.stamp-dev  ## lint, types of src, and the tests that need no device: changes nothing, needs no adapter, a minute
+	@$(MAKE) --no-print-directory --jobs=3 style source-types null
 
 null: $(VENV)/.stamp-dev
-	$(PYTEST) tests/golden tests/null  # the longest first
+	$(PYTEST) --dist worksteal tests/golden tests/null  # the longest first
 
 lint: style source-types  ## ruff, the formatter, pyright over src: changes nothing, installs no PyTorch
 

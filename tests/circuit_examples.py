@@ -72,15 +72,21 @@ def random_cell(
     return CellCircuit(random_circuit(rng, 9 * channels, gates, channels), border, fire_rate)
 
 
+def random_board(rng: np.random.Generator, height: int, width: int, channels: int = 1) -> np.ndarray:
+    return rng.random((height, width, channels)) < 0.5
+
+
+TABLES = [[int(digit) for digit in f"{kind:04b}"] for kind in range(16)]  # by definition: f(00) f(01) f(10) f(11)
+
+
 def naive_gate(kind: int, a: int, b: int) -> int:
-    """From the definition: f(00) f(01) f(10) f(11) are the digits of the kind."""
-    return int(f"{kind:04b}"[2 * a + b])
+    return TABLES[kind][2 * a + b]
 
 
 def naive_circuit(circuit: Circuit, bits: list[int]) -> list[int]:
     values = list(bits)
     for kind, a, b in circuit.gates():
-        values.append(naive_gate(kind, values[a], values[b]))
+        values.append(TABLES[kind][2 * values[a] + values[b]])
     return [values[wire] for wire in circuit.outputs.tolist()]
 
 

@@ -1,4 +1,4 @@
-"""Boards of cells, packed 64 a word, stepped by NumPy and by compiled C, against plain Python cell by cell."""
+"""Boards of cells, packed 64 a word, stepped by NumPy, against plain Python cell by cell."""
 
 from __future__ import annotations
 
@@ -9,19 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circuit_examples import life, naive_step, random_cell, random_circuit
-from shadergrad.config import config
-from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitError, NativeBoard, minimize, native, runner
+from circuit_examples import life, naive_step, random_board, random_cell, random_circuit
+from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitError, minimize, runner
 from shadergrad.logic.circuit.mapping import map_circuit
 from shadergrad.logic.circuit.packing import pack_board, unpack_board
 
 WIDTHS = (1, 2, 5, 63, 64, 65, 127, 128, 130)
 
 borders = pytest.mark.parametrize("border", ["zeros", "periodic"])
-
-
-def random_board(rng: np.random.Generator, height: int, width: int, channels: int = 1) -> np.ndarray:
-    return rng.random((height, width, channels)) < 0.5
 
 
 def life_step(state: np.ndarray) -> np.ndarray:
@@ -197,42 +192,3 @@ def test_a_board_may_be_damaged_between_steps():
 def test_what_is_no_board_is_refused(call, message):
     with pytest.raises(CircuitError, match=message):
         call()
-
-
-# -- boards of compiled C
-
-
-def require_compiler() -> None:
-    if native.find_compiler() is None:
-        if config.require_webgpu:
-            pytest.fail("no C compiler, and SHADERGRAD_REQUIRE_WEBGPU=1: apt-get install gcc.", pytrace=False)
-        pytest.skip("no C compiler: install one (Debian, Ubuntu: gcc)")
-
-
-@borders
-@pytest.mark.parametrize("channels", [1, 3])
-def test_compiled_boards_equal_boards_of_numpy(border, channels, monkeypatch):
-    require_compiler()
-    monkeypatch.setattr(native, "FLAGS", (*native.FLAGS, "-Wall", "-Wextra", "-Werror", "-pedantic"))
-    rng = np.random.default_rng(5)
-    cell = random_cell(rng, channels, border, fire_rate=0.6).minimized()
-    # 1900 words: several blocks, that end within rows; one word a row; one row
-    for height, width in ((100, 19 * 64 - 5), (1200, 7), (1, 130), (5, 1)):
-        state, fire = random_board(rng, height, width, channels), rng.random((height, width)) < 0.6
-        board = NativeBoard(cell, height, width)
-        board.load(state)
-        board.step()
-        state = cell.step(state, fire=np.ones_like(fire))
-        np.testing.assert_array_equal(board.read(), state)
-        board.step(fire)
-        np.testing.assert_array_equal(board.read(), cell.step(state, fire=fire))
-
-
-def test_a_missing_or_failing_compiler_is_an_error(monkeypatch):
-    monkeypatch.setattr(native, "COMPILERS", ("no-such-compiler",))
-    with pytest.raises(CircuitError, match="none of no-such-compiler is on the path"):
-        NativeBoard(life(), 4, 4)
-    with pytest.raises(CircuitError, match="false failed"):
-        NativeBoard(life(), 4, 4, compiler="false")
-    with pytest.raises(CircuitError, match="cannot run no-such-compiler"):
-        NativeBoard(life(), 4, 4, compiler="no-such-compiler")
