@@ -16,11 +16,8 @@ from ..primitives.views import Expand, Slice
 from ..varying import hint
 from .rewrite import Inputs, Rewriter
 
-DIGIT, BLOCKS, MERGE = (
-    3,
-    2,
-    2,
-)  # what it takes to sort by a digit, to sort blocks, to merge: in dispatches of a digit (H200)
+# what it takes to sort by a digit, to sort blocks and to merge, in dispatches of a digit (H200)
+DIGIT, BLOCKS, MERGE = 3, 2, 2
 ALL_PAIRS = 1 << 20  # comparisons up to which a sort, or a scattered sum, is two plain kernels: fewer dispatches
 ALL_PLACES = 32  # places up to which a scattered sum reads every source for every one
 
