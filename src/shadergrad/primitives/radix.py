@@ -51,7 +51,6 @@ class ByDigit(Call):
     shift: the digit's lowest bit. descending: whether keys of values order the other way around. own: elements of a thread.
     """
 
-    kind = "call"
     differentiable = False
     shift: int
     descending: bool
@@ -97,6 +96,7 @@ fn digit_of(key: u32) -> i32 {{ return i32((key >> {self.shift}u) & {DIGITS - 1}
 class DigitCounts(ByDigit):
     """How many elements of a tile have a digit: uint32 (rows, digits, tiles)."""
 
+    kind = "call"
     arguments = ("x",)
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
@@ -168,6 +168,7 @@ class MoveByDigit(ByDigit):
     workgroup memory, so that elements of a digit are written side by side.
     """
 
+    kind = "call"
     arguments = ("x", "starts")
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:

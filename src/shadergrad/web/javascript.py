@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..primitives.attention import kept_from
+from ..primitives.attention import kept_from, place_of_result
 from ..run.portable import PortableStep
 from .errors import WebError
 
@@ -323,36 +323,44 @@ export function load(state) {{
             columns=columns,
         )
 
-    def _attention(self, out: View, q: View, k: View, v: View, *others: View, **settings: Any) -> None:
+    def _attention(
+        self, out: View, q: View, k: View, v: View, *others: View, by_row: bool, logs: bool, **settings: Any
+    ) -> None:
         n, heads, rows, d = q.shape
-        at = f"((i0 * {rows} + i2) * {heads} + i1) * {d}"
-        logs = f"{math.prod(q.shape)} + (i0 * {heads} + i1) * {rows} + i2"
+        row = ["i0", "i1", "i2"]
+        result = _result_in(out, q.shape, by_row)
+        at, end, of_e = (result.at([*row, e]) for e in ("0", f"{d}", "e"))
+        log = (
+            f"o[{math.prod(q.shape)} + (i0 * {heads} + i1) * {rows} + i2] = total ? top + Math.log(total) : -Infinity;"
+        )
         text = f"""{self._scores(q, k, others, **settings)}
   {OVER_ROWS.format(n, heads, rows)} {{
     const s = all.map((i3) => score(i0, i1, i2, i3)), top = Math.max(...s.filter((x) => x > -Infinity), -3e38);
     const total = s.reduce((sum, x) => sum + Math.exp(x - top), 0);
-    o.fill(0, {at}, {at} + {d}); o[{logs}] = total ? top + Math.log(total) : -Infinity;
+    o.fill(0, {at}, {end}); {log if logs else ""}
     for (const i3 of all) if (s[i3] > -Infinity) {{
       const w = (Math.exp(s[i3] - top) / total) * kept(i0, i1, i2, i3);
-      for (let e = 0; e < {d}; e++) o[{at} + e] += w * V[{v.at(["i0", "i1", "i3", "e"])}];
+      for (let e = 0; e < {d}; e++) o[{of_e}] += w * V[{v.at(["i0", "i1", "i3", "e"])}];
     }}
   }}"""
         self._call_attention("o, Q, K, V", text, (out, q, k, v), others, settings["masked"])
 
-    def _sums_of_rows(self, g: View, flat: View) -> View:
+    def _sums_of_rows(self, g: View, flat: View, by_row: bool) -> View:
         """The logarithms of the sums of attention, and the sums of gradient times result: (2, n, heads, l)."""
         n, heads, rows, d = g.shape
         self.made.append(f"new Float32Array({2 * n * heads * rows})")
         out = View(len(self.made) - 1, (2, n, heads, rows), contiguous((2, n, heads, rows)))
         logs = f"(i0 * {heads} + i1) * {rows} + i2"
+        flat = self.packed(flat)
+        result = _result_in(flat, g.shape, by_row)
         self.call(
             f"""(o, G, F) => {{ {OVER_ROWS.format(n, heads, rows)} {{
-    let s = 0; for (let e = 0; e < {d}; e++) s += G[{g.at(["i0", "i1", "i2", "e"])}] * F[((i0 * {rows} + i2) * {heads} + i1) * {d} + e];
+    let s = 0; for (let e = 0; e < {d}; e++) s += G[{g.at(["i0", "i1", "i2", "e"])}] * F[{result.at(["i0", "i1", "i2", "e"])}];
     o[{logs}] = F[{math.prod(g.shape)} + {logs}]; o[{n * heads * rows} + {logs}] = s;
   }} }}""",
             out,
             g,
-            self.packed(flat),
+            flat,
         )
         return out
 
@@ -367,6 +375,7 @@ export function load(state) {{
         *others: View,
         places: Any,
         shape: Any,
+        by_row: bool,
         **settings: Any,
     ) -> None:
         n, heads, rows, d = q.shape
@@ -388,7 +397,7 @@ export function load(state) {{
     }}
   }}"""
         self._call_attention(
-            "o, G, D, Q, K, V", text, (out, g, self._sums_of_rows(g, flat), q, k, v), others, settings["masked"]
+            "o, G, D, Q, K, V", text, (out, g, self._sums_of_rows(g, flat, by_row), q, k, v), others, settings["masked"]
         )
 
     def _call_attention(
@@ -473,6 +482,12 @@ KNOWN = VIEWS | UNARY.keys() | BINARY.keys() | REDUCE.keys() | MADE
 
 def _indices(shape: Sequence[int]) -> list[str]:
     return ["0" if n == 1 else f"i{k}" for k, n in enumerate(shape)]
+
+
+def _result_in(flat: View, shape: tuple[int, ...], by_row: bool) -> View:
+    """The result (n, heads, l, d) in the array that a call of attention gives."""
+    start, *strides = place_of_result(shape, by_row)
+    return View(flat.memory, shape, (*strides, 1), start)
 
 
 def _loops(shape: Sequence[int]) -> str:
