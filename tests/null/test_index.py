@@ -16,7 +16,7 @@ from shadergrad.graph.index import ZERO, Index, flatten, number, opaque, render,
 SIZES = {"i": 6, "j": 5, "k": 4}
 VALUES = list(itertools.product(*(range(n) for n in SIZES.values())))
 Pair = tuple[Index, Callable[..., int]]
-stable = settings(max_examples=200)
+stable = settings(max_examples=300)
 
 
 def value_of(x: Index, values: dict[str, int]) -> int:

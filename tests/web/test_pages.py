@@ -181,7 +181,7 @@ def test_a_step_that_javascript_cannot_say_is_refused(tmp_path: Path) -> None:
 
 
 def test_plain_javascript_trains_as_python_does(visit: Any, tmp_path: Path) -> None:
-    """Convolutions with steps, groups and pooling, attention by blocks, dropout, embeddings, a recurrent layer."""
+    """Convolutions with steps, groups and pooling, attention by blocks (heads joined, apart, without a gradient), dropout, embeddings, a recurrent layer."""
     sg.manual_seed(0)
     convolved = nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1),
@@ -200,8 +200,12 @@ def test_plain_javascript_trains_as_python_does(visit: Any, tmp_path: Path) -> N
         optimizer.zero_grad()
         q, k, v = into(embedding(words)).reshape(6, 9, 2, 48).transpose(1, 2).chunk(3, -1)
         attended = F.scaled_dot_product_attention(q, k, v, dropout_p=0.2, is_causal=True).mean((1, 2))
+        attended = attended + F.scaled_dot_product_attention(*(x.contiguous() for x in (q, k, v))).mean((1, 2))
+        alone = F.scaled_dot_product_attention(images, images, images * 2)[:, 0, 3].mean(1)
         recurrent = lstm(images[:, 0, :, :4].transpose(0, 1))[0][-1]
-        found = out(sg.cat([F.pad(attended, (0, 32)), recurrent, convolved(images).reshape(6, -1)], 1)).squeeze(1)
+        found = (
+            out(sg.cat([F.pad(attended, (0, 32)), recurrent, convolved(images).reshape(6, -1)], 1)).squeeze(1) + alone
+        )
         loss = F.binary_cross_entropy_with_logits(found, (images.mean((1, 2, 3)) > 0).to(sg.float32))
         loss.backward()
         optimizer.step()

@@ -241,7 +241,7 @@ fn sg_erf(x: f32) -> f32 {
   let series = a + a * (0.12837912 + s * (-0.37612355 + s * (0.11280409 + s * (-0.026717672 + s * (0.0049247690 + s * -0.00056601333)))));
   let tail = 1.0 - exp2(-a * (1.6257660 + a * (0.92531359 + a * (0.14069296 + a * (-0.025564115 + a * 0.0022078848)))));
   let value = select(tail, series, a < 1.0);
-  return bitcast<f32>(bitcast<u32>(value) | (bitcast<u32>(x) & 0x80000000u));
+  return select(bitcast<f32>(bitcast<u32>(value) | (bitcast<u32>(x) & 0x80000000u)), x, sg_is_nan(x));
 }
 
 // Giles, "Approximating the erfinv function", GPU Computing Gems, 2011.
