@@ -28,7 +28,7 @@ class Trace:
 
     before: what was changed, tensors, storages, bases of views and streams of random numbers, with the state that it had;
     seen: views that were derived anew from what was changed, with theirs; rebound: tensors whose memory is exchanged.
-    given_away: what had the memory that they took, tensors and what others shared; joined: of a tensor, by id, what
+    given_away: what had the memory that they took, tensors and what others shared; joined: of a tensor, by serial number, what
     shares its memory since. parted: by origin, memory that should be one and is two, with what is not to be there any more.
     grads: tensors whose .grad slot was set, with what it held before.
     grad_reads, attributes: facts outside the arguments on which the function's course depends.
@@ -137,7 +137,7 @@ class Trace:
 
     def on_joined(self, tensor: Any, value: Any) -> None:
         """`value` shares the memory of a tensor that was set to it."""
-        self.joined[id(tensor)] = weakref.ref(value)
+        self.joined[tensor._serial] = weakref.ref(value)
 
     def on_parted(self, tensor: Any, value: Any) -> None:
         """`value` keeps memory of its own, which a tensor that was set to it should share."""

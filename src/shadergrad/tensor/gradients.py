@@ -207,7 +207,7 @@ class GradientTensor(TensorBase):
         not to be written any more."""
         trace = current.trace
         assert trace is not None
-        former = trace.joined.pop(id(self), None)
+        former = trace.joined.pop(self._serial, None)
         if former is not None and (joined := former()) is not None:  # has the memory that this tensor leaves
             joined._become(joined._node)
             del joined
