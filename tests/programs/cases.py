@@ -1429,3 +1429,347 @@ def memory_exchanged_for_part_of_other_memory_and_written(lib, compiled):
         return y * 1
 
     yield [step(lib.ones(3)), p]
+
+
+# -- gradients, buffers, flags and hooks that a step leaves behind
+
+
+def leaf_and_others(lib):
+    return (
+        lib.tensor([5.0, 4.0], requires_grad=True),
+        lib.tensor([1.0, 2.0], requires_grad=True),
+        lib.tensor([1.0, 1.0]),
+    )
+
+
+def arguments(lib):
+    return [lib.tensor([2.0 + k, 3.0]) for k in range(4)]
+
+
+@case
+def a_gradient_that_the_caller_keeps_is_added_to_and_then_dropped(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        (p * p).sum().backward()
+        p.grad = None
+        (p * p * x).sum().backward()
+
+    kept = []
+    for x in arguments(lib):
+        step(x)
+        kept.append(p.grad)
+        yield [*kept]
+
+
+@case
+def a_step_returns_the_gradient_and_parts_of_it(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        p.grad = None
+        (p * p * x).sum().backward()
+        gradient: Any = p.grad
+        return gradient, gradient[0], gradient.detach()
+
+    for x in arguments(lib):
+        given: Any = step(x)
+        whole, part, alias = given
+        part.mul_(10)
+        alias.add_(1)
+        yield [p.grad, whole, part, alias, whole is p.grad]
+
+
+@case
+def a_step_returns_the_gradient_that_was_there_before(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        before = p.grad
+        p.grad = x * 2
+        return before
+
+    for x in arguments(lib):
+        before = step(x)
+        if before is not None:
+            before.mul_(7)
+        yield [p.grad, before, x]
+
+
+@case
+def gradients_are_handed_over_and_exchanged(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+
+    @compiled
+    def hand_over(x):
+        q.grad = p.grad
+        p.grad = None
+        (p * p * x).sum().backward()
+
+    @compiled
+    def exchange(x):
+        p.grad, q.grad = q.grad, p.grad
+        (p * q * x).sum().backward()
+
+    for x in arguments(lib):
+        hand_over(x)
+        p.grad.mul_(3)
+        yield [p.grad, q.grad]
+        if q.grad is not None:
+            exchange(x)
+            yield [p.grad, q.grad, p.grad is q.grad]
+
+
+@case
+def a_gradient_is_an_argument_or_shares_its_memory(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        p.grad = x
+        q.grad = x.detach()
+
+    for x in arguments(lib):
+        step(x)
+        x.mul_(10)
+        q.grad.add_(1)
+        yield [p.grad, q.grad, x, p.grad is x]
+
+
+@case
+def a_gradient_is_a_tensor_of_the_outside_or_shares_its_memory(lib, compiled):
+    p, q, a = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        p.grad = a
+        q.grad = a[:]
+        a.add_(x)
+
+    for x in arguments(lib):
+        step(x)
+        a.mul_(2)
+        q.grad.sub_(1)
+        yield [p.grad, q.grad, a, p.grad is a]
+        p.grad = None
+
+
+@case
+def two_gradients_are_one_and_a_result_shares_their_memory(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        y = x * 2
+        p.grad = y[:]
+        q.grad = p.grad
+        return y
+
+    for x in arguments(lib):
+        y = step(x)
+        y.mul_(10)
+        yield [p.grad, q.grad, y, p.grad is q.grad]
+
+
+@case
+def a_gradient_is_a_constant_of_the_step(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        p.grad = lib.tensor([3.0, 4.0])
+        with lib.no_grad():
+            p.sub_(p.grad * x)
+
+    for x in arguments(lib):
+        step(x)
+        p.grad.neg_()
+        yield [p, p.grad]
+
+
+@case
+def what_was_captured_becomes_a_gradient_between_calls(lib, compiled):
+    p, _, a = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        (p * a * x).sum().backward()
+
+    for k, x in enumerate(arguments(lib)):
+        step(x)
+        yield [p.grad, a]
+        p.grad = (a, lib.tensor([7.0, 7.0]), a[:])[k] if k < 3 else None
+
+
+@case
+def a_copy_of_a_leaf_has_its_gradient(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        own = copy.deepcopy(p)
+        (own * own * x).sum().backward()
+        return own.grad
+
+    for x in arguments(lib):
+        yield [step(x), p.grad]
+        (p * x).sum().backward()
+
+
+def with_buffers(lib):
+    class Two(lib.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", lib.tensor([1.0, 2.0]))
+            self.register_buffer("last", lib.tensor([5.0, 6.0]))
+
+    return Two()
+
+
+@case
+def a_buffer_is_replaced_and_the_old_one_kept(lib, compiled):
+    m = with_buffers(lib)
+
+    @compiled
+    def step(x):
+        before = m.mean
+        m.mean = m.mean * 0.5 + x
+        return before, m.mean
+
+    kept = []
+    for x in arguments(lib):
+        before, after = step(x)
+        kept += [before, m.mean]
+        after.mul_(2)
+        yield [m.mean, *kept, after is m.mean, m.state_dict()["mean"]]
+
+
+@case
+def buffers_are_exchanged_views_and_arguments(lib, compiled):
+    m = with_buffers(lib)
+
+    @compiled
+    def exchange(x):
+        m.mean, m.last = m.last, m.mean
+        return m.mean + x
+
+    @compiled
+    def view(x):
+        m.mean = m.last[:]
+        m.last.add_(x)
+
+    @compiled
+    def argument(x):
+        m.mean = x
+
+    for x in arguments(lib):
+        y = exchange(x)
+        m.mean.mul_(3)
+        yield [m.mean, m.last, y]
+        view(x)
+        m.last.mul_(2)
+        yield [m.mean, m.last]
+        argument(x)
+        x.mul_(3)
+        yield [m.mean, m.last]
+
+
+@case
+def a_buffer_that_one_step_replaces_is_read_by_another(lib, compiled):
+    m = with_buffers(lib)
+
+    @compiled
+    def read(x):
+        return m.mean * x
+
+    @compiled
+    def replace(x):
+        m.mean = m.mean * 0.5 + x
+
+    for x in arguments(lib):
+        yield [read(x)]
+        replace(x)
+        yield [read(x), m.mean]
+    m.mean = lib.tensor([0.5, 0.5])
+    yield [read(lib.tensor([2.0, 3.0]))]
+
+
+@case
+def flags_that_a_step_sets_stay_set(lib, compiled):
+    _, _, a = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        x.requires_grad_()
+        a.requires_grad_()
+        (x * x * a).sum().backward()
+        return x.grad
+
+    @compiled
+    def freeze(x):
+        a.requires_grad_(False)
+        return a * x
+
+    for x in arguments(lib):
+        g = step(x)
+        yield [g, x.grad, x.requires_grad, a.grad, a.requires_grad]
+        freeze(lib.tensor([1.0, 1.0]))
+        yield [a.requires_grad]
+
+
+@case
+def the_argument_gets_a_gradient_that_is_assigned(lib, compiled):
+    @compiled
+    def step(x, y):
+        x.grad = y * 2.0
+
+    for x in arguments(lib):
+        step(x, x.clone())
+        yield [x, x.grad]
+
+
+@may_refuse
+def a_hook_is_registered_at_every_call(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        p.register_hook(lambda g: g * 2)
+        (p * x).sum().backward()
+
+    for x in arguments(lib):
+        step(x)
+        yield [p.grad]
+
+
+@case
+def a_hook_is_registered_and_removed(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        with p.register_hook(lambda g: g * 2):
+            (p * x).sum().backward()
+
+    for x in arguments(lib):
+        step(x)
+        yield [p.grad]
+
+
+@case
+def gradients_set_to_zero_lose_their_history(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+    o = lib.optim.SGD([p], lr=0.5)
+
+    @compiled
+    def step(x):
+        p.grad = p * x
+        o.zero_grad(set_to_none=False)
+        return x * 2
+
+    for x in arguments(lib):
+        yield [step(x), p.grad, p.grad.requires_grad]
+    yield raises(lambda: setattr(p, "grad", p), RuntimeError)

@@ -27,7 +27,7 @@ ALL = CORE | {
     "augmented", "index_add_", "index_fill_", "init", "copy_", "data assign", "Parameter of a tensor", "grad alias",
     # gradients
     "write in graph", "tracked value written", "tracked value written in no_grad", "average of a leaf", "update by hand",
-    "autograd.grad", "grad None", "grad assign", "zero_grad to zero", "requires_grad_", "detach_", "no_grad result",
+    "autograd.grad", "grad None", "grad assign", "grad assign of a tensor", "result is a gradient", "zero_grad to zero", "requires_grad_", "detach_", "no_grad result",
     "second backward", "history written in no_grad", "view made in no_grad", "copy by clone", "copy by tensor()", "copy by deepcopy", "deepcopy of a gradient", "flag of a shared tensor", "leaf changed after use", "int32", "int64", "layout",
     # what PyTorch refuses
     "refused leaf write", "refused leaf view write", "refused second backward", "saved value changed",
@@ -65,6 +65,7 @@ COMPANIONS = {  # what a feature shows only beside
             "result shares memory",
         }
     ),
+    "grad assign of a tensor": frozenset({"grad assign"}),
     "through result": frozenset({"result shares memory", "shared result"}),
     "arguments that share memory": frozenset({"row", "view", "slice", "detach", "same argument twice"}),
     "argument that shares memory with a capture": frozenset({"row", "view", "slice", "detach", "captured argument"}),

@@ -236,6 +236,12 @@ class Builder:
                 for n, t in leaves.items()
             ):
                 seen.add("leaf changed after use")
+            if any(
+                id(t) in used and t._version == versions[n] and not torch.equal(t, values[n]) for n, t in leaves.items()
+            ):
+                seen.add(
+                    "leaf changed through data after use"
+                )  # PyTorch takes the new value, silently: docs/differences.md
             if (is_call or self.local is not None) and any(
                 after[n].grad_fn is not h for n, h in history.items() if n in after
             ):
@@ -246,6 +252,7 @@ class Builder:
             seen.add(next((f for text, f in REFUSALS.items() if text in str(error)), "refused otherwise"))
         if (
             self.overlaps.found
+            or (error is None and self.has_expanded_gradient(candidate.defines))
             or (error is not None and not (candidate.may_fail and self.local is None))
             or not (seen <= self.allowed and self.small())
         ):
@@ -257,6 +264,11 @@ class Builder:
         self.into.append(Statement(candidate.text, frozenset(seen), look, results))
         self.kinds.update(kinds)
         return True
+
+    def has_expanded_gradient(self, defines: tuple[str, ...]) -> bool:
+        """Whether PyTorch gives a gradient in memory of one number, expanded: a write to one of its elements is one to all."""
+        gradients = [t for n, t in self.tensors().items() if n.endswith(".grad") or (n in defines and n[0] == "d")]
+        return any(len(set(at := addresses(t))) < len(at) for t in gradients)
 
     def kinds_of(self, candidate: statements.Candidate) -> dict[str, tuple[str, ...]]:
         """Of the names that a candidate defines: the views that led there, if it is a view."""

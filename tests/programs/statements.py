@@ -412,7 +412,17 @@ def gradient_cleared(b: Builder) -> Candidate | None:
 
 def gradient_assigned(b: Builder) -> Candidate | None:
     p = b.pick(lambda t: t.is_leaf and t.requires_grad)
-    return None if p is None else Candidate(f"{p}.grad = {fresh(b.rng, tuple(b.read(p).shape))}", marked("grad assign"))
+    if p is None:
+        return None
+    shape = b.read(p).shape
+    other = b.pick(lambda t: t.shape == shape and not t.requires_grad)
+    known = b.pick(lambda t: t.shape == shape and t.is_leaf and t.grad is not None)
+    if b.rng.random() < 0.6 and (other or known):
+        text = b.rng.choice(
+            [*([other, f"{other}.detach()", f"{other} * 2.0"] if other else []), *([f"{known}.grad"] if known else [])]
+        )
+        return Candidate(f"{p}.grad = {text}", marked("grad assign", "grad assign of a tensor"))
+    return Candidate(f"{p}.grad = {fresh(b.rng, tuple(shape))}", marked("grad assign"))
 
 
 def stepped(b: Builder) -> Candidate | None:
@@ -473,7 +483,7 @@ def layout(b: Builder) -> Candidate | None:
     text = b.rng.choice(
         [
             f"{x}.is_contiguous()",
-            f"{x}.stride()",
+            *([f"{x}.stride()"] if 1 not in b.read(x).shape else []),  # of one element no stride matters
             f"{x}.data_ptr() == {y}.data_ptr()",
             f"{x}.untyped_storage().data_ptr() == {y}.untyped_storage().data_ptr()",
         ]
@@ -507,7 +517,8 @@ SCHEDULE: list[tuple[int, Maker]] = [
 ]  # fmt: skip
 BODY: list[tuple[int, Maker]] = [
     (10, arithmetic), (8, write), (5, named_view), (2, copied), (1, averaged), (1, grad_of), (1, gradient_cleared), (1, stepped),
-    (1, updated_by_hand), (1, data_assigned), (1, backward), (1, named_mask), (1, integers_written),
+    (1, updated_by_hand), (1, data_assigned), (2, backward), (1, named_mask), (1, integers_written), (1, named_gradient),
+    (1, gradient_assigned),
 ]  # fmt: skip
 
 
@@ -516,6 +527,7 @@ FOCUS: dict[str, Maker] = {  # the statement that shows a wanted feature, where 
     "refused flag": flag_changed,
     "flag of a shared tensor": flag_changed,
     "flag changed between calls": flag_changed,
+    "grad assign of a tensor": gradient_assigned,
     "refused view": wrong_shape,
     "refused leaf view write": write,
     "refused write to one of several views": write,
@@ -758,6 +770,14 @@ def returned(b: Builder) -> str:
     rng = b.rng
     own = [n for n in b.floats() if n in (b.local or {})]
     parts = [f"{n}.detach()" if b.read(n).requires_grad else n for n in b.state_results if n in own][:1]
+    slots = b.floats(lambda t: t.is_leaf and t.grad is not None)
+    if (
+        slots
+        and "result is a gradient" in b.allowed
+        and rng.random() < (0.9 if b.wanted == "result is a gradient" else 0.2)
+    ):
+        slot = f"{rng.choice(slots)}.grad"
+        parts.append(rng.choice([slot, slot, f"{slot}[0:1]", f"{slot}.detach()"] if b.read(slot).ndim else [slot]))
     for _ in range(rng.choice([1, 1, 1, 2]) if not parts else rng.choice([0, 0, 1])):
         x = (
             b.pick()
@@ -825,7 +845,6 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
         features.add("leaf argument" if all(t.is_leaf for _, t in tensors) else "history enters step")
         if any("argument written" in s.features for s in step.body):
             features.add("write in graph")
-    before = b.tensors()
     given, error = trial(b, f"step({', '.join(texts)})")
     if error is not None:
         if "sizes" in features:
@@ -835,14 +854,20 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
         return Candidate(f"{name} = step({', '.join(texts)})", frozenset(features), (), may_fail=may_fail)
     flat = tensors_in(given)
     if any(t.requires_grad for t in flat):
-        features.add("attached result")
         b.attached.add(name)
-    at = {t.untyped_storage().data_ptr() for t in before.values()} | {
-        t.untyped_storage().data_ptr() for _, t in tensors
-    }
-    if any(t.untyped_storage().data_ptr() in at for t in flat):
-        features.add("result shares memory")
+    features |= result_features(b, step.returns, flat, [t for _, t in tensors])
     return Candidate(f"{name} = step({', '.join(texts)})", frozenset(features), (name,), ("result",))
+
+
+def result_features(b: Builder, text: str, given: list[torch.Tensor], arguments: list[torch.Tensor]) -> set[str]:
+    """What can be told of a step's results: text, and the tensors in it."""
+    features = {"attached result"} if any(t.requires_grad for t in given) else set[str]()
+    at = {t.untyped_storage().data_ptr() for t in (*b.tensors().values(), *arguments)}
+    if any(t.untyped_storage().data_ptr() in at for t in given):
+        features.add("result shares memory")
+    if ".grad" in text:
+        features.add("result is a gradient")
+    return features
 
 
 def trial(b: Builder, text: str) -> tuple[Any, Exception | None]:

@@ -46,6 +46,7 @@ class Module(ModuleTree["Module"], HookMethods):
     """
 
     training: bool
+    _replaced: set[str]  # buffers that compiled steps replace by other tensors
 
     def __init__(self) -> None:
         own = self.__dict__
@@ -54,6 +55,7 @@ class Module(ModuleTree["Module"], HookMethods):
         own["_non_persistent_buffers_set"] = set()
         own["_modules"] = OrderedDict()
         own["_hooks"] = HookTables(_changed)
+        own["_replaced"] = set()
         own["_training"] = True
 
     # -- attributes
@@ -99,9 +101,13 @@ class Module(ModuleTree["Module"], HookMethods):
         old = self._buffers[name]
         if current.trace is None:
             self._buffers[name] = value
+        elif not current.trace.is_portable:
+            self._note_buffer(name)
+            self._replaced.add(name)
+            self._buffers[name] = value
         elif old is None or value is None or (old.shape, old.dtype) != (value.shape, value.dtype):
             raise CompileError(f"a compiled step cannot give buffer '{name}' another shape or dtype.")
-        else:  # the replayed step must find the buffer where it was
+        else:  # another runner has no Python: it must find the buffer where it was
             old._assign(value.detach()._node)
 
     def __getattr__(self, name: str) -> Any:
@@ -132,18 +138,28 @@ class Module(ModuleTree["Module"], HookMethods):
 
     def _guard(self) -> None:
         """Tell a capture that it depends on this module."""
-        if current.trace is not None and (id(self), "_settings") not in current.trace.attributes:
+        if current.trace is None:
+            return
+        for name in self._replaced & self._buffers.keys():
+            self._note_buffer(name)
+        if (id(self), "_settings") not in current.trace.attributes:
             current.trace.on_attribute(self, "_settings", self._settings)
             current.trace.on_module(self)
+
+    def _note_buffer(self, name: str) -> None:
+        """Tell a capture of a buffer that steps replace by others: what is there is looked up at each call."""
+        if current.trace is not None and current.trace.on_place is not None:
+            current.trace.on_place(self._buffers, name, f"{type(self).__name__}.{name}")
 
     @property
     def _settings(self) -> tuple[Any, ...]:
         """What a compiled step may have seen of this module, the training flag apart."""
-        passed = {"_training", *self.__dict__.get("_unguarded", ())}
+        passed = {"_training", "_replaced", *self.__dict__.get("_unguarded", ())}
         plain = tuple((k, v) for k, v in self.__dict__.items() if k not in passed and _is_plain(v))
         tables = (self._parameters, self._buffers, self._modules)
         forward = id(self.__dict__.get("forward"))
-        return (*plain, *((k, id(v)) for table in tables for k, v in table.items()), self._hooks.ids(), forward)
+        held = ((k, id(v)) for table in tables for k, v in table.items() if k not in self._replaced)
+        return (*plain, *held, self._hooks.ids(), forward)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Give the module a parameter by name, as assigning the attribute does.
@@ -254,7 +270,7 @@ class Module(ModuleTree["Module"], HookMethods):
             if set_to_none:
                 p.grad = None
             elif p.grad is not None:
-                p.grad.zero_()
+                p.grad.detach_().zero_()
 
     # -- devices and dtypes
 

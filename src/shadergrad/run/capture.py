@@ -7,6 +7,7 @@ optimizer state are overwritten in place; afterwards every tensor is what it was
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..explanation import Origin
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.capture import Capture
+from ..graph.leaves import Variable
 from ..graph.node import Node, resolve
 from ..graph.origin import Origins, named
 from ..plan import Label, Plan, Target
@@ -100,7 +102,7 @@ def _capture(
     sizes: Sizes,
 ) -> tuple[Replay, Trace]:
     """themselves: the arguments, by number, that the function gets as they are; of the others it gets the values."""
-    watch = Trace()
+    watch = Trace(is_portable=target is not None)
     given = [t if k in themselves else _stand_in(t, sizes.shape_of(k, t)) for k, t in enumerate(tensors)]
     stand_ins = {k: t for k, t in enumerate(given) if k not in themselves}
     replaced = iter(given)
@@ -119,7 +121,7 @@ def _capture(
             python.undo()
             result = exchange(result, Varying, int)
             state = python.state(effects, result)
-            seen = Observed(watch, result, stand_ins, state)
+            seen = Observed(watch, result, stand_ins, state, given)
             captured = Captured(watch, stand_ins, seen, state)
             arguments = name_arguments(function, args, kwargs)
             of_arguments = {k: arguments.get(id(s), "") for k, s in stand_ins.items()}
@@ -131,6 +133,7 @@ def _capture(
             return replay, watch
     except BaseException:
         watch.undo()
+        watch.undo_hooks()
         watch.undo_backward()
         current.trace = None
         python.undo()
@@ -149,41 +152,52 @@ def _stand_in(t: Tensor, shape: tuple[int, ...]) -> Tensor:
 class Observed:
     """What a function did, read off before its doings are undone; after that they are.
 
-    assigned: tensors of the outside that it gave another value; before: the nodes that they had, by id.
-    gradients: (tensor, what is in its .grad now) for each slot that it set.
+    assigned: tensors of the outside that it gave another value; before: the nodes that they had, by id. flags: those whose
+    requires_grad it set, with what it is now.
+    gradients: (tensor, what it left in its .grad) for each slot in which there was something else.
+    entering: the gradients that were there before, by id, that no place but their slot leads to.
     outputs: the tensors whose values a run must give, each once; place: where they are among them, by id.
     draws: the random numbers that it drew.
-    result: what it returned, with marks for tensors; paths: where its tensors are in it, by id.
+    left: what it returned, and what it left in places of Python; marks: what its tensors, and gradients, are; alone: the
+    gradients that it made, by id, which are in one slot and nowhere else. paths: where tensors are in the result, by id.
     """
 
-    def __init__(self, watch: Trace, result: Any, stand_ins: dict[int, Tensor], state: PythonState) -> None:
+    def __init__(
+        self, watch: Trace, result: Any, stand_ins: dict[int, Tensor], state: PythonState, given: list[Tensor]
+    ) -> None:
         self._began = watch.began
         candidates = _touched(watch)
-        self.gradients = [(t, t._grad) for t, _ in watch.grads.values()]
+        self.gradients = [(t, t._grad) for t, before in watch.grads.values() if t._grad is not before or before is None]
         _refuse_hidden_tensors(result, "result")
         for effect in state.fresh:
             _refuse_hidden_tensors(effect.value, effect.path)
         stored = (found for e in state.fresh for found in tensors_in(e.value, e.path))
         returned = [*tensors_in(result, "result"), *stored]
-        _refuse_given_away(watch, [t for _, t in returned])
-        views = self._views(watch, [t for _, t in returned], {id(t): k for k, t in stand_ins.items()})
+        handed = [*(t for _, t in returned), *(g for _, g in self.gradients if g is not None)]
+        _refuse_given_away(watch, handed)
+        views = self._views(watch, handed, {id(t): k for k, t in stand_ins.items()})
         self.draws = Draws(watch)
         computed = [whole for whole, _ in views.values() if isinstance(whole, Tensor) and whole._serial > watch.began]
-        gradients = [g for _, g in self.gradients if g is not None]
-        values = {id(t): t._node for t in (*computed, *candidates, *gradients, *(t for _, t in returned))}
+        values = {id(t): t._node for t in (*computed, *candidates, *handed)}
         watch.undo()
         self.assigned = [t for t in candidates if _is_changed(t, values[id(t)])]
+        self.flags = [(t, values[id(t)].requires_grad) for t in candidates if _is_flagged(t._node, values[id(t)])]
+        _refuse_hooks(watch, stand_ins)
         self.before = {id(t): resolve(t._node) for t in self.assigned}
-        wanted = [*computed, *self.assigned, *gradients]
-        self.outputs = list({id(t): t for t in wanted or [t for _, t in returned]}.values())
+        wanted = [*computed, *self.assigned]
+        self.outputs = list({id(t): t for t in wanted or handed}.values())
         self.nodes = [values[id(t)] for t in self.outputs]
         self._check()
         self.place = {id(t): k for k, t in enumerate(self.outputs)}
         self.paths = {
             id(whole): path for path, t in reversed(returned) if not isinstance(whole := views[id(t)][0], int)
         }
-        marks = self._marks(views)
-        self.result = exchange((result, state.values()), Tensor, lambda t: marks[id(t)])
+        uses = Counter(id(views[id(t)][0]) for t in handed)
+        gradients = (g for _, g in self.gradients if g is not None and g._serial > watch.began)
+        self.alone = {id(g) for g in gradients if views[id(g)][0] is g and uses[id(g)] == 1}
+        self.entering = _entering(watch, {*state.tensors, *map(id, given)})
+        self.marks = self._marks(views)
+        self.left = (result, state.values())
 
     def _check(self) -> None:
         devices = {node.device for node in self.nodes}
@@ -221,16 +235,21 @@ class Observed:
         fresh: dict[int, Fresh] = {}
         marks = {}
         for key, (whole, path) in views.items():
-            source: Fresh | Tensor | int = whole
+            source: Fresh | GradSlot | Tensor | int = self.entering.get(id(whole), whole)
             if isinstance(whole, Tensor) and id(whole) in self.place and whole._serial > self._began:
                 node = whole._node
                 source = fresh.setdefault(id(whole), Fresh(self.place[id(whole)], node))
             marks[key] = Mark(source, path)
         return marks
 
-    def is_new(self, gradient: Tensor) -> bool:
-        """Whether a gradient is a tensor that the function made, and not one that it changed."""
-        return id(gradient) not in self.before
+
+def _entering(watch: Trace, elsewhere: set[int]) -> dict[int, GradSlot]:
+    """The gradients that were there before the function ran, by id, that no place but one slot leads to: whatever is in the
+    slot stands for them in later calls. elsewhere: ids of tensors to which something else leads."""
+    owners = {id(t): t for t, _ in (*watch.grads.values(), *watch.grad_reads.values()) if t._grad is not None}
+    held = Counter(id(t._grad) for t in owners.values())
+    alone = (t for t in owners.values() if held[id(t._grad)] == 1 and id(t._grad) not in elsewhere)
+    return {id(t._grad): GradSlot(t) for t in alone if t._grad is not None and t._grad._share_no_more()}
 
 
 def _touched(watch: Trace) -> list[Tensor]:
@@ -248,14 +267,27 @@ def _touched(watch: Trace) -> list[Tensor]:
 def _is_changed(t: Tensor, value: Node) -> bool:
     """Whether a tensor, now as before the function ran, had another value at its end."""
     before = t._node
-    if resolve(value) is not resolve(before):
-        return True
-    if before.requires_grad != value.requires_grad:
+    if resolve(value) is resolve(before):
+        return False
+    return not _is_flagged(before, value) or value.storage is None or value.storage is not before.storage
+
+
+def _is_flagged(before: Node, value: Node) -> bool:
+    """Whether requires_grad of a leaf was set. What has got a history is none: no value keeps it when the step is over."""
+    return before.requires_grad != value.requires_grad and isinstance(
+        (value if value.requires_grad else before).primitive, Variable
+    )
+
+
+def _refuse_hooks(watch: Trace, stand_ins: dict[int, Tensor]) -> None:
+    """A hook that a function leaves on a tensor would be there once, and not once more after every call."""
+    own = {id(t) for t in stand_ins.values()}
+    left = (t for t, ids, *_ in watch.hooks.values() if id(t) not in own and t._hook_ids != ids)
+    if any(t._serial <= watch.began for t in left):
         raise CompileError(
-            "a compiled step changed requires_grad of a tensor, and left it so; later calls would not. Hint: change it "
-            "outside, or back before the step ends."
+            "a compiled step registered a hook on a tensor, or removed one, and left it so: later calls would not. Hint: do it "
+            "outside, or remove the hook before the step ends."
         )
-    return False
 
 
 def _refuse_given_away(watch: Trace, returned: list[Tensor]) -> None:
@@ -290,10 +322,11 @@ class Captured:
         """Tensors must be as they were before the capture."""
         self.watch, self.seen, self.state = watch, seen, state
         self._numbers = {id(t): k for k, t in stand_ins.items()}
-        slots = [t for t, grad in (*watch.grads.values(), *watch.grad_reads.values()) if grad is not None]
-        self._slots: dict[int, Holder] = {id(t._grad): GradSlot(t) for t in slots if t._grad is not None}
-        self._slots |= {id(slot.first): slot for slot in state.slots}
+        self._slots: dict[int, Holder] = {**seen.entering, **{id(slot.first): slot for slot in state.slots}}
         self._known: dict[int, tuple[int, Tensor]] = {}
+        self._new = {
+            id(g) for _, g in seen.gradients if g is not None and g._serial > watch.began
+        }  # each run has others
         read_before = [n for n in seen.before.values() if n.storage is not None]
         self.graph = Capture(
             seen.nodes,
@@ -313,11 +346,16 @@ class Captured:
         number = self._numbers.get(id(tensor))
         return self._slots.get(id(tensor), tensor) if number is None else number
 
+    def _given(self, tensor: Tensor) -> Tensor | int:
+        """The tensor, or as which argument each call gives another one."""
+        number = self._numbers.get(id(tensor))
+        return tensor if number is None else number
+
     def _held(self, node: Node) -> tuple[int, Tensor]:
         """What tells a captured value from others, and the tensor that holds it, so that a later change of it is seen."""
         if id(node) not in self._known:
             tensor = _shown_by(node, self.watch.began)
-            if tensor is None or not _shows(tensor, node):  # no one's any more: a constant
+            if tensor is None or id(tensor) in self._new or not _shows(tensor, node):  # no one's any more: a constant
                 tensor = Tensor._of(nodes.leaf(node.storage, node.shape, node.dtype, node.device))
                 self._known[id(node)] = (id(node.storage), tensor)
             else:
@@ -359,18 +397,17 @@ class Captured:
             program, _ = execute.programs.get(self.graph, self.in_place, labels, names.function)
         else:
             program = execute.planned(self.graph, self.in_place, labels, target)
-        for g in self._new_gradients():
-            if (
-                g._node.storage is None or g._shared is not None
-            ):  # else the next flush would compute it, in a plan of its own
+        for _, g in seen.gradients:  # the next flush would compute them, in a plan of its own
+            if g is not None and g._serial > self.watch.began and (g._node.storage is None or g._shared is not None):
                 empty(g)
         gradients = self._kept_gradients()
-        rewritten = {id(kept.tensor) for kept in gradients}
+        kept = {id(gradient.owner) for gradient in gradients}
+        slots = [(t, g) for t, g in seen.gradients if id(t) not in kept]
         held = [h for h in self.holders if isinstance(h, Tensor)]
         memory = [(h, "_exchanged" if h._share_no_more() else "_rebound") for h in held]
         grads = [(t, "requires_grad") for t in {id(t): t for t in (*held, *self._leaves())}.values()]
         flags = [(t, name, getattr(t, name)) for t, name in (*grads, *memory)]
-        changed = self._changed(program.plan, rewritten)
+        changed = self._changed(program.plan)
         return Replay(
             program=program,
             plan=program.plan.located(self._origins(names)),
@@ -384,11 +421,12 @@ class Captured:
             rebound_arguments=[self._numbers[k] for k in self.watch.rebound if k in self._numbers],
             changes_arguments=[holder for holder, _ in changed if isinstance(holder, int)],
             gradients=gradients,
-            grads=[(t, g) for t, g in seen.gradients if id(g) not in rewritten],
-            result=seen.result,
+            grads=[self._given(t) for t, _ in slots],
+            flags_left=[(self._given(t), flag) for t, flag in seen.flags],
+            result=exchange((*seen.left, [g for _, g in slots]), Tensor, lambda t: seen.marks[id(t)]),
             flags=[*self.watch.attributes.values(), *flags],
             # one that the function made itself is another one in each call
-            slots=[(GradSlot(t), none) for t, none in self.watch.grad_reads.values() if t._serial <= self.watch.began],
+            slots=[self._slot(t) for t, _ in self.watch.grad_reads.values() if t._serial <= self.watch.began],
             python=self.state,
             draws=seen.draws,
         )
@@ -404,13 +442,22 @@ class Captured:
         slots = (t for t, _ in (*self.seen.gradients, *self.watch.grad_reads.values()))
         return [t for t in (*read, *slots) if t is not None]
 
+    def _slot(self, owner: Tensor) -> tuple[GradSlot, bool, Tensor | None]:
+        """What was in a slot that the function looked into: whether nothing; what it must be again, where other places lead
+        there too."""
+        gradient = owner._grad
+        is_known = gradient is None or id(gradient) in self.seen.entering
+        return GradSlot(owner), gradient is None, None if is_known else gradient
+
     def _kept_gradients(self) -> list[KeptGradient]:
-        """Those that no run reads, so that each may write them where the run before did."""
-        accumulated = {id(h.tensor) for h in self.holders if isinstance(h, GradSlot)}
+        """Those whose slot holds nothing that a run uses, so that each may write them where the run before did."""
+        sources = (mark.source for mark in self.seen.marks.values())
+        changed = map(self._holder, self.seen.assigned)
+        used = {id(h.tensor) for h in (*self.holders, *sources, *changed) if isinstance(h, GradSlot)}
         return [
             KeptGradient(t, g, self.seen.place[id(g)])
             for t, g in self.seen.gradients
-            if g is not None and self.seen.is_new(g) and id(t) not in accumulated
+            if g is not None and id(g) in self.seen.alone and id(t) not in used | self._numbers.keys()
         ]
 
     def _is_in_place(self, plan: Plan, output: int) -> bool:
@@ -427,21 +474,18 @@ class Captured:
                 found.append((position, holder))
         return found
 
-    def _changed(self, plan: Plan, rewritten: set[int]) -> list[tuple[Holder | int, int]]:
-        """What takes a new value that is not written over the old one, with the output: changed tensors, and gradients that
-        are none of `rewritten`."""
+    def _changed(self, plan: Plan) -> list[tuple[Holder | int, int]]:
+        """What takes a new value that is not written over the old one, with the output."""
         place = self.seen.place
-        apart = [t for t in self.seen.assigned if not self._is_in_place(plan, place[id(t)])]
-        gradients = [g for g in self._new_gradients() if id(g) not in rewritten]
-        return [*((self._holder(t), place[id(t)]) for t in apart), *((g, place[id(g)]) for g in gradients)]
+        return [
+            (self._holder(t), place[id(t)]) for t in self.seen.assigned if not self._is_in_place(plan, place[id(t)])
+        ]
 
     def _captured(self) -> list[Tensor]:
         """What an argument must not share memory with, unless it is captured itself: the tensors that the function changes,
         and, where it changes an argument, all that it reads."""
-        changed = [t for t in self.seen.assigned if not isinstance(self._holder(t), int)]
-        if len(changed) < len(self.seen.assigned):
+        holders = [self._holder(t) for t in self.seen.assigned]
+        changed = [t for t, h in zip(self.seen.assigned, holders, strict=True) if not isinstance(h, int | GradSlot)]
+        if any(isinstance(h, int) for h in holders):
             changed += [h for h in self.holders if isinstance(h, Tensor)]
         return changed
-
-    def _new_gradients(self) -> list[Tensor]:
-        return [g for _, g in self.seen.gradients if g is not None and self.seen.is_new(g)]

@@ -150,10 +150,16 @@ class Watcher:
         self._previous: Any = None
         self._returned: tuple[FrameType | None, Any] = (None, None)  # the frame that called, and what it got
         self._waiting: tuple[FrameType, Any, int, str] | None = None  # a chain that goes on when a property has run
+        self._replaced: set[tuple[int, Any]] = set()  # places whose tensors steps replace, though this one may not
+        trace.on_place = self._on_place
         for _, leaf in leaves_of(arguments):
             if not isinstance(leaf, Tensor):
                 self._know(leaf)
         self._know(function)
+
+    def _on_place(self, container: Any, key: Any, path: str) -> None:
+        self._replaced.add((id(container), key))
+        self._at(container, key, path)
 
     # -- watching
 
@@ -534,14 +540,16 @@ class Watcher:
         for container, key, _ in self.reads.values():
             for t in _tensors_of(held(container, key)):
                 tensors[id(t)] = tensors.get(id(t), 0) + 1
+        state.tensors = frozenset(tensors)
         kept = [t for _, t in tensors_in((result, [e.value for e in effects if e.value is not MISSING]))]
         stays = {id(t) for t in kept} | {id(t._shared.storage) for t in kept if t._shared is not None}
         rewritten = {(id(e.container), e.key): e for e in effects if e.key is not MISSING}
         for (container_id, key), (container, _, path) in self.reads.items():
             value = held(container, key)
             effect = rewritten.get((container_id, key))
-            inside = _tensors_of(value) if effect is not None else []
-            is_state = bool(inside) and any(True for _ in tensors_in(effect.value if effect else None))
+            is_replaced = effect is not None or (container_id, key) in self._replaced
+            inside = _tensors_of(value) if is_replaced else []
+            is_state = bool(inside) and (effect is None or any(True for _ in tensors_in(effect.value)))
             if is_state and all(tensors[id(t)] == 1 and self._may_be_read_anew(t, stays) for t in inside):
                 state.slots += [PlaceSlot(container, key, k, t, path) for k, t in enumerate(inside)]
                 state.shapes.append((container, key, _form(value)))
@@ -634,7 +642,8 @@ class PythonState:
 
     places: (container, key, value, how it is written); whole: (container, its items, how it is written), lengths:
     (container, its keys or their number, how it is written): must be the same for the capture to hold. slots, shapes: tensors that are read at each call, and what they must agree in.
-    effects: what each run does; which of them get values anew: `fresh`.
+    effects: what each run does; which of them get values anew: `fresh`. tensors: ids of those that it found in places, while the
+    capture lasts.
     """
 
     def __init__(self, effects: list[Effect]) -> None:
@@ -643,6 +652,7 @@ class PythonState:
         self.lengths: list[tuple[Any, Any, str]] = []
         self.slots: list[PlaceSlot] = []
         self.shapes: list[tuple[Any, Any, Any]] = []
+        self.tensors: frozenset[int] = frozenset()
         self.effects = effects
         self.fresh = [e for e in effects if e.is_fresh]
         self._dicts: list[tuple[Any, Any, Any]] = []

@@ -47,6 +47,11 @@ class GradSlot:
     def is_none(self) -> bool:
         return self.tensor._grad is None
 
+    def holds(self, none: bool, same: Tensor | None) -> bool:
+        """Whether there is nothing in it, where there was nothing; else something, or the tensor that it must be."""
+        found = self.tensor._grad
+        return (found is None) is none and (same is None or found is same)
+
     @property
     def gradient(self) -> Tensor:
         assert self.tensor._grad is not None
@@ -104,12 +109,13 @@ class Fresh:
 class Mark:
     """The place of a tensor within a result: what it is a view of, through which path.
 
-    source: an output, the number of an argument, or a tensor of the outside. path: None where it is that tensor itself.
+    source: an output, the number of an argument, a gradient that was there before, or a tensor of the outside. path: None
+    where it is that tensor itself.
     """
 
     __slots__ = ("path", "source")
 
-    def __init__(self, source: Fresh | Tensor | int, path: Path | None) -> None:
+    def __init__(self, source: Fresh | GradSlot | Tensor | int, path: Path | None) -> None:
         self.source, self.path = source, path
 
 
@@ -128,12 +134,13 @@ class Replay:
     that shares memory with one of them is to be captured itself.
     themselves: arguments, by number, that are captured themselves, and so must be the same in the next call.
     changes_arguments: those that take another value, by number, so that another one may see it.
-    gradients: those that are not inputs too, so that each run may write the same memory again.
-    grads: (tensor, tensor put into its .grad or None), all others.
-    result: what the function returned, and what it left in places of Python, with marks for tensors.
+    gradients: those that are not inputs too, and nowhere else, so that each run may write the same memory again.
+    grads: the tensors, or numbers of arguments, whose .grad is set otherwise. flags_left: those whose requires_grad is.
+    result: what the function returned, what it left in places of Python, and in .grad of those, with marks for tensors.
     python: what it read of Python, and the places.
     draws: what it draws of random numbers.
-    flags: (owner, attribute, value) that can only change when tracing.changes does; slots: those that may at any time.
+    flags: (owner, attribute, value) that can only change when tracing.changes does.
+    slots: what may change at any time: gradients that must be None, or not, or one tensor again.
     into: the program's `into`, once a run has made the memory of gradients.
     """
 
@@ -149,10 +156,11 @@ class Replay:
     themselves: dict[int, Tensor]
     changes_arguments: list[int]
     gradients: list[KeptGradient]
-    grads: list[tuple[Tensor, Tensor | None]]
+    grads: list[Tensor | int]
+    flags_left: list[tuple[Tensor | int, bool]]
     result: Any
     flags: list[tuple[Any, str, Any]]
-    slots: list[tuple[GradSlot, bool]]
+    slots: list[tuple[GradSlot, bool, Tensor | None]]
     python: PythonState
     draws: Draws
     into: list[Storage | None] | None = None
@@ -160,9 +168,18 @@ class Replay:
 
     def __post_init__(self) -> None:
         self._captured_ids = {id(t) for t in self.captured}  # which live as long as this
-        returned, left = self.result
+        holders = (*self.holders, *(holder for holder, _ in self.changed))
+        self._entering = list({id(h.tensor): h for h in holders if isinstance(h, GradSlot)}.values())
+        self._known_ids = self._captured_ids | {id(h) for h in holders if isinstance(h, Tensor)}
+        returned, left, gradients = self.result
         self._alone: Fresh | None = None  # a result that is one tensor, as most are
-        if not left and isinstance(returned, Mark) and returned.path is None and isinstance(returned.source, Fresh):
+        if (
+            not left
+            and not gradients
+            and isinstance(returned, Mark)
+            and returned.path is None
+            and isinstance(returned.source, Fresh)
+        ):
             self._alone = returned.source
 
     def holds(self, tensors: list[Tensor]) -> bool:
@@ -175,7 +192,18 @@ class Replay:
             if not all(getattr(owner, name) == value for owner, name, value in self.flags):
                 return False
             self.flags_seen = tracing.changes
-        return all(slot.is_none == none for slot, none in self.slots) and self.python.holds(self.captured)
+        return (
+            all(slot.holds(none, same) for slot, none, same in self.slots)
+            and self.python.holds(self.captured)
+            and (not self._entering or self._gradients_are_alone())
+        )
+
+    def _gradients_are_alone(self) -> bool:
+        """Whether nothing else that a run reads or changes is one of the gradients that it finds in slots."""
+        found = [slot.tensor._grad for slot in self._entering]
+        return len({id(g) for g in found}) == len(found) and all(
+            g is not None and id(g) not in self._known_ids and (g._shared is None or g._share_no_more()) for g in found
+        )
 
     def broken(self) -> str:
         """Why it does not hold, in words, or that tensors do not share memory as they did."""
@@ -185,23 +213,28 @@ class Replay:
         for owner, name, value in self.flags:
             if getattr(owner, name) != value:
                 return FLAGS.get(name, "{} is not as it was").format(f"a {type(owner).__name__}")
-        if any(slot.is_none != none for slot, none in self.slots):
+        if any(slot.is_none != none for slot, none, _ in self.slots):
             return "a tensor has a gradient and had none, or has none and had one"
+        if not all(slot.holds(none, same) for slot, none, same in self.slots) or not self._gradients_are_alone():
+            return "a gradient that other places lead to is another tensor"
         return "arguments are other tensors, or share memory otherwise"
 
     def made(self) -> list[Tensor]:
         """The tensors that this holds, and that may have been made by the function."""
         owned = [t for kept in self.gradients for t in (kept.owner, kept.tensor)]
-        given = [t for pair in self.grads for t in pair if t is not None]
-        asked = [slot.tensor for slot, _ in self.slots]
+        asked = [slot.tensor for slot, _, _ in self.slots]
         flagged = [owner for owner, _, _ in self.flags if isinstance(owner, Tensor)]
+        given = [t for t in (*self.grads, *(t for t, _ in self.flags_left)) if isinstance(t, Tensor)]
         return [*owned, *given, *asked, *flagged, *(_tensor_of(h) for h in self.holders if h is not None)]
 
     def shared_memory(self, tensors: list[Tensor]) -> set[int]:
         """The arguments, by number, that share what the function changes with what it reads in another place."""
         found = set()
+        gradients = [slot.tensor._grad for slot in self._entering]
         for k, t in enumerate(tensors):
-            if t._shared is None:
+            if any(t is g for g in gradients):
+                found.add(k)
+            elif t._shared is None:
                 if id(t) in self._captured_ids:
                     found.add(k)
             elif any(c._shared is not None and c._shared.storage is t._shared.storage for c in self.captured):
@@ -261,11 +294,13 @@ class Replay:
         for holder, k in self.changed:
             tensor = tensors[holder] if isinstance(holder, int) else _tensor_of(holder)
             _give(tensor, outputs[k])
+        result, stored, gradients = self._handed_out(outputs, tensors)
         for kept in self.gradients:
             kept.owner._grad = kept.tensor
-        for tensor, grad in self.grads:
-            tensor._grad = grad
-        result, stored = self._handed_out(outputs, tensors)
+        for owner, gradient in zip(self.grads, gradients, strict=True):
+            (tensors[owner] if isinstance(owner, int) else owner)._grad = gradient
+        for owner, flag in self.flags_left:
+            (tensors[owner] if isinstance(owner, int) else owner).requires_grad_(flag)
         if self.python.effects:
             self.python.do(stored)
         return result
@@ -277,9 +312,10 @@ class Replay:
             kept.renew()
 
     def _handed_out(self, outputs: list[Storage], tensors: list[Tensor]) -> Any:
-        """The result, in which what the function returned twice is one tensor, and what shared memory shares it."""
+        """The result, in which what the function returned twice is one tensor, and what shared memory shares it. Before any
+        slot is filled."""
         if self._alone is not None:
-            return self._alone.tensor(outputs), ()
+            return self._alone.tensor(outputs), (), ()
         made: dict[Any, Tensor] = {}
 
         def tensor(mark: Mark) -> Tensor:
@@ -289,6 +325,8 @@ class Replay:
                     if source not in made:
                         made[source] = source.tensor(outputs)
                     whole = made[source]
+                elif isinstance(source, GradSlot):
+                    whole = source.gradient
                 else:
                     whole = tensors[source] if isinstance(source, int) else source
                 made[mark] = whole if mark.path is None else whole._seen_along(mark.path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,17 +30,22 @@ class Trace:
     seen: views that were derived anew from what was changed, with theirs; rebound: tensors whose memory is exchanged.
     given_away: what had the memory that they took, tensors and what others shared; joined: of a tensor, by serial number, what
     shares its memory since. parted: by origin, memory that should be one and is two, with what is not to be there any more.
-    grads: tensors whose .grad slot was set, with what it held before.
+    grads: tensors whose .grad slot was set, with what it held before; hooks: those with another hook, with
+    the ids of those before, and these themselves.
     grad_reads, attributes: facts outside the arguments on which the function's course depends.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.
     seeded: streams of random numbers, by id, whose seed it set.
     began: tensors with a higher serial number were made since.
+    on_place: told of a place, container, key and how it is written, that steps replace the tensor of.
+    is_portable: whether the step is for a runner without Python.
     made: what is pending, tensors and what they share, as long as anyone holds it.
     let_go: the nodes whose history a backward pass let go, with what made them, and of what.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_portable: bool = False) -> None:
         self.began = 0
+        self.is_portable = is_portable
+        self.on_place: Callable[[Any, Any, str], None] | None = None
         self.before: dict[int, tuple[Any, Any]] = {}
         self.seen: dict[int, tuple[Any, Any]] = {}
         self._held: Counter[int] = Counter()  # how often each thing is among those two and their states, by id
@@ -49,6 +54,7 @@ class Trace:
         self.joined: dict[int, weakref.ref[Any]] = {}
         self.parted: dict[int, weakref.ref[Any] | None] = {}
         self.grads: dict[int, tuple[Any, Any | None]] = {}
+        self.hooks: dict[int, tuple[Any, tuple[int, ...], dict[int, Any], dict[int, Any]]] = {}
         self.grad_reads: dict[int, tuple[Any, bool]] = {}
         self.attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
         self.modules: dict[int, Any] = {}
@@ -86,6 +92,11 @@ class Trace:
 
     def on_grad_write(self, tensor: Any) -> None:
         self.grads.setdefault(id(tensor), (tensor, tensor._grad))
+
+    def on_hook(self, tensor: Any) -> None:
+        """A hook is about to be registered on a tensor."""
+        hooks = tensor._node.hooks
+        self.hooks.setdefault(id(tensor), (tensor, tensor._hook_ids, dict(hooks.before), dict(hooks.after)))
 
     def on_attribute(self, owner: Any, name: str, value: Any) -> None:
         """The function's course depends on a Python attribute (a module's training flag)."""
@@ -146,15 +157,31 @@ class Trace:
 
     def forget(self) -> None:
         """Hold no tensor any more."""
-        for table in (self.before, self.grads, self.grad_reads, self.attributes, self.seen, self._held, self.rebound):
+        for table in (
+            self.before,
+            self.grads,
+            self.hooks,
+            self.grad_reads,
+            self.attributes,
+            self.seen,
+            self._held,
+            self.rebound,
+        ):
             table.clear()
 
     def undo(self) -> None:
-        """Put everything back to what it was."""
+        """Put everything back to what it was, but hooks."""
         for thing, state in (*self.seen.values(), *self.before.values()):
             thing._restore(state)
         for tensor, grad in self.grads.values():
             tensor._grad = grad
+
+    def undo_hooks(self) -> None:
+        """Take out the hooks that were registered: the function failed."""
+        for tensor, _, before, after in self.hooks.values():
+            hooks = tensor._node.hooks
+            if hooks is not None:
+                hooks.before, hooks.after = before, after
 
     def keep_histories_before(self, made: list[Any]) -> None:
         """Forget of `let_go` the nodes that were made since the trace began."""

@@ -151,6 +151,8 @@ class GradientTensor(TensorBase):
     @grad.setter
     def grad(self, value: TensorBase | None) -> None:
         if value is not None:
+            if value is self:
+                raise AutogradError("can't assign Variable as its own grad")
             if not isinstance(value, TensorBase):
                 raise ArgumentTypeError(f"assigned grad expected to be a Tensor or None but got {type_name(value)}.")
             if value.dtype is not self.dtype:
@@ -297,6 +299,8 @@ class GradientTensor(TensorBase):
         return self._register(_hooks_of(self._node).after, hook)
 
     def _register(self, table: dict[int, Any], hook: Any) -> RemovableHandle:
+        if current.trace is not None:
+            current.trace.on_hook(self)
         number = next(_ids)
         table[number] = hook
         _changed()

@@ -50,7 +50,8 @@ class Tensor(NamedTensor):
         result = memo[id(self)] = object.__new__(type(self))
         result._adopt(self.detach().clone()._node)
         result.requires_grad_(self.requires_grad)
-        result._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
+        gradient = self.grad  # which a compiled step is told of
+        result._grad = None if gradient is None else gradient.__deepcopy__(memo)
         return result
 
     def copy_(self, source: Tensor | Number) -> Tensor:
