@@ -86,7 +86,6 @@ COMPANIONS = {  # what a feature shows only beside
 TO_COME: dict[str, str] = {
     "second backward": "everywhere",
     "view made in no_grad": "everywhere",
-    "refused flag": "compiled",
     "refused view": "everywhere",
     "flag of a shared tensor": "everywhere",
     "history leaves step": "compiled",

@@ -105,6 +105,7 @@ class Module(ModuleTree["Module"], HookMethods):
             self._note_buffer(name)
             self._replaced.add(name)
             self._buffers[name] = value
+            current.trace.off_attribute(self, "_settings", name)
         elif old is None or value is None or (old.shape, old.dtype) != (value.shape, value.dtype):
             raise CompileError(f"a compiled step cannot give buffer '{name}' another shape or dtype.")
         else:  # another runner has no Python: it must find the buffer where it was

@@ -179,9 +179,10 @@ class Observed:
         self.draws = Draws(watch)
         computed = [whole for whole, _ in views.values() if isinstance(whole, Tensor) and whole._serial > watch.began]
         values = {id(t): t._node for t in (*computed, *candidates, *handed)}
+        flagged = [t for t in watch.flags.values() if t._serial <= watch.began and t.is_leaf]
+        self.flags = [(t, t.requires_grad) for t in flagged]
         watch.undo()
         self.assigned = [t for t in candidates if _is_changed(t, values[id(t)])]
-        self.flags = [(t, values[id(t)].requires_grad) for t in candidates if _is_flagged(t._node, values[id(t)])]
         _refuse_hooks(watch, stand_ins)
         self.before = {id(t): resolve(t._node) for t in self.assigned}
         wanted = [*computed, *self.assigned]

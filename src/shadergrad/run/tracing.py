@@ -32,6 +32,7 @@ class Trace:
     shares its memory since. parted: by origin, memory that should be one and is two, with what is not to be there any more.
     grads: tensors whose .grad slot was set, with what it held before; hooks: those with another hook, with
     the ids of those before, and these themselves.
+    flags: tensors whose requires_grad was set.
     grad_reads, attributes: facts outside the arguments on which the function's course depends.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.
     seeded: streams of random numbers, by id, whose seed it set.
@@ -55,6 +56,7 @@ class Trace:
         self.parted: dict[int, weakref.ref[Any] | None] = {}
         self.grads: dict[int, tuple[Any, Any | None]] = {}
         self.hooks: dict[int, tuple[Any, tuple[int, ...], dict[int, Any], dict[int, Any]]] = {}
+        self.flags: dict[int, Any] = {}
         self.grad_reads: dict[int, tuple[Any, bool]] = {}
         self.attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
         self.modules: dict[int, Any] = {}
@@ -93,6 +95,10 @@ class Trace:
     def on_grad_write(self, tensor: Any) -> None:
         self.grads.setdefault(id(tensor), (tensor, tensor._grad))
 
+    def on_flag(self, tensor: Any) -> None:
+        """requires_grad of a tensor is about to be set, perhaps to what it is."""
+        self.flags[id(tensor)] = tensor
+
     def on_hook(self, tensor: Any) -> None:
         """A hook is about to be registered on a tensor."""
         hooks = tensor._node.hooks
@@ -101,6 +107,13 @@ class Trace:
     def on_attribute(self, owner: Any, name: str, value: Any) -> None:
         """The function's course depends on a Python attribute (a module's training flag)."""
         self.attributes.setdefault((id(owner), name), (owner, name, value))
+
+    def off_attribute(self, owner: Any, name: str, key: str) -> None:
+        """The course no longer depends on the pair of a key that is in the attribute, a tuple."""
+        if (id(owner), name) in self.attributes:
+            found: tuple[Any, ...] = self.attributes[id(owner), name][2]
+            left = tuple(e for e in found if not (isinstance(e, tuple) and e[:1] == (key,)))
+            self.attributes[id(owner), name] = (owner, name, left)
 
     def on_module(self, module: Any) -> None:
         """A module was called, or looked into."""
@@ -160,6 +173,7 @@ class Trace:
         for table in (
             self.before,
             self.grads,
+            self.flags,
             self.hooks,
             self.grad_reads,
             self.attributes,

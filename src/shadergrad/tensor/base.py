@@ -652,6 +652,8 @@ class TensorBase(Checkable):
         >>> sg.tensor([1.0, 2.0]).requires_grad_()
         tensor([1., 2.], requires_grad=True)
         """
+        if current.trace is not None:
+            current.trace.on_flag(self)
         node = self._node
         if requires_grad == node.requires_grad:
             return self
@@ -659,7 +661,7 @@ class TensorBase(Checkable):
             raise AutogradError("you can only change requires_grad flags of leaf variables. Use detach() instead.")
         if requires_grad and self.dtype.category < 2:
             raise AutogradError("only Tensors of floating point and complex dtype can require gradients")
-        self._rebase(nodes.variable(node, self) if requires_grad else without_history(node))
+        self._rebase(nodes.variable(node, self) if requires_grad else without_history(node), alone=True)
         return self
 
     def _rebase(self, node: Node, alone: bool = False) -> None:
@@ -702,6 +704,8 @@ class TensorBase(Checkable):
         """
         if self._shared is not None and self._shared.tensor() is not self:
             raise AutogradError("Can't detach views in-place. Use detach() instead.")
+        if current.trace is not None:
+            current.trace.on_flag(self)
         if self.requires_grad:
             self._rebase(without_history(self._node), alone=True)
         return self
