@@ -366,6 +366,10 @@ def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
         raise AutogradError(
             f"element 0 of tensors does not require grad and does not have a grad_fn{_where_it_stayed(output._node)}"
         )
+    if current.trace is not None:
+        for node in nodes.topological([output._node], lambda n: [i for i in n.inputs if i.requires_grad]):
+            if isinstance(node.primitive, Variable) and (leaf := leaf_of(node)) is not None:
+                note_flag(leaf)  # without it there would be no history
     if gradient is None:
         if output._node.size != 1:
             raise AutogradError("grad can be implicitly created only for scalar outputs")
@@ -440,6 +444,13 @@ def backward(
         targets=asked,
         leaf_of=leaf_of,
     )
+    for node, _ in found.values():
+        owner = leaf_of(node) if isinstance(node.primitive, Variable) else None
+        if owner is not None and not owner.is_leaf:
+            raise AutogradError(
+                "leaf variable has been moved into the graph interior: a tensor that this gradient is of was written to in place, "
+                "with gradients recorded. Hint: clone() it before."
+            )
     with grad_mode(create_graph):
         for node, grad in found.values():
             owner = owners.get(id(node))

@@ -324,6 +324,10 @@ class IndexTensor(ReduceTensor):
         tensor([3., 0., 3.])
         """
         if not self.ndim:
+            if source.ndim:
+                raise ShapeError(
+                    f"[index_add] the source of a tensor without axes must have none, not {tuple(source.shape)}."
+                )
             return self.reshape(1).index_add(dim, index, source.reshape(-1), alpha=alpha).reshape(())
         axis = check_axis(dim, self.ndim, "index_add")
         wanted = tuple(index.numel() if a == axis else n for a, n in enumerate(self.shape))
