@@ -103,7 +103,7 @@ class Fresh:
         self.primitive = DETACHED if node.requires_grad else STORED
 
     def tensor(self, outputs: list[Storage]) -> Tensor:
-        return Tensor._of(nodes.leaf(outputs[self.output], self.shape, self.dtype, self.device, self.primitive))
+        return Tensor._first_of(nodes.leaf(outputs[self.output], self.shape, self.dtype, self.device, self.primitive))
 
 
 class Mark:
@@ -171,6 +171,10 @@ class Replay:
         holders = (*self.holders, *(holder for holder, _ in self.changed))
         self._entering = list({id(h.tensor): h for h in holders if isinstance(h, GradSlot)}.values())
         self._known_ids = self._captured_ids | {id(h) for h in holders if isinstance(h, Tensor)}
+        # What no call changes is found out once: a small step is called as often as the host can.
+        fixed = [(k, holder) for k, holder in self.written if isinstance(holder, Tensor)]
+        self._fixed = fixed if len(fixed) == len(self.written) else None
+        self._changes = bool(self.captured or self.changes_arguments or self.rebound_arguments or self._entering)
         returned, left, gradients = self.result
         self._alone: Fresh | None = None  # a result that is one tensor, as most are
         if (
@@ -184,19 +188,19 @@ class Replay:
 
     def holds(self, tensors: list[Tensor]) -> bool:
         """Whether what the function looked at is as it was: outside its arguments, and which of these share memory."""
-        if any(tensors[k] is not t for k, t in self.themselves.items()):
-            return False
-        if self.shared_memory(tensors) - self.themselves.keys():
+        for k, t in self.themselves.items():
+            if tensors[k] is not t:
+                return False
+        if self._changes and self.shared_memory(tensors) - self.themselves.keys():
             return False
         if self.flags_seen != tracing.changes:
             if not all(getattr(owner, name) == value for owner, name, value in self.flags):
                 return False
             self.flags_seen = tracing.changes
-        return (
-            all(slot.holds(none, same) for slot, none, same in self.slots)
-            and self.python.holds(self.captured)
-            and (not self._entering or self._gradients_are_alone())
-        )
+        for slot, none, same in self.slots:
+            if not slot.holds(none, same):
+                return False
+        return self.python.holds(self.captured) and (not self._entering or self._gradients_are_alone())
 
     def _gradients_are_alone(self) -> bool:
         """Whether nothing else that a run reads or changes is one of the gradients that it finds in slots."""
@@ -229,7 +233,7 @@ class Replay:
 
     def shared_memory(self, tensors: list[Tensor]) -> set[int]:
         """The arguments, by number, that share what the function changes with what it reads in another place."""
-        found = set()
+        found: set[int] = set()
         gradients = [slot.tensor._grad for slot in self._entering]
         for k, t in enumerate(tensors):
             if any(t is g for g in gradients):
@@ -242,7 +246,9 @@ class Replay:
         for k in self.changes_arguments:
             if tensors[k]._shared is not None and overlaps(tensors[k]._node.shape, tensors[k].stride()):
                 found.add(k)  # whose whole value does not tell what was written in one of several places
-        found.update(k for k in self.rebound_arguments if not tensors[k]._share_no_more())
+        for k in self.rebound_arguments:
+            if not tensors[k]._share_no_more():
+                found.add(k)
         if self.changes_arguments and len(tensors) > 1:
             cells = [t if t._shared is None else t._shared.storage for t in tensors]
             found |= {k for k, c in enumerate(cells) if sum(c is other for other in cells) > 1}
@@ -267,13 +273,16 @@ class Replay:
                 execute.realize([holder._node])
             found = [holder._node.storage for holder in holders]
         references = sys.getrefcount
-        for position, holder in self.written:
-            tensor: Tensor = holder if isinstance(holder, Tensor) else _tensor_of(holder)
+        for position, tensor in self._overwritten():
             if tensor._shared is None and references(tensor._current) <= MINE and references(found[position]) <= IN_USE:
                 continue  # most often nobody else has it
             if tensor._keep_memory_private():
                 found[position] = tensor._node.storage
         return found
+
+    def _overwritten(self) -> list[tuple[int, Tensor]]:
+        """`written`, with the tensors that the holders are now."""
+        return [(k, _tensor_of(holder)) for k, holder in self.written] if self._fixed is None else self._fixed
 
     def run(self, inputs: list[Storage], tensors: list[Tensor]) -> Any:
         """One submission. What tensors and .grad slots hold afterwards is what the function would have left there."""
@@ -286,9 +295,8 @@ class Replay:
         self.draws.made()
         if self.into is None and self.gradients:
             self._keep_gradients(outputs)
-        for position, holder in self.written:
+        for position, tensor in self._overwritten():
             inputs[position].writes += 1
-            tensor: Tensor = holder if isinstance(holder, Tensor) else _tensor_of(holder)
             if tensor._shared is not None:
                 tensor._was_overwritten()
         for holder, k in self.changed:
@@ -337,13 +345,17 @@ class Replay:
     def _memory_for_gradients(self) -> list[Storage | None] | None:
         """`into` where the run may write gradients to the memory of the previous ones; None: to fresh memory."""
         into = self.into
-        if into is not None and any(
-            kept.tensor._current.storage is not into[kept.output] or kept.is_held_elsewhere() for kept in self.gradients
-        ):
-            self.into = into = None  # someone keeps a gradient, or has given it another value
-            for kept in self.gradients:
-                kept.renew()
-        return into
+        if into is None:
+            return None
+        for kept in self.gradients:
+            if kept.tensor._current.storage is not into[kept.output] or kept.is_held_elsewhere():
+                break
+        else:
+            return into
+        self.into = None  # someone keeps a gradient, or has given it another value
+        for kept in self.gradients:
+            kept.renew()
+        return None
 
     def _keep_gradients(self, outputs: list[Storage]) -> None:
         again = {kept.output for kept in self.gradients}

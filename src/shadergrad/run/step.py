@@ -83,22 +83,30 @@ class CompiledStep(Generic[P, R]):
             return self._function(*args, **kwargs)
         with execute.lock:
             key, tensors = _describe(args, kwargs)
-            entries = self._entries.get(key, [])
-            for k in range(len(entries) - 1, -1, -1):
-                if entries[k].holds(tensors):
-                    entry = entries[k]
-                    if k < len(entries) - 1:
-                        entries.append(entries.pop(k))  # the one used last at the end
-                    break
+            latest = self._latest
+            if latest is not None and latest[0] == key and latest[1].holds(tensors):
+                entry = latest[1]
             else:
-                entry = self._capture(key, args, kwargs, tensors)
-            if self._latest is None or self._latest[1] is not entry:
-                self._entries.move_to_end(key)
-                if self._latest is not None:
-                    self._latest[1].let_go()
-                self._latest = (key, entry)
-            self._protect()
+                entry = self._find(key, args, kwargs, tensors)
+            if nodes.nodes_made != self._nodes_seen:
+                self._protect()
             return entry.run(entry.storages(tensors), tensors)
+
+    def _find(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
+        """The capture that holds for a call, a new one where none does. From here on it is the latest, which calls try first."""
+        entries = self._entries.get(key, [])
+        for k in range(len(entries) - 1, -1, -1):
+            if entries[k].holds(tensors):
+                entry = entries[k]
+                entries.append(entries.pop(k))  # the one used last at the end
+                break
+        else:
+            entry = self._capture(key, args, kwargs, tensors)
+        self._entries.move_to_end(key)
+        if self._latest is not None and self._latest[1] is not entry:
+            self._latest[1].let_go()
+        self._latest = (key, entry)
+        return entry
 
     def _capture(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
         described = describe_arguments(self._function, args, kwargs)
@@ -110,7 +118,7 @@ class CompiledStep(Generic[P, R]):
             warnings.warn(
                 f"{getattr(self, '__name__', 'a compiled step')} is captured for the {self.captures + 1}th time: {changed}. A "
                 "capture runs the function in Python, and may compile. Hint: docs/compile.md says what calls can share.",
-                stacklevel=3,
+                stacklevel=4,
             )
         try:
             entry, _ = capture(self._function, args, kwargs, tensors, sizes=self._sizes.of(pattern, tensors))
@@ -156,9 +164,8 @@ class CompiledStep(Generic[P, R]):
 
     def _protect(self) -> None:
         """Before state is overwritten in place: compute what was recorded against its present value."""
-        if nodes.nodes_made != self._nodes_seen:
-            flush(views=True)
-            self._nodes_seen = nodes.nodes_made
+        flush(views=True)
+        self._nodes_seen = nodes.nodes_made
 
     @property
     def plan(self) -> Plan:
@@ -242,9 +249,15 @@ class CompiledStep(Generic[P, R]):
 
 def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
     """The signature of a call, and the tensors in its arguments, in order."""
-    if not kwargs and all(isinstance(a, Tensor) for a in args):
-        seen = [(t, t._node) for t in args]
-        return tuple([(n.shape, n.dtype, n.device, n.requires_grad or has_gradient(t)) for t, n in seen]), list(args)
+    if not kwargs:
+        described: list[Any] = []
+        for t in args:
+            if not isinstance(t, Tensor):
+                break
+            n = t._node
+            described.append((n.shape, n.dtype, n.device, n.requires_grad or (t._grad is not None and has_gradient(t))))
+        else:
+            return tuple(described), list(args)
     tensors: list[Tensor] = []
     return signature((args, kwargs), tensors), tensors
 

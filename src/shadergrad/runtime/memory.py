@@ -209,7 +209,8 @@ class MemoryPool:
 
     def _grow(self, nbytes: int) -> None:
         self._bytes_in_use += nbytes
-        self.peak_bytes = max(self.peak_bytes, self._bytes_in_use)
+        if self._bytes_in_use > self.peak_bytes:
+            self.peak_bytes = self._bytes_in_use
 
     def _allocate(self, nbytes: int, capacity: int) -> Buffer:
         """A new buffer; frees ever more to make room for it before giving up."""

@@ -42,7 +42,7 @@ WRITE_CHUNK = 64 << 20  # wgpu copies every write to a staging buffer that lives
 MOST_TOGETHER = 8  # runs in one submission
 MOST_OPERATIONS = 4_000_000_000  # of them together: some milliseconds of a weak GPU
 
-Command = tuple[Any, Any, int, int, int]  # pipeline or None (unchanged), bind group or None, workgroups x, y, z
+Command = tuple[Any, Any, int, int, int]  # pipeline, bind group, workgroups x, y, z
 Copy = tuple[Any, Any, int]  # source, destination, bytes
 
 
@@ -333,12 +333,15 @@ class NativeDevice:
         set_bind_group = lib.wgpuComputePassEncoderSetBindGroup
         dispatch = lib.wgpuComputePassEncoderDispatchWorkgroups
         null = NULL
+        last_pipeline = last_group = None  # a pass keeps both from run to run, and often they stay
         for commands, _ in self._held:  # the host cost of a step
             for pipeline, group, x, y, z in commands:
-                if pipeline is not None:
+                if pipeline is not last_pipeline:
                     set_pipeline(compute_pass, pipeline)
-                if group is not None:
+                    last_pipeline = pipeline
+                if group is not last_group:
                     set_bind_group(compute_pass, 0, group, 0, null)
+                    last_group = group
                 dispatch(compute_pass, x, y, z)
         lib.wgpuComputePassEncoderEnd(compute_pass)
         lib.wgpuComputePassEncoderRelease(compute_pass)
@@ -346,18 +349,13 @@ class NativeDevice:
 
     def run_timed(self, copies: Iterable[Copy], commands: Sequence[Command]) -> list[tuple[float, float]]:
         """As `run`, with a clock before and after each dispatch: seconds, of the device's clock where it has one. Waits."""
-        full: list[Command] = []
-        pipeline = group = None
-        for p, g, x, y, z in commands:
-            pipeline, group = p or pipeline, g or group
-            full.append((pipeline, group, x, y, z))
         self.submit_held()
         if copies:
             self._submit(self._encoder(copies))
         if self.has_timestamps:
-            parts = [full[i : i + MOST_QUERIES // 2] for i in range(0, len(full), MOST_QUERIES // 2)]
+            parts = [commands[i : i + MOST_QUERIES // 2] for i in range(0, len(commands), MOST_QUERIES // 2)]
             return [times for part in parts for times in self._timed_by_device(part)]
-        return [self._timed_by_host(command) for command in full]
+        return [self._timed_by_host(command) for command in commands]
 
     def _timed_by_host(self, command: Command) -> tuple[float, float]:
         self.wait_all()

@@ -39,6 +39,7 @@ OPERATIONS_A_BYTE = 16  # that a GPU does while it moves one
 OPERATIONS_A_DISPATCH = 1 << 26  # while it starts one; what has many gains nothing by waiting for others
 UNKNOWN = 1 << 40  # operations of a kernel that does not tell: too many to wait
 MOST_RECENT = 4  # buffers that a row remembers; a loss that outlives its step makes a step alternate between two
+NO_SLOTS = Bundle(())  # of a program without temporaries: nothing to take, or to give back
 
 
 class Gpu(Device):
@@ -101,8 +102,6 @@ class Wish:
         self.recent: list[Buffer] = []
 
     def remember(self, buffer: Buffer) -> None:
-        if self.recent and self.recent[0] is buffer:
-            return
         self.recent = [buffer, *(b for b in self.recent if b is not buffer)][:MOST_RECENT]
 
 
@@ -288,7 +287,8 @@ class WebGPUProgram(Program):
             for k, wish in enumerate(self._fresh):
                 if made[k] is None:
                     buffer = memory.acquire(wish.nbytes, wish.recent)
-                    wish.remember(buffer)
+                    if not wish.recent or wish.recent[0] is not buffer:
+                        wish.remember(buffer)
                     made[k] = Storage(self._device, wish.nbytes, buffer)
             fresh = [storage.handle for storage in made]
             key = (*handles, *fresh, *slots.buffers)
@@ -302,9 +302,9 @@ class WebGPUProgram(Program):
             elif recording.commands or copies:
                 native.run(copies, recording.commands, recording, self._operations)
         finally:
-            memory.give_back_bundle(slots)
-        n = len(inputs)
-        return [inputs[i] if i < n else made[i - n] for i in self._outputs]
+            if slots is not NO_SLOTS:
+                memory.give_back_bundle(slots)
+        return list(map([*inputs, *made].__getitem__, self._outputs))
 
     def _run_timed(self, copies: Iterable[Any], commands: Sequence[Any]) -> None:
         """As native.run, and tell who listens how long each kernel took."""
@@ -321,6 +321,8 @@ class WebGPUProgram(Program):
     def _take_slots(self) -> Bundle:
         """Buffers for the temporaries: those of the previous run, unless the pool needed them elsewhere."""
         memory = self._device.memory
+        if not self._slots:
+            return NO_SLOTS
         if self._bundle is not None and memory.take_bundle(self._bundle):
             return self._bundle
         buffers: list[Buffer] = []
@@ -349,22 +351,13 @@ class WebGPUProgram(Program):
         return recording
 
     def _record(self, key: tuple[Buffer, ...]) -> Recording:
-        """Bind groups for these buffers, shared between dispatches and recordings; redundant commands left out."""
+        """Bind groups for these buffers, shared between dispatches and recordings."""
         commands: list[tuple[Any, Any, int, int, int]] = []
         handles: list[Any] = []
-        last_pipeline = last_group = None
         for step in self._resolve():
-            group = self._bind_group(step, key)
-            pipeline = step.pipeline
-            commands.append(
-                (
-                    pipeline.handle.raw if pipeline is not last_pipeline else None,
-                    group.raw if group is not last_group else None,
-                    *step.grid,
-                )
-            )
-            handles += (group, pipeline.handle)
-            last_pipeline, last_group = pipeline, group
+            group, pipeline = self._bind_group(step, key), step.pipeline.handle
+            commands.append((pipeline.raw, group.raw, *step.grid))
+            handles += (group, pipeline)
         return Recording(frozenset(key), commands, tuple(handles))
 
     def _bind_group(self, step: Step, key: tuple[Buffer, ...]) -> Any:

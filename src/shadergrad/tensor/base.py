@@ -390,6 +390,17 @@ class TensorBase(Checkable):
         result._adopt(node, owner is None or owner() is None)
         return result
 
+    @staticmethod
+    def _first_of(node: Node) -> Any:
+        """As _of, of a node that has a value and was made for this tensor: each call of a compiled step makes some."""
+        result = object.__new__(TensorBase._class)
+        result._serial = pending.next_serial()
+        result._current, result._shared, result._path, result._seen = node, None, (), 0
+        result._grad = result._siblings = result._leaf = None
+        result._rebound = 0
+        node.owner = weakref.ref(result)
+        return result
+
     @property
     def shape(self) -> Size:
         """The sizes of the axes; () for a number.
