@@ -59,6 +59,8 @@ MADE_BY_RULES = {  # in no user's graph; test_calls.py has them
     "LaidSums",
     "LaidShares",
     "JoinShares",
+    "ToPoints",
+    "FromPoints",
 }
 OPENED = {"SliceAt", "PadAt"}  # in no user's graph; test_numbers.py has them
 every_record = pytest.mark.parametrize("name", sorted(RECORDS))

@@ -1043,6 +1043,13 @@ class TestAdapters:
         assert adapters.hardware_adapter_available()
         assert adapters.auto_device_reason() == "using webgpu: NVIDIA H200 (Vulkan, hardware)"
 
+    def test_discrete_gpus_alone_take_convolutions_by_points(self, monkeypatch: Any) -> None:
+        monkeypatch.setattr(adapters, "_enumerate", lambda: [*LLVMPIPE, *INTEL, *NVIDIA])
+        for portable in (False, True):
+            known = adapters.adapters(settings=replace(config, adapter=None, portable=portable))
+            found = {a.name for a in known if a.target.points > 0}
+            assert found == (set() if portable else {"NVIDIA H200"})
+
     def test_all_backends_lists_the_duplicates_too(self, monkeypatch: Any) -> None:
         monkeypatch.setattr(adapters, "_enumerate", lambda: LLVMPIPE)
         assert [(a.index, a.backend) for a in adapters.adapters(all_backends=True)] == [(0, "Vulkan"), (-1, "OpenGL")]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from shadergrad.graph import build
 from shadergrad.graph.leaves import Constant, Detach, Iota, Placeholder, Variable
 from shadergrad.graph.node import Node, make, topological
 from shadergrad.graph.primitive import Primitive
+from shadergrad.plan import PORTABLE
 from shadergrad.primitives import elementwise as e
 from shadergrad.primitives import views as v
 from shadergrad.primitives.call import Call
@@ -79,8 +81,11 @@ def moved(x: Node) -> Node:
     return make(e.Add(), padded(first, (2,), (0,)), padded(second, (0,), (2,)))
 
 
+TARGET = replace(PORTABLE, points=1e9, points_forward=1e9)  # for which no rule stands back
+
+
 def rewritten(output: Node, *rules: Rule) -> Node:
-    return Rewriter(rules, "cpu").rewrite([output])[id(output)]
+    return Rewriter(rules, "cpu", TARGET).rewrite([output])[id(output)]
 
 
 def form(node: Node) -> str:
@@ -346,6 +351,7 @@ LARGER: dict[Rule, Build] = {
     lower.expand_call: lambda g: make(Doubled(), g.input(5)),
     lower.fold_to_sum: lambda g: make(Fold((1,), (7,), (1,), (1,)), g.input(2, 5, 3)),
     convolution.conv_to_dot: lambda g: make(Conv((1,), (1,)), g.input(1, 2, 2, 7), g.input(1, 4, 2, 3)),
+    convolution.conv_to_points: lambda g: make(Conv((1, 1), (1, 1)), g.input(1, 2, 2, 7, 6), g.input(1, 4, 2, 3, 3)),
     convolution.depthwise_to_map: lambda g: make(Conv((2,), (1,)), g.input(3, 2, 2, 7), g.input(3, 1, 2, 3)),
     convolution.spread_to_residues: lambda g: make(
         Conv((1,), (1,), (0,), (0,), (2,)), g.input(1, 2, 2, 7), g.input(1, 4, 2, 3)

@@ -11,13 +11,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ..dtypes import float32
 from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
 from ..primitives.dot import Dot
-from ..primitives.views import Cat, Pad, Slice
+from ..primitives.strides import strided
+from ..primitives.views import Cat, Flip, Pad, Permute, Slice
 from ..primitives.window import Conv, Window
-from ..varying import hint
+from ..primitives.winograd import POINTS, TILE, WINDOW, FromPoints, Tiling, ToPoints
+from ..varying import hint, varies
 from .rewrite import Inputs, Rewriter
+from .tiles import Shape as Sizes
+from .tiles import chunk_of, points_pay
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,87 @@ def conv_to_dot(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     return r.permute(product, (0, 2, 1, *axes))
 
 
+def conv_to_points(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """A convolution with 3x3 windows, or with 3x3 results, as the gradient of such weights is, by Winograd's way where that pays."""
+    if not isinstance(p, Conv) or len(p.steps) != 2 or {*p.steps, *p.dilations, *p.spread} != {1}:
+        return None
+    x, w = inputs
+    sizes = (*x.shape, *w.shape)
+    if x.shape[0] > 1 or x.dtype is not float32 or 0 in sizes or any(map(varies, sizes)):
+        return None
+    if w.shape[3:] == (WINDOW, WINDOW):
+        return _by_points(r, p, x, w)
+    if p.counts(x.shape[3:], w.shape[3:]) == (WINDOW, WINDOW):
+        return _weight_gradient_by_points(r, p, x, w)
+    return None
+
+
+def _by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node | None:
+    """Products of the weights with the tiles of all samples, which sum over the channels."""
+    _, batch, channels, *_ = x.shape
+    out, sizes = w.shape[1], p.counts(x.shape[3:], w.shape[3:])
+    tiles = _tiles_over(sizes)
+    plain = Sizes(1, out, batch * math.prod(sizes), channels * WINDOW**2)
+    unturned, turned = _unturned(r, w)
+    most = r.target.points if turned else r.target.points_forward
+    if not points_pay(out, batch * math.prod(tiles), channels, plain, most, r.target):
+        return None
+    rows = Tiling("turned weight" if turned else "weight", (0, 0), (1, 1), *_laid(unturned))
+    columns = Tiling("input", p.low, tiles, *_laid(r.permute(x, (0, 2, 1, 3, 4))))
+    a, b = _points(r, rows, unturned, columns, x)
+    made = r.make(FromPoints("result", sizes, batch, False, 1), r.dot(a, b))
+    return r.reshape(made, (1, *made.shape))
+
+
+def _weight_gradient_by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node | None:
+    """Products that sum over the tiles: w is the cotangent, batch and channels have changed places. Parts of the sums are added up
+    where they lead back to weights."""
+    _, batch, channels, *_ = x.shape
+    out, window = w.shape[1], w.shape[3:]
+    tiles = _tiles_over(window)
+    k = channels * math.prod(tiles)
+    plain = Sizes(1, out, batch * WINDOW**2, channels * math.prod(window))
+    if not points_pay(out, batch, k, plain, r.target.points, r.target):
+        return None
+    rows, columns = Tiling("cotangent", (0, 0), tiles, *_laid(w)), Tiling("input", p.low, tiles, *_laid(x))
+    a, b = _points(r, rows, w, columns, x)
+    chunk = chunk_of(POINTS**2, out, batch, k, 1, r.target)
+    dot = Dot(1, chunk if chunk < k else 0)
+    back = FromPoints("weight's gradient", (WINDOW, WINDOW), batch, True, dot.parts(k))
+    made = r.make(back, r.make(dot, a, r.transpose(b)))
+    return r.permute(r.reshape(made, (1, *made.shape)), (0, 2, 1, 3, 4))
+
+
+def _tiles_over(sizes: Shape) -> Shape:
+    return tuple(-(-n // TILE) for n in sizes)
+
+
+def _laid(x: Node) -> tuple[Shape, Shape, int]:
+    """Sizes, strides and the offset of (1, rows, columns, height, width) in what it is a view of."""
+    found = strided(x)
+    return x.shape[1:], found.strides[1:], found.offset
+
+
+def _points(r: Rewriter, of_a: Tiling, a: Node, of_b: Tiling, b: Node) -> tuple[Node, Node]:
+    """Both operands of the products at the points, made by one kernel."""
+    both = r.make(ToPoints(of_a, of_b), strided(a).base, strided(b).base)
+    first, second = math.prod(of_a.shape), math.prod(of_b.shape)
+    parts = (r.make(Slice((start,), (n,), (1,)), both) for start, n in ((0, first), (first, second)))
+    left, right = (r.reshape(part, t.shape) for part, t in zip(parts, (of_a, of_b), strict=True))
+    return left, right
+
+
+def _unturned(r: Rewriter, w: Node) -> tuple[Node, bool]:
+    """Weights before they were reversed, as those of an input's gradient are, and whether they were."""
+    primitive = w.primitive
+    if isinstance(primitive, Flip) and primitive.axes == (3, 4):
+        return w.inputs[0], True
+    if isinstance(primitive, Permute) and primitive.axes == (0, 2, 1, 3, 4):
+        inner, turned = _unturned(r, w.inputs[0])
+        return r.permute(inner, primitive.axes), turned
+    return w, False
+
+
 MOST_TERMS = 32  # products that make an element of the result, in a convolution that is a map
 
 
@@ -175,4 +261,4 @@ def _moved(r: Rewriter, p: Conv, x: Node) -> Node:
     return _sliced(r, x, starts, (*x.shape[:3], *sizes))
 
 
-RULES = (spread_to_residues, depthwise_to_map, conv_to_dot)
+RULES = (spread_to_residues, depthwise_to_map, conv_to_points, conv_to_dot)

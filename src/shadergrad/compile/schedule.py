@@ -15,11 +15,13 @@ from ..graph.capture import Graph
 from ..graph.index import Index
 from ..graph.leaves import Placeholder
 from ..graph.node import Node
+from ..graph.primitive import Primitive
 from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, Target, round_up
+from ..primitives.call import Call
 from ..varying import hint
 from . import together
 from .alike import Kernels, Likeness
-from .fuse import Fuser, Group
+from .fuse import Fuser, Group, behind_reshapes
 from .kernel import Rendered, grid, name_of
 from .memory import plan_slots
 from .notes import notes_of
@@ -133,6 +135,7 @@ class Schedule:
                 self._buckets_alike([g for g in self.fuser.groups.values() if g.archetype == "row"], by_level=True)
             )
             self._share(self._products_together())
+            self._share(self._calls_together())
 
     def _products_together(self) -> list[list[Group]]:
         """Buckets of products of one level that take less time in one dispatch than one after another."""
@@ -157,6 +160,24 @@ class Schedule:
                     buckets.append(_Products(use, [product], ((product, product.tile(target)),)))
             found += [bucket.groups() for bucket in buckets if len(bucket.products) > 1]
         return found
+
+    def _calls_together(self) -> list[list[Group]]:
+        """Pairs of calls of one primitive and level that may share a dispatch, in which each binds by itself what it reads."""
+        level = self._levels()
+        alike: dict[tuple[int, type[Primitive]], list[Group]] = {}
+        for group in self.fuser.groups.values():
+            if group.archetype == "call":
+                primitive = behind_reshapes(group.roots[0]).primitive
+                if isinstance(primitive, Call) and primitive.may_share:
+                    alike.setdefault((level[id(group)], type(primitive)), []).append(group)
+        pairs = [groups[k : k + 2] for groups in alike.values() for k in range(0, len(groups) - 1, 2)]
+        limit = self.fuser.limit
+        return [
+            [a, b]
+            for a, b in pairs
+            if sum(1 + len(behind_reshapes(g.roots[0]).inputs) for g in (a, b)) <= limit
+            and self._bucket_of(a).takes(self._bucket_of(b), limit)
+        ]
 
     def _share(self, buckets: list[list[Group]]) -> None:
         shared = {id(part): bucket for bucket in map(_together, buckets) for part in bucket.parts}

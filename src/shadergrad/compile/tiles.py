@@ -19,6 +19,7 @@ from ..graph.index import Index, flatten, variable
 from ..graph.node import Node
 from ..plan import Target
 from ..primitives.views import View
+from ..primitives.winograd import POINTS
 from ..varying import factor, hint, varies
 
 
@@ -105,6 +106,7 @@ SMALLEST = 1 << 22
 DIRECT = (Tile(32, 32, 1, 4, 4), Tile(16, 64, 1, 4, 4), Tile(64, 16, 1, 4, 4))
 NEAR = 0.35  # how far sizes may be from those that were measured, as a sum of logarithms to base 2
 SHORTEST_PART = 64
+MOST_POINTS = 1 << 27  # bytes of values at points, which stand beside all that is kept for a backward pass
 SHORTEST_STEP = 16  # what parts are a multiple of, so that steps do not reach from one into the next
 
 
@@ -317,6 +319,28 @@ def _chunk_of(batch: int, m: int, n: int, k: int, divisor: int, window: int, tar
         if seconds < least * 0.95:
             best, least = chunk, seconds
     return best
+
+
+def points_pay(m: int, n: int, k: int, plain: Shape, most: float, target: Target) -> bool:
+    """Whether a convolution, as m x n results over k at each point (primitives/winograd.py), takes less than `most` times what it
+    takes as a plain product. Its operands and results at the points go through memory twice."""
+    if most <= 0:
+        return False
+    operands, results = 4 * POINTS**2 * (m * k + k * n), 4 * POINTS**2 * m * n
+    moved = 2 * (operands + results)
+    if max(operands, results) > min(MOST_POINTS, target.max_binding_bytes):
+        return False
+    seconds = _estimate(Shape(POINTS**2, m, n, k), target) + moved / BANDWIDTH + 2 * LAUNCH
+    return seconds < most * _estimate(plain, target)
+
+
+def _estimate(shape: Shape, target: Target) -> float:
+    """Seconds of a product in the best number of parts."""
+    batch, m, n, k = shape
+    chunk = _chunk_of(batch, m, n, k, k, 1, target)
+    parts = -(-k // chunk)
+    seconds = _best(batch * parts, m, n, chunk, chunk, 1, target)[0]
+    return seconds + (LAUNCH + 4 * batch * m * n * (2 * parts + 1) / BANDWIDTH if parts > 1 else 0)
 
 
 def is_shared(x: Node) -> bool:

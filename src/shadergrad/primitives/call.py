@@ -42,6 +42,8 @@ class Call(Primitive):
 
     kind: ClassVar[str] = ""
     arguments: ClassVar[tuple[str, ...]] = ()
+    # whether its body is well beside those of others in one kernel: it has no preamble, and does not return
+    may_share: ClassVar[bool] = False
 
     def kernel(self, target: Target, *inputs: Node) -> CallKernel:
         """The shader for inputs of these shapes within the limits of `target`."""

@@ -1,0 +1,147 @@
+"""Convolutions by points (Winograd's way) against PyTorch in float64, and when they are taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import shadergrad as sg
+import step as steps
+from shadergrad.compile import convolution, tuning
+from shadergrad.compile.tiles import Shape as Sizes
+from shadergrad.compile.tiles import points_pay
+from shadergrad.plan import Plan, Target
+from shadergrad.primitives.winograd import FromPoints, Tiling, ToPoints
+from shadergrad.runtime.device import get_device
+from test_calls import same
+from workloads import WORKLOADS
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def by_points(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A device on which every convolution that can goes by points."""
+    device: Any = get_device(webgpu)
+    monkeypatch.setattr(device, "target", replace(device.target, points=1e9, points_forward=1e9))
+    return webgpu
+
+
+def large_gpu(**other: Any) -> Target:
+    """As an H200 is."""
+    table = tuning.load(tuning.SHIPPED / "discrete.json")
+    target = Target("wgsl", 64, 1024, 49152, 65535, 1 << 31, native=True, tiles=tuning.register(table), points=0.6)
+    return replace(target, **other)
+
+
+def names(plan: Plan) -> list[str]:
+    return [plan.kernels[d.kernel].name for d in plan.dispatches]
+
+
+def conv(lib: Any, x: Any, w: Any, **options: Any) -> Any:
+    return (lib.nn.functional if lib is torch else sg.nn.functional).conv2d(x, w, **options)
+
+
+def derivatives(lib: Any, padding: int, x: Any, w: Any, g: Any) -> tuple[Any, ...]:
+    """The result, its gradients, and theirs."""
+    x, w, g = (t.detach().requires_grad_() for t in (x, w, g))
+    y = conv(lib, x, w, padding=padding)
+    dx, dw = lib.autograd.grad(y, [x, w], g, create_graph=True)
+    second = lib.autograd.grad((dx * dx).sum() + (dw * dw).sum(), [x, w, g])
+    return (y, dx, dw, *second)
+
+
+@pytest.mark.parametrize(
+    ("batch", "channels", "out", "height", "width", "padding"),
+    [(2, 3, 5, 7, 9, 1), (2, 3, 2, 8, 12, 0), (3, 2, 2, 5, 6, 3)],
+    ids=["odd sizes", "whole vectors, no padding", "wide padding"],
+)
+def test_values_and_derivatives_are_pytorchs(
+    batch: int, channels: int, out: int, height: int, width: int, padding: int, by_points: str
+) -> None:
+    x = RNG.standard_normal((batch, channels, height, width))
+    w = RNG.standard_normal((out, channels, 3, 3))
+    y = conv(torch, torch.tensor(x), torch.tensor(w), padding=padding)
+    arrays = (x, w, RNG.standard_normal(tuple(y.shape)))
+    expected = derivatives(torch, padding, *map(torch.tensor, arrays))
+    compiled = sg.compile(lambda x, w, g: derivatives(sg, padding, x, w, g))
+    found = compiled(*(sg.tensor(a.astype(np.float32), device=by_points) for a in arrays))
+    for ours, theirs in zip(found, expected, strict=True):
+        wanted = theirs.detach().numpy()
+        np.testing.assert_allclose(ours.numpy(), wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+    kinds = str(compiled.explain())
+    assert kinds.count("topoints") >= 3
+    assert kinds.count("frompoints") >= 3
+
+
+def test_parts_of_a_weight_gradient_are_added_up(by_points: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution, "chunk_of", lambda *_: 16)
+    x, g = RNG.standard_normal((2, 3, 17, 16)), RNG.standard_normal((2, 5, 17, 16))
+    w = torch.zeros(5, 3, 3, 3, dtype=torch.float64, requires_grad=True)
+    conv(torch, torch.tensor(x), w, padding=1).backward(torch.tensor(g))
+
+    def gradient(x: Any, g: Any) -> Any:
+        w = sg.zeros(5, 3, 3, 3, device=by_points, requires_grad=True)
+        return sg.autograd.grad(conv(sg, x, w, padding=1), [w], g)[0]
+
+    compiled = sg.compile(gradient)
+    found = compiled(*(sg.tensor(a.astype(np.float32), device=by_points) for a in (x, g)))
+    assert "108x5x3x16" in str(compiled.explain())  # 40 tiles in three parts, at 36 points
+    assert w.grad is not None
+    np.testing.assert_allclose(found.numpy(), w.grad.numpy(), rtol=0, atol=1e-5 * w.grad.abs().max().item())
+
+
+@pytest.mark.parametrize("options", [{"stride": 2}, {"dilation": 2}, {"groups": 2}], ids=str)
+def test_other_convolutions_stay_products(options: dict[str, int], by_points: str) -> None:
+    def step(x: Any, w: Any) -> Any:
+        x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+        return sg.autograd.grad(conv(sg, x, w, padding=1, **options).sum(), [x, w])
+
+    compiled = sg.compile(step)
+    compiled(sg.ones(2, 4, 9, 9, device=by_points), sg.ones(4, 4 // options.get("groups", 1), 3, 3, device=by_points))
+    assert "points" not in str(compiled.explain())
+
+
+def test_both_gradients_share_dispatches(by_points: str) -> None:
+    def step(x: Any, w: Any, g: Any) -> Any:
+        x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+        return sg.autograd.grad(conv(sg, x, w, padding=1), [x, w], g)
+
+    compiled = sg.compile(step)
+    compiled(*(sg.ones(*s, device=by_points) for s in ((2, 3, 8, 8), (4, 3, 3, 3), (2, 4, 8, 8))))
+    found = names(compiled.plan)
+    assert (found[0], found.count("topoints"), found[-1], found.count("frompoints")) == ("topoints", 1, "frompoints", 1)
+
+
+def test_each_call_is_its_numpy_twin(webgpu: str) -> None:
+    x = RNG.standard_normal((3, 2, 7, 8)).astype(np.float32)
+    turned = Tiling("input", (1, -1), (2, 2), (2, 3, 7, 8), (56, 112, 8, 1), 0)
+    g = RNG.standard_normal((2, 3, 5, 5)).astype(np.float32)
+    plain = Tiling("cotangent", (0, 0), (2, 2), (2, 3, 5, 5), (75, 25, 5, 1), 0)
+    same(ToPoints(turned, plain), x, g, device=webgpu)
+    points = RNG.standard_normal((36 * 2, 3, 4)).astype(np.float32)
+    same(FromPoints("weight's gradient", (3, 3), 4, True, 2), points, device=webgpu)
+    points = RNG.standard_normal((36, 3, 2 * 4)).astype(np.float32)
+    same(FromPoints("result", (7, 8), 2, False, 1), points, device=webgpu)
+
+
+def test_small_convolutions_stay_products() -> None:
+    target = large_gpu()
+    assert points_pay(256, 512, 256, Sizes(1, 256, 8192, 2304), 0.6, target)
+    assert not points_pay(8, 8, 8, Sizes(1, 8, 128, 72), 0.6, target)
+    assert not points_pay(256, 512, 256, Sizes(1, 256, 8192, 2304), 0.0, target)
+
+
+def test_resnet_18_keeps_to_its_dispatches_and_memory() -> None:
+    """On a large GPU, with images of 32x32 and a batch of 128: beside 172 MiB of parameters and state."""
+    workload = WORKLOADS["resnet"](False)
+    step = sg.compile(steps.training_step(sg, workload, workload.model(sg)))
+    x, y = (sg.tensor(a) for a in workload.batch())
+    plan = step._planned(large_gpu(), (x, y), {}).plan
+    assert names(plan).count("topoints") == 9
+    assert len(plan.dispatches) <= 220
+    assert plan.temporary_bytes <= (942 - 172) << 20
