@@ -47,7 +47,7 @@ def graphs_compiled() -> Iterator[list[Graph]]:
     """Notes the graphs that are compiled meanwhile."""
     found: list[Graph] = []
 
-    def note(graph: Graph, target: Target) -> Any:
+    def note(graph: Graph, target: Target, *_: Any) -> Any:
         found.append(graph)
         return compile_graph(graph, target)
 

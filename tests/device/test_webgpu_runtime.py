@@ -11,6 +11,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -371,6 +373,39 @@ class TestReuse:
         before = device.statistics().pipelines
         device.load(increments(4))
         assert device.statistics().pipelines == before
+
+    def test_what_was_begun_before_the_load_is_not_compiled_again(self, make_device: Any, monkeypatch: Any) -> None:
+        device = make_device()
+        made: list[str] = []
+        create = device.native.create_pipeline
+        monkeypatch.setattr(
+            device.native, "create_pipeline", lambda source, *more: (made.append(source), create(source, *more))[1]
+        )
+        with device.compiling() as begin:
+            begin(INCREMENT_KERNEL)
+            begin(INCREMENT_KERNEL)
+            wait(device._begun.values())
+            assert len(made) == 1
+            program = device.load(increments(2))
+        (out,) = program.run([put(device, 1.0)])
+        assert get(out)[0] == 3
+        assert len(made) == 1
+
+    def test_what_was_begun_in_vain_leaves_no_error(self, make_device: Any) -> None:
+        device = make_device()
+        bad = replace(INCREMENT_KERNEL, source="no WGSL")
+        plan = plan_of([spec("argument"), spec("result")], [bad], [Dispatch(0, (0, 1))], (1,))
+        with suppress(KeyError), device.compiling() as begin:
+            begin(bad)
+            raise KeyError
+        device.synchronize()
+        with device.compiling() as begin:
+            begin(bad)
+            begin(INCREMENT_KERNEL)
+            with pytest.raises(CompileError, match="does not compile"):
+                device.load(plan)
+        (out,) = device.load(increments(1)).run([put(device)])
+        assert get(out)[0] == 1
 
     def test_freed_storage_goes_back_to_the_pool_and_empty_cache_frees_the_pool(self, make_device: Any) -> None:
         device = make_device()

@@ -333,3 +333,15 @@ def test_equal_layers_share_the_kernel_of_their_gradients() -> None:
     plan = plan_of([*results, g], target=NATIVE)
     assert [k.shape.count("tile") for k in products_of(plan)] == [2, 2, 2]
     assert len(set(products_of(plan))) == 1
+
+
+def test_a_runner_is_told_of_each_kernel_once_the_products_first() -> None:
+    x = full(1, 64, 64)
+    twice = [(x * 2).sum(1), (x + 1) @ x, x.exp() + 3, (x + 1).T @ (x * 5), full(2, 64, 64).exp() + 3]
+    told: list[Kernel] = []
+    capture = Capture([t._node for t in twice])
+    plan, _ = compile_graph(capture.graph(), PORTABLE, told.append)
+    assert sorted(told, key=repr) == sorted(plan.kernels, key=repr)
+    assert [k.archetype == "dot" for k in told] == sorted((k.archetype == "dot" for k in told), reverse=True)
+    assert {k.archetype for k in told} == {"map", "row", "dot"}
+    assert plan == compile_graph(capture.graph(), PORTABLE)[0]

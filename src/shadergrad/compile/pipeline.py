@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 from .. import varying
@@ -26,24 +27,32 @@ from .fuse import Fuser
 from .rewrite import Rewriter
 from .schedule import Schedule
 
+Begin = Callable[[Kernel], None]
 
-def compile_graph(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
+
+def _ignore(kernel: Kernel) -> None:
+    """For runners that have nothing to begin."""
+
+
+def compile_graph(graph: Graph, target: Target, begin: Begin = _ignore) -> tuple[Plan, list[int]]:
     """The plan, and which of graph.keep it gives as further outputs after graph.outputs.
 
     Its inputs are arguments in0, in1, ..., its outputs results out0, out1, ...; `Plan.labelled` gives others.
+    begin: is told of each kernel as soon as its text is known, so that a driver may compile it while others are written; not of
+    those of sizes that vary, which a device writes anew.
     """
     if target.language == "numpy":
         return _numpy_plan(graph, target), list(range(len(graph.keep)))
     if not varying.follows:
-        return _compiled(graph, target)
+        return _compiled(graph, target, begin)
     forget_known()  # a size that varies is equal to a number that does not
     with varying.marking():
-        plan, kept = _compiled(graph, target)
+        plan, kept = _compiled(graph, target, _ignore)
     forget_known()
     return replace(plan, family=varying.follows), kept
 
 
-def _compiled(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
+def _compiled(graph: Graph, target: Target, begin: Begin) -> tuple[Plan, list[int]]:
     if "graph" in config.debug:
         print(print_graph(graph.outputs), file=sys.stderr)
     checks = (order.report_scatters,) if target.checked else ()
@@ -60,7 +69,7 @@ def _compiled(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
     outputs += [new[id(graph.keep[k])] for k in kept]
     schedule = Schedule(graph, fuser, outputs)
     schedule.run()
-    plan = schedule.plan(target, rewriter.places)
+    plan = schedule.plan(target, rewriter.places, begin)
     _show(plan)
     return plan, kept
 

@@ -5,7 +5,7 @@ In: a fuser that has grouped a graph, and the outputs: computed nodes, not input
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
@@ -276,18 +276,17 @@ class Schedule:
 
     # -- the plan
 
-    def plan(self, target: Target, places: Mapping[int, int]) -> Plan:
-        """Of the groups in order. places: of nodes in the captured graph, by id."""
+    def plan(self, target: Target, places: Mapping[int, int], begin: Callable[[Kernel], None]) -> Plan:
+        """Of the groups in order. places: of nodes in the captured graph, by id. begin: is told of kernels as they are rendered."""
         table = self._table()
-        known = Kernels()
+        rendered = self._rendered(target, begin)
         kernels: dict[tuple[str, tuple[str, ...]], tuple[int, Kernel]] = {}
         dispatches: list[Dispatch] = []
         run: list[Group] = []
         for group in self.ordered:
-            result = self._render(group, target, known)
+            result = rendered[id(group)]
             operands = table.bind(result, {id(self.in_place[id(r)]): r for r in group.roots if id(r) in self.in_place})
-            code = result.kernel.source.split("\n", 1)[1]  # all but the comment that names the nodes
-            number, _ = kernels.setdefault((code, result.kernel.access), (len(kernels), result.kernel))
+            number, _ = kernels.setdefault(_code(result.kernel), (len(kernels), result.kernel))
             if result.workgroups:
                 offsets = result.offsets and (*result.offsets, *(0 for _ in operands[len(result.offsets) :]))
                 dispatches.append(Dispatch(number, operands, grid(result.workgroups, target), offsets))
@@ -328,6 +327,18 @@ class Schedule:
                 table.add(root, "temporary", f"{root.primitive.name}{len(table.specs)}")
         return table
 
+    def _rendered(self, target: Target, begin: Callable[[Kernel], None]) -> dict[int, Rendered]:
+        """The kernels of groups, by id. Products first: drivers take longest for them."""
+        known = Kernels()
+        told: set[tuple[str, tuple[str, ...]]] = set()
+        rendered: dict[int, Rendered] = {}
+        for group in sorted(self.ordered, key=lambda g: g.archetype != "dot"):
+            result = rendered[id(group)] = self._render(group, target, known)
+            if result.workgroups and _code(result.kernel) not in told:
+                told.add(_code(result.kernel))
+                begin(result.kernel)
+        return rendered
+
     def _render(self, group: Group, target: Target, known: Kernels) -> Rendered:
         own = {id(n) for g in (group.parts or [group]) for n in g.nodes}
         stored = self.fuser.stored
@@ -343,6 +354,11 @@ class Schedule:
         if group.archetype == "call":  # its shader may look further into what it reads
             return render()
         return known.get(Likeness(group, is_buffer, in_place), render)
+
+
+def _code(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
+    """What makes a kernel another one: all but the comment that names its nodes."""
+    return kernel.source.split("\n", 1)[1], kernel.access
 
 
 class Table:

@@ -114,9 +114,10 @@ class Programs:
 
     def _load(self, graph: Graph, labels: Labels) -> Found:
         device = get_device(graph.device)
-        plan, kept = compiled(graph, device.target, compile_graph)
-        self.compiled += 1
-        return device.load(plan.labelled(*labels)), kept
+        with device.compiling() as begin:
+            plan, kept = compiled(graph, device.target, lambda g, t: compile_graph(g, t, begin))
+            self.compiled += 1
+            return device.load(plan.labelled(*labels)), kept
 
     def _make_room(self) -> None:
         while len(self._cache) > max(1, self._most) or (self.nbytes > self._most_bytes and len(self._cache) > 1):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..errors import DeviceError
 from ..graph.capture import Capture
 from ..graph.node import Node
 from ..graph.origin import users_line
-from ..plan import Plan, Target
+from ..plan import Kernel, Plan, Target
 
 LARGE = 1 << 20  # bytes from which on it is remembered who made a storage
 
@@ -81,6 +82,11 @@ class Device(ABC):
     @abstractmethod
     def download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         """The values, as a fresh host array. Waits for the work they depend on."""
+
+    @contextmanager
+    def compiling(self) -> Iterator[Callable[[Kernel], None]]:
+        """While a plan is made and loaded. Gives what is to be told of each of its kernels, as soon as the text is known."""
+        yield lambda kernel: None
 
     @abstractmethod
     def load(self, plan: Plan) -> Program:

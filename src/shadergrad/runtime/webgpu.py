@@ -18,8 +18,8 @@ import gc
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -45,7 +45,7 @@ from .staging import HostMemory, Uploads
 MOST_BIND_GROUPS = 1 << 16  # alive on a device; one takes 1 KiB on llvmpipe
 SHOWN = 5  # tensors in an error
 STAGED = 1 << 20  # bytes: from here on writes go through our staging buffers, not through one that wgpu makes for each
-MOST_COMPILERS = min(8, os.cpu_count() or 1)  # threads
+MOST_COMPILERS = min(16, os.cpu_count() or 1)  # threads
 REMEMBERED = 4096  # bytes: the largest upload of which a copy is kept on the host
 
 
@@ -97,6 +97,7 @@ class WebGPUDevice(Gpu):
         self._host_memory = HostMemory()
         self._programs: WeakSet[WebGPUProgram] = WeakSet()
         self._pipelines = PipelineCache(self._compile_all, self._programs, settings.pipeline_memory)
+        self._begun: dict[tuple[str, tuple[str, ...]], Future[Any]] = {}  # pipelines under way, by source and bindings
         self._families = Families(lambda kernel: self.get_pipelines([kernel]))
         self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
         self._remembered: WeakSet[Storage] = WeakSet()
@@ -138,6 +139,17 @@ class WebGPUDevice(Gpu):
                 raise self.lost_with(f"this tensor, {dtype.name} of shape {shape},")
             self._read_and_raise_faults([(storage.handle.raw, out.reshape(-1).view(np.uint8))] if out.nbytes else [])
         return out.astype(dtype.numpy, copy=False)
+
+    @contextmanager
+    def compiling(self) -> Iterator[Callable[[Kernel], None]]:
+        """Kernels are compiled by other threads while the next ones are written. The lock is held, so that no one else hears of
+        their errors."""
+        with self.lock, self.translate_errors():
+            self.guard()
+            try:
+                yield self._begin
+            finally:
+                self._forget_begun()
 
     def load(self, plan: Plan) -> WebGPUProgram:
         with self.lock, self.translate_errors():
@@ -335,20 +347,33 @@ class WebGPUDevice(Gpu):
             ) from error
 
     def _compile_all(self, kernels: list[Kernel]) -> list[Any]:
-        """Pipelines of kernels, by several threads. What the driver has to say does not tell for which kernel; then one
-        after another, so that the error names the right one."""
-        for kernel in kernels:
-            self._pipeline_layout(kernel.access)
-        if len(kernels) > 1:
-            try:
-                made = list(compilers().map(self._compile, kernels))
-                self.native.events.check()
-                return made
-            except (self._module.NativeError, CompileError):
-                self.native.events.errors.clear()
-                if self.native.events.lost is not None:
-                    raise
+        """Pipelines of kernels, by several threads, the longest first. What the driver has to say does not tell for which kernel;
+        then one after another, so that the error names the right one."""
+        try:
+            for kernel in sorted(kernels, key=lambda k: -len(k.source)):
+                self._begin(kernel)
+            made = [self._begun.pop((kernel.source, kernel.access)).result() for kernel in kernels]
+            self.native.events.check()
+            return made
+        except (self._module.NativeError, CompileError):
+            self._forget_begun()
+            self.native.events.errors.clear()
+            if self.native.events.lost is not None:
+                raise
         return [self._compile(kernel) for kernel in kernels]
+
+    def _begin(self, kernel: Kernel) -> None:
+        """Have a kernel compiled by another thread, unless it is compiled or begun."""
+        key = kernel.source, kernel.access
+        if key in self._begun or self._pipelines.has(kernel):
+            return
+        self._pipeline_layout(kernel.access)
+        self._begun[key] = compilers().submit(self._compile, kernel)
+
+    def _forget_begun(self) -> None:
+        """Let go of what was begun and is not wanted. Each thread has taken its errors out of `events` when it ends."""
+        wait(self._begun.values())
+        self._begun.clear()
 
     def _compile(self, kernel: Kernel) -> Any:
         _, layout = self._pipeline_layout(kernel.access)
