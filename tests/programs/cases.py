@@ -1773,3 +1773,39 @@ def gradients_set_to_zero_lose_their_history(lib, compiled):
     for x in arguments(lib):
         yield [step(x), p.grad, p.grad.requires_grad]
     yield raises(lambda: setattr(p, "grad", p), RuntimeError)
+
+
+@case
+def a_view_made_before_requires_grad_has_no_history(lib, compiled):
+    a = lib.tensor([1.0, 2.0])
+    v = a[0:1]
+    a.requires_grad_()
+    (v * a[0:1] + a).sum().backward()
+    yield [a.grad, v]
+    with lib.no_grad():
+        a.mul_(3.0)
+    yield [a, v]
+
+
+@case
+def a_leaf_that_became_a_result_gets_no_gradient(lib, compiled):
+    p, _, a = leaf_and_others(lib)
+    y = p + p
+    p.detach_()
+    p.copy_(y)
+    yield raises((y * 2.0).sum().backward, RuntimeError)
+    yield raises(lambda: a.sum().index_add_(0, lib.tensor([0]), lib.tensor([1.0])), RuntimeError)
+
+
+@case
+def a_step_that_asks_for_no_gradient_of_what_requires_none_any_more(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        lib.autograd.grad((p * 2.0).sum(), [q], allow_unused=True)
+        return x * 2
+
+    yield [step(lib.tensor([1.0, 2.0]))]
+    p.requires_grad_(False)
+    yield raises(lambda: step(lib.tensor([1.0, 2.0])), RuntimeError)

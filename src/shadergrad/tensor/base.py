@@ -686,7 +686,10 @@ class TensorBase(Checkable):
             self._own(node)
             return
         if alone or shared.tensor() is not self:
+            first = shared.storage.tensor
             shared = self._join(self, node)
+            if first() is not None:  # it still shows all of the storage
+                shared.storage.tensor = first
         else:  # and so of its views
             shared.node = self._current = node
             self._seen = shared.version = shared.storage.version = new_version()
