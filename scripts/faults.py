@@ -573,7 +573,7 @@ RUNNING = (
           "            if not slot.holds(none, same):\n", "            if False:\n",
           STEP + "gradients_accumulate_across_compiled_steps"),
     fault("run-values-that-are-not-in-place", "run/capture.py",
-          "for t in self.seen.assigned if not self._is_in_place(plan, place[id(t)])]", "for t in self.seen.assigned if False]",
+          "if not self._is_in_place(plan, place[id(t)])]", "if False]",
           STEP + "compiled_does_what_the_function_does[webgpu-a matrix overwritten by its transpose"),
     fault("run-overwrites-a-gradient-that-is-kept", "run/replay.py",
           "sys.getrefcount(self.tensor) - 1 > ours\n            or", "",

@@ -478,9 +478,8 @@ class Captured:
     def _changed(self, plan: Plan) -> list[tuple[Holder | int, int]]:
         """What takes a new value that is not written over the old one, with the output."""
         place = self.seen.place
-        return [
-            (self._holder(t), place[id(t)]) for t in self.seen.assigned if not self._is_in_place(plan, place[id(t)])
-        ]
+        apart = [t for t in self.seen.assigned if not self._is_in_place(plan, place[id(t)])]
+        return [(self._holder(t), place[id(t)]) for t in apart]
 
     def _captured(self) -> list[Tensor]:
         """What an argument must not share memory with, unless it is captured itself: the tensors that the function changes,
