@@ -1748,6 +1748,17 @@ def a_hook_is_registered_at_every_call(lib, compiled):
 @case
 def a_hook_is_registered_and_removed(lib, compiled):
     p, _, _ = leaf_and_others(lib)
+    own = p.register_hook(lambda g: g + 1)
+
+    @compiled
+    def fails(x):
+        p.register_hook(lambda g: g * 2)
+        raise ValueError
+
+    yield raises(lambda: fails(lib.ones(2)), ValueError)
+    own.remove()
+    (p * 3).sum().backward()
+    yield [p.grad]
 
     @compiled
     def step(x):
@@ -1761,17 +1772,20 @@ def a_hook_is_registered_and_removed(lib, compiled):
 
 @case
 def gradients_set_to_zero_lose_their_history(lib, compiled):
-    p, _, _ = leaf_and_others(lib)
-    o = lib.optim.SGD([p], lr=0.5)
+    p, q, _ = leaf_and_others(lib)
+    o = lib.optim.SGD([p, q], lr=0.5)
+    flat = lib.zeros(4)
+    q.grad = flat[1:3]
 
     @compiled
     def step(x):
         p.grad = p * x
         o.zero_grad(set_to_none=False)
+        (q * x).sum().backward()
         return x * 2
 
     for x in arguments(lib):
-        yield [step(x), p.grad, p.grad.requires_grad]
+        yield [step(x), p.grad, p.grad.requires_grad, flat, q.grad]
     yield raises(lambda: setattr(p, "grad", p), RuntimeError)
 
 

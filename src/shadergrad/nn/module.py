@@ -271,7 +271,9 @@ class Module(ModuleTree["Module"], HookMethods):
             if set_to_none:
                 p.grad = None
             elif p.grad is not None:
-                p.grad.detach_().zero_()
+                if p.grad.requires_grad:
+                    p.grad.detach_()
+                p.grad.zero_()
 
     # -- devices and dtypes
 

@@ -358,7 +358,9 @@ class Optimizer:
                 if set_to_none:
                     p.grad = None
                 elif p.grad is not None:
-                    p.grad.detach_().zero_()
+                    if p.grad.requires_grad:
+                        p.grad.detach_()
+                    p.grad.zero_()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient. Starts the work on the device; does not wait.

@@ -30,8 +30,8 @@ class Trace:
     seen: views that were derived anew from what was changed, with theirs; rebound: tensors whose memory is exchanged.
     given_away: what had the memory that they took, tensors and what others shared; joined: of a tensor, by serial number, what
     shares its memory since. parted: by origin, memory that should be one and is two, with what is not to be there any more.
-    grads: tensors whose .grad slot was set, with what it held before; hooks: those with another hook, with
-    the ids of those before, and these themselves.
+    grads: tensors whose .grad slot was set, with what it held before; hooks: those that another one was
+    registered on, with the ids of those before, and these themselves.
     flags: tensors whose requires_grad was set.
     grad_reads, attributes: facts outside the arguments on which the function's course depends.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.
@@ -194,8 +194,9 @@ class Trace:
         """Take out the hooks that were registered: the function failed."""
         for tensor, _, before, after in self.hooks.values():
             hooks = tensor._node.hooks
-            if hooks is not None:
-                hooks.before, hooks.after = before, after
+            for table, was in () if hooks is None else ((hooks.before, before), (hooks.after, after)):
+                table.clear()  # the same table: handles take hooks out of it
+                table.update(was)
 
     def keep_histories_before(self, made: list[Any]) -> None:
         """Forget of `let_go` the nodes that were made since the trace began."""
