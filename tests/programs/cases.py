@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import dis
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -1823,3 +1824,100 @@ def a_step_that_asks_for_no_gradient_of_what_requires_none_any_more(lib, compile
     yield [step(lib.tensor([1.0, 2.0]))]
     p.requires_grad_(False)
     yield raises(lambda: step(lib.tensor([1.0, 2.0])), RuntimeError)
+
+
+@case
+def state_of_an_optimizer_is_replaced_taken_out_and_set(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+    o = lib.optim.SGD([p, q], lr=0.5, momentum=0.5)
+
+    @compiled
+    def step(x):
+        o.zero_grad()
+        ((p + q) * x).sum().backward()
+        o.step()
+        return x * 2
+
+    def eager(x):
+        o.zero_grad()
+        ((p + q) * x).sum().backward()
+        o.step()
+
+    for k, x in enumerate([*arguments(lib), *arguments(lib)]):
+        (step if k % 2 else eager)(x)
+        yield [p, q, o.state[p]["momentum_buffer"]]
+        if k in (0, 1):
+            o.state[p]["momentum_buffer"] = o.state[p]["momentum_buffer"] * 2
+        elif k in (2, 3):
+            o.state.clear()
+        elif k in (4, 5):
+            own = {"momentum_buffer": lib.tensor([4.0, 2.0])}
+            o.state[q] = own
+            yield [p, q]
+            (eager if k % 2 else step)(x)
+            own["momentum_buffer"] = lib.tensor([8.0, 2.0])
+
+
+@case
+def the_last_of_a_list_and_of_a_deque_is_read(lib, compiled):
+    seen, latest = [lib.zeros(2)], deque([lib.zeros(2)], maxlen=2)
+
+    @compiled
+    def step(x):
+        seen.append(seen[-1] + x)
+        latest.append(latest[-1] + x)
+        return latest[0] * 1
+
+    for x in arguments(lib):
+        yield [step(x), *seen, *latest]
+
+
+@case
+def attributes_that_a_module_may_lack(lib, compiled):
+    m = with_buffers(lib)
+
+    @compiled
+    def takes_turns(x):
+        if hasattr(m, "hidden"):
+            y = m.hidden + x
+            del m.hidden
+        else:
+            m.hidden = x * 2
+            y = x * 1
+        return y
+
+    @compiled
+    def first_or_last(x):
+        before = getattr(m, "before", None)
+        m.before = x * 2
+        return x * 1 if before is None else before + x
+
+    for x in arguments(lib):
+        yield [takes_turns(x), hasattr(m, "hidden"), first_or_last(x)]
+
+
+@may_refuse
+def gradients_are_switched_off_within(lib, compiled):
+    @compiled
+    def step(x):
+        lib.set_grad_enabled(False)
+        return x * 2
+
+    for x in arguments(lib):
+        y = step(x)
+        is_on = lib.is_grad_enabled()
+        lib.set_grad_enabled(True)
+        yield [y, is_on]
+
+
+@may_refuse
+def a_hook_of_a_module_is_registered_at_every_call(lib, compiled):
+    m = lib.nn.Linear(2, 2)
+
+    @compiled
+    def step(x):
+        m.register_forward_hook(lambda module, given, made: made * 2)
+        return m(x).detach() * 0 + len(m._forward_hooks if hasattr(m, "_forward_hooks") else m._hooks.tables["forward"])
+
+    for x in arguments(lib):
+        yield [step(x)]

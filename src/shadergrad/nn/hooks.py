@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..graph.node import mode
+from ..run.tracing import current
 from ..tensor import RemovableHandle, Tensor, joint
 from .errors import ModuleError
 
@@ -33,6 +34,8 @@ class HookTables:
         self, kind: str, hook: Callable[..., Any], prepend: bool, with_kwargs: bool = False, always: bool = False
     ) -> RemovableHandle:
         table = self.tables[kind]
+        if current.trace is not None:
+            current.trace.on_table(table)
         number = next(_ids)
         if prepend:
             others = list(table.items())

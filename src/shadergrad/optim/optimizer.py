@@ -13,7 +13,7 @@ import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from typing import Any, ClassVar, NamedTuple, TypedDict
+from typing import Any, ClassVar, NamedTuple, Self, TypedDict
 
 import numpy as np
 
@@ -206,6 +206,42 @@ NOT_NEGATIVE = {  # PyTorch's words for what may not be negative, nor NaN
 }
 
 
+class Noted(dict):
+    """A dict of which compiled steps learn that it was changed."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        tracing.changes += 1
+        super().__setitem__(key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        tracing.changes += 1
+        super().__delitem__(key)
+
+    def __ior__(self, other: Any) -> Self:
+        self.update(other)
+        return self
+
+    def clear(self) -> None:
+        tracing.changes += 1
+        super().clear()
+
+    def pop(self, *args: Any) -> Any:
+        tracing.changes += 1
+        return super().pop(*args)
+
+    def popitem(self) -> tuple[Any, Any]:
+        tracing.changes += 1
+        return super().popitem()
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        tracing.changes += 1
+        return super().setdefault(key, default)
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        tracing.changes += 1
+        super().update(*args, **kwargs)
+
+
 class Optimizer:
     """Base of the optimizers: a subclass names its state and writes `update`, the rule for one parameter.
 
@@ -250,7 +286,8 @@ class Optimizer:
             )
         self.defaults = defaults
         self.param_groups: list[ParamGroup] = []
-        self.state: dict[Tensor, dict[str, Any]] = {}  # by parameter, as PyTorch's
+        self._state: dict[Tensor, dict[str, Any]] = Noted()
+        self._changes_seen = -1
         self.version = 0
         self._opt_called = False  # schedulers warn when they are stepped first
         groups = list(params)
@@ -305,11 +342,55 @@ class Optimizer:
         self.version += 1
         tracing.changes += 1
 
+    @property
+    def state(self) -> dict[Tensor, dict[str, Any]]:
+        """What is kept of each parameter, by name. What is replaced counts from the next step on; what is taken out begins anew."""
+        return self._state
+
+    @state.setter
+    def state(self, state: Mapping[Tensor, dict[str, Any]]) -> None:
+        tracing.changes += 1
+        self._state = Noted(state)
+
+    def _lacks_state(self, group: ParamGroup) -> bool:
+        """Whether some of the state that the parameters of a group need was taken out."""
+        for p in group["params"]:
+            have = self._state.get(p)
+            if have is None or any(name not in have for name in self.scalars_of(group)):
+                return True
+            if any(name not in have and self.shape_of(name, p) is not None for name in self.slots_of(group)):
+                return True
+        return False
+
+    def _mend_state(self) -> None:
+        if self._changes_seen != tracing.changes:
+            for group in self.param_groups:
+                if self._lacks_state(group):
+                    self.make_state(group)
+            self._changes_seen = tracing.changes
+
+    @property
+    def _held_state(self) -> tuple[Any, ...]:
+        """Which tensors the state holds: a compiled step changes those that it found."""
+        if current.trace is None:
+            self._mend_state()
+        return tuple((id(p), *((name, id(v)) for name, v in have.items())) for p, have in self._state.items())
+
+    def _note_state(self) -> None:
+        """Tell a capture of what the state holds in dicts that are not ours."""
+        if current.trace is None:
+            return
+        on_place = current.trace.on_place
+        for have in self._state.values():
+            if on_place is not None and not isinstance(have, Noted):  # nobody tells of its changes
+                for name in have:
+                    on_place(have, name, f"{type(self).__name__}.state[...][{name!r}]")
+
     def make_state(self, group: ParamGroup) -> None:
         """The state that the parameters of a group need and do not have."""
         shared: dict[tuple[str, str], dict[str, Tensor]] = {}
         for p in group["params"]:
-            have = self.state.get(p, {})
+            have = self._state.get(p, {})
             common = shared.setdefault((str(p.device), p.dtype.name), {})
             made: dict[str, Any] = {}
             for name in self.scalars_of(group):
@@ -320,7 +401,7 @@ class Optimizer:
                 shape = self.shape_of(name, p)
                 if shape is not None:
                     made[name] = have[name] if name in have else self._start(name, group, shape, p)
-            self.state[p] = {**made, **{k: v for k, v in have.items() if k not in made}}
+            self._state[p] = Noted({**made, **{k: v for k, v in have.items() if k not in made}})
         flush()
 
     def _start(self, name: str, group: ParamGroup, shape: tuple[int, ...], like: Tensor) -> Tensor:
@@ -373,6 +454,8 @@ class Optimizer:
             with grad_mode(True):
                 loss = closure()
         self._opt_called = True
+        if current.trace is None:
+            self._mend_state()
         if current.trace is not None:
             self._update_all()
         elif not (self._is_replayed() and self._replay()):
@@ -384,6 +467,8 @@ class Optimizer:
         if current.trace is not None:
             current.trace.on_attribute(self, "version", self.version)
             current.trace.on_optimizer(self)
+            current.trace.on_attribute(self, "_held_state", self._held_state)
+            self._note_state()
         origins = mode.origins
         with grad_mode(False), nullcontext() if origins is None else origins.kept():
             if origins is not None:

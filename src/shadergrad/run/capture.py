@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ..dtypes import int32
+from ..dtypes import DType, default_dtype, int32, set_default
 from ..errors import CompileError
 from ..explanation import Origin
 from ..graph import build
@@ -23,6 +23,7 @@ from ..graph.origin import Origins, named
 from ..plan import Label, Plan, Target
 from ..tensor import Tensor, flush
 from ..tensor.generator import Draws
+from ..tensor.placement import get_default_device, set_default_device
 from ..tensor.storage import Base, Leaf, Path
 from ..tensor.storage import Storage as SharedStorage
 from ..varying import Varying, following
@@ -109,12 +110,14 @@ def _capture(
     args, kwargs = exchange((args, kwargs), Tensor, lambda _: next(replaced))
     watch.began = Tensor._of(build.constant(0, int32, "cpu"))._serial
     python = Watcher(function, (args, kwargs), watch)
+    ambient = _ambient()
     current.trace = watch
     nodes.mode.let_go = watch.let_go
     try:
         with following(sizes.family):
             with nodes.origins_of(Origins()), nodes.nodes_of() as made:
                 result = python.run(function, args, kwargs)
+            _refuse_ambient(ambient)
             watch.keep_histories_before(made)
             del made
             effects = python.effects()
@@ -132,6 +135,7 @@ def _capture(
             replay.themselves = {k: tensors[k] for k in themselves}
             return replay, watch
     except BaseException:
+        _set_ambient(*ambient)
         watch.undo()
         watch.undo_hooks()
         watch.undo_backward()
@@ -141,6 +145,27 @@ def _capture(
     finally:
         current.trace = None
         nodes.mode.let_go = None
+
+
+def _ambient() -> tuple[Any, ...]:
+    """What functions may set for all that comes after them."""
+    return nodes.mode.grad, default_dtype(), get_default_device()
+
+
+def _set_ambient(grad: bool, dtype: DType, device: str) -> None:
+    nodes.mode.grad = grad
+    set_default(dtype)
+    set_default_device(device)
+
+
+def _refuse_ambient(before: tuple[Any, ...]) -> None:
+    names = ("whether gradients are recorded", "the default dtype", "the default device")
+    changed = [name for name, was, now in zip(names, before, _ambient(), strict=True) if was != now]
+    if changed:
+        raise CompileError(
+            f"a compiled step set {' and '.join(changed)}, and left it so; later calls would not. Hint: set it outside, or use "
+            "a with block, as in `with sg.no_grad():`."
+        )
 
 
 def _stand_in(t: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -284,9 +309,10 @@ def _refuse_hooks(watch: Trace, stand_ins: dict[int, Tensor]) -> None:
     """A hook that a function leaves on a tensor would be there once, and not once more after every call."""
     own = {id(t) for t in stand_ins.values()}
     left = (t for t, ids, *_ in watch.hooks.values() if id(t) not in own and t._hook_ids != ids)
-    if any(t._serial <= watch.began for t in left):
+    is_left = any(t._serial <= watch.began for t in left)
+    if is_left or any(list(table) != list(was) for table, was in watch.tables.values()):
         raise CompileError(
-            "a compiled step registered a hook on a tensor, or removed one, and left it so: later calls would not. Hint: do it "
+            "a compiled step registered a hook, or removed one, and left it so: later calls would not. Hint: do it "
             "outside, or remove the hook before the step ends."
         )
 

@@ -117,6 +117,13 @@ def _is_module(value: Any) -> bool:
     return own is not None and "_parameters" in own and "_modules" in own
 
 
+def _in_tables(owner: Any, name: str) -> Any:
+    """The parameter, buffer or module of a network's module that has a name; MISSING where there is none."""
+    own = _attributes(owner) if _is_module(owner) else None
+    tables = () if own is None else (own["_parameters"], own["_buffers"], own["_modules"])
+    return next((table[name] for table in tables if name in table), MISSING)
+
+
 def _is_opaque(value: Any) -> bool:
     """Whether an object is the library's own, whose attributes are not for users to set."""
     return type(value).__module__.startswith("shadergrad.") and not _is_module(value)
@@ -371,11 +378,10 @@ class Watcher:
         if name in own or found is not MISSING:
             value = self._at(own, name, path, is_namespace=_is_opaque(owner))
             return self._of_class(type(owner), name, path) if value is MISSING else value
-        if _is_module(owner):
-            tables = (own["_parameters"], own["_buffers"], own["_modules"])
-            return next((table[name] for table in tables if name in table), MISSING)
-        self._at(own, name, path, is_namespace=_is_opaque(owner))
-        return MISSING
+        value = _in_tables(owner, name)
+        if value is MISSING:
+            self._at(own, name, path, is_namespace=_is_opaque(owner))
+        return value
 
     def _slots(self, owner: Any) -> Slots:
         """The one Slots of an object."""
@@ -405,6 +411,8 @@ class Watcher:
         if isinstance(owner, list | deque):
             if isinstance(key, int):
                 self._open(owner, path)
+                if key < 0:  # from the end, which may lie elsewhere in the next call
+                    self.lengths.setdefault(id(owner), path)
                 return self._at(owner, key + len(owner) if key < 0 else key, f"{path}[{key!r}]")
             self._end(owner, VALUE, path)
         elif _is_module(owner) and isinstance(key, int):
@@ -575,7 +583,7 @@ class Watcher:
             name == "_settings" and owner.__dict__ is container for owner, name, _ in self.trace.attributes.values()
         )
         is_simple = value is None or isinstance(value, bool | int | float | str)
-        return is_seen and (is_simple or value is MISSING) and key not in container.get("_unguarded", ())
+        return is_seen and is_simple and key not in container.get("_unguarded", ())
 
 
 def _unchanged(container: Any, before: Any) -> bool:

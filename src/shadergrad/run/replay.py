@@ -31,6 +31,7 @@ FLAGS = {
     "_training": "the training flag of {} changed",
     "_settings": "an attribute, a hook or a tensor of {} changed",
     "requires_grad": "requires_grad of {} changed",
+    "_held_state": "the state of {} holds other tensors",
 }
 NODE_HOLDERS = 2  # of a gradient's node: its tensor and who asks
 MINE = 2  # references to a tensor's node: the tensor's and that of who asks

@@ -31,7 +31,8 @@ class Trace:
     given_away: what had the memory that they took, tensors and what others shared; joined: of a tensor, by serial number, what
     shares its memory since. parted: by origin, memory that should be one and is two, with what is not to be there any more.
     grads: tensors whose .grad slot was set, with what it held before; hooks: those that another one was
-    registered on, with the ids of those before, and these themselves.
+    registered on, with the ids of those before, and these themselves;
+    tables: those of modules that one was added to, with what they held.
     flags: tensors whose requires_grad was set.
     grad_reads, attributes: facts outside the arguments on which the function's course depends.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.
@@ -56,6 +57,7 @@ class Trace:
         self.parted: dict[int, weakref.ref[Any] | None] = {}
         self.grads: dict[int, tuple[Any, Any | None]] = {}
         self.hooks: dict[int, tuple[Any, tuple[int, ...], dict[int, Any], dict[int, Any]]] = {}
+        self.tables: dict[int, tuple[dict[int, Any], dict[int, Any]]] = {}
         self.flags: dict[int, Any] = {}
         self.grad_reads: dict[int, tuple[Any, bool]] = {}
         self.attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
@@ -103,6 +105,10 @@ class Trace:
         """A hook is about to be registered on a tensor."""
         hooks = tensor._node.hooks
         self.hooks.setdefault(id(tensor), (tensor, tensor._hook_ids, dict(hooks.before), dict(hooks.after)))
+
+    def on_table(self, table: dict[int, Any]) -> None:
+        """A hook is about to be registered on a module."""
+        self.tables.setdefault(id(table), (table, dict(table)))
 
     def on_attribute(self, owner: Any, name: str, value: Any) -> None:
         """The function's course depends on a Python attribute (a module's training flag)."""
@@ -194,9 +200,11 @@ class Trace:
         """Take out the hooks that were registered: the function failed."""
         for tensor, _, before, after in self.hooks.values():
             hooks = tensor._node.hooks
-            for table, was in () if hooks is None else ((hooks.before, before), (hooks.after, after)):
-                table.clear()  # the same table: handles take hooks out of it
-                table.update(was)
+            if hooks is not None:
+                self.tables.update({id(t): (t, was) for t, was in ((hooks.before, before), (hooks.after, after))})
+        for table, was in self.tables.values():
+            table.clear()  # the same table: handles take hooks out of it
+            table.update(was)
 
     def keep_histories_before(self, made: list[Any]) -> None:
         """Forget of `let_go` the nodes that were made since the trace began."""
