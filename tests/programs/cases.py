@@ -1851,11 +1851,7 @@ def state_of_an_optimizer_is_replaced_taken_out_and_set(lib, compiled):
         elif k in (2, 3):
             o.state.clear()
         elif k in (4, 5):
-            own = {"momentum_buffer": lib.tensor([4.0, 2.0])}
-            o.state[q] = own
-            yield [p, q]
-            (eager if k % 2 else step)(x)
-            own["momentum_buffer"] = lib.tensor([8.0, 2.0])
+            o.state[q] = {"momentum_buffer": lib.tensor([4.0, 2.0])}
 
 
 @case
@@ -1921,3 +1917,26 @@ def a_hook_of_a_module_is_registered_at_every_call(lib, compiled):
 
     for x in arguments(lib):
         yield [step(x)]
+
+
+@case
+def state_of_an_optimizer_in_a_dict_of_ones_own(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+    o = lib.optim.SGD([p, q], lr=0.5, momentum=0.5)
+
+    @compiled
+    def step(x):
+        o.zero_grad()
+        ((p + q) * x).sum().backward()
+        o.step()
+        return x * 2
+
+    x = lib.tensor([2.0, 3.0])
+    own: dict[str, Any] = {"momentum_buffer": lib.tensor([4.0, 2.0])}
+    step(x)
+    o.state[q] = own
+    step(x)
+    step(x)
+    own["momentum_buffer"] = lib.tensor([8.0, 2.0])
+    step(x)
+    yield [p, q, own]
