@@ -597,7 +597,7 @@ RUNNING = (
           "and id(t) not in used | self._numbers.keys()", "and id(t) not in self._numbers",
           HAND + "a_step_returns_the_gradient_that_was_there_before"),
     fault("run-the-gradient-that-is-returned-is-another", "run/capture.py",
-          "if views[id(g)][0] is g and uses[id(g)] == 1}", "if views[id(g)][0] is g}",
+          "views[id(g)][0] is g and uses[id(g)] == 1}", "views[id(g)][0] is g}",
           HAND + "a_step_returns_the_gradient_and_parts_of_it"),
     fault("run-gradients-have-one-place", "run/replay.py",
           " and (not self._entering or self._gradients_are_alone())", "",

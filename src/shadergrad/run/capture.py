@@ -198,19 +198,23 @@ class Observed:
             _refuse_hidden_tensors(effect.value, effect.path)
         stored = (found for e in state.fresh for found in tensors_in(e.value, e.path))
         returned = [*tensors_in(result, "result"), *stored]
-        handed = [*(t for _, t in returned), *(g for _, g in self.gradients if g is not None)]
+        gradients = [g for _, g in self.gradients if g is not None]
+        handed = [*(t for _, t in returned), *gradients]
         _refuse_given_away(watch, handed)
         views = self._views(watch, handed, {id(t): k for k, t in stand_ins.items()})
         self.draws = Draws(watch)
-        computed = [whole for whole, _ in views.values() if isinstance(whole, Tensor) and whole._serial > watch.began]
-        values = {id(t): t._node for t in (*computed, *candidates, *handed)}
+        computed, made = (
+            [w for t in tensors if isinstance(w := views[id(t)][0], Tensor) and w._serial > watch.began]
+            for tensors in ([t for _, t in returned], gradients)
+        )
+        values = {id(t): t._node for t in (*computed, *candidates, *made, *handed)}
         flagged = [t for t in watch.flags.values() if t._serial <= watch.began and t.is_leaf]
         self.flags = [(t, t.requires_grad) for t in flagged]
         watch.undo()
         self.assigned = [t for t in candidates if _is_changed(t, values[id(t)])]
         _refuse_hooks(watch, stand_ins)
         self.before = {id(t): resolve(t._node) for t in self.assigned}
-        wanted = [*computed, *self.assigned]
+        wanted = [*computed, *self.assigned, *made]
         self.outputs = list({id(t): t for t in wanted or handed}.values())
         self.nodes = [values[id(t)] for t in self.outputs]
         self._check()
@@ -219,8 +223,7 @@ class Observed:
             id(whole): path for path, t in reversed(returned) if not isinstance(whole := views[id(t)][0], int)
         }
         uses = Counter(id(views[id(t)][0]) for t in handed)
-        gradients = (g for _, g in self.gradients if g is not None and g._serial > watch.began)
-        self.alone = {id(g) for g in gradients if views[id(g)][0] is g and uses[id(g)] == 1}
+        self.alone = {id(g) for g in gradients if g._serial > watch.began and views[id(g)][0] is g and uses[id(g)] == 1}
         self.entering = _entering(watch, {*state.tensors, *map(id, given)})
         self.marks = self._marks(views)
         self.left = (result, state.values())
