@@ -310,7 +310,7 @@ def test_values_of_an_argument_keep_no_gradients_without_bound(webgpu: str) -> N
     for k in range(40):
         step(0.1 / (k + 1)).item()
         sizes.append(get_device(webgpu).statistics().bytes_in_use)  # type: ignore[attr-defined]
-    assert sizes[-1] == sizes[15]
+    assert sizes[-1] <= sizes[15]  # less, where garbage of another test went meanwhile
     assert step.captures == 40
 
 
