@@ -582,7 +582,7 @@ RUNNING = (
           "            or sys.getrefcount(node) - 1 > NODE_HOLDERS\n", "",
           STEP + "a_gradient_that_a_history_will_read_is_not_overwritten"),
     fault("run-an-exception-leaves-changes", "run/capture.py",
-          "        _set_ambient(*ambient)\n        watch.undo()\n", "        _set_ambient(*ambient)\n",
+          "            _set_ambient(*ambient)\n        watch.undo()\n", "            _set_ambient(*ambient)\n",
           STEP + "reading_inside_raises_and_leaves_everything_unchanged"),
     fault("run-an-exception-takes-back-what-came-before", "run/step.py",
           "            function(*args, **kwargs)\n            raise error", "            raise error",

@@ -23,7 +23,6 @@ from ..graph.origin import Origins, named
 from ..plan import Label, Plan, Target
 from ..tensor import Tensor, flush
 from ..tensor.generator import Draws
-from ..tensor.placement import get_default_device, set_default_device
 from ..tensor.storage import Base, Leaf, Path
 from ..tensor.storage import Storage as SharedStorage
 from ..varying import Varying, following
@@ -135,7 +134,8 @@ def _capture(
             replay.themselves = {k: tensors[k] for k in themselves}
             return replay, watch
     except BaseException:
-        _set_ambient(*ambient)
+        if _ambient() != ambient:
+            _set_ambient(*ambient)
         watch.undo()
         watch.undo_hooks()
         watch.undo_backward()
@@ -147,19 +147,18 @@ def _capture(
         nodes.mode.let_go = None
 
 
-def _ambient() -> tuple[Any, ...]:
+def _ambient() -> tuple[bool, DType]:
     """What functions may set for all that comes after them."""
-    return nodes.mode.grad, default_dtype(), get_default_device()
+    return nodes.mode.grad, default_dtype()
 
 
-def _set_ambient(grad: bool, dtype: DType, device: str) -> None:
+def _set_ambient(grad: bool, dtype: DType) -> None:
     nodes.mode.grad = grad
     set_default(dtype)
-    set_default_device(device)
 
 
 def _refuse_ambient(before: tuple[Any, ...]) -> None:
-    names = ("whether gradients are recorded", "the default dtype", "the default device")
+    names = ("whether gradients are recorded", "the default dtype")
     changed = [name for name, was, now in zip(names, before, _ambient(), strict=True) if was != now]
     if changed:
         raise CompileError(
