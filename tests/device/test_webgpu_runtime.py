@@ -398,6 +398,7 @@ class TestReuse:
         with suppress(KeyError), device.compiling() as begin:
             begin(bad)
             raise KeyError
+        assert not device._begun  # waited for, and gone
         device.synchronize()
         with device.compiling() as begin:
             begin(bad)

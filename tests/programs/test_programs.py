@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 
 import shadergrad as sg
-from programs.cases import CASES, run_case
+from programs import cases, cases_left  # noqa: F401  which fill the table
+from programs.case import CASES, run_case
 from programs.compare import run
 from programs.features import ALL, CASES_TO_COME, COMPANIONS, CORE, TO_COME, is_to_come
 from programs.generate import generate

@@ -348,9 +348,9 @@ class Optimizer:
         return self._state
 
     @state.setter
-    def state(self, state: Mapping[Tensor, dict[str, Any]]) -> None:
+    def state(self, state: dict[Tensor, dict[str, Any]]) -> None:
         tracing.changes += 1
-        self._state = Noted(state)
+        self._state = state
 
     def _lacks_state(self, group: ParamGroup) -> bool:
         """Whether some of the state that the parameters of a group need was taken out."""
@@ -363,7 +363,7 @@ class Optimizer:
         return False
 
     def _mend_state(self) -> None:
-        if self._changes_seen != tracing.changes:
+        if self._changes_seen != tracing.changes or not isinstance(self._state, Noted):
             for group in self.param_groups:
                 if self._lacks_state(group):
                     self.make_state(group)
@@ -380,28 +380,30 @@ class Optimizer:
         """Tell a capture of what the state holds in dicts that are not ours."""
         if current.trace is None:
             return
-        on_place = current.trace.on_place
-        for have in self._state.values():
-            if on_place is not None and not isinstance(have, Noted):  # nobody tells of its changes
-                for name in have:
-                    on_place(have, name, f"{type(self).__name__}.state[...][{name!r}]")
+        on_place, path = current.trace.on_place, f"{type(self).__name__}.state"
+        if on_place is None:
+            return
+        for table, where in ((self._state, path), *((have, f"{path}[...]") for have in self._state.values())):
+            if not isinstance(table, Noted):  # nobody tells of its changes
+                for key in table:
+                    on_place(table, key, f"{where}[{key!r}]" if isinstance(key, str) else f"{where}[...]")
 
     def make_state(self, group: ParamGroup) -> None:
         """The state that the parameters of a group need and do not have."""
         shared: dict[tuple[str, str], dict[str, Tensor]] = {}
         for p in group["params"]:
-            have = self._state.get(p, {})
+            if p not in self._state:
+                self._state[p] = Noted()
+            have = self._state[p]  # stays what it is, for someone may hold it
             common = shared.setdefault((str(p.device), p.dtype.name), {})
-            made: dict[str, Any] = {}
             for name in self.scalars_of(group):
                 if name not in common:
                     common[name] = have[name] if name in have else self._start(name, group, (), p)
-                made[name] = have.get(name, common[name])
+                have.setdefault(name, common[name])
             for name in self.slots_of(group):
                 shape = self.shape_of(name, p)
-                if shape is not None:
-                    made[name] = have[name] if name in have else self._start(name, group, shape, p)
-            self._state[p] = Noted({**made, **{k: v for k, v in have.items() if k not in made}})
+                if shape is not None and name not in have:
+                    have[name] = self._start(name, group, shape, p)
         flush()
 
     def _start(self, name: str, group: ParamGroup, shape: tuple[int, ...], like: Tensor) -> Tensor:

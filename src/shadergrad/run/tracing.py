@@ -181,6 +181,7 @@ class Trace:
             self.grads,
             self.flags,
             self.hooks,
+            self.tables,
             self.grad_reads,
             self.attributes,
             self.seen,

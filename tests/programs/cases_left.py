@@ -1,0 +1,536 @@
+"""Programs written by hand: what a step leaves behind, in gradients, buffers, flags, hooks, attributes and the state of optimizers."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict, deque
+from typing import Any
+
+from .case import case, may_refuse, raises
+
+
+def leaf_and_others(lib):
+    return (
+        lib.tensor([5.0, 4.0], requires_grad=True),
+        lib.tensor([1.0, 2.0], requires_grad=True),
+        lib.tensor([1.0, 1.0]),
+    )
+
+
+def arguments(lib):
+    return [lib.tensor([2.0 + k, 3.0]) for k in range(4)]
+
+
+@case
+def a_gradient_that_the_caller_keeps_is_added_to_and_then_dropped(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        (p * p).sum().backward()
+        p.grad = None
+        (p * p * x).sum().backward()
+
+    kept = []
+    for x in arguments(lib):
+        step(x)
+        kept.append(p.grad)
+        yield [*kept]
+
+
+@case
+def a_step_returns_the_gradient_and_parts_of_it(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        p.grad = None
+        (p * p * x).sum().backward()
+        gradient: Any = p.grad
+        return gradient, gradient[0], gradient.detach()
+
+    for x in arguments(lib):
+        given: Any = step(x)
+        whole, part, alias = given
+        part.mul_(10)
+        alias.add_(1)
+        yield [p.grad, whole, part, alias, whole is p.grad]
+
+
+@case
+def a_step_returns_the_gradient_that_was_there_before(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        before = p.grad
+        p.grad = x * 2
+        return before
+
+    for x in arguments(lib):
+        before = step(x)
+        if before is not None:
+            before.mul_(7)
+        yield [p.grad, before, x]
+
+
+@case
+def gradients_are_handed_over_and_exchanged(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+
+    @compiled
+    def hand_over(x):
+        q.grad = p.grad
+        p.grad = None
+        (p * p * x).sum().backward()
+
+    @compiled
+    def exchange(x):
+        p.grad, q.grad = q.grad, p.grad
+        (p * q * x).sum().backward()
+
+    for x in arguments(lib):
+        hand_over(x)
+        p.grad.mul_(3)
+        yield [p.grad, q.grad]
+        if q.grad is not None:
+            exchange(x)
+            yield [p.grad, q.grad, p.grad is q.grad]
+
+
+@case
+def a_gradient_is_an_argument_or_shares_its_memory(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        p.grad = x
+        q.grad = x.detach()
+
+    for x in arguments(lib):
+        step(x)
+        x.mul_(10)
+        q.grad.add_(1)
+        yield [p.grad, q.grad, x, p.grad is x]
+
+
+@case
+def a_gradient_is_a_tensor_of_the_outside_or_shares_its_memory(lib, compiled):
+    p, q, a = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        p.grad = a
+        q.grad = a[:]
+        a.add_(x)
+
+    for x in arguments(lib):
+        step(x)
+        a.mul_(2)
+        q.grad.sub_(1)
+        yield [p.grad, q.grad, a, p.grad is a]
+        p.grad = None
+
+
+@case
+def two_gradients_are_one_and_a_result_shares_their_memory(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        y = x * 2
+        p.grad = y[:]
+        q.grad = p.grad
+        return y
+
+    for x in arguments(lib):
+        y = step(x)
+        y.mul_(10)
+        yield [p.grad, q.grad, y, p.grad is q.grad]
+
+
+@case
+def a_gradient_is_a_constant_of_the_step(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        p.grad = lib.tensor([3.0, 4.0])
+        with lib.no_grad():
+            p.sub_(p.grad * x)
+
+    for x in arguments(lib):
+        step(x)
+        p.grad.neg_()
+        yield [p, p.grad]
+
+
+@case
+def what_was_captured_becomes_a_gradient_between_calls(lib, compiled):
+    p, _, a = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        (p * a * x).sum().backward()
+        return a * 2
+
+    for k, x in enumerate(arguments(lib)):
+        yield [step(x), p.grad, a]
+        p.grad = (lib.tensor([7.0, 7.0]), a, a[:])[k] if k < 3 else None
+
+
+@case
+def a_copy_of_a_leaf_has_its_gradient(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        own = copy.deepcopy(p)
+        (own * own * x).sum().backward()
+        return own.grad
+
+    for x in arguments(lib):
+        yield [step(x), p.grad]
+        (p * x).sum().backward()
+
+
+def with_buffers(lib):
+    class Two(lib.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", lib.tensor([1.0, 2.0]))
+            self.register_buffer("last", lib.tensor([5.0, 6.0]))
+
+    return Two()
+
+
+@case
+def a_buffer_is_replaced_and_the_old_one_kept(lib, compiled):
+    m = with_buffers(lib)
+
+    @compiled
+    def step(x):
+        before = m.mean
+        m.mean = m.mean * 0.5 + x
+        return before, m.mean
+
+    kept = []
+    for x in arguments(lib):
+        before, after = step(x)
+        kept += [before, m.mean]
+        after.mul_(2)
+        yield [m.mean, *kept, after is m.mean, m.state_dict()["mean"]]
+
+
+@case
+def buffers_are_exchanged_views_and_arguments(lib, compiled):
+    m = with_buffers(lib)
+
+    @compiled
+    def exchange(x):
+        m.mean, m.last = m.last, m.mean
+        return m.mean + x
+
+    @compiled
+    def view(x):
+        m.mean = m.last[:]
+        m.last.add_(x)
+
+    @compiled
+    def argument(x):
+        m.mean = x
+
+    for x in arguments(lib):
+        y = exchange(x)
+        m.mean.mul_(3)
+        yield [m.mean, m.last, y]
+        view(x)
+        m.last.mul_(2)
+        yield [m.mean, m.last]
+        argument(x)
+        x.mul_(3)
+        yield [m.mean, m.last]
+
+
+@case
+def a_buffer_that_one_step_replaces_is_read_by_another(lib, compiled):
+    m = with_buffers(lib)
+
+    @compiled
+    def read(x):
+        return m.mean * x
+
+    @compiled
+    def replace(x):
+        m.mean = m.mean * 0.5 + x
+
+    for x in arguments(lib):
+        yield [read(x)]
+        replace(x)
+        yield [read(x), m.mean]
+    m.mean = lib.tensor([0.5, 0.5])
+    yield [read(lib.tensor([2.0, 3.0]))]
+
+
+@case
+def flags_that_a_step_sets_stay_set(lib, compiled):
+    _, _, a = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        x.requires_grad_()
+        a.requires_grad_()
+        (x * x * a).sum().backward()
+        return x.grad
+
+    @compiled
+    def freeze(x):
+        a.requires_grad_(False)
+        return a * x
+
+    for x in arguments(lib):
+        g = step(x)
+        yield [g, x.grad, x.requires_grad, a.grad, a.requires_grad]
+        freeze(lib.tensor([1.0, 1.0]))
+        yield [a.requires_grad]
+
+
+@case
+def the_argument_gets_a_gradient_that_is_assigned(lib, compiled):
+    @compiled
+    def step(x, y):
+        x.grad = y * 2.0
+
+    for x in arguments(lib):
+        step(x, x.clone())
+        yield [x, x.grad]
+
+
+@may_refuse
+def a_hook_is_registered_at_every_call(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        p.register_hook(lambda g: g * 2)
+        (p * x).sum().backward()
+
+    for x in arguments(lib):
+        step(x)
+        yield [p.grad]
+
+
+@case
+def a_hook_is_registered_and_removed(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+    own = p.register_hook(lambda g: g + 1)
+
+    @compiled
+    def fails(x):
+        p.register_hook(lambda g: g * 2)
+        raise ValueError
+
+    yield raises(lambda: fails(lib.ones(2)), ValueError)
+    own.remove()
+    (p * 3).sum().backward()
+    yield [p.grad]
+
+    @compiled
+    def step(x):
+        with p.register_hook(lambda g: g * 2):
+            (p * x).sum().backward()
+
+    for x in arguments(lib):
+        step(x)
+        yield [p.grad]
+
+
+@case
+def gradients_set_to_zero_lose_their_history(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+    o = lib.optim.SGD([p, q], lr=0.5)
+    flat = lib.zeros(4)
+    q.grad = flat[1:3]
+
+    @compiled
+    def step(x):
+        p.grad = p * x
+        o.zero_grad(set_to_none=False)
+        (q * x).sum().backward()
+        return x * 2
+
+    for x in arguments(lib):
+        yield [step(x), p.grad, p.grad.requires_grad, flat, q.grad]
+    yield raises(lambda: setattr(p, "grad", p), RuntimeError)
+
+
+@case
+def a_view_made_before_requires_grad_has_no_history(lib, compiled):
+    a = lib.tensor([1.0, 2.0])
+    v = a[0:1]
+    a.requires_grad_()
+    (v * a[0:1] + a).sum().backward()
+    yield [a.grad, v.detach()]
+    with lib.no_grad():
+        a.mul_(3.0)
+    yield [a, v.detach()]
+
+
+@case
+def a_leaf_that_became_a_result_gets_no_gradient(lib, compiled):
+    p, _, a = leaf_and_others(lib)
+    y = p + p
+    p.detach_()
+    p.copy_(y)
+    yield raises((y * 2.0).sum().backward, RuntimeError)
+    yield raises(lambda: a.sum().index_add_(0, lib.tensor([0]), lib.tensor([1.0])), RuntimeError)
+
+
+@case
+def a_step_that_asks_for_no_gradient_of_what_requires_none_any_more(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        lib.autograd.grad((p * 2.0).sum(), [q], allow_unused=True)
+        return x * 2
+
+    yield [step(lib.tensor([1.0, 2.0]))]
+    p.requires_grad_(False)
+    yield raises(lambda: step(lib.tensor([1.0, 2.0])), RuntimeError)
+
+
+def training_step(o, p, q):
+    def step(x):
+        o.zero_grad()
+        ((p + q) * x).sum().backward()
+        o.step()
+        return x * 2
+
+    return step
+
+
+@case
+def state_of_an_optimizer_is_replaced_taken_out_and_set(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+    o = lib.optim.SGD([p, q], lr=0.5, momentum=0.5)
+
+    step = compiled(training_step(o, p, q))
+
+    for k, x in enumerate([*arguments(lib), *arguments(lib)]):
+        (step if k % 2 else training_step(o, p, q))(x)
+        yield [p, q, o.state[p]["momentum_buffer"]]
+        if k in (0, 1):
+            o.state[p]["momentum_buffer"] = o.state[p]["momentum_buffer"] * 2
+        elif k in (2, 3):
+            o.state.clear()
+        elif k in (4, 5):
+            o.state[q] = {"momentum_buffer": lib.tensor([4.0, 2.0])}
+
+
+@case
+def the_last_of_a_list_and_of_a_deque_is_read(lib, compiled):
+    seen, latest = [lib.zeros(2)], deque([lib.zeros(2)], maxlen=2)
+
+    @compiled
+    def step(x):
+        seen.append(seen[-1] + x)
+        latest.append(latest[-1] + x)
+        return latest[0] * 1
+
+    for x in arguments(lib):
+        yield [step(x), *seen, *latest]
+
+
+@case
+def attributes_that_a_module_may_lack(lib, compiled):
+    m = with_buffers(lib)
+
+    @compiled
+    def takes_turns(x):
+        if hasattr(m, "hidden"):
+            y = m.hidden + x
+            del m.hidden
+        else:
+            m.hidden = x * 2
+            y = x * 1
+        return y
+
+    @compiled
+    def first_or_last(x):
+        before = getattr(m, "before", None)
+        m.before = x * 2
+        return x * 1 if before is None else before + x
+
+    for x in arguments(lib):
+        yield [takes_turns(x), hasattr(m, "hidden"), first_or_last(x)]
+
+
+@may_refuse
+def gradients_are_switched_off_within(lib, compiled):
+    @compiled
+    def step(x):
+        lib.set_grad_enabled(False)
+        return x * 2
+
+    for x in arguments(lib):
+        y = step(x)
+        is_on = lib.is_grad_enabled()
+        lib.set_grad_enabled(True)
+        yield [y, is_on]
+
+
+@may_refuse
+def a_hook_of_a_module_is_registered_at_every_call(lib, compiled):
+    m = lib.nn.Linear(2, 2)
+
+    @compiled
+    def step(x):
+        m.register_forward_hook(lambda module, given, made: made * 2)
+        return m(x).detach() * 0 + len(m._forward_hooks if hasattr(m, "_forward_hooks") else m._hooks.tables["forward"])
+
+    for x in arguments(lib):
+        yield [step(x)]
+
+
+@case
+def state_of_an_optimizer_in_a_dict_of_ones_own(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+    o = lib.optim.SGD([p, q], lr=0.5, momentum=0.5)
+
+    step = compiled(training_step(o, p, q))
+
+    x = lib.tensor([2.0, 3.0])
+    own: dict[str, Any] = {"momentum_buffer": lib.tensor([4.0, 2.0])}
+    step(x)
+    o.state[q] = own
+    step(x)
+    step(x)
+    own["momentum_buffer"] = lib.tensor([8.0, 2.0])
+    step(x)
+    yield [p, q, own]
+
+
+@case
+def state_of_an_optimizer_is_a_dict_of_ones_own(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+    o = lib.optim.SGD([p, q], lr=0.5, momentum=0.5)
+    x = lib.tensor([2.0, 3.0])
+    for step in (compiled(training_step(o, p, q)), training_step(o, p, q)):
+        step(x)
+        step(x)
+        whole, of_p = o.state, o.state[p]
+        own: Any = defaultdict(dict)
+        o.state = own
+        yield [o.state is own]
+        step(x)
+        yield [p, q]
+        step(x)
+        own[p] = {"momentum_buffer": lib.tensor([8.0, 2.0])}
+        step(x)
+        yield [p, q, own[p], own[q]]
+        o.state = whole
+        del whole[q]
+        of_p["momentum_buffer"] = lib.tensor([1.0, 1.0])
+        step(x)
+        yield [p, q, whole[p] is of_p, whole[p]]
