@@ -534,3 +534,36 @@ def state_of_an_optimizer_is_a_dict_of_ones_own(lib, compiled):
         of_p["momentum_buffer"] = lib.tensor([1.0, 1.0])
         step(x)
         yield [p, q, whole[p] is of_p, whole[p]]
+
+
+@case
+def a_parameter_of_a_returned_gradient_takes_other_memory(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        (p * p * x).sum().backward()
+        return p.grad
+
+    first, *others = arguments(lib)
+    parameter = lib.nn.Parameter(step(first))
+    yield [step(first), parameter]
+    parameter.data = lib.tensor([7.0, 7.0])
+    for x in (first, *others):
+        yield [step(x), p.grad, parameter]
+
+
+@case
+def an_alias_of_a_captured_leaf_gets_a_history_between_calls(lib, compiled):
+    p, q, _ = leaf_and_others(lib)
+    alias = p.detach()
+
+    @compiled
+    def step(x):
+        (q * alias * x).sum().backward()
+
+    for turn, x in enumerate(arguments(lib)):
+        step(x)
+        yield [p.grad, q.grad, alias.requires_grad]
+        if turn == 2:
+            alias.sub_(p)

@@ -19,6 +19,7 @@ import torch
 import shadergrad as sg
 
 from .language import Program, Statement, execute, namespace, observed
+from .under_torch import Looking
 
 MODES = {  # device, compiled
     "eager-cpu": ("cpu", False),
@@ -81,7 +82,8 @@ def under_torch(program: Program) -> list[Moment]:
     space = namespace(torch, lambda function: function)
     moments = []
     for statement in program.statements():
-        error = execute(statement.text, space)
+        with Looking():
+            error = execute(statement.text, space)
         moments.append(Moment(error, observed(space, torch.Tensor, values=statement.look)))
     return moments
 
@@ -137,9 +139,9 @@ def judge_errors(
     if is_compiled and isinstance(ours, sg.CompileError):
         return Verdict("refusal", message=str(ours))
     words = [None if e is None else f"{type(e).__name__}: {e}" for e in (theirs, ours)]
-    if theirs is not None and any(m in str(theirs) for m in MAY_COMPUTE):
-        is_as_good = ours is None or isinstance(ours, TypeError)  # which a tuple of views raises afterwards
-        return Verdict("allowed", message=str(theirs)) if is_as_good else judged(where, statement, theirs, ours)
+    stopped = next((m for m in MAY_COMPUTE if m in str(theirs)), None)
+    if stopped is not None and stopped not in str(ours):  # we went on, perhaps to what comes later and is refused
+        return Verdict("allowed", message=str(theirs))
     if (theirs is None) != (ours is None):
         kind = "refused" if theirs is None else "accepted"
         return Verdict(

@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import statements
 from .language import HIDDEN, Program, Statement, Step, code, execute, namespace, parts
+from .under_torch import Looking, SavedLeaves
 from .views import VIEW_MAKERS, view
 
 LARGEST = 2.0**11  # of the values; with a finest part of 2^-6, sums of a few products of two are exact in float32
@@ -114,6 +115,7 @@ class Builder:
         own = random.Random(f"sizes of {seed}")  # so that programs without them are what they were
         self.sizes = own if "sizes" in allowed and (wanted == "sizes" or own.random() < 0.2) else None
         self.overlaps = Overlaps()
+        self.saved = SavedLeaves()
         self.walked: dict[int, Any] = {}  # the nodes of graphs that a backward pass went through
         self.walked_again = False
         self.rebuild()
@@ -219,8 +221,8 @@ class Builder:
         used = self.leaves_behind(before)
         versions = {n: t._version for n, t in before.items()}
         gradients = {n: t for n, t in before.items() if n.endswith(".grad")}
-        self.walked_again = self.overlaps.found = False
-        with self.overlaps:
+        self.walked_again = self.overlaps.found = self.saved.changed = False
+        with self.overlaps, self.saved, Looking():
             error = execute(candidate.text, self.space, self.local)
         seen = {"second backward"} if self.walked_again else set[str]()
         seen |= set(candidate.features) | ({"history enters step"} if entering else set())
@@ -243,7 +245,9 @@ class Builder:
                     "leaf changed through data after use"
                 )  # PyTorch takes the new value, silently: docs/differences.md
             if (is_call or self.local is not None) and any(
-                after[n].grad_fn is not h for n, h in history.items() if n in after
+                t.grad_fn is not history.get(n)
+                for n, t in after.items()
+                if n in history or (n.endswith(".grad") and n.partition(".")[0] not in (self.local or {}))
             ):
                 seen.add("history leaves step")
             if self.step is not None and not is_call:
@@ -252,6 +256,7 @@ class Builder:
             seen.add(next((f for text, f in REFUSALS.items() if text in str(error)), "refused otherwise"))
         if (
             self.overlaps.found
+            or self.saved.changed
             or (error is None and self.has_expanded_gradient(candidate.defines))
             or (error is not None and not (candidate.may_fail and self.local is None))
             or not (seen <= self.allowed and self.small())

@@ -618,7 +618,8 @@ def rebound(b: Builder) -> Candidate | None:
         return None
     t = b.read(x)
     grad = ", requires_grad=True" if t.requires_grad and t.is_leaf else ""
-    return Candidate(f"{x} = {fresh(b.rng, tuple(t.shape))[:-1]}{grad})", marked("captured name rebound"), (x,))
+    keep = f"state.{b.name('before')} = {x}\n" if grad else ""  # a leaf that nobody holds has no gradient any more
+    return Candidate(f"{keep}{x} = {fresh(b.rng, tuple(t.shape))[:-1]}{grad})", marked("captured name rebound"), (x,))
 
 
 def module_parameter_replaced(b: Builder) -> Candidate | None:

@@ -26,7 +26,7 @@ from ..tensor.generator import Draws
 from ..tensor.storage import Base, Leaf, Path
 from ..tensor.storage import Storage as SharedStorage
 from ..varying import Varying, following
-from . import execute
+from . import execute, tracing
 from .naming import Names, distinct, name_arguments
 from .python_state import PlaceSlot, PythonState, Watcher, refuse_kept
 from .replay import Fresh, GradSlot, Holder, KeptGradient, Mark, Replay, empty
@@ -111,6 +111,7 @@ def _capture(
     python = Watcher(function, (args, kwargs), watch)
     ambient = _ambient()
     current.trace = watch
+    tracing.is_capturing = True
     nodes.mode.let_go = watch.let_go
     try:
         with following(sizes.family):
@@ -144,6 +145,7 @@ def _capture(
         raise
     finally:
         current.trace = None
+        tracing.is_capturing = False
         nodes.mode.let_go = None
 
 
@@ -238,36 +240,37 @@ class Observed:
 
     def _views(
         self, watch: Trace, returned: list[Tensor], arguments: dict[int, int]
-    ) -> dict[int, tuple[Tensor | int, Path | None]]:
+    ) -> dict[int, tuple[Tensor | int, Path | None, bool]]:
         """What each returned tensor is a view of, by id: an argument by number, a tensor of the outside, or one that was
-        made; and through which path, None where it is that itself."""
+        made; through which path, None where it is that itself; and whether it has a history of its own."""
         alike: dict[int, set[int]] = {}
         for t in returned:
             if t._shared is not None:
                 alike.setdefault(id(t._shared.storage), set()).add(id(t))
-        found: dict[int, tuple[Tensor | int, Path | None]] = {}
+        found: dict[int, tuple[Tensor | int, Path | None, bool]] = {}
         for t in returned:
             shared = t._shared
-            whole, path = t, None
+            whole, path, is_alias = t, None, False
             is_made = id(t) not in arguments and t._serial > watch.began
             if is_made and shared is not None and self._is_seen_elsewhere(shared.storage, alike, watch):
                 whole = Tensor._all_of(shared.storage)
                 path = None if whole is t else (*shared.path, *t._path)
-            found[id(t)] = (arguments.get(id(whole), whole), path)
+                is_alias = whole._shared is not shared
+            found[id(t)] = (arguments.get(id(whole), whole), path, is_alias)
         return found
 
     def _is_seen_elsewhere(self, storage: SharedStorage, alike: dict[int, set[int]], watch: Trace) -> bool:
         return storage.origin <= watch.began or len(alike[id(storage)]) > 1
 
-    def _marks(self, views: dict[int, tuple[Tensor | int, Path | None]]) -> dict[int, Mark]:
+    def _marks(self, views: dict[int, tuple[Tensor | int, Path | None, bool]]) -> dict[int, Mark]:
         fresh: dict[int, Fresh] = {}
         marks = {}
-        for key, (whole, path) in views.items():
+        for key, (whole, path, is_alias) in views.items():
             source: Fresh | GradSlot | Tensor | int = self.entering.get(id(whole), whole)
             if isinstance(whole, Tensor) and id(whole) in self.place and whole._serial > self._began:
                 node = whole._node
                 source = fresh.setdefault(id(whole), Fresh(self.place[id(whole)], node))
-            marks[key] = Mark(source, path)
+            marks[key] = Mark(source, path, is_alias)
         return marks
 
 
@@ -465,11 +468,12 @@ class Captured:
         return named([node.origin for node in self.graph.order], self.watch.modules.values(), names.variables)
 
     def _leaves(self) -> list[Tensor]:
-        """Those whose values are read, whatever tensor holds the memory, and those whose gradients are set or added to."""
+        """Those whose values are read, whatever tensor holds the memory, and those whose gradients are set or added to. Each of
+        them may become one that requires grad, or one that does not."""
         owners = [source.owner() for source in self.graph.sources if source.owner is not None]
         read = [owner.tensor() for owner in owners if isinstance(owner, Leaf)]
         slots = (t for t, _ in (*self.seen.gradients, *self.watch.grad_reads.values()))
-        return [t for t in (*read, *slots) if t is not None]
+        return [t for t in (*read, *slots, *self.watch.looked_at.values()) if t is not None]
 
     def _slot(self, owner: Tensor) -> tuple[GradSlot, bool, Tensor | None]:
         """What was in a slot that the function looked into: whether nothing; what it must be again, where other places lead

@@ -111,13 +111,13 @@ class Mark:
     """The place of a tensor within a result: what it is a view of, through which path.
 
     source: an output, the number of an argument, a gradient that was there before, or a tensor of the outside. path: None
-    where it is that tensor itself.
+    where it is that tensor itself. is_alias: a detached one, which gets no history when that does.
     """
 
-    __slots__ = ("path", "source")
+    __slots__ = ("is_alias", "path", "source")
 
-    def __init__(self, source: Fresh | GradSlot | Tensor | int, path: Path | None) -> None:
-        self.source, self.path = source, path
+    def __init__(self, source: Fresh | GradSlot | Tensor | int, path: Path | None, is_alias: bool) -> None:
+        self.source, self.path, self.is_alias = source, path, is_alias
 
 
 @dataclass
@@ -338,7 +338,7 @@ class Replay:
                     whole = source.gradient
                 else:
                     whole = tensors[source] if isinstance(source, int) else source
-                made[mark] = whole if mark.path is None else whole._seen_along(mark.path)
+                made[mark] = whole if mark.path is None else whole._seen_along(mark.path, mark.is_alias)
             return made[mark]
 
         return exchange(self.result, Mark, tensor)

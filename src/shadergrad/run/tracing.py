@@ -16,6 +16,7 @@ from typing import Any
 from ..errors import CompileError
 
 changes = 0  # counts up when a flag that a capture may depend on is set: requires_grad, training, hyperparameters
+is_capturing = False  # any thread: what tensors that share memory look at before they ask for a trace of their own
 
 
 def _origin(tensor: Any) -> int:
@@ -34,7 +35,8 @@ class Trace:
     registered on, with the ids of those before, and these themselves;
     tables: those of modules that one was added to, with what they held.
     flags: tensors whose requires_grad was set.
-    grad_reads, attributes: facts outside the arguments on which the function's course depends.
+    grad_reads, attributes: facts outside the arguments on which the function's course depends. looked_at: tensors that share
+    memory and were read: each has a history of its own, whichever holds the value.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.
     seeded: streams of random numbers, by id, whose seed it set.
     began: tensors with a higher serial number were made since.
@@ -60,6 +62,7 @@ class Trace:
         self.tables: dict[int, tuple[dict[int, Any], dict[int, Any]]] = {}
         self.flags: dict[int, Any] = {}
         self.grad_reads: dict[int, tuple[Any, bool]] = {}
+        self.looked_at: dict[int, Any] = {}
         self.attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
         self.modules: dict[int, Any] = {}
         self.optimizers: dict[int, Any] = {}
@@ -89,6 +92,11 @@ class Trace:
         """A tensor that shares nothing, a storage, a base or a stream is about to take another state."""
         if id(thing) not in self.before:
             self.before[id(thing)] = self.seen.get(id(thing)) or self._noted(thing)
+
+    def on_look(self, tensor: Any) -> None:
+        """A tensor that shares memory is read."""
+        if tensor._serial <= self.began:
+            self.looked_at[id(tensor)] = tensor
 
     def on_grad_read(self, tensor: Any) -> None:
         if id(tensor) not in self.grads:
@@ -183,6 +191,7 @@ class Trace:
             self.hooks,
             self.tables,
             self.grad_reads,
+            self.looked_at,
             self.attributes,
             self.seen,
             self._held,

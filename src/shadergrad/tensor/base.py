@@ -136,7 +136,11 @@ class TensorBase(Checkable):
     def _node(self) -> Node:
         """The present value."""
         shared = self._shared
-        if shared is not None and (self._seen != shared.storage.version or (self._path and self._current.released)):
+        if shared is None:
+            return self._current
+        if tracing.is_capturing and current.trace is not None:
+            current.trace.on_look(self)
+        if self._seen != shared.storage.version or (self._path and self._current.released):
             if current.trace is not None:
                 current.trace.on_seen(self)
             seen = (
@@ -232,11 +236,14 @@ class TensorBase(Checkable):
             path, node = shorter, follow(shorter, shared.current())
         return self._seen_through(shared, path, node, seen)
 
-    def _seen_along(self, path: Path) -> Self:
-        """A view through a path; without history, where this tensor requires grad."""
+    def _seen_along(self, path: Path, is_alias: bool) -> Self:
+        """A view through a path, without history. is_alias: also where this tensor gets one later."""
+        node = self._node
         with grad_mode(False):
-            node = follow(path, without_history(self._node))
-        return self._alias((*self._path, *path), node)
+            seen = follow(path, without_history(node))
+        if is_alias or node.requires_grad:
+            return self._alias((*self._path, *path), seen)
+        return self._seen_through(self._share(), (*self._path, *path), seen)
 
     def _alias(self, path: Path, node: Node, ambiguous: bool = False) -> Self:
         """A tensor with a history of its own, and that a new one, which shares what `path` shows of this one's base."""

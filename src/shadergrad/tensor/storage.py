@@ -89,7 +89,11 @@ class Storage:
         return self.node is node
 
     def value(self) -> Node:
-        return without_history(self.node)
+        """The present value without history, as that of the storage: a leaf that shows it may leave it."""
+        value = without_history(self.node)
+        if value is not self.node:
+            value.owner = weakref.ref(self)
+        return value
 
     def _snapshot(self) -> tuple[Node, int]:
         return self.node, self.version
