@@ -567,3 +567,40 @@ def an_alias_of_a_captured_leaf_gets_a_history_between_calls(lib, compiled):
         yield [p.grad, q.grad, alias.requires_grad]
         if turn == 2:
             alias.sub_(p)
+
+
+@case
+def the_gradient_of_an_argument_given_twice_or_captured_is_set(lib, compiled):
+    p, q, c = leaf_and_others(lib)
+
+    @compiled
+    def step(x, y):
+        x.grad = c
+        y.grad = x.grad
+        y.grad.mul_(2.0)
+
+    for x, y in ((p, q), (q, q), (lib.tensor([1.0, 2.0]), lib.tensor([3.0, 4.0]))):
+        step(x, y)
+        yield [x.grad, y.grad, c, x.grad is y.grad]
+    same = lib.tensor([5.0, 6.0])
+    step(same, same)
+    yield [same.grad, c]
+    try:
+        step(c, p)
+    except RuntimeError:
+        yield [c.grad, p.grad]
+
+
+@case
+def the_layout_of_an_argument_decides_what_reshapes_copy(lib, compiled):
+    @compiled
+    def step(x):
+        flat = x.reshape(-1)
+        x.mul_(2.0)
+        flat.add_(1.0)
+        return flat, x.is_contiguous()
+
+    whole = lib.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
+    for view in (whole, whole.t(), whole[:2], whole[:, :2], whole.t().contiguous(), whole[0:3:2]):
+        flat, lies = step(view)
+        yield [flat.clone(), lies, whole]

@@ -19,7 +19,7 @@ import torch
 import shadergrad as sg
 
 from .language import Program, Statement, execute, namespace, observed
-from .under_torch import Looking
+from .under_torch import AsHere
 
 MODES = {  # device, compiled
     "eager-cpu": ("cpu", False),
@@ -82,7 +82,7 @@ def under_torch(program: Program) -> list[Moment]:
     space = namespace(torch, lambda function: function)
     moments = []
     for statement in program.statements():
-        with Looking():
+        with AsHere():
             error = execute(statement.text, space)
         moments.append(Moment(error, observed(space, torch.Tensor, values=statement.look)))
     return moments

@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import statements
 from .language import HIDDEN, Program, Statement, Step, code, execute, namespace, parts
-from .under_torch import Looking, SavedLeaves
+from .under_torch import AsHere, SavedLeaves
 from .views import VIEW_MAKERS, view
 
 LARGEST = 2.0**11  # of the values; with a finest part of 2^-6, sums of a few products of two are exact in float32
@@ -222,7 +222,7 @@ class Builder:
         versions = {n: t._version for n, t in before.items()}
         gradients = {n: t for n, t in before.items() if n.endswith(".grad")}
         self.walked_again = self.overlaps.found = self.saved.changed = False
-        with self.overlaps, self.saved, Looking():
+        with self.overlaps, self.saved, AsHere():
             error = execute(candidate.text, self.space, self.local)
         seen = {"second backward"} if self.walked_again else set[str]()
         seen |= set(candidate.features) | ({"history enters step"} if entering else set())

@@ -112,9 +112,12 @@ def together(step: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], tim
         gate.wait()
         try:
             given[index] = [step(*arguments[index]) for _ in range(times)]
+        except sg.CompileError as error:
+            refused.append(error)
         except Exception as error:
             given[index] = f"raised {type(error).__name__}: {error}"
 
+    refused: list[sg.CompileError] = []
     threads = [threading.Thread(target=call, args=(i,)) for i in range(len(arguments))]
     try:
         for thread in threads:
@@ -123,6 +126,8 @@ def together(step: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], tim
             thread.join()
     finally:
         sys.setswitchinterval(before)
+    if refused:
+        raise refused[0]
     return given
 
 

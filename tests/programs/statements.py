@@ -468,7 +468,8 @@ def flag_changed(b: Builder) -> Candidate | None:
 
 
 def detached_in_place(b: Builder) -> Candidate | None:
-    x = b.pick(lambda t: t.requires_grad)
+    views = {id(t._base) for t in b.tensors().values()}  # whose history PyTorch would be of two minds about
+    x = b.pick(lambda t: t.requires_grad and id(t) not in views)
     if x is None:
         return None
     features = {"detach_", "flag changed between calls"} if b.step and x in b.step.captured() else {"detach_"}
@@ -645,7 +646,7 @@ def module_parameter_replaced(b: Builder) -> Candidate | None:
 
 IMPURE = {
     "argument written", "capture written in step", "gradient written in step", "backward", "optimizer", "zero_grad",
-    "zero_grad to zero", "grad None", "autograd.grad", "update by hand", "average of a leaf", "data assign",
+    "zero_grad to zero", "grad None", "grad assign", "autograd.grad", "update by hand", "average of a leaf", "data assign",
     *(state.feature for state in PYTHON_STATES),
 }  # fmt: skip
 

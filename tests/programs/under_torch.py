@@ -1,4 +1,5 @@
-"""Runs programs under PyTorch without two of its accidents, which no one would want to have again.
+"""Runs programs under PyTorch without two of its accidents, which no one would want to have again, and with results that lie
+row by row, as those of the library do (docs/differences.md).
 
 Whether a view of what got a history since is taken for a leaf, and so refused to be written, depends on whether someone
 asked for its grad_fn before: here someone always did. And a backward pass silently takes the value that a leaf has now where
@@ -16,15 +17,35 @@ from torch.overrides import TorchFunctionMode
 MODIFIED = "one of the variables needed for gradient computation has been modified by an inplace operation"
 
 
-class Looking(TorchFunctionMode):
-    """Before every operation, tensors that it gets are asked for their gradient function."""
+class AsHere(TorchFunctionMode):
+    """Before every operation, tensors that it gets are asked for their gradient function; what it makes lies row by row."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        for given in args:
-            for t in given if isinstance(given, list | tuple) else (given,):
-                if isinstance(t, torch.Tensor):
-                    ask(t)
-        return func(*args, **(kwargs or {}))
+        given = tensors_of(args)
+        for t in given:
+            ask(t)
+        result = func(*args, **(kwargs or {}))
+        memory = {t.untyped_storage().data_ptr() for t in given}
+        for t in tensors_of((result,)):
+            if t._base is None and t.untyped_storage().data_ptr() not in memory:
+                lie_row_by_row(t)
+        return result
+
+
+def tensors_of(values: tuple[Any, ...]) -> list[torch.Tensor]:
+    """Those among values, and in lists and tuples of them."""
+    found = [e for v in values for e in (v if isinstance(v, list | tuple) else (v,))]
+    return [t for t in found if isinstance(t, torch.Tensor)]
+
+
+def lie_row_by_row(t: torch.Tensor) -> None:
+    """Exchange the memory of a result that keeps the strides of what it was computed from."""
+    if (
+        not t.is_contiguous()
+        and not isinstance(t, torch.nn.Parameter)
+        and t.untyped_storage().nbytes() == 4 * t.numel()
+    ):
+        t.data = t.detach().contiguous()
 
 
 def ask(t: torch.Tensor) -> None:

@@ -32,7 +32,7 @@ from .python_state import PlaceSlot, PythonState, Watcher, refuse_kept
 from .replay import Fresh, GradSlot, Holder, KeptGradient, Mark, Replay, empty
 from .sizes import FIXED, Sizes
 from .tracing import Trace, current, unwatched
-from .trees import exchange, has_gradient, leaves_of, tensors_in
+from .trees import exchange, has_gradient, layout_of, leaves_of, tensors_in
 
 
 def _shown_by(node: Node, began: int) -> Tensor | None:
@@ -77,7 +77,13 @@ def capture(
     for t in tensors:
         execute.realize([t._node])
     themselves = frozenset(k for k, t in enumerate(tensors) if t.requires_grad or has_gradient(t))
-    found, watch = _capture(function, args, kwargs, tensors, themselves, target, sizes)
+    try:
+        found, watch = _capture(function, args, kwargs, tensors, themselves, target, sizes)
+    except CompileError:
+        raise
+    except Exception:  # perhaps for what stands in for arguments: two for one tensor, or for one that is captured too
+        themselves = frozenset(range(len(tensors)))
+        found, watch = _capture(function, args, kwargs, tensors, themselves, target, sizes)
     more = found.shared_memory(tensors) - themselves
     if more:
         watch.undo_backward()
@@ -105,6 +111,7 @@ def _capture(
     watch = Trace(is_portable=target is not None)
     given = [t if k in themselves else _stand_in(t, sizes.shape_of(k, t)) for k, t in enumerate(tensors)]
     stand_ins = {k: t for k, t in enumerate(given) if k not in themselves}
+    watch.layouts = {s._serial: layout for k, s in stand_ins.items() if (layout := layout_of(tensors[k])) is not None}
     replaced = iter(given)
     args, kwargs = exchange((args, kwargs), Tensor, lambda _: next(replaced))
     watch.began = Tensor._of(build.constant(0, int32, "cpu"))._serial
@@ -515,9 +522,11 @@ class Captured:
 
     def _captured(self) -> list[Tensor]:
         """What an argument must not share memory with, unless it is captured itself: the tensors that the function changes,
-        and, where it changes an argument, all that it reads."""
+        and, where it changes an argument or its slots, all that it reads, or leaves anywhere."""
         holders = [self._holder(t) for t in self.seen.assigned]
         changed = [t for t, h in zip(self.seen.assigned, holders, strict=True) if not isinstance(h, int | GradSlot)]
-        if any(isinstance(h, int) for h in holders):
-            changed += [h for h in self.holders if isinstance(h, Tensor)]
+        slots = (self._given(t) for t, _ in (*self.seen.gradients, *self.seen.flags))
+        if any(isinstance(h, int) for h in (*holders, *slots)):
+            left = (mark.source for mark in self.seen.marks.values())
+            changed += [h for h in (*self.holders, *left) if isinstance(h, Tensor)]
         return changed

@@ -175,7 +175,9 @@ class Replay:
         # What no call changes is found out once: a small step is called as often as the host can.
         fixed = [(k, holder) for k, holder in self.written if isinstance(holder, Tensor)]
         self._fixed = fixed if len(fixed) == len(self.written) else None
-        self._changes = bool(self.captured or self.changes_arguments or self.rebound_arguments or self._entering)
+        slots = any(isinstance(owner, int) for owner in (*self.grads, *(owner for owner, _ in self.flags_left)))
+        self._is_one_a_place = bool(self.changes_arguments) or slots  # no two arguments may be one tensor
+        self._changes = bool(self.captured or self._is_one_a_place or self.rebound_arguments or self._entering)
         returned, left, gradients = self.result
         self._alone: Fresh | None = None  # a result that is one tensor, as most are
         if (
@@ -250,7 +252,7 @@ class Replay:
         for k in self.rebound_arguments:
             if not tensors[k]._share_no_more():
                 found.add(k)
-        if self.changes_arguments and len(tensors) > 1:
+        if self._is_one_a_place and len(tensors) > 1:
             cells = [t if t._shared is None else t._shared.storage for t in tensors]
             found |= {k for k, c in enumerate(cells) if sum(c is other for other in cells) > 1}
         return found

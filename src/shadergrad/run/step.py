@@ -26,7 +26,7 @@ from .portable import PortableStep
 from .replay import Replay
 from .sizes import SizesSeen
 from .tracing import current
-from .trees import has_gradient, signature, without_numbers, without_sizes
+from .trees import has_gradient, layout_of, signature, without_numbers, without_sizes
 
 P = ParamSpec("P")  # the parameters of a function that is compiled
 R = TypeVar("R")  # what it gives
@@ -255,7 +255,9 @@ def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
             if not isinstance(t, Tensor):
                 break
             n = t._node
-            described.append((n.shape, n.dtype, n.device, n.requires_grad or (t._grad is not None and has_gradient(t))))
+            layout = None if t._shared is None else layout_of(t)
+            flags = n.requires_grad or (t._grad is not None and has_gradient(t))
+            described.append((n.shape, n.dtype, n.device, flags, layout))
         else:
             return tuple(described), list(args)
     tensors: list[Tensor] = []

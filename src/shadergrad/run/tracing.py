@@ -39,7 +39,8 @@ class Trace:
     memory and were read: each has a history of its own, whichever holds the value.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.
     seeded: streams of random numbers, by id, whose seed it set.
-    began: tensors with a higher serial number were made since.
+    began: tensors with a higher serial number were made since. layouts: the strides of arguments that do not lie row by row, by
+    serial number.
     on_place: told of a place, container, key and how it is written, that steps replace the tensor of.
     is_portable: whether the step is for a runner without Python.
     made: what is pending, tensors and what they share, as long as anyone holds it.
@@ -48,6 +49,7 @@ class Trace:
 
     def __init__(self, is_portable: bool = False) -> None:
         self.began = 0
+        self.layouts: dict[int, tuple[int, ...]] = {}
         self.is_portable = is_portable
         self.on_place: Callable[[Any, Any, str], None] | None = None
         self.before: dict[int, tuple[Any, Any]] = {}

@@ -74,7 +74,8 @@ def signature(value: Any, tensors: list[Tensor]) -> Any:
     if isinstance(value, Tensor):
         tensors.append(value)
         node = value._node
-        return ("tensor", node.shape, node.dtype.name, node.device, node.requires_grad or has_gradient(value))
+        flags = (node.requires_grad or has_gradient(value), layout_of(value))
+        return ("tensor", node.shape, node.dtype.name, node.device, flags)
     if isinstance(value, np.ndarray):
         raise CompileError(
             "a compiled step takes tensors. Hint: sg.tensor(array, device=...) puts an array on a device."
@@ -97,6 +98,11 @@ def signature(value: Any, tensors: list[Tensor]) -> Any:
 def has_gradient(t: Tensor) -> str:
     """Whether there is something in .grad of a tensor, which may require none any more: a word, or none."""
     return "" if t._grad is None else "with a gradient"
+
+
+def layout_of(t: Tensor) -> tuple[int, ...] | None:
+    """The strides of a tensor that does not lie row by row in what it shares: of such a one `reshape` may be a copy."""
+    return None if t._shared is None or t._is_row_major() else t._strides()[0]
 
 
 def without_numbers(signed: Any) -> Any:

@@ -949,10 +949,17 @@ class TensorBase(Checkable):
     def _strides(self) -> tuple[tuple[int, ...], int]:
         """Elements from one to the next along every axis, and before the first, in what is shared."""
         shared = self._shared
-        found = None
-        if shared is not None and (shared.path or self._path):
-            found = strides((*shared.path, *self._path), shared.storage.node.shape)
+        if shared is None:
+            return self._lies(self._serial, self._node.shape), 0
+        whole = shared.storage.node.shape
+        found = strides((*shared.path, *self._path), whole, self._lies(shared.storage.origin, whole))
         return (row_major(self._node.shape), 0) if found is None else found
+
+    @staticmethod
+    def _lies(origin: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The strides of what tensors share: row by row, but for arguments of a compiled step that lie otherwise."""
+        given = None if current.trace is None else current.trace.layouts.get(origin)
+        return row_major(shape) if given is None else given
 
 
 PRINTED: dict[str, Any] = {"precision": 4, "threshold": 200}  # how tensors print: arguments of np.array2string

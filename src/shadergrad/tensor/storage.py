@@ -332,13 +332,13 @@ def with_block(x: Node, block: v.Slice, part: Node) -> Node:
     return build.where(chosen, make(v.Pad(block.starts, high, steps, number), part), x)
 
 
-def strides(path: Path, shape: Shape) -> tuple[tuple[int, ...], int] | None:
-    """How many elements lie from one to the next along every axis of what a path shows of a row-major value of that shape,
-    and before the first; None where no such numbers tell (a reshape of what is not in row-major order).
+def strides(path: Path, shape: Shape, given: tuple[int, ...]) -> tuple[tuple[int, ...], int] | None:
+    """How many elements lie from one to the next along every axis of what a path shows of a value of that shape that lies by
+    `given`, and before the first; None where no such numbers tell (a reshape that its strides cannot express).
 
     Those are PyTorch's, with which it decides where `reshape` copies.
     """
-    found, offset = row_major(shape), 0
+    found, offset = given, 0
     left = list(reversed(path))
     while left:
         step = left.pop()
