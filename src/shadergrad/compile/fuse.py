@@ -346,7 +346,7 @@ class Fuser:
             self.stored.pop(id(node), None)
         self._store(last)
         group = _group_of(anchor, last)
-        if not group.reduces and last is not anchor and id(anchor) in self.kept:
+        if not group.reduces and has_epilogue(anchor) and last is not anchor and id(anchor) in self.kept:
             self._store(anchor)  # a backward pass may ask for the product itself
             group.roots = [anchor, last]
         if last is not anchor and not self._fits(group):
