@@ -16,6 +16,7 @@ from shadergrad.compile.tiles import Shape as Sizes
 from shadergrad.compile.tiles import points_pay
 from shadergrad.plan import Plan, Target
 from shadergrad.primitives.winograd import FromPoints, Tiling, ToPoints
+from shadergrad.runtime.adapters import POINTS
 from shadergrad.runtime.device import get_device
 from test_calls import same
 from workloads import WORKLOADS
@@ -34,8 +35,8 @@ def by_points(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def large_gpu(**other: Any) -> Target:
     """As an H200 is."""
     table = tuning.load(tuning.SHIPPED / "discrete.json")
-    target = Target("wgsl", 64, 1024, 49152, 65535, 1 << 31, native=True, tiles=tuning.register(table), points=0.6)
-    return replace(target, **other)
+    target = Target("wgsl", 64, 1024, 49152, 65535, 1 << 31, native=True, tiles=tuning.register(table))
+    return replace(target, **{"points": POINTS, "points_forward": POINTS} | other)
 
 
 def names(plan: Plan) -> list[str]:
@@ -142,6 +143,39 @@ def test_resnet_18_keeps_to_its_dispatches_and_memory() -> None:
     step = sg.compile(steps.training_step(sg, workload, workload.model(sg)))
     x, y = (sg.tensor(a) for a in workload.batch())
     plan = step._planned(large_gpu(), (x, y), {}).plan
-    assert names(plan).count("topoints") == 9
+    assert names(plan).count("topoints") == 26  # 13 convolutions, forward and backward
     assert len(plan.dispatches) <= 220
     assert plan.temporary_bytes <= (942 - 172) << 20
+
+
+@pytest.mark.parametrize("width", [9, 12], ids=["odd sizes", "whole vectors"])
+def test_what_follows_is_part_of_the_last_transform(width: int, by_points: str) -> None:
+    shapes = (2, 3, 7, width), (5, 3, 3, 3), (1, 5, 1, 1), (2, 5, 7, width)
+    arrays = [RNG.standard_normal(s).astype(np.float32) for s in shapes]
+
+    def step(lib: Any, *given: Any) -> Any:
+        x, w, bias, y = given
+        return lib.where(y > 0, conv(lib, x, w, padding=1) + bias, 0) + y
+
+    compiled = sg.compile(lambda *given: step(sg, *given))
+    found = compiled(*(sg.tensor(a, device=by_points) for a in arrays))
+    expected = step(torch, *(torch.tensor(a, dtype=torch.float64) for a in arrays)).numpy()
+    np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    assert names(compiled.plan) == ["topoints", "dot", "frompoints_add"]
+
+
+def test_what_the_last_transform_adds_to_is_overwritten(by_points: str) -> None:
+    x, w = RNG.standard_normal((2, 3, 8, 8)), RNG.standard_normal((3, 3, 3, 3)) / 9
+    ours, theirs = sg.tensor(x.astype(np.float32), device=by_points), torch.tensor(x)
+    weights = sg.tensor(w.astype(np.float32), device=by_points)
+
+    @sg.compile
+    def step() -> None:
+        ours.add_(conv(sg, ours, weights, padding=1))
+
+    for _ in range(3):
+        step()
+        theirs = theirs + conv(torch, theirs, torch.tensor(w), padding=1)
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=0, atol=1e-5 * theirs.abs().max().item())
+    assert names(step.plan) == ["topoints", "dot", "frompoints_add"]
+    assert any(b.role != "temporary" and b.aliases is not None for b in step.plan.buffers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..explanation import Refusal, Why
@@ -18,6 +18,7 @@ from ..graph.index import ZERO, Index, unflatten, variable
 from ..graph.leaves import Numbers, Placeholder
 from ..graph.node import Node, topological
 from ..plan import Target
+from ..primitives.call import Call
 from ..primitives.elementwise import Elementwise
 from ..primitives.indexing import Gather, InRange
 from ..primitives.views import Cat, Reshape, SliceAt, View
@@ -43,13 +44,14 @@ class Group:
     """Nodes that one kernel computes.
 
     roots: the nodes that it writes. Domain: `size` elements for map and dot; `outer` rows of `inner` for row.
-    reduces: the reductions of a row kernel, in order. dot: the product of a dot kernel.
+    reduces: the reductions of a row kernel, in order. dot, call: the product of a dot kernel, the call of a call kernel.
     """
 
     archetype: Literal["map", "row", "dot", "call"]
     roots: list[Node]
     reduces: list[Node] = field(default_factory=list)
     dot: Node | None = None
+    call: Node | None = None
     size: int = 0
     outer: int = 0
     inner: int = 0
@@ -59,7 +61,12 @@ class Group:
 
     @property
     def nodes(self) -> list[Node]:
-        return [*self.roots, *self.reduces, *([self.dot] if self.dot else [])]
+        return [*self.roots, *self.reduces, *(n for n in (self.dot, self.call) if n is not None)]
+
+    @property
+    def products(self) -> list[Node]:
+        """The products, or calls, of all that share its dispatch."""
+        return [n for part in self.parts or [self] for n in (part.dot, part.call) if n is not None]
 
     @property
     def rows(self) -> tuple[Any, Any, bool]:
@@ -122,6 +129,15 @@ def _row_group(node: Node, root: Node) -> Group:
     return Group("row", [root], [node], outer=node.size, inner=x.size // node.size, trailing=trailing)
 
 
+def _group_of(anchor: Node, root: Node) -> Group:
+    """The group of a reduction, product or call that ends in `root`."""
+    if is_dot(anchor):
+        return Group("dot", [root], dot=anchor, size=anchor.size)
+    if is_call(anchor):
+        return Group("call", [root], call=anchor, size=anchor.size)
+    return _row_group(anchor, root)
+
+
 def _count(flat: Index, node: Node) -> int:
     """How many elements lie at an index for all elements of `node`, at most."""
     names = flat.variables()
@@ -151,8 +167,17 @@ def is_dot(node: Node) -> bool:
     return node.primitive.kind == "dot"
 
 
+def is_call(node: Node) -> bool:
+    return node.primitive.kind == "call"
+
+
 def is_anchor(node: Node) -> bool:
     return node.primitive.kind == "reduce" or is_dot(node)
+
+
+def has_epilogue(anchor: Node) -> bool:
+    """Whether the kernel of a reduction, a product or a call computes elementwise operations on its results, too."""
+    return not isinstance(anchor.primitive, Call) or anchor.primitive.epilogue
 
 
 def behind_reshapes(node: Node) -> Node:
@@ -196,10 +221,8 @@ class Fuser:
         self._choose_stored()
         claimed: set[int] = set()  # what some group has grown over: no second one may
         for node in self.order:
-            if is_anchor(node):
+            if is_anchor(node) or is_call(node):
                 self._grow(node, claimed)
-            elif node.primitive.kind == "call":
-                self._add(self._call_group(node))
         for node in self.order:
             if id(node) in self.stored and id(node) not in self.producer:
                 self._add(Group("map", [node], size=node.size))
@@ -235,7 +258,7 @@ class Fuser:
         """Outputs, reductions, products and calls do; so does what is dearer to compute again than to read again."""
         if node.primitive.kind == "source":
             return id(node) in self.output_ids and not self.is_source(node)
-        if id(node) in self.output_ids or is_anchor(node) or node.primitive.kind == "call":
+        if id(node) in self.output_ids or is_anchor(node) or is_call(node):
             return True
         if isinstance(node.primitive, View) or not self._is_shared(node):
             return False
@@ -247,9 +270,9 @@ class Fuser:
     def _stored_operands(self, node: Node) -> Iterator[Node]:
         """What a kernel reads from memory: all that a call is given, and the operands of a product that are computed, for
         its tiles read each element many times."""
-        if node.primitive.kind == "call":
+        if is_call(node):
             yield from (x for x in map(behind_reshapes, node.inputs) if not self.is_source(x))
-        if node.primitive.kind == "dot":
+        if is_dot(node):
             yield from (
                 x for x in map(self._behind_views, node.inputs) if self._is_computed(x) and not self._is_cheap(x)
             )
@@ -317,13 +340,13 @@ class Fuser:
             self.producer[id(root)] = group
 
     def _grow(self, anchor: Node, claimed: set[int]) -> None:
-        """A group from a reduction or product forward over the elementwise operations that only it feeds."""
+        """A group from a reduction, product or call forward over the elementwise operations that only it feeds."""
         *before, last = self._chain(anchor, claimed)
         for node in before:  # each is read by the next alone
             self.stored.pop(id(node), None)
         self._store(last)
-        group = Group("dot", [last], dot=anchor, size=anchor.size) if is_dot(anchor) else _row_group(anchor, last)
-        if is_dot(anchor) and last is not anchor and id(anchor) in self.kept:
+        group = _group_of(anchor, last)
+        if not group.reduces and has_epilogue(anchor) and last is not anchor and id(anchor) in self.kept:
             self._store(anchor)  # a backward pass may ask for the product itself
             group.roots = [anchor, last]
         if last is not anchor and not self._fits(group):
@@ -337,32 +360,20 @@ class Fuser:
     def _chain(self, anchor: Node, claimed: set[int]) -> list[Node]:
         """From an anchor to the last elementwise operation, or reshaped output, that its value flows to without another
         reader. What lies on the way is claimed: no second group may grow over it."""
+        taken = Elementwise | Reshape if has_epilogue(anchor) else Reshape
         chain, length, end = [anchor], 1, anchor
         while id(end) not in self.output_ids | self.cuts and len(self.consumers[id(end)]) == 1:
             (user,) = self.consumers[id(end)]
             if id(user) in claimed or form(user.size) != form(anchor.size):
                 break
             claimed.add(id(user))
-            if not isinstance(user.primitive, Elementwise | Reshape):
+            if not isinstance(user.primitive, taken):
                 break
             end = user
             chain.append(end)
             if isinstance(user.primitive, Elementwise) or id(end) in self.output_ids:
                 length = len(chain)
         return chain[:length]
-
-    def _call_group(self, call: Node) -> Group:
-        """A call writes the output that is only a reshaped view of its result."""
-        end = call
-        while id(end) not in self.output_ids and len(self.consumers[id(end)]) == 1:
-            (end,) = self.consumers[id(end)]
-            if not isinstance(end.primitive, Reshape):
-                return Group("call", [call], size=call.size)
-        if id(end) not in self.output_ids:
-            end = call
-        if end is not call:
-            del self.stored[id(call)]
-        return Group("call", [end], size=call.size)
 
     def reads(self, group: Group, *, rows: tuple[int, int] | None = None) -> dict[tuple[int, Index], Node]:
         """What the kernel of `group` reads, at which index. rows=(outer, inner): a map seen as rows."""
@@ -374,7 +385,7 @@ class Fuser:
     def _recorded_reads(self, group: Group, rows: tuple[int, int] | None) -> dict[tuple[int, Index], Node]:
         own = {id(n) for n in group.nodes}
         recorder = Recorder(lambda n: id(n) not in own and (self.is_source(n) or id(n) in self.stored))
-        anchors = {id(n) for n in (*group.reduces, group.dot) if n is not None}
+        anchors = {id(n) for n in (*group.reduces, group.dot, group.call) if n is not None}
         inner_pull = recorder.pull
 
         def pull(node: Node, index: tuple[Index, ...]) -> str:
@@ -504,11 +515,12 @@ class Fuser:
     def _merged(self, producer: Group, consumer: Group) -> Group | Refusal:
         """One group for both, or why not: their domains differ, or the consumer reads elsewhere."""
         archetypes = (producer.archetype, consumer.archetype)
-        if "call" in archetypes:
+        grown = producer.archetype in ("dot", "call") and consumer.archetype == "map"
+        if "call" in archetypes and not (grown and producer.call is not None and has_epilogue(producer.call)):
             return Refusal(Why.CALL)
         if any(id(n) in self.cuts for n in producer.roots):
             return Refusal(Why.DEEP, DEEPEST)
-        if archetypes in (("map", "map"), ("dot", "map")):
+        if grown or archetypes == ("map", "map"):
             return self._merged_elements(producer, consumer)
         times = self._times_read(producer, consumer)
         if times:
@@ -535,7 +547,7 @@ class Fuser:
             return _of_other_size(producer.size, consumer.size)
         if not self._reads_in_place(consumer, producer):
             return Refusal(Why.ELSEWHERE)
-        return Group(producer.archetype, [*producer.roots, *consumer.roots], dot=producer.dot, size=producer.size)
+        return replace(producer, roots=[*producer.roots, *consumer.roots])
 
     def _merged_rows(self, producer: Group, consumer: Group) -> Group | Refusal:
         """Reductions of the same rows, or one of them with a map of these rows."""
@@ -576,7 +588,7 @@ class Fuser:
         for root in list(group.roots):
             if (
                 id(root) in self.output_ids
-                or (root is group.dot and id(root) in self.kept)
+                or (root in (group.dot, group.call) and id(root) in self.kept)
                 or self._read_elsewhere(root, group)
             ):
                 continue

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ..dtypes import bool_
+from ..graph.index import Index, unflatten
 from ..graph.node import Node
 from ..graph.printer import describe
 from ..plan import Kernel, Target
@@ -100,18 +101,23 @@ def finish(
 
 
 def name_of(group: Group) -> str:
-    """A short name: the archetype and the last operation; of a call its own."""
-    if group.archetype == "call":
-        return behind_reshapes(group.roots[0]).primitive.name
-    products = [part.dot for part in group.parts or [group] if part.dot is not None]
-    names = [n.primitive.name for n in group.reduces or products]
-    last = group.roots[-1].primitive.name
+    """A short name: what it is there for, and the last operation."""
+    names = [n.primitive.name for n in group.reduces or group.products]
+    last = (behind_reshapes(group.roots[-1]) if group.archetype == "call" else group.roots[-1]).primitive.name
     return "_".join(dict.fromkeys([*names[:2], last]))
 
 
 def power_of_two(n: int) -> int:
     """The least power of two that is not below n."""
     return 1 << max(0, (n - 1).bit_length())
+
+
+def store_results(r: Renderer, group: Group, anchor: Node, value: str, flat: Index) -> None:
+    """Compute the roots of a group at a place, where the result of its product or call is `value`, and write them."""
+    r.local[id(anchor)] = lambda index: value
+    values = [(root, r.pull(root, unflatten(flat, root.shape))) for root in group.roots]
+    for root, result in values:
+        r.store(root, flat, result)
 
 
 def store_root(r: Renderer, group: Group, root: Node) -> None:

@@ -37,9 +37,8 @@ def notes_of(groups: Sequence[Group], fuser: Fuser, places: Mapping[int, int]) -
 
 
 def _heads(group: Group) -> list[Node]:
-    """What a kernel is there for: its products, or its reductions, or else what it writes."""
-    products = [part.dot for part in group.parts or [group] if part.dot is not None]
-    return products or group.reduces or group.roots
+    """What a kernel is there for: its products or calls, or its reductions, or else what it writes."""
+    return group.products or group.reduces or group.roots
 
 
 def _reason(before: Group, after: Group, refusal: Refusal, fuser: Fuser, readers: Mapping[int, set[int]]) -> Refusal:

@@ -18,10 +18,10 @@ from ..graph.node import Node
 from ..graph.primitive import Primitive
 from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, Target, round_up
 from ..primitives.call import Call
-from ..varying import hint
+from ..varying import hint, varies
 from . import together
 from .alike import Kernels, Likeness
-from .fuse import Fuser, Group, behind_reshapes
+from .fuse import Fuser, Group, behind_reshapes, has_epilogue
 from .kernel import Rendered, grid, name_of
 from .memory import plan_slots
 from .notes import notes_of
@@ -34,6 +34,7 @@ from .wgsl.map import render_map
 from .wgsl.row import render_row, threads_of
 
 LITTLE = 1 << 20  # elements of what is kept for a kernel that runs later than it might
+LARGE = 1 << 20  # elements of maps that share a dispatch where they read the same
 PATIENCE = 4  # levels that a kernel waits for another with which it shares a dispatch
 
 RENDER = {"map": render_map, "row": render_row, "dot": render_dot, "call": render_call}
@@ -96,7 +97,9 @@ class Schedule:
         """Whether a kernel may write `root` over `old`: they have the same elements, and it reads each of them only where it
         writes it. In a row kernel one thread writes a row's scalar, after it has read; of vectors there may be one, which
         is written last, each element by the thread that has read it."""
-        if group.archetype == "call" or root.size != old.size or root.dtype is not old.dtype:
+        if root.size != old.size or root.dtype is not old.dtype:
+            return False
+        if group.call is not None and (not has_epilogue(group.call) or id(old) in self._given(group.call)):
             return False
         if group.archetype == "row":
             vectors = [r for r in group.roots if r.size != group.outer]
@@ -107,13 +110,17 @@ class Schedule:
             self._reads[id(group)] = list(self.fuser.reads(group))
         return all(flat == here for key, flat in self._reads[id(group)] if key == id(old))
 
+    def _given(self, call: Node) -> set[int]:
+        """What a call reads wherever it likes."""
+        return {id(behind_reshapes(x)) for x in call.inputs}
+
     def _overwrite_temporaries(self) -> None:
-        """A temporary takes over the memory of another where its kernel is the last that reads that one. Not in a product:
-        its epilogue would wait for each element, which a compiler may not read before it has written those before it."""
+        """A temporary takes over the memory of another where its kernel is the last that reads that one. Not in an
+        epilogue: it would wait for each element, which a compiler may not read before it has written those before it."""
         outputs = {id(o) for o in self.outputs}
         last = {key: group for group in self.ordered for key in self.fuser.buffers_read(group)}
         for group in self.ordered:
-            if group.parts or group.archetype == "dot":
+            if group.parts or group.archetype in ("dot", "call"):
                 continue
             read = self.fuser.buffers_read(group)
             ends = [n for k, n in read.items() if k in self.fuser.producer and k not in outputs and last[k] is group]
@@ -136,6 +143,7 @@ class Schedule:
             )
             self._share(self._products_together())
             self._share(self._calls_together())
+            self._share(self._maps_together())
 
     def _products_together(self) -> list[list[Group]]:
         """Buckets of products of one level that take less time in one dispatch than one after another."""
@@ -166,8 +174,8 @@ class Schedule:
         level = self._levels()
         alike: dict[tuple[int, type[Primitive]], list[Group]] = {}
         for group in self.fuser.groups.values():
-            if group.archetype == "call":
-                primitive = behind_reshapes(group.roots[0]).primitive
+            if group.call is not None:
+                primitive = group.call.primitive
                 if isinstance(primitive, Call) and primitive.may_share:
                     alike.setdefault((level[id(group)], type(primitive)), []).append(group)
         pairs = [groups[k : k + 2] for groups in alike.values() for k in range(0, len(groups) - 1, 2)]
@@ -175,9 +183,36 @@ class Schedule:
         return [
             [a, b]
             for a, b in pairs
-            if sum(1 + len(behind_reshapes(g.roots[0]).inputs) for g in (a, b)) <= limit
-            and self._bucket_of(a).takes(self._bucket_of(b), limit)
+            if self._bound(a) + self._bound(b) <= limit and self._bucket_of(a).takes(self._bucket_of(b), limit)
         ]
+
+    def _maps_together(self) -> list[list[Group]]:
+        """Pairs of large maps of one level and size that read the same, as the gradients of two norms whose sum was taken do; on
+        large GPUs, where that was measured."""
+        if not self.fuser.target.points:
+            return []
+        level = self._levels()
+        alike: dict[tuple[int, int], list[Group]] = {}
+        for group in self.fuser.groups.values():
+            if group.archetype == "map" and not group.parts and not varies(group.size) and group.size >= LARGE:
+                alike.setdefault((level[id(group)], group.size), []).append(group)
+        pairs = [groups[k : k + 2] for groups in alike.values() for k in range(0, len(groups) - 1, 2)]
+        return [
+            [a, b]
+            for a, b in pairs
+            if any(n.size == a.size for n in self._read_by_both(a, b))
+            and self._bucket_of(a).takes(self._bucket_of(b), self.fuser.limit)
+        ]
+
+    def _read_by_both(self, a: Group, b: Group) -> list[Node]:
+        other = self.fuser.buffers_read(b)
+        return [n for key, n in self.fuser.buffers_read(a).items() if key in other]
+
+    def _bound(self, group: Group) -> int:
+        """How many bindings a call has: each of its arguments is one."""
+        assert group.call is not None
+        others = self.fuser.buffers_read(group).keys() - self._given(group.call)
+        return len(group.call.inputs) + len(others) + len(group.roots)
 
     def _share(self, buckets: list[list[Group]]) -> None:
         shared = {id(part): bucket for bucket in map(_together, buckets) for part in bucket.parts}

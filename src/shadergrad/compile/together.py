@@ -19,6 +19,7 @@ from itertools import product as pairs_of
 from ..graph.node import Node
 from ..plan import Target
 from ..primitives.dot import Dot
+from ..primitives.winograd import POINTS
 from ..varying import varies
 from .tiles import (
     CORES,
@@ -37,6 +38,8 @@ from .tiles import (
 
 FULL = 3  # workgroups a core of a product that needs no other beside it
 MOST = 1 << 30  # multiplications; of more, the idle time at begin and end does not count
+# both gradients of a convolution at points (primitives/winograd.py) are faster together (H200, 2026-11-23), large as they are
+MOST_AT_POINTS = 1 << 31
 STEPS = (8, 16)  # longer ones were slower beside others
 GAIN = 0.95  # of the time one after another that they may take together
 
@@ -73,7 +76,8 @@ class Product:
 
     def tiles(self, target: Target) -> tuple[Tile, ...]:
         """Those that it may have beside others, first that which it has alone."""
-        found = (Tile(bm, bn, bk, tm, tn) for bm, bn, tm, tn in SHAPES for bk in STEPS if self.chunk % bk == 0)
+        steps = [bk for bk in STEPS if self.chunk % bk == 0 and bk % self.window == 0]
+        found = (Tile(bm, bn, bk, tm, tn) for bm, bn, tm, tn in SHAPES for bk in steps)
         return (self.tile(target), *(t for t in found if t.fits(target) and t.fetched <= MOST_FETCHED))
 
     def measured_beside(self, other: Product, target: Target) -> Tile | None:
@@ -93,11 +97,14 @@ Chosen = tuple[tuple[Product, Tile], ...]  # in the order in which they begin
 
 
 def may_share(product: Product, target: Target) -> bool:
-    """Whether a product leaves cores idle. Whole windows are dear in registers, sizes that vary have no estimate, and browsers mind
-    long texts."""
-    if not target.native or product.window > 1 or product.varies():
+    """Whether a product leaves cores idle. Sizes that vary have no estimate, browsers mind long texts, and whole windows, dear in
+    registers, gained where they were measured: on a large GPU."""
+    if not target.native or product.varies() or (product.window > 1 and not target.points):
         return False
-    if product.batches * product.m * product.n * product.k > MOST:
+    multiplications = product.batches * product.m * product.n * product.k
+    if target.points and product.batches % POINTS**2 == 0:
+        return multiplications <= MOST_AT_POINTS
+    if multiplications > MOST:
         return False
     return product.workgroups(product.tile(target)) <= FULL * CORES
 

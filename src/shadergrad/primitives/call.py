@@ -8,12 +8,25 @@ A subclass names its `arguments`, gives shape and dtype (`infer`), value (`numpy
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from ..graph.build import Builder
 from ..graph.node import Node
 from ..graph.primitive import Primitive
 from ..plan import Target
+
+
+class Written(NamedTuple):
+    """An element of the result, or a quad of four, as a call whose kernel has an epilogue gives it.
+
+    value: its text, f32 or vec4<f32>. place: its row-major position, that of a quad in quads. guard: the condition that it lies
+    within the result, "" if it always does; where it does not, the place is any number.
+    """
+
+    value: str
+    place: str
+    guard: str = ""
+    quad: bool = False
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,7 @@ class CallKernel:
     vectors: the arrays bound as array<vec4<...>>; their sizes must be multiples of four.
     preamble: what stands before the entry point: constants, workgroup variables, functions. flops: for `explain`.
     functions: those of compile/wgsl/math.wgsl that they call.
+    written: the elements that a thread gives, in the words of the body, instead of writing to `result`.
     """
 
     body: str
@@ -35,6 +49,7 @@ class CallKernel:
     vectors: frozenset[str] = frozenset()
     flops: int = 0
     functions: tuple[str, ...] = ()
+    written: tuple[Written, ...] = ()
 
 
 class Call(Primitive):
@@ -44,6 +59,11 @@ class Call(Primitive):
     arguments: ClassVar[tuple[str, ...]] = ()
     # whether its body is well beside those of others in one kernel: it has no preamble, and does not return
     may_share: ClassVar[bool] = False
+
+    @property
+    def epilogue(self) -> bool:
+        """Whether elementwise operations on its result may be part of its kernel, which says what is `written`."""
+        return False
 
     def kernel(self, target: Target, *inputs: Node) -> CallKernel:
         """The shader for inputs of these shapes within the limits of `target`."""

@@ -20,7 +20,7 @@ from ..dtypes import DType
 from ..graph.node import Node
 from ..graph.primitive import Shape
 from ..plan import Target
-from .call import Call, CallKernel
+from .call import Call, CallKernel, Written
 
 WINDOW, TILE = 3, 4  # of the weights, and of the result
 # with these errors are a quarter of those with 0, 1, -1, 2, -2; the last point is infinity
@@ -226,6 +226,11 @@ class FromPoints(Call):
     parts: int
 
     @property
+    def epilogue(self) -> bool:
+        """Not of weights: what follows their gradient would write elements that lie apart."""
+        return self.side == TILE
+
+    @property
     def side(self) -> int:
         """Of a tile."""
         return len(MATRICES[self.matrix])
@@ -261,8 +266,8 @@ class FromPoints(Call):
             sums += [f"let d{p}_{q} = points[{place} + part * {count} + at];" for p, place in enumerate(places)]
             sums += [f"t{r}_{q} += {linear(m[r], [f'd{p}_{q}' for p in every])};" for r in range(side)]
         text = [
-            f"let at = wg * {THREADS} + i32(lid);",
-            f"if (at < {count}) {{",
+            f"let thread = wg * {THREADS} + i32(lid);",
+            f"let at = min(thread, {count - 1});",
             *(f"var t{r}_{q} = 0.0;" for r in range(side) for q in every),
             f"for (var part = 0; part < {self.parts}; part++) {{",
             *sums,
@@ -271,17 +276,19 @@ class FromPoints(Call):
             f"let left = at % {across} * {side};",
             f"let base = (({image}) * {height} + top) * {width} + left;",
         ]
+        inside = [f"thread < {count}"] if count % THREADS else []
+        written = []
         quads = side == TILE and width % TILE == 0
         for r in range(side):
             values = [linear(m[s], [f"t{r}_{q}" for q in every]) for s in range(side)]
+            guards = inside + ([f"top + {r} < {height}"] if height % side else [])
             if quads:
-                stores = [f"result[(base + {r * width}) / {TILE}] = vec4f({', '.join(values)});"]
-            else:
-                stores = [
-                    f"if (left + {s} < {width}) {{ result[base + {r * width + s}] = {v}; }}"
-                    for s, v in enumerate(values)
-                ]
-            text += [f"if (top + {r} < {height}) {{", *stores, "}"]
-        vectors = frozenset({"result"}) if quads else frozenset()
+                value, place = f"vec4f({', '.join(values)})", f"(base + {r * width}) / {TILE}"
+                written.append(Written(value, place, " && ".join(guards), True))
+                continue
+            for s, value in enumerate(values):
+                within = guards + ([f"left + {s} < {width}"] if width % side else [])
+                written.append(Written(value, f"base + {r * width + s}", " && ".join(within)))
         flops = 2 * count * POINTS * side * (POINTS * self.parts + side)
-        return CallKernel("\n".join([*text, "}"]), THREADS, -(-count // THREADS), "", vectors, flops)
+        workgroups = -(-count // THREADS)
+        return CallKernel("\n".join(text), THREADS, workgroups, flops=flops, written=tuple(written))

@@ -1,22 +1,23 @@
-"""The call archetype: a shader written by hand, given its bindings and its entry point."""
+"""The call archetype: a shader written by hand, given its bindings, its epilogue and its entry point."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
+from ...graph.index import opaque
+from ...graph.node import Node
 from ...plan import Target
 from ...primitives.call import Call, CallKernel
 from ..fuse import Fuser, Group, behind_reshapes
-from ..kernel import Rendered, finish, indent, workgroup_index
-from ..render import Binding, Renderer
+from ..kernel import Rendered, finish, indent, store_results, workgroup_index
+from ..render import LANES, Binding, Renderer, Scope, lane_variable
 
 
 def render_call(group: Group, fuser: Fuser, renderer: Renderer, target: Target) -> Rendered:
     """The kernel of a call, or of several that share a dispatch: each takes a range of workgroups."""
     if group.parts:
         return _together(group, renderer, target)
-    own = _bound(group, renderer, target, "")
+    own, body = _bound(group, renderer, target, "")
     head = [f"let wg = {workgroup_index(own.workgroups, target)};"]
     if own.workgroups > target.max_workgroups:  # the folded grid has a few more
         head.append(f"if (wg >= {own.workgroups}) {{ return; }}")
@@ -26,46 +27,65 @@ def render_call(group: Group, fuser: Fuser, renderer: Renderer, target: Target) 
         target,
         threads=own.threads,
         workgroups=own.workgroups,
-        body=[*head, *own.body.strip("\n").split("\n")],
+        body=[*head, *body],
         globals_=own.preamble,
         shape=f"{own.workgroups} x {own.threads}",
         flops=own.flops,
     )
 
 
-def _bound(group: Group, renderer: Renderer, target: Target, suffix: str) -> CallKernel:
-    """The shader of a call, whose bindings have names with a suffix."""
-    (root,) = group.roots
-    call = behind_reshapes(root)
+def _bound(group: Group, renderer: Renderer, target: Target, suffix: str) -> tuple[CallKernel, list[str]]:
+    """The shader of a call, whose bindings have names with a suffix, and its statements."""
+    call = group.call
+    assert call is not None
     primitive = call.primitive
     assert isinstance(primitive, Call)
     own = primitive.kernel(target, *call.inputs)
-    held = [*map(behind_reshapes, call.inputs), root]
-    for name, node in zip((*primitive.arguments, "result"), held, strict=True):
-        renderer.bindings[len(renderer.bindings)] = Binding(name + suffix, node, node is root, name in own.vectors)
+    held = dict(zip(primitive.arguments, map(behind_reshapes, call.inputs), strict=True))
+    if not own.written:
+        (held["result"],) = group.roots
+    for name, node in held.items():
+        renderer.bindings[len(renderer.bindings)] = Binding(name + suffix, node, name == "result", name in own.vectors)
     renderer.functions |= set(own.functions)
-    if not suffix:
-        return own
-    names = "|".join((*primitive.arguments, "result"))
-    return replace(own, body=re.sub(rf"\b({names})\[", rf"\g<1>{suffix}[", own.body))
+    body = re.sub(rf"\b({'|'.join(held)})\[", rf"\g<1>{suffix}[", own.body) if suffix else own.body
+    lines = body.strip("\n").split("\n")
+    return own, _with_epilogue(group, call, own, renderer, lines) if own.written else lines
+
+
+def _with_epilogue(group: Group, call: Node, own: CallKernel, r: Renderer, lines: list[str]) -> list[str]:
+    """The statements of a call, and those that write its results, with what else is computed of them."""
+    r.scopes = [Scope()]  # what is known in one part of a kernel is not in others
+    for line in lines:
+        r.line(line)
+    for written in own.written:
+        r.lanes = LANES if written.quad else 1
+        r.open()
+        depth = len(r.scopes) - 1
+        place = opaque(r.define(written.place, depth, prefix="at"), 0, call.size // r.lanes - 1)
+        value = r.define(written.value, depth, vector=written.quad)
+        store_results(r, group, call, value, place * LANES + lane_variable() if written.quad else place)
+        head = f"if ({written.guard}) {{" if written.guard else "{"
+        for line in [head, *indent(r.close()), "}"]:
+            r.line(line)
+    return r.scopes[0].lines
 
 
 def _together(group: Group, renderer: Renderer, target: Target) -> Rendered:
     made = [_bound(part, renderer, target, str(k)) for k, part in enumerate(group.parts)]
-    total = sum(own.workgroups for own in made)
+    total = sum(own.workgroups for own, _ in made)
     body = [f"let number = {workgroup_index(total, target)};"]
     start = 0
-    for own in made:
+    for own, lines in made:
         body += [f"if (number >= {start} && number < {start + own.workgroups}) {{", f"  let wg = number - {start};"]
-        body += [*indent(own.body.strip("\n").split("\n")), "}"]
+        body += [*indent(lines), "}"]
         start += own.workgroups
     return finish(
         renderer,
         group,
         target,
-        threads=made[0].threads,
+        threads=made[0][0].threads,
         workgroups=total,
         body=body,
-        shape=" + ".join(f"{own.workgroups} x {own.threads}" for own in made),
-        flops=sum(own.flops for own in made),
+        shape=" + ".join(f"{own.workgroups} x {own.threads}" for own, _ in made),
+        flops=sum(own.flops for own, _ in made),
     )

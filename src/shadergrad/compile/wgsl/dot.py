@@ -11,11 +11,11 @@ There its operands are read from memory as they are needed, and there are no til
 
 from __future__ import annotations
 
-from ...graph.index import Index, opaque, unflatten, variable
+from ...graph.index import Index, opaque, variable
 from ...plan import Target
 from ...varying import divides, hint, varies
 from ..fuse import Fuser, Group
-from ..kernel import Rendered, finish, indent, workgroup_index
+from ..kernel import Rendered, finish, indent, store_results, workgroup_index
 from ..render import LANES, Recorder, Renderer, Scope, lane_variable, narrowed
 from ..tiles import DIRECT, SMALLEST
 from ..together import Product
@@ -366,12 +366,9 @@ class DotKernel(TiledProduct):
         value = narrowed(f"c_{i}_{j}" if vector else f"c_{i}_{j}[{e}]", self.dot.dtype, vector)
         if vector:
             r.vectors.add(value)
-        r.local[id(self.dot)] = lambda index: value
         b, _, n = self._index_of_column(column, m)
         flat = ((b * self.parts + variable("part", self.parts)) * self.m + m) * self.n + n
-        values = [(root, r.pull(root, unflatten(flat, root.shape))) for root in self.group.roots]
-        for root, result in values:
-            r.store(root, flat, result)
+        store_results(r, self.group, self.dot, value, flat)
         lines = r.close()
         r.line(f"if ({' && '.join(checks)}) {{" if checks else "{")
         for line in indent(lines):

@@ -310,9 +310,15 @@ def _adaptive_avg_pool(input: Tensor, output_size: Sizes, rank: int) -> Tensor:
     """The means of windows that cover the input evenly."""
     if not input.is_floating_point():
         raise DTypeError(f"adaptive_avg_pool{rank}d is not implemented for {input.dtype.name}. Hint: .float() first.")
+    counts = _adaptive_sizes(f"adaptive_avg_pool{rank}d", input, output_size, rank)
+    first = input.ndim - rank
+    sizes = input.shape[first:]
+    if all(count and size % count == 0 for size, count in zip(sizes, counts, strict=True)):
+        windows = (n for size, count in zip(sizes, counts, strict=True) for n in (count, size // count))
+        return input.reshape(*input.shape[:first], *windows).mean(tuple(range(first + 1, first + 2 * rank, 2)))
     x = input
-    for a, count in enumerate(_adaptive_sizes(f"adaptive_avg_pool{rank}d", input, output_size, rank)):
-        axis = input.ndim - rank + a
+    for a, count in enumerate(counts):
+        axis = first + a
         size = input.shape[axis]
         if count == 0:
             x = x.narrow(axis, 0, 0)
