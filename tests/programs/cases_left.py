@@ -590,6 +590,16 @@ def the_gradient_of_an_argument_given_twice_or_captured_is_set(lib, compiled):
     except RuntimeError:
         yield [c.grad, p.grad]
 
+    @compiled
+    def looks(x, y):
+        x.grad = x * 2.0
+        return y + 1.0 if y.grad is None else y.grad + 0.0
+
+    for x, y in ((1.0, 2.0), (3.0, 4.0)):
+        yield [looks(lib.tensor([x]), lib.tensor([y]))]
+    one = lib.tensor([5.0])
+    yield [looks(one, one), one.grad]
+
 
 @case
 def the_layout_of_an_argument_decides_what_reshapes_copy(lib, compiled):
