@@ -614,3 +614,20 @@ def the_layout_of_an_argument_decides_what_reshapes_copy(lib, compiled):
     for view in (whole, whole.t(), whole[:2], whole[:, :2], whole.t().contiguous(), whole[0:3:2]):
         flat, lies = step(view)
         yield [flat.clone(), lies, whole]
+
+
+@may_refuse
+def a_leaf_is_written_and_then_takes_other_memory(lib, compiled):
+    p, _, _ = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        with lib.no_grad():
+            p.neg_()
+        p.data = p.detach() * x
+        return p.detach()
+
+    kept = []
+    for x in arguments(lib):
+        kept.append(step(x))
+        yield [*kept, p]

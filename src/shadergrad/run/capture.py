@@ -457,6 +457,7 @@ class Captured:
             captured=self._captured(),
             themselves={},
             rebound=[t for t in self.watch.rebound.values() if t._serial <= self.watch.began],
+            written_first=[t for t in self.watch.written_first.values() if t._serial <= self.watch.began],
             rebound_arguments=[self._numbers[k] for k in self.watch.rebound if k in self._numbers],
             changes_arguments=[holder for holder, _ in changed if isinstance(holder, int)],
             gradients=gradients,

@@ -130,6 +130,7 @@ class Replay:
     written: (input, its holder): those whose memory the run overwrites with their next value.
     changed: (holder or number of an argument, output) pairs: which other outputs become whose new value.
     rebound: those whose memory is another one after each run: what shares the one before does not change.
+    written_first: those of them whose memory of before is changed too, so that nobody else may have it.
     rebound_arguments: arguments, by number, whose memory is another one afterwards: nobody else may have it.
     captured: the tensors that the function changes, and where it changes an argument, all that it captured: an argument
     that shares memory with one of them is to be captured itself.
@@ -152,6 +153,7 @@ class Replay:
     written: list[tuple[int, Holder]]
     changed: list[tuple[Holder | int, int]]
     rebound: list[Tensor]
+    written_first: list[Tensor]
     rebound_arguments: list[int]
     captured: list[Tensor]
     themselves: dict[int, Tensor]
@@ -195,6 +197,8 @@ class Replay:
             if tensors[k] is not t:
                 return False
         if self._changes and self.shared_memory(tensors) - self.themselves.keys():
+            return False
+        if not all(t._share_no_more() for t in self.written_first):
             return False
         if self.flags_seen != tracing.changes:
             if not all(getattr(owner, name) == value for owner, name, value in self.flags):

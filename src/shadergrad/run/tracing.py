@@ -28,7 +28,8 @@ class Trace:
     """What happened to tensors since the trace began.
 
     before: what was changed, tensors, storages, bases of views and streams of random numbers, with the state that it had;
-    seen: views that were derived anew from what was changed, with theirs; rebound: tensors whose memory is exchanged.
+    seen: views that were derived anew from what was changed, with theirs; rebound: tensors whose memory is exchanged; written_first:
+    those of them that were changed in the memory that they had.
     given_away: what had the memory that they took, tensors and what others shared; joined: of a tensor, by serial number, what
     shares its memory since. parted: by origin, memory that should be one and is two, with what is not to be there any more.
     grads: tensors whose .grad slot was set, with what it held before; hooks: those that another one was
@@ -56,6 +57,7 @@ class Trace:
         self.seen: dict[int, tuple[Any, Any]] = {}
         self._held: Counter[int] = Counter()  # how often each thing is among those two and their states, by id
         self.rebound: dict[int, Any] = {}
+        self.written_first: dict[int, Any] = {}
         self.given_away: list[weakref.ref[Any]] = []
         self.joined: dict[int, weakref.ref[Any]] = {}
         self.parted: dict[int, weakref.ref[Any] | None] = {}
@@ -169,6 +171,8 @@ class Trace:
 
     def on_rebind(self, tensor: Any, value: Any) -> None:
         """A tensor that shares nothing is about to take the memory of another, which it is given the value of."""
+        if id(tensor) in self.before and id(tensor) not in self.rebound:
+            self.written_first[id(tensor)] = tensor
         self.rebound[id(tensor)] = tensor
         self.given_away.append(weakref.ref(value))
         if value._shared is not None:
@@ -198,6 +202,7 @@ class Trace:
             self.seen,
             self._held,
             self.rebound,
+            self.written_first,
         ):
             table.clear()
 
