@@ -631,3 +631,19 @@ def a_leaf_is_written_and_then_takes_other_memory(lib, compiled):
     for x in arguments(lib):
         kept.append(step(x))
         yield [*kept, p]
+
+
+@case
+def all_of_a_parameter_is_set_and_read_by_its_alias(lib, compiled):
+    shared = lib.tensor([[1.0, 2.0], [3.0, 4.0]]) @ lib.tensor([[2.0, 0.0], [0.0, 2.0]])
+    parameter = lib.nn.Parameter(shared)
+
+    @compiled
+    def step(x):
+        shared.add_(x)
+
+    with lib.no_grad():
+        parameter[...] = 4.0
+    for x in arguments(lib):
+        step(x)
+        yield [shared, parameter.detach()]

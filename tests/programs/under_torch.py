@@ -26,7 +26,8 @@ class AsHere(TorchFunctionMode):
             ask(t)
         result = func(*args, **(kwargs or {}))
         memory = {t.untyped_storage().data_ptr() for t in given}
-        for t in tensors_of((result,)):
+        is_property = getattr(func, "__name__", "") == "__get__"  # p.grad, which is no result
+        for t in () if is_property else tensors_of((result,)):
             if t._base is None and t.untyped_storage().data_ptr() not in memory:
                 lie_row_by_row(t)
         return result

@@ -187,8 +187,8 @@ class Base:
         else:
             after = succeeding(before, put(before, path, node), self)
         owner = None if after.owner is None else after.owner()
-        if owner is not None and owner is not self and owner is not storage:
-            after = renamed(after)
+        if owner is not None and owner is not self and (self.path or owner is not storage):
+            after = renamed(after)  # it stays the value of that, too
         if not self.path:
             storage.node = after
         storage.version = new_version()
