@@ -81,8 +81,12 @@ def capture(
         found, watch = _capture(function, args, kwargs, tensors, themselves, target, sizes)
     except CompileError:
         raise
-    except Exception:  # perhaps for what stands in for arguments: two for one tensor, or for one that is captured too
-        themselves = frozenset(range(len(tensors)))
+    except Exception:
+        uses = Counter(id(t._cell()) for t in tensors)
+        twice = {k for k, t in enumerate(tensors) if uses[id(t._cell())] > 1}
+        if twice <= themselves:
+            raise
+        themselves |= twice  # perhaps it fails because two tensors stood in for one
         found, watch = _capture(function, args, kwargs, tensors, themselves, target, sizes)
     more = found.shared_memory(tensors) - themselves
     if more:
