@@ -62,8 +62,8 @@ class Target:
     where WGSL lets a compiler write the whole vector (Direct3D's does) over what other threads write beside it; and it gives
     drivers no hint to unroll loops, where browsers mind long texts, which they compile each time a page is opened.
     tiles: the digest of the table of measured tiles (compile/tuning.py), "" for none.
-    points, points_forward: 3x3 convolutions go by Winograd's way (primitives/winograd.py) where that is estimated to take less than so
-    many times the time of plain products, both gradients and the others; 0: none do.
+    points: 3x3 convolutions and their gradients go by Winograd's way (primitives/winograd.py) where that is estimated to take less
+    than so many times the time of plain products; 0: none do.
     """
 
     language: str
@@ -77,7 +77,6 @@ class Target:
     native: bool = False
     tiles: str = ""
     points: float = 0.0
-    points_forward: float = 0.0
 
 
 PORTABLE = Target("wgsl")

@@ -190,3 +190,16 @@ def test_second_derivatives_of_a_convolution() -> None:
     (h * h).sum().backward()
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(grad_of(a).numpy(), grad_of(b).numpy(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4, 4), (2, 0, 4, 4), (2, 3, 4, 0), (2, 3, 0, 0), (0, 4, 4)])
+@pytest.mark.parametrize("size", [2, 0])
+@pytest.mark.parametrize("name", ["adaptive_avg_pool2d", "adaptive_max_pool2d"])
+def test_adaptive_pools_of_nothing_are_pytorchs(name: str, size: int, shape: tuple[int, ...]) -> None:
+    try:
+        expected = getattr(TF, name)(torch.zeros(shape), size).shape
+    except RuntimeError:
+        with pytest.raises(sg.errors.ShapeError, match="non-zero size"):
+            getattr(FC, name)(sg.zeros(*shape), size)
+    else:
+        assert getattr(FC, name)(sg.zeros(*shape), size).shape == tuple(expected)

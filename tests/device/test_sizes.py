@@ -149,6 +149,20 @@ def test_a_step_is_right_at_every_size_and_compiles_for_the_first_two(case: Case
     assert device == "cpu" or kernels[0]
 
 
+def test_transposed_arguments_compile_for_the_first_two_sizes(device: str) -> None:
+    step, kernels = sg.compile(lambda x: x.reshape(-1) + x.softmax(1).sum()), []
+    for n in SIZES:
+        array = np.random.default_rng(n).standard_normal((5, n)).astype(np.float32)
+        x = sg.tensor(array, device=device).t()
+        powers = np.exp(x.numpy())  # read: what shows it is compiled for each size
+        before = pipelines(device)
+        found = step(x)
+        kernels.append(pipelines(device) - before)
+        expected = array.T.reshape(-1) + (powers / powers.sum(1, keepdims=True)).sum()
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4)
+    assert not any(kernels[2:]), f"kernels compiled by each call: {kernels}"
+
+
 @pytest.mark.parametrize("sizes", [(1, 3, 2, 1, 4, 0, 3), (0, 2, 1, 3)])
 def test_sizes_0_and_1_are_right_among_others(sizes: tuple[int, ...], device: str) -> None:
     def ends(device: str) -> tuple[Callable[..., Any], Data]:

@@ -28,7 +28,7 @@ RNG = np.random.default_rng(0)
 def by_points(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A device on which every convolution that can goes by points."""
     device: Any = get_device(webgpu)
-    monkeypatch.setattr(device, "target", replace(device.target, points=1e9, points_forward=1e9))
+    monkeypatch.setattr(device, "target", replace(device.target, points=1e9))
     return webgpu
 
 
@@ -36,7 +36,7 @@ def large_gpu(**other: Any) -> Target:
     """As an H200 is."""
     table = tuning.load(tuning.SHIPPED / "discrete.json")
     target = Target("wgsl", 64, 1024, 49152, 65535, 1 << 31, native=True, tiles=tuning.register(table))
-    return replace(target, **{"points": POINTS, "points_forward": POINTS} | other)
+    return replace(target, **{"points": POINTS} | other)
 
 
 def names(plan: Plan) -> list[str]:
@@ -132,9 +132,9 @@ def test_each_call_is_its_numpy_twin(webgpu: str) -> None:
 
 def test_small_convolutions_stay_products() -> None:
     target = large_gpu()
-    assert points_pay(256, 512, 256, Sizes(1, 256, 8192, 2304), 0.6, target)
-    assert not points_pay(8, 8, 8, Sizes(1, 8, 128, 72), 0.6, target)
-    assert not points_pay(256, 512, 256, Sizes(1, 256, 8192, 2304), 0.0, target)
+    assert points_pay(256, 512, 256, Sizes(1, 256, 8192, 2304), target)
+    assert not points_pay(8, 8, 8, Sizes(1, 8, 128, 72), target)
+    assert not points_pay(256, 512, 256, Sizes(1, 256, 8192, 2304), large_gpu(points=0.0))
 
 
 def test_resnet_18_keeps_to_its_dispatches_and_memory() -> None:

@@ -81,7 +81,7 @@ def moved(x: Node) -> Node:
     return make(e.Add(), padded(first, (2,), (0,)), padded(second, (0,), (2,)))
 
 
-TARGET = replace(PORTABLE, points=1e9, points_forward=1e9)  # for which no rule stands back
+TARGET = replace(PORTABLE, points=1e9)  # for which no rule stands back
 
 
 def rewritten(output: Node, *rules: Rule) -> Node:

@@ -18,8 +18,8 @@ import torch
 
 import shadergrad as sg
 
+from .as_here import AsHere
 from .language import Program, Statement, execute, namespace, observed
-from .under_torch import AsHere
 
 MODES = {  # device, compiled
     "eager-cpu": ("cpu", False),
@@ -140,7 +140,7 @@ def judge_errors(
         return Verdict("refusal", message=str(ours))
     words = [None if e is None else f"{type(e).__name__}: {e}" for e in (theirs, ours)]
     stopped = next((m for m in MAY_COMPUTE if m in str(theirs)), None)
-    if stopped is not None and stopped not in str(ours):  # we went on, perhaps to what comes later and is refused
+    if stopped is not None and stopped not in str(ours) and may_come_later(ours):
         return Verdict("allowed", message=str(theirs))
     if (theirs is None) != (ours is None):
         kind = "refused" if theirs is None else "accepted"
@@ -148,6 +148,13 @@ def judge_errors(
             "different", Difference(kind, where, statement.text, "", words[0] or "goes on", words[1] or "goes on")
         )
     return judged(where, statement, theirs, ours)
+
+
+def may_come_later(error: Exception | None) -> bool:
+    """Whether what comes after a statement's first part may raise this: it is no accident of the library's."""
+    if isinstance(error, AttributeError):
+        return "has no setter" in str(error)  # x.T += y assigns to x.T in the end
+    return error is None or isinstance(error, sg.errors.ShadergradError | NameError | TypeError)
 
 
 def judged(where: int, statement: Statement, theirs: Exception | None, ours: Exception | None) -> Verdict | None:

@@ -22,8 +22,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import statements
+from .as_here import AsHere, SavedLeaves
 from .language import HIDDEN, Program, Statement, Step, code, execute, namespace, parts
-from .under_torch import AsHere, SavedLeaves
 from .views import VIEW_MAKERS, view
 
 LARGEST = 2.0**11  # of the values; with a finest part of 2^-6, sums of a few products of two are exact in float32
@@ -126,14 +126,15 @@ class Builder:
         """Run again what was taken so far."""
         self.walked = {}
         self.space = namespace(torch, lambda function: function)
-        for statement in self.setup:
-            execute(statement.text, self.space)
-        if self.step is not None:
-            execute(self.step.source(), self.space)
-        elif self.local is not None:
-            self.bind()
-        for statement in self.schedule:
-            execute(statement.text, self.space)
+        with AsHere():
+            for statement in self.setup:
+                execute(statement.text, self.space)
+            if self.step is not None:
+                execute(self.step.source(), self.space)
+            elif self.local is not None:
+                self.bind()
+            for statement in self.schedule:
+                execute(statement.text, self.space)
 
     def bind(self) -> None:
         """The names within the step, in its first call."""

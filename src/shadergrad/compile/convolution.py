@@ -155,8 +155,7 @@ def _by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node | None:
     tiles = _tiles_over(sizes)
     plain = Sizes(1, out, batch * math.prod(sizes), channels * WINDOW**2)
     unturned, turned = _unturned(r, w)
-    most = r.target.points if turned else r.target.points_forward
-    if not points_pay(out, batch * math.prod(tiles), channels, plain, most, r.target):
+    if not points_pay(out, batch * math.prod(tiles), channels, plain, r.target):
         return None
     rows = Tiling("turned weight" if turned else "weight", (0, 0), (1, 1), *_laid(unturned))
     columns = Tiling("input", p.low, tiles, *_laid(r.permute(x, (0, 2, 1, 3, 4))))
@@ -173,7 +172,7 @@ def _weight_gradient_by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node |
     tiles = _tiles_over(window)
     k = channels * math.prod(tiles)
     plain = Sizes(1, out, batch * WINDOW**2, channels * math.prod(window))
-    if not points_pay(out, batch, k, plain, r.target.points, r.target):
+    if not points_pay(out, batch, k, plain, r.target):
         return None
     rows, columns = Tiling("cotangent", (0, 0), tiles, *_laid(w)), Tiling("input", p.low, tiles, *_laid(x))
     a, b = _points(r, rows, w, columns, x)

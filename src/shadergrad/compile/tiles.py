@@ -321,17 +321,17 @@ def _chunk_of(batch: int, m: int, n: int, k: int, divisor: int, window: int, tar
     return best
 
 
-def points_pay(m: int, n: int, k: int, plain: Shape, most: float, target: Target) -> bool:
-    """Whether a convolution, as m x n results over k at each point (primitives/winograd.py), takes less than `most` times what it
-    takes as a plain product. Its operands and results at the points go through memory twice."""
-    if most <= 0:
+def points_pay(m: int, n: int, k: int, plain: Shape, target: Target) -> bool:
+    """Whether a convolution, as m x n results over k at each point (primitives/winograd.py), takes less than
+    `target.points` times what it takes as a plain product. Its operands and results at the points go through memory twice."""
+    if target.points <= 0:
         return False
     operands, results = 4 * POINTS**2 * (m * k + k * n), 4 * POINTS**2 * m * n
     moved = 2 * (operands + results)
     if max(operands, results) > min(MOST_POINTS, target.max_binding_bytes):
         return False
     seconds = _estimate(Shape(POINTS**2, m, n, k), target) + moved / BANDWIDTH + 2 * LAUNCH
-    return seconds < most * _estimate(plain, target)
+    return seconds < target.points * _estimate(plain, target)
 
 
 def _estimate(shape: Shape, target: Target) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import CompileError
 from ..tensor import Tensor
+from ..tensor.storage import is_run_of_rows, lies_row_by_row
 
 
 def exchange(value: Any, kind: type, new: Callable[[Any], Any]) -> Any:
@@ -102,7 +103,13 @@ def has_gradient(t: Tensor) -> str:
 
 def layout_of(t: Tensor) -> tuple[int, ...] | None:
     """The strides of a tensor that does not lie row by row in what it shares: of such a one `reshape` may be a copy."""
-    return None if t._shared is None or t._is_row_major() else t._strides()[0]
+    shared = t._shared
+    if shared is None or not (t._path or shared.path):
+        return None
+    if len(t._path) == 1 and not shared.path and is_run_of_rows(t._path[0], shared.storage.node.shape):
+        return None  # what most loops cut out of their data
+    layout = t._strides()[0]
+    return None if lies_row_by_row(t._node.shape, layout) else layout
 
 
 def without_numbers(signed: Any) -> Any:
@@ -119,5 +126,5 @@ def without_sizes(signed: Any) -> Any:
     if not isinstance(signed, tuple):
         return signed
     if len(signed) == 5 and signed[0] == "tensor":
-        return ("tensor", len(signed[1]), *signed[2:])
+        return ("tensor", len(signed[1]), *signed[2:4], signed[4][0])  # strides are made of sizes
     return tuple(map(without_sizes, signed))

@@ -55,6 +55,7 @@ from .storage import (
     between,
     follow,
     joined,
+    lies_row_by_row,
     new_version,
     overlaps,
     renamed,
@@ -926,10 +927,7 @@ class TensorBase(Checkable):
 
     def _is_row_major(self) -> bool:
         """Whether the elements lie row by row in what is shared."""
-        shape = self._node.shape
-        return 0 in shape or all(
-            n == 1 or a == b for n, a, b in zip(shape, self._strides()[0], row_major(shape), strict=True)
-        )
+        return lies_row_by_row(self._node.shape, self._strides()[0])
 
     def _copied(self) -> Self:
         """The value in memory of its own, as clone(), but at no cost: no computation is recorded."""

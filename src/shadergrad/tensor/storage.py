@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from dataclasses import dataclass
+from operator import mul
 from typing import Any
 
 from ..dtypes import DType, bool_
@@ -342,13 +343,15 @@ def strides(path: Path, shape: Shape, given: tuple[int, ...]) -> tuple[tuple[int
     left = list(reversed(path))
     while left:
         step = left.pop()
-        after = _shape_after(step, shape)
+        if isinstance(step, v.Slice):
+            offset += sum(map(mul, step.starts, found))
+            found, shape = tuple(map(mul, step.steps, found)), step.sizes
+            continue
         if isinstance(step, v.Permute):
-            found = tuple(found[a] for a in step.axes)
-        elif isinstance(step, v.Slice):
-            offset += sum(a * s for a, s in zip(step.starts, found, strict=True))
-            found = tuple(a * s for a, s in zip(step.steps, found, strict=True))
-        elif isinstance(step, v.Expand):
+            found, shape = tuple([found[a] for a in step.axes]), tuple([shape[a] for a in step.axes])
+            continue
+        after = _shape_after(step, shape)
+        if isinstance(step, v.Expand):
             found = tuple(0 if n != m else s for n, m, s in zip(shape, after, found, strict=True))
         elif isinstance(step, Window):
             more = [found[a] * d for a, d in zip(step.axes, step.dilations, strict=True)]
@@ -391,6 +394,17 @@ def overlaps(shape: Shape, layout: tuple[int, ...]) -> bool:
             return True
         reach += step * (n - 1)
     return False
+
+
+def lies_row_by_row(shape: Shape, layout: tuple[int, ...]) -> bool:
+    """Whether elements with such strides lie row by row, one behind the other."""
+    whole = row_major(shape)
+    return layout == whole or 0 in shape or all(n == 1 or a == b for n, a, b in zip(shape, layout, whole, strict=True))
+
+
+def is_run_of_rows(step: Primitive, shape: Shape) -> bool:
+    """Whether a view shows what lies one behind the other: indices along the first axis of a shape, without gaps."""
+    return isinstance(step, v.Slice) and step.sizes[1:] == shape[1:] and step.steps[:1] == (1,)
 
 
 def row_major(shape: Shape) -> tuple[int, ...]:

@@ -306,12 +306,21 @@ def _adaptive_sizes(what: str, input: Tensor, output_size: Sizes, rank: int) -> 
     return per_axis(what, "output_size", wanted, rank, 0)
 
 
+def _refuse_no_elements(what: str, input: Tensor, first: int) -> None:
+    """Of nothing there is no mean and no largest element. first: the first axis that must not be empty."""
+    if 0 in input.shape[first:]:
+        raise ShapeError(
+            f"{what}(): Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}"
+        )
+
+
 def _adaptive_avg_pool(input: Tensor, output_size: Sizes, rank: int) -> Tensor:
     """The means of windows that cover the input evenly."""
     if not input.is_floating_point():
         raise DTypeError(f"adaptive_avg_pool{rank}d is not implemented for {input.dtype.name}. Hint: .float() first.")
     counts = _adaptive_sizes(f"adaptive_avg_pool{rank}d", input, output_size, rank)
     first = input.ndim - rank
+    _refuse_no_elements(f"adaptive_avg_pool{rank}d", input, first if rank < 3 else 1)
     sizes = input.shape[first:]
     if all(count and size % count == 0 for size, count in zip(sizes, counts, strict=True)):
         windows = (n for size, count in zip(sizes, counts, strict=True) for n in (count, size // count))
@@ -339,15 +348,12 @@ def _adaptive_max_pool(
     """The largest of windows that cover the input evenly; the windows of an axis are made equally long by repetition."""
     what = f"adaptive_max_pool{rank}d"
     counts = _adaptive_sizes(what, input, output_size, rank)
+    _refuse_no_elements(what, input, 1)
     lead = tuple(input.shape[: input.ndim - rank])
     sizes = input.shape[input.ndim - rank :]
     if 0 in counts:
         empty = input.reshape(-1)[:0].reshape(*lead, *counts)
         return (empty, empty.detach().to(dtype=int32)) if return_indices else empty
-    if 0 in input.shape[1 if input.ndim == rank + 2 else 0 :]:
-        raise ShapeError(
-            f"{what}(): Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}"
-        )
     tables = []
     for n, count in zip(sizes, counts, strict=True):
         spans = _adaptive_spans(n, count)
@@ -359,7 +365,8 @@ def _adaptive_max_pool(
         picked = x.index_select(axis, Tensor(table.reshape(-1), device=x.device))
         x = picked.reshape(*x.shape[:axis], *table.shape, *x.shape[axis + 1 :])
     k = len(lead)
-    x = x.permute(*range(k), *range(k, k + 2 * rank, 2), *range(k + 1, k + 2 * rank, 2)).reshape(*lead, *counts, -1)
+    x = x.permute(*range(k), *range(k, k + 2 * rank, 2), *range(k + 1, k + 2 * rank, 2))
+    x = x.reshape(*lead, *counts, math.prod(table.shape[1] for table in tables))
     values, best = x.max(-1)
     if not return_indices:
         return values
@@ -376,7 +383,7 @@ def _adaptive_max_pool(
 def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
     """Means of output_size windows that cover the last axis of (batch, c, length) or (c, length) evenly.
 
-    Window i of m is from floor(i length / m) to ceil((i + 1) length / m), so windows may overlap. ShapeError for
+    Window i of m is from floor(i length / m) to ceil((i + 1) length / m), so windows may overlap. ShapeError for an empty axis or
     another number of axes, ArgumentError for a negative size.
 
     >>> F.adaptive_avg_pool1d(sg.tensor([[1.0, 2.0, 3.0]]), 2)
