@@ -27,7 +27,7 @@ from shadergrad.tensor import flush, generator
 
 TARGETS = {
     "portable": PORTABLE,
-    "large": Target("wgsl", 16, 1024, 32768, 65535, 1 << 31, subgroups=True, native=True),
+    "large": Target("wgsl", 16, 1024, 32768, 65535, 1 << 31, native=True),
     "checked": Target("wgsl", checked=True),
 }
 

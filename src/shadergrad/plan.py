@@ -54,6 +54,9 @@ class Label(NamedTuple):
     name: str
 
 
+MANY_MULTIPLICATIONS = 1 << 23
+
+
 @dataclass(frozen=True)
 class Target:
     """What the compiler must know of a device. `language` is "wgsl" or "numpy".
@@ -61,6 +64,8 @@ class Target:
     native: whether wgpu-native compiles the kernels, and no browser. It writes single components of vectors in shared memory,
     where WGSL lets a compiler write the whole vector (Direct3D's does) over what other threads write beside it; and it gives
     drivers no hint to unroll loops, where browsers mind long texts, which they compile each time a page is opened.
+    dear_loads: whether a load takes as long as hundreds of multiplications, while the threads of a subgroup hand each other values for
+    next to nothing: llvmpipe loads for one thread after the other, also from workgroup memory.
     tiles: the digest of the table of measured tiles (compile/tuning.py), "" for none.
     points: 3x3 convolutions and their gradients go by Winograd's way (primitives/winograd.py) where that is estimated to take less
     than so many times the time of plain products; 0: none do.
@@ -72,11 +77,16 @@ class Target:
     max_workgroup_storage: int = 16384
     max_workgroups: int = 65535
     max_binding_bytes: int = 134217728
-    subgroups: bool = False
     checked: bool = False
     native: bool = False
+    dear_loads: bool = False
     tiles: str = ""
     points: float = 0.0
+
+    def shares_loads(self, multiplications: int) -> bool:
+        """Whether threads that compute a product of so many multiplications hand each other what they loaded, instead of going by
+        tiles. Smaller ones do not take long either way."""
+        return self.dear_loads and multiplications > MANY_MULTIPLICATIONS
 
 
 PORTABLE = Target("wgsl")

@@ -57,6 +57,7 @@ def finish(
     workgroups: int,
     body: list[str],
     globals_: str = "",
+    arguments: str = "",
     shape: str,
     flops: int,
 ) -> Rendered:
@@ -82,7 +83,9 @@ def finish(
         + globals_
         + functions_text(r.functions)
         + f"@compute @workgroup_size({threads})\n"
-        + "fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lid: u32) {\n"
+        + "fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lid: u32"
+        + arguments
+        + ") {\n"
         + text
         + "\n}\n"
     )
@@ -114,7 +117,8 @@ def power_of_two(n: int) -> int:
 
 def store_results(r: Renderer, group: Group, anchor: Node, value: str, flat: Index) -> None:
     """Compute the roots of a group at a place, where the result of its product or call is `value`, and write them."""
-    r.local[id(anchor)] = lambda index: value
+    whole = r.is_vector(value)
+    r.local[id(anchor)] = lambda index: f"{value}[{r.lane}]" if whole and r.lane is not None else value
     values = [(root, r.pull(root, unflatten(flat, root.shape))) for root in group.roots]
     for root, result in values:
         r.store(root, flat, result)

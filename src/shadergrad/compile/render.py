@@ -378,6 +378,7 @@ class Renderer(Puller):
     ) -> None:
         super().__init__(is_buffer)
         self.lanes = 1
+        self.lane: int | None = None  # of those, the one that is computed by itself
         self.in_place = in_place or {}
         self.checked = checked
         self.bindings: dict[int, Binding] = {}
@@ -506,7 +507,10 @@ class Renderer(Puller):
         return value in self.vectors
 
     def lane_by_lane(self, node: Node, index: Indices) -> str:
-        parts = [self.pull(node, tuple(i.substitute({LANE: number(k)}) for i in index)) for k in range(LANES)]
+        parts = []
+        for self.lane in range(LANES):
+            parts.append(self.pull(node, tuple(i.substitute({LANE: number(self.lane)}) for i in index)))
+        self.lane = None
         return self.define(f"vec4<{node.dtype.wgsl}>({', '.join(parts)})", self.depth_of_values(*parts), vector=True)
 
     def depends_on_lane(self, indices: Iterable[Index]) -> bool:

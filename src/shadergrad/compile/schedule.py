@@ -240,7 +240,7 @@ class Schedule:
         alike: dict[tuple[int, int], list[Group]] = {}
         for group in groups:
             if not group.parts:
-                alike.setdefault((at.get(id(group), 0), threads_of(group)), []).append(group)
+                alike.setdefault((at.get(id(group), 0), threads_of(group, self.fuser.target)), []).append(group)
         return [bucket for groups in alike.values() for bucket in self._buckets(groups)]
 
     def _meeting_levels(self, groups: list[Group]) -> dict[int, int]:
@@ -252,12 +252,16 @@ class Schedule:
             for k in before:
                 latest[k] = min(latest.get(k, level[key] - 1), level[key] - 1)
         ends = {id(g): latest.get(id(g), level[id(g)]) for g in groups}
-        fixed = {(level[id(g)], threads_of(g)) for g in groups if not g.parts and ends[id(g)] == level[id(g)]}
+        fixed = {
+            (level[id(g)], threads_of(g, self.fuser.target))
+            for g in groups
+            if not g.parts and ends[id(g)] == level[id(g)]
+        }
         found = dict(level)
         for group in groups:
             key = id(group)
             for later in range(level[key], min(ends[key], level[key] + PATIENCE) + 1):
-                if (later, threads_of(group.parts[0] if group.parts else group)) in fixed:
+                if (later, threads_of(group.parts[0] if group.parts else group, self.fuser.target)) in fixed:
                     found[key] = later
                     break
         return found

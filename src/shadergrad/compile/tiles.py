@@ -103,6 +103,11 @@ PARTS = (*range(2, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8)
 SMALL = 1 << 24
 # and SwiftShader compiles a tile for half a second, so that those of fewer than this take none at all
 SMALLEST = 1 << 22
+# Tiles of threads that hand each other what they load: a load serves as many multiplications as a thread has results down, or
+# across. Twice as many results are an eighth faster on llvmpipe, and take twice as long to compile
+HANDED = tuple(Tile(tm, 8 * tn, 1, tm, tn) for tm, tn in ((32, 8), (32, 4), (16, 8), (16, 4), (8, 8), (8, 4)))
+LOAD = 160  # multiplications that take as long as a load there
+LONGEST_SUM = 1024  # of such products, for the error's sake
 DIRECT = (Tile(32, 32, 1, 4, 4), Tile(16, 64, 1, 4, 4), Tile(64, 16, 1, 4, 4))
 NEAR = 0.35  # how far sizes may be from those that were measured, as a sum of logarithms to base 2
 SHORTEST_PART = 64
@@ -296,6 +301,9 @@ def candidates(shape: Shape, target: Target) -> list[Choice]:
 
 def chunk_of(batch: int, m: int, n: int, k: int, window: int, target: Target) -> int:
     """How long the stretches are into which the contraction is best cut; k: it stays whole."""
+    if window == 1 and target.shares_loads(hint(batch * m * n * k)):
+        parts = -(-hint(k) // LONGEST_SUM)
+        return k if parts == 1 else -(-hint(k) // (parts * SHORTEST_STEP)) * SHORTEST_STEP
     measured = None if varies(k) else _measured(hint(batch), hint(m), hint(n), k, window, target)
     if measured is not None:
         return measured.chunk(k)
@@ -341,6 +349,17 @@ def _estimate(shape: Shape, target: Target) -> float:
     parts = -(-k // chunk)
     seconds = _best(batch * parts, m, n, chunk, chunk, 1, target)[0]
     return seconds + (LAUNCH + 4 * batch * m * n * (2 * parts + 1) / BANDWIDTH if parts > 1 else 0)
+
+
+def handed_tile(product: Shape) -> Tile:
+    """That of threads which hand each other what they load: each loads one element in `threads` of the left operand."""
+    batch, m, n, _ = map(hint, product)
+
+    def cost(tile: Tile) -> float:
+        workgroups = batch * -(-m // tile.bm) * -(-n // tile.bn)
+        return workgroups * (tile.tm * tile.tn + LOAD * (tile.tn + tile.tm / tile.threads))
+
+    return min(HANDED, key=cost)
 
 
 def is_shared(x: Node) -> bool:

@@ -21,6 +21,7 @@ from ..graph.build import Builder
 from ..graph.node import Node, make, mode
 from ..graph.primitive import Shape
 from ..plan import Target
+from ..varying import hint
 from . import attention_shader as shader
 from .attention_tiles import (
     LANES,
@@ -36,7 +37,10 @@ from .call import Call, CallKernel
 from .random import Threefry, threefry2x32
 from .reduce import ReduceMax
 from .strides import Strided, is_covered, row_major, strided
-from .views import Slice
+from .views import Cat, Slice
+
+SHORT = 512 * 512  # weights of a head that may be kept as a whole
+MOST_WEIGHTS = 1 << 24  # of all heads
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +95,14 @@ class AttentionCall(Call):
         whole = (*q.shape[:3], k.shape[2])
         if self.masked and any(m not in (1, n) for m, n in zip(inputs[3].shape, whole, strict=True)):
             raise ShapeError(f"[attention] the mask is {inputs[3].shape}; it must broadcast to {whole}.")
+
+    def pays_composed(self, inputs: Sequence[Node], target: Target) -> bool:
+        """Whether composed operations take less time: where products need no tiles, of sequences so short that their weights may be
+        kept, a few times over."""
+        n, heads, rows, d = map(hint, inputs[0].shape)
+        columns = hint(inputs[1].shape[2])
+        weights = n * heads * rows * columns
+        return rows * columns <= SHORT and weights <= MOST_WEIGHTS and target.shares_loads(weights * d)
 
     # -- the same in NumPy
 
@@ -175,10 +187,25 @@ class Attention(AttentionCall):
         return result
 
     def expand(self, r: Builder, target: Target, *inputs: Node) -> Node | None:
-        """The kernel, which reads q, k and v where they lie."""
+        """The kernel, which reads q, k and v where they lie; or the composed form."""
+        if self.pays_composed(inputs, target):
+            return self._composed(r, inputs)
         laid = [_in_place(x) for x in inputs[:3]]
         call = LaidAttention(self.problem(inputs), tuple(of for _, of in laid), self.logs)
         return r.make(call, *(x for x, _ in laid), *inputs[3:])
+
+    def _composed(self, r: Builder, inputs: tuple[Node, ...]) -> Node:
+        """The result of composed operations, and the logarithms of the sums behind it."""
+        whole = Composed(r, self, inputs)
+        logs = whole.logs()
+        result = whole.result(whole.weights(logs))
+        if self.by_row:
+            result = r.permute(result, (0, 2, 1, 3))
+        parts = [r.reshape(x, (x.size,)) for x in ([result, logs] if self.logs else [result])]
+        filling = size_of_result(inputs[0].shape, self.logs) - sum(x.size for x in parts)
+        if filling:
+            parts.append(r.constant(0.0, result.dtype, result.device, (filling,)))
+        return r.make(Cat(0), *parts) if len(parts) > 1 else parts[0]
 
     def vjp(self, g, node):
         inputs = node.inputs
@@ -186,7 +213,8 @@ class Attention(AttentionCall):
         upper = self.result_of(g, q.shape)
         others = (None,) * (len(inputs) - 3)
         if mode.grad:  # a gradient that is to be differentiated itself
-            return (*self._composed(upper, inputs), *others)
+            whole = Composed(build.recorded, self, inputs)
+            return (*whole.gradients(upper, whole.weights(whole.logs())), *others)
         places, shape = _places_of_gradients(inputs[:3])
         made = AttentionGradient(*(getattr(self, f.name) for f in fields(AttentionCall)), places, shape)
         found = make(made, upper, node, *inputs)
@@ -201,51 +229,81 @@ class Attention(AttentionCall):
             return build.reshape(flat, shape)
         return build.permute(build.reshape(flat, (n, rows, heads, d)), (0, 2, 1, 3))
 
-    def _composed(self, g: Node, inputs: tuple[Node, ...]) -> tuple[Node, Node, Node]:
-        """The gradients with the whole matrix of weights, of operations that have gradients themselves."""
-        q, k, v = inputs[:3]
-        n, heads, rows, d = q.shape
-        columns = k.shape[2]
-        whole = (n * heads, rows, columns)
-        q3, k3, v3, g3 = (build.reshape(x, (n * heads, x.shape[2], d)) for x in (q, k, v, g))
-        scores = build.dot(q3, build.transpose(k3)) * self.scale
-        if self.masked:
-            mask = build.reshape(build.broadcast(inputs[3], (n, heads, rows, columns)), whole)
-            scores = build.where(mask, scores, -math.inf) if mask.dtype is bool_ else scores + mask
-        if self.causal:
-            row, column = (build.iota_along(scores, a) for a in (1, 2))
-            scores = build.where(build.less(row, column), -math.inf, scores)
-        top = make(ReduceMax((2,)), scores)
-        top = build.where(build.equal(top, -math.inf), 0.0, top)
-        powers = build.elementwise("Exp", scores - build.broadcast(top, whole))
-        total = build.sum_over(powers, (2,))
-        total = build.where(build.equal(total, 0.0), 1.0, total)
-        weights = powers / build.broadcast(total, whole)
-        kept = self._kept_node(inputs[-1], whole, q) if self.dropped else None
-        to_weights = build.dot(g3, build.transpose(v3))
-        used = weights
-        if kept is not None:
-            to_weights, used = to_weights * kept, weights * kept
-        delta = build.sum_over(to_weights * weights, (2,))
-        to_scores = weights * (to_weights - build.broadcast(delta, whole)) * self.scale
-        found = (
-            build.dot(to_scores, k3),
-            build.dot(build.transpose(to_scores), q3),
-            build.dot(build.transpose(used), g3),
-        )
-        return tuple(build.reshape(x, of.shape) for x, of in zip(found, (q, k, v), strict=True))  # type: ignore[return-value]
 
-    def _kept_node(self, key: Node, whole: Shape, like: Node) -> Node:
-        """`kept`, of nodes."""
-        batch, rows, columns = whole
-        half = -(-columns // 2)
-        pairs = (batch, rows * half)
-        place = build.broadcast(build.reshape(build.iota(rows * half, key.device, uint32), (1, rows * half)), pairs)
-        row = build.broadcast(build.reshape(build.iota(batch, key.device, uint32), (batch, 1)), pairs)
-        words = build.permute(make(Threefry(), key, place, row), (1, 2, 0))
-        words = make(Slice((0, 0, 0), whole, (1, 1, 1)), build.reshape(words, (batch, rows, 2 * half)))
-        zero = build.constant(0.0, like.dtype, like.device, whole)
-        return build.where(build.less(words, kept_from(self.dropped)), zero, 1.0 / (1.0 - self.dropped))
+class Composed:
+    """Attention with the whole matrix of weights, of operations that have gradients and kernels of their own."""
+
+    def __init__(self, b: Builder, call: AttentionCall, inputs: Sequence[Node]) -> None:
+        """inputs: q, k, v, the mask and the key."""
+        self.b, self.call, self.of = b, call, tuple(inputs[:3])
+        self.n, self.heads, self.rows, self.d = inputs[0].shape
+        self.columns = inputs[1].shape[2]
+        self.batch = self.n * self.heads
+        self.shape = (self.batch, self.rows, self.columns)
+        self.q, self.k, self.v = map(self._flat, inputs[:3])
+        self.scores = self._scores(inputs[3] if call.masked else None)
+        self.kept = self._kept(inputs[-1]) if call.dropped else None
+
+    def logs(self) -> Node:
+        """The logarithms of the sums of rows, (batch, rows, 1); -inf where a row sees nothing."""
+        b = self.b
+        top = b.make(ReduceMax((2,)), self.scores)
+        top = b.where(b.equal(top, -math.inf), 0.0, top)
+        total = b.sum(b.elementwise("Exp", b.sub(self.scores, self._across(top))), (2,))
+        empty = b.equal(total, 0.0)
+        return b.where(empty, -math.inf, b.add(top, b.elementwise("Log", b.where(empty, 1.0, total))))
+
+    def weights(self, logs: Node) -> Node:
+        """Before dropout."""
+        b = self.b
+        logs = b.where(b.equal(logs, -math.inf), 0.0, logs)
+        return b.elementwise("Exp", b.sub(self.scores, self._across(logs)))
+
+    def result(self, weights: Node) -> Node:
+        used = weights if self.kept is None else self.b.mul(weights, self.kept)
+        return self.b.reshape(self.b.dot(used, self.v), (self.n, self.heads, self.rows, self.d))
+
+    def gradients(self, g: Node, weights: Node) -> tuple[Node, Node, Node]:
+        """Of q, k and v."""
+        b = self.b
+        g = self._flat(g)
+        to_weights, used = b.dot(g, b.transpose(self.v)), weights
+        if self.kept is not None:
+            to_weights, used = b.mul(to_weights, self.kept), b.mul(weights, self.kept)
+        delta = self._across(b.sum(b.mul(to_weights, weights), (2,)))
+        to_scores = b.mul(b.mul(weights, b.sub(to_weights, delta)), self.call.scale)
+        found = (b.dot(to_scores, self.k), b.dot(b.transpose(to_scores), self.q), b.dot(b.transpose(used), g))
+        return tuple(b.reshape(x, of.shape) for x, of in zip(found, self.of, strict=True))  # type: ignore[return-value]
+
+    def _flat(self, x: Node) -> Node:
+        return self.b.reshape(x, (self.batch, *x.shape[2:]))
+
+    def _across(self, x: Node) -> Node:
+        return self.b.broadcast(x, self.shape)
+
+    def _scores(self, mask: Node | None) -> Node:
+        b = self.b
+        scores = b.mul(b.dot(self.q, b.transpose(self.k)), self.call.scale)
+        if mask is not None:
+            whole = (self.n, self.heads, self.rows, self.columns)
+            mask = b.reshape(b.broadcast(mask, whole), self.shape)
+            scores = b.where(mask, scores, -math.inf) if mask.dtype is bool_ else b.add(scores, mask)
+        if self.call.causal:
+            row, column = (b.iota_along(scores, a) for a in (1, 2))
+            scores = b.where(b.less(row, column), -math.inf, scores)
+        return scores
+
+    def _kept(self, key: Node) -> Node:
+        """What each weight is multiplied with: 0, or 1 / (1 - dropped)."""
+        b, dropped = self.b, self.call.dropped
+        half = -(-self.columns // 2)
+        pairs = (self.batch, self.rows * half)
+        place = b.broadcast(b.reshape(b.iota(pairs[1], key.device, uint32), (1, pairs[1])), pairs)
+        row = b.broadcast(b.reshape(b.iota(self.batch, key.device, uint32), (self.batch, 1)), pairs)
+        words = b.permute(b.make(Threefry(), key, place, row), (1, 2, 0))
+        words = b.make(Slice((0, 0, 0), self.shape, (1, 1, 1)), b.reshape(words, (self.batch, self.rows, 2 * half)))
+        zero = b.constant(0.0, self.q.dtype, self.q.device, self.shape)
+        return b.where(b.less(words, kept_from(dropped)), zero, 1.0 / (1.0 - dropped))
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +331,13 @@ class AttentionGradient(AttentionCall):
         return result
 
     def expand(self, r: Builder, target: Target, *inputs: Node) -> Node | None:
-        """One kernel, or three: the sums of rows, shares of the gradient of q, and what adds them."""
+        """One kernel, or three: the sums of rows, shares of the gradient of q, and what adds them; or the composed form."""
+        if self.pays_composed(inputs[2:], target):
+            whole = Composed(r, self, inputs[2:])
+            size = inputs[0].size
+            logs = r.make(Slice((size,), (size // inputs[0].shape[3],), (1,)), inputs[1])
+            weights = whole.weights(r.reshape(logs, (*whole.shape[:2], 1)))
+            return _laid_out(r, whole.gradients(inputs[0], weights), self.places, self.shape)
         laid = [_in_place(x) for x in (inputs[0], *inputs[2:5])]
         layouts, (g, *qkv) = tuple(of for _, of in laid), (x for x, _ in laid)
         problem = self.problem(inputs[2:])
@@ -360,6 +424,22 @@ def _through_views(x: Node, found: Strided) -> Node:
     for view in found.views:
         x = make(view.primitive, x)
     return x
+
+
+def _laid_out(r: Builder, values: Sequence[Node], places: Sequence[Layout], shape: Shape) -> Node:
+    """Values at their places, which cover an array of `shape`: side by side in one, or one after another."""
+    starts = [of[0] for of in places]
+    if places[0][1:] == places[1][1:] == places[2][1:] and values[0].shape == values[1].shape:
+        order = sorted(range(3), key=starts.__getitem__)
+        stacked = r.make(Cat(0), *(r.reshape(values[i], (1, *values[i].shape)) for i in order))
+        return r.reshape(_by_stride(r, stacked, (starts[order[1]] - starts[order[0]], *places[0][1:], 1)), shape)
+    flat = [_by_stride(r, x, (*of[1:], 1)) for x, of in zip(values, places, strict=True)]
+    return r.reshape(r.make(Cat(0), *(r.reshape(x, (x.size,)) for x in flat)), shape)
+
+
+def _by_stride(r: Builder, x: Node, strides: Sequence[int]) -> Node:
+    """x with its axes in the order in which they lie in memory."""
+    return r.permute(x, tuple(sorted(range(x.ndim), key=lambda axis: -strides[axis])))
 
 
 # -- the kernels

@@ -271,6 +271,7 @@ def _record(adapter: Any, index: int, settings: Config) -> AdapterInfo:
     name = info["device"] or info["description"] or "unnamed adapter"
     target = make_target(limits, settings)
     if target.native:
+        target = replace(target, dear_loads=info["device"].startswith("llvmpipe") and "subgroup" in adapter.features)
         target = replace(target, tiles=digest_for(name, info["description"], info["adapter_type"]))
         if info["adapter_type"] == "DiscreteGPU":
             target = replace(target, points=POINTS)
@@ -314,7 +315,6 @@ def make_target(limits: Mapping[str, int], settings: Config) -> Target:
         max_workgroup_storage=limit("max-compute-workgroup-storage-size"),
         max_workgroups=limit("max-compute-workgroups-per-dimension"),
         max_binding_bytes=binding // 16 * 16,
-        subgroups=False,
         native=not settings.portable,
         checked=settings.checked,
     )

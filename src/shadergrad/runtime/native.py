@@ -121,11 +121,11 @@ def _limits_struct(adapter: Any, overrides: Mapping[str, int]) -> Any:
     return limits
 
 
-def _has_timestamps(adapter: Any) -> bool:
-    return bool(lib.wgpuAdapterHasFeature(adapter._internal, lib.WGPUFeatureName_TimestampQuery))
+def _has(adapter: Any, feature: int) -> bool:
+    return bool(lib.wgpuAdapterHasFeature(adapter._internal, feature))
 
 
-def _request_device(adapter: Any, overrides: Mapping[str, int], events: Events) -> Any:
+def _request_device(adapter: Any, overrides: Mapping[str, int], events: Events, subgroups: bool) -> Any:
     @_callback("void(WGPUDevice const *, WGPUDeviceLostReason, WGPUStringView, void *, void *)")
     def on_lost(_device: Any, _reason: int, message: Any, _userdata1: Any, _userdata2: Any) -> None:
         events.lost = events.lost or _text(message) or "no reason was given"
@@ -142,9 +142,11 @@ def _request_device(adapter: Any, overrides: Mapping[str, int], events: Events) 
 
     limits = _limits_struct(adapter, overrides)
     descriptor = ffi.new("WGPUDeviceDescriptor *")
-    if _has_timestamps(adapter):  # changes no kernel, so the portable profile asks for it too
-        features = ffi.new("WGPUFeatureName[]", [lib.WGPUFeatureName_TimestampQuery])
-        descriptor.requiredFeatureCount, descriptor.requiredFeatures = 1, features
+    wanted = [lib.WGPUNativeFeature_Subgroup] if subgroups else []
+    if _has(adapter, lib.WGPUFeatureName_TimestampQuery):  # changes no kernel, so the portable profile asks for it too
+        wanted.append(lib.WGPUFeatureName_TimestampQuery)
+    features = ffi.new("WGPUFeatureName[]", wanted)
+    descriptor.requiredFeatureCount, descriptor.requiredFeatures = len(wanted), features
     descriptor.requiredLimits = limits
     descriptor.deviceLostCallbackInfo.mode = lib.WGPUCallbackMode_AllowSpontaneous
     descriptor.deviceLostCallbackInfo.callback = on_lost
@@ -178,11 +180,11 @@ class Handle:
 class NativeDevice:
     """One wgpu device and its queue. Not thread-safe: the owner holds a lock."""
 
-    def __init__(self, adapter: Any, overrides: Mapping[str, int], in_flight: int) -> None:
+    def __init__(self, adapter: Any, overrides: Mapping[str, int], in_flight: int, subgroups: bool = False) -> None:
         self.events = Events()
-        self.raw = _request_device(adapter, overrides, self.events)
+        self.raw = _request_device(adapter, overrides, self.events, subgroups)
         self.queue = lib.wgpuDeviceGetQueue(self.raw)
-        self.has_timestamps = _has_timestamps(adapter)
+        self.has_timestamps = _has(adapter, lib.WGPUFeatureName_TimestampQuery)
         self._first_tick: int | None = None  # of the device's clock, when it was first read
         self.submits = 0
         self.dispatches = 0

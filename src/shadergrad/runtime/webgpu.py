@@ -339,7 +339,8 @@ class WebGPUDevice(Gpu):
         try:
             with open_quietly():
                 overrides = portable_overrides(self._settings)
-                return self._module.NativeDevice(raw_adapter, overrides, self._settings.in_flight)
+                subgroups = adapter.target.dear_loads
+                return self._module.NativeDevice(raw_adapter, overrides, self._settings.in_flight, subgroups)
         except self._module.NativeError as error:
             raise DeviceError(
                 f"[webgpu] {adapter.describe()} cannot be opened: {error}\n"

@@ -11,19 +11,23 @@ There its operands are read from memory as they are needed, and there are no til
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 from ...graph.index import Index, opaque, variable
 from ...plan import Target
 from ...varying import divides, hint, varies
 from ..fuse import Fuser, Group
 from ..kernel import Rendered, finish, indent, store_results, workgroup_index
 from ..render import LANES, Recorder, Renderer, Scope, lane_variable, narrowed
-from ..tiles import DIRECT, SMALLEST
+from ..tiles import DIRECT, SMALLEST, handed_tile
 from ..together import Product
 from .operand import Operand, TiledProduct, operand_of, reads_quads
 
 UNROLLED = (4, 3, 2, 1)  # steps that are written out for browsers, the rest a loop: as many as go into the tile's
 WRITTEN_TWICE = 8  # steps of two stages up to which two are written out
+SUBGROUP = ", @builtin(subgroup_size) subgroup_size: u32, @builtin(subgroup_invocation_id) subgroup_lane: u32"
 CHEAP = 8  # operations of an element of an operand that may be done again for every few results
+CHEAP_BESIDE_LOADS = 64  # the same where a load takes longer than many operations
 
 
 class DotKernel(TiledProduct):
@@ -39,8 +43,11 @@ class DotKernel(TiledProduct):
         self.window, self.chunk, self.parts = product.window, product.chunk, product.parts
         self.batches, self.columns = product.batches, product.n
         self.shared = self.columns != self.n  # all samples have one left operand: they are further columns
-        self.direct = self._is_direct()
-        if self.direct:
+        self.handed = self._is_handed()
+        self.direct = self.handed or self._is_small()
+        if self.handed:
+            self.tile = handed_tile(product.shape)
+        elif self.direct:
             self.tile = min(DIRECT, key=lambda t: -(-hint(self.m) // t.bm) * -(-hint(self.columns) // t.bn))
         else:
             self.tile = group.tile or product.tile(target)
@@ -75,7 +82,7 @@ class DotKernel(TiledProduct):
         for i in range(t.tm):
             for j in range(t.tn // LANES):
                 r.line(f"var c_{i}_{j} = vec4<{self.element}>();")
-        operands = self._sum_up() if self.direct else self._loop()
+        operands = self._hand_round() if self.handed else self._sum_up() if self.direct else self._loop()
         if t.slices > 1:
             self._join_slices(operands)
             r.line("if (slice > 0) { return; }")
@@ -112,10 +119,18 @@ class DotKernel(TiledProduct):
 
     # -- without tiles
 
-    def _is_direct(self) -> bool:
-        """Whether a browser's product is small, and the elements of its operands cost little more than reading them."""
-        if self.target.native or self.window > 1 or hint(self.batch * self.m * self.n * self.k) > SMALLEST:
-            return False
+    def _is_small(self) -> bool:
+        """Whether it is a browser's, and so small that a tile would take longer to compile."""
+        small = hint(self.batch * self.m * self.n * self.k) <= SMALLEST
+        return small and not self.target.native and self.window == 1 and self._cost() <= CHEAP
+
+    def _is_handed(self) -> bool:
+        """Whether its threads hand each other what they load. Elements of the right operand are computed by each of them."""
+        many = self.target.shares_loads(hint(self.batch * self.m * self.n * self.k))
+        return many and self._cost() <= CHEAP_BESIDE_LOADS
+
+    def _cost(self) -> int:
+        """Operations that an element of both operands takes besides reading."""
         batch, m, n, k = (
             variable(x, size) for x, size in (("b", self.batches), ("m", self.m), ("n", self.columns), ("k", self.k))
         )
@@ -123,25 +138,81 @@ class DotKernel(TiledProduct):
         recorder = Recorder(self.r.is_buffer)
         recorder.pull(a, (batch, m, k))
         recorder.pull(b, self._index_of_column(n, k))
-        return recorder.cost <= CHEAP
+        return recorder.cost
 
     def _sum_up(self) -> tuple[Operand, ...]:
         """A walk along the contraction: tm elements of the left operand, tn of the right one, their products. No operand has a
         tile."""
-        t, r = self.tile, self.r
-        a, b = self.dot.inputs
-        down, across = t.bm // t.tm, t.bn // t.tn
-        exact_m, exact_n = divides(t.bm, self.m), divides(t.bn, self.columns)
-        rows = [
-            self.clamped(f"m0 + ({i // LANES * down} + tm) * {LANES} + {i % LANES}", self.m, exact_m, "row")[0]
-            for i in range(t.tm)
-        ]
-        quads = divides(LANES, self.columns) and reads_quads(self, b, self._index_of_column(*self._quad_of_columns()))
-        first, last = ("first", "last") if self.parts > 1 else ("0", f"{self.k}")
+        r = self.r
+        rows = self._rows()
+        quads = self._has_quads()
+        first, last = self._stretch()
         r.open("k")
         k = variable("k", self.k)
         with self.single():
-            left = [r.pull(a, (self._batch_index(), row, k)) for row in rows]
+            left = [r.pull(self.dot.inputs[0], (self._batch_index(), row, k)) for row in rows]
+        self._multiply_row(left, k, quads)
+        self._close_loop(f"for (var k = {first}; k < {last}; k++)")
+        return ()
+
+    def _hand_round(self) -> tuple[Operand, ...]:
+        """As above, but the threads of a subgroup, which want the same rows, each load another place along the contraction, and hand
+        it to the others when its turn comes. Subgroups may be of any width. What is loaded is written once, in a loop over the
+        rows, as often as no driver knows: written out, it would take llvmpipe four times as long to compile."""
+        t, r = self.tile, self.r
+        quads = self._has_quads()
+        first, last = self._stretch()
+        rows = range(t.tm)
+        r.line(f"let width = min(i32(subgroup_size), {t.threads});")
+        r.line("let lane = i32(subgroup_lane);")
+        r.line(f"let rows = {t.tm} * min(width, 1);")
+        r.open("k0")
+        place, _ = self.clamped("k0 + lane", self.k, False, "place")
+        for i in rows:
+            r.line(f"var own_{i} = {self.element}();")
+        r.open("i")
+        row, _ = self.clamped("m0 + i", self.m, divides(t.bm, self.m), "row")
+        with self.single():
+            value = r.pull(self.dot.inputs[0], (self._batch_index(), row, place))
+        r.line(f"let own = {value};")
+        self._close_loop("for (var i = 0; i < rows; i++)", [*_switch("i", [f"own_{i} = own;" for i in rows])])
+        r.open("turn", "k")
+        r.line("let k = k0 + turn;")
+        left = [r.define(f"subgroupShuffle(own_{i}, u32(turn))", len(r.scopes) - 1) for i in rows]
+        self._multiply_row(left, variable("k", self.k), quads)
+        r.line(f"let turns = min(width, {last} - k0);", len(r.scopes) - 2)
+        self._close_loop("for (var turn = 0; turn < turns; turn++)")
+        self._close_loop(f"for (var k0 = {first}; k0 < {last}; k0 += width)")
+        return ()
+
+    def _close_loop(self, head: str, more: Iterable[str] = ()) -> None:
+        """What was written since the scope was opened, and more, as the body of a loop."""
+        lines = [*self.r.close(), *more]
+        for line in (f"{head} {{", *indent(lines), "}"):
+            self.r.line(line)
+
+    def _rows(self) -> list[Index]:
+        """Those of a thread's results."""
+        t = self.tile
+        down, exact = t.bm // t.tm, divides(t.bm, self.m)
+        places = [f"m0 + ({i // LANES * down} + tm) * {LANES} + {i % LANES}" for i in range(t.tm)]
+        return [self.clamped(place, self.m, exact, "row")[0] for place in places]
+
+    def _has_quads(self) -> bool:
+        """Whether four neighbours of a row of the right operand are one load."""
+        quad = variable("q", -(-self.columns // LANES)) * LANES + lane_variable()
+        index = self._index_of_column(quad, variable("k", self.k))
+        return divides(LANES, self.columns) and reads_quads(self, self.dot.inputs[1], index)
+
+    def _stretch(self) -> tuple[str, str]:
+        """Where along the contraction the sums begin and end."""
+        return ("first", "last") if self.parts > 1 else ("0", f"{self.k}")
+
+    def _multiply_row(self, left: list[str], k: Index, quads: bool) -> None:
+        """The products at a place k: those of the left operand are given, those of the right one are read."""
+        t, r = self.tile, self.r
+        b = self.dot.inputs[1]
+        across, exact_n = t.bn // t.tn, divides(t.bn, self.columns)
         for j in range(t.tn // LANES):
             start = f"n0 + ({j * across} + tn) * {LANES}"
             if quads:
@@ -155,15 +226,6 @@ class DotKernel(TiledProduct):
                 right = r.define(f"vec4<{self.element}>({', '.join(parts)})", len(r.scopes) - 1)
             for i, value in enumerate(left):
                 r.line(self._multiply_add(f"c_{i}_{j}", value, right))
-        lines = r.close()
-        r.line(f"for (var k = {first}; k < {last}; k++) {{")
-        for line in indent(lines):
-            r.line(line)
-        r.line("}")
-        return ()
-
-    def _quad_of_columns(self) -> tuple[Index, Index]:
-        return variable("q", -(-self.columns // LANES)) * LANES + lane_variable(), variable("k", self.k)
 
     # -- the loop over the contraction
 
@@ -178,7 +240,7 @@ class DotKernel(TiledProduct):
         for operand in operands:
             for register in operand.registers():
                 r.line(register)
-        first, last = ("first", "last") if self.parts > 1 else ("0", f"{self.k}")
+        first, last = self._stretch()
         r.line(f"var k0 = {first};")
         self._fetch_into_registers(operands, "{")
         if t.stages > 1:
@@ -342,11 +404,27 @@ class DotKernel(TiledProduct):
         r.lanes = LANES if vector else 1
         for j in range(t.tn // LANES):
             r.line(f"let n_{j} = n0 + ({j * across} + tn) * {LANES};")
+        if self.handed:
+            self._row_by_row(vector)
+            return
         for i in range(t.tm):
             r.line(f"let m_{i} = m0 + ({i // LANES * rows} + tm) * {LANES} + {i % LANES};")
             for j in range(t.tn // LANES):
                 for e in range(1 if vector else LANES):
                     self._result(i, j, e, vector)
+
+    def _row_by_row(self, vector: bool) -> None:
+        """The results of the first row, as often as there are rows, which move up meanwhile."""
+        t, r = self.tile, self.r
+        quads = range(t.tn // LANES)
+        r.open("m_0", *(f"c_0_{j}" for j in quads))  # what is made of sums stays in the loop
+        r.line("let m_0 = m0 + row;")
+        for j in quads:
+            for e in range(1 if vector else LANES):
+                self._result(0, j, e, vector)
+            for i in range(t.tm - 1):
+                r.line(f"c_{i}_{j} = c_{i + 1}_{j};")
+        self._close_loop("for (var row = 0; row < rows; row++)")
 
     def _result(self, i: int, j: int, e: int, vector: bool) -> None:
         r, t = self.r, self.tile
@@ -380,6 +458,15 @@ class DotKernel(TiledProduct):
         return text if divides(self.tile.bn, self.columns) else f"min({text}, {size - 1})"
 
 
+def _switch(name: str, cases: Sequence[str]) -> Iterator[str]:
+    """A statement for each value of a variable, from 0."""
+    yield f"switch ({name}) {{"
+    for number, statement in enumerate(cases):
+        yield f"  case {number}: {{ {statement} }}"
+    yield "  default: {}"
+    yield "}"
+
+
 def render_dot(group: Group, fuser: Fuser, r: Renderer, target: Target) -> Rendered:
     """The kernel of a dot group, or of several that share a dispatch: each takes a range of workgroups."""
     kernels = [DotKernel(part, fuser, r, target) for part in group.parts or [group]]
@@ -410,6 +497,7 @@ def render_dot(group: Group, fuser: Fuser, r: Renderer, target: Target) -> Rende
         workgroups=total,
         body=body,
         globals_="".join(operand.declaration() for operand in tiles.values()),
+        arguments=SUBGROUP if any(kernel.handed for kernel in kernels) else "",
         shape=" + ".join(kernel.shape for kernel in kernels),
         flops=sum(kernel.flops for kernel in kernels),
     )

@@ -25,6 +25,11 @@ MAX_THREADS = 256
 SHORT_ROW = 16  # elements that one thread reduces by itself
 BLOCK = 32  # elements that a thread adds up before they join its total: long sums keep their digits
 MANY_ROWS = 2048
+# Where loads are dear, neighbouring threads gain nothing by reading neighbours, and barriers are what llvmpipe compiles for longest:
+# of so many rows and elements each thread takes a row
+ROWS_ALONE = 128
+ELEMENTS_ALONE = 1 << 16
+THREADS_ALONE = 8
 COLUMNS = 32  # neighbouring rows of a strided reduction in one workgroup
 A_THREAD = 16  # elements of a row that a thread keeps in registers, where there are many rows
 ROUNDS = 4  # that are written out
@@ -32,9 +37,11 @@ TOGETHER = 4  # reductions that are joined between the same two barriers
 FEW = 16  # threads of a row whose results a browser joins in one stage: SwiftShader is slow at every word of workgroup memory
 
 
-def layout(group: Group) -> tuple[int, int]:
+def layout(group: Group, target: Target) -> tuple[int, int]:
     """(rows a workgroup, threads a row)."""
     inner, outer = hint(group.inner), hint(group.outer)
+    if target.dear_loads and outer >= ROWS_ALONE and inner * outer >= ELEMENTS_ALONE:
+        return THREADS_ALONE, 1
     if inner <= SHORT_ROW:
         return min(MIN_THREADS, power_of_two(outer)), 1
     if group.trailing:
@@ -50,20 +57,20 @@ def layout(group: Group) -> tuple[int, int]:
 def render_row(group: Group, fuser: Fuser, r: Renderer, target: Target) -> Rendered:
     """The kernel of a row group, or of several that share a dispatch: each takes a range of workgroups."""
     parts = group.parts or [group]
-    threads = threads_of(parts[0])
-    counts = [-(-part.outer // layout(part)[0]) for part in parts]
+    threads = threads_of(parts[0], target)
+    counts = [-(-part.outer // layout(part, target)[0]) for part in parts]
     total = sum(counts)
     index = workgroup_index(total, target)
     partials: dict[str, str] = {}
     body: list[str] = []
     flops = start = 0
     if len(parts) == 1:
-        flops = RowKernel(group, r, partials, target.native).render(index)
+        flops = RowKernel(group, r, partials, target).render(index)
         body = r.scopes[0].lines
     else:
         for part, count in zip(parts, counts, strict=True):
             r.open("o")
-            flops += RowKernel(part, r, partials, target.native).render(f"(wg - {start})")
+            flops += RowKernel(part, r, partials, target).render(f"(wg - {start})")
             body += [f"if (wg >= {start} && wg < {start + count}) {{", *indent(r.close()), "}"]
             start += count
         body = [f"let wg = {index};", *r.scopes[0].lines, *body]
@@ -75,9 +82,9 @@ def render_row(group: Group, fuser: Fuser, r: Renderer, target: Target) -> Rende
     )
 
 
-def threads_of(group: Group) -> int:
+def threads_of(group: Group, target: Target) -> int:
     """Of a workgroup."""
-    rows, width = layout(group)
+    rows, width = layout(group, target)
     return rows * width
 
 
@@ -92,10 +99,11 @@ class Place:
 class RowKernel:
     """The statements of one row group. partials: the arrays in workgroup memory that parts share, type by name."""
 
-    def __init__(self, group: Group, r: Renderer, partials: dict[str, str], native: bool) -> None:
+    def __init__(self, group: Group, r: Renderer, partials: dict[str, str], target: Target) -> None:
         self.group, self.r, self.partials = group, r, partials
-        self.rows, self.width = layout(group)
-        self.at_once = not native and self.width <= FEW
+        self.rows, self.width = layout(group, target)
+        self.alone = target.dear_loads and self.width == 1
+        self.at_once = not target.native and self.width <= FEW
         self.o = variable("o", group.outer)
         self.lanes = LANES if self._has_quads() else 1
         self.steps = group.inner // self.lanes
@@ -109,6 +117,8 @@ class RowKernel:
         trailing, rows, width = group.trailing, self.rows, self.width
         of_thread = "0" if rows == 1 else f"i32(lid) / {width}" if trailing else f"i32(lid) % {rows}"
         place = f"i32(lid) % {width}" if trailing else f"i32(lid) / {rows}"
+        if self.alone:
+            place = "min(i32(lid), 0)"  # no driver knows that it is 0: loops are not written out, and compile in a ninth of the time
         r.line(f"let row = {index} * {rows} + {of_thread};")
         r.line(f"let place = {place};")
         if group.outer > 1:
