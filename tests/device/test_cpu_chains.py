@@ -53,8 +53,13 @@ CASES: dict[str, Case] = {
     "results read between": (around_a_product, ((401, 301), (401, 301))),
     "many values at once": (many_at_once, ((301, 401), (301, 401))),
     "conditions": (
-        lambda a, b: (sg.where(a > b, a, 0.0), sg.where(a > 0, 0.0, b), sg.where(a < b, a, b), sg.where(a < b, a, -0.0),
-            sg.where(a > 0, b, (a - b).relu())),
+        lambda a, b: (
+            sg.where(a > b, a, 0.0),
+            sg.where(a > 0, 0.0, b),
+            sg.where(a < b, a, b),
+            sg.where(a < b, a, -0.0),
+            sg.where(a > 0, b, (a - b).relu()),
+        ),
         ((301, 401), (301, 401)),
     ),
     "not numbers": (
@@ -65,7 +70,10 @@ CASES: dict[str, Case] = {
         lambda a, b: ((a * 4).int() // 3 + (b > 0).int(), (a > 0) & (b < 1), (a.double() * b.double()).float() + a),
         ((301, 401), (301, 401)),
     ),
-    "slopes": (lambda a, b: sg.func.grad(lambda a, b: ((a * b).relu() * a.tanh()).sum(), (0, 1))(a, b), ((301, 401),) * 2),
+    "slopes": (
+        lambda a, b: sg.func.grad(lambda a, b: ((a * b).relu() * a.tanh()).sum(), (0, 1))(a, b),
+        ((301, 401),) * 2,
+    ),
 }
 
 
@@ -105,7 +113,8 @@ SHARED: dict[str, Callable[[sg.Tensor], sg.Tensor]] = {
     "a constant": lambda w: sg.zeros((), device="cpu") + 2,
     "a repeated constant": lambda w: sg.ones(3, 4, device="cpu"),
     "a constant of one element": lambda w: sg.full((1, 1), 3.0, device="cpu"),
-    "a repeated row": lambda w: welf": lambda w: w * 1,
+    "a repeated row": lambda w: w[:1].expand(5, w.shape[1]).clone(),
+    "itself": lambda w: w * 1,
     "itself in another shape": lambda w: w.reshape(-1).clone(),
     "a part of a result": lambda w: (w * 2)[1:3],
     "a result in another shape": lambda w: (w * 2).reshape(-1),
@@ -151,8 +160,7 @@ def test_gradients_that_lie_in_a_product_outlive_the_next_step() -> None:
     compiled(x)
     assert layer.weight.grad is not None
     np.testing.assert_allclose(
-        layer.weight.detach().numpy(),
-        weight.numpy() - 0.5 * layer.weight.grad.numpy(), rtol=1e-6, atol=1e-7
+        layer.weight.detach().numpy(), weight.numpy() - 0.5 * layer.weight.grad.numpy(), rtol=1e-6, atol=1e-7
     )
     np.testing.assert_array_equal(kept.numpy(), value)
     layer.weight.grad.zero_()
