@@ -594,7 +594,7 @@ RUNNING = (
     fault("cpu-a-value-is-overwritten-before-it-is-read", "runtime/chains.py",
           "if last[row] == k and", "if last[row] >= k and", CHAINS + "values_are_those_of_one_operation_after_another"),
     fault("cpu-what-reads-a-chain-comes-before-it", "runtime/chains.py",
-          " or not delayed.isdisjoint(operands)):", "):",
+          "            if another or not delayed.isdisjoint(operands):\n", "            if another:\n",
           CHAINS + "values_are_those_of_one_operation_after_another[results read between]"),
     fault("cpu-a-first-zero-is-taken-for-all", "primitives/elementwise.py",
           "    return not any(bits.strides[a] for a, n in enumerate(bits.shape) if n > 1) and not bits[(0,) * bits.ndim]",

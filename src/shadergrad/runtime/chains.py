@@ -177,9 +177,8 @@ def chained(operations: Sequence[Operation], table: Sequence[BufferSpec], needed
         primitive, operands, results = operation
         spec = table[results[0]]
         if _fits(primitive, spec):
-            if members and (
-                table[operations[members[0]][2][0]].shape != spec.shape or not delayed.isdisjoint(operands)
-            ):
+            another = bool(members) and spec.shape != table[operations[members[0]][2][0]].shape
+            if another or not delayed.isdisjoint(operands):
                 close()
             members.append(k)
             inside.update(results)
