@@ -74,6 +74,7 @@ CASES: dict[str, Case] = {
         lambda a, b: ((a * 4).int() // 3 + (b > 0).int(), (a > 0) & (b < 1), (a.double() * b.double()).float() + a),
         ((301, 401), (301, 401)),
     ),
+    "extremes": (lambda a, b: (a.clamp(-1, 1) * b, (a + 1).maximum(b) - a.minimum(b)), ((301, 401), (301, 401))),
     "slopes": (
         lambda a, b: sg.func.grad(lambda a, b: ((a * b).relu() * a.tanh()).sum(), (0, 1))(a, b),
         ((301, 401),) * 2,

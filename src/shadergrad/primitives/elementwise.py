@@ -69,12 +69,11 @@ class Elementwise(Primitive):
         return type(self).value(*args)
 
     def writer(self) -> Callable[..., Any]:
-        """What writes the value of arrays to another one, which comes last and may be one of them."""
+        """What writes the value of arrays to another, `out`, which may be one of them."""
         value = getattr(type(self), "value", None)  # casts have none
         return value if isinstance(value, np.ufunc) else self._write
 
-    def _write(self, *arrays: np.ndarray) -> None:
-        *operands, out = arrays
+    def _write(self, *operands: np.ndarray, out: np.ndarray) -> None:
         out[...] = self.numpy(*operands)
 
     def vjp(self, g: Node, node: Node) -> Cotangents:

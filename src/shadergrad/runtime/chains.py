@@ -69,7 +69,7 @@ def is_elementwise(primitive: Primitive) -> bool:
     return primitive.kind == "elementwise" and primitive.structural
 
 
-Member = tuple[Callable[..., Any], Rows]  # what writes a block, and which are the operands and, last, the result
+Member = tuple[Callable[..., Any], Rows, int]  # what writes a block, which ones it reads, and which it writes
 
 
 class Chain:
@@ -96,7 +96,7 @@ class Chain:
         free: dict[Any, list[int]] = {}
         members: list[Member] = []
         for k, (primitive, operands, (result,)) in enumerate(operations):
-            places = [position[row] for row in operands]
+            places = tuple(position[row] for row in operands)
             for row in set(operands):  # the result may take its place: elements are written after they were read
                 if last[row] == k and position[row] >= first:
                     free[table[row].dtype.numpy].append(position[row])
@@ -106,7 +106,7 @@ class Chain:
                     free.setdefault(dtype, []).append(first + len(self._scratch))
                     self._scratch.append(dtype)
                 position[result] = free[dtype].pop()
-            members.append((primitive.writer(), (*places, position[result])))
+            members.append((primitive.writer(), places, position[result]))
         return members
 
     def run(self, arrays: list[Any]) -> None:
@@ -133,8 +133,8 @@ class Chain:
             part = (*map(slice, before), slice(start, start + rows))
             blocks = [x[part] if moving else x for x, moving in zip(large, moves, strict=True)]
             blocks += scratch if start + rows <= n else [x[(*map(slice, before), slice(n - start))] for x in scratch]
-            for write, places in self._members:
-                write(*[blocks[k] for k in places])
+            for write, places, result in self._members:
+                write(*[blocks[k] for k in places], out=blocks[result])
 
 
 def split_axis(shape: tuple[int, ...]) -> int:
