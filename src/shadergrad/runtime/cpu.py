@@ -1,4 +1,5 @@
-"""The cpu device: NumPy, one graph node after another. Slow and plain: the reference for every other device."""
+"""The cpu device: NumPy, one graph node after another, or what `chains.py` makes of a plan. The reference for every other
+device."""
 
 from __future__ import annotations
 
