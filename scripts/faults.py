@@ -36,6 +36,7 @@ RULE = "null/test_simplify.py::test_a_rule_gives_the_expected_form_and_the_same_
 MODULE = "device/test_modules.py::test_a_module_equals_pytorchs_in_float64["
 LOSS = "device/test_losses.py::test_a_loss_equals_pytorchs_in_float64["
 OPTIMIZER = "device/test_optimizers.py::test_cpu_equals_pytorch_in_float64_over_a_hundred_steps["
+CHAINS = "device/test_cpu_chains.py::test_"
 CO_MODEL = "device/test_coevolution_model.py::test_"
 CO_TRAINING = "device/test_coevolution_training.py::test_"
 RATES = "device/test_schedulers.py::test_the_first_hundred_rates_are_pytorchs["
@@ -608,6 +609,17 @@ RUNNING = (
     fault("run-memory-of-arguments-is-not-looked-at", "run/replay.py",
           "bool(self.captured or self._is_one_a_place or self.rebound_arguments or self._entering)", "bool(self.captured)",
           STORAGES + "arguments_of_a_step_may_be_written_share_memory_and_require_grad"),
+    fault("cpu-a-value-is-overwritten-before-it-is-read", "runtime/chains.py",
+          "if last[row] == k and", "if last[row] >= k and", CHAINS + "values_are_those_of_one_operation_after_another"),
+    fault("cpu-what-reads-a-chain-comes-before-it", "runtime/chains.py",
+          "            if another or not delayed.isdisjoint(operands):\n", "            if another:\n",
+          CHAINS + "values_are_those_of_one_operation_after_another[results read between]"),
+    fault("cpu-a-first-zero-is-taken-for-all", "primitives/elementwise.py",
+          "    return not any(bits.strides[a] for a, n in enumerate(bits.shape) if n > 1) and not bits[(0,) * bits.ndim]",
+          "    return not bits[(0,) * bits.ndim]", "device/test_cpu_chains.py::test_where_is_numpys_bit_for_bit"),
+    fault("cpu-a-strangers-array-is-taken-over", "runtime/cpu.py",
+          "whole = views and isinstance", "whole = isinstance",
+          CHAINS + "what_an_operation_of_ones_own_holds_is_not_taken_over"),
     fault("runtime-bind-groups-of-the-run-before", "runtime/native.py",
           "                if group is not last_group:\n", "                if last_group is None:\n",
           "device/test_webgpu_runtime.py::TestHeldRuns::test_a_write_comes_after_the_runs_before_it"),

@@ -68,6 +68,14 @@ class Elementwise(Primitive):
     def numpy(self, *args: Any, **kwargs: Any) -> np.ndarray:
         return type(self).value(*args)
 
+    def writer(self) -> Callable[..., Any]:
+        """What writes the value of arrays to another, `out`, which may be one of them."""
+        value = getattr(type(self), "value", None)  # casts have none
+        return value if isinstance(value, np.ufunc) else self._write
+
+    def _write(self, *operands: np.ndarray, out: np.ndarray) -> None:
+        out[...] = self.numpy(*operands)
+
     def vjp(self, g: Node, node: Node) -> Cotangents:
         rule = type(self).gradient
         return (None,) * self.arity if rule is None else rule(g, *node.inputs, node)
@@ -386,6 +394,28 @@ Not = record(
 
 # -- those whose operands or results differ in dtype
 
+SELECTED = 4096  # elements from which NumPy's `where`, a jump an element, takes longer than operations on the bits
+BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+
+def _select(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    bits = BITS.get(a.dtype.itemsize)
+    if condition.size < SELECTED or bits is None:
+        return np.where(condition, a, b)
+    x, y, chosen = a.view(bits), b.view(bits), condition.view(np.int8)
+    if _is_zero(y):
+        return np.bitwise_and(x, np.negative(chosen), dtype=bits).view(a.dtype)  # all ones where it holds
+    if _is_zero(x):
+        return np.bitwise_and(y, np.subtract(chosen, np.int8(1)), dtype=bits).view(a.dtype)
+    mask = np.negative(chosen, dtype=bits)
+    differing = np.bitwise_xor(x, y)
+    return np.bitwise_xor(y, np.bitwise_and(differing, mask)).view(a.dtype)
+
+
+def _is_zero(bits: np.ndarray) -> bool:
+    """Whether it is one number, repeated or not, and that 0 (not -0.0)."""
+    return not any(bits.strides[a] for a, n in enumerate(bits.shape) if n > 1) and not bits[(0,) * bits.ndim]
+
 
 @dataclass(frozen=True, eq=False)
 class Where(Elementwise):
@@ -395,7 +425,7 @@ class Where(Elementwise):
     arity = 3
     categories = ANY
     wgsl = "select({b}, {a}, {c})"  # c is the condition
-    value = staticmethod(np.where)
+    value = staticmethod(_select)
 
     def infer(self, *inputs):
         condition, a, b = inputs

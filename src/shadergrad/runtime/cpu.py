@@ -1,4 +1,5 @@
-"""The cpu device: NumPy, one graph node after another. Slow and plain: the reference for every other device."""
+"""The cpu device: NumPy, one graph node after another, or what `chains.py` makes of a plan. The reference for every other
+device."""
 
 from __future__ import annotations
 
@@ -11,22 +12,21 @@ import numpy as np
 from ..dtypes import DType
 from ..errors import OutOfMemoryError
 from ..graph.capture import Capture
-from ..graph.primitive import Primitive, from_data
+from ..graph.primitive import WITHOUT_TENSORS, Primitive, from_data
 from ..plan import NUMPY, Plan
 from . import timing
+from .chains import Chain, Operation, Rows, broadcasting, chained, fold
 from .device import Device, Program, Storage, register_device
 
-Operation = tuple[Primitive, tuple[int, ...], int]  # what it is, of which arrays, which one it gives
-Step = tuple[Primitive, tuple[int, ...], int, list[int]]  # and those that nothing reads afterwards
+Step = tuple[Any, Rows, Rows, list[int]]  # an operation, and the rows that nothing reads afterwards
 
 
 def _steps(operations: Sequence[Operation], needed: set[int]) -> list[Step]:
     """Operations in order, each with the arrays that can go behind it; `needed` stay."""
     last: dict[int, int] = {}
-    for k, (_, operands, result) in enumerate(operations):
-        for place in operands:
+    for k, (_, operands, results) in enumerate(operations):
+        for place in (*operands, *results):
             last[place] = k
-        last[result] = k
     dead: list[list[int]] = [[] for _ in operations]
     for place, k in last.items():
         if place not in needed:
@@ -34,14 +34,19 @@ def _steps(operations: Sequence[Operation], needed: set[int]) -> list[Step]:
     return [(*operation, gone) for operation, gone in zip(operations, dead, strict=True)]
 
 
-def _own(array: Any, dtype: DType) -> np.ndarray:
-    """An array for a storage: row by row, and no view, which would keep its base alive."""
+def _own(array: Any, dtype: DType, views: bool = False) -> np.ndarray:
+    """An array for a storage: row by row, none of the program's, and no view, which would keep its base alive. Of a base
+    that it shows whole it may be one, where `views`: no code but ours made the base."""
     array = np.asarray(array, dtype.numpy)
-    return array if array.flags.c_contiguous and array.base is None else array.copy(order="C")
+    if not array.flags.c_contiguous or not array.flags.writeable:
+        return array.copy(order="C")
+    base = array.base
+    whole = views and isinstance(base, np.ndarray) and base.base is None and base.nbytes == array.nbytes
+    return array if base is None or whole else array.copy(order="C")
 
 
-def _no_memory(primitive: Primitive, shape: tuple[int, ...], error: MemoryError) -> OutOfMemoryError:
-    return OutOfMemoryError(f"the host has no memory for {primitive.name} of {shape}: {error}.")
+def _no_memory(what: Primitive | Chain, shape: tuple[int, ...], error: MemoryError) -> OutOfMemoryError:
+    return OutOfMemoryError(f"the host has no memory for {what.name} of {shape}: {error}.")
 
 
 class CpuProgram(Program):
@@ -51,37 +56,58 @@ class CpuProgram(Program):
         self.plan = plan
         self.device = device
         primitives = [from_data({"primitive": k.primitive, **json.loads(k.parameters)}) for k in plan.kernels]
-        operations = [(primitives[d.kernel], d.buffers[:-1], d.buffers[-1]) for d in plan.dispatches]
-        self._steps = _steps(operations, {*plan.outputs, *plan.inputs})
+        self._operations: list[Operation] = [
+            (primitives[d.kernel], d.buffers[:-1], d.buffers[-1:]) for d in plan.dispatches
+        ]
+        self._views = all(type(p).__module__.startswith(WITHOUT_TENSORS) for p in primitives)
+        self._needed = {*plan.outputs, *plan.inputs}
+        self._known, left = fold(broadcasting(self._operations, plan.buffers, self._needed))
+        self._steps = _steps(chained(left, plan.buffers, self._needed), {*self._needed, *self._known})
 
     def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
         plan = self.plan
         arrays: list[Any] = [None] * len(plan.buffers)
         for row, storage in zip(plan.inputs, inputs, strict=True):
             arrays[row] = storage.handle.reshape(plan.buffers[row].shape)
-        run = timing.next_run() if timing.listeners else 0
-        origins = timing.origins(len(self._steps)) if run else []
         with np.errstate(all="ignore"):
-            for k, (primitive, operands, result, gone) in enumerate(self._steps):
-                start = timing.now() if run else 0.0
-                try:
-                    arrays[result] = primitive.numpy(*[arrays[i] for i in operands])
-                except MemoryError as error:
-                    raise _no_memory(primitive, plan.buffers[result].shape, error) from error
-                if run:
-                    seconds = timing.now() - start
-                    kernel = plan.kernels[plan.dispatches[k].kernel]
-                    timing.report(timing.Timed(self.device.name, "host", kernel, 1, start, seconds, run, origins[k]))
-                for row in gone:
-                    arrays[row] = None
+            if timing.listeners:
+                self._run_timed(arrays)
+            else:
+                for row, array in self._known.items():
+                    arrays[row] = array
+                for what, operands, results, gone in self._steps:
+                    self._run_step(what, operands, results, arrays)
+                    for row in gone:
+                        arrays[row] = None
         by_row = dict(zip(plan.inputs, inputs, strict=True))
         targets = into or [None] * len(plan.outputs)
         return [self._give(row, arrays, by_row, target) for row, target in zip(plan.outputs, targets, strict=True)]
 
+    def _run_step(self, what: Primitive | Chain, operands: Rows, results: Rows, arrays: list[Any]) -> None:
+        try:
+            if isinstance(what, Chain):
+                what.run(arrays)
+            else:
+                arrays[results[0]] = what.numpy(*[arrays[i] for i in operands])
+        except MemoryError as error:
+            raise _no_memory(what, self.plan.buffers[results[0]].shape, error) from error
+
+    def _run_timed(self, arrays: list[Any]) -> None:
+        """Each operation of the plan by itself, and tell who listens how long it took."""
+        run, origins = timing.next_run(), timing.origins(len(self._operations))
+        for k, (primitive, operands, results, gone) in enumerate(_steps(self._operations, self._needed)):
+            start = timing.now()
+            self._run_step(primitive, operands, results, arrays)
+            seconds = timing.now() - start
+            kernel = self.plan.kernels[self.plan.dispatches[k].kernel]
+            timing.report(timing.Timed(self.device.name, "host", kernel, 1, start, seconds, run, origins[k]))
+            for row in gone:
+                arrays[row] = None
+
     def _give(self, row: int, arrays: list[Any], by_row: dict[int, Storage], target: Storage | None) -> Storage:
         """A storage of its own for an output; an array may be shared, for arrays are replaced, never written."""
         spec = self.plan.buffers[row]
-        array = _own(arrays[row], spec.dtype)
+        array = _own(arrays[row], spec.dtype, self._views)
         storage = target if spec.aliases is None else by_row[spec.aliases]
         if storage is None:
             return Storage(self.device, array.nbytes, array)
@@ -113,7 +139,8 @@ class CpuDevice(Device):
         wanted = [*capture.outputs, *capture.keep]
         arrays: list[Any] = [None if n.storage is None else n.storage.handle.reshape(n.shape) for n in capture.order]
         with np.errstate(all="ignore"):
-            for primitive, operands, result, gone in _steps(capture.operations(), set(wanted)):
+            operations = [(primitive, operands, (result,)) for primitive, operands, result in capture.operations()]
+            for primitive, operands, (result,), gone in _steps(operations, set(wanted)):
                 try:
                     arrays[result] = primitive.numpy(*[arrays[i] for i in operands])
                 except MemoryError as error:
