@@ -4,7 +4,7 @@
     python benchmarks/attention.py --small --calls 2 --rounds 1
 
 shape: batch x heads x length x size of a head. Each pass is a compiled step that writes its results anew, a call of it one
-submission; medians over `--rounds` rounds of `--calls` calls, ours and the peer's taken in turns. The share of the speed is
+submission; medians over `--rounds` rounds of `--calls` calls at least, ours and the peer's taken in turns. The share of the speed is
 PyTorch's time by ours.
 """
 
@@ -65,6 +65,10 @@ def torch_peer(shape: tuple[int, ...], causal: bool) -> tuple[Call, Call, Call]:
     return lambda: attend(q, k, v, is_causal=causal), both, wait
 
 
+# Of a round at least: a wait alone takes 4 to 7 µs, and runs of little work are submitted together once nobody waits for them
+ROUND = 0.01
+
+
 def seconds(call: Call, wait: Call, calls: int) -> float:
     for _ in range(calls // 5 + 1):  # the GPU turns to another library's work: that is not timed
         call()
@@ -77,10 +81,9 @@ def seconds(call: Call, wait: Call, calls: int) -> float:
 
 
 def medians(runners: list[tuple[Call, Call]], calls: int, rounds: int) -> list[float]:
-    """Milliseconds of each, measured in turns."""
-    for call, wait in runners:
-        seconds(call, wait, calls)
-    times = [[seconds(call, wait, calls) for call, wait in runners] for _ in range(rounds)]
+    """Milliseconds of each, measured in turns, in rounds of `calls` calls at least, and of `ROUND` seconds."""
+    counts = [max(calls, round(ROUND / seconds(call, wait, calls))) for call, wait in runners]
+    times = [[seconds(*runner, n) for runner, n in zip(runners, counts, strict=True)] for _ in range(rounds)]
     return [statistics.median(row) * 1e3 for row in zip(*times, strict=True)]
 
 

@@ -10,6 +10,7 @@ a compiler lowers its clock. Each candidate's result is checked against that of 
 from __future__ import annotations
 
 import importlib
+import math
 import re
 import statistics
 from collections.abc import Callable
@@ -51,11 +52,11 @@ def tile_of(text: str) -> tuple[Tile, int]:
     return Tile(bm, bn, bk, tm, tn, *more), parts
 
 
-def cut(parts: int) -> Callable[..., int]:
-    """A chunk_of that cuts every contraction into so many parts."""
+def cut(parts: int, bk: int) -> Callable[..., int]:
+    """A chunk_of that cuts every contraction into so many parts, each of whole steps of bk."""
 
     def chunk_of(batch: int, m: int, n: int, k: int, window: int, *_: Any) -> int:
-        unit = window if window > 1 else SHORTEST_STEP
+        unit = math.lcm(bk, window if window > 1 else SHORTEST_STEP)
         return -(-k // (parts * unit)) * unit
 
     return chunk_of
@@ -84,7 +85,7 @@ def main(only: Annotated[str, typer.Argument()] = "", device: str = "webgpu") ->
         steps = {"as chosen": step}
         for text in texts.split():
             tile, parts = tile_of(text)
-            together.choose_tile, lower.chunk_of = lambda *_, tile=tile: tile, cut(parts)
+            together.choose_tile, lower.chunk_of = lambda *_, tile=tile: tile, cut(parts, tile.bk)
             execute.programs.clear()
             steps[text], result = compiled(given, call, device)
             if np.abs(result - expected).max() > 1e-3 * np.abs(expected).max():

@@ -647,3 +647,70 @@ def all_of_a_parameter_is_set_and_read_by_its_alias(lib, compiled):
     for x in arguments(lib):
         step(x)
         yield [shared, parameter.detach()]
+
+
+@case
+def a_gradient_that_was_there_is_set_again(lib, compiled):
+    """Captured while the slot held what the step puts there."""
+    p, kept = lib.nn.Parameter(lib.tensor([3.0, 1.0])), lib.tensor([5.0, 6.0])
+    p.grad = kept
+
+    @compiled
+    def step(x):
+        p.grad = kept
+        return x * 2
+
+    yield step(lib.ones(2))
+    p.grad = kept * 2
+    yield step(lib.ones(2))
+    yield p.grad is kept
+    yield p
+
+
+@case
+def parts_of_memory_whose_first_tensor_is_gone(lib, compiled):
+    """A clone that only a detached alias of it shows: its parts still share it."""
+    p = lib.nn.Parameter(lib.tensor([3.0, 1.0, 2.0]))
+
+    @compiled
+    def step():
+        copy = p.clone().detach()
+        p.grad = copy
+        return copy[:2], copy[1:]
+
+    for _ in range(2):
+        first, second = step()
+        p.grad[1] = 7.0
+        first[0] = 8.0
+        yield [first, second, p.grad]
+
+
+@case
+def a_result_that_shows_an_element_twice(lib, compiled):
+    x = lib.tensor([3.0, 1.0])
+
+    @compiled
+    def step():
+        return (x * 2).expand(2, 2), (x * 3).unfold(0, 1, 1).expand(2, 2)
+
+    for _ in range(2):
+        first, second = step()
+        first[0, 0].add_(1.0)
+        second[1, 1].sub_(1.0)
+        yield [first, second]
+
+
+@case
+def a_leaf_that_a_step_makes(lib, compiled):
+    p = lib.nn.Parameter(lib.tensor([3.0, 1.0]))
+
+    @compiled
+    def step(x):
+        p.grad = x.clone().detach().requires_grad_()
+        return copy.deepcopy(p), (x * 2).detach().requires_grad_()
+
+    for k in range(2):
+        results = step(lib.tensor([1.0, float(k)]))
+        yield [t.requires_grad for t in (*results, p.grad)]
+        results[1].square().sum().backward()
+        yield results[1].grad

@@ -23,7 +23,7 @@ from ..graph.origin import Origins, named
 from ..plan import Label, Plan, Target
 from ..tensor import Tensor, flush
 from ..tensor.generator import Draws
-from ..tensor.storage import Base, Leaf, Path
+from ..tensor.storage import Base, Leaf, Path, overlaps
 from ..tensor.storage import Storage as SharedStorage
 from ..varying import Varying, following
 from . import execute, tracing
@@ -204,7 +204,11 @@ class Observed:
     ) -> None:
         self._began = watch.began
         candidates = _touched(watch)
-        self.gradients = [(t, t._grad) for t, before in watch.grads.values() if t._grad is not before or before is None]
+        self.gradients = [  # one that is put back was taken from its slot; what was there, and came from elsewhere, is set anew
+            (t, t._grad)
+            for t, before in watch.grads.values()
+            if t._grad is not before or before is None or id(t) not in watch.grad_reads
+        ]
         _refuse_hidden_tensors(result, "result")
         for effect in state.fresh:
             _refuse_hidden_tensors(effect.value, effect.path)
@@ -222,6 +226,7 @@ class Observed:
         values = {id(t): t._node for t in (*computed, *candidates, *made, *handed)}
         flagged = [t for t in watch.flags.values() if t._serial <= watch.began and t.is_leaf]
         self.flags = [(t, t.requires_grad) for t in flagged]
+        self.leaves = {id(t) for t in (*computed, *made) if t.requires_grad and t.is_leaf}
         watch.undo()
         self.assigned = [t for t in candidates if _is_changed(t, values[id(t)])]
         _refuse_hooks(watch, stand_ins)
@@ -235,7 +240,11 @@ class Observed:
             id(whole): path for path, t in reversed(returned) if not isinstance(whole := views[id(t)][0], int)
         }
         uses = Counter(id(views[id(t)][0]) for t in handed)
-        self.alone = {id(g) for g in gradients if g._serial > watch.began and views[id(g)][0] is g and uses[id(g)] == 1}
+        self.alone = {
+            id(g)
+            for g in gradients
+            if g._serial > watch.began and views[id(g)][0] is g and uses[id(g)] == 1 and id(g) not in self.leaves
+        }
         self.entering = _entering(watch, {*state.tensors, *map(id, given)})
         self.marks = self._marks(views)
         self.left = (result, state.values())
@@ -259,19 +268,23 @@ class Observed:
             if t._shared is not None:
                 alike.setdefault(id(t._shared.storage), set()).add(id(t))
         found: dict[int, tuple[Tensor | int, Path | None, bool]] = {}
+        wholes: dict[
+            int, Tensor
+        ] = {}  # one for each memory: where the tensor that was first is gone, any may stand for it
         for t in returned:
             shared = t._shared
             whole, path, is_alias = t, None, False
             is_made = id(t) not in arguments and t._serial > watch.began
-            if is_made and shared is not None and self._is_seen_elsewhere(shared.storage, alike, watch):
-                whole = Tensor._all_of(shared.storage)
+            if is_made and shared is not None and self._is_seen(t, shared.storage, alike, watch):
+                whole = wholes.setdefault(id(shared.storage), Tensor._all_of(shared.storage))
                 path = None if whole is t else (*shared.path, *t._path)
                 is_alias = whole._shared is not shared
             found[id(t)] = (arguments.get(id(whole), whole), path, is_alias)
         return found
 
-    def _is_seen_elsewhere(self, storage: SharedStorage, alike: dict[int, set[int]], watch: Trace) -> bool:
-        return storage.origin <= watch.began or len(alike[id(storage)]) > 1
+    def _is_seen(self, t: Tensor, storage: SharedStorage, alike: dict[int, set[int]], watch: Trace) -> bool:
+        """Whether the memory shows elsewhere, too, or twice in one tensor."""
+        return storage.origin <= watch.began or len(alike[id(storage)]) > 1 or overlaps(t._node.shape, t._strides()[0])
 
     def _marks(self, views: dict[int, tuple[Tensor | int, Path | None, bool]]) -> dict[int, Mark]:
         fresh: dict[int, Fresh] = {}
@@ -279,8 +292,8 @@ class Observed:
         for key, (whole, path, is_alias) in views.items():
             source: Fresh | GradSlot | Tensor | int = self.entering.get(id(whole), whole)
             if isinstance(whole, Tensor) and id(whole) in self.place and whole._serial > self._began:
-                node = whole._node
-                source = fresh.setdefault(id(whole), Fresh(self.place[id(whole)], node))
+                made = Fresh(self.place[id(whole)], whole._node, id(whole) in self.leaves)
+                source = fresh.setdefault(id(whole), made)
             marks[key] = Mark(source, path, is_alias)
         return marks
 

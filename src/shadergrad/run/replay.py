@@ -97,14 +97,18 @@ class KeptGradient:
 class Fresh:
     """An output of the program that becomes a tensor of its own."""
 
-    __slots__ = ("device", "dtype", "output", "primitive", "shape")
+    __slots__ = ("device", "dtype", "output", "primitive", "requires_grad", "shape")
 
-    def __init__(self, output: int, node: Node) -> None:
+    def __init__(self, output: int, node: Node, requires_grad: bool) -> None:
+        """requires_grad: of a leaf, which has no history to lose."""
         self.output, self.shape, self.dtype, self.device = output, plain(node.shape), node.dtype, node.device
-        self.primitive = DETACHED if node.requires_grad else STORED
+        self.requires_grad = requires_grad
+        self.primitive = DETACHED if node.requires_grad and not requires_grad else STORED
 
     def tensor(self, outputs: list[Storage]) -> Tensor:
-        return Tensor._first_of(nodes.leaf(outputs[self.output], self.shape, self.dtype, self.device, self.primitive))
+        leaf = nodes.leaf(outputs[self.output], self.shape, self.dtype, self.device, self.primitive)
+        tensor = Tensor._first_of(leaf)
+        return tensor.requires_grad_() if self.requires_grad else tensor
 
 
 class Mark:
