@@ -65,7 +65,7 @@ def torch_peer(shape: tuple[int, ...], causal: bool) -> tuple[Call, Call, Call]:
     return lambda: attend(q, k, v, is_causal=causal), both, wait
 
 
-# Of a round at least: a wait alone takes 4 to 7 µs, and runs of little work are submitted together once nobody waits for them
+# Of a round at least: a wait alone takes 4 to 7 microseconds, and runs of little work are submitted together once nobody waits for them
 ROUND = 0.01
 
 
