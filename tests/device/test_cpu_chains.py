@@ -212,3 +212,18 @@ def test_what_an_operation_of_ones_own_holds_is_not_taken_over() -> None:
     TABLE[0] = 7
     assert found.numpy()[0, 0] == 0
     TABLE[0] = 0
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_zeros_where_a_column_says_so(compiled: bool) -> None:
+    """The zeros alone have the shape of the result."""
+    mask = np.random.default_rng(0).random((5000, 1)) < 0.5
+    for fill in (
+        lambda m: sg.zeros(15000).reshape(5000, 3).masked_fill(m, 2.0),
+        lambda m: sg.where(m, sg.zeros(15000).reshape(5000, 3), 2.0),
+    ):
+        found = (sg.compile(fill) if compiled else fill)(sg.tensor(mask, device="cpu")).numpy()
+        expected = fill(sg.tensor(np.broadcast_to(mask, (5000, 3)).copy(), device="cpu")).numpy()
+        np.testing.assert_array_equal(found, expected)
+        assert found.shape == (5000, 3)
+        assert set(np.unique(found)) == {0.0, 2.0}

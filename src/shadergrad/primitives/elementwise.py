@@ -403,9 +403,9 @@ def _select(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if condition.size < SELECTED or bits is None:
         return np.where(condition, a, b)
     x, y, chosen = a.view(bits), b.view(bits), condition.view(np.int8)
-    if _is_zero(y):
+    if _is_zero(y) and y.size <= max(x.size, chosen.size):  # one of the three has the shape of the result
         return np.bitwise_and(x, np.negative(chosen), dtype=bits).view(a.dtype)  # all ones where it holds
-    if _is_zero(x):
+    if _is_zero(x) and x.size <= max(y.size, chosen.size):
         return np.bitwise_and(y, np.subtract(chosen, np.int8(1)), dtype=bits).view(a.dtype)
     mask = np.negative(chosen, dtype=bits)
     differing = np.bitwise_xor(x, y)
