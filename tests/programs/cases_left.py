@@ -714,3 +714,18 @@ def a_leaf_that_a_step_makes(lib, compiled):
         yield [t.requires_grad for t in (*results, p.grad)]
         results[1].square().sum().backward()
         yield results[1].grad
+
+
+@case
+def rows_and_columns_taken_of_a_parameter_before(lib, compiled):
+    """They show what is written to it between the calls."""
+    p = lib.nn.Parameter(lib.tensor([[3.0, 1.0], [2.0, 5.0]]))
+    row, column = list(p)[1], p.unbind(1)[0]
+
+    @compiled
+    def step(x):
+        return (row * x).detach(), (column + x).detach()
+
+    for k in range(3):
+        yield [*step(lib.ones(2)), row.detach(), column.detach()]
+        p.data.mul_(2.0) if k else p.data[1].zero_()

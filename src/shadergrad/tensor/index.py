@@ -116,9 +116,9 @@ class IndexTensor(ReduceTensor):
             zero = wrap(build.like(plain[0]._node, 0))
             return [stack([zero if g is None else g for g in grads], axis)]
 
-        for view, t in zip(views, joint([self], plain, backward), strict=True):
+        for view, value, t in zip(views, plain, joint([self], plain, backward), strict=True):
             view._current = t._node  # until the base changes
-            t._node.owner = weakref.ref(view)
+            t._node.owner = value._node.owner = weakref.ref(view)
         return views
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
