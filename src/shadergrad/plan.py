@@ -18,7 +18,7 @@ from .errors import DTypeError, IndexRangeError, PlanError, ShadergradError
 from .explanation import NOWHERE, Explanation, Note, Origin, in_column, merged, short
 
 Role = Literal["argument", "parameter", "state", "counter", "constant", "temporary", "result", "fault"]
-FORMAT = 4
+FORMAT = 5
 # what a kernel may report of an index that is data, by the number that it writes: {index}, {size}
 FAULTS = (
     "[gather] index {index} is out of range for an axis of size {size}.",
@@ -54,7 +54,7 @@ class Label(NamedTuple):
     name: str
 
 
-MANY_MULTIPLICATIONS = 1 << 23
+MANY_MULTIPLICATIONS = 1 << 23  # by way of tiles llvmpipe takes 20 to 40 ms of a processor for so many
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ def shares(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
     """Small products count as large ones; whether the adapter's are computed so at all."""
     monkeypatch.setattr(plan, "MANY_MULTIPLICATIONS", 0)
     programs.clear()
-    yield get_device(webgpu).target.dear_loads  # type: ignore[attr-defined]
+    gpu: Any = get_device(webgpu)
+    yield gpu.target.dear_loads
     programs.clear()
 
 
@@ -84,14 +85,18 @@ def test_convolutions_and_their_gradients(webgpu: str, shares: bool) -> None:
     expected.square().sum().backward()
     assert_close(found.detach().numpy(), expected.detach().numpy(), 1e-4, 1e-4)
     for a, b in zip(ours, theirs, strict=True):
-        assert_close(a.grad.numpy(), b.grad.numpy(), 1e-4, 1e-3)
+        assert_close(a.grad.numpy(), b.grad.numpy(), 1e-4, 1e-4)
 
 
 @pytest.mark.parametrize("rows", [300, 513])
-def test_rows_of_one_thread(rows: int, webgpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_one_thread(rows: int, webgpu: str) -> None:
     """Enough elements that a thread takes a row, along it and across."""
+    gpu: Any = get_device(webgpu)
     x = drawn(rows, 257)
     found = sg.tensor(x, device=webgpu)
+    step = sg.compile(lambda x: x.softmax(-1))
+    step(found)
+    assert ("workgroupBarrier" in sources(step)) != gpu.target.dear_loads
     double = torch.tensor(x, dtype=torch.float64)
     assert_close(found.softmax(-1).numpy(), double.softmax(-1).numpy(), 1e-4, 1e-7)
     assert_close(found.sum(0).numpy(), double.sum(0).numpy(), 1e-4, 1e-4)
@@ -155,4 +160,4 @@ def test_a_layer_equals_the_cpu_device(webgpu: str, shares: bool) -> None:
         layer(sg.tensor(x, device=device)).square().sum().backward()
         results.append([p.grad.numpy() for p in layer.parameters()])
     for found, expected in zip(*results, strict=True):
-        assert_close(found, expected, 1e-3, 1e-4)
+        assert_close(found, expected, 1e-4, 1e-5)

@@ -707,13 +707,22 @@ def a_leaf_that_a_step_makes(lib, compiled):
     @compiled
     def step(x):
         p.grad = x.clone().detach().requires_grad_()
-        return copy.deepcopy(p), (x * 2).detach().requires_grad_()
+        plain = (x * 3).detach()
+        return (
+            copy.deepcopy(p),
+            (x * 2).detach().requires_grad_(),
+            lib.nn.Parameter(x * 4),
+            plain,
+            plain.detach().requires_grad_(),
+            (x * 5).detach()[1:].requires_grad_(),
+        )
 
     for k in range(2):
         results = step(lib.tensor([1.0, float(k)]))
-        yield [t.requires_grad for t in (*results, p.grad)]
+        yield [(t.requires_grad, type(t).__name__) for t in (*results, p.grad)]
         results[1].square().sum().backward()
-        yield results[1].grad
+        results[3].mul_(2.0)
+        yield [*results, results[1].grad]
 
 
 @case
@@ -729,3 +738,27 @@ def rows_and_columns_taken_of_a_parameter_before(lib, compiled):
     for k in range(3):
         yield [*step(lib.ones(2)), row.detach(), column.detach()]
         p.data.mul_(2.0) if k else p.data[1].zero_()
+
+
+@case
+def a_tensor_is_refused_as_its_own_gradient(lib, compiled):
+    """Also where it is an argument in one call, and captured."""
+    a, p = lib.tensor([4.0, -3.0]), lib.tensor([1.0, 2.0])
+
+    @compiled
+    def of_an_argument(x):
+        x.grad = a
+        y = x * 2
+        x.grad = None
+        return y
+
+    @compiled
+    def of_what_is_captured(x):
+        p.grad = x
+
+    yield of_an_argument(lib.ones(2))
+    yield raises(lambda: of_an_argument(a))
+    yield of_an_argument(lib.ones(2))
+    of_what_is_captured(lib.ones(2))
+    yield raises(lambda: of_what_is_captured(p))
+    yield p.grad

@@ -508,8 +508,9 @@ class Renderer(Puller):
 
     def lane_by_lane(self, node: Node, index: Indices) -> str:
         parts = []
-        for self.lane in range(LANES):
-            parts.append(self.pull(node, tuple(i.substitute({LANE: number(self.lane)}) for i in index)))
+        for lane in range(LANES):
+            self.lane = lane
+            parts.append(self.pull(node, tuple(i.substitute({LANE: number(lane)}) for i in index)))
         self.lane = None
         return self.define(f"vec4<{node.dtype.wgsl}>({', '.join(parts)})", self.depth_of_values(*parts), vector=True)
 

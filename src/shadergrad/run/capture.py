@@ -226,7 +226,7 @@ class Observed:
         values = {id(t): t._node for t in (*computed, *candidates, *made, *handed)}
         flagged = [t for t in watch.flags.values() if t._serial <= watch.began and t.is_leaf]
         self.flags = [(t, t.requires_grad) for t in flagged]
-        self.leaves = {id(t) for t in (*computed, *made) if t.requires_grad and t.is_leaf}
+        self.leaves = {id(t): type(t) for t in handed if t.requires_grad and t.is_leaf and t._serial > watch.began}
         watch.undo()
         self.assigned = [t for t in candidates if _is_changed(t, values[id(t)])]
         _refuse_hooks(watch, stand_ins)
@@ -268,9 +268,7 @@ class Observed:
             if t._shared is not None:
                 alike.setdefault(id(t._shared.storage), set()).add(id(t))
         found: dict[int, tuple[Tensor | int, Path | None, bool]] = {}
-        wholes: dict[
-            int, Tensor
-        ] = {}  # one for each memory: where the tensor that was first is gone, any may stand for it
+        wholes: dict[int, Tensor] = {}  # of each memory one: any may stand for the first tensor, if that is gone
         for t in returned:
             shared = t._shared
             whole, path, is_alias = t, None, False
@@ -292,9 +290,8 @@ class Observed:
         for key, (whole, path, is_alias) in views.items():
             source: Fresh | GradSlot | Tensor | int = self.entering.get(id(whole), whole)
             if isinstance(whole, Tensor) and id(whole) in self.place and whole._serial > self._began:
-                made = Fresh(self.place[id(whole)], whole._node, id(whole) in self.leaves)
-                source = fresh.setdefault(id(whole), made)
-            marks[key] = Mark(source, path, is_alias)
+                source = fresh.setdefault(id(whole), Fresh(self.place[id(whole)], whole._node))
+            marks[key] = Mark(source, path, is_alias, self.leaves.get(key))
         return marks
 
 
@@ -547,4 +544,8 @@ class Captured:
         if any(isinstance(h, int) for h in (*holders, *slots)):
             left = (mark.source for mark in self.seen.marks.values())
             changed += [h for h in (*self.holders, *left) if isinstance(h, Tensor)]
+        for pair in self.watch.grad_values:  # an argument may be the captured one: none is its own gradient
+            given = [self._given(t) for t in pair]
+            if any(isinstance(t, int) for t in given):
+                changed += [t for t in given if isinstance(t, Tensor)]
         return changed

@@ -97,31 +97,30 @@ class KeptGradient:
 class Fresh:
     """An output of the program that becomes a tensor of its own."""
 
-    __slots__ = ("device", "dtype", "output", "primitive", "requires_grad", "shape")
+    __slots__ = ("device", "dtype", "output", "primitive", "shape")
 
-    def __init__(self, output: int, node: Node, requires_grad: bool) -> None:
-        """requires_grad: of a leaf, which has no history to lose."""
+    def __init__(self, output: int, node: Node) -> None:
         self.output, self.shape, self.dtype, self.device = output, plain(node.shape), node.dtype, node.device
-        self.requires_grad = requires_grad
-        self.primitive = DETACHED if node.requires_grad and not requires_grad else STORED
+        self.primitive = DETACHED if node.requires_grad else STORED
 
     def tensor(self, outputs: list[Storage]) -> Tensor:
-        leaf = nodes.leaf(outputs[self.output], self.shape, self.dtype, self.device, self.primitive)
-        tensor = Tensor._first_of(leaf)
-        return tensor.requires_grad_() if self.requires_grad else tensor
+        return Tensor._first_of(nodes.leaf(outputs[self.output], self.shape, self.dtype, self.device, self.primitive))
 
 
 class Mark:
     """The place of a tensor within a result: what it is a view of, through which path.
 
     source: an output, the number of an argument, a gradient that was there before, or a tensor of the outside. path: None
-    where it is that tensor itself. is_alias: a detached one, which gets no history when that does.
+    where it is that tensor itself. is_alias: a detached one, which gets no history when that does. leaf: its class, where it is
+    a leaf that requires grad, which has no history to lose.
     """
 
-    __slots__ = ("is_alias", "path", "source")
+    __slots__ = ("is_alias", "leaf", "path", "source")
 
-    def __init__(self, source: Fresh | GradSlot | Tensor | int, path: Path | None, is_alias: bool) -> None:
-        self.source, self.path, self.is_alias = source, path, is_alias
+    def __init__(
+        self, source: Fresh | GradSlot | Tensor | int, path: Path | None, is_alias: bool, leaf: type[Tensor] | None
+    ) -> None:
+        self.source, self.path, self.is_alias, self.leaf = source, path, is_alias, leaf
 
 
 @dataclass
@@ -191,6 +190,7 @@ class Replay:
             and not gradients
             and isinstance(returned, Mark)
             and returned.path is None
+            and returned.leaf is None
             and isinstance(returned.source, Fresh)
         ):
             self._alone = returned.source
@@ -348,7 +348,10 @@ class Replay:
                     whole = source.gradient
                 else:
                     whole = tensors[source] if isinstance(source, int) else source
-                made[mark] = whole if mark.path is None else whole._seen_along(mark.path, mark.is_alias)
+                found = whole if mark.path is None else whole._seen_along(mark.path, mark.is_alias)
+                if mark.leaf is not None:
+                    found = found.requires_grad_() if mark.leaf is Tensor else mark.leaf(found)
+                made[mark] = found
             return made[mark]
 
         return exchange(self.result, Mark, tensor)

@@ -62,6 +62,7 @@ class Trace:
         self.joined: dict[int, weakref.ref[Any]] = {}
         self.parted: dict[int, weakref.ref[Any] | None] = {}
         self.grads: dict[int, tuple[Any, Any | None]] = {}
+        self.grad_values: list[tuple[Any, Any]] = []  # what was put into slots that was there before, with their owners
         self.hooks: dict[int, tuple[Any, tuple[int, ...], dict[int, Any], dict[int, Any]]] = {}
         self.tables: dict[int, tuple[dict[int, Any], dict[int, Any]]] = {}
         self.flags: dict[int, Any] = {}
@@ -106,8 +107,10 @@ class Trace:
         if id(tensor) not in self.grads:
             self.grad_reads.setdefault(id(tensor), (tensor, tensor._grad is None))
 
-    def on_grad_write(self, tensor: Any) -> None:
+    def on_grad_write(self, tensor: Any, value: Any | None) -> None:
         self.grads.setdefault(id(tensor), (tensor, tensor._grad))
+        if value is not None and value._serial <= self.began:
+            self.grad_values.append((tensor, value))
 
     def on_flag(self, tensor: Any) -> None:
         """requires_grad of a tensor is about to be set, perhaps to what it is."""
@@ -203,6 +206,7 @@ class Trace:
             self._held,
             self.rebound,
             self.written_first,
+            self.grad_values,
         ):
             table.clear()
 

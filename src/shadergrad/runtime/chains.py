@@ -26,9 +26,8 @@ from ..plan import BufferSpec
 Rows = tuple[int, ...]
 Operation = tuple[Any, Rows, Rows]  # a primitive or a Chain, the rows that it reads, the rows that it gives
 
-BLOCK = (
-    1 << 15
-)  # elements of one operand that are worked on at a time: 128 KiB, some of them fit a cache of the second level
+# Elements of one operand that are worked on at a time: 128 KiB, of which some fit a cache of the second level
+BLOCK = 1 << 15
 LONGEST_ROW = 2 * BLOCK  # a block is whole rows
 FREE = ("Reshape", "Permute", "Expand")  # views, without work, and without memory of their own
 

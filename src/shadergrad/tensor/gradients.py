@@ -164,7 +164,7 @@ class GradientTensor(TensorBase):
             if value.device != self.device:
                 raise DeviceError(f"[grad] assigned a gradient on {value.device} to a tensor on {self.device}.")
         if current.trace is not None:
-            current.trace.on_grad_write(self)
+            current.trace.on_grad_write(self, value)
         self._grad = value
 
     @property

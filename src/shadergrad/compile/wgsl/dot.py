@@ -6,7 +6,8 @@ four at a time along whichever of their axes is contiguous in memory, as index a
 written out, for compilers get no hint to unroll it.
 
 Browsers set workgroup memory to zero, and SwiftShader writes that out word by word: a small product takes seconds to compile.
-There its operands are read from memory as they are needed, and there are no tiles.
+There its operands are read from memory as they are needed, and there are no tiles. Where loads are dear (`Target.dear_loads`) a large
+product has none either: threads hand each other what they load.
 """
 
 from __future__ import annotations
