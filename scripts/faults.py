@@ -651,7 +651,7 @@ RUNNING = (
           "views[id(g)][0] is g and uses[id(g)] == 1 and", "views[id(g)][0] is g and",
           HAND + "a_step_returns_the_gradient_and_parts_of_it"),
     fault("run-gradients-have-one-place", "run/replay.py",
-          " and (not self._entering or self._gradients_are_alone())", "",
+          "        return not self._entering or self._gradients_are_alone()\n", "        return True\n",
           HAND + "what_was_captured_becomes_a_gradient_between_calls"),
     fault("run-flags-are-not-left", "run/replay.py",
           "        for owner, flag in self.flags_left:\n", "        for owner, flag in ():\n",
@@ -720,7 +720,7 @@ RUNNING = (
           "                note_flag(leaf)  # without it there would be no history\n", "                pass\n",
           HAND + "a_step_that_asks_for_no_gradient_of_what_requires_none_any_more"),
     fault("run-python-state-is-not-looked-at", "run/replay.py",
-          "return self.python.holds(self.captured) and (", "return (",
+          "if self._asks_python and not self.python.holds(self.captured):", "if False:",
           PYTHON + "a_step_reads_and_leaves_what_its_function_does"),
     fault("run-python-state-is-not-left", "run/replay.py",
           "            self.python.do(stored)\n", "            pass\n",
@@ -925,7 +925,7 @@ TENSORS = (
           "found._stream = default_stream", "found._stream.at = default_stream.at",
           RANDOM + "a_program_draws_the_same_wherever_its_model_was_made"),
     fault("random-draws-of-steps-not-counted", "run/replay.py",
-          "        self.draws.made()\n", "",
+          "            self.draws.made()\n", "            pass\n",
           RANDOM + "a_program_draws_the_same_wherever_its_model_was_made"),
 )
 

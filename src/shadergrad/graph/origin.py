@@ -11,8 +11,8 @@ import sys
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count
-from types import MappingProxyType
+from itertools import count, islice
+from types import CodeType, FrameType, MappingProxyType
 from typing import Any, NamedTuple
 
 from ..explanation import NOWHERE, Origin, Way
@@ -23,18 +23,44 @@ _files: dict[str, str] = {}  # names of files outside this package, by path; "" 
 _numbers = count(1)
 
 
+class Place(NamedTuple):
+    """An instruction outside this package. Its line is looked up when someone asks: that takes the longer, the longer the
+    function is."""
+
+    file: str
+    code: CodeType
+    instruction: int  # its first byte
+
+    @property
+    def line(self) -> str:
+        """ "train.py:12" """
+        number, *_ = next(islice(self.code.co_positions(), self.instruction // 2, None))
+        return f"{self.file}:{number}"
+
+
+def users_place() -> Place | None:
+    """Where outside this package the call comes from; None if there is no such place."""
+    name, frame = _users_frame()
+    return None if frame is None else Place(name, frame.f_code, frame.f_lasti)
+
+
 def users_line() -> str:
     """The line outside this package that the call comes from: "train.py:12"; "" where there is none."""
-    frame = sys._getframe(1)
+    name, frame = _users_frame()
+    return "" if frame is None else f"{name}:{frame.f_lineno}"
+
+
+def _users_frame() -> tuple[str, FrameType | None]:
+    frame = sys._getframe(2)
     while frame is not None:
         path = frame.f_code.co_filename
         name = _files.get(path)
         if name is None:
             name = _files[path] = _called(path)
         if name:
-            return f"{name}:{frame.f_lineno}"
+            return name, frame
         frame = frame.f_back
-    return ""
+    return "", None
 
 
 def _called(path: str) -> str:

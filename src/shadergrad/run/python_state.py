@@ -690,6 +690,11 @@ class PythonState:
         for slot in self.slots:
             slot.first = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the function found nothing of Python that could be otherwise."""
+        return not (self.places or self.whole or self.lengths or self.slots)
+
     def holds(self, changed: list[Tensor]) -> bool:
         """Whether Python is as the function found it. changed: tensors that it changes."""
         for get, key, value in self._dicts:

@@ -183,6 +183,9 @@ class Replay:
         slots = any(isinstance(owner, int) for owner in (*self.grads, *(owner for owner, _ in self.flags_left)))
         self._is_one_a_place = bool(self.changes_arguments) or slots  # no two arguments may be one tensor
         self._changes = bool(self.captured or self._is_one_a_place or self.rebound_arguments or self._entering)
+        self._asks_python = not self.python.is_empty
+        self._draws = not self.draws.is_empty
+        self._holds_slots = any(isinstance(h, GradSlot | PlaceSlot) for h in self.holders)
         returned, left, gradients = self.result
         self._alone: Fresh | None = None  # a result that is one tensor, as most are
         if (
@@ -194,16 +197,23 @@ class Replay:
             and isinstance(returned.source, Fresh)
         ):
             self._alone = returned.source
+        # nothing to do after a run but to hand out the result
+        self._only_gives = self._alone is not None and not (
+            self.gradients or self.written or self.changed or self.flags_left or self.python.effects
+        )
 
     def holds(self, tensors: list[Tensor]) -> bool:
         """Whether what the function looked at is as it was: outside its arguments, and which of these share memory."""
         for k, t in self.themselves.items():
             if tensors[k] is not t:
                 return False
-        if self._changes and self.shared_memory(tensors) - self.themselves.keys():
-            return False
-        if not all(t._share_no_more() for t in self.written_first):
-            return False
+        if self._changes:
+            found = self.shared_memory(tensors)
+            if found and found - self.themselves.keys():
+                return False
+        for t in self.written_first:
+            if not t._share_no_more():
+                return False
         if self.flags_seen != tracing.changes:
             if not all(getattr(owner, name) == value for owner, name, value in self.flags):
                 return False
@@ -211,7 +221,9 @@ class Replay:
         for slot, none, same in self.slots:
             if not slot.holds(none, same):
                 return False
-        return self.python.holds(self.captured) and (not self._entering or self._gradients_are_alone())
+        if self._asks_python and not self.python.holds(self.captured):
+            return False
+        return not self._entering or self._gradients_are_alone()
 
     def _gradients_are_alone(self) -> bool:
         """Whether nothing else that a run reads or changes is one of the gradients that it finds in slots."""
@@ -247,7 +259,7 @@ class Replay:
         found: set[int] = set()
         gradients = [slot.tensor._grad for slot in self._entering]
         for k, t in enumerate(tensors):
-            if any(t is g for g in gradients):
+            if gradients and any(t is g for g in gradients):
                 found.add(k)
             elif t._shared is None:
                 if id(t) in self._captured_ids:
@@ -267,7 +279,8 @@ class Replay:
 
     def bind(self, tensors: list[Tensor]) -> list[Any]:
         """The holders with these arguments among them, and random state where draws have come to."""
-        self.draws.ready()
+        if self._draws:
+            self.draws.ready()
         for position, argument in self.arguments:
             self.holders[position] = tensors[argument]
         return self.holders
@@ -278,7 +291,11 @@ class Replay:
             if tensor._shared is not None:
                 tensor._become(tensor._node)
         holders = self.bind(tensors)
-        found: list[Storage] = [holder._node.storage for holder in holders]
+        found: list[Storage]
+        if self._holds_slots:
+            found = [holder._node.storage for holder in holders]
+        else:  # as _node, which a step with many parameters would call as many times
+            found = [(h._current if h._shared is None else h._node).storage for h in holders]
         if None in found:
             for holder in holders:
                 execute.realize([holder._node])
@@ -303,7 +320,11 @@ class Replay:
                 outputs = self.program.run(inputs, into)
         else:
             outputs = self.program.run(inputs, into)
-        self.draws.made()
+        if self._draws:
+            self.draws.made()
+        if self._only_gives:
+            assert self._alone is not None
+            return self._alone.tensor(outputs)
         if self.into is None and self.gradients:
             self._keep_gradients(outputs)
         for position, tensor in self._overwritten():

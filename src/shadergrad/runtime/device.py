@@ -19,7 +19,7 @@ from ..dtypes import DType
 from ..errors import DeviceError
 from ..graph.capture import Capture
 from ..graph.node import Node
-from ..graph.origin import users_line
+from ..graph.origin import users_place
 from ..plan import Kernel, Plan, Target
 
 LARGE = 1 << 20  # bytes from which on it is remembered who made a storage
@@ -30,13 +30,13 @@ class Storage:
 
     uploaded: the bytes that it was made from, if the device remembers them to survive its own loss; None once a program
     has written over them. writes: how often a compiled step put another value there, so that copies know when they are
-    old. made_at: the user's line that made a large one, "train.py:12"; else "".
+    old.
     """
 
-    __slots__ = ("__weakref__", "device", "handle", "made_at", "nbytes", "uploaded", "writes")
+    __slots__ = ("__weakref__", "_place", "device", "handle", "nbytes", "uploaded", "writes")
 
     def __init__(self, device: Device, nbytes: int, handle: Any) -> None:
-        self.made_at = users_line() if nbytes >= LARGE else ""
+        self._place = users_place() if nbytes >= LARGE else None
         self.device = device
         self.nbytes = nbytes
         self.handle = handle
@@ -46,6 +46,11 @@ class Storage:
     def __del__(self) -> None:
         if self.handle is not None:
             self.device.release(self.handle)
+
+    @property
+    def made_at(self) -> str:
+        """The user's line that made a large one, "train.py:12"; else ""."""
+        return "" if self._place is None else self._place.line
 
 
 class Program(ABC):

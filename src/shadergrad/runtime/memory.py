@@ -87,6 +87,7 @@ class MemoryPool:
         self._free: dict[int, dict[Buffer, None]] = {}  # capacity -> free buffers, the latest last
         self._live: set[Buffer] = set()
         self._idle: dict[Bundle, None] = {}
+        self._taken: set[Bundle] = set()  # those in use that were idle before; their buffers are not in _live
         self._returned: deque[Buffer] = deque()
         self._bytes_in_use = 0
         self._bytes_pooled = 0
@@ -111,7 +112,11 @@ class MemoryPool:
         else:
             buffer, _ = free.popitem()
         self._bytes_pooled -= capacity
-        return self._take(buffer)
+        self._live.add(buffer)  # as in _take: this is done for each result of each run
+        self._bytes_in_use += capacity
+        if self._bytes_in_use > self.peak_bytes:
+            self.peak_bytes = self._bytes_in_use
+        return buffer
 
     def give_back(self, buffer: Buffer) -> None:
         """Any thread, inside a garbage collection, at interpreter exit: so no lock, only an atomic append."""
@@ -122,7 +127,7 @@ class MemoryPool:
         if bundle not in self._idle:
             return False
         del self._idle[bundle]
-        self._live.update(bundle.buffers)
+        self._taken.add(bundle)
         self._bytes_pooled -= bundle.nbytes
         self._grow(bundle.nbytes)
         return True
@@ -130,7 +135,10 @@ class MemoryPool:
     def give_back_bundle(self, bundle: Bundle) -> None:
         """Under the lock, unlike `give_back`."""
         self._idle[bundle] = None
-        self._live.difference_update(bundle.buffers)
+        if bundle in self._taken:
+            self._taken.remove(bundle)
+        else:
+            self._live.difference_update(bundle.buffers)
         self._bytes_in_use -= bundle.nbytes
         self._bytes_pooled += bundle.nbytes
 
@@ -151,8 +159,10 @@ class MemoryPool:
         """
         self._collect()
         self._break_bundles()
-        buffers = [*self._live, *(buffer for free in self._free.values() for buffer in free)]
+        taken = (buffer for bundle in self._taken for buffer in bundle.buffers)
+        buffers = [*self._live, *taken, *(buffer for free in self._free.values() for buffer in free)]
         self._live.clear()
+        self._taken.clear()
         self._free.clear()
         self._bytes_in_use = self._bytes_pooled = self.peak_bytes = self.allocated = 0
         raws = [buffer.raw for buffer in buffers]
@@ -178,7 +188,7 @@ class MemoryPool:
     @property
     def live_buffers(self) -> int:
         self._collect()
-        return len(self._live)
+        return len(self._live) + sum(len(bundle.buffers) for bundle in self._taken)
 
     def _capacity(self, nbytes: int) -> int:
         capacity = size_class(nbytes)
@@ -234,11 +244,12 @@ class MemoryPool:
 
     def _out_of_memory(self, nbytes: int, limit: str) -> OutOfMemoryError:
         self._collect()
-        largest = sorted((b.capacity for b in self._live), reverse=True)[:5]
+        live = [*self._live, *(b for bundle in self._taken for b in bundle.buffers)]
+        largest = sorted((b.capacity for b in live), reverse=True)[:5]
         sizes = ", ".join(format_bytes(n) for n in largest) or "none"
         return OutOfMemoryError(
             f"[webgpu] out of device memory: asked for {format_bytes(nbytes)}, "
-            f"{format_bytes(self._bytes_in_use)} in use in {len(self._live)} buffers, {limit}. "
+            f"{format_bytes(self._bytes_in_use)} in use in {len(live)} buffers, {limit}. "
             f"The largest live buffers: {sizes}.{self._describe()}\n"
             "  Hint: take a smaller batch or model, compute activations again (sg.checkpoint), drop tensors you no longer "
             "need (a list of losses keeps every graph: append loss.item()), or use the cpu device."

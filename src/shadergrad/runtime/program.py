@@ -102,7 +102,8 @@ class Wish:
         self.recent: list[Buffer] = []
 
     def remember(self, buffer: Buffer) -> None:
-        self.recent = [buffer, *(b for b in self.recent if b is not buffer)][:MOST_RECENT]
+        if buffer not in self.recent:
+            self.recent = [buffer, *self.recent][:MOST_RECENT]
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Step:
 class Recording:
     """What to replay for one combination of buffers. `handles` keeps its bind groups and pipelines alive."""
 
-    buffers: frozenset[Buffer]
+    key: tuple[Buffer, ...]
     commands: list[tuple[Any, Any, int, int, int]]
     handles: tuple[Any, ...]
 
@@ -141,8 +142,8 @@ class WebGPUProgram(Program):
         self._handles: list[Buffer] | None = None  # inputs of the previous run, checked
         self._into: Sequence[Storage | None] | None = None  # of the previous run, and its places
         self._reused: list[tuple[int, int]] = []
-        self._key: tuple[Buffer, ...] = ()
-        self._recording: Recording | None = None
+        self._latest: Recording | None = None
+        self._before: Recording | None = None  # a result that outlives its run has two buffers, in turns
         self._resolve()  # so that a kernel that does not compile is an error at load
 
     # --- at load
@@ -174,6 +175,8 @@ class WebGPUProgram(Program):
                 position[row] = first_slot + len(self._slots)
         self._position = position
         self._outputs = [position[row] for row in plan.outputs]
+        first_made = len(plan.inputs)
+        self._gives_made = self._outputs == [first_made + k for k in range(len(self._fresh))]
         self._written = {position[row] for row, spec in outputs if spec.aliases is not None}
         self._needed = [plan.buffers[row].nbytes for row in plan.inputs]
         self._operations = sum(operations(plan.kernels[d.kernel]) for d in plan.dispatches)
@@ -229,7 +232,7 @@ class WebGPUProgram(Program):
         """Let go of all bind groups."""
         self._recordings.clear()
         self._groups.clear()
-        self._key, self._recording = (), None
+        self._latest = self._before = None
 
     # --- at each run
 
@@ -278,7 +281,7 @@ class WebGPUProgram(Program):
         self.used = native.submits
         for i in self._written:
             inputs[i].uploaded = None
-        slots = self._take_slots()
+        slots = self._take_slots() if self._slots else NO_SLOTS
         made: list[Any] = [None] * len(self._fresh)
         if into is not None:
             for k, position in self._reused:
@@ -287,15 +290,14 @@ class WebGPUProgram(Program):
             for k, wish in enumerate(self._fresh):
                 if made[k] is None:
                     buffer = memory.acquire(wish.nbytes, wish.recent)
-                    if not wish.recent or wish.recent[0] is not buffer:
-                        wish.remember(buffer)
+                    wish.remember(buffer)
                     made[k] = Storage(self._device, wish.nbytes, buffer)
             fresh = [storage.handle for storage in made]
             key = (*handles, *fresh, *slots.buffers)
             if self._reports_faults:
                 key = (*key, self._device.fault_buffer())
-            recording = self._recording
-            if recording is None or key != self._key:
+            recording = self._latest
+            if recording is None or key != recording.key:
                 recording = self._find(key)
             if timing.listeners:
                 self._run_timed(copies, recording.commands)
@@ -304,7 +306,7 @@ class WebGPUProgram(Program):
         finally:
             if slots is not NO_SLOTS:
                 memory.give_back_bundle(slots)
-        return list(map([*inputs, *made].__getitem__, self._outputs))
+        return made if self._gives_made else list(map([*inputs, *made].__getitem__, self._outputs))
 
     def _run_timed(self, copies: Iterable[Any], commands: Sequence[Any]) -> None:
         """As native.run, and tell who listens how long each kernel took."""
@@ -321,8 +323,6 @@ class WebGPUProgram(Program):
     def _take_slots(self) -> Bundle:
         """Buffers for the temporaries: those of the previous run, unless the pool needed them elsewhere."""
         memory = self._device.memory
-        if not self._slots:
-            return NO_SLOTS
         if self._bundle is not None and memory.take_bundle(self._bundle):
             return self._bundle
         buffers: list[Buffer] = []
@@ -338,6 +338,9 @@ class WebGPUProgram(Program):
     # --- resolution, when the buffers differ from those of the previous run
 
     def _find(self, key: tuple[Buffer, ...]) -> Recording:
+        self._latest, self._before = self._before, self._latest
+        if self._latest is not None and self._latest.key == key:
+            return self._latest
         recording = self._recordings.get(key)
         if recording is None:
             recording = self._recordings[key] = self._record(key)
@@ -346,7 +349,7 @@ class WebGPUProgram(Program):
             self._device.bound_bind_groups(self)
         else:
             self._recordings.move_to_end(key)
-        self._key, self._recording = key, recording
+        self._latest = recording
         self._device.native.release_dead()
         return recording
 
@@ -358,7 +361,7 @@ class WebGPUProgram(Program):
             group, pipeline = self._bind_group(step, key), step.pipeline.handle
             commands.append((pipeline.raw, group.raw, *step.grid))
             handles += (group, pipeline)
-        return Recording(frozenset(key), commands, tuple(handles))
+        return Recording(key, commands, tuple(handles))
 
     def _bind_group(self, step: Step, key: tuple[Buffer, ...]) -> Any:
         bound = (*((key[i], offset, nbytes) for i, offset, nbytes in step.bindings), *step.numbers)
@@ -374,11 +377,11 @@ class WebGPUProgram(Program):
 
     def forget(self, dropped: set[Buffer]) -> None:
         """Drop what refers to buffers that are about to be destroyed: submitting them would abort the process."""
-        stale = [key for key, recording in self._recordings.items() if not recording.buffers.isdisjoint(dropped)]
-        for key in stale:
+        for key in [key for key in self._recordings if not dropped.isdisjoint(key)]:
             del self._recordings[key]
-        if self._recording is not None and not self._recording.buffers.isdisjoint(dropped):
-            self._key, self._recording = (), None
+        for recording in (self._latest, self._before):
+            if recording is not None and not dropped.isdisjoint(recording.key):
+                self._latest = self._before = None
         if self._handles is not None and not dropped.isdisjoint(self._handles):
             self._handles = None
 

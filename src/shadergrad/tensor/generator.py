@@ -250,6 +250,11 @@ class Draws:
                 else:
                     self._advanced.append((stream, stream.at[1] - state[0][1]))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are none."""
+        return not (self.generators or self._set or self._advanced)
+
     def ready(self) -> None:
         for generator in self.generators:
             generator.catch_up()
