@@ -39,8 +39,9 @@ BINDINGS = {
 }
 UPLOAD_USAGE: int = wgpu.BufferUsage.MAP_WRITE | wgpu.BufferUsage.COPY_SRC
 WRITE_CHUNK = 64 << 20  # wgpu copies every write to a staging buffer that lives until the next submission
-MOST_TOGETHER = 8  # runs in one submission
-MOST_OPERATIONS = 4_000_000_000  # of them together: some milliseconds of a weak GPU
+SOON_TOGETHER = 8  # runs in one submission, soon after a wait
+MOST_TOGETHER = 32  # and after many that nobody waited for
+MOST_OPERATIONS = 16_000_000_000  # of them together: some 10 milliseconds of a weak GPU
 
 Command = tuple[Any, Any, int, int, int]  # pipeline, bind group, workgroups x, y, z
 Copy = tuple[Any, Any, int]  # source, destination, bytes
@@ -196,6 +197,7 @@ class NativeDevice:
         self._held: list[tuple[Sequence[Command], Any]] = []  # runs that wait for others, with what their commands need
         self._operations = 0  # of these
         self._together = 1  # how many runs the next submission shall have
+        self._unwaited = 0  # runs submitted since a write, a read or a wait
         self._index = ffi.new("WGPUSubmissionIndex *")
         self._commands = ffi.new("WGPUCommandBuffer[1]")
         self._graveyard: deque[tuple[Any, Any]] = deque()
@@ -304,9 +306,9 @@ class NativeDevice:
         """Copies, then dispatches. A run of few operations may wait for those after it and share their submission: half of
         what a small one costs the host is the submission's.
 
-        After a write, a read or a wait the first run is submitted at once, then two together, then four, and so on. So a
-        host that is slower than the device keeps it waiting no longer than before, and of a loop that reads its loss in each
-        step nothing is held. needs: what keeps bind groups and pipelines of the commands alive.
+        After a write, a read or a wait the first run is submitted at once, then two together, four, eight, and later as many
+        as a quarter of those submitted since. So a host that is slower than the device keeps it waiting for a small part of
+        the time only, and of a loop that reads its loss in each step nothing is held. needs: what keeps bind groups and pipelines of the commands alive.
         """
         if copies:
             self.submit_held()
@@ -314,12 +316,13 @@ class NativeDevice:
         self._operations += operations
         self.dispatches += len(commands)
         if len(self._held) >= self._together or self._operations >= MOST_OPERATIONS:
-            self._together = min(2 * self._together, MOST_TOGETHER)
+            self._unwaited += len(self._held)
+            self._together = min(max(min(2 * self._together, SOON_TOGETHER), self._unwaited // 4), MOST_TOGETHER)
             self._submit(self._encoder(copies))
 
     def submit_held(self) -> None:
         """Submit the runs that wait for others: what comes now is ordered after them."""
-        self._together = 1
+        self._together, self._unwaited = 1, 0
         if self._held:
             self._submit(self._encoder())
 
@@ -405,7 +408,7 @@ class NativeDevice:
 
     def copy(self, source: Any, offset: int, destination: Any, nbytes: int, to: int = 0) -> int:
         """Copy from byte `offset` of a buffer to byte `to` of another; the index of the submission."""
-        self._together = 1
+        self._together, self._unwaited = 1, 0
         encoder = self._encoder()  # what waits goes with it
         lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, offset, destination, to, nbytes)
         return self._submit(encoder)
