@@ -38,20 +38,20 @@ class Place(NamedTuple):
         return f"{self.file}:{number}"
 
 
-def users_place() -> Place | None:
-    """Where outside this package the call comes from; None if there is no such place."""
-    name, frame = _users_frame()
+def users_place(callers: int = 1) -> Place | None:
+    """Where outside this package the call comes from; None if there is no such place. callers: how many frames of this package,
+    at least, are below this one."""
+    name, frame = _users_frame(sys._getframe(callers + 1))
     return None if frame is None else Place(name, frame.f_code, frame.f_lasti)
 
 
 def users_line() -> str:
     """The line outside this package that the call comes from: "train.py:12"; "" where there is none."""
-    name, frame = _users_frame()
+    name, frame = _users_frame(sys._getframe(1))
     return "" if frame is None else f"{name}:{frame.f_lineno}"
 
 
-def _users_frame() -> tuple[str, FrameType | None]:
-    frame = sys._getframe(2)
+def _users_frame(frame: FrameType | None) -> tuple[str, FrameType | None]:
     while frame is not None:
         path = frame.f_code.co_filename
         name = _files.get(path)

@@ -104,7 +104,9 @@ class Fresh:
         self.primitive = DETACHED if node.requires_grad else STORED
 
     def tensor(self, outputs: list[Storage]) -> Tensor:
-        return Tensor._first_of(nodes.leaf(outputs[self.output], self.shape, self.dtype, self.device, self.primitive))
+        node = Node(self.primitive, (), self.shape, self.dtype, self.device)
+        node.storage = outputs[self.output]
+        return Tensor._first_of(node)
 
 
 class Mark:

@@ -39,6 +39,7 @@ OPERATIONS_A_BYTE = 16  # that a GPU does while it moves one
 OPERATIONS_A_DISPATCH = 1 << 26  # while it starts one; what has many gains nothing by waiting for others
 UNKNOWN = 1 << 40  # operations of a kernel that does not tell: too many to wait
 MOST_RECENT = 4  # buffers that a row remembers; a loss that outlives its step makes a step alternate between two
+CALLERS = 2  # frames of this module below a result that is made
 NO_SLOTS = Bundle(())  # of a program without temporaries: nothing to take, or to give back
 
 
@@ -240,22 +241,18 @@ class WebGPUProgram(Program):
         device = self._device
         with device.lock:
             try:  # not translate_errors(): a generator's context manager would cost as much as a dispatch
-                return self._run(inputs, into)
+                device.guard()
+                if into is not self._into:
+                    self._into, self._reused = into, self._place(into)
+                handles = [storage.handle for storage in inputs]
+                if handles != self._handles:
+                    self._check_inputs(inputs)
+                    if self._conflicts(handles):
+                        return self._run_apart(list(inputs), into)
+                    self._handles = handles
+                return self._execute(inputs, handles, into, ())
             except device.native_error as error:
                 raise device.translated(error) from error
-
-    def _run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None) -> list[Storage]:
-        self._device.guard()
-        if into is not self._into:
-            self._into, self._reused = into, self._place(into)
-        handles = [storage.handle for storage in inputs]
-        if handles == self._handles:
-            return self._execute(inputs, handles, into, ())
-        self._check_inputs(inputs)
-        if self._conflicts(handles):
-            return self._run_apart(list(inputs), into)
-        self._handles = handles
-        return self._execute(inputs, handles, into, ())
 
     def _place(self, into: Sequence[Storage | None] | None) -> list[tuple[int, int]]:
         """Which fresh outputs are written where: (number among the fresh outputs, position in `into`)."""
@@ -291,7 +288,7 @@ class WebGPUProgram(Program):
                 if made[k] is None:
                     buffer = memory.acquire(wish.nbytes, wish.recent)
                     wish.remember(buffer)
-                    made[k] = Storage(self._device, wish.nbytes, buffer)
+                    made[k] = Storage(self._device, wish.nbytes, buffer, CALLERS)
             fresh = [storage.handle for storage in made]
             key = (*handles, *fresh, *slots.buffers)
             if self._reports_faults:
