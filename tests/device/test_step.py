@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -1019,3 +1020,14 @@ def test_a_module_imported_by_a_capture_that_fails_is_whole(tmp_path: Path, monk
     with pytest.raises(sg.CompileError):
         compiled(sg.ones(1), True)
     assert compiled(sg.ones(1), False).tolist() == [1.0]
+
+
+def test_a_deep_copy_of_views_without_what_they_show_is_refused(device):
+    table = numbers(3, 2, device=device)
+    rows = [table[1:], table[:2]]
+    step = sg.compile(lambda: [t.mul_(2) for t in copy.deepcopy(rows)])
+    with pytest.raises(sg.CompileError, match="deep copy of a view"):
+        step()
+    first, second = sg.compile(lambda: copy.deepcopy([table, *rows]))()[1:]
+    first[0] = 0.0
+    assert_same_bits(second[1], np.zeros(2, np.float32))

@@ -26,8 +26,9 @@ class AsHere(TorchFunctionMode):
             ask(t)
         result = func(*args, **(kwargs or {}))
         memory = {t.untyped_storage().data_ptr() for t in given}
-        is_property = getattr(func, "__name__", "") == "__get__"  # p.grad, which is no result
-        for t in () if is_property else tensors_of((result,)):
+        # p.grad is no result; what is copied together lies as it did, for copies may share memory
+        is_result = getattr(func, "__name__", "") not in ("__get__", "__deepcopy__")
+        for t in tensors_of((result,)) if is_result else ():
             if t._base is None and t.untyped_storage().data_ptr() not in memory:
                 lie_row_by_row(t)
         return result

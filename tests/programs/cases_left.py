@@ -762,3 +762,40 @@ def a_tensor_is_refused_as_its_own_gradient(lib, compiled):
     of_what_is_captured(lib.ones(2))
     yield raises(lambda: of_what_is_captured(p))
     yield p.grad
+
+
+@case
+def copies_share_what_was_shared(lib, compiled):
+    """One after the other, together, without what they are views of, and within a step."""
+    w = lib.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    row, turned = w[1], w.t()
+    p = lib.tensor([1.0, 2.0], requires_grad=True)
+
+    a, b, c = copy.deepcopy([w, row, turned])
+    b.add_(10)
+    c[0] = 7.0
+    yield [a, b, c, w, row]
+    b, c = copy.deepcopy((row, turned))
+    b.mul_(2)
+    c.add_(1)
+    yield [b, c, w]
+    own, seen = copy.deepcopy([p, p.detach()])
+    seen.mul_(3)
+    (own * own).sum().backward()
+    yield [own.detach(), own.grad, seen, p.detach()]
+    alone, other = copy.deepcopy(row), copy.deepcopy(w)
+    other.zero_()
+    yield [alone, other]
+
+    @compiled
+    def step(x):
+        whole, part, flat, mine = copy.deepcopy([w, row, w.view(6), x])
+        part.mul_(x.sum())
+        flat[:2] = mine[:2]
+        return whole, part, whole.sum(0)
+
+    for k in range(3):
+        whole, part, sums = step(lib.ones(3) + k)
+        part.sub_(1)
+        yield [whole, part, sums, w, row]
+        row.add_(1)

@@ -28,7 +28,7 @@ ALL = CORE | {
     # gradients
     "write in graph", "tracked value written", "tracked value written in no_grad", "average of a leaf", "update by hand",
     "autograd.grad", "grad None", "grad assign", "grad assign of a tensor", "result is a gradient", "zero_grad to zero", "requires_grad_", "detach_", "no_grad result",
-    "second backward", "history written in no_grad", "view made in no_grad", "copy by clone", "copy by tensor()", "copy by deepcopy", "deepcopy of a gradient", "flag of a shared tensor", "leaf changed after use", "int32", "int64", "layout",
+    "second backward", "history written in no_grad", "view made in no_grad", "copy by clone", "copy by tensor()", "copy by deepcopy", "copies together", "deepcopy of a gradient", "flag of a shared tensor", "leaf changed after use", "int32", "int64", "layout",
     # what PyTorch refuses
     "refused leaf write", "refused leaf view write", "refused second backward", "saved value changed",
     "refused overlapping write", "refused write to one of several views", "refused write to view made in no_grad",
@@ -71,6 +71,7 @@ COMPANIONS = {  # what a feature shows only beside
     "argument that shares memory with a capture": frozenset({"row", "view", "slice", "detach", "captured argument"}),
     "shared argument written": frozenset({"argument written", "same argument twice"}),
     "deepcopy of a gradient": frozenset({"copy by deepcopy"}),
+    "copies together": frozenset({"copy by deepcopy", "row", "slice", "detach", "transpose"}),
     "flag of a shared tensor": frozenset({"requires_grad_", "row", "view"}),
     "flag changed between calls": frozenset({"requires_grad_"}),
     "refused view": frozenset({"transpose", "refused shapes"}),

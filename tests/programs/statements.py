@@ -194,6 +194,19 @@ def copied(b: Builder) -> Candidate | None:
     return Candidate(f"{name} = {text}", frozenset(features), (name,))
 
 
+def copied_together(b: Builder) -> Candidate | None:
+    """Copies of two tensors, which share memory where these do."""
+    x = b.pick(lambda t: t.is_leaf)
+    y = b.pick(lambda t: t.is_leaf)
+    if x is None or y is None or x == y:
+        return None
+    names = b.name("c"), b.name("c")
+    features = {"copy by deepcopy", "copies together"}
+    if any(b.read(t).grad is not None for t in (x, y)):
+        features.add("deepcopy of a gradient")
+    return Candidate(f"{', '.join(names)} = copy.deepcopy([{x}, {y}])", frozenset(features), names)
+
+
 def copied_module(b: Builder) -> Candidate | None:
     if "m" not in b.space:
         return None
@@ -508,16 +521,16 @@ def wrong_shape(b: Builder) -> Candidate | None:
 
 SETUP: list[tuple[int, Maker]] = [
     (4, new_tensor), (3, new_leaf), (2, new_module), (2, new_optimizer), (1, shared_parameter), (5, named_view), (2, arithmetic),
-    (1, copied), (1, new_integers), (1, backward), (1, flag_changed),
+    (1, copied), (1, copied_together), (1, new_integers), (1, backward), (1, flag_changed),
 ]  # fmt: skip
 SCHEDULE: list[tuple[int, Maker]] = [
-    (14, write), (8, named_view), (5, arithmetic), (5, backward), (2, grad_of), (2, copied), (1, copied_module), (2, data_assigned),
+    (14, write), (8, named_view), (5, arithmetic), (5, backward), (2, grad_of), (2, copied), (1, copied_together), (1, copied_module), (2, data_assigned),
     (2, gradient_cleared), (1, gradient_assigned), (1, named_gradient), (2, stepped), (2, updated_by_hand), (2, averaged),
     (1, flag_changed), (1, detached_in_place), (1, layout), (1, wrong_shape), (1, new_leaf), (1, shared_parameter), (1, new_optimizer),
     (1, new_integers), (1, integers_written), (1, named_mask),
 ]  # fmt: skip
 BODY: list[tuple[int, Maker]] = [
-    (10, arithmetic), (8, write), (5, named_view), (2, copied), (1, averaged), (1, grad_of), (1, gradient_cleared), (1, stepped),
+    (10, arithmetic), (8, write), (5, named_view), (2, copied), (1, copied_together), (1, averaged), (1, grad_of), (1, gradient_cleared), (1, stepped),
     (1, updated_by_hand), (1, data_assigned), (2, backward), (1, named_mask), (1, integers_written), (1, named_gradient),
     (1, gradient_assigned),
 ]  # fmt: skip

@@ -12,11 +12,14 @@ import numpy as np
 
 from ..arguments import checked
 from ..dtypes import bool_, default_dtype, float32, int32, int64, parse_dtype
-from ..errors import AutogradError, ShapeError
+from ..errors import AutogradError, CompileError, ShapeError
 from ..graph import build
+from ..run.tracing import current
 from .base import Number, TensorBase, node_of, sizes_of
 from .creation import empty, full, ones, tensor, zeros
 from .names import NamedTensor, check_methods
+
+COPIED = "shadergrad"  # where a deep copy notes the memory that it has copied
 
 
 class Tensor(NamedTensor):
@@ -41,18 +44,42 @@ class Tensor(NamedTensor):
         if requires_grad:
             self.requires_grad_()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        """A leaf of its own with the same value, as copy.deepcopy of a module needs."""
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
+        """A leaf of its own with the same value, as copy.deepcopy of a module needs. What shares memory with others that are
+        copied with it shares that of their copies."""
         if not self.is_leaf:
             raise AutogradError(
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
             )
         result = memo[id(self)] = object.__new__(type(self))
-        result._adopt(self.detach().clone()._node)
+        shown = self._copied_memory(memo)
+        if shown is None:
+            result._adopt(self.detach().clone()._node)
+        else:
+            result._alias_of(shown)
         result.requires_grad_(self.requires_grad)
         gradient = self.grad  # which a compiled step is told of
         result._grad = None if gradient is None else gradient.__deepcopy__(memo)
         return result
+
+    def _copied_memory(self, memo: dict[Any, Any]) -> Tensor | None:
+        """What a deep copy of this tensor sees of the copy of the memory that it shares; None where its memory is its own."""
+        if self._shared is None or (current.trace is None and self._share_no_more()):
+            return None
+        copied = memo.setdefault(COPIED, {})  # by storages, which the tensors that are copied keep alive
+        storage, path = self._shared.storage, (*self._shared.path, *self._path)
+        if id(storage) not in copied:
+            if path and current.trace is not None:  # a capture does not read what no tensor of the function's shows
+                copied[id(storage)] = None
+                return None
+            copied[id(storage)] = (Tensor._all_of(storage) if path else self).detach().clone()
+        whole = copied[id(storage)]
+        if whole is None:
+            raise CompileError(
+                "a compiled step makes a deep copy of a view, and of another tensor that shares its memory. "
+                "Hint: give copy.deepcopy what they are views of first, or copy outside the step."
+            )
+        return whole._seen_along(path, True)
 
     def copy_(self, source: Tensor | Number) -> Tensor:
         """Take the values of `source`, broadcast to the shape and cast to the dtype of self. In place; gives self.
