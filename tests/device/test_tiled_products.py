@@ -29,6 +29,8 @@ def drawn(*shape: int) -> np.ndarray:
     [
         (Tile(16, 16, 8, 4, 4, 2), 1, (32, 48, 40)),  # two steps a turn, an odd number of them
         (Tile(16, 16, 16, 4, 4, 2), 1, (17, 30, 50)),
+        (Tile(16, 16, 8, 4, 4), 1, (20, 36, 44)),  # loads without a branch, the last step a part of one
+        (Tile(16, 32, 16, 4, 4), 3, (33, 24, 144)),
         (Tile(16, 16, 32, 4, 4, 1, 4), 1, (16, 20, 64)),
         (Tile(16, 16, 32, 8, 4, 2, 2), 3, (33, 16, 160)),
         (Tile(16, 32, 8, 8, 4, 1, 2), 1, (20, 40, 24)),  # slices that are joined in two rounds

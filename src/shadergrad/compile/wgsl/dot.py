@@ -22,10 +22,11 @@ from ..kernel import Rendered, finish, indent, store_results, workgroup_index
 from ..render import LANES, Recorder, Renderer, Scope, lane_variable, narrowed
 from ..tiles import DIRECT, SMALLEST, handed_tile
 from ..together import Product
-from .operand import Operand, TiledProduct, operand_of, reads_quads
+from .operand import AlongK, Operand, Quads, TiledProduct, operand_of, reads_quads
 
 UNROLLED = (4, 3, 2, 1)  # steps that are written out for browsers, the rest a loop: as many as go into the tile's
 WRITTEN_TWICE = 8  # steps of two stages up to which two are written out
+SHORT_STEP = 8  # up to which steps load without asking whether there is a next one
 SUBGROUP = ", @builtin(subgroup_size) subgroup_size: u32, @builtin(subgroup_invocation_id) subgroup_lane: u32"
 CHEAP = 8  # operations of an element of an operand that may be done again for every few results
 CHEAP_BESIDE_LOADS = 64  # the same where a load takes longer than many operations
@@ -261,8 +262,7 @@ class DotKernel(TiledProduct):
         self._store(operands)
         r.line("workgroupBarrier();")
         if hint(self.chunk) > t.bk or varies(self.chunk):
-            r.line(f"k0 = k + {t.bk};")
-            self._fetch_into_registers(operands, f"if (k0 < {last}) {{")
+            self._fetch_next(operands, last)
         self._multiply(operands)
         r.line("workgroupBarrier();")
         for line in indent(r.close()):
@@ -337,6 +337,22 @@ class DotKernel(TiledProduct):
         for operand in operands:
             for line in operand.store():
                 self.r.line(line)
+
+    def _fetch_next(self, operands: tuple[Operand, ...], last: str) -> None:
+        """What the next step takes. The last step loads its own tiles once more, where that pays, instead of asking whether there is
+        a next one: without a branch a compiler mixes loads and multiplications."""
+        r, following = self.r, f"k + {self.tile.bk}"
+        if self._loads_always(operands):
+            r.line(f"k0 = select(k, {following}, {following} < {last});")
+            self._fetch_into_registers(operands, "{")
+        else:
+            r.line(f"k0 = {following};")
+            self._fetch_into_registers(operands, f"if (k0 < {last}) {{")
+
+    def _loads_always(self, operands: tuple[Operand, ...]) -> bool:
+        """As was measured: where loads bring four elements, in short steps, and in all steps that transpose both operands."""
+        kind = Quads if self.tile.bk <= SHORT_STEP else AlongK
+        return self.target.native and all(isinstance(operand, kind) for operand in operands)
 
     def _fetch_into_registers(self, operands: tuple[Operand, ...], head: str) -> None:
         self.r.open("k0")
