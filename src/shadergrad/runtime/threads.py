@@ -15,10 +15,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from ..config import threads_said
+
 Piece = TypeVar("Piece")
 
 MOST_THREADS = 4
-SAID_BY = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")  # how people say it to NumPy and to PyTorch
 
 
 @cache
@@ -30,8 +31,7 @@ def cores() -> int:
 @cache
 def usual() -> int:
     """The threads to compute with where nobody has set a number: no more than cores, nor than the environment says."""
-    said = [os.environ.get(name, "").split(",")[0].strip() for name in SAID_BY]
-    return min(cores(), *(int(number) for number in said if number.isdecimal() and int(number)), MOST_THREADS)
+    return min(cores(), threads_said() or MOST_THREADS, MOST_THREADS)
 
 
 _chosen: int | None = None
@@ -74,9 +74,11 @@ def share(pieces: Sequence[Piece], work: Callable[[Iterator[Piece]], None], thre
     finally:
         left.clear()
         failures = [other.exception() for other in others if not other.cancel()]
-    for failure in failures:
-        if failure is not None:
-            raise failure
+    if any(failures):
+        try:
+            raise next(filter(None, failures))
+        finally:  # lest the error, its frames and what they hold keep each other alive
+            del others, failures
 
 
 def _start(work: Callable[[], None], number: int) -> list[Future[None]]:
