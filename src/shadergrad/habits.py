@@ -336,9 +336,9 @@ def get_float32_matmul_precision() -> str:
 
 @checked
 def set_num_threads(int_: int) -> None:
-    """How many threads run operations on single elements on the cpu device, at most 4. Without it: the cores that the process
-    may use, or what OMP_NUM_THREADS or OPENBLAS_NUM_THREADS say. Products have NumPy's threads, which only these two set,
-    before the program starts. Values do not depend on it.
+    """How many threads run operations on single elements on the cpu device, at most 4. Without it: what OMP_NUM_THREADS or
+    OPENBLAS_NUM_THREADS say, 2 where they say nothing, and no more than the process has cores. Products have NumPy's threads,
+    which only these two set, before the program starts. Values do not depend on it.
 
     >>> sg.set_num_threads(1)
     """

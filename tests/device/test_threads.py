@@ -179,6 +179,8 @@ def test_small_work_wakes_nobody(starts: list[int]) -> None:
     [
         ({}, None),
         ({"OMP_NUM_THREADS": "1"}, 1),
+        ({"OMP_NUM_THREADS": "64"}, 3),
+        ({"OMP_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": " 3"}, 3),
         ({"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "8"}, 1),
         ({"OMP_NUM_THREADS": "1,4"}, 1),
         ({"OMP_NUM_THREADS": "0"}, None),
@@ -194,7 +196,7 @@ def test_the_number_is_what_people_say(
     for name, text in said.items():
         monkeypatch.setenv(name, text)
     monkeypatch.setattr(threads, "cores", lambda: 3)
-    assert threads.usual.__wrapped__() == (3 if number is None else number)
+    assert threads.usual.__wrapped__() == (threads.UNASKED if number is None else number)
 
 
 def test_a_number_is_set_and_read() -> None:

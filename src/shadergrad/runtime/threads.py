@@ -20,6 +20,7 @@ from ..config import threads_said
 Piece = TypeVar("Piece")
 
 MOST_THREADS = 4
+UNASKED = 2  # threads where nobody says a number: more were not measured
 
 
 @cache
@@ -30,8 +31,8 @@ def cores() -> int:
 
 @cache
 def usual() -> int:
-    """The threads to compute with where nobody has set a number: no more than cores, nor than the environment says."""
-    return min(cores(), threads_said() or MOST_THREADS, MOST_THREADS)
+    """The threads to compute with where nobody has set a number: what the environment says, no more than cores."""
+    return min(cores(), threads_said() or UNASKED, MOST_THREADS)
 
 
 _chosen: int | None = None
