@@ -37,7 +37,6 @@ MODULE = "device/test_modules.py::test_a_module_equals_pytorchs_in_float64["
 LOSS = "device/test_losses.py::test_a_loss_equals_pytorchs_in_float64["
 OPTIMIZER = "device/test_optimizers.py::test_cpu_equals_pytorch_in_float64_over_a_hundred_steps["
 CHAINS = "device/test_cpu_chains.py::test_"
-THREADS = "device/test_threads.py::test_"
 CO_MODEL = "device/test_coevolution_model.py::test_"
 CO_TRAINING = "device/test_coevolution_training.py::test_"
 RATES = "device/test_schedulers.py::test_the_first_hundred_rates_are_pytorchs["
@@ -645,17 +644,6 @@ RUNNING = (
     fault("cpu-what-reads-a-chain-comes-before-it", "runtime/chains.py",
           "            if another or not delayed.isdisjoint(operands):\n", "            if another:\n",
           CHAINS + "values_are_those_of_one_operation_after_another[results read between]"),
-    fault("cpu-a-threads-error-is-lost", "runtime/threads.py",
-          "    if any(failures):\n", "    if False:\n", THREADS + "what_a_thread_raises_is_raised_by_the_caller"),
-    fault("cpu-threads-write-to-one-scratch", "runtime/chains.py",
-          "        def work(starts: Iterable[int]) -> None:\n            scratch = [np.empty(block, dtype) for dtype in self._scratch]\n",
-          "        scratch = [np.empty(block, dtype) for dtype in self._scratch]\n\n        def work(starts: Iterable[int]) -> None:\n",
-          THREADS + "values_are_those_of_one_thread"),
-    fault("cpu-threads-do-not-survive-a-fork", "runtime/threads.py",
-          "    os.register_at_fork(after_in_child=_others.cache_clear)", "    pass",
-          THREADS + "a_forked_child_has_threads_of_its_own"),
-    fault("cpu-a-thread-warns", "runtime/threads.py",
-          'np.errstate(all="ignore")', 'np.errstate(all="raise")', THREADS + "other_threads_do_not_warn_either"),
     fault("cpu-a-first-zero-is-taken-for-all", "primitives/elementwise.py",
           "    return not any(bits.strides[a] for a, n in enumerate(bits.shape) if n > 1) and not bits[(0,) * bits.ndim]",
           "    return not bits[(0,) * bits.ndim]", "device/test_cpu_chains.py::test_where_is_numpys_bit_for_bit"),

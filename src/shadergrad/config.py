@@ -193,12 +193,6 @@ def check() -> None:
         raise config.error
 
 
-def threads_said() -> int | None:
-    """The fewest threads that the variables of NumPy's and PyTorch's products say; None where they say nothing."""
-    first = [_value(name).split(",")[0].strip() for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")]
-    return min((int(text) for text in first if re.fullmatch("0*[1-9][0-9]{0,8}", text)), default=None)
-
-
 @contextmanager
 def provisional(name: str, value: str) -> Iterator[None]:
     """A variable of another library that has a value for the time being, where it has none."""

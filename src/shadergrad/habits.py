@@ -15,7 +15,6 @@ from .arguments import checked
 from .dtypes import DType, bool_, default_dtype, float16, float32, float64, int32, int64, parse_dtype, uint8
 from .errors import ArgumentError, DeviceError
 from .graph.node import mode
-from .runtime import threads
 from .runtime.device import standing_for
 from .tensor import Tensor, as_tensor, base, default_generator, from_numpy, manual_seed, sizes_of, zeros
 
@@ -336,31 +335,25 @@ def get_float32_matmul_precision() -> str:
 
 @checked
 def set_num_threads(int_: int) -> None:
-    """How many threads run operations on single elements on the cpu device, at most 4. Without it: what OMP_NUM_THREADS or
-    OPENBLAS_NUM_THREADS say, 2 where they say nothing, and no more than the process has cores. Products have NumPy's threads,
-    which only these two set, before the program starts. Values do not depend on it.
+    """Nothing to do: the cpu device's threads are NumPy's, which OMP_NUM_THREADS sets before the program starts.
 
-    >>> sg.set_num_threads(1)
+    >>> sg.set_num_threads(4)
     """
-    if int_ < 1:
-        raise ArgumentError(f"set_num_threads(): a number of threads, at least 1, not {int_}.")
-    threads.choose(int_)
 
 
 @checked
 def get_num_threads() -> int:
-    """How many threads run operations on single elements on the cpu device.
+    """1: the cpu device has no threads of its own.
 
-    >>> sg.set_num_threads(1)
     >>> sg.get_num_threads()
     1
     """
-    return threads.count()
+    return 1
 
 
 @checked
 def set_num_interop_threads(int_: int) -> None:
-    """Nothing to do: operations run one after another.
+    """Nothing to do, as set_num_threads.
 
     >>> sg.set_num_interop_threads(4)
     """

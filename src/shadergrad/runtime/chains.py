@@ -22,17 +22,14 @@ import numpy as np
 
 from ..graph.primitive import Primitive
 from ..plan import BufferSpec
-from . import threads
 
 Rows = tuple[int, ...]
 Operation = tuple[Any, Rows, Rows]  # a primitive or a Chain, the rows that it reads, the rows that it gives
 
-# Elements of one operand that are worked on at a time, at most: more leave the caches, fewer let threads wait for each
-# other, of which one at a time is between two of NumPy's loops
+# Elements of one operand that are worked on at a time, at most: more leave the caches
 BLOCK = 1 << 17
 FEWEST = 1 << 16  # elements of a shape that are worth it
 LONGEST_ROW = 1 << 16  # a block is whole rows
-SHARED = 1 << 20  # elements by operations from which on waking other threads pays
 FREE = ("Reshape", "Permute", "Expand")  # views, without work, and without memory of their own
 
 
@@ -128,22 +125,16 @@ class Chain:
         """Block after block along the first axis that can be split; a single axis has the least for NumPy to set up."""
         axis, size = split_axis(shape), math.prod(shape)
         n, before = shape[axis], shape[:axis]
-        rows = -(-n // (2 * -(-size // (2 * BLOCK))))  # blocks of one size, an even number whatever the threads
+        rows = -(-n // -(-size // BLOCK))  # blocks of one size
         block = (*before, rows, *shape[axis + 1 :])
+        scratch = [np.empty(block, dtype) for dtype in self._scratch]
         moves = [x.ndim > axis and x.shape[axis] == n for x in large]
-
-        def work(starts: Iterable[int]) -> None:
-            scratch = [np.empty(block, dtype) for dtype in self._scratch]
-            for start in starts:
-                part = (*map(slice, before), slice(start, start + rows))
-                blocks = [x[part] if moving else x for x, moving in zip(large, moves, strict=True)]
-                blocks += (
-                    scratch if start + rows <= n else [x[(*map(slice, before), slice(n - start))] for x in scratch]
-                )
-                for write, places, result in self._members:
-                    write(*[blocks[k] for k in places], out=blocks[result])
-
-        threads.share(range(0, n, rows), work, threads.count() if size * len(self._members) >= SHARED else 1)
+        for start in range(0, n, rows):
+            part = (*map(slice, before), slice(start, start + rows))
+            blocks = [x[part] if moving else x for x, moving in zip(large, moves, strict=True)]
+            blocks += scratch if start + rows <= n else [x[(*map(slice, before), slice(n - start))] for x in scratch]
+            for write, places, result in self._members:
+                write(*[blocks[k] for k in places], out=blocks[result])
 
 
 def split_axis(shape: tuple[int, ...]) -> int:

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from ..plan import round_up
-from .threads import cores
 
 CHUNK = 8 << 20  # bytes
 RING = 4  # buffers
@@ -152,7 +151,7 @@ class HostMemory:
 
 def copy_bytes(into: np.ndarray, source: np.ndarray) -> None:
     """Copy bytes on the host. One core does not reach what memory does, let alone where pages are new: several share it."""
-    threads = min(MOST_THREADS, cores(), source.nbytes // SHARE)
+    threads = min(MOST_THREADS, _cores(), source.nbytes // SHARE)
     if threads < 2:
         into[:] = source
         return
@@ -162,6 +161,11 @@ def copy_bytes(into: np.ndarray, source: np.ndarray) -> None:
     into[:step] = source[:step]
     for copy in under_way:
         copy.result()
+
+
+@cache
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
