@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,27 @@ def test_products(compute: Compute, shapes: tuple[tuple[int, ...], ...], webgpu:
     expected = compute(*(sg.tensor(a.astype(np.float64)) for a in arrays)).numpy()
     assert_close(found, expected, 1e-4, 1e-4)
     assert ("subgroupShuffle" in sources(step)) == shares
+
+
+def test_convolutions_by_points(webgpu: str, shares: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    device: Any = get_device(webgpu)
+    monkeypatch.setattr(device, "target", replace(device.target, points=1e9))
+    arrays = [drawn(2, 5, 10, 9), drawn(7, 5, 3, 3), drawn(2, 7, 10, 9)]
+
+    def derivatives(x: Any, w: Any, g: Any) -> tuple[Any, ...]:
+        x, w = (t.detach().requires_grad_() for t in (x, w))
+        convolve: Any = F.conv2d if isinstance(x, sg.Tensor) else torch.nn.functional.conv2d
+        y = convolve(x, w, padding=1)
+        y.backward(g)
+        return y.detach(), x.grad, w.grad
+
+    step = sg.compile(derivatives)
+    found = step(*(sg.tensor(a, device=webgpu) for a in arrays))
+    expected = derivatives(*(torch.tensor(a.astype(np.float64)) for a in arrays))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert_close(ours.numpy(), theirs.numpy(), 1e-4, 1e-4)
+    assert ("subgroupShuffle" in sources(step)) == shares
+    assert any("topoints" in kernel.name for kernel in step.plan.kernels)
 
 
 def test_integers(webgpu: str, shares: bool) -> None:

@@ -137,6 +137,15 @@ def test_small_convolutions_stay_products() -> None:
     assert not points_pay(256, 512, 256, Sizes(1, 256, 8192, 2304), large_gpu(points=0.0))
 
 
+def test_in_software_large_ones_go_by_points() -> None:
+    target = replace(large_gpu(), dear_loads=True)
+
+    def pays(samples: int) -> bool:
+        return points_pay(64, 64 * samples, 64, Sizes(1, 64, 1024 * samples, 576), target)
+
+    assert [pays(samples) for samples in (8, 16, 32, 128)] == [False, False, True, True]
+
+
 def test_resnet_18_keeps_to_its_dispatches_and_memory() -> None:
     """On a large GPU, with images of 32x32 and a batch of 128: beside 172 MiB of parameters and state."""
     workload = WORKLOADS["resnet"](False)

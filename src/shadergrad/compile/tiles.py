@@ -111,6 +111,8 @@ LONGEST_SUM = 1024  # of such products, for the error's sake
 DIRECT = (Tile(32, 32, 1, 4, 4), Tile(16, 64, 1, 4, 4), Tile(64, 16, 1, 4, 4))
 NEAR = 0.35  # how far sizes may be from those that were measured, as a sum of logarithms to base 2
 SHORTEST_PART = 64
+# Multiplications that take as long as the transforms to points and back on llvmpipe, and the driver to compile them
+TRANSFORMS = 1 << 29
 MOST_POINTS = 1 << 27  # bytes of values at points, which stand beside all that is kept for a backward pass
 SHORTEST_STEP = 16  # what parts are a multiple of, so that steps do not reach from one into the next
 
@@ -338,6 +340,8 @@ def points_pay(m: int, n: int, k: int, plain: Shape, target: Target) -> bool:
     moved = 2 * (operands + results)
     if max(operands, results) > min(MOST_POINTS, target.max_binding_bytes):
         return False
+    if target.dear_loads:
+        return POINTS**2 * m * n * k + TRANSFORMS < target.points * math.prod(plain)
     seconds = _estimate(Shape(POINTS**2, m, n, k), target) + moved / BANDWIDTH + 2 * LAUNCH
     return seconds < target.points * _estimate(plain, target)
 
