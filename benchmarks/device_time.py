@@ -30,7 +30,7 @@ def commands_of(step: Any, device: str) -> tuple[Any, list[list[Any]]]:
     program = step._ran_last("time")[1].program
     pipeline = group = None
     full = []
-    for p, g, *grid in program._recording.commands:
+    for p, g, *grid in program._latest.commands:
         pipeline, group = p or pipeline, g or group
         full.append((pipeline, group, *grid))
     return program, full

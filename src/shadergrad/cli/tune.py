@@ -195,7 +195,7 @@ class Tuner:
         pipeline = group = None
         commands = []
         program: Any = step._ran_last("time")[1].program
-        for p, g, *grid in program._recording.commands:
+        for p, g, *grid in program._latest.commands:
             pipeline, group = p or pipeline, g or group
             commands.append((pipeline, group, *grid))
         return commands
