@@ -68,7 +68,7 @@ class Target:
     next to nothing: llvmpipe loads for one thread after the other, also from workgroup memory.
     tiles: the digest of the table of measured tiles (compile/tuning.py), "" for none.
     points: 3x3 convolutions and their gradients go by Winograd's way (primitives/winograd.py) where that is estimated to take less
-    than so many times the time of plain products; 0: none do.
+    than so many times the time of plain products; 0: none do, but large ones where loads are dear.
     """
 
     language: str

@@ -111,8 +111,9 @@ LONGEST_SUM = 1024  # of such products, for the error's sake
 DIRECT = (Tile(32, 32, 1, 4, 4), Tile(16, 64, 1, 4, 4), Tile(64, 16, 1, 4, 4))
 NEAR = 0.35  # how far sizes may be from those that were measured, as a sum of logarithms to base 2
 SHORTEST_PART = 64
-# Multiplications that take as long as the transforms to points and back on llvmpipe, and the driver to compile them
-TRANSFORMS = 1 << 29
+# Multiplications that take as long as the transforms to points and back on llvmpipe, and the driver to compile them; and the
+# share of a plain product's that what is left, a fourth, may take with them
+TRANSFORMS, SHARE = 1 << 29, 0.7
 MOST_POINTS = 1 << 27  # bytes of values at points, which stand beside all that is kept for a backward pass
 SHORTEST_STEP = 16  # what parts are a multiple of, so that steps do not reach from one into the next
 
@@ -333,15 +334,16 @@ def _chunk_of(batch: int, m: int, n: int, k: int, divisor: int, window: int, tar
 
 def points_pay(m: int, n: int, k: int, plain: Shape, target: Target) -> bool:
     """Whether a convolution, as m x n results over k at each point (primitives/winograd.py), takes less than
-    `target.points` times what it takes as a plain product. Its operands and results at the points go through memory twice."""
-    if target.points <= 0:
+    `target.points` times what it takes as a plain product. Its operands and results at the points go through memory twice;
+    where loads are dear, multiplications stand for the time."""
+    if target.points <= 0 and not target.dear_loads:
         return False
     operands, results = 4 * POINTS**2 * (m * k + k * n), 4 * POINTS**2 * m * n
     moved = 2 * (operands + results)
     if max(operands, results) > min(MOST_POINTS, target.max_binding_bytes):
         return False
     if target.dear_loads:
-        return POINTS**2 * m * n * k + TRANSFORMS < target.points * math.prod(plain)
+        return POINTS**2 * m * n * k + TRANSFORMS < (target.points or SHARE) * math.prod(plain)
     seconds = _estimate(Shape(POINTS**2, m, n, k), target) + moved / BANDWIDTH + 2 * LAUNCH
     return seconds < target.points * _estimate(plain, target)
 

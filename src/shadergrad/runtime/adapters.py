@@ -273,7 +273,7 @@ def _record(adapter: Any, index: int, settings: Config) -> AdapterInfo:
     if target.native:
         target = replace(target, dear_loads=info["device"].startswith("llvmpipe") and "subgroup" in adapter.features)
         target = replace(target, tiles=digest_for(name, info["description"], info["adapter_type"]))
-        if info["adapter_type"] == "DiscreteGPU" or target.dear_loads:
+        if info["adapter_type"] == "DiscreteGPU":
             target = replace(target, points=POINTS)
     return AdapterInfo(
         index=index,
