@@ -1022,7 +1022,7 @@ def test_a_module_imported_by_a_capture_that_fails_is_whole(tmp_path: Path, monk
     assert compiled(sg.ones(1), False).tolist() == [1.0]
 
 
-def test_a_deep_copy_of_views_without_what_they_show_is_refused(device):
+def test_a_deep_copy_of_views_without_what_they_show_is_refused(device: str) -> None:
     table = numbers(3, 2, device=device)
     rows = [table[1:], table[:2]]
     step = sg.compile(lambda: [t.mul_(2) for t in copy.deepcopy(rows)])

@@ -38,10 +38,9 @@ class Place(NamedTuple):
         return f"{self.file}:{number}"
 
 
-def users_place(callers: int = 1) -> Place | None:
-    """Where outside this package the call comes from; None if there is no such place. callers: how many frames of this package,
-    at least, are below this one."""
-    name, frame = _users_frame(sys._getframe(callers + 1))
+def users_place() -> Place | None:
+    """Where outside this package the call comes from; None if there is no such place."""
+    name, frame = _users_frame(sys._getframe(1))
     return None if frame is None else Place(name, frame.f_code, frame.f_lasti)
 
 

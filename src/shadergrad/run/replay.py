@@ -104,9 +104,7 @@ class Fresh:
         self.primitive = DETACHED if node.requires_grad else STORED
 
     def tensor(self, outputs: list[Storage]) -> Tensor:
-        node = Node(self.primitive, (), self.shape, self.dtype, self.device)
-        node.storage = outputs[self.output]
-        return Tensor._first_of(node)
+        return Tensor._first_of(nodes.leaf(outputs[self.output], self.shape, self.dtype, self.device, self.primitive))
 
 
 class Mark:

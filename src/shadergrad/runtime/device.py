@@ -35,9 +35,8 @@ class Storage:
 
     __slots__ = ("__weakref__", "_place", "device", "handle", "nbytes", "uploaded", "writes")
 
-    def __init__(self, device: Device, nbytes: int, handle: Any, callers: int = 1) -> None:
-        """callers: how many frames of this package at least are below; each that is passed over saves a little."""
-        self._place = users_place(callers + 1) if nbytes >= LARGE else None
+    def __init__(self, device: Device, nbytes: int, handle: Any) -> None:
+        self._place = users_place() if nbytes >= LARGE else None
         self.device = device
         self.nbytes = nbytes
         self.handle = handle

@@ -112,11 +112,7 @@ class MemoryPool:
         else:
             buffer, _ = free.popitem()
         self._bytes_pooled -= capacity
-        self._live.add(buffer)  # as in _take: this is done for each result of each run
-        self._bytes_in_use += capacity
-        if self._bytes_in_use > self.peak_bytes:
-            self.peak_bytes = self._bytes_in_use
-        return buffer
+        return self._take(buffer)
 
     def give_back(self, buffer: Buffer) -> None:
         """Any thread, inside a garbage collection, at interpreter exit: so no lock, only an atomic append."""

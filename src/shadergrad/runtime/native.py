@@ -308,7 +308,8 @@ class NativeDevice:
 
         After a write, a read or a wait the first run is submitted at once, then two together, four, eight, and later as many
         as a quarter of those submitted since. So a host that is slower than the device keeps it waiting for a small part of
-        the time only, and of a loop that reads its loss in each step nothing is held. needs: what keeps bind groups and pipelines of the commands alive.
+        the time only, and of a loop that reads its loss in each step nothing is held. needs: what keeps bind groups and
+        pipelines of the commands alive.
         """
         if copies:
             self.submit_held()

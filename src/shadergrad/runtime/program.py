@@ -39,7 +39,6 @@ OPERATIONS_A_BYTE = 16  # that a GPU does while it moves one
 OPERATIONS_A_DISPATCH = 1 << 26  # while it starts one; what has many gains nothing by waiting for others
 UNKNOWN = 1 << 40  # operations of a kernel that does not tell: too many to wait
 MOST_RECENT = 4  # buffers that a row remembers; a loss that outlives its step makes a step alternate between two
-CALLERS = 2  # frames of this module below a result that is made
 NO_SLOTS = Bundle(())  # of a program without temporaries: nothing to take, or to give back
 
 
@@ -288,7 +287,7 @@ class WebGPUProgram(Program):
                 if made[k] is None:
                     buffer = memory.acquire(wish.nbytes, wish.recent)
                     wish.remember(buffer)
-                    made[k] = Storage(self._device, wish.nbytes, buffer, CALLERS)
+                    made[k] = Storage(self._device, wish.nbytes, buffer)
             fresh = [storage.handle for storage in made]
             key = (*handles, *fresh, *slots.buffers)
             if self._reports_faults:
