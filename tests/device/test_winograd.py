@@ -157,6 +157,16 @@ def test_resnet_18_keeps_to_its_dispatches_and_memory() -> None:
     assert plan.temporary_bytes <= (942 - 172) << 20
 
 
+def test_the_cnn_takes_points_for_its_weight_gradient_alone() -> None:
+    """Its input gradient at points would take the step over PyTorch's 199 MiB, of which 29 are parameters and state."""
+    workload = WORKLOADS["cnn"](False)
+    step = sg.compile(steps.training_step(sg, workload, workload.model(sg)))
+    x, y = (sg.tensor(a) for a in workload.batch())
+    plan = step._planned(large_gpu(), (x, y), {}).plan
+    assert (names(plan).count("topoints"), names(plan).count("frompoints")) == (1, 1)
+    assert plan.temporary_bytes <= (199 - 29) << 20
+
+
 @pytest.mark.parametrize("width", [9, 12], ids=["odd sizes", "whole vectors"])
 def test_what_follows_is_part_of_the_last_transform(width: int, by_points: str) -> None:
     shapes = (2, 3, 7, width), (5, 3, 3, 3), (1, 5, 1, 1), (2, 5, 7, width)

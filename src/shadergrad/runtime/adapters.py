@@ -261,9 +261,10 @@ def _is_software(info: Mapping[str, Any]) -> bool:
 
 
 # Of the estimated time of plain products: 0.37 to 0.54 are estimated for 128 to 512 channels, for which an H200 takes 0.3 to 0.5
-# (2026-11-22), and 0.64 to 0.7 for 64, for which it takes 0.46 (2026-11-23). From 0.8 on further ones would take part that gain a
-# third of their time for twice the memory of the step.
-POINTS = 0.7
+# (2026-11-22), 0.64 to 0.7 for 64, for which it takes 0.46, and 0.76 for weight gradients of 32 to 64, for which it takes 0.43
+# (2026-11-23). From 0.78 on their input gradients would take part, too, which gain a third of their time for more memory than
+# PyTorch's steps take.
+POINTS = 0.77
 
 
 def _record(adapter: Any, index: int, settings: Config) -> AdapterInfo:
