@@ -72,6 +72,30 @@ SAXPY_KERNEL = Kernel("saxpy", "map", ("read", "read", "read_write"), SAXPY)
 INCREMENT_KERNEL = Kernel("increment", "map", ("read", "read_write"), INCREMENT)
 UPDATE_KERNEL = Kernel("update", "map", ("read_write", "read"), UPDATE)
 
+REHEARSED = """
+import os, time
+from shadergrad.plan import Kernel
+from shadergrad.runtime.device import get_device
+from shadergrad.runtime.rehearsal import _Stage
+
+def kernel(seed):
+    lines = "".join(f"a[{i % 16}] = fma(a[{(i * 7 + seed) % 16}], x[(id.x + {i * 3 + seed}u) % 64u], {i * 0.37 + seed});" for i in range(200))
+    return Kernel("k", "map", ("read", "read_write"), "@group(0) @binding(0) var<storage, read> x: array<f32>;"
+        "@group(0) @binding(1) var<storage, read_write> y: array<f32>; @compute @workgroup_size(64)"
+        "fn main(@builtin(global_invocation_id) id: vec3u) { var a: array<f32, 16>;" + lines + "y[id.x] = a[id.x % 16]; }")
+
+device = get_device("webgpu")
+one, two = device._rehearsal._open(), device._rehearsal._open()
+times = [one.dispatch(kernel(1))]
+end = time.monotonic() + 30
+while time.monotonic() < end and not any(files for *_, files in os.walk(os.environ["MESA_SHADER_CACHE_DIR"])):
+    time.sleep(0.1)
+time.sleep(0.5)
+times += [two.dispatch(kernel(1)), two.dispatch(kernel(2))]
+one.close(), two.close()
+print(*times)
+"""
+
 
 def spec(role: Any, shape: tuple[int, ...] = (N,), dtype: DType = float32, **more: Any) -> BufferSpec:
     return BufferSpec(role, shape, dtype, **more)
@@ -390,6 +414,31 @@ class TestReuse:
         (out,) = program.run([put(device, 1.0)])
         assert get(out)[0] == 3
         assert len(made) == 1
+
+    def test_kernels_are_rehearsed_before_a_program_has_them_and_not_again(self, make_device: Any) -> None:
+        device = make_device()
+        asked: list[list[Kernel]] = []
+
+        class Recorder:
+            def run(self, kernels: list[Kernel], threads: Any) -> None:
+                asked.append(list(kernels))
+
+        device._rehearsal = Recorder()
+        device.load(training_step())
+        device.load(training_step())
+        assert asked == [[UPDATE_KERNEL, ADD_KERNEL]]
+
+    def test_llvmpipe_finds_on_disk_what_no_workgroups_of_another_device_compiled(
+        self, device: WebGPUDevice, tmp_path: Path
+    ) -> None:
+        """What runtime/rehearsal.py rests on. The times are of a second and of milliseconds."""
+        if device._rehearsal is None:
+            pytest.skip("another driver, or a single core")
+        done = run_python(REHEARSED, MESA_SHADER_CACHE_DIR=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        first, again, another = map(float, done.stdout.split())
+        assert again < first / 4, done.stdout
+        assert another > first / 4, done.stdout  # a kernel that nobody dispatched
 
     def test_what_was_begun_in_vain_leaves_no_error(self, make_device: Any) -> None:
         device = make_device()

@@ -75,6 +75,11 @@ class AdapterInfo:
     limits: dict[str, int] = field(repr=False)
     features: tuple[str, ...] = field(repr=False)
 
+    @property
+    def compiles_at_dispatch(self) -> bool:
+        """Whether the driver compiles a kernel at its first dispatch, not with its pipeline, and keeps it on disk."""
+        return self.name.startswith("llvmpipe") and self.backend == "Vulkan"
+
     def describe(self) -> str:
         """Name, backend and type in a line."""
         return f"{self.name} ({self.backend}, {self.type})"

@@ -29,6 +29,7 @@ NULL: Any = ffi.NULL
 
 STORAGE_USAGE: int = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
 UNIFORM_USAGE: int = wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST
+READ_USAGE: int = wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.STORAGE
 STAGING_USAGE: int = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
 QUERY_USAGE: int = wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC
 MOST_QUERIES = 4096  # of a set, by the specification

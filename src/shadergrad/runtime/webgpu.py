@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from weakref import WeakSet
 
@@ -40,6 +40,7 @@ from .memory import Buffer, MemoryPool
 from .pipelines import KEPT, Pipeline, PipelineCache
 from .program import Gpu, WebGPUProgram
 from .readback import Readback
+from .rehearsal import Rehearsal
 from .staging import HostMemory, Uploads
 
 MOST_BIND_GROUPS = 1 << 16  # alive on a device; one takes 1 KiB on llvmpipe
@@ -98,6 +99,7 @@ class WebGPUDevice(Gpu):
         self._programs: WeakSet[WebGPUProgram] = WeakSet()
         self._pipelines = PipelineCache(self._compile_all, self._programs, settings.pipeline_memory)
         self._begun: dict[tuple[str, tuple[str, ...]], Future[Any]] = {}  # pipelines under way, by source and bindings
+        self._rehearsal = self._make_rehearsal(raw_adapter)
         self._families = Families(lambda kernel: self.get_pipelines([kernel]))
         self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
         self._remembered: WeakSet[Storage] = WeakSet()
@@ -252,6 +254,7 @@ class WebGPUDevice(Gpu):
             self._fault = None
             self.native.release(self.memory.abandon() + self._readback.abandon() + self._uploads.abandon())
             self.native, self.adapter, self._earlier_loss = native, adapter, reason
+            self._rehearsal = self._make_rehearsal(raw_adapter)
             self._readback, self._uploads = Readback(native, self._module), Uploads(native, self._module)
             with self.translate_errors():
                 for storage in list(self._remembered):
@@ -347,6 +350,12 @@ class WebGPUDevice(Gpu):
                 "  Hint: update its driver, choose another adapter (SHADERGRAD_ADAPTER, webgpu:N), or use cpu."
             ) from error
 
+    def _make_rehearsal(self, raw_adapter: Any) -> Rehearsal | None:
+        if MOST_COMPILERS == 1 or not self.adapter.compiles_at_dispatch:
+            return None
+        open_device = partial(self._open, self.adapter, raw_adapter)
+        return Rehearsal(open_device, self._module, min(4, MOST_COMPILERS), self._settings.checked)
+
     def _compile_all(self, kernels: list[Kernel]) -> list[Any]:
         """Pipelines of kernels, by several threads, the longest first. What the driver has to say does not tell for which kernel;
         then one after another, so that the error names the right one."""
@@ -355,6 +364,8 @@ class WebGPUDevice(Gpu):
                 self._begin(kernel)
             made = [self._begun.pop((kernel.source, kernel.access)).result() for kernel in kernels]
             self.native.events.check()
+            if self._rehearsal is not None:
+                self._rehearsal.run(kernels, compilers())
             return made
         except (self._module.NativeError, CompileError):
             self._forget_begun()

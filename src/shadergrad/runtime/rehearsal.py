@@ -1,0 +1,114 @@
+"""Kernels compiled before their first run, on a driver that compiles no sooner: llvmpipe. In: kernels. Out: nothing.
+
+llvmpipe makes machine code of a kernel at its first dispatch, in the order of the dispatches, on one core. But it looks
+first whether its cache on disk has it, and a dispatch of no workgroups is enough to get it there. So before a program's
+first run several threads do that with its kernels, each on a device of its own, and the program finds all of them.
+
+Where the driver keeps nothing on disk, or has it all already, that is work for nothing: one kernel, dispatched by two
+devices, tells by how long it takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, wait
+from typing import Any
+
+from ..errors import DeviceError
+from ..plan import Kernel
+
+MANY = 8  # kernels; for fewer, and for shorter ones than LONG (in characters), a second pipeline of each costs more than it saves
+LONG = 2_000
+BOUND = 1 << 16  # bytes of the buffers that are bound: the most that a uniform binding may have
+NOTICEABLE = 0.02  # seconds of a first dispatch in which surely something was compiled
+FASTER = 0.5  # of the time of the first dispatch, where another device has compiled the kernel
+
+
+class Rehearsal:
+    """One thread at a time calls.
+
+    open_device: opens one more native device. module: what it is of. most: threads that compile at once. checked: whether
+    kernels have bounds checks.
+    """
+
+    def __init__(self, open_device: Callable[[], Any], module: Any, most: int, checked: bool) -> None:
+        self._open_device = open_device
+        self._module = module
+        self._most = most
+        self._checked = checked
+        self._pays: bool | None = None  # whether a device finds what another one compiled; None until that is known
+
+    def run(self, kernels: Iterable[Kernel], threads: Executor) -> None:
+        """Have the driver compile kernels, the longest first, and wait for it. What goes wrong here costs time alone: the
+        device that a kernel is for will say it, too."""
+        long = sorted((k for k in kernels if len(k.source) >= LONG), key=lambda k: -len(k.source))
+        if len(long) < MANY or self._pays is False:
+            return
+        stages: list[_Stage] = []
+        try:
+            stages.append(self._open())
+            trial = long.pop(len(long) // 2)
+            seconds = stages[0].dispatch(trial)
+            if seconds < NOTICEABLE:
+                return  # the driver has it on disk, and so the others
+            stages.extend(self._open() for _ in range(1, self._most))
+            if self._pays is None:
+                stages[0].dispatch(long.pop(len(long) // 2))  # while the driver writes what the first one gave
+                self._pays = stages[1].dispatch(trial) < FASTER * seconds
+            if self._pays:
+                _share(long, stages, threads)
+        except (self._module.NativeError, DeviceError):
+            self._pays = False
+        finally:
+            for stage in stages:
+                stage.close()
+
+    def _open(self) -> _Stage:
+        return _Stage(self._open_device(), self._module.READ_USAGE, self._checked)
+
+
+def _share(kernels: list[Kernel], stages: Iterable[_Stage], threads: Executor) -> None:
+    """A thread for each stage takes the next kernel, until there is none."""
+    todo = iter(kernels)
+
+    def work(stage: _Stage) -> None:
+        for kernel in todo:
+            stage.dispatch(kernel)
+
+    futures = [threads.submit(work, stage) for stage in stages]
+    try:
+        for future in futures:
+            future.result()
+    finally:
+        kernels.clear()  # after a Ctrl-C nothing more is begun
+        wait(futures)
+
+
+class _Stage:
+    """A device, with two buffers that suit every kernel: what it reads, and what it writes. One thread at a time calls."""
+
+    def __init__(self, native: Any, read_usage: int, checked: bool) -> None:
+        self._native = native
+        self._checked = checked
+        self._reads = native.create_buffer(BOUND, read_usage)
+        self._writes = native.create_buffer(BOUND)
+
+    def dispatch(self, kernel: Kernel) -> float:
+        """Seconds that a kernel's first dispatch took."""
+        native = self._native
+        layout = native.create_bind_group_layout(kernel.access)
+        pipeline = native.create_pipeline(kernel.source, native.create_pipeline_layout(layout), self._checked)
+        buffers = (self._writes if access == "read_write" else self._reads for access in kernel.access)
+        group = native.create_bind_group(layout, [(buffer, 0, BOUND) for buffer in buffers])
+        start = time.perf_counter()
+        native.run((), [(pipeline.raw, group.raw, 0, 0, 0)])
+        native.wait_all()
+        seconds = time.perf_counter() - start
+        del layout, pipeline, group
+        native.release_dead()
+        return seconds
+
+    def close(self) -> None:
+        """Let go of the device."""
+        self._native.release([self._reads, self._writes])
