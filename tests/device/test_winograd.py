@@ -11,7 +11,7 @@ import torch
 
 import shadergrad as sg
 import step as steps
-from shadergrad.compile import convolution, tuning
+from shadergrad.compile import convolution, schedule, tuning
 from shadergrad.compile.tiles import Shape as Sizes
 from shadergrad.compile.tiles import points_pay
 from shadergrad.plan import Plan, Target
@@ -157,14 +157,36 @@ def test_resnet_18_keeps_to_its_dispatches_and_memory() -> None:
     assert plan.temporary_bytes <= (942 - 172) << 20
 
 
-def test_the_cnn_takes_points_for_its_weight_gradient_alone() -> None:
-    """Its input gradient at points would take the step over PyTorch's 199 MiB, of which 29 are parameters and state."""
+def test_the_cnn_goes_by_points_within_the_memory_of_pytorch() -> None:
+    """Which takes 199 MiB, of which 29 are parameters and state. The points of both gradients are not there at once."""
     workload = WORKLOADS["cnn"](False)
     step = sg.compile(steps.training_step(sg, workload, workload.model(sg)))
     x, y = (sg.tensor(a) for a in workload.batch())
     plan = step._planned(large_gpu(), (x, y), {}).plan
-    assert (names(plan).count("topoints"), names(plan).count("frompoints")) == (1, 1)
+    found = [name for name in names(plan) if "topoints" in name or "frompoints" in name]
+    assert found == ["topoints", "frompoints_relu", "topoints", "topoints", "frompoints", "frompoints_where"]
+    assert len(plan.dispatches) <= 27
     assert plan.temporary_bytes <= (199 - 29) << 20
+
+
+def test_gradients_by_points_take_turns_where_they_would_be_most_of_the_memory(
+    by_points: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, w, g = (RNG.standard_normal(s).astype(np.float32) for s in ((2, 5, 9, 7), (3, 5, 3, 3), (2, 3, 9, 7)))
+
+    def gradients(lib: Any, x: Any, w: Any, g: Any) -> Any:
+        x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+        return lib.autograd.grad(conv(lib, x, w, padding=1), [x, w], g)
+
+    monkeypatch.setattr(schedule, "MOST_BESIDE", 0)
+    step = sg.compile(lambda x, w, g: gradients(sg, x, w, g))
+    found = step(*(sg.tensor(a, device=by_points) for a in (x, w, g)))
+    order = names(step.plan)
+    first, second = (i for i, name in enumerate(order) if name == "topoints")
+    assert "dot" in order[first:second]  # which has read the first points by then
+    expected = gradients(torch, *(torch.tensor(a, dtype=torch.float64) for a in (x, w, g)))
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=0, atol=1e-5 * float(theirs.abs().max()))
 
 
 @pytest.mark.parametrize("width", [9, 12], ids=["odd sizes", "whole vectors"])

@@ -35,6 +35,7 @@ from .wgsl.row import render_row, threads_of
 
 LITTLE = 1 << 20  # elements of what is kept for a kernel that runs later than it might
 LARGE = 1 << 20  # elements of maps that share a dispatch where they read the same
+MOST_BESIDE = 64 << 20  # bytes that two calls of a level may make, whatever else takes memory
 PATIENCE = 4  # levels that a kernel waits for another with which it shares a dispatch
 
 RENDER = {"map": render_map, "row": render_row, "dot": render_dot, "call": render_call}
@@ -141,6 +142,7 @@ class Schedule:
             self._share(
                 self._buckets_alike([g for g in self.fuser.groups.values() if g.archetype == "row"], by_level=True)
             )
+            self._take_turns()
             self._share(self._products_together())
             self._share(self._calls_together())
             self._share(self._maps_together())
@@ -169,8 +171,34 @@ class Schedule:
             found += [bucket.groups() for bucket in buckets if len(bucket.products) > 1]
         return found
 
+    def _take_turns(self) -> None:
+        """Of two calls that could share a dispatch but whose results would be most of the memory, the one with less waits until
+        that of the other was read: the points of both gradients of a convolution may lie in one place then."""
+        groups = self.fuser.groups.values()
+        total = sum(map(_nbytes, groups))
+        for pair in self._calls_alike():
+            first, second = sorted(pair, key=_nbytes, reverse=True)
+            beside = _nbytes(first) + _nbytes(second)
+            if beside < MOST_BESIDE or 3 * beside < total:
+                continue
+            roots, before = {id(root) for root in first.roots}, self.after[id(second)]
+            self.after[id(second)] = before | {
+                id(g) for g in groups if not roots.isdisjoint(self.fuser.buffers_read(g))
+            }
+            if circle(self.after):
+                self.after[id(second)] = before
+
     def _calls_together(self) -> list[list[Group]]:
         """Pairs of calls of one primitive and level that may share a dispatch, in which each binds by itself what it reads."""
+        limit = self.fuser.limit
+        return [
+            [a, b]
+            for a, b in self._calls_alike()
+            if self._bound(a) + self._bound(b) <= limit and self._bucket_of(a).takes(self._bucket_of(b), limit)
+        ]
+
+    def _calls_alike(self) -> list[list[Group]]:
+        """Pairs of calls of one primitive and level that may share a dispatch."""
         level = self._levels()
         alike: dict[tuple[int, type[Primitive]], list[Group]] = {}
         for group in self.fuser.groups.values():
@@ -178,13 +206,7 @@ class Schedule:
                 primitive = group.call.primitive
                 if isinstance(primitive, Call) and primitive.may_share:
                     alike.setdefault((level[id(group)], type(primitive)), []).append(group)
-        pairs = [groups[k : k + 2] for groups in alike.values() for k in range(0, len(groups) - 1, 2)]
-        limit = self.fuser.limit
-        return [
-            [a, b]
-            for a, b in pairs
-            if self._bound(a) + self._bound(b) <= limit and self._bucket_of(a).takes(self._bucket_of(b), limit)
-        ]
+        return [groups[k : k + 2] for groups in alike.values() for k in range(0, len(groups) - 1, 2)]
 
     def _maps_together(self) -> list[list[Group]]:
         """Pairs of large maps of one level and size that read the same, as the gradients of two norms whose sum was taken do; on
@@ -480,6 +502,11 @@ class _Products:
             group.tile = tile
             found.append(group)
         return found
+
+
+def _nbytes(group: Group) -> int:
+    """Of what it makes."""
+    return 4 * hint(sum(root.size for root in group.roots))
 
 
 def _together(bucket: list[Group]) -> Group:

@@ -265,11 +265,9 @@ def _is_software(info: Mapping[str, Any]) -> bool:
     return info["adapter_type"] == "CPU" or any(word in name for word in SOFTWARE_NAMES)
 
 
-# Of the estimated time of plain products: 0.37 to 0.54 are estimated for 128 to 512 channels, for which an H200 takes 0.3 to 0.5
-# (2026-11-22), 0.64 to 0.7 for 64, for which it takes 0.46, and 0.76 for weight gradients of 32 to 64, for which it takes 0.43
-# (2026-11-23). From 0.78 on their input gradients would take part, too, which gain a third of their time and take the
-# MNIST network's step over PyTorch's memory.
-POINTS = 0.77
+# Of the estimated time of plain products. An H200 takes less than is estimated: 0.3 to 0.5 for 0.37 to 0.54 (128 to 512 channels), 0.46
+# for 0.64 to 0.7 (64), 0.43 for 0.76, 0.64 for 0.79 and 0.79 for 0.93 (32 to 64 channels; 2026-11-24).
+POINTS = 1.0
 
 
 def _record(adapter: Any, index: int, settings: Config) -> AdapterInfo:
