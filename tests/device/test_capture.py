@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 from collections.abc import Callable
 from typing import Any
@@ -160,3 +161,34 @@ def test_a_step_does_not_exchange_the_memory_of_an_argument_that_others_have() -
     with pytest.raises(sg.CompileError, match="whose memory others share"):
         step(a)
     assert b.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("which", ["captured first", "argument first", "part of the argument", "two arguments"])
+@pytest.mark.parametrize("given", ["another", "the captured one", "an alias", "itself twice"])
+def test_deep_copies_share_memory_as_arguments_and_captured_tensors_do(which: str, given: str, device: str) -> None:
+    def run(lib: Any, **options: Any) -> list[list[float]]:
+        captured = lib.tensor([1.0, 2.0], **options)
+
+        def step(x: Any, y: Any) -> Any:
+            tensors = {
+                "captured first": lambda: [captured, x],
+                "argument first": lambda: [x, captured],
+                "part of the argument": lambda: [captured, x[:1]],
+                "two arguments": lambda: [x, y],
+            }[which]()
+            written, seen = copy.deepcopy(tensors)
+            written.add_(1)
+            return seen
+
+        called = sg.compile(step) if lib is sg else step
+        fresh, other = lib.tensor([5.0, 6.0], **options), lib.tensor([7.0, 8.0], **options)
+        arguments = {
+            "another": (other, fresh),
+            "the captured one": (captured, fresh),
+            "an alias": (captured.view(2), captured.view(2)),
+            "itself twice": (other, other),
+        }[given]
+        calls = [(fresh, other), arguments, arguments, (fresh, other), arguments]
+        return [called(*call).tolist() for call in calls]
+
+    assert run(sg, device=device) == run(torch)

@@ -461,6 +461,7 @@ class Captured:
         grads = [(t, "requires_grad") for t in {id(t): t for t in (*held, *self._leaves())}.values()]
         flags = [(t, name, getattr(t, name)) for t, name in (*grads, *memory)]
         changed = self._changed(program.plan)
+        copied = self._copied_with_arguments()
         return Replay(
             program=program,
             plan=program.plan.located(self._origins(names)),
@@ -468,7 +469,8 @@ class Captured:
             arguments=[(k, h) for k, h in enumerate(self.holders) if isinstance(h, int)],
             written=self._written(program.plan),
             changed=changed,
-            captured=self._captured(),
+            captured=[*self._captured(), *(t for t in copied if id(t) not in self._numbers)],
+            copies_arguments=bool(copied),
             themselves={},
             rebound=[t for t in self.watch.rebound.values() if t._serial <= self.watch.began],
             written_first=[t for t in self.watch.written_first.values() if t._serial <= self.watch.began],
@@ -534,6 +536,18 @@ class Captured:
         place = self.seen.place
         apart = [t for t in self.seen.assigned if not self._is_in_place(plan, place[id(t)])]
         return [(self._holder(t), place[id(t)]) for t in apart]
+
+    def _copied_with_arguments(self) -> list[Tensor]:
+        """The tensors from outside that the function made deep copies of, if there are several with an argument among them:
+        whether the copies share memory is up to those."""
+        began, found = self.watch.began, dict[int, Tensor]()
+        for t in self.watch.copied.values():
+            storage = None if t._shared is None else t._shared.storage
+            if storage is not None:  # sharing that began in the capture has been undone
+                t = Tensor._all_of(storage) if storage._serial <= began else storage.tensor()
+            if t is not None and t._serial <= began:
+                found[id(t)] = t
+        return list(found.values()) if len(found) > 1 and not found.keys().isdisjoint(self._numbers) else []
 
     def _captured(self) -> list[Tensor]:
         """What an argument must not share memory with, unless it is captured itself: the tensors that the function changes,

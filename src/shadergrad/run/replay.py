@@ -135,8 +135,9 @@ class Replay:
     rebound: those whose memory is another one after each run: what shares the one before does not change.
     written_first: those of them whose memory of before is changed too, so that nobody else may have it.
     rebound_arguments: arguments, by number, whose memory is another one afterwards: nobody else may have it.
-    captured: the tensors that the function changes, and where it changes an argument, all that it captured: an argument
-    that shares memory with one of them is to be captured itself.
+    captured: the tensors that the function changes, or makes deep copies of together with an argument, and where it changes an
+    argument, all that it captured: an argument that shares memory with one of them is to be captured itself.
+    copies_arguments: whether it makes deep copies of several tensors, an argument among them.
     themselves: arguments, by number, that are captured themselves, and so must be the same in the next call.
     changes_arguments: those that take another value, by number, so that another one may see it.
     gradients: those that are not inputs too, and nowhere else, so that each run may write the same memory again.
@@ -159,6 +160,7 @@ class Replay:
     written_first: list[Tensor]
     rebound_arguments: list[int]
     captured: list[Tensor]
+    copies_arguments: bool
     themselves: dict[int, Tensor]
     changes_arguments: list[int]
     gradients: list[KeptGradient]
@@ -181,7 +183,9 @@ class Replay:
         fixed = [(k, holder) for k, holder in self.written if isinstance(holder, Tensor)]
         self._fixed = fixed if len(fixed) == len(self.written) else None
         slots = any(isinstance(owner, int) for owner in (*self.grads, *(owner for owner, _ in self.flags_left)))
-        self._is_one_a_place = bool(self.changes_arguments) or slots  # no two arguments may be one tensor
+        self._is_one_a_place = (
+            bool(self.changes_arguments) or slots or self.copies_arguments
+        )  # no two arguments may be one tensor
         self._changes = bool(self.captured or self._is_one_a_place or self.rebound_arguments or self._entering)
         self._asks_python = not self.python.is_empty
         self._draws = not self.draws.is_empty

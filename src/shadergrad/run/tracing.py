@@ -44,6 +44,7 @@ class Trace:
     serial number.
     on_place: told of a place, container, key and how it is written, that steps replace the tensor of.
     is_portable: whether the step is for a runner without Python.
+    copied: the tensors that deep copies were made of, by the numbers of their memory.
     made: what is pending, tensors and what they share, as long as anyone holds it.
     let_go: the nodes whose history a backward pass let go, with what made them, and of what.
     """
@@ -75,6 +76,11 @@ class Trace:
         self.seeded: set[int] = set()
         self.made: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.let_go: list[tuple[Any, Any, Any]] = []
+        self.copied: dict[int, Any] = {}
+
+    def on_copy(self, tensor: Any) -> None:
+        """A deep copy of a tensor is about to be made: it shares memory with other copies as the tensor does with others."""
+        self.copied.setdefault(_origin(tensor), tensor)
 
     def on_pending(self, thing: Any) -> None:
         """A tensor, or what tensors share, whose value is pending."""
@@ -207,6 +213,7 @@ class Trace:
             self.rebound,
             self.written_first,
             self.grad_values,
+            self.copied,
         ):
             table.clear()
 

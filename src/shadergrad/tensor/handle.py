@@ -64,6 +64,8 @@ class Tensor(NamedTensor):
 
     def _copied_memory(self, memo: dict[Any, Any]) -> Tensor | None:
         """What a deep copy of this tensor sees of the copy of the memory that it shares; None where its memory is its own."""
+        if current.trace is not None:
+            current.trace.on_copy(self)
         if self._shared is None or (current.trace is None and self._share_no_more()):
             return None
         copied = memo.setdefault(COPIED, {})  # by storages, which the tensors that are copied keep alive
