@@ -192,3 +192,31 @@ def test_deep_copies_share_memory_as_arguments_and_captured_tensors_do(which: st
         return [called(*call).tolist() for call in calls]
 
     assert run(sg, device=device) == run(torch)
+
+
+@pytest.mark.parametrize("shared", ["Parameter", "detach", "view", "nothing"])
+@pytest.mark.parametrize("made", ["a clone", "another", "computed"])
+def test_a_step_writes_to_the_memory_that_a_tensor_was_given_since(shared: str, made: str, device: str) -> None:
+    def run(lib: Any, **options: Any) -> list[list[float]]:
+        p = lib.nn.Parameter(lib.tensor([1.0, 2.0], **options))
+        before = p.data
+        _other = {
+            "Parameter": lambda: lib.nn.Parameter(before),
+            "detach": lambda: before.detach(),
+            "view": lambda: before.view(2),
+            "nothing": lambda: None,
+        }[shared]()
+
+        def step() -> Any:
+            p.data.sub_(1)
+            return p.detach() * 2
+
+        called = sg.compile(step) if lib is sg else step
+        found = [called().tolist(), p.tolist(), before.tolist()]
+        another = lib.tensor([10.0, 20.0], **options)
+        p.data = {"a clone": before.clone, "another": lambda: another, "computed": lambda: another * 2}[made]()
+        for _ in range(2):
+            found += [called().tolist(), p.tolist(), before.tolist()]
+        return found
+
+    assert run(sg, device=device) == run(torch)

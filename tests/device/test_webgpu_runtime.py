@@ -76,7 +76,6 @@ REHEARSED = """
 import os, time
 from shadergrad.plan import Kernel
 from shadergrad.runtime.device import get_device
-from shadergrad.runtime.rehearsal import _Stage
 
 def kernel(seed):
     lines = "".join(f"a[{i % 16}] = fma(a[{(i * 7 + seed) % 16}], x[(id.x + {i * 3 + seed}u) % 64u], {i * 0.37 + seed});" for i in range(200))
@@ -438,7 +437,7 @@ class TestReuse:
         assert done.returncode == 0, done.stderr
         first, again, another = map(float, done.stdout.split())
         assert again < first / 4, done.stdout
-        assert another > first / 4, done.stdout  # a kernel that nobody dispatched
+        assert again < another / 4, done.stdout  # which nobody had dispatched
 
     def test_what_was_begun_in_vain_leaves_no_error(self, make_device: Any) -> None:
         device = make_device()

@@ -11,6 +11,7 @@ import math
 import operator
 import re
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -658,6 +659,13 @@ def run(lib: Any, call: str) -> None:
         exec(call[1:], names(lib))
     else:
         repr(eval(call, names(lib)))
+
+
+@pytest.fixture(autouse=True)
+def default_device() -> Iterator[None]:
+    """Put back: where there is CUDA, PyTorch takes a number for one."""
+    yield
+    torch.set_default_device(None)
 
 
 @pytest.mark.parametrize("call", BAD)

@@ -172,8 +172,8 @@ class Schedule:
         return found
 
     def _take_turns(self) -> None:
-        """Of two calls that could share a dispatch but whose results would be most of the memory, the one with less waits until
-        that of the other was read: the points of both gradients of a convolution may lie in one place then."""
+        """Of two calls that could share a dispatch, but whose results are a third of all that is made or more, the one with less
+        waits until that of the other was read: the points of both gradients of a convolution may lie in one place then."""
         groups = self.fuser.groups.values()
         total = sum(map(_nbytes, groups))
         for pair in self._calls_alike():

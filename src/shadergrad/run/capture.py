@@ -458,6 +458,7 @@ class Captured:
         slots = [(t, g) for t, g in seen.gradients if id(t) not in kept]
         held = [h for h in self.holders if isinstance(h, Tensor)]
         memory = [(h, "_exchanged" if h._share_no_more() else "_rebound") for h in held]
+        memory += [(t, "_rebound") for t in self._seen_elsewhere(held)]
         grads = [(t, "requires_grad") for t in {id(t): t for t in (*held, *self._leaves())}.values()]
         flags = [(t, name, getattr(t, name)) for t, name in (*grads, *memory)]
         changed = self._changed(program.plan)
@@ -498,6 +499,12 @@ class Captured:
         read = [owner.tensor() for owner in owners if isinstance(owner, Leaf)]
         slots = (t for t, _ in (*self.seen.gradients, *self.watch.grad_reads.values()))
         return [t for t in (*read, *slots, *self.watch.looked_at.values()) if t is not None]
+
+    def _seen_elsewhere(self, held: list[Tensor]) -> list[Tensor]:
+        """Tensors that were read, and whose memory a holder stands for: a run writes it through that one, whoever else has it."""
+        storages = {id(h._shared.storage) for h in held if h._shared is not None}
+        looked_at = (t for t in self.watch.looked_at.values() if not any(t is h for h in held))
+        return [t for t in looked_at if t._shared is not None and id(t._shared.storage) in storages]
 
     def _slot(self, owner: Tensor) -> tuple[GradSlot, bool, Tensor | None]:
         """What was in a slot that the function looked into: whether nothing; what it must be again, where other places lead
