@@ -220,3 +220,132 @@ def test_a_step_writes_to_the_memory_that_a_tensor_was_given_since(shared: str, 
         return found
 
     assert run(sg, device=device) == run(torch)
+
+
+def a_copy(lib: Any, x: Any, w: Any, held: dict[str, Any]) -> Any:
+    return copy.deepcopy(w)
+
+
+def copies_of_two(lib: Any, x: Any, w: Any, held: dict[str, Any]) -> Any:
+    return copy.deepcopy([w, w.grad, w])
+
+
+def a_parameter(lib: Any, x: Any, w: Any, held: dict[str, Any]) -> Any:
+    p = lib.nn.Parameter((x * 3).detach())
+    (p * p).sum().backward()
+    (p * x).sum().backward()
+    return {"p": p, "sum": p.grad + 1}
+
+
+def retained(lib: Any, x: Any, w: Any, held: dict[str, Any]) -> Any:
+    y = w * x
+    y.retain_grad()
+    (y * y).sum().backward()
+    return y, w.grad
+
+
+def a_view(lib: Any, x: Any, w: Any, held: dict[str, Any]) -> Any:
+    c = (x * 2).view(2)
+    c.grad = x[:2]
+    return [c, c.grad, c]
+
+
+def an_argument(lib: Any, x: Any, w: Any, held: dict[str, Any]) -> Any:
+    c = x.clone()
+    c.grad = x
+    return c
+
+
+def the_same_gradient(lib: Any, x: Any, w: Any, held: dict[str, Any]) -> Any:
+    (w * x).sum().backward()
+    c = x * 5
+    c.grad = w.grad
+    return c
+
+
+def a_gradient_that_was_there(lib: Any, x: Any, w: Any, held: dict[str, Any]) -> Any:
+    c = x * 5
+    c.grad, w.grad = w.grad, c
+    return c
+
+
+def its_own_gradient_has_one(lib: Any, x: Any, w: Any, held: dict[str, Any]) -> Any:
+    c, d = x * 5, x + 1
+    c.grad, d.grad = d, c
+    return c
+
+
+def in_a_slot(lib: Any, x: Any, w: Any, held: dict[str, Any]) -> Any:
+    w.grad = x * 2
+    w.grad.grad = x * 4
+    return x + 1
+
+
+def in_a_place(lib: Any, x: Any, w: Any, held: dict[str, Any]) -> Any:
+    before = held.get("c")
+    held["c"] = x + 7
+    held["c"].grad = x if before is None else before.grad * 2 + before
+    return held["c"].grad + 0
+
+
+def set_to_none(lib: Any, x: Any, w: Any, held: dict[str, Any]) -> Any:
+    c = copy.deepcopy(w)
+    c.grad = None
+    return c
+
+
+def written_in_place(lib: Any, x: Any, w: Any, held: dict[str, Any]) -> Any:
+    c = copy.deepcopy(w)
+    c.grad.mul_(10)
+    return c
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        a_copy,
+        copies_of_two,
+        a_parameter,
+        retained,
+        a_view,
+        an_argument,
+        the_same_gradient,
+        a_gradient_that_was_there,
+        its_own_gradient_has_one,
+        in_a_slot,
+        in_a_place,
+        set_to_none,
+        written_in_place,
+    ],
+)
+def test_what_a_step_makes_has_its_gradient(step: Callable[..., Any], device: str) -> None:
+    def run(lib: Any, **options: Any) -> list[Any]:
+        w = lib.tensor([1.0, 2.0], requires_grad=True, **options)
+        w.grad = lib.tensor([3.0, 4.0], **options)
+        held: dict[str, Any] = {}
+        found = []
+        called = sg.compile(lambda x: step(lib, x, w, held)) if lib is sg else lambda x: step(lib, x, w, held)
+        kept = []
+        for k in range(4):
+            x = lib.tensor([1.0 + k, 5.0], **options)
+            result = called(x)
+            kept.append(result)
+            tensors = list(result.values()) if isinstance(result, dict) else result
+            tensors = [*tensors] if isinstance(tensors, list | tuple) else [tensors]
+            tensors += [w, *held.values()]
+            tensors += [t.grad for t in tensors if t.grad is not None]
+            tensors += [t.grad for t in tensors if t.grad is not None]
+            found.append([(t.tolist(), t.requires_grad and t.is_leaf) for t in tensors])
+            found.append([[t is other for other in tensors] for t in tensors])
+            if k % 2:
+                for t in tensors[:1]:
+                    if t.requires_grad and t.is_leaf:
+                        (t * 2).sum().backward()
+                        found.append((t.grad.tolist(), w.grad.tolist()))
+                    if t.grad is not None:
+                        with lib.no_grad():
+                            t.grad.add_(1)
+                        found.append([other.tolist() for other in tensors])
+        return found
+
+    assert run(sg, device=device) == run(torch)

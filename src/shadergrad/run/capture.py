@@ -191,7 +191,8 @@ class Observed:
 
     assigned: tensors of the outside that it gave another value; before: the nodes that they had, by id. flags: those whose
     requires_grad it set, with what it is now.
-    gradients: (tensor, what it left in its .grad) for each slot in which there was something else.
+    gradients: (tensor, what it left in its .grad) for each slot of the outside in which there was something else. own_gradients:
+    the same for the tensors that it made and that outlive it.
     entering: the gradients that were there before, by id, that no place but their slot leads to.
     outputs: the tensors whose values a run must give, each once; place: where they are among them, by id.
     draws: the random numbers that it drew.
@@ -207,7 +208,7 @@ class Observed:
         self.gradients = [  # one that is put back was taken from its slot; what was there, and came from elsewhere, is set anew
             (t, t._grad)
             for t, before in watch.grads.values()
-            if t._grad is not before or before is None or id(t) not in watch.grad_reads
+            if t._serial <= watch.began and (t._grad is not before or before is None or id(t) not in watch.grad_reads)
         ]
         _refuse_hidden_tensors(result, "result")
         for effect in state.fresh:
@@ -215,6 +216,8 @@ class Observed:
         stored = (found for e in state.fresh for found in tensors_in(e.value, e.path))
         returned = [*tensors_in(result, "result"), *stored]
         gradients = [g for _, g in self.gradients if g is not None]
+        self.own_gradients = _own_gradients([*returned, *((".grad", g) for g in gradients)], watch.began)
+        returned += [(f"{path}.grad", g) for path, _, g in self.own_gradients]
         handed = [*(t for _, t in returned), *gradients]
         _refuse_given_away(watch, handed)
         views = self._views(watch, handed, {id(t): k for k, t in stand_ins.items()})
@@ -239,11 +242,12 @@ class Observed:
         self.paths = {
             id(whole): path for path, t in reversed(returned) if not isinstance(whole := views[id(t)][0], int)
         }
+        others = {*self.leaves, *(id(t) for _, t, _ in self.own_gradients)}  # which each run makes anew
         uses = Counter(id(views[id(t)][0]) for t in handed)
         self.alone = {
             id(g)
             for g in gradients
-            if g._serial > watch.began and views[id(g)][0] is g and uses[id(g)] == 1 and id(g) not in self.leaves
+            if g._serial > watch.began and views[id(g)][0] is g and uses[id(g)] == 1 and id(g) not in others
         }
         self.entering = _entering(watch, {*state.tensors, *map(id, given)})
         self.marks = self._marks(views)
@@ -302,6 +306,18 @@ def _entering(watch: Trace, elsewhere: set[int]) -> dict[int, GradSlot]:
     held = Counter(id(t._grad) for t in owners.values())
     alone = (t for t in owners.values() if held[id(t._grad)] == 1 and id(t._grad) not in elsewhere)
     return {id(t._grad): GradSlot(t) for t in alone if t._grad is not None and t._grad._share_no_more()}
+
+
+def _own_gradients(handed: list[tuple[str, Tensor]], began: int) -> list[tuple[str, Tensor, Tensor]]:
+    """What is in .grad of the tensors that a function made and hands out, and of these in turn: path and tensor, gradient."""
+    found: dict[int, tuple[str, Tensor, Tensor]] = {}
+    left = list(reversed(handed))
+    while left:
+        path, t = left.pop()
+        if t._serial > began and t._grad is not None and id(t) not in found:
+            found[id(t)] = (path, t, t._grad)
+            left.append((f"{path}.grad", t._grad))
+    return list(found.values())
 
 
 def _touched(watch: Trace) -> list[Tensor]:
@@ -377,9 +393,8 @@ class Captured:
         self._numbers = {id(t): k for k, t in stand_ins.items()}
         self._slots: dict[int, Holder] = {**seen.entering, **{id(slot.first): slot for slot in state.slots}}
         self._known: dict[int, tuple[int, Tensor]] = {}
-        self._new = {
-            id(g) for _, g in seen.gradients if g is not None and g._serial > watch.began
-        }  # each run has others
+        gradients = (*(g for _, g in seen.gradients), *(g for _, _, g in seen.own_gradients))
+        self._new = {id(g) for g in gradients if g is not None and g._serial > watch.began}  # each run has others
         read_before = [n for n in seen.before.values() if n.storage is not None]
         self.graph = Capture(
             seen.nodes,
@@ -480,7 +495,11 @@ class Captured:
             gradients=gradients,
             grads=[self._given(t) for t, _ in slots],
             flags_left=[(self._given(t), flag) for t, flag in seen.flags],
-            result=exchange((*seen.left, [g for _, g in slots]), Tensor, lambda t: seen.marks[id(t)]),
+            result=exchange(
+                (*seen.left, [g for _, g in slots], [pair for _, *pair in seen.own_gradients]),
+                Tensor,
+                lambda t: seen.marks[id(t)],
+            ),
             flags=[*self.watch.attributes.values(), *flags],
             # one that the function made itself is another one in each call
             slots=[self._slot(t) for t, _ in self.watch.grad_reads.values() if t._serial <= self.watch.began],

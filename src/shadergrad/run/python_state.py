@@ -572,6 +572,8 @@ class Watcher:
         node, ids = t._node, {id(t), id(t._cell())}
         if id(t) not in self._alone or t.requires_grad or node.storage is None or node.owner is None:
             return False
+        if id(t) in self.trace.grad_reads or id(t) in self.trace.grads:
+            return False  # the slot is that of one tensor
         owner = node.owner()
         is_its_own = owner is t or (owner is not None and t._cell() is owner and owner.tensor() is t)
         return is_its_own and not ids & (stays | self.trace.before.keys())

@@ -142,7 +142,8 @@ class Replay:
     changes_arguments: those that take another value, by number, so that another one may see it.
     gradients: those that are not inputs too, and nowhere else, so that each run may write the same memory again.
     grads: the tensors, or numbers of arguments, whose .grad is set otherwise. flags_left: those whose requires_grad is.
-    result: what the function returned, what it left in places of Python, and in .grad of those, with marks for tensors.
+    result: what the function returned, what it left in places of Python, and in .grad of those, and pairs of tensors that it made
+    and what is in their .grad, with marks for tensors.
     python: what it read of Python, and the places.
     draws: what it draws of random numbers.
     flags: (owner, attribute, value) that can only change when tracing.changes does.
@@ -190,11 +191,10 @@ class Replay:
         self._asks_python = not self.python.is_empty
         self._draws = not self.draws.is_empty
         self._holds_slots = any(isinstance(h, GradSlot | PlaceSlot) for h in self.holders)
-        returned, left, gradients = self.result
+        returned, *others = self.result
         self._alone: Fresh | None = None  # a result that is one tensor, as most are
         if (
-            not left
-            and not gradients
+            not any(others)
             and isinstance(returned, Mark)
             and returned.path is None
             and returned.leaf is None
@@ -379,7 +379,10 @@ class Replay:
                 made[mark] = found
             return made[mark]
 
-        return exchange(self.result, Mark, tensor)
+        *handed, own = exchange(self.result, Mark, tensor)
+        for owner, gradient in own:
+            owner._grad = gradient
+        return handed
 
     def _memory_for_gradients(self) -> list[Storage | None] | None:
         """`into` where the run may write gradients to the memory of the previous ones; None: to fresh memory."""

@@ -115,7 +115,7 @@ class Trace:
 
     def on_grad_write(self, tensor: Any, value: Any | None) -> None:
         self.grads.setdefault(id(tensor), (tensor, tensor._grad))
-        if value is not None and value._serial <= self.began:
+        if value is not None and max(tensor._serial, value._serial) <= self.began:
             self.grad_values.append((tensor, value))
 
     def on_flag(self, tensor: Any) -> None:
