@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import shadergrad as sg
-from shadergrad import cli
+from shadergrad import cli, nn
 from shadergrad.compile import tuning
 from shadergrad.compile.tiles import Choice, Shape, Tile, register
 from shadergrad.runtime.device import get_device
@@ -176,6 +177,37 @@ def test_small_products_of_browsers_take_no_workgroup_memory(
     dots = [kernel for kernel in step.plan.kernels if kernel.archetype == "dot"]
     assert dots
     assert not any("var<workgroup>" in kernel.source for kernel in dots)
+
+
+@pytest.mark.parametrize(
+    ("shape", "out", "options"),
+    [
+        ((4, 8, 16, 16), 3, {"padding": 1}),
+        ((3, 8, 15, 17), 3, {"padding": 1}),  # the last workgroup has columns that there are not
+        ((3, 10, 20, 20), 2, {"padding": 2, "dilation": 2}),
+        ((5, 6, 13, 13), 1, {}),
+        ((2, 8, 32, 32), 4, {"stride": 2, "padding": 1}),
+        ((2, 8, 20, 20), 6, {"padding": 1, "groups": 2}),
+    ],
+    ids=str,
+)
+def test_convolutions_to_few_channels(shape: tuple[int, ...], out: int, options: dict[str, int], webgpu: str) -> None:
+    """A thread has all channels of a place. What is before and behind is part of the kernel."""
+    x, w, b = drawn(*shape), drawn(out, shape[1] // options.get("groups", 1), 3, 3), drawn(out)
+    step = sg.compile(lambda x, w, b: nn.functional.conv2d(x.relu(), w, b, **options).relu() * 2)
+    found = step(*(sg.tensor(each, device=webgpu) for each in (x, w, b))).numpy()
+    same = torch.nn.functional.conv2d(*(torch.tensor(each).double() for each in (np.maximum(x, 0), w, b)), **options)
+    assert_close(found, same.relu().numpy() * 2, rtol=1e-5, atol=2e-5)
+    gpu: Any = get_device(webgpu)
+    if gpu.target.native and not gpu.target.shares_loads(same.numel() * w[0].size):
+        assert "(narrow" in next(kernel.shape for kernel in step.plan.kernels if kernel.archetype == "dot")
+
+
+def test_convolutions_of_integers_to_few_channels(webgpu: str) -> None:
+    x, w = drawn(2, 8, 17, 17) * 9, drawn(3, 8, 3, 3) * 9
+    found = nn.functional.conv2d(*(sg.tensor(each.astype(np.int32), device=webgpu) for each in (x, w))).numpy()
+    same = torch.nn.functional.conv2d(*(torch.tensor(each.astype(np.int32)) for each in (x, w)))
+    assert_close(found, same.numpy(), rtol=0, atol=0)
 
 
 def test_a_product_joined_to_others_at_its_own_place(webgpu: str) -> None:

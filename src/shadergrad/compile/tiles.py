@@ -48,8 +48,15 @@ class Tile:
         return (self.bm // self.tm) * (self.bn // self.tn)
 
     @property
+    def narrow(self) -> bool:
+        """Whether each thread has a whole column of results, and only the left operand is shared."""
+        return self.tn == 1
+
+    @property
     def storage(self) -> int:
         """Bytes of workgroup memory, rows without padding."""
+        if self.narrow:
+            return 4 * self.bk * FEW_ROWS
         return 4 * self.bk * (self.bm + self.bn) * self.stages
 
     @property
@@ -108,6 +115,9 @@ SMALLEST = 1 << 22
 HANDED = tuple(Tile(tm, 8 * tn, 1, tm, tn) for tm, tn in ((32, 8), (32, 4), (16, 8), (16, 4), (8, 8), (8, 4)))
 LOAD = 160  # multiplications that take as long as a load there
 LONGEST_SUM = 1024  # of such products, for the error's sake
+# A product with a few rows over windows: a thread has a whole column, reads what it alone wants as it goes, and the rows lie
+# whole in workgroup memory
+FEW_ROWS, COLUMNS = 4, 256
 DIRECT = (Tile(32, 32, 1, 4, 4), Tile(16, 64, 1, 4, 4), Tile(64, 16, 1, 4, 4))
 NEAR = 0.35  # how far sizes may be from those that were measured, as a sum of logarithms to base 2
 SHORTEST_PART = 64
@@ -197,11 +207,21 @@ def _choice(digest: str, batch: int, m: int, n: int, k: int) -> Choice | None:
 def choose_tile(batch: int, m: int, n: int, k: int, window: int, target: Target, chunk: int = 0) -> Tile:
     """The tile for `batch` products of m x n results over k, cut into parts of `chunk` if that is not 0, in whole windows
     where `window` is above 1."""
+    if (narrow := narrow_tile(m, n, k, window, target)) and not chunk:
+        return narrow
     part, divisor = hint(chunk or k), factor(chunk or k)
     measured = None if varies(k) else _measured(hint(batch), hint(m), hint(n), k, window, target)
     if measured is not None and measured.chunk(k) == part:
         return measured.tile
     return _best(hint(batch) * -(-hint(k) // part), hint(m), hint(n), part, divisor, window, target)[1]
+
+
+def narrow_tile(m: int, n: int, k: int, window: int, target: Target) -> Tile | None:
+    """That of a product with a few rows over whole windows, where it fits."""
+    if not target.native or window == 1 or varies(m) or varies(k) or not 0 < m <= FEW_ROWS or hint(n) < COLUMNS:
+        return None
+    tile = Tile(m, COLUMNS, k, m, 1)
+    return tile if tile.fits(target) else None
 
 
 def _measured(batch: int, m: int, n: int, k: int, window: int, target: Target) -> Choice | None:

@@ -7,14 +7,16 @@ written out, for compilers get no hint to unroll it.
 
 Browsers set workgroup memory to zero, and SwiftShader writes that out word by word: a small product takes seconds to compile.
 There its operands are read from memory as they are needed, and there are no tiles. Where loads are dear (`Target.dear_loads`) a large
-product has none either: threads hand each other what they load.
+product has none either: threads hand each other what they load. Of a product with a few rows over windows, as a convolution
+to the three colours of pictures is, only the left operand has a tile, which is all of it: a thread has a whole column, and no
+other wants what it reads of the right one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ...graph.index import Index, opaque, variable
+from ...graph.index import ZERO, Index, number, opaque, variable
 from ...plan import Target
 from ...varying import divides, hint, varies
 from ..fuse import Fuser, Group
@@ -69,7 +71,7 @@ class DotKernel(TiledProduct):
         """Writes the statements, `number` that of the workgroup in the product; gives what has tiles."""
         t, r = self.tile, self.r
         tiles_m, tiles_n = -(-self.m // t.bm), -(-self.columns // t.bn)
-        r.lanes = LANES
+        r.lanes = 1 if t.narrow else LANES
         r.line(f"let wg = {number};")
         r.line(f"let n0 = (wg % {tiles_n}) * {t.bn};")
         r.line(f"let m0 = ((wg / {tiles_n}) % {tiles_m}) * {t.bm};")
@@ -80,6 +82,9 @@ class DotKernel(TiledProduct):
             r.line(f"let first = part * {self.chunk};")
             r.line(f"let last = min(first + {self.chunk}, {self.k});")
         r.line("let id = i32(lid);")
+        if t.narrow:
+            self._columns()
+            return ()
         self._places()
         for i in range(t.tm):
             for j in range(t.tn // LANES):
@@ -96,8 +101,12 @@ class DotKernel(TiledProduct):
         t = self.tile
         return (
             f"{self.dot.shape[0]} x " * (self.dot.shape[0] > 1)
-            + f"{self.m} x {self.n} x {self.chunk} ({'direct' if self.direct else 'tile'} {t.bm} x {t.bn} x {t.bk})"
+            + f"{self.m} x {self.n} x {self.chunk} ({self._way} {t.bm} x {t.bn} x {t.bk})"
         )
+
+    @property
+    def _way(self) -> str:
+        return "direct" if self.direct else "narrow" if self.tile.narrow else "tile"
 
     @property
     def flops(self) -> int:
@@ -228,6 +237,46 @@ class DotKernel(TiledProduct):
                 right = r.define(f"vec4<{self.element}>({', '.join(parts)})", len(r.scopes) - 1)
             for i, value in enumerate(left):
                 r.line(self._multiply_add(f"c_{i}_{j}", value, right))
+
+    # -- a column a thread
+
+    @property
+    def declaration(self) -> str:
+        """The left operand of a narrow product in workgroup memory."""
+        return "" if not self.tile.narrow else f"var<workgroup> rows: array<{self._column}, {self.k}>;\n"
+
+    @property
+    def _column(self) -> str:
+        """The type of a thread's results."""
+        return f"vec{self.m}<{self.element}>" if self.m > 1 else self.element
+
+    def _columns(self) -> None:
+        """All of the left operand into workgroup memory, then a walk along the windows; the places of one are written out."""
+        t, r = self.tile, self.r
+        a, b = self.dot.inputs
+        r.open("at")
+        with self.single():
+            parts = [r.pull(a, (self._batch_index(), number(i), variable("at", self.k))) for i in range(self.m)]
+        r.line(f"rows[at] = {self._column}({', '.join(parts)});")
+        self._close_loop(f"for (var at = id; at < {self.k}; at += {t.threads})")
+        r.line("workgroupBarrier();")
+        exact = divides(t.bn, self.columns)
+        column = self.clamped("n0 + id", self.columns, exact, "column")[0]
+        r.line(f"var c = {self._column}();")
+        r.open("channel")
+        for place in range(self.window):
+            k = variable("channel", self.k // self.window) * self.window + place
+            with self.single():
+                value = r.pull(b, self._index_of_column(column, k))
+            left = f"rows[channel * {self.window} + {place}]"
+            r.line(f"c = fma({self._column}({value}), {left}, c);" if self.is_float else f"c = c + {value} * {left};")
+        self._close_loop(f"for (var channel = 0; channel < {self.k // self.window}; channel++)")
+        if not exact:
+            r.line(f"if (n0 + id >= {self.columns}) {{ return; }}")
+        batch, _, n = self._index_of_column(column, ZERO)
+        for i in range(self.m):
+            value = narrowed(f"c[{i}]" if self.m > 1 else "c", self.dot.dtype, False)
+            store_results(r, self.group, self.dot, value, (batch * self.m + i) * self.n + n)
 
     # -- the loop over the contraction
 
@@ -513,7 +562,7 @@ def render_dot(group: Group, fuser: Fuser, r: Renderer, target: Target) -> Rende
         threads=kernels[0].tile.threads,
         workgroups=total,
         body=body,
-        globals_="".join(operand.declaration() for operand in tiles.values()),
+        globals_="".join(operand.declaration() for operand in tiles.values()) + kernels[0].declaration,
         arguments=SUBGROUP if any(kernel.handed for kernel in kernels) else "",
         shape=" + ".join(kernel.shape for kernel in kernels),
         flops=sum(kernel.flops for kernel in kernels),
