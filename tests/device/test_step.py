@@ -731,7 +731,7 @@ def test_arguments_that_are_one_tensor_at_first_may_differ_later(device: str) ->
     x, y = numbers(3, device=device), numbers(3, device=device, seed=1)
     for a, b in ((x, x), (x, y), (y, x), (y, y)):
         assert_close(step(a, b), a.numpy() - 2 * b.numpy(), 1e-6, 1e-6)
-    assert step.captures == 1
+    assert step.captures == 2  # one for a tensor that is given twice
 
 
 def test_an_argument_that_is_state_at_first_may_be_another_later(device: str) -> None:

@@ -196,7 +196,8 @@ def test_convolutions_to_few_channels(shape: tuple[int, ...], out: int, options:
     x, w, b = drawn(*shape), drawn(out, shape[1] // options.get("groups", 1), 3, 3), drawn(out)
     step = sg.compile(lambda x, w, b: nn.functional.conv2d(x.relu(), w, b, **options).relu() * 2)
     found = step(*(sg.tensor(each, device=webgpu) for each in (x, w, b))).numpy()
-    same = torch.nn.functional.conv2d(*(torch.tensor(each).double() for each in (np.maximum(x, 0), w, b)), **options)
+    wide, weight, bias = (torch.tensor(each).double() for each in (np.maximum(x, 0), w, b))
+    same = torch.nn.functional.conv2d(wide, weight, bias, **options)
     assert_close(found, same.relu().numpy() * 2, rtol=1e-5, atol=2e-5)
     gpu: Any = get_device(webgpu)
     if gpu.target.native and not gpu.target.shares_loads(same.numel() * w[0].size):
@@ -205,8 +206,9 @@ def test_convolutions_to_few_channels(shape: tuple[int, ...], out: int, options:
 
 def test_convolutions_of_integers_to_few_channels(webgpu: str) -> None:
     x, w = drawn(2, 8, 17, 17) * 9, drawn(3, 8, 3, 3) * 9
-    found = nn.functional.conv2d(*(sg.tensor(each.astype(np.int32), device=webgpu) for each in (x, w))).numpy()
-    same = torch.nn.functional.conv2d(*(torch.tensor(each.astype(np.int32)) for each in (x, w)))
+    x, w = x.astype(np.int32), w.astype(np.int32)
+    found = nn.functional.conv2d(sg.tensor(x, device=webgpu), sg.tensor(w, device=webgpu)).numpy()
+    same = torch.nn.functional.conv2d(torch.tensor(x), torch.tensor(w))
     assert_close(found, same.numpy(), rtol=0, atol=0)
 
 

@@ -799,3 +799,51 @@ def copies_share_what_was_shared(lib, compiled):
         part.sub_(1)
         yield [whole, part, sums, w, row]
         row.add_(1)
+
+
+@case
+def a_tensor_given_twice_is_one_tensor(lib, compiled):
+    """Also in containers and by name, and where it is changed, and told from one that only shares its memory."""
+
+    @compiled
+    def compare(x, y, *, more=()):
+        found = [x is y, *(x is each for each in more)]
+        x.mul_(2.0)
+        return y + 1, found
+
+    for k in range(3):
+        a, b = lib.tensor([1.0 + k, 2.0]), lib.tensor([3.0, k])
+        yield [compare(a, b), compare(a, a), compare(b, b, more=[a, b]), compare(a, b, more=(b, a)), a, b]
+
+    @compiled
+    def by_name(x, y):
+        return x is y, x + y
+
+    for k in range(3):
+        a, b = lib.tensor([1.0 + k, 2.0]), lib.tensor([3.0, k])
+        yield [by_name(x=a, y=b), by_name(x=b, y=b), by_name(a, a[:]), by_name(a[:], a)]
+
+    @compiled
+    def adds(x, y):
+        (x * x * y).sum().backward()
+        return x.grad is y.grad
+
+    for k in range(2):
+        p, q = (lib.tensor([1.0 + k, 2.0], requires_grad=True) for _ in range(2))
+        yield [adds(p, q), adds(q, q), adds(p, p), p.grad, q.grad]
+
+
+@case
+def a_copy_of_what_has_got_a_history_raises_wherever_it_comes_from(lib, compiled):
+    p, _, w = leaf_and_others(lib)
+
+    @compiled
+    def step(x):
+        x.mul_(p)
+        copy.deepcopy(w)
+        return x.sum().detach()
+
+    yield [step(lib.ones(2)), step(lib.ones(2) + 1), w]
+    yield raises(lambda: step(w), RuntimeError)
+    yield raises(lambda: step(lib.ones(2)), RuntimeError)  # w has a history
+    yield w.detach()

@@ -111,10 +111,15 @@ def _capture(
     target: Target | None,
     sizes: Sizes,
 ) -> tuple[Replay, Trace]:
-    """themselves: the arguments, by number, that the function gets as they are; of the others it gets the values."""
+    """themselves: the arguments, by number, that the function gets as they are; of the others it gets the values. One that is
+    given twice is one tensor there, too."""
     watch = Trace(is_portable=target is not None)
-    given = [t if k in themselves else _stand_in(t, sizes.shape_of(k, t)) for k, t in enumerate(tensors)]
-    stand_ins = {k: t for k, t in enumerate(given) if k not in themselves}
+    instead = {id(tensors[k]): tensors[k] for k in themselves}
+    stand_ins: dict[int, Tensor] = {}
+    for k, t in enumerate(tensors):
+        if id(t) not in instead:
+            instead[id(t)] = stand_ins[k] = _stand_in(t, sizes.shape_of(k, t))
+    given = [instead[id(t)] for t in tensors]
     watch.layouts = {s._serial: layout for k, s in stand_ins.items() if (layout := layout_of(tensors[k])) is not None}
     replaced = iter(given)
     args, kwargs = exchange((args, kwargs), Tensor, lambda _: next(replaced))
@@ -564,8 +569,13 @@ class Captured:
         return [(self._holder(t), place[id(t)]) for t in apart]
 
     def _copied_with_arguments(self) -> list[Tensor]:
-        """The tensors from outside that the function made deep copies of, if there are several with an argument among them:
-        whether the copies share memory is up to those."""
+        """Those that the function made deep copies of, if there are several with an argument among them: whether the copies share
+        memory is up to those."""
+        found = self._copied()
+        return found if len(found) > 1 and any(id(t) in self._numbers for t in found) else []
+
+    def _copied(self) -> list[Tensor]:
+        """The tensors from outside that the function made deep copies of, whether or not anything is left of these."""
         began, found = self.watch.began, dict[int, Tensor]()
         for t in self.watch.copied.values():
             storage = None if t._shared is None else t._shared.storage
@@ -573,7 +583,7 @@ class Captured:
                 t = Tensor._all_of(storage) if storage._serial <= began else storage.tensor()
             if t is not None and t._serial <= began:
                 found[id(t)] = t
-        return list(found.values()) if len(found) > 1 and not found.keys().isdisjoint(self._numbers) else []
+        return list(found.values())
 
     def _captured(self) -> list[Tensor]:
         """What an argument must not share memory with, unless it is captured itself: the tensors that the function changes,
@@ -584,6 +594,7 @@ class Captured:
         if any(isinstance(h, int) for h in (*holders, *slots)):
             left = (mark.source for mark in self.seen.marks.values())
             changed += [h for h in (*self.holders, *left) if isinstance(h, Tensor)]
+            changed += [t for t in self._copied() if id(t) not in self._numbers]  # copying one with a history raises
         for pair in self.watch.grad_values:  # an argument may be the captured one: none is its own gradient
             given = [self._given(t) for t in pair]
             if any(isinstance(t, int) for t in given):

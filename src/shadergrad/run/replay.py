@@ -7,6 +7,7 @@ was recorded against their present value is computed first.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,7 +187,7 @@ class Replay:
         slots = any(isinstance(owner, int) for owner in (*self.grads, *(owner for owner, _ in self.flags_left)))
         self._is_one_a_place = (
             bool(self.changes_arguments) or slots or self.copies_arguments
-        )  # no two arguments may be one tensor
+        )  # no two arguments may share memory, unless they are one tensor
         self._changes = bool(self.captured or self._is_one_a_place or self.rebound_arguments or self._entering)
         self._asks_python = not self.python.is_empty
         self._draws = not self.draws.is_empty
@@ -277,8 +278,9 @@ class Replay:
             if not tensors[k]._share_no_more():
                 found.add(k)
         if self._is_one_a_place and len(tensors) > 1:
-            cells = [t if t._shared is None else t._shared.storage for t in tensors]
-            found |= {k for k, c in enumerate(cells) if sum(c is other for other in cells) > 1}
+            cells = {id(t): t if t._shared is None else t._shared.storage for t in tensors}
+            uses = Counter(map(id, cells.values()))
+            found |= {k for k, t in enumerate(tensors) if uses[id(cells[id(t)])] > 1}
         return found
 
     def bind(self, tensors: list[Tensor]) -> list[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
@@ -259,9 +259,18 @@ def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
             flags = n.requires_grad or (t._grad is not None and has_gradient(t))
             described.append((n.shape, n.dtype, n.device, flags, layout))
         else:
+            if len(args) > 1 and len({*args}) < len(args):
+                described.append(_which_is_which(args))
             return tuple(described), list(args)
     tensors: list[Tensor] = []
-    return signature((args, kwargs), tensors), tensors
+    signed = signature((args, kwargs), tensors)
+    return (signed, _which_is_which(tensors)), tensors
+
+
+def _which_is_which(tensors: Sequence[Any]) -> tuple[int, ...]:
+    """For each tensor, which of them is the first that is the same object: functions may ask whether `x is y`."""
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(id(t), k) for k, t in enumerate(tensors))
 
 
 def _without_sizes(args: Any, kwargs: Any) -> Any:

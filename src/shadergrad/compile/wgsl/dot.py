@@ -527,8 +527,8 @@ class DotKernel(TiledProduct):
 def _switch(name: str, cases: Sequence[str]) -> Iterator[str]:
     """A statement for each value of a variable, from 0."""
     yield f"switch ({name}) {{"
-    for number, statement in enumerate(cases):
-        yield f"  case {number}: {{ {statement} }}"
+    for value, statement in enumerate(cases):
+        yield f"  case {value}: {{ {statement} }}"
     yield "  default: {}"
     yield "}"
 
