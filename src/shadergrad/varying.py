@@ -168,8 +168,11 @@ def varying(name: str, value: int, first: int) -> int:
 
 
 def hint(n: int) -> int:
-    """The number by which to decide what is dear and what is cheap."""
-    return n.hint if follows and isinstance(n, Varying) else n
+    """The number by which to decide what is dear and what is cheap: that of the first call, but above 0 for what is, also where
+    a part of it, as that of x.chunk(2)[1], was made of a plain number."""
+    if not (follows and isinstance(n, Varying)):
+        return n
+    return n.hint if n.hint > 0 or int(n) <= 0 else int(n)
 
 
 def factor(n: int) -> int:

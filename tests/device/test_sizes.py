@@ -185,6 +185,16 @@ def test_sizes_0_and_1_are_right_among_others(sizes: tuple[int, ...], device: st
     assert_alike(found, expected)
 
 
+def test_the_rest_of_a_batch_goes_through_a_product_at_every_size(device: str) -> None:
+    """Its size is made of a varying one and of a plain number that is larger than the varying one was first."""
+    weight = np.random.default_rng(0).standard_normal((3, 2)).astype(np.float32)
+    right = sg.tensor(weight, device=device)
+    step = sg.compile(lambda x: x.chunk(2, 0)[1] @ right)
+    for n in (3, 6, 7, 6, 12, 2):
+        x = np.random.default_rng(n).standard_normal((n, 3)).astype(np.float32)
+        np.testing.assert_allclose(step(sg.tensor(x, device=device)).numpy(), x[(n + 1) // 2 :] @ weight, atol=1e-5)
+
+
 @pytest.mark.parametrize("how", ["marked", "dynamic"])
 def test_what_was_said_to_vary_compiles_for_the_first_size_alone(how: str, webgpu: str) -> None:
     step = sg.compile(lambda x: (x.softmax(0) * 1.375).sum(1), dynamic=True if how == "dynamic" else None)

@@ -21,7 +21,7 @@ class AsHere(TorchFunctionMode):
     """Before every operation, tensors that it gets are asked for their gradient function; what it makes lies row by row."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = tensors_of(args)
+        given = tensors_of((*args, *(kwargs or {}).values()))  # of init.constant_(t), by name
         for t in given:
             ask(t)
         result = func(*args, **(kwargs or {}))

@@ -847,3 +847,54 @@ def a_copy_of_what_has_got_a_history_raises_wherever_it_comes_from(lib, compiled
     yield raises(lambda: step(w), RuntimeError)
     yield raises(lambda: step(lib.ones(2)), RuntimeError)  # w has a history
     yield w.detach()
+
+
+@case
+def views_that_a_step_returns_get_the_history_of_what_they_show(lib, compiled):
+    """Also where another tensor with a history of its own shares the memory: a Parameter of it, a detached one."""
+
+    def shares(kind, part):
+        base = lib.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=part)
+        t = base[1:].detach() if part else base
+        other = lib.nn.Parameter(t) if kind else t.detach()
+
+        @compiled
+        def step(x):
+            return t[:2], t.detach()[1:], x + 1
+
+        step(lib.ones(1))
+        return (*step(lib.ones(1)), t, other)
+
+    for kind in (False, True):
+        for part in (False, True):
+            view, apart, _, t, other = shares(kind, part)
+            q = lib.ones(t.numel(), requires_grad=True)
+            t[...] = q * 3
+            yield [view.requires_grad, apart.requires_grad, other.requires_grad]
+            view.sum().backward()
+            yield [q.grad, view.detach(), apart, other.detach()]
+
+
+@case
+def parameters_that_a_step_makes_share_the_memory_of_what_they_are_made_of(lib, compiled):
+    w = lib.tensor([1.0, 2.0, 3.0])
+    results = {
+        "alone": lambda t, p: p,
+        "with a view": lambda t, p: (t[:2], p),
+        "with a detached one": lambda t, p: (p, t.detach()),
+        "detached": lambda t, p: p.detach(),
+    }
+    for of in ("argument", "capture"):
+        for what, show in results.items():
+
+            @compiled
+            def step(x, of=of, show=show):
+                t = x if of == "argument" else w
+                return show(t, lib.nn.Parameter(t))
+
+            for k in range(3):
+                x = lib.tensor([k + 1.0, 2.0, 3.0])
+                found = step(x)
+                (x if of == "argument" else w).mul_(2)
+                each = found if isinstance(found, tuple) else (found,)
+                yield [what, [(t.requires_grad, t.is_leaf, t.detach()) for t in each], x, w]

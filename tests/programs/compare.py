@@ -35,6 +35,7 @@ MAY_COMPUTE = (
     "modified by an inplace operation",
     "is out of bounds for dimension",
     "index out of range in self",
+    "requiring a storage size of",  # index_fill_ of a position in an axis of size 0
     "returned an invalid gradient",
     "some elements of the input tensor and the written-to tensor refer to a single memory location",
     "is a view and is being modified inplace",

@@ -230,6 +230,7 @@ class Builder:
         if error is None:
             try:
                 after = self.tensors()
+                histories = {n: t.grad_fn for n, t in after.items()}
             except RuntimeError:  # a view made in no_grad of what was changed since: PyTorch does not even say is_leaf
                 self.rebuild()
                 return False
@@ -246,8 +247,8 @@ class Builder:
                     "leaf changed through data after use"
                 )  # PyTorch takes the new value, silently: docs/differences.md
             if (is_call or self.local is not None) and any(
-                t.grad_fn is not history.get(n)
-                for n, t in after.items()
+                made is not history.get(n)
+                for n, made in histories.items()
                 if n in history or (n.endswith(".grad") and n.partition(".")[0] not in (self.local or {}))
             ):
                 seen.add("history leaves step")

@@ -283,9 +283,15 @@ class Observed:
             whole, path, is_alias = t, None, False
             is_made = id(t) not in arguments and t._serial > watch.began
             if is_made and shared is not None and self._is_seen(t, shared.storage, alike, watch):
-                whole = wholes.setdefault(id(shared.storage), Tensor._all_of(shared.storage))
-                path = None if whole is t else (*shared.path, *t._path)
-                is_alias = whole._shared is not shared
+                first = (
+                    shared.tensor()
+                )  # with whose history t goes on, where others that share the memory have their own
+                if first is not None and first._serial <= watch.began and first._shared is shared and not first._path:
+                    whole, path = first, t._path
+                else:
+                    whole = wholes.setdefault(id(shared.storage), Tensor._all_of(shared.storage))
+                    path = None if whole is t else (*shared.path, *t._path)
+                    is_alias = whole._shared is not shared
             found[id(t)] = (arguments.get(id(whole), whole), path, is_alias)
         return found
 

@@ -376,8 +376,8 @@ class TensorBase(Checkable):
         self._path = ()
         self._current = base.node = other._apart(base, node)
         self._seen = base.version
-        if not base.path:
-            base.storage.tensor = weakref.ref(self)
+        if not base.path and not (current.trace is not None and base.storage.origin <= current.trace.began):
+            base.storage.tensor = weakref.ref(self)  # in a capture what was there before stays the one that it is
         return base
 
     def _snapshot(self) -> tuple[Any, ...]:
