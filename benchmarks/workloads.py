@@ -101,7 +101,11 @@ def cnn(small: bool) -> Workload:
 
 def resnet(small: bool) -> Workload:
     """ResNet-18 for images of 3x32x32 (He et al., 2015: a first convolution of 3x3, no pooling after it), batch 128, AdamW."""
-    batch, side, widths = (4, 16, (4, 8, 8, 8)) if small else (128, 32, (64, 128, 256, 512))
+    return residual(4, 16, (4, 8, 8, 8)) if small else residual(128, 32, (64, 128, 256, 512))
+
+
+def residual(batch: int, side: int, widths: tuple[int, ...], blocks: int = 2) -> Workload:
+    """A residual network for images of 3 x side x side, with so many blocks of two convolutions for each of the widths."""
 
     def model(lib: Any) -> Any:
         nn, relu = lib.nn, lib.nn.functional.relu
@@ -123,10 +127,11 @@ def resnet(small: bool) -> Workload:
                 inner = self.bn2(self.conv2(relu(self.bn1(self.conv1(x)))))
                 return relu(inner + self.around(x))
 
-        blocks = [nn.Conv2d(3, widths[0], 3, 1, 1, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU()]
+        layers = [nn.Conv2d(3, widths[0], 3, 1, 1, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU()]
         for k, width in enumerate(widths):
-            blocks += [Block(widths[max(k - 1, 0)], width, 2 if k else 1), Block(width, width, 1)]
-        return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 10))
+            layers.append(Block(widths[max(k - 1, 0)], width, 2 if k else 1))
+            layers += [Block(width, width, 1) for _ in range(blocks - 1)]
+        return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 10))
 
     return Workload(model, lambda: images(batch, 3, side, side), cross_entropy)
 
@@ -157,7 +162,11 @@ def lstm(small: bool) -> Workload:
 
 def transformer(small: bool) -> Workload:
     """A decoder: width 256, 4 heads, 4 layers, 256 characters, sequences of 128, batch 16, AdamW."""
-    sequence, batch, width, heads, depth, characters = (5, 2, 8, 2, 2, 7) if small else (128, 16, 256, 4, 4, 256)
+    return decoder(2, 8, 2, heads=2, sequence=5, characters=7) if small else decoder(16, 256, 4, heads=4)
+
+
+def decoder(batch: int, width: int, depth: int, heads: int, sequence: int = 128, characters: int = 256) -> Workload:
+    """Layers of attention to what is before, and of a perceptron four times as wide."""
 
     def model(lib: Any) -> Any:
         nn = lib.nn

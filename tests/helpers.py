@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,11 @@ import torch
 
 import shadergrad as sg
 from cases import Case
+from shadergrad.compile import tuning
 from shadergrad.graph.node import Node, topological
+from shadergrad.plan import Target
 from shadergrad.run.execute import programs
+from shadergrad.runtime.adapters import POINTS
 from shadergrad.runtime.device import get_device
 from shadergrad.train.console import StopWish
 
@@ -196,3 +200,13 @@ class StopAfter(StopWish):
     def __bool__(self) -> bool:
         self.left -= 1
         return self.left < 0
+
+
+# -- what a device is
+
+
+def large_gpu(**other: Any) -> Target:
+    """As an H200 is."""
+    table = tuning.load(tuning.SHIPPED / "discrete.json")
+    target = Target("wgsl", 64, 1024, 49152, 65535, 1 << 31, native=True, tiles=tuning.register(table))
+    return replace(target, **{"points": POINTS} | other)

@@ -13,8 +13,10 @@ import torch
 import shadergrad as sg
 from helpers import assert_close
 from shadergrad import nn, plan
+from shadergrad.compile import fuse
 from shadergrad.nn import functional as F
 from shadergrad.run.execute import programs
+from shadergrad.runtime import families
 from shadergrad.runtime.device import get_device
 
 rng = np.random.default_rng(0)
@@ -47,6 +49,9 @@ PRODUCTS: list[tuple[Compute, tuple[tuple[int, ...], ...]]] = [
     (lambda a, b: a @ b, ((3, 34, 20), (3, 20, 66))),
     (lambda a, b: a @ b, ((20, 24), (3, 24, 10))),  # one left operand for all
     (lambda a, b: a.T @ b, ((2100, 12), (2100, 9))),  # in parts
+    (lambda a, b: a @ b, ((21, 2100), (2100, 20))),  # four places at a time, in parts
+    (lambda a, b: a @ b.T, ((21, 36), (30, 36))),  # four places of a column are one load, too
+    (lambda a, b: a.T @ b.T, ((36, 21), (30, 36))),
     (lambda a, b: (a.exp() @ b.relu() + 1).tanh(), ((18, 8), (8, 20))),
     (lambda a, b, c: F.gelu(a @ b + c), ((40, 8), (8, 72), (72,))),
     (lambda a, b, c: a @ b + c, ((35, 8), (8, 10), (35, 10))),
@@ -84,8 +89,9 @@ def test_convolutions_by_points(webgpu: str, shares: bool, monkeypatch: pytest.M
     assert any("topoints" in kernel.name for kernel in step.plan.kernels)
 
 
-def test_integers(webgpu: str, shares: bool) -> None:
-    a, b = (rng.integers(-9, 9, shape).astype(np.int32) for shape in ((21, 30), (30, 18)))
+@pytest.mark.parametrize("shapes", [((21, 30), (30, 18)), ((21, 36), (36, 20))], ids=str)
+def test_integers(shapes: tuple[tuple[int, int], ...], webgpu: str, shares: bool) -> None:
+    a, b = (rng.integers(-9, 9, shape).astype(np.int32) for shape in shapes)
     found = sg.tensor(a, device=webgpu) @ sg.tensor(b, device=webgpu)
     assert found.numpy().tolist() == (a @ b).tolist()
 
@@ -108,6 +114,64 @@ def test_convolutions_and_their_gradients(webgpu: str, shares: bool) -> None:
     assert_close(found.detach().numpy(), expected.detach().numpy(), 1e-4, 1e-4)
     for a, b in zip(ours, theirs, strict=True):
         assert_close(a.grad.numpy(), b.grad.numpy(), 1e-4, 1e-4)
+
+
+def test_windows_that_many_rows_want_are_stored(webgpu: str, shares: bool) -> None:
+    """Forward and in both gradients, of a convolution with steps."""
+    x, w = drawn(2, 6, 9, 8), drawn(fuse.READ_OFTEN, 6, 3, 3)
+
+    def derivatives(x: Any, w: Any) -> tuple[Any, ...]:
+        x, w = (t.detach().requires_grad_() for t in (x, w))
+        library: Any = F if isinstance(x, sg.Tensor) else torch.nn.functional
+        y = library.conv2d(x, w, stride=2, padding=1)
+        y.square().sum().backward()
+        return y.detach(), x.grad, w.grad
+
+    step = sg.compile(derivatives)
+    found = step(*(sg.tensor(a, device=webgpu) for a in (x, w)))
+    for ours, theirs in zip(found, derivatives(*(torch.tensor(a.astype(np.float64)) for a in (x, w))), strict=True):
+        assert_close(ours.numpy(), theirs.numpy(), 1e-4, 1e-4)
+    stored = [kernel for kernel in step.plan.kernels if kernel.archetype == "map" and "window" in kernel.origin]
+    assert bool(stored) == shares
+
+
+def test_elements_that_are_read_two_by_two(webgpu: str) -> None:
+    """Floats, integers and bools four at a time, and of the same arrays single ones."""
+    x, n, b = drawn(3, 8), rng.integers(-9, 9, (3, 8)).astype(np.int32), rng.random((3, 8)) < 0.5
+
+    @sg.compile
+    def step(x: Any, n: Any, b: Any) -> tuple[Any, ...]:
+        return (b.logical_not(), sg.where(b, x, n + n[:, 3:4]), x + x[:, 5:6] * x[:, 2:3], n * 2)
+
+    found = step(*(sg.tensor(a, device=webgpu) for a in (x, n, b)))
+    expected = (~b, np.where(b, x, n + n[:, 3:4]), x + x[:, 5:6] * x[:, 2:3], n * 2)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.astype(ours.numpy().dtype))
+    gpu: Any = get_device(webgpu)
+    for function in ("sg_four(", "sg_one("):
+        assert (function in sources(step)) == gpu.target.dear_loads
+
+
+def test_products_of_many_sizes_share_kernels(webgpu: str, shares: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one plan, where a driver compiles slowly. Each size by itself gives what it should."""
+    monkeypatch.setattr(families, "MANY", 2)
+    monkeypatch.setattr(families, "LONG", 0)
+    sizes = [(8, 12, 16), (12, 20, 28), (20, 8, 24), (9, 7, 5), (11, 13, 15)]
+    arrays = [(drawn(m, k), drawn(k, n)) for m, k, n in sizes]
+    gpu: Any = get_device(webgpu)
+
+    @sg.compile
+    def step(*pairs: Any) -> list[Any]:
+        return [(a @ b).relu() for a, b in zip(pairs[::2], pairs[1::2], strict=True)]
+
+    inputs = [sg.tensor(a, device=webgpu) for pair in arrays for a in pair]
+    before = gpu.statistics().pipelines
+    for _ in range(2):
+        for found, (a, b) in zip(step(*inputs), arrays, strict=True):
+            assert_close(found.numpy(), np.maximum(a @ b, 0), 1e-4, 1e-5)
+    if shares:
+        assert len({kernel.source for kernel in step.plan.kernels}) == len(sizes)
+        assert gpu.statistics().pipelines - before < len(sizes)
 
 
 @pytest.mark.parametrize("rows", [300, 513])

@@ -7,6 +7,7 @@ import json
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from shadergrad import varying as v
 from shadergrad.errors import CompileError
 from shadergrad.plan import Kernel
+from shadergrad.runtime import families
 from shadergrad.runtime.families import Families
 
 
@@ -147,3 +149,62 @@ def test_a_shader_by_hand_whose_numbers_must_be_constants_is_compiled_as_it_is()
     by_hand = kernel("/**/31", archetype="call")
     assert chosen(Families(refuse), by_hand) == (by_hand, None)
     assert chosen(Families(lambda kernel: None), replace(by_hand))[1] is not None
+
+
+def product(rows: str, divisor: str, step: str = "4", archetype: str = "dot") -> Kernel:
+    """divisor: of what is computed in a loop; step: a constant of the text."""
+    source = (
+        f"// of {rows}\n@group(0) @binding(0) var<storage, read_write> b0: array<f32>;\n"
+        "@compute @workgroup_size(8)\nfn main(@builtin(workgroup_id) wid: vec3<u32>) {\n"
+        f"  let m = i32(wid.x) / {rows};\n  for (var k = 0; k < {rows}; k++) {{\n    if (k > 2) {{\n      b0[k / {divisor}] = f32(m);\n    }}\n  }}\n"
+        f"  const step = {step};\n  b0[m % 8] = f32(min({rows}u, wid.x)) * 0.5;\n}}\n"
+    )
+    return Kernel("k", archetype, ("read_write",), source)
+
+
+def joined(monkeypatch: pytest.MonkeyPatch, *kernels: Kernel, compiled: Kernel | None = None) -> list[Any]:
+    monkeypatch.setattr(families, "MANY", 2)
+    monkeypatch.setattr(families, "LONG", 0)
+    found = Families(lambda kernel: None).join(kernels, lambda kernel: kernel is compiled)
+    return [(kernel, None if words is None else words.tolist()) for kernel, words in found]
+
+
+def test_products_of_one_text_are_one_kernel_that_reads_their_numbers_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, c = product("64", "3"), product("128", "3"), product("64", "3")
+    (first, sixty_four), (second, a_hundred), (third, again) = joined(monkeypatch, a, b, c)
+    assert first.source == second.source == third.source
+    assert sixty_four == again == [64, 0, 0, 0]
+    assert a_hundred == [128, 0, 0, 0]
+    assert first.access == ("read_write", "uniform")
+    head, body = first.source.split("{\n", 1)
+    assert "@group(0) @binding(1) var<uniform> sg_sizes: array<vec4<i32>, 1>;" in head
+    assert body.startswith(
+        "  let sg_sizes_i0 = sg_sizes[0].x;\n  let sg_sizes_u0 = u32(sg_sizes[0].x);\n  let m = i32(wid.x) / sg_sizes_i0;"
+    )
+    assert "k < sg_sizes_i0" in body
+    assert "min(sg_sizes_u0, wid.x)" in body
+    assert body.count("sg_sizes[") == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [product("128", "5"), product("128", "3", step="8"), product("128", "3", archetype="call")],
+    ids=["divided in a loop", "a constant", "by hand"],
+)
+def test_what_has_to_stay_in_the_text_keeps_kernels_apart(other: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = product("64", "3")
+    assert joined(monkeypatch, one, other) == [(one, None), (other, None)]
+
+
+def test_a_product_that_is_compiled_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, c = product("64", "3"), product("128", "3"), product("256", "3")
+    found = joined(monkeypatch, a, b, c, compiled=b)
+    assert found[1] == (b, None)
+    assert found[0][0].source == found[2][0].source
+    assert [words[0] for words in (found[0][1], found[2][1])] == [64, 256]
+
+
+def test_few_products_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(families, "LONG", 0)
+    kernels = [product(str(rows), "3") for rows in range(10, 10 + families.MANY - 1)]
+    assert Families(lambda kernel: None).join(kernels, lambda kernel: False) == [(kernel, None) for kernel in kernels]

@@ -155,7 +155,7 @@ def _by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node | None:
     tiles = _tiles_over(sizes)
     plain = Sizes(1, out, batch * math.prod(sizes), channels * WINDOW**2)
     unturned, turned = _unturned(r, w)
-    if not points_pay(out, batch * math.prod(tiles), channels, plain, r.target):
+    if not points_pay(out, batch * math.prod(tiles), channels, plain, batch, r.target):
         return None
     rows = Tiling("turned weight" if turned else "weight", (0, 0), (1, 1), *_laid(unturned))
     columns = Tiling("input", p.low, tiles, *_laid(r.permute(x, (0, 2, 1, 3, 4))))
@@ -166,14 +166,18 @@ def _by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node | None:
 
 def _weight_gradient_by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node | None:
     """Products that sum over the tiles: w is the cotangent, batch and channels have changed places. Parts of the sums are added up
-    where they lead back to weights."""
+    where they lead back to weights. Where all samples would be too much at once, and a plain product takes long, half of them."""
     _, batch, channels, *_ = x.shape
     out, window = w.shape[1], w.shape[3:]
     tiles = _tiles_over(window)
     k = channels * math.prod(tiles)
     plain = Sizes(1, out, batch * WINDOW**2, channels * math.prod(window))
-    if not points_pay(out, batch, k, plain, r.target):
-        return None
+    if not points_pay(out, batch, k, plain, channels, r.target):
+        return (
+            _of_halves(r, p, x, w)
+            if r.target.dear_loads and points_pay(out, batch, k // 2, plain, channels, r.target)
+            else None
+        )
     rows, columns = Tiling("cotangent", (0, 0), tiles, *_laid(w)), Tiling("input", p.low, tiles, *_laid(x))
     a, b = _points(r, rows, w, columns, x)
     chunk = chunk_of(POINTS**2, out, batch, k, 1, r.target)
@@ -181,6 +185,18 @@ def _weight_gradient_by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node |
     back = FromPoints("weight's gradient", (WINDOW, WINDOW), batch, True, dot.parts(k))
     made = r.make(back, r.make(dot, a, r.transpose(b)))
     return r.permute(r.reshape(made, (1, *made.shape)), (0, 2, 1, 3, 4))
+
+
+def _of_halves(r: Rewriter, p: Conv, x: Node, w: Node) -> Node:
+    """The sum of the convolutions of half of the channels each."""
+    middle, channels = x.shape[2] // 2, x.shape[2]
+    parts = []
+    for start, end in ((0, middle), (middle, channels)):
+        a, b = (
+            _sliced(r, node, (0, 0, start, 0, 0), (*node.shape[:2], end - start, *node.shape[3:])) for node in (x, w)
+        )
+        parts.append(r.make(p, a, b))
+    return r.add(*parts)
 
 
 def _tiles_over(sizes: Shape) -> Shape:

@@ -25,7 +25,7 @@ from ..primitives.views import Cat, Reshape, SliceAt, View
 from ..varying import form, hint
 from .precedence import Precedence
 from .render import Recorder
-from .tiles import Tile
+from .tiles import Tile, has_windows
 
 FEW = 8  # a value is shared by more elements than this: it stays in the caches
 CHEAP = 2  # scalar operations that are recomputed rather than stored and read again
@@ -33,6 +33,7 @@ RECOMPUTED = 40  # those that are recomputed where a large array would be stored
 LARGE = 1 << 16  # elements of a large array
 SMALLER = 16  # an array of rows' scalars is so many times smaller than that of their elements
 FEW_READS = 4  # buffers that a value is computed of again
+READ_OFTEN = 128  # rows that want an element of a window, from which on windows are stored where loads are dear
 DEEPEST = 100  # operations in a chain before its value is stored: rendering recurses along it
 LONG_ROW = 8192  # rows longer than this are not fused with maps over their elements unless there are many rows
 MANY_ROWS = 256
@@ -276,6 +277,19 @@ class Fuser:
             yield from (
                 x for x in map(self._behind_views, node.inputs) if self._is_computed(x) and not self._is_cheap(x)
             )
+            if self._reads_windows_often(node):
+                yield node.inputs[1]
+
+    def _reads_windows_often(self, product: Node) -> bool:
+        """Whether the windows of the right operand are better stored: where loads are dear, four that lie side by side are one."""
+        batch, m, k = map(hint, product.inputs[0].shape)
+        columns, n = product.inputs[1], hint(product.shape[2])
+        return (
+            m >= READ_OFTEN
+            and self.target.shares_loads(batch * m * k * n)
+            and 4 * batch * k * n <= self.target.max_binding_bytes
+            and has_windows(columns)
+        )
 
     def _is_computed(self, node: Node) -> bool:
         return node.primitive.kind in ("elementwise", "index") or isinstance(node.primitive, Cat)

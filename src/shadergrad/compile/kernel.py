@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..dtypes import bool_
 from ..graph.index import Index, unflatten
 from ..graph.node import Node
 from ..graph.printer import describe
@@ -62,19 +61,17 @@ def finish(
     flops: int,
 ) -> Rendered:
     """Bindings, helper functions and the entry point around `body`."""
+    text = r.resolve("\n".join(indent(body)))
     bindings = list(r.bindings.values())
     declared = []
     access = []
     for k, b in enumerate(bindings):
-        stored = "u32" if b.node.dtype is bool_ else str(b.node.dtype.wgsl)
-        element = f"vec4<{stored}>" if b.vectorized else stored
         mode = "read_write" if b.written else "read"
         access.append(mode)
-        declared.append(f"@group(0) @binding({k}) var<storage, {mode}> {b.name}: array<{element}>;")
+        declared.append(f"@group(0) @binding({k}) var<storage, {mode}> {b.name}: array<{b.element}>;")
     if r.faults:
         declared.append(f"@group(0) @binding({len(bindings)}) var<storage, read_write> fault: array<i32>;")
         access.append("read_write")
-    text = r.resolve("\n".join(indent(body)))
     origin = "; ".join(describe(n) for n in group.roots).replace(MARK, "")
     source = (
         f"// {group.archetype}: {origin}\n"

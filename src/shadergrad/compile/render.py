@@ -348,7 +348,8 @@ class Scope:
 class Binding:
     """A buffer of the kernel. `vectorized` once something accesses it four at a time.
 
-    start: its first element that the kernel reads, rounded down; what comes before is not bound.
+    start: its first element that the kernel reads, rounded down; what comes before is not bound. wide: its elements are read two by
+    two, as integers of 64 bits (`Target.dear_loads`).
     """
 
     name: str
@@ -356,6 +357,19 @@ class Binding:
     written: bool = False
     vectorized: bool = False
     start: int = 0
+    wide: bool = False
+
+    @property
+    def stored(self) -> str:
+        """The type of an element in memory."""
+        return "u32" if self.node.dtype is bool_ else str(self.node.dtype.wgsl)
+
+    @property
+    def element(self) -> str:
+        """What the kernel declares an array of."""
+        if self.wide:
+            return "vec2<u64>"
+        return f"vec4<{self.stored}>" if self.vectorized else self.stored
 
 
 def both(conditions: Sequence[str]) -> str:
@@ -371,12 +385,19 @@ class Renderer(Puller):
     Values are texts; `vectors` holds those that are vec4.
     branching: elements outside of what a view holds are not loaded, rather than loaded from elsewhere and replaced. That is
     faster where loads are many and their places known before a loop.
+    wide: buffers of vec4s that are only read are read 64 bits at a time, for a target that takes as long for 32.
     """
 
     def __init__(
-        self, is_buffer: Callable[[Node], bool], *, in_place: dict[int, Node] | None = None, checked: bool = False
+        self,
+        is_buffer: Callable[[Node], bool],
+        *,
+        in_place: dict[int, Node] | None = None,
+        checked: bool = False,
+        wide: bool = False,
     ) -> None:
         super().__init__(is_buffer)
+        self.wide = wide
         self.lanes = 1
         self.lane: int | None = None  # of those, the one that is computed by itself
         self.in_place = in_place or {}
@@ -601,10 +622,14 @@ class Renderer(Puller):
         """Replace access marks by the accesses, now that it is known which buffers are arrays of vec4."""
 
         self._choose_starts()
+        for binding, _, _ in self._accesses:
+            binding.wide = self.wide and binding.vectorized and not binding.written
 
         def access(match: re.Match[str]) -> str:
             binding, flat, quad = self._accesses[int(match[1])]
             flat = flat - binding.start
+            if binding.wide:
+                return self._wide_access(binding, flat, None if quad is None else quad - binding.start // LANES)
             if quad is not None:
                 return f"{binding.name}[{render(quad - binding.start // LANES)}]"
             if binding.vectorized:
@@ -612,6 +637,17 @@ class Renderer(Puller):
             return f"{binding.name}[{render(flat)}]"
 
         return re.sub(r"@(\d+)@", access, text)
+
+    def _wide_access(self, binding: Binding, flat: Index, quad: Index | None) -> str:
+        """An element, or four of them, of a buffer that is declared as integers of 64 bits."""
+        if quad is not None:
+            self.functions.add("sg_four")
+            text, value = f"sg_four({binding.name}[{render(quad)}])", f"vec4<{binding.stored}>"
+        else:
+            self.functions.add("sg_one")
+            word = f"{binding.name}[{render(flat // LANES)}][{render(flat % LANES // 2)}]"
+            text, value = f"sg_one({word}, {render(flat % 2)})", binding.stored
+        return text if binding.stored == "u32" else f"bitcast<{value}>({text})"
 
     # -- places
 

@@ -409,7 +409,7 @@ class Schedule:
             return id(n) not in own and (isinstance(n.primitive, Placeholder) or id(n) in stored)
 
         def render() -> Rendered:
-            renderer = Renderer(is_buffer, in_place=in_place, checked=target.checked)
+            renderer = Renderer(is_buffer, in_place=in_place, checked=target.checked, wide=target.dear_loads)
             return RENDER[group.archetype](group, self.fuser, renderer, target)
 
         if group.archetype == "call":  # its shader may look further into what it reads

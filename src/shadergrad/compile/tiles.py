@@ -18,7 +18,8 @@ from typing import NamedTuple
 from ..graph.index import Index, flatten, variable
 from ..graph.node import Node
 from ..plan import Target
-from ..primitives.views import View
+from ..primitives.views import SliceAt, View
+from ..primitives.window import Window
 from ..primitives.winograd import POINTS
 from ..varying import factor, hint, varies
 
@@ -112,8 +113,13 @@ SMALL = 1 << 24
 SMALLEST = 1 << 22
 # Tiles of threads that hand each other what they load: a load serves as many multiplications as a thread has results down, or
 # across. Twice as many results are an eighth faster on llvmpipe, and take twice as long to compile
-HANDED = tuple(Tile(tm, 8 * tn, 1, tm, tn) for tm, tn in ((32, 8), (32, 4), (16, 8), (16, 4), (8, 8), (8, 4)))
-LOAD = 160  # multiplications that take as long as a load there
+HANDED = tuple(
+    Tile(tm, 8 * tn, 1, tm, tn) for tm, tn in ((32, 8), (16, 16), (32, 4), (16, 8), (8, 16), (16, 4), (8, 8), (8, 4))
+)
+# Multiplications by four results of a thread that take as long there as an element of the left operand, of the right one by itself,
+# and of the right one with three others; as long as a loaded row takes to be put in place, by the rows; and as long as it takes the
+# driver to compile a result of a thread, divided among some thirty runs
+LEFT, SINGLE, IN_QUAD, PLACE, WRITTEN = 60, 60, 13, 1, 60_000
 LONGEST_SUM = 1024  # of such products, for the error's sake
 # A product with a few rows over windows: a thread has a whole column, reads what it alone wants as it goes, and the rows lie
 # whole in workgroup memory
@@ -124,7 +130,9 @@ SHORTEST_PART = 64
 # Multiplications that take as long as the transforms to points and back on llvmpipe, and the driver to compile them; and the
 # share of a plain product's that what is left, a fourth, may take with them
 TRANSFORMS, SHARE = 1 << 29, 0.7
-MOST_POINTS = 1 << 27  # bytes of values at points, which stand beside all that is kept for a backward pass
+# Bytes of values at points, which stand beside all that is kept for a backward pass: of MANY_SAMPLES, and of more in proportion,
+# for what is kept grows with them
+MOST_POINTS, MANY_SAMPLES = 1 << 27, 128
 SHORTEST_STEP = 16  # what parts are a multiple of, so that steps do not reach from one into the next
 
 
@@ -352,7 +360,7 @@ def _chunk_of(batch: int, m: int, n: int, k: int, divisor: int, window: int, tar
     return best
 
 
-def points_pay(m: int, n: int, k: int, plain: Shape, target: Target) -> bool:
+def points_pay(m: int, n: int, k: int, plain: Shape, samples: int, target: Target) -> bool:
     """Whether a convolution, as m x n results over k at each point (primitives/winograd.py), takes less than
     `target.points` times what it takes as a plain product. Its operands and results at the points go through memory twice;
     where loads are dear, multiplications stand for the time."""
@@ -360,7 +368,8 @@ def points_pay(m: int, n: int, k: int, plain: Shape, target: Target) -> bool:
         return False
     operands, results = 4 * POINTS**2 * (m * k + k * n), 4 * POINTS**2 * m * n
     moved = 2 * (operands + results)
-    if max(operands, results) > min(MOST_POINTS, target.max_binding_bytes):
+    most = MOST_POINTS * max(samples, MANY_SAMPLES) // MANY_SAMPLES
+    if max(operands, results) > min(most, target.max_binding_bytes):
         return False
     if target.dear_loads:
         return POINTS**2 * m * n * k + TRANSFORMS < (target.points or SHARE) * math.prod(plain)
@@ -377,13 +386,16 @@ def _estimate(shape: Shape, target: Target) -> float:
     return seconds + (LAUNCH + 4 * batch * m * n * (2 * parts + 1) / BANDWIDTH if parts > 1 else 0)
 
 
-def handed_tile(product: Shape) -> Tile:
-    """That of threads which hand each other what they load: each loads one element in `threads` of the left operand."""
-    batch, m, n, _ = map(hint, product)
+def handed_tile(product: Shape, quads: bool) -> Tile:
+    """That of threads which hand each other what they load: each loads one element in `threads` of the left operand. quads: whether
+    four elements of the right operand are one load."""
+    batch, m, n, k = map(hint, product)
 
     def cost(tile: Tile) -> float:
         workgroups = batch * -(-m // tile.bm) * -(-n // tile.bn)
-        return workgroups * (tile.tm * tile.tn + LOAD * (tile.tn + tile.tm / tile.threads))
+        left = tile.tm * (LEFT + PLACE * tile.tm) / tile.threads
+        results = tile.tm * tile.tn
+        return workgroups * k * (results + left + tile.tn * (IN_QUAD if quads else SINGLE)) + WRITTEN * results
 
     return min(HANDED, key=cost)
 
@@ -392,6 +404,15 @@ def is_shared(x: Node) -> bool:
     """Whether the elements of x are the same all along its first axis."""
     _, index = _behind_views(x)
     return x.shape[0] > 1 and not any("x0" in i.variables() for i in index)
+
+
+def has_windows(x: Node) -> bool:
+    """Whether x is a view of windows that overlap."""
+    while isinstance(x.primitive, View | SliceAt):
+        if isinstance(x.primitive, Window):
+            return True
+        x = x.inputs[0]
+    return False
 
 
 def innermost(x: Node) -> int | None:

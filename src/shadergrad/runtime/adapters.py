@@ -275,7 +275,8 @@ def _record(adapter: Any, index: int, settings: Config) -> AdapterInfo:
     name = info["device"] or info["description"] or "unnamed adapter"
     target = make_target(limits, settings)
     if target.native:
-        target = replace(target, dear_loads=info["device"].startswith("llvmpipe") and "subgroup" in adapter.features)
+        shares = {"subgroup", "shader-int64"} <= {*adapter.features}
+        target = replace(target, dear_loads=info["device"].startswith("llvmpipe") and shares)
         target = replace(target, tiles=digest_for(name, info["description"], info["adapter_type"]))
         if info["adapter_type"] == "DiscreteGPU":
             target = replace(target, points=POINTS)

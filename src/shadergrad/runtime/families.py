@@ -1,18 +1,24 @@
 """One kernel for many sizes: texts that differ in numbers alone become one, which reads those numbers from a uniform buffer.
 
-In: the kernels of a plan for one of several sizes (`Plan.family`), each with its numbers in its text. Out: kernels to
-compile, and for each the numbers to bind. A kernel is compiled with those open that vary, by their mark, and with its floats; one
+In: the kernels of a plan, each with its numbers in its text. Out: kernels to compile, and for each the numbers to bind.
+
+Of a plan for one of several sizes (`Plan.family`) a kernel is compiled with those open that vary, by their mark, and with its floats; one
 that an earlier plan of the same step had with other numbers, with those open as well. Which it is never changes what is
 computed: an open number is bound with the value that the text had. So nothing here has to be right about sizes, only about
 WGSL: a number within a function may be an expression, except in a type.
+
+Of a large plan for a driver that compiles slowly, llvmpipe, products become one kernel where they differ in numbers: layers of
+several widths have them. Those numbers are read once, at the beginning of the kernel; what a loop divides by stays in
+the text, for a division by a number that is not known takes ten times as long, and so does compiling it.
 """
 
 from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -27,9 +33,12 @@ NAME = "sg_sizes"
 ENTRY = "\nfn main("
 CLOSED = {"0.0", "1.0"}
 
+MANY, LONG = 8, 2_000  # products of a large plan that have more characters than that
+
 _NUMBER = re.compile(
     r"array<(?:[^<>]|<[^<>]*>)*>|(?:/\*\*/)?(?<![\w.])(?:(?P<f>\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)|(?P<u>\d+)u|(?P<i>\d+))(?![\w.])"
 )
+_DIVISOR = re.compile(r"[/%] (\d+)")
 Numbers = tuple[str, ...]
 
 
@@ -69,6 +78,44 @@ class Families:
         before = {id(o) for alike in self._known.values() for o in alike if o.family == family}
         return [self._chosen(kernel, family, before, is_compiled) for kernel in kernels]
 
+    def join(
+        self, kernels: Sequence[Kernel], is_compiled: Callable[[Kernel], bool]
+    ) -> list[tuple[Kernel, np.ndarray | None]]:
+        """The same for a plan by itself, whose products become one where their texts differ in numbers alone."""
+        long = (k for k in kernels if k.archetype == "dot" and len(k.source) >= LONG)
+        distinct = {(k.source, k.access): k for k in long if not is_compiled(k)}
+        joined: dict[tuple[str, tuple[str, ...]], tuple[Kernel, np.ndarray | None]] = {}
+        if len(distinct) >= MANY:
+            alike: dict[Any, list[tuple[Kernel, Numbers]]] = {}
+            for kernel in distinct.values():
+                head, body = kernel.source.split(ENTRY, 1)
+                text, numbers, _ = _without_numbers(body)
+                key = head.split("\n", 1)[-1], text, kernel.access, _kept_in_text(body)
+                alike.setdefault(key, []).append((kernel, numbers))
+            for group in alike.values():
+                if len(group) > 1:
+                    joined |= self._joined(group)
+        return [joined.get((k.source, k.access), (k, None)) for k in kernels]
+
+    def _joined(
+        self, group: Sequence[tuple[Kernel, Numbers]]
+    ) -> dict[tuple[str, tuple[str, ...]], tuple[Kernel, np.ndarray | None]]:
+        """One kernel for all of a group, by the source and bindings of each, with its numbers."""
+        columns = list(zip(*(numbers for _, numbers in group), strict=True))
+        open_places = [k for k, values in enumerate(columns) if len({*values}) > 1]
+        slots = list(dict.fromkeys((_is_float(columns[k][0]), columns[k]) for k in open_places))
+        if len(slots) > MOST_NUMBERS:
+            return {}
+        first = group[0][0]
+        names = {k: slots.index((_is_float(columns[k][0]), columns[k])) for k in open_places}
+        made = _reading_once(first, names, len(slots))
+        found = {}
+        for number, (kernel, _) in enumerate(group):
+            words = np.zeros(-(-len(slots) // 4) * 4, np.int32)
+            words[: len(slots)] = [_word(values[number]) for _, values in slots]
+            found[kernel.source, kernel.access] = made, words
+        return found
+
     def _chosen(
         self, kernel: Kernel, family: int, before: set[int], is_compiled: Callable[[Kernel], bool]
     ) -> tuple[Kernel, np.ndarray | None]:
@@ -107,11 +154,7 @@ class Families:
     ) -> Opened:
         if not places or len(places) > MOST_NUMBERS:
             return Opened(kernel, numbers, (), family)
-        binding = len(kernel.access)
-        declared = f"@group(0) @binding({binding}) var<uniform> {NAME}: array<vec4<i32>, {-(-len(places) // 4)}>;\n"
-        first, rest = head.split("\n", 1)
-        source = f"{first}\n{declared}{rest}{ENTRY}{_with_open(body, places)}"
-        made = replace(kernel, source=source, access=(*kernel.access, "uniform"))
+        made = _with_uniforms(kernel, head, _with_open(body, places), len(places))
         if kernel.archetype == "call":  # written by hand: its numbers may stand where WGSL wants constants
             try:
                 self._try_out(made)
@@ -136,24 +179,69 @@ def _without_numbers(body: str) -> tuple[str, Numbers, list[int]]:
     return _NUMBER.sub(note, body), tuple(numbers), marked
 
 
+def _with_uniforms(kernel: Kernel, head: str, body: str, count: int) -> Kernel:
+    """A kernel with another body, which reads so many numbers from one more buffer."""
+    binding = len(kernel.access)
+    declared = f"@group(0) @binding({binding}) var<uniform> {NAME}: array<vec4<i32>, {-(-count // 4)}>;\n"
+    first, rest = head.split("\n", 1)
+    return replace(kernel, source=f"{first}\n{declared}{rest}{ENTRY}{body}", access=(*kernel.access, "uniform"))
+
+
 def _with_open(body: str, places: Sequence[int]) -> str:
     """A text that reads the numbers at some places from the buffer."""
     slots = {place: k for k, place in enumerate(places)}
+    return _replaced(body, {place: lambda kind, k=k: _read(kind, k) for place, k in slots.items()})
+
+
+def _reading_once(kernel: Kernel, slots: Mapping[int, int], count: int) -> Kernel:
+    """A kernel that reads its numbers at some places from the buffer, each slot of that once, before all else."""
+    head, body = kernel.source.split(ENTRY, 1)
+    read: dict[str, str] = {}  # what is read, by its name
+
+    def name(kind: str, slot: int) -> str:
+        read[f"{NAME}_{kind}{slot}"] = _read(kind, slot)
+        return f"{NAME}_{kind}{slot}"
+
+    text = _replaced(body, {place: lambda kind, slot=slot: name(kind, slot) for place, slot in slots.items()})
+    arguments, statements = text.split("{\n", 1)
+    reads = "".join(f"  let {known} = {value};\n" for known, value in read.items())
+    return _with_uniforms(kernel, head, f"{arguments}{{\n{reads}{statements}", count)
+
+
+def _read(kind: str, slot: int) -> str:
+    """A number of the buffer, of the kind that `_NUMBER` finds."""
+    word = f"{NAME}[{slot // 4}].{'xyzw'[slot % 4]}"
+    return {"i": word, "u": f"u32({word})", "f": f"bitcast<f32>({word})"}[kind]
+
+
+def _replaced(body: str, others: Mapping[int, Callable[[str], str]]) -> str:
+    """A text with other words for the numbers at some places, given their kind."""
     count = -1
 
-    def read(match: re.Match[str]) -> str:
+    def other(match: re.Match[str]) -> str:
         nonlocal count
         kind = match.lastgroup
         if kind is None:
             return match[0]
         count += 1
-        if count not in slots:
-            return match[0]
-        k = slots[count]
-        word = f"{NAME}[{k // 4}].{'xyzw'[k % 4]}"
-        return {"i": word, "u": f"u32({word})", "f": f"bitcast<f32>({word})"}[kind]
+        return others[count](kind) if count in others else match[0]
 
-    return _NUMBER.sub(read, body)
+    return _NUMBER.sub(other, body)
+
+
+def _kept_in_text(body: str) -> tuple[str, ...]:
+    """The numbers that are not read: those by which something is divided in a loop, and those of constants and of cases."""
+    found: list[str] = []
+    blocks: list[bool] = []  # whether each that is open is a loop's
+    for line in map(str.strip, body.split("\n")):
+        if line.startswith(("const ", "case ")):
+            found += [match[0] for match in _NUMBER.finditer(line)]
+        if any(blocks) or line.startswith("for "):
+            found += _DIVISOR.findall(line)
+        opens, closes = line.count("{"), line.count("}")
+        blocks += [line.startswith("for ")] * max(opens - closes, 0)
+        del blocks[len(blocks) - max(closes - opens, 0) :]
+    return tuple(found)
 
 
 def _is_float(number: str) -> bool:

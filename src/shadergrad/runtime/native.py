@@ -127,7 +127,7 @@ def _has(adapter: Any, feature: int) -> bool:
     return bool(lib.wgpuAdapterHasFeature(adapter._internal, feature))
 
 
-def _request_device(adapter: Any, overrides: Mapping[str, int], events: Events, subgroups: bool) -> Any:
+def _request_device(adapter: Any, overrides: Mapping[str, int], events: Events, shares_loads: bool) -> Any:
     @_callback("void(WGPUDevice const *, WGPUDeviceLostReason, WGPUStringView, void *, void *)")
     def on_lost(_device: Any, _reason: int, message: Any, _userdata1: Any, _userdata2: Any) -> None:
         events.lost = events.lost or _text(message) or "no reason was given"
@@ -144,7 +144,7 @@ def _request_device(adapter: Any, overrides: Mapping[str, int], events: Events, 
 
     limits = _limits_struct(adapter, overrides)
     descriptor = ffi.new("WGPUDeviceDescriptor *")
-    wanted = [lib.WGPUNativeFeature_Subgroup] if subgroups else []
+    wanted = [lib.WGPUNativeFeature_Subgroup, lib.WGPUNativeFeature_ShaderInt64] if shares_loads else []
     if _has(adapter, lib.WGPUFeatureName_TimestampQuery):  # changes no kernel, so the portable profile asks for it too
         wanted.append(lib.WGPUFeatureName_TimestampQuery)
     features = ffi.new("WGPUFeatureName[]", wanted)
@@ -182,9 +182,9 @@ class Handle:
 class NativeDevice:
     """One wgpu device and its queue. Not thread-safe: the owner holds a lock."""
 
-    def __init__(self, adapter: Any, overrides: Mapping[str, int], in_flight: int, subgroups: bool = False) -> None:
+    def __init__(self, adapter: Any, overrides: Mapping[str, int], in_flight: int, shares_loads: bool = False) -> None:
         self.events = Events()
-        self.raw = _request_device(adapter, overrides, self.events, subgroups)
+        self.raw = _request_device(adapter, overrides, self.events, shares_loads)
         self.queue = lib.wgpuDeviceGetQueue(self.raw)
         self.has_timestamps = _has(adapter, lib.WGPUFeatureName_TimestampQuery)
         self._first_tick: int | None = None  # of the device's clock, when it was first read

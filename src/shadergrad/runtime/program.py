@@ -81,7 +81,8 @@ class Gpu(Device):
 
     @abstractmethod
     def open_kernels(self, kernels: Sequence[Kernel], family: int) -> list[tuple[Kernel, np.ndarray | None]]:
-        """The kernels of a plan for one of several sizes as such that serve others too, with the numbers that each reads."""
+        """What to compile for the kernels of a plan, which may serve several of them or other sizes, with the numbers that each
+        reads."""
 
     @abstractmethod
     def bind_group_layout(self, access: tuple[str, ...]) -> Any:
@@ -186,16 +187,14 @@ class WebGPUProgram(Program):
         if self._steps is None:
             dispatches = [d for d in self.plan.dispatches if all(d.grid)]
             kernels = [self.plan.kernels[d.kernel] for d in dispatches]
-            numbers: list[tuple[tuple[Any, int, int], ...]] = [()] * len(kernels)
-            if self.plan.family:
-                kernels, numbers = self._opened(kernels)
+            kernels, numbers = self._opened(kernels)
             pipelines = self._device.get_pipelines(kernels)
             steps = zip(pipelines, dispatches, numbers, strict=True)
             self._steps = [Step(pipeline, self._bindings(d), d.grid, n) for pipeline, d, n in steps]
         return self._steps
 
     def _opened(self, kernels: list[Kernel]) -> tuple[list[Kernel], list[tuple[tuple[Any, int, int], ...]]]:
-        """The kernels that serve other sizes as well, and where the numbers lie that they read."""
+        """The kernels as the device compiles them, and where the numbers lie that they read."""
         chosen = self._device.open_kernels(kernels, self.plan.family)
         starts: list[int | None] = []
         parts: list[np.ndarray] = []

@@ -18,8 +18,8 @@ from typing import Any
 from ..errors import DeviceError
 from ..plan import Kernel
 
-MANY = 8  # kernels; for fewer, and for shorter ones than LONG (in characters), a second pipeline of each costs more than it saves
-LONG = 2_000
+# For fewer kernels than MANY of more characters than LONG, and for short ones, a second pipeline of each costs more than it saves
+MANY, LONG, SHORT = 8, 2_000, 600
 BOUND = 1 << 16  # bytes of the buffers that are bound: the most that a uniform binding may have
 NOTICEABLE = 0.02  # seconds of a first dispatch in which surely something was compiled
 FASTER = 0.5  # of the time of the first dispatch, where another device has compiled the kernel
@@ -42,22 +42,23 @@ class Rehearsal:
     def run(self, kernels: Iterable[Kernel], threads: Executor) -> None:
         """Have the driver compile kernels, the longest first, and wait for it. What goes wrong here costs time alone: the
         device that a kernel is for will say it, too."""
-        long = sorted((k for k in kernels if len(k.source) >= LONG), key=lambda k: -len(k.source))
-        if len(long) < MANY or self._pays is False:
+        todo = sorted((k for k in kernels if len(k.source) >= SHORT), key=lambda k: -len(k.source))
+        long = sum(len(k.source) >= LONG for k in todo)
+        if long < MANY or self._pays is False:
             return
         stages: list[_Stage] = []
         try:
             stages.append(self._open())
-            trial = long.pop(len(long) // 2)
+            trial = todo.pop(long // 2)
             seconds = stages[0].dispatch(trial)
             if seconds < NOTICEABLE:
                 return  # the driver has it on disk, and so the others
             stages.extend(self._open() for _ in range(1, self._most))
             if self._pays is None:
-                stages[0].dispatch(long.pop(len(long) // 2))  # while the driver writes what the first one gave
+                stages[0].dispatch(todo.pop(long // 2))  # while the driver writes what the first one gave
                 self._pays = stages[1].dispatch(trial) < FASTER * seconds
             if self._pays:
-                _share(long, stages, threads)
+                _share(todo, stages, threads)
         except (self._module.NativeError, DeviceError):
             self._pays = False
         finally:

@@ -306,7 +306,11 @@ class WebGPUDevice(Gpu):
         return pipelines
 
     def open_kernels(self, kernels: Sequence[Kernel], family: int) -> list[tuple[Kernel, np.ndarray | None]]:
-        return self._families.choose(kernels, family, self._pipelines.has)
+        if family:
+            return self._families.choose(kernels, family, self._pipelines.has)
+        if self.adapter.compiles_at_dispatch:
+            return self._families.join(kernels, self._pipelines.has)
+        return [(kernel, None) for kernel in kernels]
 
     def bound_bind_groups(self, running: WebGPUProgram) -> None:
         """Keep to MOST_BIND_GROUPS: the programs that ran longest ago make theirs anew when they run again."""
@@ -342,8 +346,8 @@ class WebGPUDevice(Gpu):
         try:
             with open_quietly():
                 overrides = portable_overrides(self._settings)
-                subgroups = adapter.target.dear_loads
-                return self._module.NativeDevice(raw_adapter, overrides, self._settings.in_flight, subgroups)
+                dear_loads = adapter.target.dear_loads
+                return self._module.NativeDevice(raw_adapter, overrides, self._settings.in_flight, dear_loads)
         except self._module.NativeError as error:
             raise DeviceError(
                 f"[webgpu] {adapter.describe()} cannot be opened: {error}\n"

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...graph.index import ZERO, Index, number, opaque, variable
+from ...graph.node import Node
 from ...plan import Target
 from ...varying import divides, hint, varies
 from ..fuse import Fuser, Group
@@ -24,7 +25,7 @@ from ..kernel import Rendered, finish, indent, store_results, workgroup_index
 from ..render import LANES, Recorder, Renderer, Scope, lane_variable, narrowed
 from ..tiles import DIRECT, SMALLEST, handed_tile
 from ..together import Product
-from .operand import AlongK, Operand, Quads, TiledProduct, operand_of, reads_quads
+from .operand import AlongK, IndexOf, Operand, Quads, TiledProduct, operand_of, reads_quads
 
 UNROLLED = (4, 3, 2, 1)  # steps that are written out for browsers, the rest a loop: as many as go into the tile's
 WRITTEN_TWICE = 8  # steps of two stages up to which two are written out
@@ -49,8 +50,10 @@ class DotKernel(TiledProduct):
         self.shared = self.columns != self.n  # all samples have one left operand: they are further columns
         self.handed = self._is_handed()
         self.direct = self.handed or self._is_small()
+        self.quads = self.direct and self._has_quads()
+        self.along = self.handed and self._is_along_k(self.quads)
         if self.handed:
-            self.tile = handed_tile(product.shape)
+            self.tile = handed_tile(product.shape, self.quads or self.along)
         elif self.direct:
             self.tile = min(DIRECT, key=lambda t: -(-hint(self.m) // t.bm) * -(-hint(self.columns) // t.bn))
         else:
@@ -156,45 +159,57 @@ class DotKernel(TiledProduct):
         tile."""
         r = self.r
         rows = self._rows()
-        quads = self._has_quads()
         first, last = self._stretch()
         r.open("k")
         k = variable("k", self.k)
         with self.single():
-            left = [r.pull(self.dot.inputs[0], (self._batch_index(), row, k)) for row in rows]
-        self._multiply_row(left, k, quads)
+            left = [[r.pull(self.dot.inputs[0], (self._batch_index(), row, k))] for row in rows]
+        self._multiply_rows(left, [k])
         self._close_loop(f"for (var k = {first}; k < {last}; k++)")
         return ()
 
     def _hand_round(self) -> tuple[Operand, ...]:
-        """As above, but the threads of a subgroup, which want the same rows, each load another place along the contraction, and hand
-        it to the others when its turn comes. Subgroups may be of any width. What is loaded is written once, in a loop over the
-        rows, as often as no driver knows: written out, it would take llvmpipe four times as long to compile."""
+        """As above, but the threads of a subgroup, which want the same rows, each load another place along the contraction, or another
+        four, and hand it to the others when its turn comes. Subgroups may be of any width. What is loaded is written once, in a loop
+        over the rows, as often as no driver knows: written out, it would take llvmpipe four times as long to compile."""
         t, r = self.tile, self.r
-        quads = self._has_quads()
         first, last = self._stretch()
-        rows = range(t.tm)
+        rows, places = range(t.tm), LANES if self.along else 1
+        by = f" / {places}" if places > 1 else ""
         r.line(f"let width = min(i32(subgroup_size), {t.threads});")
         r.line("let lane = i32(subgroup_lane);")
         r.line(f"let rows = {t.tm} * min(width, 1);")
         r.open("k0")
-        place, _ = self.clamped("k0 + lane", self.k, False, "place")
+        place, _ = self.clamped(f"k0{by} + lane", self.k // places, False, "place")
         for i in rows:
-            r.line(f"var own_{i} = {self.element}();")
+            r.line(f"var own_{i} = {f'vec4<{self.element}>' if self.along else self.element}();")
         r.open("i")
         row, _ = self.clamped("m0 + i", self.m, divides(t.bm, self.m), "row")
-        with self.single():
-            value = r.pull(self.dot.inputs[0], (self._batch_index(), row, place))
-        r.line(f"let own = {value};")
+        r.line(f"let own = {self._own(row, place)};")
         self._close_loop("for (var i = 0; i < rows; i++)", [*_switch("i", [f"own_{i} = own;" for i in rows])])
-        r.open("turn", "k")
-        r.line("let k = k0 + turn;")
+        r.open("turn", "at")
+        r.line(f"let at = k0{by} + turn;")
+        at = variable("at", self.k // places)
         left = [r.define(f"subgroupShuffle(own_{i}, u32(turn))", len(r.scopes) - 1) for i in rows]
-        self._multiply_row(left, variable("k", self.k), quads)
-        r.line(f"let turns = min(width, {last} - k0);", len(r.scopes) - 2)
+        if self.along:
+            self._multiply_rows(
+                [[f"{value}.{c}" for c in "xyzw"] for value in left], [at * LANES + c for c in range(LANES)]
+            )
+        else:
+            self._multiply_rows([[value] for value in left], [at])
+        r.line(f"let turns = min(width, ({last} - k0){by});", len(r.scopes) - 2)
         self._close_loop("for (var turn = 0; turn < turns; turn++)")
-        self._close_loop(f"for (var k0 = {first}; k0 < {last}; k0 += width)")
+        self._close_loop(f"for (var k0 = {first}; k0 < {last}; k0 += width{f' * {places}' if by else ''})")
         return ()
+
+    def _own(self, row: Index, place: Index) -> str:
+        """What a thread loads of a row of the left operand."""
+        r, a = self.r, self.dot.inputs[0]
+        if self.along:
+            value = r.pull(a, (self._batch_index(), row, place * LANES + lane_variable()))
+            return r.as_vector(value, self.dot.dtype)
+        with self.single():
+            return r.pull(a, (self._batch_index(), row, place))
 
     def _close_loop(self, head: str, more: Iterable[str] = ()) -> None:
         """What was written since the scope was opened, and more, as the body of a loop."""
@@ -215,28 +230,58 @@ class DotKernel(TiledProduct):
         index = self._index_of_column(quad, variable("k", self.k))
         return divides(LANES, self.columns) and reads_quads(self, self.dot.inputs[1], index)
 
+    def _is_along_k(self, quads: bool) -> bool:
+        """Whether four places along the contraction are one load of a row of the left operand; and of a column of the right one,
+        unless four columns are."""
+
+        def reads(operand: Node, free: int, index: IndexOf) -> bool:
+            quad = variable("q", -(-self.k // LANES)) * LANES + lane_variable()
+            return reads_quads(self, operand, index(variable("free", free), quad))
+
+        a, b = self.dot.inputs
+        return (
+            divides(LANES, self.k)
+            and divides(LANES, self.chunk)
+            and reads(a, self.m, lambda row, k: (self._batch_index(), row, k))
+            and (quads or reads(b, self.columns, self._index_of_column))
+        )
+
     def _stretch(self) -> tuple[str, str]:
         """Where along the contraction the sums begin and end."""
         return ("first", "last") if self.parts > 1 else ("0", f"{self.k}")
 
-    def _multiply_row(self, left: list[str], k: Index, quads: bool) -> None:
-        """The products at a place k: those of the left operand are given, those of the right one are read."""
+    def _multiply_rows(self, left: list[list[str]], places: list[Index]) -> None:
+        """The products at some places along the contraction: of the left operand those of each row are given, those of the right
+        one are read."""
         t, r = self.tile, self.r
-        b = self.dot.inputs[1]
-        across, exact_n = t.bn // t.tn, divides(t.bn, self.columns)
         for j in range(t.tn // LANES):
-            start = f"n0 + ({j * across} + tn) * {LANES}"
-            if quads:
-                q = self.clamped(f"({start}) / {LANES}", self.columns // LANES, exact_n, "q")[0]
-                value = r.pull(b, self._index_of_column(q * LANES + lane_variable(), k))
-                right = r.as_vector(value, self.dot.dtype)
-            else:
-                columns = (self.clamped(f"{start} + {e}", self.columns, exact_n, "column")[0] for e in range(LANES))
-                with self.single():
-                    parts = [r.pull(b, self._index_of_column(column, k)) for column in columns]
-                right = r.define(f"vec4<{self.element}>({', '.join(parts)})", len(r.scopes) - 1)
-            for i, value in enumerate(left):
-                r.line(self._multiply_add(f"c_{i}_{j}", value, right))
+            right = self._right(j, places)
+            for i, values in enumerate(left):
+                total = f"c_{i}_{j}"
+                for a, b in zip(values, right, strict=True):
+                    total = self._multiply_add(total, a, b)
+                r.line(f"c_{i}_{j} = {total};")
+
+    def _right(self, j: int, places: list[Index]) -> list[str]:
+        """Four neighbours of a row of the right operand, at each of some places along the contraction."""
+        t, r = self.tile, self.r
+        b, depth = self.dot.inputs[1], len(r.scopes) - 1
+        across, exact = t.bn // t.tn, divides(t.bn, self.columns)
+        start = f"n0 + ({j * across} + tn) * {LANES}"
+        if self.quads:
+            q = self.clamped(f"({start}) / {LANES}", self.columns // LANES, exact, "q")[0] * LANES + lane_variable()
+            return [r.as_vector(r.pull(b, self._index_of_column(q, k)), self.dot.dtype) for k in places]
+        columns = [self.clamped(f"{start} + {e}", self.columns, exact, "column")[0] for e in range(LANES)]
+        if self.along:
+            four = places[0] + lane_variable()
+            by_column = [
+                r.as_vector(r.pull(b, self._index_of_column(column, four)), self.dot.dtype) for column in columns
+            ]
+            parts = [[f"{value}.{place}" for value in by_column] for place in "xyzw"]
+        else:
+            with self.single():
+                parts = [[r.pull(b, self._index_of_column(column, k)) for column in columns] for k in places]
+        return [r.define(f"vec4<{self.element}>({', '.join(p)})", depth) for p in parts]
 
     # -- a column a thread
 
@@ -444,12 +489,11 @@ class DotKernel(TiledProduct):
             r.line(f"let b_{name}_{j} = {b.quad(at(b.across, j * (t.bn // t.tn), own[1]))};")
         for i in range(t.tm):
             for j in range(t.tn // LANES):
-                r.line(self._multiply_add(f"c_{i}_{j}", f"a_{name}_{i // LANES}[{i % LANES}]", f"b_{name}_{j}"))
+                a, b, c = f"a_{name}_{i // LANES}[{i % LANES}]", f"b_{name}_{j}", f"c_{i}_{j}"
+                r.line(f"{c} = {self._multiply_add(c, a, b)};")
 
     def _multiply_add(self, c: str, a: str, b: str) -> str:
-        if self.is_float:
-            return f"{c} = fma(vec4<{self.element}>({a}), {b}, {c});"
-        return f"{c} = {c} + {a} * {b};"
+        return f"fma(vec4<{self.element}>({a}), {b}, {c})" if self.is_float else f"{c} + {a} * {b}"
 
     def _batch_index(self) -> Index:
         return variable("b", self.batches)

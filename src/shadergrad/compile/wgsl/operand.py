@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from ...graph.index import ZERO, Index, number, opaque, variable
 from ...graph.node import Node
 from ...plan import Target
-from ...primitives.views import SliceAt, View
-from ...primitives.window import Window
 from ...varying import divides
 from ..kernel import indent
 from ..render import LANE, LANES, Recorder, Renderer, lane_variable
-from ..tiles import Tile
+from ..tiles import Tile, has_windows
 
 FEW_BANKS = 8  # so many neighbours along k, stored side by side, meet in two banks
 
@@ -361,7 +359,7 @@ def _loader(kernel: TiledProduct, operand: Node, free: int, index: IndexOf) -> t
         return AlongK
     if divides(LANES, free) and reads_quads(kernel, operand, free_quads):
         return AlongFree
-    if kernel.window > 1 and _has_windows(operand):
+    if kernel.window > 1 and has_windows(operand):
         return Windows
     return Scalars if _is_nearer_along_k(kernel, operand, index) else ScalarsAlongFree
 
@@ -389,11 +387,3 @@ def _is_nearer_along_k(kernel: TiledProduct, operand: Node, index: IndexOf) -> b
     recorder.pull(operand, index(ZERO, variable("k", kernel.k)))
     at = [[flat.substitute({"k": number(k)}).constant for k in (0, 1)] for _, flat in recorder.reads]
     return any(abs(second - first) == 1 for first, second in at)
-
-
-def _has_windows(node: Node) -> bool:
-    while isinstance(node.primitive, View | SliceAt):
-        if isinstance(node.primitive, Window):
-            return True
-        node = node.inputs[0]
-    return False
