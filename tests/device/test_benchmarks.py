@@ -11,6 +11,7 @@ import torch
 
 import coevolution
 import first_step
+import growth
 import host_time
 import shadergrad as sg
 import shapes
@@ -73,6 +74,21 @@ def test_the_benchmarks_of_the_host_print_their_parts(webgpu: str, capsys: pytes
     printed = capsys.readouterr().out
     for words in ("first step", "us a dispatch from begin to submit", "GB/s down"):
         assert words in printed
+
+
+def test_the_growth_of_a_network_is_measured_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    growth.main("cpu", "torch", tmp_path, only=["decoder"], small=True)
+    points = json.loads((tmp_path / "growth.json").read_text())["points"]
+    assert [(p["axis"], p["size"]) for p in points] == [
+        ("batch", 1), ("batch", 2), ("width", 64), ("width", 128), ("depth", 1), ("depth", 2)
+    ]  # fmt: skip
+    costs = {(p["axis"], p["size"]): p["gflop"] for p in points}
+    assert costs["batch", 2] == pytest.approx(2 * costs["batch", 1])
+    assert costs["depth", 2] > costs["depth", 1]
+    assert all(p["ms"] > 0 and p["torch_ms"] > 0 for p in points)
+    growth.main(drawn=tmp_path / "growth.json")
+    assert (tmp_path / "growth.png").stat().st_size > 10_000
+    assert capsys.readouterr().out.count("growth.png") == 2
 
 
 @pytest.mark.slow
