@@ -65,7 +65,7 @@ class Target:
     where WGSL lets a compiler write the whole vector (Direct3D's does) over what other threads write beside it; and it gives
     drivers no hint to unroll loops, where browsers mind long texts, which they compile each time a page is opened.
     dear_loads: whether a load takes as long as hundreds of multiplications, while the threads of a subgroup hand each other values for
-    next to nothing: llvmpipe loads for one thread after the other, also from workgroup memory.
+    next to nothing, and loads of 64 bits take no longer: llvmpipe loads for one thread after the other, also from workgroup memory.
     tiles: the digest of the table of measured tiles (compile/tuning.py), "" for none.
     points: 3x3 convolutions and their gradients go by Winograd's way (primitives/winograd.py) where that is estimated to take less
     than so many times the time of plain products; 0: none do, but large ones where loads are dear.

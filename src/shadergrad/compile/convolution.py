@@ -173,11 +173,10 @@ def _weight_gradient_by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node |
     k = channels * math.prod(tiles)
     plain = Sizes(1, out, batch * WINDOW**2, channels * math.prod(window))
     if not points_pay(out, batch, k, plain, channels, r.target):
-        return (
-            _of_halves(r, p, x, w)
-            if r.target.dear_loads and points_pay(out, batch, k // 2, plain, channels, r.target)
-            else None
-        )
+        in_halves = r.target.dear_loads and channels > 1
+        if in_halves and points_pay(out, batch, k // 2, plain, channels, r.target):
+            return _of_halves(r, p, x, w)
+        return None
     rows, columns = Tiling("cotangent", (0, 0), tiles, *_laid(w)), Tiling("input", p.low, tiles, *_laid(x))
     a, b = _points(r, rows, w, columns, x)
     chunk = chunk_of(POINTS**2, out, batch, k, 1, r.target)
