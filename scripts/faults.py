@@ -540,7 +540,7 @@ KERNELS = (
     fault("dot-handed-windows-are-not-stored", "compile/fuse.py",
           "            if self._reads_windows_often(node):", "            if False:",
           "device/test_shared_loads.py::test_windows_that_many_rows_want_are_stored"),
-    fault("render-the-other-half-of-64-bits", "compile/wgsl/math.wgsl",
+    fault("render-the-other-half-of-64-bits", "compile/wgsl/loads.wgsl",
           "return u32(word >> u32(32 * half));", "return u32(word >> u32(32 * (1 - half)));",
           "device/test_shared_loads.py::test_elements_that_are_read_two_by_two"),
     fault("families-products-joined-across-divisors", "runtime/families.py",

@@ -148,7 +148,7 @@ def test_elements_that_are_read_two_by_two(webgpu: str) -> None:
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs.astype(ours.numpy().dtype))
     gpu: Any = get_device(webgpu)
-    for function in ("sg_four(", "sg_one("):
+    for function in ("(sg_four(", "(sg_one("):
         assert (function in sources(step)) == gpu.target.dear_loads
 
 

@@ -11,7 +11,7 @@ from ..graph.printer import describe
 from ..plan import Kernel, Target
 from ..varying import MARK, varies
 from .fuse import Group, behind_reshapes
-from .render import Binding, Renderer, functions_text
+from .render import Binding, Renderer, functions_text, wide_loads
 
 
 @dataclass
@@ -79,6 +79,7 @@ def finish(
         + "\n"
         + globals_
         + functions_text(r.functions)
+        + (wide_loads() if any(b.wide for b in bindings) else "")
         + f"@compute @workgroup_size({threads})\n"
         + "fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lid: u32"
         + arguments

@@ -641,10 +641,8 @@ class Renderer(Puller):
     def _wide_access(self, binding: Binding, flat: Index, quad: Index | None) -> str:
         """An element, or four of them, of a buffer that is declared as integers of 64 bits."""
         if quad is not None:
-            self.functions.add("sg_four")
             text, value = f"sg_four({binding.name}[{render(quad)}])", f"vec4<{binding.stored}>"
         else:
-            self.functions.add("sg_one")
             word = f"{binding.name}[{render(flat // LANES)}][{render(flat % LANES // 2)}]"
             text, value = f"sg_one({word}, {render(flat % 2)})", binding.stored
         return text if binding.stored == "u32" else f"bitcast<{value}>({text})"
@@ -785,10 +783,20 @@ def narrowed(text: str, dtype: DType, vector: bool = False) -> str:
 
 
 @lru_cache(maxsize=1)
+def wide_loads() -> str:
+    """The functions that buffers of 64-bit elements are read with."""
+    return _without_comments("loads.wgsl").replace("\n\n", "\n").lstrip("\n")
+
+
+def _without_comments(file: str) -> str:
+    text = resources.files("shadergrad.compile").joinpath("wgsl", file).read_text()
+    return re.sub(r"^//.*\n", "", text, flags=re.M)
+
+
+@lru_cache(maxsize=1)
 def math_functions() -> dict[str, str]:
     """The functions of math.wgsl, by name, in file order."""
-    text = resources.files("shadergrad.compile").joinpath("wgsl/math.wgsl").read_text()
-    text = re.sub(r"^//.*\n", "", text, flags=re.M)
+    text = _without_comments("math.wgsl")
     found = re.findall(r"^(fn (sg_\w+)\(.*?^\}\n)", text, flags=re.M | re.S)
     return {name: body for body, name in found}
 

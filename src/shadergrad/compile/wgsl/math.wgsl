@@ -393,13 +393,3 @@ fn sg_i1e(x: f32) -> f32 {
   let far = (0.38939846 + v * (-0.009749581 + v * (-0.00021916808 + v * (-0.000015003965 + v * (-0.000002009789 + v * -4.2103503e-7))))) / sqrt(max(a, 8.0));
   return select(select(sign(x) * far, near * x, a < 8.0), x, sg_is_nan(x));
 }
-
-// Four words of 32 bits that were read as two of 64.
-fn sg_four(words: vec2<u64>) -> vec4<u32> {
-  return vec4<u32>(u32(words.x), u32(words.x >> 32u), u32(words.y), u32(words.y >> 32u));
-}
-
-// One of the two words of 32 bits in one of 64.
-fn sg_one(word: u64, half: i32) -> u32 {
-  return u32(word >> u32(32 * half));
-}
