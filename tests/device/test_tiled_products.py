@@ -24,7 +24,7 @@ def drawn(*shape: int) -> np.ndarray:
     return rng.standard_normal(shape, dtype=np.float32)
 
 
-@pytest.mark.parametrize("layout", ["", "b"])
+@pytest.mark.parametrize("layout", ["", "a", "b", "ab"])
 @pytest.mark.parametrize(
     ("tile", "parts", "sizes"),
     [
@@ -35,6 +35,9 @@ def drawn(*shape: int) -> np.ndarray:
         (Tile(16, 16, 32, 4, 4, 1, 4), 1, (16, 20, 64)),
         (Tile(16, 16, 32, 8, 4, 2, 2), 3, (33, 16, 160)),
         (Tile(16, 32, 8, 8, 4, 1, 2), 1, (20, 40, 24)),  # slices that are joined in two rounds
+        (Tile(16, 32, 64, 4, 8, 1, 4), 1, (33, 18, 152)),  # each of which joins a row, rows that are kept along k
+        (Tile(32, 16, 40, 8, 4, 2, 2), 1, (20, 36, 100)),  # each of which joins four, an odd number of quads in a row
+        (Tile(32, 16, 64, 8, 8, 1, 8), 3, (20, 20, 320)),  # too many results to keep rows
     ],
     ids=str,
 )

@@ -30,11 +30,11 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     "xor": Budget(5, 0.0016, 0.00028),
-    "logreg": Budget(8, 2.3, 0.155),
-    "mlp": Budget(14, 28.2, 3.25),
+    "logreg": Budget(7, 2.05, 0.146),
+    "mlp": Budget(12, 24.2, 2.11),
     "cnn": Budget(27, 866, 162),
     "resnet": Budget(218, 11_200, 800),
-    "lstm": Budget(215, 832, 64.6),
+    "lstm": Budget(183, 767, 64.6),
     "transformer": Budget(83, 1_015, 156),
     "mlm": Budget(106, 1_350, 221),
     "gpt2s": Budget(338, 18_300, 1_837),

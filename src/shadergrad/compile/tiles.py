@@ -49,6 +49,21 @@ class Tile:
         return (self.bm // self.tm) * (self.bn // self.tn)
 
     @property
+    def keeps_rows(self) -> bool:
+        """Whether operands whose neighbours along k are neighbours in memory lie so in the tile, too: where slices take many of them,
+        four at a time, and threads have registers for four of each of their rows and columns."""
+        places = self.bk // self.slices
+        if self.slices == 1 or places % QUAD or places < MANY_PLACES or self.tm + self.tn > FEW_SUMS:
+            return False
+        return self._registers(QUAD) * self.threads <= REGISTERS
+
+    @property
+    def deals_rows(self) -> bool:
+        """Whether the sums of all slices have room in both operands' tiles, so that each slice joins those of some rows."""
+        room = 2 * self.bk * min(self.bm, self.bn) * self.stages
+        return self.slices % 2 == 0 and self.tm % self.slices == 0 and self.slices * self.bm * self.bn <= room
+
+    @property
     def narrow(self) -> bool:
         """Whether each thread has a whole column of results, and only the left operand is shared."""
         return self.tn == 1
@@ -69,6 +84,15 @@ class Tile:
     def fetched(self) -> int:
         """Elements of both operands that a thread keeps in registers while they are on their way."""
         return -(-self.bk * (self.bm + self.bn) // self.threads)
+
+    @property
+    def registers(self) -> int:
+        """Of a thread, about."""
+        return self._registers(QUAD if self.keeps_rows else 1)
+
+    def _registers(self, places: int) -> int:
+        """Of a thread that reads so many places along the contraction at a time."""
+        return self.tm * self.tn + places * (self.tm + self.tn) + self.fetched + 44
 
     def fits(self, target: Target) -> bool:
         """Whether the target allows it. Sums of slices are joined in the larger operand's tiles, which must have room for one of
@@ -95,8 +119,13 @@ SHAPES = (  # bm, bn, tm, tn
     (16, 16, 4, 4),
     (4, 256, 4, 4),
 )
+SLICED = (Tile(32, 32, 64, 4, 4, 1, 4), Tile(32, 32, 128, 8, 4, 1, 8))  # for few results
 STEPS = (8, 16, 32)
 LONGEST_STEP = 40
+QUAD = 4  # elements of a load
+LONGEST_SLICED = 1024  # contraction: longer ones, as of weights' gradients, are better cut and put beside others
+MANY_PLACES = 16  # along k; rows of fewer were slower than their transposes (masked LM, H200)
+FEW_SUMS = 12  # rows and columns of a thread's results of which it can hold four places each
 LARGEST = 128 * 128  # results of a workgroup, of which a core has room for two
 MOST_FETCHED = 28  # with more, registers spill
 CORES = 132
@@ -104,6 +133,7 @@ REGISTERS = 65536  # of a core
 RATE = 224e9  # multiplications a second and core
 LATENCY = 0.45e-6  # seconds that a step along the contraction waits
 LAUNCH = 3e-6
+JOIN = 1.3e-6  # seconds that a workgroup takes to join the sums of its slices
 BANDWIDTH = 2.5e12  # bytes a second, of partial results
 PARTS = (*range(2, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8), *range(144, 257, 16))
 # Browsers zero workgroup memory as each workgroup starts, SwiftShader word by word in every thread: products of fewer
@@ -247,11 +277,20 @@ def measured_beside(shape: Shape, other: Shape, target: Target) -> Choice | None
 
 
 @lru_cache(maxsize=4096)
-def _best(batch: int, m: int, n: int, k: int, divisor: int, window: int, target: Target) -> tuple[float, Tile]:
-    """The least estimated seconds, and the tile. divisor: of k, k itself where it does not vary."""
+def _best(
+    batch: int, m: int, n: int, k: int, divisor: int, window: int, target: Target, sliced: bool | None = None
+) -> tuple[float, Tile]:
+    """The least estimated seconds, and the tile. divisor: of k, k itself where it does not vary. sliced: whether tiles of slices
+    are among them; None: where drivers compile their long texts in no time."""
     few = not target.native and batch * m * n * k < SMALL
-    found = [(_seconds(tile, batch, m, n, k), tile) for tile in _tiles(k, divisor, window, target, few)]
-    return min(found, key=lambda pair: pair[0])
+    tiles = list(_tiles(k, divisor, window, target, few))
+    if _takes_slices(target) if sliced is None else sliced:
+        tiles += [t for t in SLICED if window == 1 and k <= LONGEST_SLICED and divisor % t.bk == 0 and t.fits(target)]
+    return min(((_seconds(tile, batch, m, n, k), tile) for tile in tiles), key=lambda pair: pair[0])
+
+
+def _takes_slices(target: Target) -> bool:
+    return target.native and not target.dear_loads
 
 
 def takes_windows(window: int) -> bool:
@@ -276,7 +315,7 @@ def _seconds(tile: Tile, batch: int, m: int, n: int, k: int) -> float:
     """An estimate of the time of a product."""
     workgroups = batch * -(-m // tile.bm) * -(-n // tile.bn)
     busiest = -(-workgroups // CORES)
-    registers = tile.tm * tile.tn + tile.tm + tile.tn + tile.fetched + 44
+    registers = tile.registers
     resident = max(1, min(busiest, REGISTERS // (tile.threads * registers)))
     warps = resident * max(tile.threads / 32, 1)
     steps = -(-k // tile.bk)
@@ -285,7 +324,8 @@ def _seconds(tile: Tile, batch: int, m: int, n: int, k: int) -> float:
     busy = busiest * tile.bm * tile.bn * steps * tile.bk * dear * (1.15 if uneven else 1) * (1 + 8 / warps**2) / RATE
     if tile.threads * tile.tm * tile.tn >= LARGEST and (m % 4 or n % 4 or k % 4):
         busy *= 1.25  # elements that come or go one by one take registers: a core has room for one workgroup, not two
-    return LAUNCH + max(busy, busiest / resident * steps * LATENCY)
+    joined = busiest * JOIN if tile.slices > 1 else 0
+    return LAUNCH + max(busy, busiest / resident * steps * LATENCY) + joined
 
 
 TUNED = (  # tiles that tuning tries besides those of SHAPES
@@ -300,10 +340,16 @@ TUNED = (  # tiles that tuning tries besides those of SHAPES
     Tile(32, 32, 32, 4, 4, 1, 2),
     Tile(32, 32, 64, 4, 4, 1, 4),
     Tile(32, 32, 112, 4, 4, 1, 4),
+    Tile(32, 32, 112, 4, 8, 1, 4),
+    Tile(32, 32, 128, 4, 4, 1, 4),
     Tile(32, 32, 64, 8, 4, 1, 4),
     Tile(32, 32, 128, 8, 4, 1, 8),
     Tile(32, 32, 128, 8, 8, 1, 8),
     Tile(64, 32, 64, 8, 8, 1, 4),
+    Tile(64, 64, 64, 8, 4, 1, 2),
+    Tile(96, 192, 16, 8, 12, 1, 2),
+    Tile(192, 96, 16, 8, 12, 1, 2),
+    Tile(128, 96, 32, 8, 12, 1, 2),
 )
 WORTH_TRYING = 2  # times the least estimated seconds
 MOST_TRIED = 40
@@ -344,17 +390,17 @@ def chunk_of(batch: int, m: int, n: int, k: int, window: int, target: Target) ->
 
 @lru_cache(maxsize=4096)
 def _chunk_of(batch: int, m: int, n: int, k: int, divisor: int, window: int, target: Target) -> int:
-    target = replace(
-        target, native=True
-    )  # short steps, which browsers get for their text's sake, make no part worth its sum
-    best, least = k, _best(batch, m, n, k, divisor, window, target)[0]
+    sliced = _takes_slices(target)
+    # short steps, which browsers get for their text's sake, make no part worth its sum
+    target = replace(target, native=True)
+    best, least = k, _best(batch, m, n, k, divisor, window, target, sliced)[0]
     unit = window if takes_windows(window) else SHORTEST_STEP
     for parts in PARTS:
         chunk = -(-k // (parts * unit)) * unit
         if chunk < SHORTEST_PART or -(-k // chunk) != parts:
             continue
         nbytes = 4 * batch * m * n * (2 * parts + 1)
-        seconds = _best(batch * parts, m, n, chunk, chunk, window, target)[0] + LAUNCH + nbytes / BANDWIDTH
+        seconds = _best(batch * parts, m, n, chunk, chunk, window, target, sliced)[0] + LAUNCH + nbytes / BANDWIDTH
         if seconds < least * 0.95:
             best, least = chunk, seconds
     return best

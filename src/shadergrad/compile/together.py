@@ -146,7 +146,7 @@ def seconds(chosen: Chosen) -> float:
     The workgroups that fit are dealt to the cores in turn, so the first core has the first of each round."""
     counts = [product.workgroups(tile) for product, tile in chosen]
     total, threads = sum(counts), max(tile.threads for _, tile in chosen)
-    registers = max(t.tm * t.tn + t.tm + t.tn + t.fetched + 44 for _, t in chosen)
+    registers = max(t.registers for _, t in chosen)
     fit = max(1, REGISTERS // (threads * registers))
     resident = max(1, min(-(-total // CORES), fit))
     busy = [_busy(*pair) for pair in chosen]

@@ -63,7 +63,8 @@ def from_entries(entries: Any) -> Table:
     for entry in entries:
         tile = Tile(*_numbers(entry["tile"], 7))
         (parts,) = _numbers([entry["parts"]], 1)
-        if tile.bm % tile.tm or tile.bn % tile.tn or tile.tm % 4 or tile.tn % 4 or tile.bk % tile.slices:
+        odd = tile.slices.bit_count() > 1 or tile.bk % tile.slices  # sums of slices are joined two by two
+        if odd or tile.bm % tile.tm or tile.bn % tile.tn or tile.tm % 4 or tile.tn % 4:
             raise ValueError(f"{entry['tile']} is no tile")
         shape = Shape(*_numbers(entry["shape"], 4))
         key = Beside(shape, Shape(*_numbers(entry["beside"], 4))) if "beside" in entry else shape

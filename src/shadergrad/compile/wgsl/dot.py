@@ -25,7 +25,7 @@ from ..kernel import Rendered, finish, indent, store_results, workgroup_index
 from ..render import LANES, Recorder, Renderer, Scope, lane_variable, narrowed
 from ..tiles import DIRECT, SMALLEST, handed_tile
 from ..together import Product
-from .operand import AlongK, IndexOf, Operand, Quads, TiledProduct, operand_of, reads_quads
+from .operand import AlongK, IndexOf, Operand, Quads, Rows, TiledProduct, operand_of, reads_quads
 
 UNROLLED = (4, 3, 2, 1)  # steps that are written out for browsers, the rest a loop: as many as go into the tile's
 WRITTEN_TWICE = 8  # steps of two stages up to which two are written out
@@ -61,7 +61,9 @@ class DotKernel(TiledProduct):
         assert self.parts == 1 or self.chunk % self.tile.bk == 0, "a step reaches into the next part"
         if self.tile.bk % self.window:
             self.window = 1
-        padding = 4 * self.tile.bk * 2 * LANES * self.tile.stages
+        padding = 4 * 2 * LANES * self.tile.bk * self.tile.stages
+        if self.tile.keeps_rows:
+            padding += 4 * LANES * (self.tile.bm + self.tile.bn) * self.tile.stages
         self.padded = self.tile.storage + padding <= target.max_workgroup_storage
         self.is_float = self.dot.dtype.category == 2
         self.element = str(self.dot.dtype.wgsl)
@@ -93,7 +95,9 @@ class DotKernel(TiledProduct):
             for j in range(t.tn // LANES):
                 r.line(f"var c_{i}_{j} = vec4<{self.element}>();")
         operands = self._hand_round() if self.handed else self._sum_up() if self.direct else self._loop()
-        if t.slices > 1:
+        if t.deals_rows:
+            self._deal_rows()
+        elif t.slices > 1:
             self._join_slices(operands)
             r.line("if (slice > 0) { return; }")
         self._epilogue()
@@ -397,9 +401,32 @@ class DotKernel(TiledProduct):
     def _own_place(self, operand: Operand) -> str:
         """Where in a tile a thread begins to read, in vec4s."""
         thread = "tm" if operand.name == "a" else "tn"
+        if isinstance(operand, Rows):
+            return f"slice * {self.tile.bk // LANES // self.tile.slices} + {thread} * {operand.pitch}"
         if self.tile.slices == 1:
             return thread
         return f"slice * {operand.quads // self.tile.slices} + {thread}"
+
+    def _deal_rows(self) -> None:
+        """Each slice's share of the rows, as sums over all slices: those of the first half lie in one operand's tile, the others in
+        the other's."""
+        t, r = self.tile, self.r
+        quads, half, each = t.tn // LANES, t.tm // 2, t.tm // t.slices
+        if t.stages > 1:
+            r.line("workgroupBarrier();")
+        for i in range(t.tm):
+            for j in range(quads):
+                place = f"(slice * {half * quads} + {i % half * quads + j}) * {t.slice} + own"
+                r.line(f"tile_{'ab'[i // half]}[{place}] = c_{i}_{j};")
+        r.line("workgroupBarrier();")
+        for tile, condition in zip("ab", (f"slice < {t.slices // 2}", f"slice >= {t.slices // 2}"), strict=True):
+            r.line(f"if ({condition}) {{")
+            for i in range(each):
+                for j in range(quads):
+                    first = f"(slice % {t.slices // 2} * {each * quads} + {i * quads + j}) * {t.slice} + own"
+                    terms = (f"tile_{tile}[{first} + {s * half * quads * t.slice}]" for s in range(t.slices))
+                    r.line(f"  c_{i}_{j} = {' + '.join(terms)};")
+            r.line("}")
 
     def _join_slices(self, operands: tuple[Operand, ...]) -> None:
         """The sums of all slices into those of the first, half of them by half, through the memory of the larger tile: as many
@@ -476,21 +503,36 @@ class DotKernel(TiledProduct):
     def _multiply_step(self, operands: tuple[Operand, ...], name: str, step: int | str) -> None:
         """Products of one place along the contraction; `step` is its number, or the text of it."""
         t, r = self.tile, self.r
-        a, b = operands
-
-        def at(across: int, offset: int, thread: str) -> str:
-            row = f"{step * across + offset}" if isinstance(step, int) else f"{step} * {across} + {offset}"
-            return f"{row} + {thread}"
-
-        own = ("at_a", "at_b") if t.stages > 1 or t.slices > 1 else ("tm", "tn")
-        for i in range(t.tm // LANES):
-            r.line(f"let a_{name}_{i} = {a.quad(at(a.across, i * (t.bm // t.tm), own[0]))};")
-        for j in range(t.tn // LANES):
-            r.line(f"let b_{name}_{j} = {b.quad(at(b.across, j * (t.bn // t.tn), own[1]))};")
+        for operand in operands:
+            if isinstance(operand, Rows):
+                assert isinstance(step, int), "slices are written out"
+                self._read_rows(operand, step)
+            else:
+                self._read_quads(operand, name, step)
         for i in range(t.tm):
             for j in range(t.tn // LANES):
                 a, b, c = f"a_{name}_{i // LANES}[{i % LANES}]", f"b_{name}_{j}", f"c_{i}_{j}"
                 r.line(f"{c} = {self._multiply_add(c, a, b)};")
+
+    def _read_quads(self, operand: Operand, name: str, step: int | str) -> None:
+        """What a thread multiplies of an operand at one place along the contraction."""
+        t = self.tile
+        thread = ("tm" if operand.name == "a" else "tn") if t.stages * t.slices == 1 else f"at_{operand.name}"
+        for quad, offset in enumerate(operand.offsets):
+            row = step * operand.across + offset if isinstance(step, int) else f"{step} * {operand.across} + {offset}"
+            self.r.line(f"let {operand.name}_{name}_{quad} = {operand.quad(f'{row} + {thread}')};")
+
+    def _read_rows(self, operand: Rows, step: int) -> None:
+        """The same where four places of a row are a vec4 of the tile, which is read with the first of them."""
+        number, place = divmod(step, LANES)
+        for quad, offset in enumerate(operand.offsets):
+            rows = [f"{operand.name}_{number}_{quad}_{lane}" for lane in range(LANES)]
+            for lane, row in enumerate(rows):
+                at = (offset + lane * operand.tile_free // LANES) * operand.pitch + number
+                if place == 0:
+                    self.r.line(f"let row_{row} = {operand.quad(f'{at} + at_{operand.name}')};")
+            parts = ", ".join(f"row_{row}[{place}]" for row in rows)
+            self.r.line(f"let {operand.name}_{step}_{quad} = vec4<{self.element}>({parts});")
 
     def _multiply_add(self, c: str, a: str, b: str) -> str:
         return f"fma(vec4<{self.element}>({a}), {b}, {c})" if self.is_float else f"{c} + {a} * {b}"
@@ -517,8 +559,13 @@ class DotKernel(TiledProduct):
         if self.handed:
             self._row_by_row(vector)
             return
-        for i in range(t.tm):
-            r.line(f"let m_{i} = m0 + ({i // LANES * rows} + tm) * {LANES} + {i % LANES};")
+        dealt = t.tm // t.slices if t.deals_rows else t.tm
+        for i in range(dealt):
+            if t.deals_rows:
+                r.line(f"let row_{i} = slice * {dealt} + {i};")
+                r.line(f"let m_{i} = m0 + (row_{i} / {LANES} * {rows} + tm) * {LANES} + row_{i} % {LANES};")
+            else:
+                r.line(f"let m_{i} = m0 + ({i // LANES * rows} + tm) * {LANES} + {i % LANES};")
             for j in range(t.tn // LANES):
                 for e in range(1 if vector else LANES):
                     self._result(i, j, e, vector)

@@ -1,5 +1,5 @@
 """The operands of a tiled product on their way from memory to the tile: fetched into registers, then stored as
-[k][free axis] in workgroup memory. There is a way for each layout: four neighbours as one load along either axis, single
+[k][free axis] in workgroup memory, or as [free axis][k] where rows are kept. There is a way for each layout: four neighbours as one load along either axis, single
 elements with neighbouring threads along the nearer axis, and whole windows by one thread, whose places are
 numbers in the text, so that what depends on them is known before the loop.
 """
@@ -84,6 +84,13 @@ class Operand:
     def across(self) -> int:
         """vec4s of a row of the tile."""
         return self.tile_free // LANES + (1 if self.transposed and self.kernel.padded else 0)
+
+    @property
+    def offsets(self) -> range:
+        """Where in a row of the tile, in vec4s, the quads of the first thread's results lie."""
+        t = self.kernel.tile
+        each = t.tm if self.name == "a" else t.tn
+        return range(0, self.tile_free // LANES, self.tile_free // each)
 
     @property
     def quads(self) -> int:
@@ -243,6 +250,33 @@ class AlongK(Quads):
         return row, self.place(f"id % 2 + {first}")
 
 
+class Rows(AlongK):
+    """As AlongK, but four neighbours along k stay neighbours in the tile: one store, not four, and neighbouring threads load whole
+    rows. A quad of it is of one row. Rows lie in such an order that those which neighbouring threads read lie one after another,
+    and are an odd number of quads long, so that they meet in different banks."""
+
+    transposed = False
+    writes_components = False
+
+    @property
+    def pitch(self) -> int:
+        """vec4s from a row to the next."""
+        quads = self.kernel.tile.bk // LANES
+        return quads + (1 - quads % 2 if self.kernel.padded else 0)
+
+    @property
+    def quads(self) -> int:
+        return self.tile_free * self.pitch
+
+    def places(self, part: int) -> tuple[str, str]:
+        return self.divided(part, self.kernel.tile.bk // LANES)
+
+    def stored(self, part: int) -> Iterator[str]:
+        row, quad = self.places(part)
+        place = self.place(f"({row} % {LANES} * {self.tile_free // LANES} + {row} / {LANES}) * {self.pitch} + {quad}")
+        yield f"tile_{self.name}[{self.filled}{place}] = {self.register(part)};"
+
+
 class AlongFree(Quads):
     """Four neighbours along the free axis are one load."""
 
@@ -356,7 +390,7 @@ def _loader(kernel: TiledProduct, operand: Node, free: int, index: IndexOf) -> t
     k_quads = index(variable("f", free), variable("q", -(-kernel.k // LANES)) * LANES + lane_variable())
     free_quads = index(variable("q", -(-free // LANES)) * LANES + lane_variable(), variable("k", kernel.k))
     if divides(LANES, kernel.k) and kernel.tile.bk % LANES == 0 and reads_quads(kernel, operand, k_quads):
-        return AlongK
+        return Rows if kernel.tile.keeps_rows else AlongK
     if divides(LANES, free) and reads_quads(kernel, operand, free_quads):
         return AlongFree
     if kernel.window > 1 and has_windows(operand):
