@@ -54,7 +54,9 @@ class Label(NamedTuple):
     name: str
 
 
-MANY_MULTIPLICATIONS = 1 << 23  # by way of tiles llvmpipe takes 20 to 40 ms of a processor for so many
+MANY_MULTIPLICATIONS = (
+    1 << 19
+)  # by way of tiles llvmpipe takes 2 ms of a processor for so many, and half a second to compile them
 
 
 @dataclass(frozen=True)

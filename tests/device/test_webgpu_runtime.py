@@ -301,6 +301,34 @@ class TestPrograms:
         assert get(out)[0] == 8
         assert len(program._slots) == 2
 
+    def test_temporaries_have_memory_before_the_first_run_where_a_driver_finds_it_late(
+        self, make_device: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        device = make_device()
+        monkeypatch.setattr(WebGPUDevice, "gives_memory_late", True)
+        monkeypatch.setattr("shadergrad.runtime.program.MUCH", 8 * N + 1)
+        before = device.statistics()
+        device.load(increments(7))  # of few bytes
+        assert device.statistics().submits == before.submits
+        monkeypatch.setattr("shadergrad.runtime.program.MUCH", 8 * N)
+        x = put(device, 1.0)
+        program = device.load(increments(7))
+        cleared = device.statistics()
+        assert cleared.submits > before.submits
+        (out,) = program.run([x])
+        assert get(out)[0] == 8
+        assert device.statistics().buffers_allocated == cleared.buffers_allocated + 1  # the result
+
+    def test_temporaries_that_find_no_memory_at_load_are_an_error_of_the_run(
+        self, make_device: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(WebGPUDevice, "gives_memory_late", True)
+        monkeypatch.setattr("shadergrad.runtime.program.MUCH", 0)
+        device = make_device(memory_limit=2 * size_class(4 * N))
+        program, x = device.load(increments(7)), put(device, 1.0)
+        with pytest.raises(OutOfMemoryError):
+            program.run([x])
+
     def test_a_temporary_without_a_slot_has_memory_of_its_own(self, device: WebGPUDevice) -> None:
         buffers = [spec("argument"), spec("temporary"), spec("temporary"), spec("result")]
         dispatches = [Dispatch(0, (0, 1)), Dispatch(0, (1, 2)), Dispatch(1, (1, 2, 3))]

@@ -415,6 +415,14 @@ class NativeDevice:
         lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, offset, destination, to, nbytes)
         return self._submit(encoder)
 
+    def clear(self, buffers: Iterable[tuple[Any, int]]) -> int:
+        """Set so many bytes of each buffer to zero; the index of the submission."""
+        self.submit_held()
+        encoder = lib.wgpuDeviceCreateCommandEncoder(self.raw, NULL)
+        for raw, nbytes in buffers:
+            lib.wgpuCommandEncoderClearBuffer(encoder, raw, 0, nbytes)
+        return self._submit(encoder)
+
     def flush(self) -> None:
         """Submit what was only written."""
         self._submitted(lib.wgpuQueueSubmitForIndex(self.queue, 0, NULL))

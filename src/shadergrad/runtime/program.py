@@ -26,7 +26,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from ..dtypes import DType
-from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, LimitError
+from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, LimitError, OutOfMemoryError
 from ..plan import BufferSpec, Dispatch, Kernel, Plan, format_bytes, round_up
 from . import timing
 from .device import Device, Program, Storage
@@ -38,6 +38,7 @@ NUMBERS_ALIGNMENT = 64  # words: where a binding of a uniform buffer may begin o
 OPERATIONS_A_BYTE = 16  # that a GPU does while it moves one
 OPERATIONS_A_DISPATCH = 1 << 26  # while it starts one; what has many gains nothing by waiting for others
 UNKNOWN = 1 << 40  # operations of a kernel that does not tell: too many to wait
+MUCH = 1 << 24  # bytes of temporaries that a driver takes noticeable time to find memory for
 MOST_RECENT = 4  # buffers that a row remembers; a loss that outlives its step makes a step alternate between two
 NO_SLOTS = Bundle(())  # of a program without temporaries: nothing to take, or to give back
 
@@ -50,6 +51,11 @@ class Gpu(Device):
     native: Any
     native_error: type[Exception]
     memory: MemoryPool
+
+    @property
+    @abstractmethod
+    def gives_memory_late(self) -> bool:
+        """Whether memory is found when a buffer is first written, on one core."""
 
     @abstractmethod
     def guard(self) -> None:
@@ -145,6 +151,8 @@ class WebGPUProgram(Program):
         self._reused: list[tuple[int, int]] = []
         self._latest: Recording | None = None
         self._before: Recording | None = None  # a result that outlives its run has two buffers, in turns
+        if device.gives_memory_late and sum(slot.nbytes for slot in self._slots) >= MUCH:
+            self._touch_slots()
         self._resolve()  # so that a kernel that does not compile is an error at load
 
     # --- at load
@@ -329,6 +337,18 @@ class WebGPUProgram(Program):
             raise
         self._bundle = Bundle(tuple(buffers))
         return self._bundle
+
+    def _touch_slots(self) -> None:
+        """Have the driver find memory for the temporaries while kernels are compiled. Where there is none now, the first run asks
+        again."""
+        try:
+            slots = self._take_slots()
+        except OutOfMemoryError:
+            return
+        try:
+            self._device.native.clear((buffer.raw, buffer.capacity) for buffer in slots.buffers)
+        finally:
+            self._device.memory.give_back_bundle(slots)
 
     # --- resolution, when the buffers differ from those of the previous run
 

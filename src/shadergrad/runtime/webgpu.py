@@ -269,6 +269,10 @@ class WebGPUDevice(Gpu):
 
     # --- for programs
 
+    @property
+    def gives_memory_late(self) -> bool:
+        return self.adapter.compiles_at_dispatch
+
     def guard(self) -> None:
         if self._failure is not None:
             raise DeviceError(self._failure)
