@@ -54,9 +54,8 @@ class Label(NamedTuple):
     name: str
 
 
-MANY_MULTIPLICATIONS = (
-    1 << 19
-)  # by way of tiles llvmpipe takes 2 ms of a processor for so many, and half a second to compile them
+# By way of tiles llvmpipe takes 2 ms of a processor for so many, and half a second to compile them
+MANY_MULTIPLICATIONS = 1 << 19
 
 
 @dataclass(frozen=True)
