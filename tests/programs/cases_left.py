@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import types
 from collections import defaultdict, deque
 from typing import Any
 
@@ -831,6 +832,63 @@ def a_tensor_given_twice_is_one_tensor(lib, compiled):
     for k in range(2):
         p, q = (lib.tensor([1.0 + k, 2.0], requires_grad=True) for _ in range(2))
         yield [adds(p, q), adds(q, q), adds(p, p), p.grad, q.grad]
+
+
+def is_the_same(x, y):
+    return x is y
+
+
+@case
+def an_argument_that_a_step_finds_elsewhere_is_that_tensor(lib, compiled):
+    """In a variable, a list, a module's buffer, an attribute that steps replace; asked here or in another function."""
+    w, row = lib.tensor([1.0, 2.0]), [lib.tensor([3.0, 4.0]), lib.tensor([5.0, 6.0])]
+    norm = lib.nn.BatchNorm1d(2)
+
+    @compiled
+    def compare(x):
+        found = [x is w, is_the_same(x, w), id(x) == id(w), any(x is t for t in row), norm.running_mean is x]
+        found += [any(x is t for t in norm.buffers())]
+        return x * 2, found
+
+    for x in (w, lib.tensor([1.0, 2.0]), row[1], w[:], norm.running_mean, w, row[0], lib.tensor([5.0, 6.0])):
+        yield [compare(x)]
+
+    class Cache:
+        def __init__(self):
+            self.key, self.value = None, None
+
+        def __call__(self, x):
+            if x is self.key:
+                return self.value + 100
+            self.key, self.value = x, x * 2
+            return self.value
+
+    cache = Cache()
+    step = compiled(cache.__call__)
+    a, b = lib.tensor([1.0, 2.0]), lib.tensor([3.0, 4.0])
+    for x in (a, a, b, a, a, b, b, lib.ones(2), lib.ones(2), a, a):
+        yield [step(x), cache.key, cache.value]
+
+    @compiled
+    def changes(x):
+        is_first = x is row[0]
+        row[0].mul_(2.0)
+        return x + 1, is_first
+
+    for x in (row[1], row[0], a, row[0], row[1]):
+        yield [changes(x), *row]
+
+    state = types.SimpleNamespace(now=lib.zeros(2))
+
+    @compiled
+    def replaces(x):
+        is_now = x is state.now
+        state.now = state.now + x
+        return is_now, state.now * 1
+
+    zeros = state.now
+    for x in (zeros, zeros, a, b, None, None, a, None, zeros):
+        yield [replaces(state.now if x is None else x), state.now]
 
 
 @case

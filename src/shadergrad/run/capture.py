@@ -88,7 +88,7 @@ def capture(
             raise
         themselves |= twice  # perhaps it fails because two tensors stood in for one
         found, watch = _capture(function, args, kwargs, tensors, themselves, target, sizes)
-    more = found.shared_memory(tensors) - themselves
+    more = (found.shared_memory(tensors) | found.python.met_anew(tensors)) - themselves
     if more:
         watch.undo_backward()
         found, watch = _capture(function, args, kwargs, tensors, themselves | more, target, sizes)
@@ -139,7 +139,7 @@ def _capture(
             effects = python.effects()
             python.undo()
             result = exchange(result, Varying, int)
-            state = python.state(effects, result)
+            state = python.state(effects, result, [tensors[k] for k in themselves])
             seen = Observed(watch, result, stand_ins, state, given)
             captured = Captured(watch, stand_ins, seen, state)
             arguments = name_arguments(function, args, kwargs)
@@ -498,6 +498,7 @@ class Captured:
             changed=changed,
             captured=[*self._captured(), *(t for t in copied if id(t) not in self._numbers)],
             copies_arguments=bool(copied),
+            met=[*self.state.met(), *self._in_modules(), *held] if self.state.asks_which else [],
             themselves={},
             rebound=[t for t in self.watch.rebound.values() if t._serial <= self.watch.began],
             written_first=[t for t in self.watch.written_first.values() if t._serial <= self.watch.began],
@@ -529,6 +530,11 @@ class Captured:
         read = [owner.tensor() for owner in owners if isinstance(owner, Leaf)]
         slots = (t for t, _ in (*self.seen.gradients, *self.watch.grad_reads.values()))
         return [t for t in (*read, *slots, *self.watch.looked_at.values()) if t is not None]
+
+    def _in_modules(self) -> list[Tensor]:
+        """The tensors of the modules that the function looked into."""
+        tables = (table for m in self.watch.modules.values() for table in (m._parameters, m._buffers))
+        return [t for table in tables for t in table.values() if t is not None]
 
     def _seen_elsewhere(self, held: list[Tensor]) -> list[Tensor]:
         """Tensors that were read, and whose memory a holder stands for: a run writes it through that one, whoever else has it."""

@@ -31,7 +31,7 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,7 +56,7 @@ from .places import (
     same_contents,
     shown,
 )
-from .reads import CALL, STORE, TARGET, VALUE, Read, reads_of, written
+from .reads import CALL, STORE, TARGET, VALUE, Read, asks_which, reads_of, written
 from .tracing import Trace
 from .trees import exchange, leaves_of, tensors_in
 
@@ -70,8 +70,18 @@ _ROOT = str(Path(__file__).parents[1])
 _STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 _BESIDE = Path(np.__file__).parents[1]
 _OURS = tuple(f"{_BESIDE / name}{os.sep}" for name in ("numpy", "scipy", "wgpu", "cffi", "pycparser"))
-_reads: dict[int, tuple[CodeType, dict[int, tuple[Read, ...]] | None]] = {}
 MOST_CODES = 4096
+
+
+class _Code(NamedTuple):
+    """What is known of code: the chains of the user's, None where there are none; whether it may ask which object one is."""
+
+    code: CodeType
+    reads: dict[int, tuple[Read, ...]] | None
+    asks_which: bool
+
+
+_seen: dict[int, _Code] = {}
 
 
 def is_users(filename: str) -> bool:
@@ -90,16 +100,17 @@ def _is_generated(code: CodeType, names: dict[str, Any]) -> bool:
     )
 
 
-def _reads_in(code: CodeType, names: dict[str, Any]) -> dict[int, tuple[Read, ...]] | None:
-    """The chains of the user's code; None where there are none."""
-    known = _reads.get(id(code))
+def _seen_in(code: CodeType, names: dict[str, Any]) -> _Code:
+    """What is known of code."""
+    known = _seen.get(id(code))
     if known is None:
-        if len(_reads) >= MOST_CODES:
-            _reads.clear()
+        if len(_seen) >= MOST_CODES:
+            _seen.clear()
         is_seen = is_users(code.co_filename) and not _is_generated(code, names)
         is_seen = is_seen and code.co_name != "<module>"  # an import: what it leaves in the new module stays there
-        known = _reads[id(code)] = (code, (reads_of(code) or None) if is_seen else None)
-    return known[1]
+        reads = (reads_of(code) or None) if is_seen else None
+        known = _seen[id(code)] = _Code(code, reads, is_seen and asks_which(code))
+    return known
 
 
 def _attributes(value: Any) -> dict[str, Any] | None:
@@ -141,6 +152,7 @@ class Watcher:
     known: objects that existed before the capture, by id. before: what containers held when they were first met, by id;
     of namespaces only what was asked for. reads: places that the function's course depends on, with how they are
     written; whole: containers that it looked at as a whole; lengths: of which it asked how many elements they have.
+    asks_which: whether it may have asked which tensor one is.
     """
 
     def __init__(self, function: Callable[..., Any], arguments: Any, trace: Trace) -> None:
@@ -151,6 +163,7 @@ class Watcher:
         self.reads: dict[tuple[int, Any], tuple[Any, Any, str]] = {}
         self.whole: dict[int, str] = {}
         self.lengths: dict[int, str] = {}
+        self.asks_which = False
         self._alone: dict[int, Tensor] = {}  # tensors that shared no memory when they were first met
         self._functions: dict[int, list[FunctionType]] = {}
         self._inner: dict[int, tuple[CodeType, FrameType]] = {}  # codes within those that ran, with the frame around
@@ -193,20 +206,21 @@ class Watcher:
             self._returned, self._waiting = (None, None), None
 
     def _on_call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        known = _reads.get(id(frame.f_code))
-        if self._previous is None and known is not None and known[1] is None:  # the library's own, mostly
+        known = _seen.get(id(frame.f_code))
+        if self._previous is None and known is not None and known.reads is None:  # the library's own, mostly
             return None
         before = None
         if self._previous is not None:
             before = self._previous(frame, event, argument)
             if sys.gettrace() != self._on_call:  # some tracers put themselves back
                 sys.settrace(self._on_call)
-        reads = _reads_in(frame.f_code, frame.f_globals)
-        if reads is None:
+        known = _seen_in(frame.f_code, frame.f_globals)
+        self.asks_which |= known.asks_which
+        if known.reads is None:
             return before
         self._inner.update({id(c): (frame.f_code, frame) for c in frame.f_code.co_consts if isinstance(c, CodeType)})
         frame.f_trace_opcodes = True
-        return self._followed(reads, before)
+        return self._followed(known.reads, before)
 
     def _followed(self, reads: dict[int, tuple[Read, ...]], before: Any) -> Any:
         """What is told of the events in a frame of the user's. before: what another tracer follows it with."""
@@ -529,9 +543,9 @@ class Watcher:
         is_item = isinstance(container, dict) and any(c is container for c in self.known.values())
         return f"{path}[{key!r}]" if is_item else f"{path}.{key}"
 
-    def state(self, effects: list[Effect], result: Any) -> PythonState:
-        """Guards and effects of the step. After undo."""
-        state = PythonState(effects)
+    def state(self, effects: list[Effect], result: Any, given: list[Tensor]) -> PythonState:
+        """Guards and effects of the step. After undo. given: the arguments that the function had as they are."""
+        state = PythonState(effects, self.asks_which)
         for container_id, path in self.whole.items():
             container, before, _ = self.before[container_id]
             own = [e for e in effects if e.container is container]
@@ -551,6 +565,7 @@ class Watcher:
         state.tensors = frozenset(tensors)
         kept = [t for _, t in tensors_in((result, [e.value for e in effects if e.value is not MISSING]))]
         stays = {id(t) for t in kept} | {id(t._shared.storage) for t in kept if t._shared is not None}
+        stays |= set(map(id, given))
         rewritten = {(id(e.container), e.key): e for e in effects if e.key is not MISSING}
         for (container_id, key), (container, _, path) in self.reads.items():
             value = held(container, key)
@@ -653,10 +668,11 @@ class PythonState:
     places: (container, key, value, how it is written); whole: (container, its items, how it is written), lengths:
     (container, its keys or their number, how it is written): must be the same for the capture to hold. slots, shapes: tensors that are read at each call, and what they must agree in.
     effects: what each run does; which of them get values anew: `fresh`. tensors: ids of those that it found in places, while the
-    capture lasts.
+    capture lasts. asks_which: whether it may have asked which tensor one is.
     """
 
-    def __init__(self, effects: list[Effect]) -> None:
+    def __init__(self, effects: list[Effect], asks_which: bool) -> None:
+        self.asks_which = asks_which
         self.places: list[tuple[Any, Any, Any, str]] = []
         self.whole: list[tuple[Any, Any, str]] = []
         self.lengths: list[tuple[Any, Any, str]] = []
@@ -692,12 +708,24 @@ class PythonState:
         for slot in self.slots:
             slot.first = None
 
+    def met(self) -> list[Tensor]:
+        """The tensors that it found in places which must stay as they are."""
+        whole = (v for _, items, _ in self.whole for v in (items.values() if isinstance(items, dict) else items))
+        return [t for v in (*(value for _, _, value, _ in self.places), *whole) for t in _tensors_of(v)]
+
+    def met_anew(self, tensors: list[Tensor]) -> set[int]:
+        """Which of some tensors, by number, are in places that are read at each call, where the function may ask."""
+        if not (self.asks_which and self.slots):
+            return set()
+        found = {id(slot.tensor) for slot in self.slots}
+        return {k for k, t in enumerate(tensors) if id(t) in found}
+
     @property
     def is_empty(self) -> bool:
         """Whether the function found nothing of Python that could be otherwise."""
         return not (self.places or self.whole or self.lengths or self.slots)
 
-    def holds(self, changed: list[Tensor]) -> bool:
+    def holds(self, changed: list[Tensor], arguments: list[Tensor]) -> bool:
         """Whether Python is as the function found it. changed: tensors that it changes."""
         for get, key, value in self._dicts:
             found = get(key, MISSING)
@@ -719,7 +747,7 @@ class PythonState:
         for container, keys, _ in self.lengths:
             if keys_of(container) != keys:
                 return False
-        return not self.slots or self._slots_hold(changed)
+        return not self.slots or (self._slots_hold(changed) and not self.met_anew(arguments))
 
     def _slots_hold(self, changed: list[Tensor]) -> bool:
         for container, key, form in self.shapes:

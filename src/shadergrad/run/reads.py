@@ -78,6 +78,18 @@ def reads_of(code: CodeType) -> dict[int, tuple[Read, ...]]:
     return {offset: tuple(reads) for offset, reads in found.items()}
 
 
+def asks_which(code: CodeType) -> bool:
+    """Whether code may ask which object something is, and not what value it has: `is` beside no constant, `in`, id()."""
+    before = ""
+    for i in dis.get_instructions(code):
+        if i.opname == "CONTAINS_OP" or (i.opname == "IS_OP" and not before.startswith("LOAD_CONST")):
+            return True
+        if i.opname in ("LOAD_GLOBAL", "LOAD_ATTR") and i.argval in ("id", "is_", "is_not"):
+            return True
+        before = i.opname
+    return False
+
+
 class _Follower:
     def __init__(self, code: CodeType) -> None:
         self.free = frozenset(code.co_freevars)

@@ -139,6 +139,7 @@ class Replay:
     captured: the tensors that the function changes, or makes deep copies of together with an argument, and where it changes an
     argument, all that it captured: an argument that shares memory with one of them is to be captured itself.
     copies_arguments: whether it makes deep copies of several tensors, an argument among them.
+    met: the tensors that it found elsewhere, if it may have asked which one an argument is: one that is such is to be captured itself.
     themselves: arguments, by number, that are captured themselves, and so must be the same in the next call.
     changes_arguments: those that take another value, by number, so that another one may see it.
     gradients: those that are not inputs too, and nowhere else, so that each run may write the same memory again.
@@ -163,6 +164,7 @@ class Replay:
     rebound_arguments: list[int]
     captured: list[Tensor]
     copies_arguments: bool
+    met: list[Tensor]
     themselves: dict[int, Tensor]
     changes_arguments: list[int]
     gradients: list[KeptGradient]
@@ -178,6 +180,7 @@ class Replay:
 
     def __post_init__(self) -> None:
         self._captured_ids = {id(t) for t in self.captured}  # which live as long as this
+        self._met_ids = {id(t) for t in self.met}
         holders = (*self.holders, *(holder for holder, _ in self.changed))
         self._entering = list({id(h.tensor): h for h in holders if isinstance(h, GradSlot)}.values())
         self._known_ids = self._captured_ids | {id(h) for h in holders if isinstance(h, Tensor)}
@@ -188,7 +191,9 @@ class Replay:
         self._is_one_a_place = (
             bool(self.changes_arguments) or slots or self.copies_arguments
         )  # no two arguments may share memory, unless they are one tensor
-        self._changes = bool(self.captured or self._is_one_a_place or self.rebound_arguments or self._entering)
+        self._changes = bool(
+            self.captured or self._is_one_a_place or self.rebound_arguments or self._entering or self.met
+        )
         self._asks_python = not self.python.is_empty
         self._draws = not self.draws.is_empty
         self._holds_slots = any(isinstance(h, GradSlot | PlaceSlot) for h in self.holders)
@@ -226,7 +231,7 @@ class Replay:
         for slot, none, same in self.slots:
             if not slot.holds(none, same):
                 return False
-        if self._asks_python and not self.python.holds(self.captured):
+        if self._asks_python and not self.python.holds(self.captured, tensors):
             return False
         return not self._entering or self._gradients_are_alone()
 
@@ -260,11 +265,12 @@ class Replay:
         return [*owned, *given, *asked, *flagged, *(_tensor_of(h) for h in self.holders if h is not None)]
 
     def shared_memory(self, tensors: list[Tensor]) -> set[int]:
-        """The arguments, by number, that share what the function changes with what it reads in another place."""
+        """The arguments, by number, that share what the function changes with what it reads in another place, or that are one of
+        those which it found there."""
         found: set[int] = set()
         gradients = [slot.tensor._grad for slot in self._entering]
         for k, t in enumerate(tensors):
-            if gradients and any(t is g for g in gradients):
+            if id(t) in self._met_ids or (gradients and any(t is g for g in gradients)):
                 found.add(k)
             elif t._shared is None:
                 if id(t) in self._captured_ids:
