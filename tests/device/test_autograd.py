@@ -268,6 +268,13 @@ def test_a_leaf_is_not_changed_in_place_while_recording(name: str, device: str) 
     assert x.is_leaf
 
 
+@pytest.mark.parametrize("key", [sg.tensor([True, False, True]), sg.tensor([7])], ids=["mask", "positions"])
+def test_a_leaf_is_refused_before_the_key_is_looked_at(key: sg.Tensor, device: str) -> None:
+    x = leaf([1.0, 2.0], device)
+    with pytest.raises(sg.AutogradError, match="a leaf Variable that requires grad"):
+        x[key.to(device)] = 3.0
+
+
 def test_a_changed_leaf_still_collects(device: str) -> None:
     x = leaf([1.0, 2.0], device)
     with sg.no_grad():

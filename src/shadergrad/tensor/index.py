@@ -766,6 +766,7 @@ def _assign(x: Any, key: Any, value: Any) -> None:
     if is_plain:
         _assign_to_part(x[keys], value)
         return
+    x._check_writable("setitem")  # before keys are looked at, as in PyTorch
     value = wrap(cast(value.to(x.device)._node, x.dtype))
     if len(keys) == 1 and isinstance(keys[0], TensorBase) and keys[0].dtype is bool_ and value.numel() == 1:
         chosen: Any = keys[0]
