@@ -27,6 +27,7 @@ ROOMS = [
     "config",
     "extras",
     "whole_files",
+    "garbage",
     "html",
     "explanation",
     "plan",

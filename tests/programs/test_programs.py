@@ -14,11 +14,13 @@ import shadergrad as sg
 from programs import cases, cases_left  # noqa: F401  which fill the table
 from programs.case import CASES, run_case
 from programs.compare import run
+from programs.constants import constants_noted
 from programs.features import ALL, CASES_TO_COME, COMPANIONS, CORE, TO_COME, is_to_come
 from programs.generate import generate
 from programs.language import Program, Statement, Step
 from programs.net import Task, run_task
 from programs.shrink import shrink
+from shadergrad.run import capture
 
 SIZE = 50  # programs a test
 
@@ -55,7 +57,24 @@ def test_programs_written_by_hand_mean_what_pytorch_says(name: str, device: str)
             assert verdict.difference is None, f"{name}, {mode}: {verdict.difference}"
 
 
+@pytest.mark.parametrize("chunk", range(4))
+def test_no_constant_of_a_capture_is_in_the_memory_of_a_tensor(chunk: int) -> None:
+    """A value whose owner a capture does not find becomes a constant of it: then there must be none."""
+    with constants_noted() as found:
+        run_task(Task(tuple(range(chunk * SIZE, (chunk + 1) * SIZE)), None), ["compiled-cpu"])
+    assert found.count > 10
+    assert not found.wrong, found.wrong[:3]
+
+
 # -- the net itself
+
+
+def test_a_value_whose_owner_is_not_found_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "_shown_by", lambda node, began: None)
+    weight = sg.ones(2)
+    with constants_noted() as found:
+        sg.compile(lambda x: x * weight)(sg.ones(2))
+    assert found.count == len(found.wrong) > 0
 
 
 def test_a_seed_is_one_program() -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from .. import varying
 from ..config import config
 from ..explanation import Note
+from ..garbage import collector_waits
 from ..graph import verify
 from ..graph.capture import Graph
 from ..graph.index import forget_known
@@ -34,6 +35,7 @@ def _ignore(kernel: Kernel) -> None:
     """For runners that have nothing to begin."""
 
 
+@collector_waits()
 def compile_graph(graph: Graph, target: Target, begin: Begin = _ignore) -> tuple[Plan, list[int]]:
     """The plan, and which of graph.keep it gives as further outputs after graph.outputs.
 

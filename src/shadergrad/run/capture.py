@@ -14,6 +14,7 @@ from typing import Any
 from ..dtypes import DType, default_dtype, int32, set_default
 from ..errors import CompileError
 from ..explanation import Origin
+from ..garbage import collector_waits
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.capture import Capture
@@ -60,6 +61,7 @@ def _shows(tensor: Tensor, node: Node) -> bool:
     return resolve(tensor._node).storage is node.storage
 
 
+@collector_waits()  # what it calls would run within the function, and is no part of it
 def capture(
     function: Callable[..., Any],
     args: Any,

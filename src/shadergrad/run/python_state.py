@@ -184,13 +184,8 @@ class Watcher:
     # -- watching
 
     def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """The function's result, watched; a debugger or a coverage tool that traces goes on.
-
-        The garbage collector waits: what it calls runs within whatever function happens to, and is no part of it.
-        """
+        """The function's result, watched; a debugger or a coverage tool that traces goes on."""
         self._previous = sys.gettrace()
-        collects = gc.isenabled()
-        gc.disable()
         sys._getframe().f_trace_opcodes = (
             True  # Python 3.12 asks once, before tracing begins, whether anyone wants them
         )
@@ -200,8 +195,6 @@ class Watcher:
         finally:
             sys.settrace(self._previous)
             sys._getframe().f_trace_opcodes = False
-            if collects:
-                gc.enable()
             self._inner.clear()
             self._returned, self._waiting = (None, None), None
 
