@@ -1,5 +1,5 @@
 """Python's garbage collector, told to wait. It looks again and again through all that is alive, the user's objects among it,
-while thousands of objects are made that all stay: a quarter of the time that a step takes to capture and compile.
+while thousands of objects are made that all stay: up to a fifth of the time that a step takes to capture and compile.
 """
 
 from __future__ import annotations
