@@ -1,7 +1,7 @@
 """The operands of a tiled product on their way from memory to the tile: fetched into registers, then stored as
-[k][free axis] in workgroup memory, or as [free axis][k] where rows are kept. There is a way for each layout: four neighbours as one load along either axis, single
-elements with neighbouring threads along the nearer axis, and whole windows by one thread, whose places are
-numbers in the text, so that what depends on them is known before the loop.
+[k][free axis] in workgroup memory, or as [free axis][k] where rows are kept. There is a way for each layout: four
+neighbours as one load along either axis, single elements with neighbouring threads along the nearer axis, and whole
+windows by one thread, whose places are numbers in the text, so that what depends on them is known before the loop.
 """
 
 from __future__ import annotations
