@@ -12,7 +12,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from ..graph.index import Index, flatten, variable
@@ -39,16 +39,16 @@ class Tile:
     stages: int = 1
     slices: int = 1
 
-    @property
+    @cached_property
     def threads(self) -> int:
         return self.slice * self.slices
 
-    @property
+    @cached_property
     def slice(self) -> int:
         """Threads of a slice."""
         return (self.bm // self.tm) * (self.bn // self.tn)
 
-    @property
+    @cached_property
     def keeps_rows(self) -> bool:
         """Whether operands whose neighbours along k are neighbours in memory lie so in the tile, too: where slices take many of them,
         four at a time, and threads have registers for four of each of their rows and columns."""
@@ -68,7 +68,7 @@ class Tile:
         """Whether each thread has a whole column of results, and only the left operand is shared."""
         return self.tn == 1
 
-    @property
+    @cached_property
     def storage(self) -> int:
         """Bytes of workgroup memory, rows without padding."""
         if self.narrow:
@@ -80,12 +80,12 @@ class Tile:
         """vec4s of the larger operand's tiles, rows without padding."""
         return self.bk * max(self.bm, self.bn) * self.stages // 4
 
-    @property
+    @cached_property
     def fetched(self) -> int:
         """Elements of both operands that a thread keeps in registers while they are on their way."""
         return -(-self.bk * (self.bm + self.bn) // self.threads)
 
-    @property
+    @cached_property
     def registers(self) -> int:
         """Of a thread, about."""
         return self._registers(QUAD if self.keeps_rows else 1)
@@ -298,6 +298,9 @@ def takes_windows(window: int) -> bool:
     return 1 < window <= LONGEST_STEP
 
 
+_plain = lru_cache(maxsize=None)(Tile)  # what was computed of a tile is asked again and again
+
+
 def _tiles(k: int, divisor: int, window: int, target: Target, shortest: bool) -> Iterator[Tile]:
     windows = [window * c for c in (1, 2, 3, 4) if window * c <= LONGEST_STEP and divisor % (window * c) == 0]
     whole = [s for s in STEPS if divisor % s == 0]
@@ -306,7 +309,7 @@ def _tiles(k: int, divisor: int, window: int, target: Target, shortest: bool) ->
         steps = steps[:1]
     for bm, bn, tm, tn in SHAPES:
         for bk in steps:
-            tile = Tile(bm, bn, bk, tm, tn)
+            tile = _plain(bm, bn, bk, tm, tn)
             if tile.fits(target) and (tile.fetched <= MOST_FETCHED or bk == steps[0]):
                 yield tile
 
