@@ -54,8 +54,8 @@ class Label(NamedTuple):
     name: str
 
 
-# By way of tiles llvmpipe takes 2 ms of a processor for so many, and half a second to compile them
-MANY_MULTIPLICATIONS = 1 << 19
+# By way of tiles llvmpipe takes 20 to 40 ms of a processor for so many
+MANY_MULTIPLICATIONS = 1 << 23
 
 
 @dataclass(frozen=True)
