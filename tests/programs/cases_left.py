@@ -855,7 +855,8 @@ def an_argument_that_a_step_finds_elsewhere_is_that_tensor(lib, compiled):
 
     class Cache:
         def __init__(self):
-            self.key, self.value = None, None
+            self.key: Any = None
+            self.value: Any = None
 
         def __call__(self, x):
             if x is self.key:
