@@ -893,6 +893,23 @@ def an_argument_that_a_step_finds_elsewhere_is_that_tensor(lib, compiled):
 
 
 @case
+def an_argument_that_is_a_key_of_a_dict_is_found_there(lib, compiled):
+    w = lib.tensor([1.0, 2.0])
+    table = {w: 2.0, "n": 3.0}
+
+    @compiled
+    def looks_up(x):
+        return x * table.get(x, 7.0)
+
+    @compiled
+    def looks_in(x):
+        return x * table[x] if x in table else x * 5.0
+
+    for x in (a := lib.tensor([1.0, 2.0]), w, lib.tensor([3.0, 4.0]), w, a):
+        yield [looks_up(x), looks_in(x)]
+
+
+@case
 def a_copy_of_what_has_got_a_history_raises_wherever_it_comes_from(lib, compiled):
     p, _, w = leaf_and_others(lib)
 

@@ -539,6 +539,10 @@ class Watcher:
     def state(self, effects: list[Effect], result: Any, given: list[Tensor]) -> PythonState:
         """Guards and effects of the step. After undo. given: the arguments that the function had as they are."""
         state = PythonState(effects, self.asks_which)
+        state.keys = [
+            k for _, items, _ in self.before.values() if isinstance(items, dict) for k in items if isinstance(k, Tensor)
+        ]
+        state.asks_which |= bool(state.keys)  # which are found by what they are
         for container_id, path in self.whole.items():
             container, before, _ = self.before[container_id]
             own = [e for e in effects if e.container is container]
@@ -661,11 +665,12 @@ class PythonState:
     places: (container, key, value, how it is written); whole: (container, its items, how it is written), lengths:
     (container, its keys or their number, how it is written): must be the same for the capture to hold. slots, shapes: tensors that are read at each call, and what they must agree in.
     effects: what each run does; which of them get values anew: `fresh`. tensors: ids of those that it found in places, while the
-    capture lasts. asks_which: whether it may have asked which tensor one is.
+    capture lasts. asks_which: whether it may have asked which tensor one is. keys: tensors that are keys of dicts which it met.
     """
 
     def __init__(self, effects: list[Effect], asks_which: bool) -> None:
         self.asks_which = asks_which
+        self.keys: list[Tensor] = []
         self.places: list[tuple[Any, Any, Any, str]] = []
         self.whole: list[tuple[Any, Any, str]] = []
         self.lengths: list[tuple[Any, Any, str]] = []
@@ -702,9 +707,10 @@ class PythonState:
             slot.first = None
 
     def met(self) -> list[Tensor]:
-        """The tensors that it found in places which must stay as they are."""
+        """The tensors that it found in places which must stay as they are, and as keys."""
         whole = (v for _, items, _ in self.whole for v in (items.values() if isinstance(items, dict) else items))
-        return [t for v in (*(value for _, _, value, _ in self.places), *whole) for t in _tensors_of(v)]
+        found = [t for v in (*(value for _, _, value, _ in self.places), *whole) for t in _tensors_of(v)]
+        return [*found, *self.keys]
 
     def met_anew(self, tensors: list[Tensor]) -> set[int]:
         """Which of some tensors, by number, are in places that are read at each call, where the function may ask."""

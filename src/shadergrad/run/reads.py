@@ -84,7 +84,7 @@ def asks_which(code: CodeType) -> bool:
     for i in dis.get_instructions(code):
         if i.opname == "CONTAINS_OP" or (i.opname == "IS_OP" and not before.startswith("LOAD_CONST")):
             return True
-        if i.opname in ("LOAD_GLOBAL", "LOAD_ATTR") and i.argval in ("id", "is_", "is_not"):
+        if i.opname.startswith("LOAD_") and i.argval in ("id", "is_", "is_not"):
             return True
         before = i.opname
     return False
