@@ -136,7 +136,7 @@ def test_windows_that_many_rows_want_are_stored(webgpu: str, shares: bool) -> No
 
 
 def test_elements_that_are_read_two_by_two(webgpu: str) -> None:
-    """Floats (whole ones, which no order of rounding changes), integers and bools four at a time, and of the same arrays single ones."""
+    """Whole floats, which no rounding changes, integers and bools: four at a time, and of the same arrays single ones."""
     x, n, b = np.rint(4 * drawn(3, 8)), rng.integers(-9, 9, (3, 8)).astype(np.int32), rng.random((3, 8)) < 0.5
 
     @sg.compile
