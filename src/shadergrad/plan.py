@@ -54,8 +54,10 @@ class Label(NamedTuple):
     name: str
 
 
-# By way of tiles llvmpipe takes 20 to 40 ms of a processor for so many
-MANY_MULTIPLICATIONS = 1 << 23
+# By way of tiles llvmpipe takes 1 to 3 ms of a processor for so many, and half a second to compile them
+MANY_MULTIPLICATIONS = 1 << 19
+# What another part of a kernel makes, which llvmpipe goes through for some 0.1 ms of a processor without writing anything
+MANY_ELEMENTS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Target:
     drivers no hint to unroll loops, where browsers mind long texts, which they compile each time a page is opened.
     dear_loads: whether a load takes as long as hundreds of multiplications, while the threads of a subgroup hand each other values for
     next to nothing, and loads of 64 bits take no longer: llvmpipe loads for one thread after the other, also from workgroup memory.
+    Its threads go through both sides of every branch, besides, so that a workgroup takes the time of all that its kernel may do.
     tiles: the digest of the table of measured tiles (compile/tuning.py), "" for none.
     points: 3x3 convolutions and their gradients go by Winograd's way (primitives/winograd.py) where that is estimated to take less
     than so many times the time of plain products; 0: none do, but large ones where loads are dear.
@@ -88,6 +91,10 @@ class Target:
         """Whether threads that compute a product of so many multiplications hand each other what they loaded, instead of going by
         tiles. Smaller ones do not take long either way."""
         return self.dear_loads and multiplications > MANY_MULTIPLICATIONS
+
+    def takes_branches(self, elements: int) -> bool:
+        """Whether what makes so many elements may be part of a kernel whose workgroups do different things."""
+        return not self.dear_loads or elements <= MANY_ELEMENTS
 
 
 PORTABLE = Target("wgsl")

@@ -117,7 +117,7 @@ def test_each_call_is_its_numpy_twin(webgpu: str) -> None:
     turned = Tiling("input", (1, -1), (2, 2), (2, 3, 7, 8), (56, 112, 8, 1), 0)
     g = RNG.standard_normal((2, 3, 5, 5)).astype(np.float32)
     plain = Tiling("cotangent", (0, 0), (2, 2), (2, 3, 5, 5), (75, 25, 5, 1), 0)
-    same(ToPoints(turned, plain), x, g, device=webgpu)
+    same(ToPoints((turned, plain)), x, g, device=webgpu)
     points = RNG.standard_normal((36 * 2, 3, 4)).astype(np.float32)
     same(FromPoints("weight's gradient", (3, 3), 4, True, 2), points, device=webgpu)
     points = RNG.standard_normal((36, 3, 2 * 4)).astype(np.float32)

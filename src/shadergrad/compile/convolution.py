@@ -209,10 +209,13 @@ def _laid(x: Node) -> tuple[Shape, Shape, int]:
 
 
 def _points(r: Rewriter, of_a: Tiling, a: Node, of_b: Tiling, b: Node) -> tuple[Node, Node]:
-    """Both operands of the products at the points, made by one kernel."""
-    both = r.make(ToPoints(of_a, of_b), strided(a).base, strided(b).base)
-    first, second = math.prod(of_a.shape), math.prod(of_b.shape)
-    parts = (r.make(Slice((start,), (n,), (1,)), both) for start, n in ((0, first), (first, second)))
+    """Both operands of the products at the points, made by one kernel where its workgroups may go two ways."""
+    bases, (first, second) = (strided(a).base, strided(b).base), (math.prod(t.shape) for t in (of_a, of_b))
+    if r.target.takes_branches(first + second):
+        both = r.make(ToPoints((of_a, of_b)), *bases)
+        parts = [r.make(Slice((start,), (n,), (1,)), both) for start, n in ((0, first), (first, second))]
+    else:
+        parts = [r.make(ToPoints((of,)), base) for of, base in zip((of_a, of_b), bases, strict=True)]
     left, right = (r.reshape(part, t.shape) for part, t in zip(parts, (of_a, of_b), strict=True))
     return left, right
 

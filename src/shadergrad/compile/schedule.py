@@ -5,7 +5,7 @@ In: a fuser that has grouped a graph, and the outputs: computed nodes, not input
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
@@ -139,13 +139,16 @@ class Schedule:
         self._share(self._buckets(self._sinks("map")))
         self._share(self._buckets_alike([g for g in self._sinks("row") if self._reads_little(g)]))
         if not circle(self.after):
-            self._share(
-                self._buckets_alike([g for g in self.fuser.groups.values() if g.archetype == "row"], by_level=True)
-            )
+            self._share(self._buckets_alike([g for g in self._may_share() if g.archetype == "row"], by_level=True))
             self._take_turns()
             self._share(self._products_together())
             self._share(self._calls_together())
             self._share(self._maps_together())
+
+    def _may_share(self) -> list[Group]:
+        """Groups that may be part of a kernel whose workgroups do different things."""
+        target = self.fuser.target
+        return [g for g in self.fuser.groups.values() if target.takes_branches(hint(max(g.size, g.outer * g.inner)))]
 
     def _products_together(self) -> list[list[Group]]:
         """Buckets of products of one level that take less time in one dispatch than one after another."""
@@ -176,7 +179,7 @@ class Schedule:
         waits until that of the other was read: the points of both gradients of a convolution may lie in one place then."""
         groups = self.fuser.groups.values()
         total = sum(map(_nbytes, groups))
-        for pair in self._calls_alike():
+        for pair in self._calls_alike(groups):
             first, second = sorted(pair, key=_nbytes, reverse=True)
             beside = _nbytes(first) + _nbytes(second)
             if beside < MOST_BESIDE or 3 * beside < total:
@@ -193,20 +196,20 @@ class Schedule:
         limit = self.fuser.limit
         return [
             [a, b]
-            for a, b in self._calls_alike()
+            for a, b in self._calls_alike(self._may_share())
             if self._bound(a) + self._bound(b) <= limit and self._bucket_of(a).takes(self._bucket_of(b), limit)
         ]
 
-    def _calls_alike(self) -> list[list[Group]]:
-        """Pairs of calls of one primitive and level that may share a dispatch."""
+    def _calls_alike(self, groups: Iterable[Group]) -> list[list[Group]]:
+        """Pairs of calls of one primitive and level whose kernels may be one."""
         level = self._levels()
         alike: dict[tuple[int, type[Primitive]], list[Group]] = {}
-        for group in self.fuser.groups.values():
+        for group in groups:
             if group.call is not None:
                 primitive = group.call.primitive
                 if isinstance(primitive, Call) and primitive.may_share:
                     alike.setdefault((level[id(group)], type(primitive)), []).append(group)
-        return [groups[k : k + 2] for groups in alike.values() for k in range(0, len(groups) - 1, 2)]
+        return [calls[k : k + 2] for calls in alike.values() for k in range(0, len(calls) - 1, 2)]
 
     def _maps_together(self) -> list[list[Group]]:
         """Pairs of large maps of one level and size that read the same, as the gradients of two norms whose sum was taken do; on
@@ -215,7 +218,7 @@ class Schedule:
             return []
         level = self._levels()
         alike: dict[tuple[int, int], list[Group]] = {}
-        for group in self.fuser.groups.values():
+        for group in self._may_share():
             if group.archetype == "map" and not group.parts and not varies(group.size) and group.size >= LARGE:
                 alike.setdefault((level[id(group)], group.size), []).append(group)
         pairs = [groups[k : k + 2] for groups in alike.values() for k in range(0, len(groups) - 1, 2)]
@@ -292,9 +295,7 @@ class Schedule:
         outputs = {id(o) for o in self.outputs}
         read = {key for g in self.fuser.groups.values() for key in self.fuser.buffers_read(g)}
         unread = outputs - read
-        return [
-            g for g in self.fuser.groups.values() if g.archetype == archetype and all(id(r) in unread for r in g.roots)
-        ]
+        return [g for g in self._may_share() if g.archetype == archetype and all(id(r) in unread for r in g.roots)]
 
     def _buckets(self, sinks: list[Group]) -> list[list[Group]]:
         """Those that fit one kernel together, first fit, the largest first."""

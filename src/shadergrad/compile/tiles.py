@@ -142,14 +142,12 @@ SMALL = 1 << 24
 # and SwiftShader compiles a tile for half a second, so that those of fewer than this take none at all
 SMALLEST = 1 << 22
 # Tiles of threads that hand each other what they load: a load serves as many multiplications as a thread has results down, or
-# across. Twice as many results are an eighth faster on llvmpipe, and take twice as long to compile
-HANDED = tuple(
-    Tile(tm, 8 * tn, 1, tm, tn) for tm, tn in ((32, 8), (16, 16), (32, 4), (16, 8), (8, 16), (16, 4), (8, 8), (8, 4))
-)
-# Multiplications by four results of a thread that take as long there as an element of the left operand, of the right one by itself,
-# and of the right one with three others; as long as a loaded row takes to be put in place, by the rows; and as long as it takes the
-# driver to compile a result of a thread, divided among some thirty runs
-LEFT, SINGLE, IN_QUAD, PLACE, WRITTEN = 60, 60, 13, 1, 60_000
+# across. Each row is loaded by one of eight threads
+HANDED = tuple(Tile(tm, 8 * tn, 1, tm, tn) for tm, tn in ((32, 8), (16, 8), (32, 4), (16, 4)))
+# Multiplications that take as long there as an element of the left operand, of the right one by itself, with three others of its row,
+# and with three others along the contraction; and as it takes the driver to compile a result of a thread, divided among some eight runs
+LEFT, SINGLE, IN_QUAD, ALONG, WRITTEN = 2.5, 28, 10, 6, 300_000
+LEAST_OF_ROW = 8  # columns of a thread: fewer of a row, which lies in memory by itself, take no less
 LONGEST_SUM = 1024  # of such products, for the error's sake
 # A product with a few rows over windows: a thread has a whole column, reads what it alone wants as it goes, and the rows lie
 # whole in workgroup memory
@@ -435,16 +433,16 @@ def _estimate(shape: Shape, target: Target) -> float:
     return seconds + (LAUNCH + 4 * batch * m * n * (2 * parts + 1) / BANDWIDTH if parts > 1 else 0)
 
 
-def handed_tile(product: Shape, quads: bool) -> Tile:
-    """That of threads which hand each other what they load: each loads one element in `threads` of the left operand. quads: whether
-    four elements of the right operand are one load."""
+def handed_tile(product: Shape, quads: bool, along: bool) -> Tile:
+    """That of threads which hand each other what they load. quads: whether four elements of a row of the right operand are one load.
+    along: whether four places along the contraction are one turn."""
     batch, m, n, k = map(hint, product)
+    left, right = (0, ALONG) if along else (LEFT, IN_QUAD if quads else SINGLE)
 
     def cost(tile: Tile) -> float:
         workgroups = batch * -(-m // tile.bm) * -(-n // tile.bn)
-        left = tile.tm * (LEFT + PLACE * tile.tm) / tile.threads
-        results = tile.tm * tile.tn
-        return workgroups * k * (results + left + tile.tn * (IN_QUAD if quads else SINGLE)) + WRITTEN * results
+        across = max(tile.tn, LEAST_OF_ROW) if quads else tile.tn
+        return workgroups * k * (tile.tm * (across + left) + across * right) + WRITTEN * tile.tm * tile.tn
 
     return min(HANDED, key=cost)
 

@@ -102,7 +102,9 @@ def may_share(product: Product, target: Target) -> bool:
     if not target.native or product.varies() or (product.window > 1 and not target.points):
         return False
     multiplications = product.batches * product.m * product.n * product.k
-    if target.shares_loads(multiplications) or product.tile(target).narrow:
+    if target.shares_loads(multiplications) or not target.takes_branches(product.batches * product.m * product.n):
+        return False
+    if product.tile(target).narrow:
         return False
     if target.points and product.batches % POINTS**2 == 0:
         return multiplications <= MOST_AT_POINTS

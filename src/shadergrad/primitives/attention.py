@@ -41,6 +41,7 @@ from .views import Cat, Slice
 
 SHORT = 512 * 512  # weights of a head that may be kept as a whole
 MOST_WEIGHTS = 1 << 24  # of all heads
+MUCH = 16  # times the multiplications from which a product needs no tiles, from which on composing pays
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ class AttentionCall(Call):
         n, heads, rows, d = map(hint, inputs[0].shape)
         columns = hint(inputs[1].shape[2])
         weights = n * heads * rows * columns
-        return rows * columns <= SHORT and weights <= MOST_WEIGHTS and target.shares_loads(weights * d)
+        return rows * columns <= SHORT and weights <= MOST_WEIGHTS and target.shares_loads(weights * d // MUCH)
 
     # -- the same in NumPy
 

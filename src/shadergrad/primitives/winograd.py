@@ -168,24 +168,26 @@ class Tiling(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ToPoints(Call):
-    """The points of the tiles of both operands of a product, one after the other. of_a, of_b: Tilings."""
+    """The points of the tiles of an operand of a product, or of both, one after the other. cut: a Tiling for each."""
 
     kind = "call"
     differentiable = False
     may_share = True
-    arguments = ("a", "b")
-    of_a: tuple
-    of_b: tuple
+    cut: tuple
 
     @property
-    def tilings(self) -> tuple[Tiling, Tiling]:
-        return Tiling(*self.of_a), Tiling(*self.of_b)
+    def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("a", "b")[: len(self.cut)]
+
+    @property
+    def tilings(self) -> list[Tiling]:
+        return [Tiling(*each) for each in self.cut]
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         return (sum(math.prod(t.shape) for t in self.tilings),), inputs[0].dtype
 
-    def numpy(self, a, b):
-        return np.concatenate([t.value(x).reshape(-1) for t, x in zip(self.tilings, (a, b), strict=True)])
+    def numpy(self, *operands):
+        return np.concatenate([t.value(x).reshape(-1) for t, x in zip(self.tilings, operands, strict=True)])
 
     def kernel(self, target: Target, *inputs: Node) -> CallKernel:
         text, start, workgroups, vectors, flops = [], 0, 0, set(), 0

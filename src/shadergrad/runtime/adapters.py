@@ -7,6 +7,7 @@ can open, the best first, so that `webgpu:N` is the N-th. Nothing here opens a d
 from __future__ import annotations
 
 import logging
+import re
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -270,13 +271,22 @@ def _is_software(info: Mapping[str, Any]) -> bool:
 POINTS = 1.0
 
 
+HANDING = 8  # threads that must be of one subgroup to hand each other what they load (compile/tiles.py, HANDED)
+
+
+def _lanes(device: str) -> int:
+    """Of llvmpipe's vectors, whose bits stand in the adapter's name; 0 of other adapters."""
+    found = re.match(r"llvmpipe .*?(\d+) bits", device)
+    return int(found[1]) // 32 if found else 0
+
+
 def _record(adapter: Any, index: int, settings: Config) -> AdapterInfo:
     info, limits = adapter.info, dict(adapter.limits)
     name = info["device"] or info["description"] or "unnamed adapter"
     target = make_target(limits, settings)
     if target.native:
         shares = {"subgroup", "shader-int64"} <= {*adapter.features}
-        target = replace(target, dear_loads=info["device"].startswith("llvmpipe") and shares)
+        target = replace(target, dear_loads=shares and _lanes(info["device"]) >= HANDING)
         target = replace(target, tiles=digest_for(name, info["description"], info["adapter_type"]))
         if info["adapter_type"] == "DiscreteGPU":
             target = replace(target, points=POINTS)

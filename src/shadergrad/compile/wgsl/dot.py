@@ -14,13 +14,11 @@ other wants what it reads of the right one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-
 from ...graph.index import ZERO, Index, number, opaque, variable
 from ...graph.node import Node
 from ...plan import Target
 from ...varying import divides, hint, varies
-from ..fuse import Fuser, Group
+from ..fuse import Fuser, Group, behind_reshapes
 from ..kernel import Rendered, finish, indent, store_results, workgroup_index
 from ..render import LANES, Recorder, Renderer, Scope, lane_variable, narrowed
 from ..tiles import DIRECT, SMALLEST, handed_tile
@@ -31,6 +29,7 @@ UNROLLED = (4, 3, 2, 1)  # steps that are written out for browsers, the rest a l
 WRITTEN_TWICE = 8  # steps of two stages up to which two are written out
 SHORT_STEP = 8  # up to which steps load without asking whether there is a next one
 SUBGROUP = ", @builtin(subgroup_size) subgroup_size: u32, @builtin(subgroup_invocation_id) subgroup_lane: u32"
+AT_ONCE = 4  # rows of results that a loop writes in one turn
 CHEAP = 8  # operations of an element of an operand that may be done again for every few results
 CHEAP_BESIDE_LOADS = 64  # the same where a load takes longer than many operations
 
@@ -53,7 +52,7 @@ class DotKernel(TiledProduct):
         self.quads = self.direct and self._has_quads()
         self.along = self.handed and self._is_along_k(self.quads)
         if self.handed:
-            self.tile = handed_tile(product.shape, self.quads or self.along)
+            self.tile = handed_tile(product.shape, self.quads, self.along)
         elif self.direct:
             self.tile = min(DIRECT, key=lambda t: -(-hint(self.m) // t.bm) * -(-hint(self.columns) // t.bn))
         else:
@@ -173,37 +172,25 @@ class DotKernel(TiledProduct):
         return ()
 
     def _hand_round(self) -> tuple[Operand, ...]:
-        """As above, but the threads of a subgroup, which want the same rows, each load another place along the contraction, or another
-        four, and hand it to the others when its turn comes. Subgroups may be of any width. What is loaded is written once, in a loop
-        over the rows, as often as no driver knows: written out, it would take llvmpipe four times as long to compile."""
+        """As above, but the threads, which want the same rows, each load one in so many of them, at one place along the contraction or
+        at four, and hand it to the others. A subgroup has them all, and a row's number tells who has loaded it."""
         t, r = self.tile, self.r
         first, last = self._stretch()
-        rows, places = range(t.tm), LANES if self.along else 1
+        places = LANES if self.along else 1
         by = f" / {places}" if places > 1 else ""
-        r.line(f"let width = min(i32(subgroup_size), {t.threads});")
         r.line("let lane = i32(subgroup_lane);")
-        r.line(f"let rows = {t.tm} * min(width, 1);")
-        r.open("k0")
-        place, _ = self.clamped(f"k0{by} + lane", self.k // places, False, "place")
-        for i in rows:
-            r.line(f"var own_{i} = {f'vec4<{self.element}>' if self.along else self.element}();")
-        r.open("i")
-        row, _ = self.clamped("m0 + i", self.m, divides(t.bm, self.m), "row")
-        r.line(f"let own = {self._own(row, place)};")
-        self._close_loop("for (var i = 0; i < rows; i++)", [*_switch("i", [f"own_{i} = own;" for i in rows])])
-        r.open("turn", "at")
-        r.line(f"let at = k0{by} + turn;")
+        r.open("at")
         at = variable("at", self.k // places)
-        left = [r.define(f"subgroupShuffle(own_{i}, u32(turn))", len(r.scopes) - 1) for i in rows]
+        for i in range(0, t.tm, t.threads):
+            row, _ = self.clamped(f"m0 + {i} + lane", self.m, divides(t.bm, self.m), "row")
+            r.line(f"let own_{i // t.threads} = {self._own(row, at)};")
+        rows = [f"own_{i // t.threads}{{}}, {i % t.threads}u" for i in range(t.tm)]
         if self.along:
-            self._multiply_rows(
-                [[f"{value}.{c}" for c in "xyzw"] for value in left], [at * LANES + c for c in range(LANES)]
-            )
+            left = [[f"subgroupShuffle({row.format(f'.{c}')})" for c in "xyzw"] for row in rows]
+            self._multiply_rows(left, [at * LANES + c for c in range(LANES)])
         else:
-            self._multiply_rows([[value] for value in left], [at])
-        r.line(f"let turns = min(width, ({last} - k0){by});", len(r.scopes) - 2)
-        self._close_loop("for (var turn = 0; turn < turns; turn++)")
-        self._close_loop(f"for (var k0 = {first}; k0 < {last}; k0 += width{f' * {places}' if by else ''})")
+            self._multiply_rows([[f"subgroupShuffle({row.format('')})"] for row in rows], [at])
+        self._close_loop(f"for (var at = {first}{by}; at < {last}{by}; at++)")
         return ()
 
     def _own(self, row: Index, place: Index) -> str:
@@ -215,10 +202,9 @@ class DotKernel(TiledProduct):
         with self.single():
             return r.pull(a, (self._batch_index(), row, place))
 
-    def _close_loop(self, head: str, more: Iterable[str] = ()) -> None:
-        """What was written since the scope was opened, and more, as the body of a loop."""
-        lines = [*self.r.close(), *more]
-        for line in (f"{head} {{", *indent(lines), "}"):
+    def _close_loop(self, head: str) -> None:
+        """What was written since the scope was opened, as the body of a loop."""
+        for line in (f"{head} {{", *indent(self.r.close()), "}"):
             self.r.line(line)
 
     def _rows(self) -> list[Index]:
@@ -571,17 +557,23 @@ class DotKernel(TiledProduct):
                     self._result(i, j, e, vector)
 
     def _row_by_row(self, vector: bool) -> None:
-        """The results of the first row, as often as there are rows, which move up meanwhile."""
+        """The results of the first rows, as often as there are so many, while the others move up. Written out, it would take llvmpipe
+        four times as long to compile, so no driver knows how often that is; and where more follows, rows go one by one."""
         t, r = self.tile, self.r
-        quads = range(t.tn // LANES)
-        r.open("m_0", *(f"c_0_{j}" for j in quads))  # what is made of sums stays in the loop
-        r.line("let m_0 = m0 + row;")
+        alone = all(behind_reshapes(root) is self.dot for root in self.group.roots)
+        quads, some = range(t.tn // LANES), range(AT_ONCE if alone else 1)
+        # what is made of sums stays in the loop
+        r.open(*(f"m_{i}" for i in some), *(f"c_{i}_{j}" for i in some for j in quads))
+        for i in some:
+            r.line(f"let m_{i} = m0 + row + {i};" if i else "let m_0 = m0 + row;")
         for j in quads:
-            for e in range(1 if vector else LANES):
-                self._result(0, j, e, vector)
-            for i in range(t.tm - 1):
-                r.line(f"c_{i}_{j} = c_{i + 1}_{j};")
-        self._close_loop("for (var row = 0; row < rows; row++)")
+            for i in some:
+                for e in range(1 if vector else LANES):
+                    self._result(i, j, e, vector)
+            for i in range(t.tm - len(some)):
+                r.line(f"c_{i}_{j} = c_{i + len(some)}_{j};")
+        r.line(f"let rows = {t.tm} * min(i32(subgroup_size), 1);", len(r.scopes) - 2)
+        self._close_loop(f"for (var row = 0; row < rows; row += {len(some)})")
 
     def _result(self, i: int, j: int, e: int, vector: bool) -> None:
         r, t = self.r, self.tile
@@ -613,15 +605,6 @@ class DotKernel(TiledProduct):
     def _inside(self, text: str, size: int) -> str:
         """A column that is read before the guard is asked."""
         return text if divides(self.tile.bn, self.columns) else f"min({text}, {size - 1})"
-
-
-def _switch(name: str, cases: Sequence[str]) -> Iterator[str]:
-    """A statement for each value of a variable, from 0."""
-    yield f"switch ({name}) {{"
-    for value, statement in enumerate(cases):
-        yield f"  case {value}: {{ {statement} }}"
-    yield "  default: {}"
-    yield "}"
 
 
 def render_dot(group: Group, fuser: Fuser, r: Renderer, target: Target) -> Rendered:
