@@ -140,6 +140,16 @@ def test_in_software_large_ones_go_by_points() -> None:
     assert [pays(samples) for samples in (8, 16, 32, 128)] == [False, False, True, True]
 
 
+@pytest.mark.parametrize(("dear_loads", "transforms"), [(True, [1, 1]), (False, [2])])
+def test_in_software_each_operand_goes_to_points_by_itself(dear_loads: bool, transforms: list[int]) -> None:
+    """There a workgroup would take the time of both transforms."""
+    step = sg.compile(lambda x, w: conv(sg, x, w, padding=1))
+    x, w = sg.zeros(32, 64, 32, 32), sg.zeros(64, 64, 3, 3)
+    plan = step._planned(large_gpu(dear_loads=dear_loads), (x, w), {}).plan
+    found = [plan.kernels[d.kernel] for d in plan.dispatches]
+    assert [len(k.access) - 1 for k in found if k.name == "topoints"] == transforms
+
+
 def test_what_is_allowed_at_points_grows_with_the_samples() -> None:
     """Of 64 channels at 32x32: as many bytes are refused as those of a few large images."""
     target = large_gpu()

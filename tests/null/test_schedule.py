@@ -67,6 +67,18 @@ def test_a_tensor_that_all_read_is_bound_once(count: int, dispatches: int) -> No
     assert max(len(d.buffers) for d in plan.dispatches) == 8
 
 
+@pytest.mark.parametrize(
+    ("size", "dear_loads", "dispatches"), [(1 << 16, True, 1), (70_000, True, 2), (70_000, False, 1)]
+)
+def test_large_maps_share_no_dispatch_where_workgroups_go_through_every_branch(
+    size: int, dear_loads: bool, dispatches: int
+) -> None:
+    old = [full(1, size), full(2, size + 4)]
+    new = [old[0] - 1, old[1] * 3] if size > 1 << 16 else [old[0] - 1, full(2, size - 4) * 3]
+    target = replace(WIDE, native=True, dear_loads=dear_loads)
+    assert len(plan_of(new, target=target).dispatches) == dispatches
+
+
 def test_a_map_that_another_kernel_reads_runs_before_it_and_the_others_share() -> None:
     """The second output reads the first at other places."""
     x, a, b = full(1, 1000), full(2, 100), full(3, 100)
