@@ -139,13 +139,13 @@ class Schedule:
         self._share(self._buckets(self._sinks("map")))
         self._share(self._buckets_alike([g for g in self._sinks("row") if self._reads_little(g)]))
         if not circle(self.after):
-            self._share(self._buckets_alike([g for g in self._may_share() if g.archetype == "row"], by_level=True))
+            self._share(self._buckets_alike([g for g in self._shareable() if g.archetype == "row"], by_level=True))
             self._take_turns()
             self._share(self._products_together())
             self._share(self._calls_together())
             self._share(self._maps_together())
 
-    def _may_share(self) -> list[Group]:
+    def _shareable(self) -> list[Group]:
         """Groups that may be part of a kernel whose workgroups do different things."""
         target = self.fuser.target
         return [g for g in self.fuser.groups.values() if target.takes_branches(hint(max(g.size, g.outer * g.inner)))]
@@ -196,7 +196,7 @@ class Schedule:
         limit = self.fuser.limit
         return [
             [a, b]
-            for a, b in self._calls_alike(self._may_share())
+            for a, b in self._calls_alike(self._shareable())
             if self._bound(a) + self._bound(b) <= limit and self._bucket_of(a).takes(self._bucket_of(b), limit)
         ]
 
@@ -218,7 +218,7 @@ class Schedule:
             return []
         level = self._levels()
         alike: dict[tuple[int, int], list[Group]] = {}
-        for group in self._may_share():
+        for group in self._shareable():
             if group.archetype == "map" and not group.parts and not varies(group.size) and group.size >= LARGE:
                 alike.setdefault((level[id(group)], group.size), []).append(group)
         pairs = [groups[k : k + 2] for groups in alike.values() for k in range(0, len(groups) - 1, 2)]
@@ -295,7 +295,7 @@ class Schedule:
         outputs = {id(o) for o in self.outputs}
         read = {key for g in self.fuser.groups.values() for key in self.fuser.buffers_read(g)}
         unread = outputs - read
-        return [g for g in self._may_share() if g.archetype == archetype and all(id(r) in unread for r in g.roots)]
+        return [g for g in self._shareable() if g.archetype == archetype and all(id(r) in unread for r in g.roots)]
 
     def _buckets(self, sinks: list[Group]) -> list[list[Group]]:
         """Those that fit one kernel together, first fit, the largest first."""

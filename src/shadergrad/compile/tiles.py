@@ -142,8 +142,9 @@ SMALL = 1 << 24
 # and SwiftShader compiles a tile for half a second, so that those of fewer than this take none at all
 SMALLEST = 1 << 22
 # Tiles of threads that hand each other what they load: a load serves as many multiplications as a thread has results down, or
-# across. Each row is loaded by one of eight threads
-HANDED = tuple(Tile(tm, 8 * tn, 1, tm, tn) for tm, tn in ((32, 8), (16, 8), (32, 4), (16, 4)))
+# across. Each row is loaded by one of so many threads, which must be of one subgroup
+HANDED_BY = 8
+HANDED = tuple(Tile(tm, HANDED_BY * tn, 1, tm, tn) for tm, tn in ((32, 8), (16, 8), (32, 4), (16, 4)))
 # Multiplications that take as long there as an element of the left operand, of the right one by itself, with three others of its row,
 # and with three others along the contraction; and as it takes the driver to compile a result of a thread, divided among some eight runs
 LEFT, SINGLE, IN_QUAD, ALONG, WRITTEN = 2.5, 28, 10, 6, 300_000

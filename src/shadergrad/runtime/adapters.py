@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..compile.tiles import HANDED_BY
 from ..compile.tuning import digest_for
 from ..config import Config, ConfigError, config, provisional
 from ..errors import DeviceError
@@ -271,9 +272,6 @@ def _is_software(info: Mapping[str, Any]) -> bool:
 POINTS = 1.0
 
 
-HANDING = 8  # threads that must be of one subgroup to hand each other what they load (compile/tiles.py, HANDED)
-
-
 def _lanes(device: str) -> int:
     """Of llvmpipe's vectors, whose bits stand in the adapter's name; 0 of other adapters."""
     found = re.match(r"llvmpipe .*?(\d+) bits", device)
@@ -286,7 +284,7 @@ def _record(adapter: Any, index: int, settings: Config) -> AdapterInfo:
     target = make_target(limits, settings)
     if target.native:
         shares = {"subgroup", "shader-int64"} <= {*adapter.features}
-        target = replace(target, dear_loads=shares and _lanes(info["device"]) >= HANDING)
+        target = replace(target, dear_loads=shares and _lanes(info["device"]) >= HANDED_BY)
         target = replace(target, tiles=digest_for(name, info["description"], info["adapter_type"]))
         if info["adapter_type"] == "DiscreteGPU":
             target = replace(target, points=POINTS)
