@@ -54,10 +54,13 @@ def require_webgpu() -> str:
 
 @pytest.fixture(autouse=True)
 def nothing_pending() -> None:
-    """Each test begins with nothing to compute that another one left, which would join its plans."""
+    """Each test begins with nothing to compute that another one left, which would join its plans, and with nothing that could not
+    be computed, which its sync() would report."""
     from shadergrad.tensor import flush
+    from shadergrad.tensor.pending import failures
 
     flush()
+    failures()
 
 
 def settings_of_the_process() -> dict[str, object]:
