@@ -719,6 +719,9 @@ KERNELS = (
 )
 
 RUNNING = (
+    fault("run-a-history-is-used-up-twice", "run/capture.py",
+          "    found.uses_up = bool(watch.let_go)\n", "",
+          STEP + "a_history_from_outside_is_used_up_by_the_first_call"),
     fault("run-flags-are-not-looked-at", "run/replay.py",
           "if not all(getattr(owner, name) == value for owner, name, value in self.flags):", "if False:",
           STEP + "train_and_eval_are_two_captures", STEP + "freezing_a_parameter_between_steps_is_seen"),

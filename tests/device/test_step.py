@@ -1031,3 +1031,36 @@ def test_a_deep_copy_of_views_without_what_they_show_is_refused(device: str) -> 
     first, second = sg.compile(lambda: copy.deepcopy([table, *rows]))()[1:]
     first[0] = 0.0
     assert_same_bits(second[1], np.zeros(2, np.float32))
+
+
+@pytest.mark.parametrize("before", ["no gradient", "a gradient of its own"])
+def test_a_history_from_outside_is_used_up_by_the_first_call(before: str, device: str) -> None:
+    """As without `compile`: the second backward pass through it is an error, though all else is as in the first call."""
+
+    def outcomes(compiled: Callable[..., Any], retain: bool) -> list[Any]:
+        w = sg.tensor([1.0, -2.0, 3.0], device=device, requires_grad=True)
+        hidden = w.relu()
+
+        @compiled
+        def step(x: sg.Tensor) -> sg.Tensor:
+            w.grad = None if before == "no gradient" else sg.ones(3, device=device)
+            loss = (hidden * x).sum()
+            loss.backward(retain_graph=retain)
+            return loss.detach()
+
+        found: list[Any] = []
+        for k in range(3):
+            try:
+                found.append(step(numbers(3, device=device, seed=k)).item())
+            except sg.AutogradError as error:
+                found.append(str(error))
+            found.append(None if w.grad is None else w.grad.tolist())
+        return found
+
+    def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+        return function
+
+    once = outcomes(sg.compile, retain=False)
+    assert once == outcomes(plain, retain=False)
+    assert "a second time" in once[2]
+    assert outcomes(sg.compile, retain=True) == outcomes(plain, retain=True)

@@ -101,6 +101,7 @@ def capture(
     except CompileError:
         watch.undo_backward()
         raise
+    found.uses_up = bool(watch.let_go)
     return found, watch
 
 

@@ -151,6 +151,7 @@ class Replay:
     flags: (owner, attribute, value) that can only change when tracing.changes does.
     slots: what may change at any time: gradients that must be None, or not, or one tensor again.
     into: the program's `into`, once a run has made the memory of gradients.
+    uses_up: whether a backward pass in it lets go of a history that was made outside, so that there is none for a second run.
     """
 
     program: Program
@@ -177,6 +178,7 @@ class Replay:
     draws: Draws
     into: list[Storage | None] | None = None
     flags_seen: int = -1
+    uses_up: bool = False
 
     def __post_init__(self) -> None:
         self._captured_ids = {id(t) for t in self.captured}  # which live as long as this
@@ -233,7 +235,7 @@ class Replay:
                 return False
         if self._asks_python and not self.python.holds(self.captured, tensors):
             return False
-        return not self._entering or self._gradients_are_alone()
+        return not self.uses_up and (not self._entering or self._gradients_are_alone())
 
     def _gradients_are_alone(self) -> bool:
         """Whether nothing else that a run reads or changes is one of the gradients that it finds in slots."""
@@ -244,6 +246,8 @@ class Replay:
 
     def broken(self) -> str:
         """Why it does not hold, in words, or that tensors do not share memory as they did."""
+        if self.uses_up:
+            return "a backward pass in it used up a history that was made outside"
         words = self.python.broken()
         if words:
             return words
