@@ -767,7 +767,7 @@ RUNNING = (
           "views[id(g)][0] is g and uses[id(g)] == 1 and", "views[id(g)][0] is g and",
           HAND + "a_step_returns_the_gradient_and_parts_of_it"),
     fault("run-gradients-have-one-place", "run/replay.py",
-          "        return not self._entering or self._gradients_are_alone()\n", "        return True\n",
+          "(not self._entering or self._gradients_are_alone())", "True",
           HAND + "what_was_captured_becomes_a_gradient_between_calls"),
     fault("run-flags-are-not-left", "run/replay.py",
           "        for owner, flag in self.flags_left:\n", "        for owner, flag in ():\n",
