@@ -27,10 +27,10 @@ import typer
 
 COMPRESSED = b"\x28\xb5\x2f\xfd"  # a frame of Zstandard begins
 KERNEL = b"NVuc"
-CODE_SIZE, CODE_START = 17, 18  # which words of a kernel's header, counted from its name
+CODE_SIZE = 17  # which word of a kernel's header, counted from its name; the next is where the code begins
 STALL = 41  # the first of four bits of an instruction's second half: cycles until the next one of the warp
 INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,6})\*/\s+(.*?)\s*;.*\n.*/\* 0x([0-9a-f]{16}) \*/")
-JUMP = re.compile(r"BRA\S*(?: !?U?P\d,)? (?:`\(.*\)|0x([0-9a-f]+))")
+JUMP = re.compile(r"BRA\S*(?: !?U?P\d,)? 0x([0-9a-f]+)")
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def instructions(text: str) -> list[Instruction]:
 def longest_loop(code: list[Instruction]) -> list[Instruction]:
     """From where the farthest jump backwards leads up to it; empty where there is none. The jump to itself at the end is none."""
     jumps = ((i.at, JUMP.search(i.text)) for i in code)
-    loops = [(int(m[1], 16), at) for at, m in jumps if m and m[1] and int(m[1], 16) < at]
+    loops = [(int(m[1], 16), at) for at, m in jumps if m and int(m[1], 16) < at]
     first, last = max(loops, key=lambda loop: loop[1] - loop[0], default=(1, 0))
     return [i for i in code if first <= i.at <= last]
 
