@@ -38,6 +38,8 @@ def drawn(*shape: int) -> np.ndarray:
         (Tile(16, 32, 64, 4, 8, 1, 4), 1, (33, 18, 152)),  # each of which joins a row, rows that are kept along k
         (Tile(32, 16, 40, 8, 4, 2, 2), 1, (20, 36, 100)),  # each of which joins four, an odd number of quads in a row
         (Tile(32, 16, 64, 8, 8, 1, 8), 3, (20, 20, 320)),  # too many results to keep rows
+        (Tile(128, 128, 8, 16, 8), 1, (132, 136, 20)),  # rows to and fro, sums that are stored from other registers
+        (Tile(128, 128, 8, 16, 8), 1, (130, 9, 16)),  # columns that are stored one by one
     ],
     ids=str,
 )

@@ -50,13 +50,44 @@ def test_the_longest_loop_is_what_a_line_tells_of() -> None:
     code = machine_code.instructions(LISTING)
     assert [i.at for i in machine_code.longest_loop(code)] == [0x20, 0x30, 0x40, 0x50, 0x60, 0x70]
     told = machine_code.line(7, code)
-    assert told == "   7  197 registers     10 instructions  loop 6, 18 cycles: 2 FFMA, 2 BRA, 1 LDG, 1 STS"
+    assert (
+        told == "   7  197 registers     10 instructions  loop 6, 18 cycles, 6 with reads: 2 FFMA, 2 BRA, 1 LDG, 1 STS"
+    )
 
 
 def test_a_kernel_without_a_loop_has_none_though_it_ends_in_a_jump_to_itself() -> None:
     code = machine_code.instructions(LISTING)[-2:]
     assert machine_code.longest_loop(code) == []
     assert "loop" not in machine_code.line(1, code)
+
+
+@pytest.mark.parametrize(
+    ("words", "cycles"),
+    [
+        ("FFMA.FTZ R6, R2, R4, R6", 29),  # three even numbers: a cycle for each, but for two that are put off
+        ("FFMA.FTZ R6, R2.reuse, R4.reuse, R6", 11),  # two of them are kept
+        ("FFMA.FTZ R6, R2.reuse, R4, R6", 20),
+        ("FFMA.FTZ R7, R2.reuse, R4, R7", 10),  # one of each bank
+        ("FFMA.FTZ R7, R3, R4, R7", 19),
+        ("FFMA.FTZ R6, R2, R4, RZ", 19),
+        ("FADD.FTZ R6, R2, R4", 10),  # is not counted
+    ],
+)
+def test_multiply_adds_wait_for_registers_of_one_bank(words: str, cycles: int) -> None:
+    code = machine_code.instructions("".join(instruction(16 * n, words, 1) for n in range(10)))
+    assert machine_code.cycles_with_reads(code) == cycles
+
+
+def test_what_is_kept_is_kept_beyond_other_instructions_but_not_for_another_operand() -> None:
+    first, load = "FFMA.FTZ R6, R2.reuse, R4.reuse, R6", "LDS.128 R8, [R2]"
+
+    def cycles(*code: str) -> int:
+        lines = (instruction(16 * n, words, 1) for n, words in enumerate(code))
+        return machine_code.cycles_with_reads(machine_code.instructions("".join(lines)))
+
+    assert cycles(first, load, "FFMA.FTZ R6, R2, R4, R6") == 4
+    assert cycles(first, "FFMA.FTZ R6, R2, R4, R6") == 3
+    assert cycles(first, "FFMA.FTZ R6, R4, R2, R6") == 5
 
 
 def kernel(code: bytes) -> bytes:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+
 import pytest
 
+from shadergrad.compile.pipeline import compile_graph
 from shadergrad.compile.tiles import CORES, Tile, choose_tile, chunk_of, is_shared
 from shadergrad.dtypes import float32
 from shadergrad.graph import build
+from shadergrad.graph.capture import Graph
 from shadergrad.graph.leaves import Placeholder
 from shadergrad.graph.node import Node
 from shadergrad.plan import PORTABLE, Target
@@ -103,6 +108,35 @@ def test_a_few_rows_over_windows_lie_whole_in_workgroup_memory() -> None:
 
 def source(*shape: int) -> Node:
     return Node(Placeholder(0, shape, float32), (), shape, float32, "cpu")
+
+
+def text_of_product(m: int, n: int, k: int, target: Target, negated: bool = False) -> str:
+    """That of the one kernel which multiplies two matrices."""
+    shapes = (1, m, k), (1, k, n)
+    operands = [Node(Placeholder(i, s, float32), (), s, float32, "webgpu") for i, s in enumerate(shapes)]
+    product = build.dot(*operands)
+    graph = Graph(operands, [-product if negated else product], device="webgpu")
+    (kernel,) = compile_graph(graph, target)[0].kernels
+    return kernel.source
+
+
+def test_each_multiplication_of_a_large_tile_takes_an_operand_of_the_one_before() -> None:
+    multiplications = re.findall(r"= fma\((a_(\d+)_\S+), (b_\S+), ", text_of_product(4096, 4096, 512, LARGE))
+    tile = choose_tile(1, 4096, 4096, 512, 1, LARGE)
+    assert len(multiplications) == tile.bk * tile.tm * tile.tn
+    for (a, step, b), (next_a, next_step, next_b) in pairwise(multiplications):
+        assert a == next_a or b == next_b or step != next_step
+    assert "= fma(a_" not in text_of_product(64, 64, 64, LARGE)
+    assert "= fma(a_" not in text_of_product(4096, 4096, 512, PORTABLE)
+
+
+def test_sums_of_a_large_tile_are_stored_from_other_registers() -> None:
+    """Those of which nothing is computed, and where four are stored at once."""
+    assert text_of_product(4096, 4096, 512, LARGE).count(" + zero;") == 16
+    assert "zero" not in text_of_product(4096, 4096, 512, LARGE, negated=True)
+    assert "zero" not in text_of_product(4096, 4095, 512, LARGE)
+    assert "zero" not in text_of_product(64, 64, 64, LARGE)
+    assert "zero" not in text_of_product(4096, 4096, 512, PORTABLE)
 
 
 def test_an_operand_is_shared_where_all_samples_have_the_same() -> None:

@@ -21,7 +21,7 @@ from ...varying import divides, hint, varies
 from ..fuse import Fuser, Group, behind_reshapes
 from ..kernel import Rendered, finish, indent, store_results, workgroup_index
 from ..render import LANES, Recorder, Renderer, Scope, lane_variable, narrowed
-from ..tiles import DIRECT, SMALLEST, handed_tile
+from ..tiles import DIRECT, LARGEST, SMALLEST, handed_tile
 from ..together import Product
 from .operand import AlongK, IndexOf, Operand, Quads, Rows, TiledProduct, operand_of, reads_quads
 
@@ -133,6 +133,19 @@ class DotKernel(TiledProduct):
         else:
             r.line(f"let tm = {own} / 32 / {across // 8} * 4 + {own} % 32 / 8;")
             r.line(f"let tn = {own} / 32 % {across // 8} * 8 + {own} % 8;")
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether a core has room for few workgroups of such a tile, so that what its registers do decides."""
+        return self.target.native and self.is_float and not self.direct and self.tile.bm * self.tile.bn == LARGEST
+
+    @property
+    def _moves_sums(self) -> bool:
+        """Whether sums are stored from other registers than those they were made in. Where nothing is computed of them, NVIDIA's driver
+        makes them where they are stored from, four neighbours at a time, which lets multiplications wait for registers and moves some
+        sums there and back in every step. It does not know that what is added here is zero."""
+        plain = any(behind_reshapes(root) is self.dot for root in self.group.roots)
+        return self._is_large and plain and divides(LANES, self.n)
 
     # -- without tiles
 
@@ -495,10 +508,23 @@ class DotKernel(TiledProduct):
                 self._read_rows(operand, step)
             else:
                 self._read_quads(operand, name, step)
+        if self._is_large:
+            self._to_and_fro(name)
+            return
         for i in range(t.tm):
             for j in range(t.tn // LANES):
                 a, b, c = f"a_{name}_{i // LANES}[{i % LANES}]", f"b_{name}_{j}", f"c_{i}_{j}"
                 r.line(f"{c} = {self._multiply_add(c, a, b)};")
+
+    def _to_and_fro(self, name: str) -> None:
+        """The same, one by one, every second row backwards: each takes one operand from the one before, so that it reads two
+        registers, a sum and the other operand. NVIDIA's cores read two in a cycle, and wait for a third."""
+        t = self.tile
+        for i in range(t.tm):
+            for j in range(t.tn) if i % 2 == 0 else reversed(range(t.tn)):
+                c = f"c_{i}_{j // LANES}.{'xyzw'[j % LANES]}"
+                a, b = f"a_{name}_{i // LANES}.{'xyzw'[i % LANES]}", f"b_{name}_{j // LANES}.{'xyzw'[j % LANES]}"
+                self.r.line(f"{c} = fma({a}, {b}, {c});")
 
     def _read_quads(self, operand: Operand, name: str, step: int | str) -> None:
         """What a thread multiplies of an operand at one place along the contraction."""
@@ -545,6 +571,8 @@ class DotKernel(TiledProduct):
         if self.handed:
             self._row_by_row(vector)
             return
+        if self._moves_sums:
+            r.line(f"let zero = vec4<{self.element}>({self.element}(wid.z));")
         dealt = t.tm // t.slices if t.deals_rows else t.tm
         for i in range(dealt):
             if t.deals_rows:
@@ -582,6 +610,10 @@ class DotKernel(TiledProduct):
             checks.append(f"m_{i} < {self.m}")
         if not divides(t.bn, self.columns):
             checks.append(f"n_{j} < {self.columns}" if vector else f"n_{j} + {e} < {self.columns}")
+        total = f"c_{i}_{j}"
+        if self._moves_sums:
+            total = f"sum_{i}_{j}"
+            r.line(f"let {total} = c_{i}_{j} + zero;")
         r.open(f"m_{i}")  # nothing that depends on m may leave the guard
         m = opaque(f"m_{i}", 0, self.m - 1)
         if vector:
@@ -590,7 +622,7 @@ class DotKernel(TiledProduct):
         else:
             text = self._inside(f"n_{j} + {e}" if e else f"n_{j}", self.columns)
             column = self.known(text, self.columns, "column")
-        value = narrowed(f"c_{i}_{j}" if vector else f"c_{i}_{j}[{e}]", self.dot.dtype, vector)
+        value = narrowed(total if vector else f"{total}[{e}]", self.dot.dtype, vector)
         if vector:
             r.vectors.add(value)
         b, _, n = self._index_of_column(column, m)
