@@ -20,6 +20,7 @@ from .graph.capture import Capture
 from .graph.node import Node, grad_mode, mode, resolve, topological
 from .nn import Module
 from .run import execute
+from .run.capture import read_with_history
 from .run.step import CompiledStep
 from .run.tracing import current
 from .run.trees import exchange, tensors_in
@@ -44,7 +45,7 @@ class BackwardPass:
         ends = [r._node for r in roots]
         cotangents = [_like(node) for node in ends]
         targets = [t._node for t in wanted]
-        found = autodiff.backward(ends, cotangents, retain_graph=True, targets=targets)
+        found = autodiff.backward(ends, cotangents, retain_graph=True, targets=targets, through=False)
         self._reached = [id(t) in found for t in targets]
         self._origins: dict[int, Origin] = {id(g.storage): ("cotangent", k) for k, g in enumerate(cotangents)}
         for k, t in enumerate(values):
@@ -176,32 +177,34 @@ class CompiledModule(Module):
         """As the module's, with a history where gradients are recorded."""
         if current.trace is not None:
             return self._orig_mod(*args, **kwargs)
+        if not mode.grad:
+            return self._forward_alone(*args, **kwargs)
         given = [t for _, t in tensors_in((args, kwargs))]
-        wanted = [t for t in (*self._orig_mod.parameters(), *given) if t.requires_grad]
-        if not mode.grad or not wanted:
-            with grad_mode(False):
-                return self._forward_alone(*args, **kwargs)
-        made: list[Any] = []
+        parameters = list(self._orig_mod.parameters())
+        before = [t._node for t in (*parameters, *self._orig_mod.buffers(), *given)]
+        flags = tuple(t.requires_grad for t in given)
+        plain, options = exchange((args, kwargs), Tensor, lambda t: t.detach())
+        with grad_mode(False):
+            result, saved, tracked, outside, passed = self._passes(flags, plain, options)
+        if not any(tracked):
+            return result
+        values, kept = [*before, *(t._node for t in outside)], [t._node for t in saved]
 
         def call() -> tuple[list[Tensor], list[bool], Any]:
-            flags = tuple(t.requires_grad for t in given)
-            values = [t._node for t in (*self._orig_mod.parameters(), *self._orig_mod.buffers(), *given)]
-            plain, options = exchange((args, kwargs), Tensor, lambda t: t.detach())
-            result, saved, tracked, passed = self._passes(flags, plain, options)
-            kept = [t._node for t in saved]
-            made.append(result)
             return (
                 [t for _, t in tensors_in(result)],
                 list(tracked),
                 lambda cotangents: passed.run({"cotangent": cotangents, "value": values, "saved": kept}),
             )
 
-        results = iter(_Passes.apply(call, *wanted))
-        return exchange(made[0], Tensor, lambda _: next(results))
+        wanted = [t for t in (*parameters, *given) if t.requires_grad]
+        results = iter(_Passes.apply(call, *wanted, *outside))
+        return exchange(result, Tensor, lambda _: next(results))
 
     def _both(self, flags: tuple[bool, ...], args: Any, kwargs: Any) -> Any:
-        """What is captured: the module's results, what the backward pass needs, which results have a history, and the
-        backward pass itself. flags: of the tensors among the arguments, whether they require grad."""
+        """What is captured: the module's results, what the backward pass needs, which results have a history, what else has
+        gradients, made outside of the module, and the backward pass itself. flags: of the tensors among the arguments, whether they
+        require grad."""
         requires = iter(flags)
         given: list[Tensor] = []
 
@@ -212,14 +215,18 @@ class CompiledModule(Module):
         args, kwargs = exchange((args, kwargs), Tensor, leaf)
         parameters, buffers = list(self._orig_mod.parameters()), list(self._orig_mod.buffers())
         values = (*parameters, *buffers, *given)
+        assert current.trace is not None
         with grad_mode(True):
-            result = self._orig_mod(*args, **kwargs)
-            roots = [t for _, t in tensors_in(result)]
-            tracked = tuple(t.requires_grad for t in roots)
-            wanted = [t for t in (*parameters, *given) if t.requires_grad]
-            passed = BackwardPass([t for t in roots if t.requires_grad], wanted, values)
+            with nodes.nodes_of() as made:
+                result = self._orig_mod(*args, **kwargs)
+            results = [t for _, t in tensors_in(result)]
+            tracked = tuple(t.requires_grad for t in results)
+            roots = [t for t in results if t.requires_grad]
+            outside = read_with_history([t._node for t in roots], made, values, current.trace)
+            wanted = [t for t in (*parameters, *given, *outside) if t.requires_grad]
+            passed = BackwardPass(roots, wanted, (*values, *outside))
         result = exchange(result, Tensor, lambda t: t.detach())
-        return result, passed.saved(), tracked, passed
+        return result, passed.saved(), tracked, outside, passed
 
 
 class Options(TypedDict, total=False):

@@ -118,6 +118,20 @@ def test_what_is_read_from_outside_gets_its_gradient_once(device: str) -> None:
     np.testing.assert_allclose(gradient(sg.checkpoint), gradient(plain), rtol=1e-5)
 
 
+def test_hooks_of_what_is_read_from_outside_are_called_once(device: str) -> None:
+    gradients = []
+    for call in (plain, sg.checkpoint):
+        scale, w = (sg.tensor([v], device=device, requires_grad=True) for v in (2.0, 3.0))
+        made, x = w * 2, sg.ones(2, device=device).requires_grad_()
+        made.retain_grad()
+        for t, factor in ((scale, 10), (made, 3), (x, 7)):
+            t.register_hook(lambda g, factor=factor: g * factor)
+        call(lambda x, scale=scale, made=made: (x * scale * made).tanh() * scale, x).sum().backward()
+        gradients.append([grad_of(t).numpy() for t in (scale, w, made, x)])
+    for found, wanted in zip(gradients[1], gradients[0], strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
 def test_checkpoints_within_checkpoints(device: str) -> None:
     def outer(call: Callable[..., Any], x: Any) -> Any:
         return call(lambda z: z.sin() * z, x.exp()) * x

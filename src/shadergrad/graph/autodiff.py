@@ -30,7 +30,8 @@ def backward(
     """Cotangents by id of node, as (node, cotangent): for all Variables reached, or for `targets` only.
 
     leaf_of: of what a Variable is a value; that of a target stands for the earlier values of its leaf too.
-    through: whether the pass goes on behind a target, to others that it was made of.
+    through: whether the pass goes on behind a target, to others that it was made of. Where it does not it is part of another pass,
+    which goes on from there, and calls the hooks of targets.
 
     What lies behind the only target is not asked for, and keeps its history; so does what leads to none.
     """
@@ -51,7 +52,7 @@ def backward(
             earlier = {} if targets is None else _earlier_values(order, targets, leaf_of)
             wanted = None if targets is None else {*(id(t) for t in targets), *earlier}
             needed = _leading_to(order, wanted)
-            found = _by_rules(order, roots, cotangents, earlier, wanted, needed, ends)
+            found = _by_rules(order, roots, cotangents, earlier, wanted, needed, ends, not through)
             if wanted is not None:
                 order = [n for n in order if id(n) not in ends and any(id(i) in needed for i in _tape_inputs(n))]
         if tape is not None:
@@ -69,9 +70,10 @@ def _by_rules(
     wanted: set[int] | None,
     needed: set[int],
     ends: frozenset[int],
+    is_part: bool,
 ) -> dict[int, tuple[Node, Node]]:
     """What `backward` gives, from the rules of the primitives. wanted: the targets and their earlier values; needed: what
-    leads there."""
+    leads there. is_part: whether another pass goes on from the ends."""
     collected: dict[int, Node] = {}
     found: dict[int, tuple[Node, Node]] = {}
     for root, g in zip(roots, cotangents, strict=True):
@@ -83,7 +85,7 @@ def _by_rules(
             continue
         if origins is not None:
             origins.derive(node.origin)
-        if node.hooks is not None:
+        if node.hooks is not None and not (is_part and id(node) in ends):
             g = node.hooks.on_gradient(g)
         is_leaf = isinstance(node.primitive, Variable)
         if is_leaf if wanted is None else id(node) in wanted:

@@ -8,7 +8,7 @@ optimizer state are overwritten in place; afterwards every tensor is what it was
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..dtypes import DType, default_dtype, int32, set_default
@@ -19,7 +19,7 @@ from ..graph import build
 from ..graph import node as nodes
 from ..graph.capture import Capture
 from ..graph.leaves import Variable
-from ..graph.node import Node, resolve
+from ..graph.node import Node, resolve, topological
 from ..graph.origin import Origins, named
 from ..plan import Label, Plan, Target
 from ..tensor import Tensor, flush
@@ -59,6 +59,38 @@ def _shows(tensor: Tensor, node: Node) -> bool:
     if shared is not None and tensor._seen == shared.storage.version and resolve(tensor._current) is resolve(node):
         return True
     return resolve(tensor._node).storage is node.storage
+
+
+def read_with_history(
+    ends: Sequence[Node], made: Sequence[Node], known: Sequence[Tensor], trace: Trace
+) -> list[Tensor]:
+    """The tensors made before a capture, but for the `known` ones, that nodes depend on with gradients; what these were made of is
+    not looked at. made: what was recorded in the capture.
+
+    Raises CompileError where the value that was read is no tensor's any more.
+    """
+    ours = {id(n) for n in made}
+    over = {id(t) for t in known}
+    stops = {id(t._node) for t in known}
+    found: dict[int, Tensor] = {}
+
+    def before(node: Node) -> list[Node]:
+        if id(node) in stops:
+            return []
+        if id(node) in ours:
+            return [i for i in node.inputs if i.requires_grad]
+        tensor = _shown_by(node, trace.began)
+        if tensor is None or not _shows(tensor, node):
+            raise CompileError(
+                "a compiled module read a tensor that was made outside of it with gradients recorded, and changed it: the gradient "
+                "of what it was has no place to go. Hint: give it to the module as an argument."
+            )
+        if tensor._serial <= trace.began and id(tensor) not in over:
+            found.setdefault(id(tensor), tensor)
+        return []
+
+    topological(ends, before)
+    return list(found.values())
 
 
 @collector_waits()  # what it calls would run within the function, and is no part of it
