@@ -34,13 +34,13 @@ test-slow: adapter  ## the tests that take more than 5 s
 	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and slow and not experiment" --ignore tests/device/test_programs_people_know.py
 
 test-all: test test-portable test-slow adapter  ## every test, and 20,000 random programs on cpu and 2,000 on webgpu beside PyTorch
-	$(PROGRAMS) --seeds 1000:21000 --modes eager-cpu,compiled-cpu --jobs $(JOBS)
+	$(PROGRAMS) --seeds 1000:21000 --modes eager-cpu,compiled-cpu,module-cpu --jobs $(JOBS)
 	$(PROGRAMS) --seeds 50:2050 --modes eager-webgpu,compiled-webgpu --jobs $(JOBS)
 
 test-elsewhere: setup  ## the tests that need no adapter as on another processor, in a random order (SEED=1)
 	$(ELSEWHERE) -m "not webgpu and not slow and not experiment"
 
-mutants: adapter  ## plant 454 faults, one at a time: the tests must catch 95 % (before a release; ONLY=name)
+mutants: adapter  ## plant 457 faults, one at a time: the tests must catch 95 % (before a release; ONLY=name)
 	$(BIN)/python scripts/mutants.py --jobs $(JOBS) $(if $(ONLY),--only $(ONLY))
 
 experiments: setup  ## train the published logic experiments to their end, on the CPU: hours

@@ -13,14 +13,14 @@ from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 from . import varying
 from .arguments import checked, refuse
 from .autograd import Function, once_differentiable
-from .errors import ArgumentError
+from .errors import ArgumentError, CompileError
 from .graph import autodiff
 from .graph import node as nodes
 from .graph.capture import Capture
 from .graph.node import Node, grad_mode, mode, resolve, topological
 from .nn import Module
 from .run import execute
-from .run.capture import read_with_history
+from .run.capture import newest, read_with_history
 from .run.step import CompiledStep
 from .run.tracing import current
 from .run.trees import exchange, tensors_in
@@ -31,6 +31,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+HISTORY, LEAF = -1, -2
+Source = (
+    int | None
+)  # what a result is: the argument of a number, one of these two, or a tensor without gradients or of the outside
 Origin = tuple[Literal["cotangent", "value", "saved"], int]  # whose value an input of a backward plan is
 
 
@@ -117,20 +121,17 @@ def _like(node: Node) -> Node:
 
 
 class _Passes(Function):
-    """Both passes as one operation: of all that requires grad to the results that have a history, and the others."""
+    """Both passes as one operation: of all that requires grad to the results that have a history."""
 
     @staticmethod
-    def forward(ctx: Any, call: Callable[[], tuple[list[Tensor], list[bool], Any]], *wanted: Tensor) -> Any:
-        results, tracked, ctx.backward_of = call()
-        ctx.mark_non_differentiable(*(r for r, has_history in zip(results, tracked, strict=True) if not has_history))
-        ctx.tracked = tracked
+    def forward(ctx: Any, call: Callable[[], tuple[list[Tensor], Any]], *wanted: Tensor) -> Any:
+        results, ctx.backward_of = call()
         return tuple(results)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        cotangents = [g._node for g, has_history in zip(grads, ctx.tracked, strict=True) if has_history]
-        return None, *ctx.backward_of(cotangents)
+        return None, *ctx.backward_of([g._node for g in grads])
 
 
 class CompiledModule(Module):
@@ -185,26 +186,35 @@ class CompiledModule(Module):
         flags = tuple(t.requires_grad for t in given)
         plain, options = exchange((args, kwargs), Tensor, lambda t: t.detach())
         with grad_mode(False):
-            result, saved, tracked, outside, passed = self._passes(flags, plain, options)
-        if not any(tracked):
-            return result
+            result, saved, made, flags, outside, passed = self._passes(flags, plain, options)
+        for t, flag in zip(given, flags, strict=True):
+            if t.requires_grad != flag:  # the module set it
+                t.requires_grad_(flag)
         values, kept = [*before, *(t._node for t in outside)], [t._node for t in saved]
+        results = [t for _, t in tensors_in(result)]
+        own = [t for t, source in zip(results, made, strict=True) if source == HISTORY]
+        wanted = [*(t for t in (*parameters, *given) if t.requires_grad), *outside]
+        if not wanted:  # leaves that the module made are all that there is
+            wanted = [Tensor._of(own[0]._node).requires_grad_()] if own else []
 
-        def call() -> tuple[list[Tensor], list[bool], Any]:
-            return (
-                [t for _, t in tensors_in(result)],
-                list(tracked),
-                lambda cotangents: passed.run({"cotangent": cotangents, "value": values, "saved": kept}),
-            )
+        def call() -> tuple[list[Tensor], Any]:
+            given_back = {"value": values, "saved": kept}
+            return own, lambda cotangents: passed.run({"cotangent": cotangents, **given_back}) or [None]
 
-        wanted = [t for t in (*parameters, *given) if t.requires_grad]
-        results = iter(_Passes.apply(call, *wanted, *outside))
-        return exchange(result, Tensor, lambda _: next(results))
+        tracked = iter(_Passes.apply(call, *wanted) if own else ())
+
+        def found(t: Tensor, source: Source) -> Tensor:
+            if source == LEAF:
+                return t.requires_grad_()
+            return next(tracked) if source == HISTORY else t if source is None else given[source]
+
+        replaced = iter([found(t, source) for t, source in zip(results, made, strict=True)])
+        return exchange(result, Tensor, lambda _: next(replaced))
 
     def _both(self, flags: tuple[bool, ...], args: Any, kwargs: Any) -> Any:
-        """What is captured: the module's results, what the backward pass needs, which results have a history, what else has
-        gradients, made outside of the module, and the backward pass itself. flags: of the tensors among the arguments, whether they
-        require grad."""
+        """What is captured: the module's results, what the backward pass needs, what each result is, which arguments require grad
+        now, what else has gradients, made outside of the module, and the backward pass itself. flags: of the tensors among the
+        arguments, whether they require grad."""
         requires = iter(flags)
         given: list[Tensor] = []
 
@@ -215,18 +225,59 @@ class CompiledModule(Module):
         args, kwargs = exchange((args, kwargs), Tensor, leaf)
         parameters, buffers = list(self._orig_mod.parameters()), list(self._orig_mod.buffers())
         values = (*parameters, *buffers, *given)
-        assert current.trace is not None
+        began = newest()
         with grad_mode(True):
-            with nodes.nodes_of() as made:
-                result = self._orig_mod(*args, **kwargs)
+            try:
+                with nodes.nodes_of() as made:
+                    result = self._orig_mod(*args, **kwargs)
+            finally:
+                _refuse_lost(given)
+            number = {id(t): k for k, t in enumerate(given)}
             results = [t for _, t in tensors_in(result)]
-            tracked = tuple(t.requires_grad for t in results)
-            roots = [t for t in results if t.requires_grad]
-            outside = read_with_history([t._node for t in roots], made, values, current.trace)
+            sources = [_source(t, number, began) for t in results]
+            roots = [t for t, source in zip(results, sources, strict=True) if source == HISTORY]
+            _refuse_between(roots, [t for t, source in zip(results, sources, strict=True) if source == LEAF])
+            outside = read_with_history([t._node for t in roots], made, values, began)
             wanted = [t for t in (*parameters, *given, *outside) if t.requires_grad]
             passed = BackwardPass(roots, wanted, (*values, *outside))
-        result = exchange(result, Tensor, lambda t: t.detach())
-        return result, passed.saved(), tracked, outside, passed
+        own = {id(t) for t in roots}
+        result = exchange(result, Tensor, lambda t: t.detach() if id(t) in own else t)
+        return result, passed.saved(), tuple(sources), tuple(t.requires_grad for t in given), outside, passed
+
+
+def _source(t: Tensor, number: dict[int, int], began: int) -> Source:
+    """What a result is. number: of each argument, by id."""
+    if id(t) in number:
+        return number[id(t)]
+    if not t.requires_grad or t._serial <= began:
+        return None
+    return LEAF if t.is_leaf else HISTORY
+
+
+def _refuse_between(roots: Sequence[Tensor], leaves: Sequence[Tensor]) -> None:
+    """Raise where results were made of leaves that are results, too."""
+    reached = (
+        topological([t._node for t in roots], lambda n: [i for i in n.inputs if i.requires_grad]) if leaves else []
+    )
+    if {id(n) for n in reached} & {id(t._node) for t in leaves}:
+        raise CompileError(
+            "a compiled module returned a leaf that it made, and what it computed of it, which would not lead back there. "
+            "Hint: make the leaf outside, and give it as an argument."
+        )
+
+
+def _refuse_lost(given: Sequence[Tensor]) -> None:
+    """Raise where a module did to an argument what only its stand-in shows."""
+    trace = current.trace
+    if trace is not None and any(id(t) in trace.grads or id(t) in trace.grad_reads for t in given):
+        raise CompileError(
+            "a compiled module read or set the .grad of an argument, by backward() or by hand, which it does not know. "
+            "Hint: give back what autograd.grad makes, or compile the function that calls the module."
+        )
+    if any(t.requires_grad and not t.is_leaf for t in given):
+        raise CompileError(
+            "a compiled module wrote a value with a history into an argument, which would get none. Hint: return the value."
+        )
 
 
 class Options(TypedDict, total=False):

@@ -1,4 +1,5 @@
-"""A compiled module that reads tensors which are neither its own nor given to it: their gradients are PyTorch's."""
+"""What a compiled module reads and gives back: tensors that are neither its own nor given to it get PyTorch's gradients, arguments and
+leaves stay what they are, and what would be lost is refused."""
 
 from __future__ import annotations
 
@@ -163,6 +164,43 @@ def hooks_are_called_once(p: Library) -> Values:
         yield from (scale.grad, module.weight.grad, w.grad, made.grad)
 
 
+def flag_of_an_argument_set_within(p: Library) -> Values:
+    """As modules of forces do."""
+    scale = p.tensor([1.0, 2.0], requires_grad=True)
+
+    def forward(m: Any, x: Any) -> Any:
+        x.requires_grad_()
+        energy = (x * scale * m.weight).sin().sum()
+        (slope,) = p.lib.autograd.grad(energy, x, create_graph=True)
+        return energy, -slope
+
+    module = p.module(forward)
+    module.weight = p.lib.nn.Parameter(p.tensor([3.0, -1.0]))
+    model = p.compiled(module)
+    for k in range(3):
+        x = p.tensor([0.1, 0.2 * k])
+        energy, force = model(x)
+        (energy + force.square().sum()).backward()
+        yield from (float(x.requires_grad), x.grad, module.weight.grad, scale.grad)
+
+
+def arguments_and_leaves_are_results(p: Library) -> Values:
+    w = p.tensor([2.0], requires_grad=True)
+
+    def forward(m: Any, x: Any) -> Any:
+        made = p.lib.ones_like(x).requires_grad_()
+        return {"given": x, "made": made, "product": x * 2, "of it": p.lib.ones_like(x).requires_grad_() * 3}
+
+    model = p.compiled(p.module(forward))
+    for x in (w, w * 2, p.tensor([1.0]), w):
+        found = model(x)
+        yield float(found["given"] is x)
+        for t in found.values():
+            yield from (float(t.requires_grad), float(t.is_leaf), t)
+        (found["product"] + found["of it"]).sum().backward()
+    yield w.grad
+
+
 PROGRAMS: dict[str, Callable[[Library], Values]] = {
     f.__name__: f
     for f in (
@@ -177,6 +215,8 @@ PROGRAMS: dict[str, Callable[[Library], Values]] = {
         no_history_wanted,
         called_on_its_own_result,
         hooks_are_called_once,
+        flag_of_an_argument_set_within,
+        arguments_and_leaves_are_results,
     )
 }
 
@@ -194,13 +234,58 @@ def test_gradients_reach_the_outside_as_in_pytorch(name: str, device: str) -> No
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
-def test_a_history_of_the_outside_that_the_module_overwrites_is_refused(device: str) -> None:
-    made = sg.tensor([2.0], device=device, requires_grad=True) * 2
+def compiled(forward: Callable[[Any, Any], Any]) -> Any:
+    return Library(sg, "cpu", sg.compile).compiled(Library(sg, "cpu", sg.compile).module(forward))
 
-    class Overwrites(sg.nn.Module):
-        def forward(self, x: Any) -> Any:
-            made.mul_(x)
-            return made.sum()
 
-    with pytest.raises(sg.CompileError, match="give it to the module as an argument"):
-        sg.compile(Overwrites())(sg.ones(1, device=device))
+def overwrites(x: Any, made: Any) -> Any:
+    made.mul_(x)
+    return made.sum()
+
+
+def goes_back(x: Any, made: Any) -> Any:
+    (x * made).sum().backward()
+    return x * 2
+
+
+def reads_a_gradient(x: Any, made: Any) -> Any:
+    return x * 2 if x.grad is None else x
+
+
+def gives_a_history(x: Any, made: Any) -> Any:
+    x.detach_().copy_(made)
+    return x * 2
+
+
+def returns_a_leaf_and_more(x: Any, made: Any) -> Any:
+    leaf = sg.ones(1, requires_grad=True)
+    return leaf, leaf * made
+
+
+@pytest.mark.parametrize(
+    ("forward", "words"),
+    [
+        (overwrites, "read a tensor that was made outside"),
+        (goes_back, "read or set the .grad of an argument"),
+        (reads_a_gradient, "read or set the .grad of an argument"),
+        (gives_a_history, "wrote a value with a history into an argument"),
+        (returns_a_leaf_and_more, "returned a leaf that it made"),
+    ],
+    ids=lambda case: getattr(case, "__name__", ""),
+)
+def test_what_would_be_lost_is_refused(forward: Callable[..., Any], words: str) -> None:
+    made = sg.tensor([2.0], requires_grad=True) * 2
+    with pytest.raises(sg.CompileError, match=words):
+        compiled(lambda m, x: forward(x, made))(sg.ones(1, requires_grad=True))
+
+
+def test_what_the_module_raises_is_raised() -> None:
+    def forward(m: Any, x: Any) -> Any:
+        if x.shape[0] > 1:
+            raise KeyError("too long")
+        return x * 2
+
+    model = compiled(forward)
+    assert model(sg.ones(1, requires_grad=True)).tolist() == [2]
+    with pytest.raises(KeyError, match="too long"):
+        model(sg.ones(2, requires_grad=True))

@@ -16,8 +16,8 @@ import torch
 
 import shadergrad as sg
 
-from .compare import MODES, Difference, Verdict, default_device, first_difference
-from .language import observe
+from .compare import MODES, Difference, Verdict, default_device, first_difference, uncompiled
+from .language import WAYS, observe
 
 Run = Callable[[Any, Any], Iterator[Any]]
 
@@ -77,13 +77,13 @@ def run_case(case: Case, mode: str) -> Verdict:
 
 
 def _run_case(case: Case, mode: str) -> Verdict:
-    expected = [seen(v, torch.Tensor) for v in case.run(torch, lambda function: function)]
-    device, is_compiled = MODES[mode]
-    compiled = sg.compile if is_compiled else lambda function: function
-    results = {"yielded"} if is_compiled and case.uses_step else set()
+    expected = [seen(v, torch.Tensor) for v in case.run(torch, uncompiled)]
+    how, device = MODES[mode]
+    is_compiled = how in WAYS
+    results = {"yielded"} if how == "compiled" and case.uses_step else set()
     at = 0
     with default_device(device):
-        running = case.run(sg, compiled)
+        running = case.run(sg, WAYS.get(how, uncompiled))
         for at, wanted in enumerate(expected):
             try:
                 found = seen(next(running), sg.Tensor)

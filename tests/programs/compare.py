@@ -1,7 +1,7 @@
 """Runs a program under PyTorch and in a mode of the library, and finds the first difference.
 
 Out: a Verdict. What PyTorch refuses must be refused, by an exception of its kind, and leave what PyTorch leaves. Two things
-are allowed: to compute where PyTorch says that a saved value was changed, and, in compiled mode, to refuse the step with
+are allowed: to compute where PyTorch says that a saved value was changed, and, where steps are compiled, to refuse one with
 a CompileError. The program stops there.
 """
 
@@ -19,13 +19,10 @@ import torch
 import shadergrad as sg
 
 from .as_here import AsHere
-from .language import Program, Statement, execute, namespace, observed
+from .language import WAYS, Program, Statement, execute, namespace, observed
 
-MODES = {  # device, compiled
-    "eager-cpu": ("cpu", False),
-    "compiled-cpu": ("cpu", True),
-    "eager-webgpu": ("webgpu", False),
-    "compiled-webgpu": ("webgpu", True),
+MODES = {  # how steps run (not compiled, compiled, as forward passes of compiled modules), and the device
+    f"{how}-{device}": (how, device) for device in ("cpu", "webgpu") for how in ("eager", *WAYS)
 }
 TOLERANCE = 1e-5  # values are exact in float32 by construction; steps of some optimizers are not
 
@@ -78,9 +75,14 @@ class Moment:
     seen: dict[str, Any]
 
 
+def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function itself."""
+    return function
+
+
 def under_torch(program: Program) -> list[Moment]:
     """What each statement means."""
-    space = namespace(torch, lambda function: function)
+    space = namespace(torch, uncompiled)
     moments = []
     for statement in program.statements():
         with AsHere():
@@ -102,19 +104,19 @@ def default_device(device: str) -> Iterator[None]:
 
 def run(program: Program, mode: str, moments: list[Moment] | None = None) -> Verdict:
     """Run a program in a mode, beside what PyTorch did."""
-    device, is_compiled = MODES[mode]
+    how, device = MODES[mode]
     moments = under_torch(program) if moments is None else moments
     with default_device(device):
-        return _run(program, is_compiled, moments)
+        return _run(program, how, moments)
 
 
-def _run(program: Program, is_compiled: bool, moments: list[Moment]) -> Verdict:
-    compiled: Callable[..., Any] = sg.compile if is_compiled else lambda function: function
-    space = namespace(sg, compiled)
+def _run(program: Program, how: str, moments: list[Moment]) -> Verdict:
+    is_compiled = how in WAYS
+    space = namespace(sg, WAYS.get(how, uncompiled))
     results: set[str] = set()
     for where, (statement, moment) in enumerate(zip(program.statements(), moments, strict=True)):
         error = execute(statement.text, space)
-        results |= set(statement.results) if is_compiled else set()
+        results |= set(statement.results) if how == "compiled" else set()
         verdict = judge_errors(where, statement, moment.error, error, is_compiled)
         if verdict is not None:
             return verdict

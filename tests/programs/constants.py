@@ -44,5 +44,7 @@ def constants_noted() -> Iterator[Constants]:
 
 
 def _is_in(tensor: Any, node: Node, began: int) -> bool:
-    """Whether a tensor from before a capture has a node's memory."""
-    return tensor._serial <= began and node.storage is not None and tensor._current.storage is node.storage
+    """Whether a tensor from before a capture has a node's memory. One whose making failed, and which a traceback keeps, has none."""
+    if not hasattr(tensor, "_serial") or tensor._serial > began:
+        return False
+    return node.storage is not None and tensor._current.storage is node.storage

@@ -83,13 +83,15 @@ COMPANIONS = {  # what a feature shows only beside
     "history written in no_grad": frozenset({"view"}),
 }
 
-# what is not yet as in PyTorch, and where: everywhere, or in the modes named (compiled, webgpu)
+# what is not yet as in PyTorch, and where: everywhere, or in the modes named (compiled, module, webgpu)
 TO_COME: dict[str, str] = {
     "second backward": "everywhere",
     "view made in no_grad": "everywhere",
     "refused view": "everywhere",
     "flag of a shared tensor": "everywhere",
-    "history leaves step": "compiled",
+    "history leaves step": "compiled module",
+    "captured argument": "module",  # which is one tensor: an argument has a stand-in
+    "shared result": "module",  # one with a history, of an argument that has one, has memory of its own
 }
 CASES_TO_COME: dict[str, str] = {}
 

@@ -31,6 +31,11 @@ from programs.language import together  # the calls, each in its own thread, and
 """
 
 
+MODULE = """\
+from programs.language import as_module  # the step as the forward pass of a compiled module
+"""
+
+
 @dataclass(frozen=True)
 class Statement:
     """A statement: its text, the features that it shows, and what is known of it."""
@@ -89,14 +94,32 @@ class Program:
             yield Statement(self.step.source(), look=False)
         yield from self.schedule
 
-    def source(self, lib: str = "shadergrad", *, is_compiled: bool = True) -> str:
-        """The whole program as Python that can be pasted."""
-        compiler = "lib.compile" if is_compiled and lib == "shadergrad" else "lambda function: function"
-        lines = [PRELUDE.format(lib=lib, compiled=compiler).rstrip()]
+    def source(self, lib: str = "shadergrad", how: str = "compiled") -> str:
+        """The whole program as Python that can be pasted. how: the step is run, one of WAYS."""
+        text_of = {"compiled": "lib.compile", "module": "as_module"}
+        compiler = text_of.get(how if lib == "shadergrad" else "", "lambda function: function")
+        lines = [MODULE.rstrip()] if compiler == "as_module" else []
+        lines.append(PRELUDE.format(lib=lib, compiled=compiler).rstrip())
         text = [s.text + ("  # all values are read" if s.look else "") for s in self.statements()]
         if any("together(" in t for t in text):
             lines.append(TOGETHER.rstrip())
         return "\n".join([*lines, *text])
+
+
+class _Called(sg.nn.Module):
+    """A function as the forward pass of a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def as_module(function: Callable[..., Any]) -> Any:
+    """A compiled module whose forward pass is the function."""
+    return sg.compile(_Called(function))
 
 
 def together(step: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], times: int = 8) -> list[Any]:
@@ -143,6 +166,8 @@ def in_turns(step: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], tim
     return given
 
 
+WAYS = {"compiled": lambda function: sg.compile(function), "module": as_module}  # how steps are compiled
+
 HIDDEN = {
     "lib",
     "copy",
@@ -164,7 +189,7 @@ def namespace(lib: Any, compiled: Callable[..., Any]) -> dict[str, Any]:
         "lib": lib,
         "copy": copy,
         "compiled": compiled,
-        "together": together if compiled is sg.compile else in_turns,
+        "together": together if compiled in WAYS.values() else in_turns,
         "SimpleNamespace": SimpleNamespace,
         "state": SimpleNamespace(),
     }

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from multiprocessing import get_context
 
-from .compare import Difference, Verdict, run, under_torch
+from .compare import MODES, Difference, Verdict, run, under_torch
 from .features import COMPANIONS, CORE, allowed
 from .generate import Builder, generate
-from .language import Program
+from .language import WAYS, Program
 from .shrink import shrink
 
 
@@ -40,10 +40,10 @@ class Failure:
         return f"{d.kind}: {summary(d.expected)} -> {summary(d.found)}"
 
     def __str__(self) -> str:
-        is_compiled = self.mode.startswith("compiled")
+        how = MODES[self.mode][0]
         return (
             f"--- seed {self.seed}, {self.mode}, features: {', '.join(sorted(self.features - CORE)) or 'core'}\n"
-            f"{self.program.source(is_compiled=is_compiled)}\n{self.difference}"
+            f"{self.program.source(how=how)}\n{self.difference}"
         )
 
 
@@ -97,7 +97,7 @@ def run_task(task: Task, modes: Sequence[str], is_shrinking: bool = False) -> Ta
         for mode in modes:
             ground = allowed(mode) if task.allowed is None else task.allowed
             program = generate(seed, ground) if task.wanted is None else focused(seed, task.wanted, ground)
-            if program is None or (mode.startswith("compiled") and program.step is None):
+            if program is None or (MODES[mode][0] in WAYS and program.step is None):
                 continue
             verdict = try_program(program, mode)
             if is_by_design(program, verdict, mode):
@@ -116,7 +116,7 @@ def is_by_design(program: Program, verdict: Verdict, mode: str) -> bool:
         return False
     kind, path, shown = verdict.difference.kind, verdict.difference.path, program.features
     # results of a compiled step lie row by row, also those that PyTorch shows within something larger, which it copies
-    is_result = mode.startswith("compiled") and kind == "value" and path.startswith("r")
+    is_result = MODES[mode][0] in WAYS and kind == "value" and path.startswith("r")
     return is_result and bool(shown & {"through flatten", "through reshape"})
 
 

@@ -61,11 +61,14 @@ def _shows(tensor: Tensor, node: Node) -> bool:
     return resolve(tensor._node).storage is node.storage
 
 
-def read_with_history(
-    ends: Sequence[Node], made: Sequence[Node], known: Sequence[Tensor], trace: Trace
-) -> list[Tensor]:
-    """The tensors made before a capture, but for the `known` ones, that nodes depend on with gradients; what these were made of is
-    not looked at. made: what was recorded in the capture.
+def newest() -> int:
+    """The serial number of the newest tensor."""
+    return Tensor._of(build.constant(0, int32, "cpu"))._serial
+
+
+def read_with_history(ends: Sequence[Node], made: Sequence[Node], known: Sequence[Tensor], began: int) -> list[Tensor]:
+    """The tensors of before, but for the `known` ones, that nodes depend on with gradients; what these were made of is not looked at.
+    made: what was recorded since; began: since then tensors have higher serial numbers.
 
     Raises CompileError where the value that was read is no tensor's any more.
     """
@@ -79,13 +82,13 @@ def read_with_history(
             return []
         if id(node) in ours:
             return [i for i in node.inputs if i.requires_grad]
-        tensor = _shown_by(node, trace.began)
+        tensor = _shown_by(node, began)
         if tensor is None or not _shows(tensor, node):
             raise CompileError(
                 "a compiled module read a tensor that was made outside of it with gradients recorded, and changed it: the gradient "
                 "of what it was has no place to go. Hint: give it to the module as an argument."
             )
-        if tensor._serial <= trace.began and id(tensor) not in over:
+        if tensor._serial <= began and id(tensor) not in over:
             found.setdefault(id(tensor), tensor)
         return []
 
@@ -158,7 +161,7 @@ def _capture(
     watch.layouts = {s._serial: layout for k, s in stand_ins.items() if (layout := layout_of(tensors[k])) is not None}
     replaced = iter(given)
     args, kwargs = exchange((args, kwargs), Tensor, lambda _: next(replaced))
-    watch.began = Tensor._of(build.constant(0, int32, "cpu"))._serial
+    watch.began = newest()
     python = Watcher(function, (args, kwargs), watch)
     ambient = _ambient()
     current.trace = watch
