@@ -15,6 +15,7 @@ import pytest
 from shadergrad import varying as v
 from shadergrad.errors import CompileError
 from shadergrad.plan import Kernel
+from shadergrad.primitives.views import Expand
 from shadergrad.runtime import families
 from shadergrad.runtime.families import Families
 
@@ -208,3 +209,12 @@ def test_few_products_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(families, "LONG", 0)
     kernels = [product(str(rows), "3") for rows in range(10, 10 + families.MANY - 1)]
     assert Families(lambda kernel: None).join(kernels, lambda kernel: False) == [(kernel, None) for kernel in kernels]
+
+
+def test_a_primitive_of_one_family_is_none_of_another() -> None:
+    """A size of the same name and value had another value in the first call: by that it is decided what is large."""
+    for family, first in ((1, 2), (2, 6)):
+        with v.following(family):
+            size = v.varying("n", 3, first)
+            assert v.hint(Expand((size, 4)).shape[0]) == first
+            assert Expand((size, 4)) is Expand((size, 4)) is not Expand((3, 4))

@@ -39,7 +39,7 @@ class _Interned(type):
         # 0, 0.0, -0.0 and False are equal and hash alike, yet are different constants: the type and the text tell.
         key = (cls, args, repr(args)) if args else cls
         if varying.follows and (of := varying.forms(args)):
-            key = (key, *of)
+            key = (key, varying.follows, *of)  # sizes of one name have another first value in each family
         found = _Interned._recent.get(key)
         if found is not None:
             return found
