@@ -6,8 +6,8 @@
 
 Needs `pip install zstandard nvidia-cuda-nvdisasm` (or nvdisasm on the path). Kernels come in the order in which they were compiled.
 Cycles are those that an instruction keeps its warp from the next one, as the driver wrote them into it, without waits for memory;
-LDL and STL in a loop are registers that did not suffice. Those "with reads" are the ones that a loop of multiply-adds takes, see
-`cycles_with_reads`. The format was found by looking (driver 580, 2026-11-25), and may change.
+LDL and STL in a loop are registers that did not suffice. Cycles "with reads" are those that multiply-adds take which wait for their
+registers (`cycles_with_reads`). The format was found by looking (driver 580, 2026-11-25), and may change.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def cycles_with_reads(code: list[Instruction]) -> int:
                 kept[place] = register if keep else None
         waiting = [max(0, old - 1) + new for old, new in zip(waiting, reads, strict=True)]
         late = max(0, max(waiting) - WAITING)
-        waiting = [max(0, reads - late) for reads in waiting]
+        waiting = [max(0, left - late) for left in waiting]
         cycles += 1 + late
     return cycles
 

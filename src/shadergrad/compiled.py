@@ -31,10 +31,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+# what a result of a module is: the argument of a number, one of these two, or None, what has no gradients or is from outside
+Source = int | None
 HISTORY, LEAF = -1, -2
-Source = (
-    int | None
-)  # what a result is: the argument of a number, one of these two, or a tensor without gradients or of the outside
 Origin = tuple[Literal["cotangent", "value", "saved"], int]  # whose value an input of a backward plan is
 
 
@@ -183,32 +182,32 @@ class CompiledModule(Module):
         given = [t for _, t in tensors_in((args, kwargs))]
         parameters = list(self._orig_mod.parameters())
         before = [t._node for t in (*parameters, *self._orig_mod.buffers(), *given)]
-        flags = tuple(t.requires_grad for t in given)
         plain, options = exchange((args, kwargs), Tensor, lambda t: t.detach())
         with grad_mode(False):
-            result, saved, made, flags, outside, passed = self._passes(flags, plain, options)
+            result, saved, sources, flags, outside, backward = self._passes(
+                tuple(t.requires_grad for t in given), plain, options
+            )
         for t, flag in zip(given, flags, strict=True):
             if t.requires_grad != flag:  # the module set it
                 t.requires_grad_(flag)
-        values, kept = [*before, *(t._node for t in outside)], [t._node for t in saved]
         results = [t for _, t in tensors_in(result)]
-        own = [t for t, source in zip(results, made, strict=True) if source == HISTORY]
+        computed = [t for t, source in zip(results, sources, strict=True) if source == HISTORY]
         wanted = [*(t for t in (*parameters, *given) if t.requires_grad), *outside]
-        if not wanted:  # leaves that the module made are all that there is
-            wanted = [Tensor._of(own[0]._node).requires_grad_()] if own else []
+        if computed and not wanted:  # leaves that the module made are all that there is
+            wanted = [Tensor._of(computed[0]._node).requires_grad_()]
+        known = {"value": [*before, *(t._node for t in outside)], "saved": [t._node for t in saved]}
 
         def call() -> tuple[list[Tensor], Any]:
-            given_back = {"value": values, "saved": kept}
-            return own, lambda cotangents: passed.run({"cotangent": cotangents, **given_back}) or [None]
+            return computed, lambda cotangents: backward.run({"cotangent": cotangents, **known}) or [None]
 
-        tracked = iter(_Passes.apply(call, *wanted) if own else ())
+        tracked = iter(_Passes.apply(call, *wanted) if computed else ())
 
-        def found(t: Tensor, source: Source) -> Tensor:
+        def as_outside(t: Tensor, source: Source) -> Tensor:
             if source == LEAF:
                 return t.requires_grad_()
             return next(tracked) if source == HISTORY else t if source is None else given[source]
 
-        replaced = iter([found(t, source) for t, source in zip(results, made, strict=True)])
+        replaced = iter([as_outside(t, source) for t, source in zip(results, sources, strict=True)])
         return exchange(result, Tensor, lambda _: next(replaced))
 
     def _both(self, flags: tuple[bool, ...], args: Any, kwargs: Any) -> Any:
@@ -226,12 +225,19 @@ class CompiledModule(Module):
         parameters, buffers = list(self._orig_mod.parameters()), list(self._orig_mod.buffers())
         values = (*parameters, *buffers, *given)
         began = newest()
+        if current.trace is not None:
+            current.trace.keeps_histories = True
         with grad_mode(True):
             try:
                 with nodes.nodes_of() as made:
                     result = self._orig_mod(*args, **kwargs)
             finally:
                 _refuse_lost(given)
+            if not mode.grad:
+                raise CompileError(
+                    "a compiled module set whether gradients are recorded, and left it so; later calls would not. Hint: set it "
+                    "outside, or use a with block, as in `with sg.no_grad():`."
+                )
             number = {id(t): k for k, t in enumerate(given)}
             results = [t for _, t in tensors_in(result)]
             sources = [_source(t, number, began) for t in results]
@@ -239,10 +245,10 @@ class CompiledModule(Module):
             _refuse_between(roots, [t for t, source in zip(results, sources, strict=True) if source == LEAF])
             outside = read_with_history([t._node for t in roots], made, values, began)
             wanted = [t for t in (*parameters, *given, *outside) if t.requires_grad]
-            passed = BackwardPass(roots, wanted, (*values, *outside))
+            backward = BackwardPass(roots, wanted, (*values, *outside))
         own = {id(t) for t in roots}
         result = exchange(result, Tensor, lambda t: t.detach() if id(t) in own else t)
-        return result, passed.saved(), tuple(sources), tuple(t.requires_grad for t in given), outside, passed
+        return result, backward.saved(), tuple(sources), tuple(t.requires_grad for t in given), outside, backward
 
 
 def _source(t: Tensor, number: dict[int, int], began: int) -> Source:

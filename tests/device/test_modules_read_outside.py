@@ -4,6 +4,7 @@ leaves stay what they are, and what would be lost is refused."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 import shadergrad as sg
+from helpers import grad_of
 
 Values = Iterator[Any]
 
@@ -262,9 +264,36 @@ def returns_a_leaf_and_more(x: Any, made: Any) -> Any:
     return leaf, leaf * made
 
 
+def stores(x: Any, made: Any) -> Any:
+    state.aux = x * 2
+    return x * 3
+
+
+def keeps_in_a_list(x: Any, made: Any) -> Any:
+    state.kept.append(x * 2)
+    return x * 3
+
+
+def writes_outside(x: Any, made: Any) -> Any:
+    state.plain.copy_(x)
+    return x * 3
+
+
+def switches_gradients_off(x: Any, made: Any) -> Any:
+    sg.set_grad_enabled(False)
+    return x * 3
+
+
+state = SimpleNamespace(aux=None, kept=[], plain=sg.ones(1))
+
+
 @pytest.mark.parametrize(
     ("forward", "words"),
     [
+        (stores, "left a value with a history in state.aux"),
+        (keeps_in_a_list, "left a value with a history in state.kept"),
+        (writes_outside, "left a value with a history in a tensor of the outside"),
+        (switches_gradients_off, "set whether gradients are recorded"),
         (overwrites, "read a tensor that was made outside"),
         (goes_back, "read or set the .grad of an argument"),
         (reads_a_gradient, "read or set the .grad of an argument"),
@@ -277,6 +306,21 @@ def test_what_would_be_lost_is_refused(forward: Callable[..., Any], words: str) 
     made = sg.tensor([2.0], requires_grad=True) * 2
     with pytest.raises(sg.CompileError, match=words):
         compiled(lambda m, x: forward(x, made))(sg.ones(1, requires_grad=True))
+
+
+def test_what_is_stored_without_a_history_is_stored() -> None:
+    def forward(m: Any, x: Any) -> Any:
+        state.aux = (x * m.weight).detach()
+        return state.aux * m.weight
+
+    p = Library(sg, "cpu", sg.compile)
+    module = p.module(forward)
+    module.weight = sg.nn.Parameter(sg.tensor([3.0]))
+    model = sg.compile(module)
+    for k in range(3):
+        model(sg.tensor([k + 1.0])).backward()
+        assert state.aux.tolist() == [3 * (k + 1)]
+    assert grad_of(module.weight).tolist() == [18]
 
 
 def test_what_the_module_raises_is_raised() -> None:

@@ -89,7 +89,7 @@ TO_COME: dict[str, str] = {
     "view made in no_grad": "everywhere",
     "refused view": "everywhere",
     "flag of a shared tensor": "everywhere",
-    "history leaves step": "compiled module",
+    "history leaves step": "compiled module",  # modules refuse it, but into memory that a parameter shares
     "captured argument": "module",  # which is one tensor: an argument has a stand-in
     "shared result": "module",  # one with a history, of an argument that has one, has memory of its own
 }

@@ -256,7 +256,7 @@ class Observed:
         _refuse_hidden_tensors(result, "result")
         for effect in state.fresh:
             _refuse_hidden_tensors(effect.value, effect.path)
-        stored = (found for e in state.fresh for found in tensors_in(e.value, e.path))
+        stored = [found for e in state.fresh for found in tensors_in(e.value, e.path)]
         returned = [*tensors_in(result, "result"), *stored]
         gradients = [g for _, g in self.gradients if g is not None]
         self.own_gradients = _own_gradients([*returned, *((".grad", g) for g in gradients)], watch.began)
@@ -276,6 +276,8 @@ class Observed:
         watch.undo()
         self.assigned = [t for t in candidates if _is_changed(t, values[id(t)])]
         _refuse_hooks(watch, stand_ins)
+        if watch.keeps_histories:
+            _refuse_lost_histories([*stored, *(("a tensor of the outside", t) for t in self.assigned)], values)
         self.before = {id(t): resolve(t._node) for t in self.assigned}
         wanted = [*computed, *self.assigned, *made]
         self.outputs = list({id(t): t for t in wanted or handed}.values())
@@ -406,6 +408,17 @@ def _refuse_hooks(watch: Trace, stand_ins: dict[int, Tensor]) -> None:
             "a compiled step registered a hook, or removed one, and left it so: later calls would not. Hint: do it "
             "outside, or remove the hook before the step ends."
         )
+
+
+def _refuse_lost_histories(left: list[tuple[str, Tensor]], values: dict[int, Node]) -> None:
+    """A tensor that a function stores, or changes, would have its value after a replay, and no history."""
+    for path, t in left:
+        node = values[id(t)]
+        if node.requires_grad and not isinstance(node.primitive, Variable):
+            raise CompileError(
+                f"a compiled module left a value with a history in {path}, where it would have none. Hint: return it, store its "
+                "detach(), or compile the function that calls the module and backward()."
+            )
 
 
 def _refuse_given_away(watch: Trace, returned: list[Tensor]) -> None:

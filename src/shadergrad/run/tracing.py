@@ -47,6 +47,7 @@ class Trace:
     copied: the tensors that deep copies were made of, by the numbers of their memory.
     made: what is pending, tensors and what they share, as long as anyone holds it.
     let_go: the nodes whose history a backward pass let go, with what made them, and of what.
+    keeps_histories: whether what the function computes has a history outside, so that none may be lost.
     """
 
     def __init__(self, is_portable: bool = False) -> None:
@@ -77,6 +78,7 @@ class Trace:
         self.made: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.let_go: list[tuple[Any, Any, Any]] = []
         self.copied: dict[int, Any] = {}
+        self.keeps_histories = False
 
     def on_copy(self, tensor: Any) -> None:
         """A deep copy of a tensor is about to be made: it shares memory with other copies as the tensor does with others."""
