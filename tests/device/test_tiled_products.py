@@ -38,19 +38,23 @@ def drawn(*shape: int) -> np.ndarray:
         (Tile(16, 32, 64, 4, 8, 1, 4), 1, (33, 18, 152)),  # each of which joins a row, rows that are kept along k
         (Tile(32, 16, 40, 8, 4, 2, 2), 1, (20, 36, 100)),  # each of which joins four, an odd number of quads in a row
         (Tile(32, 16, 64, 8, 8, 1, 8), 3, (20, 20, 320)),  # too many results to keep rows
-        (Tile(128, 128, 8, 16, 8), 1, (132, 136, 20)),  # rows to and fro, sums that are stored from other registers
+        (Tile(16, 32, 16, 4, 4, 1, 2), 1, (20, 40, 48)),  # rows of a tile that lie apart by fours, and slices
+        (Tile(16, 16, 16, 4, 4, 2), 2, (36, 20, 112)),  # the same in two stages
+        (Tile(128, 128, 8, 16, 8), 1, (132, 136, 20)),
         (Tile(128, 128, 8, 16, 8), 1, (130, 9, 16)),  # columns that are stored one by one
+        (Tile(16, 24, 8, 4, 12), 1, (20, 40, 16)),  # too many columns to go to and fro
     ],
     ids=str,
 )
 def test_products_of_tuned_tiles(
     tile: Tile, parts: int, sizes: tuple[int, int, int], layout: str, webgpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tiles in two stages, and whose steps are cut into slices, which a table names; a browser's kernels have neither."""
+    """Tiles in two stages, and whose steps are cut into slices, which a table names; a browser's kernels have neither. As a GPU
+    has them, in whose products multiplications go to and fro along rows, and sums are stored from other registers."""
     gpu: Any = get_device(webgpu)
     m, n, k = sizes
     table = register({Shape(1, m, n, k): Choice(tile, parts)})
-    monkeypatch.setattr(gpu, "target", replace(gpu.target, tiles=table))
+    monkeypatch.setattr(gpu, "target", replace(gpu.target, tiles=table, dear_loads=False))
     a, b = drawn(m, k), drawn(k, n)
     laid = [np.ascontiguousarray(x.T) if name in layout else x for name, x in (("a", a), ("b", b))]
     step = sg.compile(lambda a, b: (a.T if "a" in layout else a) @ (b.T if "b" in layout else b))
@@ -58,6 +62,21 @@ def test_products_of_tuned_tiles(
     assert_close(found, a.astype(np.float64) @ b, rtol=1e-5, atol=1e-5)
     if gpu.target.native:
         assert f"(tile {tile.bm} x {tile.bn} x {tile.bk})" in step.plan.kernels[0].shape
+
+
+def test_many_tiles_are_taken_in_stripes(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last stripe is narrower. Of small integers, whose sums are exact, in two parts of two samples."""
+    gpu: Any = get_device(webgpu)
+    m, n, k = 740, 730, 128
+    table = register({Shape(2, m, n, k): Choice(Tile(16, 16, 8, 4, 4), 2)})
+    monkeypatch.setattr(gpu, "target", replace(gpu.target, tiles=table, dear_loads=False))
+    a, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((2, m, k), (2, k, n)))
+    step = sg.compile(lambda a, b: a @ b)
+    found = step(*(sg.tensor(x, device=webgpu) for x in (a, b))).numpy()
+    assert_close(found, a @ b, rtol=0, atol=0)
+    if gpu.target.native:
+        assert "(tile 16 x 16 x 8)" in step.plan.kernels[0].shape
+        assert "let stripe = " in step.plan.kernels[0].source
 
 
 def test_the_command_keeps_what_it_measures(

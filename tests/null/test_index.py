@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -64,7 +65,9 @@ def expressions(draw: Any, depth: int = 4) -> Pair:
 
 
 def wgsl(text: str, values: dict[str, int]) -> int:
-    """WGSL's meaning of an i32 expression: division and remainder towards zero."""
+    """WGSL's meaning of an i32 expression: division and remainder towards zero. Bits are taken of a name or of what stands in
+    parentheses, not of a sum or a product."""
+    assert not re.search(r"[-+*/%] (\w+|\([^()]*\)) (>>|&) ", text), text
 
     class Number(int):
         def __add__(self, o: int) -> Number:
@@ -86,11 +89,18 @@ def wgsl(text: str, values: dict[str, int]) -> int:
         def __mod__(self, o: int) -> Number:
             return Number(int(self) - int(self / o) * int(o))
 
+        def __rshift__(self, o: int) -> Number:
+            return Number(int(self) >> int(o))
+
+        def __and__(self, o: int) -> Number:
+            return Number(int(self) & int(o))
+
         __radd__, __rmul__ = __add__, __mul__
 
         def __rsub__(self, o: int) -> Number:
             return Number(int(o) - int(self))
 
+    text = re.sub(r"\b(\d+)u\b", r"\1", text)
     return int(eval(text, {"__builtins__": {}}, {n: Number(v) for n, v in values.items()}))
 
 
@@ -240,11 +250,15 @@ def test_unflatten_and_flatten_are_inverse(shape: tuple[int, ...]) -> None:
         (lambda i, j: (i * 8 + j + 8) // 8, "(i + 1)"),
         (lambda i, j: i - i, "0"),
         (lambda i, j: i * 3 + i, "i * 4"),
-        (lambda i, j: (i // 2) // 2, "(i / 4)"),
-        (lambda i, j: (i % 4) % 2, "(i % 2)"),
+        (lambda i, j: (i // 2) // 2, "(i >> 2u)"),
+        (lambda i, j: (i % 4) % 2, "(i & 1)"),
         (lambda i, j: (i * 8 + j) % 8 // 8, "0"),
         (lambda i, j: i // 6, "0"),
         (lambda i, j: i % 6, "i"),
+        (lambda i, j: i // 3 + j % 3, "((i / 3) + (j % 3))"),
+        (lambda i, j: (i * 3) // 4, "((i * 3) >> 2u)"),
+        (lambda i, j: (i + j) % 4, "((i + j) & 3)"),
+        (lambda i, j: (i - j) // 4, "(((i - j + 8) >> 2u) - 2)"),  # nothing negative is divided
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -120,23 +121,69 @@ def text_of_product(m: int, n: int, k: int, target: Target, negated: bool = Fals
     return kernel.source
 
 
-def test_each_multiplication_of_a_large_tile_takes_an_operand_of_the_one_before() -> None:
-    multiplications = re.findall(r"= fma\((a_(\d+)_\S+), (b_\S+), ", text_of_product(4096, 4096, 512, LARGE))
-    tile = choose_tile(1, 4096, 4096, 512, 1, LARGE)
-    assert len(multiplications) == tile.bk * tile.tm * tile.tn
+NEAR = replace(LARGE, dear_loads=True)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(4096, 4096, 512), (2048, 768, 512), (64, 64, 128)])
+def test_each_multiplication_of_a_tile_takes_an_operand_of_the_one_before(m: int, n: int, k: int) -> None:
+    multiplications = re.findall(r"= fma\((a_(\d+)_\S+), (b_\S+), ", text_of_product(m, n, k, LARGE))
+    tile = choose_tile(1, m, n, k, 1, LARGE)
+    assert len(multiplications) == tile.bk // tile.slices * tile.tm * tile.tn
     for (a, step, b), (next_a, next_step, next_b) in pairwise(multiplications):
         assert a == next_a or b == next_b or step != next_step
-    assert "= fma(a_" not in text_of_product(64, 64, 64, LARGE)
-    assert "= fma(a_" not in text_of_product(4096, 4096, 512, PORTABLE)
+    assert "= fma(a_" not in text_of_product(m, n, k, PORTABLE)
+    assert "= fma(a_" not in text_of_product(m, n, k, NEAR)
 
 
-def test_sums_of_a_large_tile_are_stored_from_other_registers() -> None:
+def test_sums_are_stored_from_other_registers() -> None:
     """Those of which nothing is computed, and where four are stored at once."""
     assert text_of_product(4096, 4096, 512, LARGE).count(" + zero;") == 16
+    assert " + zero;" in text_of_product(64, 64, 64, LARGE)
     assert "zero" not in text_of_product(4096, 4096, 512, LARGE, negated=True)
     assert "zero" not in text_of_product(4096, 4095, 512, LARGE)
-    assert "zero" not in text_of_product(64, 64, 64, LARGE)
     assert "zero" not in text_of_product(4096, 4096, 512, PORTABLE)
+    assert "zero" not in text_of_product(4096, 4096, 512, NEAR)
+
+
+def numbers(text: str, expression: str, **known: int) -> int:
+    """The value of an integer expression over names that a kernel's text defines."""
+    defined = dict(re.findall(r"^  let (\w+) = ([^;]+);$", text, re.MULTILINE))
+    values = {"n0": 0, "m0": 0, **known}
+
+    def of(name: re.Match[str]) -> str:
+        if name[0] not in values:
+            values[name[0]] = evaluated(defined[name[0]])
+        return str(values[name[0]])
+
+    def evaluated(text: str) -> int:
+        text = re.sub(r"[a-z_]\w*", of, re.sub(r"\b(\d+)u\b", r"\1", text))
+        return int(eval(text.replace("/", "//"), {"__builtins__": {}}))
+
+    return evaluated(expression)
+
+
+@pytest.mark.parametrize(("m", "n"), [(2048, 2304), (1024, 256)])
+def test_neighbouring_threads_share_what_they_read(m: int, n: int) -> None:
+    """Of 16 bytes for each, NVIDIA's cores bring those of eight threads at a time, and of sixteen where the eight are pairs."""
+    text = text_of_product(m, n, 512, LARGE)
+    assert choose_tile(1, m, n, 512, 1, LARGE).threads % 32 == 0
+    places = [tuple(numbers(text, name, id=i) for name in ("tm", "tn")) for i in range(32)]
+    assert len(set(places)) == 32
+    assert [len({place[axis] for place in places}) for axis in (0, 1)] == [4, 8]
+    for i in range(32):
+        assert places[i][0] == places[i ^ 1][0]
+        assert places[i][1] == places[i ^ 2][1]
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(2048, 2304, 512), (1024, 1024, 520), (512, 512, 256)])
+def test_threads_of_a_subgroup_store_to_different_banks(m: int, n: int, k: int) -> None:
+    """Elements of the left operand, of which four neighbours along the contraction are one load."""
+    text, step = text_of_product(m, n, k, LARGE), choose_tile(1, m, n, k, 1, LARGE).bk
+    stores = re.findall(r"tile_a\[([^]]+)\]\[([^]]+)\] = next_a_\d+\[\d\];", text)
+    assert stores
+    for quad, lane in stores:
+        words = [4 * numbers(text, quad, id=i) + numbers(text, lane, id=i) for i in range(32)]
+        assert len({word % 32 for word in words}) == 32, (step, quad)
 
 
 def test_an_operand_is_shared_where_all_samples_have_the_same() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from ..varying import common_divisor, divides, factor
+from ..varying import common_divisor, divides, factor, varies
 
 
 class Atom:
@@ -301,10 +301,7 @@ def render(x: Index, name: Callable[[str], str] = lambda n: n) -> str:
     """WGSL text, i32."""
     parts: list[str] = []
     for atom, c in sorted(x.terms.items(), key=lambda t: (-abs(t[1]), t[0].name)):
-        if atom.of is None:
-            text = name(atom.name)
-        else:
-            text = f"({render(atom.of, name)} {'/' if atom.kind == 'div' else '%'} {atom.by})"
+        text = name(atom.name) if atom.of is None else f"({_divided(atom.of, atom.kind, atom.by, name)})"
         if abs(c) != 1:
             text = f"{text} * {abs(c)}"
         parts.append(("- " if c < 0 else "+ ") + text)
@@ -313,3 +310,14 @@ def render(x: Index, name: Callable[[str], str] = lambda n: n) -> str:
     text = " ".join(parts)
     text = text[2:] if text.startswith("+ ") else "-" + text[2:]
     return f"({text})" if len(parts) > 1 else text
+
+
+def _divided(x: Index, kind: str, by: int, name: Callable[[str], str]) -> str:
+    """The text of a quotient or of a remainder. Those by powers of two are bits: nothing negative is divided, but a compiler does
+    not know that, and makes four instructions of a division."""
+    text = render(x, name)
+    if varies(by) or by & (by - 1):
+        return f"{text} {'/' if kind == 'div' else '%'} {by}"
+    if len(x.terms) == 1 and not x.constant and 1 not in map(abs, x.terms.values()):
+        text = f"({text})"  # WGSL takes no bits of a product
+    return f"{text} >> {by.bit_length() - 1}u" if kind == "div" else f"{text} & {by - 1}"

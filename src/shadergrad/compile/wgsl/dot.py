@@ -21,12 +21,16 @@ from ...varying import divides, hint, varies
 from ..fuse import Fuser, Group, behind_reshapes
 from ..kernel import Rendered, finish, indent, store_results, workgroup_index
 from ..render import LANES, Recorder, Renderer, Scope, lane_variable, narrowed
-from ..tiles import DIRECT, LARGEST, SMALLEST, handed_tile
+from ..tiles import DIRECT, SMALLEST, handed_tile
 from ..together import Product
 from .operand import AlongK, IndexOf, Operand, Quads, Rows, TiledProduct, operand_of, reads_quads
 
 UNROLLED = (4, 3, 2, 1)  # steps that are written out for browsers, the rest a loop: as many as go into the tile's
 WRITTEN_TWICE = 8  # steps of two stages up to which two are written out
+MANY_SUMS = 128  # of a thread, with which it multiplies more often than it reads
+FEW_COLUMNS = 8  # of a thread; with more its order is the driver's, which was faster
+MANY_TILES = 2048  # above which they are taken in stripes of so many beside each other
+STRIPE = 16
 SHORT_STEP = 8  # up to which steps load without asking whether there is a next one
 SUBGROUP = ", @builtin(subgroup_size) subgroup_size: u32, @builtin(subgroup_invocation_id) subgroup_lane: u32"
 AT_ONCE = 4  # rows of results that a loop writes in one turn
@@ -77,8 +81,7 @@ class DotKernel(TiledProduct):
         tiles_m, tiles_n = -(-self.m // t.bm), -(-self.columns // t.bn)
         r.lanes = 1 if t.narrow else LANES
         r.line(f"let wg = {number};")
-        r.line(f"let n0 = (wg % {tiles_n}) * {t.bn};")
-        r.line(f"let m0 = ((wg / {tiles_n}) % {tiles_m}) * {t.bm};")
+        self._origin(tiles_m, tiles_n)
         if self.batches > 1:
             r.line(f"let b = wg / {tiles_n * tiles_m * self.parts};")
         if self.parts > 1:
@@ -102,6 +105,20 @@ class DotKernel(TiledProduct):
         self._epilogue()
         return operands
 
+    def _origin(self, tiles_m: int, tiles_n: int) -> None:
+        """The first row and column of the tile. Row after row, but of many tiles in stripes: workgroups that run at a time then share
+        what they read of both operands, which stays in the cache."""
+        t, r = self.tile, self.r
+        if hint(tiles_m * tiles_n) <= MANY_TILES or hint(tiles_m) == 1 or self.direct:
+            r.line(f"let n0 = (wg % {tiles_n}) * {t.bn};")
+            r.line(f"let m0 = ((wg / {tiles_n}) % {tiles_m}) * {t.bm};")
+            return
+        r.line(f"let stripe = wg % {tiles_m * tiles_n} / {STRIPE * tiles_m} * {STRIPE};")
+        r.line(f"let across = min({STRIPE}, {tiles_n} - stripe);")
+        r.line(f"let inside = wg % {tiles_m * tiles_n} - stripe * {tiles_m};")
+        r.line(f"let n0 = (stripe + inside % across) * {t.bn};")
+        r.line(f"let m0 = inside / across * {t.bm};")
+
     @property
     def shape(self) -> str:
         t = self.tile
@@ -119,7 +136,9 @@ class DotKernel(TiledProduct):
         return 2 * self.batch * self.m * self.n * self.k
 
     def _places(self) -> None:
-        """Where in the tile a thread's results lie: a subgroup takes 8 by 4 threads, which read few different elements."""
+        """Where in the tile a thread's results lie: a subgroup takes 8 by 4 threads, which read few different elements. Two neighbours
+        share their rows, and those two apart their columns: NVIDIA's cores bring 16 bytes to eight threads at a time, or to
+        sixteen where these are the same for such pairs."""
         t, r = self.tile, self.r
         down, across = t.bm // t.tm, t.bn // t.tn
         own = "id"
@@ -131,13 +150,17 @@ class DotKernel(TiledProduct):
             r.line(f"let tm = {own} / {across};")
             r.line(f"let tn = {own} % {across};")
         else:
-            r.line(f"let tm = {own} / 32 / {across // 8} * 4 + {own} % 32 / 8;")
-            r.line(f"let tn = {own} / 32 % {across // 8} * 8 + {own} % 8;")
+            row, column = f"{own} % 8 / 2", f"{own} % 32 / 8 * 2 + {own} % 2"
+            if t.tm * t.tn >= MANY_SUMS:
+                row, column = f"{own} % 32 / 8", f"{own} % 8"
+            r.line(f"let tm = {own} / 32 / {across // 8} * 4 + {row};")
+            r.line(f"let tn = {own} / 32 % {across // 8} * 8 + {column};")
 
     @property
-    def _is_large(self) -> bool:
-        """Whether a core has room for few workgroups of such a tile, so that what its registers do decides."""
-        return self.target.native and self.is_float and not self.direct and self.tile.bm * self.tile.bn == LARGEST
+    def _minds_registers(self) -> bool:
+        """Whether multiplications are written in the order that suits registers."""
+        few = self.tile.tn <= FEW_COLUMNS and not self.direct
+        return few and self.is_float and self.target.native and not self.target.dear_loads
 
     @property
     def _moves_sums(self) -> bool:
@@ -145,7 +168,7 @@ class DotKernel(TiledProduct):
         makes them where they are stored from, four neighbours at a time, which lets multiplications wait for registers and moves some
         sums there and back in every step. It does not know that what is added here is zero."""
         plain = any(behind_reshapes(root) is self.dot for root in self.group.roots)
-        return self._is_large and plain and divides(LANES, self.n)
+        return self._minds_registers and plain and divides(LANES, self.n)
 
     # -- without tiles
 
@@ -508,7 +531,7 @@ class DotKernel(TiledProduct):
                 self._read_rows(operand, step)
             else:
                 self._read_quads(operand, name, step)
-        if self._is_large:
+        if self._minds_registers:
             self._to_and_fro(name)
             return
         for i in range(t.tm):
@@ -531,7 +554,7 @@ class DotKernel(TiledProduct):
         t = self.tile
         thread = ("tm" if operand.name == "a" else "tn") if t.stages * t.slices == 1 else f"at_{operand.name}"
         for quad, offset in enumerate(operand.offsets):
-            row = step * operand.across + offset if isinstance(step, int) else f"{step} * {operand.across} + {offset}"
+            row = operand.row(step) + offset if isinstance(step, int) else f"{step} * {operand.across} + {offset}"
             self.r.line(f"let {operand.name}_{name}_{quad} = {operand.quad(f'{row} + {thread}')};")
 
     def _read_rows(self, operand: Rows, step: int) -> None:

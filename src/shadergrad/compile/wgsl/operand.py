@@ -20,6 +20,7 @@ from ..render import LANE, LANES, Recorder, Renderer, lane_variable
 from ..tiles import Tile, has_windows
 
 FEW_BANKS = 8  # so many neighbours along k, stored side by side, meet in two banks
+HALF_BANKS = 4  # and so many in half of the banks
 
 IndexOf = Callable[[Index, Index], tuple[Index, ...]]  # from (free axis, k) to an index into the operand
 
@@ -92,10 +93,14 @@ class Operand:
         each = t.tm if self.name == "a" else t.tn
         return range(0, self.tile_free // LANES, self.tile_free // each)
 
+    def row(self, k: int) -> int:
+        """Where the row of a place along the contraction begins, in vec4s."""
+        return k * self.across
+
     @property
     def quads(self) -> int:
         """vec4s of the tile of a step."""
-        return self.kernel.tile.bk * self.across
+        return self.row(self.kernel.tile.bk)
 
     @property
     def filled(self) -> str:
@@ -192,11 +197,11 @@ class Operand:
         parts = (f"tile_{self.name}[({at}) * {LANES} + {e}]" for e in range(LANES))
         return f"vec4<{self.kernel.element}>({', '.join(parts)})"
 
-    def cell(self, k: str, free: str) -> str:
-        """A value of the tile, to be written."""
+    def cell(self, row: str, free: str) -> str:
+        """A value of the tile, to be written, in the row that begins there."""
         if self.holds_numbers:
-            return f"tile_{self.name}[({k}) * {self.across * LANES} + {free}]"
-        return f"tile_{self.name}[{self.filled}{k} * {self.across} + {free} / {LANES}][{free} % {LANES}]"
+            return f"tile_{self.name}[({row}) * {LANES} + {free}]"
+        return f"tile_{self.name}[{self.filled}{row} + {free} / {LANES}][{free} % {LANES}]"
 
 
 class Quads(Operand):
@@ -217,7 +222,22 @@ class Quads(Operand):
 
 class AlongK(Quads):
     """Four neighbours along k are one load. Of long steps neighbouring threads take two such in each row: what they load fills
-    sectors of memory, and what they store next to each other lies in different banks."""
+    sectors of memory, and what they store next to each other lies in different banks. Where they take four, it does for the rows
+    of the tile that one of them stores lie apart from those of the next."""
+
+    @property
+    def apart(self) -> int:
+        """vec4s from the last of four rows of the tile to the first of the next four, besides a row's own."""
+        d, t = self.kernel, self.kernel.tile
+        takes_four = t.bk == HALF_BANKS * LANES and t.bk // t.slices % LANES == 0
+        return 8 // HALF_BANKS if takes_four and d.padded and d.target.native else 0
+
+    @property
+    def across(self) -> int:
+        return self.tile_free // LANES if self.apart else super().across
+
+    def row(self, k: int) -> int:
+        return super().row(k) + k // LANES * self.apart
 
     def fetch(self) -> None:
         d = self.kernel
@@ -225,14 +245,14 @@ class AlongK(Quads):
             row, quad = self.places(part)
             f = self.clamped_free(row)
             exact = self.whole and divides(d.tile.bk, d.k)
-            q, ok = d.clamped(f"k0 / {LANES} + {quad}", d.k // LANES, exact, "q")
+            q, ok = d.clamped(f"(k0 >> {LANES.bit_length() - 1}u) + {quad}", d.k // LANES, exact, "q")
             value = d.r.pull(self.node, self.index(f, q * LANES + lane_variable()))
             d.r.line(f"{self.register(part)} = {self.zeroed(value, ok)};")
 
     def stored(self, part: int) -> Iterator[str]:
         row, quad = self.places(part)
         for e in range(LANES):
-            yield f"{self.cell(f'({quad} * {LANES} + {e})', row)} = {self.register(part)}[{e}];"
+            yield f"{self.cell(f'{quad} * {self.row(LANES)} + {self.row(e)}', row)} = {self.register(part)}[{e}];"
 
     def places(self, part: int) -> tuple[str, str]:
         """The row and the quad of it that a thread takes."""
@@ -327,7 +347,7 @@ class Scalars(Operand):
 
     def stored(self, part: int) -> Iterator[str]:
         row, step = self.places(part)
-        yield f"{self.cell(step, row)} = {self.register(part)};"
+        yield f"{self.cell(f'{step} * {self.across}', row)} = {self.register(part)};"
 
 
 class ScalarsAlongFree(Scalars):
@@ -375,7 +395,7 @@ class Windows(Operand):
         channel, column = self.divided(part, self.tile_free)
         for place in range(self.kernel.window):
             step = f"({channel} * {self.kernel.window} + {place})"
-            yield f"{self.cell(step, column)} = {self.register(part)}_{place};"
+            yield f"{self.cell(f'{step} * {self.across}', column)} = {self.register(part)}_{place};"
 
 
 def operand_of(
