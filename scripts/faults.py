@@ -602,7 +602,7 @@ KERNELS = (
           'f"{own} % 8 / 2", f"{own} % 32 / 8 * 2 + {own} % 2"', 'f"{own} % 4", f"{own} % 32 / 4"',
           "null/test_tiles.py::test_neighbouring_threads_share_what_they_read"),
     fault("dot-stores-meet-in-banks", "compile/wgsl/operand.py",
-          "return 8 // HALF_BANKS if takes_four", "return 1 if takes_four",
+          "return 2 if takes_four", "return 1 if takes_four",
           "null/test_tiles.py::test_threads_of_a_subgroup_store_to_different_banks"),
     fault("dot-rows-apart-are-read-together", "compile/wgsl/operand.py",
           "return super().row(k) + k // LANES * self.apart", "return super().row(k) + (k > 3) * self.apart",

@@ -227,10 +227,11 @@ class AlongK(Quads):
 
     @property
     def apart(self) -> int:
-        """vec4s from the last of four rows of the tile to the first of the next four, besides a row's own."""
+        """vec4s between four rows of the tile and the next four. Two are eight banks: four threads that store four rows each, for eight
+        neighbours along the free axis, take all 32."""
         d, t = self.kernel, self.kernel.tile
         takes_four = t.bk == HALF_BANKS * LANES and t.bk // t.slices % LANES == 0
-        return 8 // HALF_BANKS if takes_four and d.padded and d.target.native else 0
+        return 2 if takes_four and d.padded and d.target.native else 0
 
     @property
     def across(self) -> int:
