@@ -121,7 +121,7 @@ def text_of_product(m: int, n: int, k: int, target: Target, negated: bool = Fals
     return kernel.source
 
 
-NEAR = replace(LARGE, dear_loads=True)
+DEAR = replace(LARGE, dear_loads=True)
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(4096, 4096, 512), (2048, 768, 512), (64, 64, 128)])
@@ -132,7 +132,7 @@ def test_each_multiplication_of_a_tile_takes_an_operand_of_the_one_before(m: int
     for (a, step, b), (next_a, next_step, next_b) in pairwise(multiplications):
         assert a == next_a or b == next_b or step != next_step
     assert "= fma(a_" not in text_of_product(m, n, k, PORTABLE)
-    assert "= fma(a_" not in text_of_product(m, n, k, NEAR)
+    assert "= fma(a_" not in text_of_product(m, n, k, DEAR)
 
 
 def test_sums_are_stored_from_other_registers() -> None:
@@ -142,7 +142,7 @@ def test_sums_are_stored_from_other_registers() -> None:
     assert "zero" not in text_of_product(4096, 4096, 512, LARGE, negated=True)
     assert "zero" not in text_of_product(4096, 4095, 512, LARGE)
     assert "zero" not in text_of_product(4096, 4096, 512, PORTABLE)
-    assert "zero" not in text_of_product(4096, 4096, 512, NEAR)
+    assert "zero" not in text_of_product(4096, 4096, 512, DEAR)
 
 
 def numbers(text: str, expression: str, **known: int) -> int:
