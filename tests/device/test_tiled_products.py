@@ -42,7 +42,9 @@ def drawn(*shape: int) -> np.ndarray:
         (Tile(16, 16, 16, 4, 4, 2), 2, (36, 20, 112)),  # the same in two stages
         (Tile(128, 128, 8, 16, 8), 1, (132, 136, 20)),
         (Tile(128, 128, 8, 16, 8), 1, (130, 9, 16)),  # columns that are stored one by one
-        (Tile(16, 24, 8, 4, 12), 1, (20, 40, 16)),  # too many columns to go to and fro
+        (Tile(128, 128, 8, 16, 8, 2), 2, (130, 132, 80)),
+        (Tile(32, 32, 16, 16, 8, 1, 2), 1, (36, 40, 48)),  # many sums of slices
+        (Tile(16, 24, 8, 4, 12), 1, (20, 40, 16)),
     ],
     ids=str,
 )
@@ -50,7 +52,8 @@ def test_products_of_tuned_tiles(
     tile: Tile, parts: int, sizes: tuple[int, int, int], layout: str, webgpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tiles in two stages, and whose steps are cut into slices, which a table names; a browser's kernels have neither. As a GPU
-    has them, in whose products multiplications go to and fro along rows, and sums are stored from other registers."""
+    has them, in whose products multiplications go to and fro along rows, a place behind what is read, and sums are stored from
+    other registers."""
     gpu: Any = get_device(webgpu)
     m, n, k = sizes
     table = register({Shape(1, m, n, k): Choice(tile, parts)})

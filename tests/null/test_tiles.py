@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 
 from shadergrad.compile.pipeline import compile_graph
-from shadergrad.compile.tiles import CORES, Tile, choose_tile, chunk_of, is_shared
+from shadergrad.compile.tiles import CORES, Choice, Shape, Table, Tile, choose_tile, chunk_of, is_shared, register
 from shadergrad.dtypes import float32
 from shadergrad.graph import build
 from shadergrad.graph.capture import Graph
@@ -111,11 +111,12 @@ def source(*shape: int) -> Node:
     return Node(Placeholder(0, shape, float32), (), shape, float32, "cpu")
 
 
-def text_of_product(m: int, n: int, k: int, target: Target, negated: bool = False) -> str:
-    """That of the one kernel which multiplies two matrices."""
-    shapes = (1, m, k), (1, k, n)
+def text_of_product(m: int, n: int, k: int, target: Target, negated: bool = False, turned: bool = False) -> str:
+    """That of the one kernel which multiplies two matrices, of which the right one lies transposed where it is `turned`."""
+    shapes = (1, m, k), (1, n, k) if turned else (1, k, n)
     operands = [Node(Placeholder(i, s, float32), (), s, float32, "webgpu") for i, s in enumerate(shapes)]
-    product = build.dot(*operands)
+    left, right = operands
+    product = build.dot(left, build.permute(right, (0, 2, 1)) if turned else right)
     graph = Graph(operands, [-product if negated else product], device="webgpu")
     (kernel,) = compile_graph(graph, target)[0].kernels
     return kernel.source
@@ -124,15 +125,72 @@ def text_of_product(m: int, n: int, k: int, target: Target, negated: bool = Fals
 DEAR = replace(LARGE, dear_loads=True)
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(4096, 4096, 512), (2048, 768, 512), (64, 64, 128)])
+def tuned(*tile: int) -> Target:
+    """A large GPU whose table has this tile for every product of `text_of_product`."""
+    table: Table = {Shape(1, m, n, k): Choice(Tile(*tile)) for m, n, k in ((512, 512, 512), (4096, 4096, 512))}
+    return replace(LARGE, tiles=register(table))
+
+
+MULTIPLICATION = re.compile(r"= fma\((a_(\w+)_\d+\.\w), (b_\w+\.\w), ")
+FEW_SUMS = (2048, 768, 512)  # a thread, and many workgroups
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(4096, 4096, 512), (64, 64, 128), FEW_SUMS])
 def test_each_multiplication_of_a_tile_takes_an_operand_of_the_one_before(m: int, n: int, k: int) -> None:
-    multiplications = re.findall(r"= fma\((a_(\d+)_\S+), (b_\S+), ", text_of_product(m, n, k, LARGE))
+    multiplications = MULTIPLICATION.findall(text_of_product(m, n, k, LARGE))
     tile = choose_tile(1, m, n, k, 1, LARGE)
-    assert len(multiplications) == tile.bk // tile.slices * tile.tm * tile.tn
+    behind = 0 if (m, n, k) == FEW_SUMS else 1  # the last place of the last step, after the loop
+    assert len(multiplications) == (tile.bk // tile.slices + behind) * tile.tm * tile.tn
     for (a, step, b), (next_a, next_step, next_b) in pairwise(multiplications):
         assert a == next_a or b == next_b or step != next_step
     assert "= fma(a_" not in text_of_product(m, n, k, PORTABLE)
     assert "= fma(a_" not in text_of_product(m, n, k, DEAR)
+
+
+def places_of(text: str) -> list[str]:
+    """Of the loop over steps: what is read at a place along the contraction ("read 3"), what is multiplied ("3")."""
+    loop = text.split("for (var k = ")[1].split("\n  }\n")[0]
+    found = re.findall(r"let a_(\d+)_0 = |= fma\(a_(\w+)_\d+\.", loop)
+    return [name for name, _ in groupby(f"read {read}" if read else place for read, place in found)]
+
+
+@pytest.mark.parametrize(
+    "tile", [(64, 128, 16, 8, 8), (64, 128, 16, 8, 8, 2), (128, 128, 8, 16, 8), (32, 32, 64, 8, 4, 1, 4)]
+)
+def test_what_is_read_last_in_a_step_is_multiplied_in_the_next(tile: tuple[int, ...]) -> None:
+    text = text_of_product(512, 512, 512, tuned(*tile))
+    of = Tile(*tile)
+    places = ["held", *map(str, range(of.bk // of.slices))]
+    assert places_of(text) == [name for a, b in pairwise(places) for name in (a, f"read {b}")]
+    assert f"a_held_0 = a_{places[-1]}_0;" in text
+
+
+def test_nothing_waits_in_browsers() -> None:
+    assert "_held_" not in text_of_product(512, 512, 512, PORTABLE)
+
+
+def test_few_sums_wait_where_there_are_few_workgroups_only() -> None:
+    """NVIDIA's driver leaves them few registers, so that many workgroups run at a time."""
+    tile = 64, 64, 16, 8, 4
+    assert "_held_" in text_of_product(512, 512, 512, tuned(*tile))
+    assert "_held_" not in text_of_product(4096, 4096, 512, tuned(*tile))
+    assert places_of(text_of_product(4096, 4096, 512, tuned(*tile)))[:3] == ["read 0", "0", "read 1"]
+
+
+def test_many_sums_begin_with_the_row_that_is_read_last() -> None:
+    """And are numbers, unless the right operand is stored along the contraction: both were measured."""
+    many = tuned(128, 128, 8, 16, 8)
+    text = text_of_product(4096, 4096, 512, many)
+    loaded = re.search(r"next_b_1 = v\d+;", text)
+    assert loaded
+    assert loaded.start() < text.index("var sum_0_0 = ")  # as was measured
+    rows = [int(row) for row in re.findall(r"sum_(\d+)_0 = fma\(a_held", text)]
+    assert rows == [*range(15, -1, -1)] * 2
+    assert re.findall(r"let (\w)_0_(\d) = tile_", text) == [*zip("babaaa", "001123", strict=True)]
+    turned = text_of_product(4096, 4096, 512, many, turned=True)
+    assert "sum_" not in turned
+    assert re.search(r"c_15_0\.x = fma\(a_held_3\.w, b_held_0\.x, c_15_0\.x\);", turned)
+    assert "sum_" not in text_of_product(4096, 4096, 512, LARGE)
 
 
 def test_sums_are_stored_from_other_registers() -> None:

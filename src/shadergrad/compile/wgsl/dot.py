@@ -14,6 +14,9 @@ other wants what it reads of the right one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain, zip_longest
+
 from ...graph.index import ZERO, Index, number, opaque, variable
 from ...graph.node import Node
 from ...plan import Target
@@ -21,15 +24,16 @@ from ...varying import divides, hint, varies
 from ..fuse import Fuser, Group, behind_reshapes
 from ..kernel import Rendered, finish, indent, store_results, workgroup_index
 from ..render import LANES, Recorder, Renderer, Scope, lane_variable, narrowed
-from ..tiles import DIRECT, SMALLEST, handed_tile
+from ..tiles import CORES, DIRECT, SMALLEST, handed_tile
 from ..together import Product
 from .operand import AlongK, IndexOf, Operand, Quads, Rows, TiledProduct, operand_of, reads_quads
 
 UNROLLED = (4, 3, 2, 1)  # steps that are written out for browsers, the rest a loop: as many as go into the tile's
 WRITTEN_TWICE = 8  # steps of two stages up to which two are written out
 MANY_SUMS = 128  # of a thread, with which it multiplies more often than it reads
-FEW_COLUMNS = 8  # of a thread; with more its order is the driver's, which was faster
 MANY_TILES = 2048  # above which they are taken in stripes
+ENOUGH_SUMS = 64  # of a thread, whose registers are not worth sparing
+HELD = "held"  # the place along the contraction that a step leaves to the next
 STRIPE = 16  # tiles beside each other
 SHORT_STEP = 8  # up to which steps load without asking whether there is a next one
 SUBGROUP = ", @builtin(subgroup_size) subgroup_size: u32, @builtin(subgroup_invocation_id) subgroup_lane: u32"
@@ -68,6 +72,7 @@ class DotKernel(TiledProduct):
         if self.tile.keeps_rows:
             padding += 4 * LANES * (self.tile.bm + self.tile.bn) * self.tile.stages
         self.padded = self.tile.storage + padding <= target.max_workgroup_storage
+        self.numbers = False  # whether sums are numbers while they grow, not vec4s
         self.is_float = self.dot.dtype.category == 2
         self.element = str(self.dot.dtype.wgsl)
 
@@ -151,7 +156,7 @@ class DotKernel(TiledProduct):
             r.line(f"let tn = {own} % {across};")
         else:
             row, column = f"{own} % 8 / 2", f"{own} % 32 / 8 * 2 + {own} % 2"
-            if t.tm * t.tn >= MANY_SUMS:
+            if self._has_many_sums:
                 row, column = f"{own} % 32 / 8", f"{own} % 8"
             r.line(f"let tm = {own} / 32 / {across // 8} * 4 + {row};")
             r.line(f"let tn = {own} / 32 % {across // 8} * 8 + {column};")
@@ -159,8 +164,19 @@ class DotKernel(TiledProduct):
     @property
     def _minds_registers(self) -> bool:
         """Whether multiplications are written in the order that suits registers."""
-        few = self.tile.tn <= FEW_COLUMNS and not self.direct
-        return few and self.is_float and self.target.native and not self.target.dear_loads
+        return self.is_float and self.target.native and not self.direct and not self.target.dear_loads
+
+    @property
+    def _is_a_place_behind(self) -> bool:
+        """Whether multiplications wait until the next place along the contraction has been read. With few sums a thread NVIDIA's driver
+        keeps to few registers, so that more workgroups run at a time, and puts some of them into memory: that pays only where there
+        are no more workgroups."""
+        enough = self.tile.tm * self.tile.tn >= ENOUGH_SUMS or hint(self.workgroups) <= 2 * CORES
+        return self._minds_registers and enough
+
+    @property
+    def _has_many_sums(self) -> bool:
+        return self.tile.tm * self.tile.tn >= MANY_SUMS
 
     @property
     def _moves_sums(self) -> bool:
@@ -365,11 +381,34 @@ class DotKernel(TiledProduct):
         first, last = self._stretch()
         r.line(f"var k0 = {first};")
         self._fetch_into_registers(operands, "{")
+        # sums are declared after the first loads: before them, NVIDIA's driver makes a product of 2048³ take 8 % longer
+        self.numbers = self._minds_registers and self._has_many_sums and not operands[1].transposed
+        if self.numbers:
+            self._declare_numbers()
+        if self._is_a_place_behind:
+            for name in self._names_read(operands, HELD):
+                r.line(f"var {name} = vec4<{self.element}>();")
         if t.stages > 1:
             self._staged_steps(operands, first, last)
         else:
             self._steps(operands, first, last)
+        if self._is_a_place_behind:
+            self._to_and_fro(HELD)
+        if self.numbers:
+            self._join_numbers()
         return operands
+
+    def _declare_numbers(self) -> None:
+        for i in range(self.tile.tm):
+            for j in range(self.tile.tn):
+                self.r.line(f"var {self._sum(i, j)} = {self.element}();")
+
+    def _join_numbers(self) -> None:
+        """Sums as vectors, from which results are made."""
+        for i in range(self.tile.tm):
+            for j in range(0, self.tile.tn, LANES):
+                four = ", ".join(self._sum(i, j + e) for e in range(LANES))
+                self.r.line(f"c_{i}_{j // LANES} = vec4<{self.element}>({four});")
 
     def _steps(self, operands: tuple[Operand, ...], first: str, last: str) -> None:
         """Steps with one tile of each operand: between two barriers it is read."""
@@ -508,56 +547,84 @@ class DotKernel(TiledProduct):
         self.r.line("}")
 
     def _multiply(self, operands: tuple[Operand, ...]) -> None:
+        """The products of a step."""
         t, r = self.tile, self.r
-        if self.target.native:
+        if self._is_a_place_behind:
+            self._multiply_a_place_behind(operands)
+        elif self.target.native:
             for step in range(t.bk // t.slices):
-                self._multiply_step(operands, str(step), step)
-            return
-        unrolled = next(n for n in UNROLLED if t.bk % n == 0)
-        r.line(f"for (var step = 0; step < {t.bk}; step += {unrolled}) {{")
-        r.open()
-        for step in range(unrolled):
-            self._multiply_step(operands, str(step), f"(step + {step})" if step else "step")
-        for line in indent(r.close()):
-            r.line(line)
-        r.line("}")
+                self._read(operands, str(step), step)
+                (self._to_and_fro if self._minds_registers else self._multiply_place)(str(step))
+        else:
+            unrolled = next(n for n in UNROLLED if t.bk % n == 0)
+            r.open()
+            for step in range(unrolled):
+                self._read(operands, str(step), f"(step + {step})" if step else "step")
+                self._multiply_place(str(step))
+            self._close_loop(f"for (var step = 0; step < {t.bk}; step += {unrolled})")
 
-    def _multiply_step(self, operands: tuple[Operand, ...], name: str, step: int | str) -> None:
-        """Products of one place along the contraction; `step` is its number, or the text of it."""
-        t, r = self.tile, self.r
-        for operand in operands:
-            if isinstance(operand, Rows):
-                assert isinstance(step, int), "slices are written out"
-                self._read_rows(operand, step)
-            else:
-                self._read_quads(operand, name, step)
-        if self._minds_registers:
-            self._to_and_fro(name)
-            return
+    def _multiply_a_place_behind(self, operands: tuple[Operand, ...]) -> None:
+        """The same, where what is read at a place along the contraction waits for that of the next: what is read last is multiplied in
+        the next step. NVIDIA's driver writes these products between the stores to the tiles, and as some operands stay from step to
+        step it moves no sums out of their way and back."""
+        before = HELD
+        for step in range(self.tile.bk // self.tile.slices):
+            self._to_and_fro(before)
+            self._read(operands, str(step), step)
+            before = str(step)
+        for held, read in zip(self._names_read(operands, HELD), self._names_read(operands, before), strict=True):
+            self.r.line(f"{held} = {read};")
+
+    @staticmethod
+    def _names_read(operands: tuple[Operand, ...], place: str) -> list[str]:
+        """The names of what a thread multiplies at a place along the contraction."""
+        return [f"{o.name}_{place}_{quad}" for o in operands for quad in range(len(o.offsets))]
+
+    def _multiply_place(self, name: str) -> None:
+        """Products of one place along the contraction."""
+        t = self.tile
         for i in range(t.tm):
             for j in range(t.tn // LANES):
                 a, b, c = f"a_{name}_{i // LANES}[{i % LANES}]", f"b_{name}_{j}", f"c_{i}_{j}"
-                r.line(f"{c} = {self._multiply_add(c, a, b)};")
+                self.r.line(f"{c} = {self._multiply_add(c, a, b)};")
 
     def _to_and_fro(self, name: str) -> None:
         """The same, one by one, every second row backwards: each takes one operand from the one before, so that it reads two
-        registers, a sum and the other operand. NVIDIA's cores read two in a cycle, and wait for a third."""
+        registers, a sum and the other operand. NVIDIA's cores read two in a cycle, and wait for a third. Many rows begin with the one
+        that was read last."""
         t = self.tile
-        for i in range(t.tm):
-            for j in range(t.tn) if i % 2 == 0 else reversed(range(t.tn)):
-                c = f"c_{i}_{j // LANES}.{'xyzw'[j % LANES]}"
+        for n, i in enumerate(reversed(range(t.tm)) if self._has_many_sums else range(t.tm)):
+            for j in reversed(range(t.tn)) if n % 2 else range(t.tn):
+                c = self._sum(i, j)
                 a, b = f"a_{name}_{i // LANES}.{'xyzw'[i % LANES]}", f"b_{name}_{j // LANES}.{'xyzw'[j % LANES]}"
                 self.r.line(f"{c} = fma({a}, {b}, {c});")
 
-    def _read_quads(self, operand: Operand, name: str, step: int | str) -> None:
-        """What a thread multiplies of an operand at one place along the contraction."""
+    def _sum(self, i: int, j: int) -> str:
+        """The name of one of a thread's sums."""
+        return f"sum_{i}_{j}" if self.numbers else f"c_{i}_{j // LANES}.{'xyzw'[j % LANES]}"
+
+    def _read(self, operands: tuple[Operand, ...], name: str, step: int | str) -> None:
+        """What a thread multiplies at one place along the contraction; `step` is its number, or the text of it."""
+        texts = []
+        for operand in operands:
+            if isinstance(operand, Rows):
+                assert isinstance(step, int), "slices are written out"
+                texts.append(list(self._rows_read(operand, step)))
+            else:
+                texts.append(list(self._quads_read(operand, name, step)))
+        left, right = texts
+        turns = zip_longest(right, left) if self._has_many_sums and self._minds_registers else zip(left + right)
+        for line in filter(None, chain.from_iterable(turns)):
+            self.r.line(line)
+
+    def _quads_read(self, operand: Operand, name: str, step: int | str) -> Iterator[str]:
         t = self.tile
         thread = ("tm" if operand.name == "a" else "tn") if t.stages * t.slices == 1 else f"at_{operand.name}"
         for quad, offset in enumerate(operand.offsets):
             row = operand.row(step) + offset if isinstance(step, int) else f"{step} * {operand.across} + {offset}"
-            self.r.line(f"let {operand.name}_{name}_{quad} = {operand.quad(f'{row} + {thread}')};")
+            yield f"let {operand.name}_{name}_{quad} = {operand.quad(f'{row} + {thread}')};"
 
-    def _read_rows(self, operand: Rows, step: int) -> None:
+    def _rows_read(self, operand: Rows, step: int) -> Iterator[str]:
         """The same where four places of a row are a vec4 of the tile, which is read with the first of them."""
         number, place = divmod(step, LANES)
         for quad, offset in enumerate(operand.offsets):
@@ -565,9 +632,9 @@ class DotKernel(TiledProduct):
             for lane, row in enumerate(rows):
                 at = (offset + lane * operand.tile_free // LANES) * operand.pitch + number
                 if place == 0:
-                    self.r.line(f"let row_{row} = {operand.quad(f'{at} + at_{operand.name}')};")
+                    yield f"let row_{row} = {operand.quad(f'{at} + at_{operand.name}')};"
             parts = ", ".join(f"row_{row}[{place}]" for row in rows)
-            self.r.line(f"let {operand.name}_{step}_{quad} = vec4<{self.element}>({parts});")
+            yield f"let {operand.name}_{step}_{quad} = vec4<{self.element}>({parts});"
 
     def _multiply_add(self, c: str, a: str, b: str) -> str:
         return f"fma(vec4<{self.element}>({a}), {b}, {c})" if self.is_float else f"{c} + {a} * {b}"
@@ -635,7 +702,7 @@ class DotKernel(TiledProduct):
             checks.append(f"n_{j} < {self.columns}" if vector else f"n_{j} + {e} < {self.columns}")
         total = f"c_{i}_{j}"
         if self._moves_sums:
-            total = f"sum_{i}_{j}"
+            total = f"moved_{i}_{j}"
             r.line(f"let {total} = c_{i}_{j} + zero;")
         r.open(f"m_{i}")  # nothing that depends on m may leave the guard
         m = opaque(f"m_{i}", 0, self.m - 1)
