@@ -31,9 +31,9 @@ from .operand import AlongK, IndexOf, Operand, Quads, Rows, TiledProduct, operan
 UNROLLED = (4, 3, 2, 1)  # steps that are written out for browsers, the rest a loop: as many as go into the tile's
 WRITTEN_TWICE = 8  # steps of two stages up to which two are written out
 MANY_SUMS = 128  # of a thread, with which it multiplies more often than it reads
-MANY_TILES = 2048  # above which they are taken in stripes
 ENOUGH_SUMS = 64  # of a thread, whose registers are not worth sparing
 HELD = "held"  # the place along the contraction that a step leaves to the next
+MANY_TILES = 2048  # above which they are taken in stripes
 STRIPE = 16  # tiles beside each other
 SHORT_STEP = 8  # up to which steps load without asking whether there is a next one
 SUBGROUP = ", @builtin(subgroup_size) subgroup_size: u32, @builtin(subgroup_invocation_id) subgroup_lane: u32"
@@ -613,8 +613,9 @@ class DotKernel(TiledProduct):
             else:
                 texts.append(list(self._quads_read(operand, name, step)))
         left, right = texts
-        turns = zip_longest(right, left) if self._has_many_sums and self._minds_registers else zip(left + right)
-        for line in filter(None, chain.from_iterable(turns)):
+        in_turn = self._has_many_sums and self._minds_registers
+        lines = chain.from_iterable(zip_longest(right, left)) if in_turn else left + right
+        for line in filter(None, lines):
             self.r.line(line)
 
     def _quads_read(self, operand: Operand, name: str, step: int | str) -> Iterator[str]:
