@@ -72,7 +72,7 @@ class DotKernel(TiledProduct):
         if self.tile.keeps_rows:
             padding += 4 * LANES * (self.tile.bm + self.tile.bn) * self.tile.stages
         self.padded = self.tile.storage + padding <= target.max_workgroup_storage
-        self.numbers = False  # whether sums are numbers while they grow, not vec4s
+        self.sums_are_numbers = False  # while they grow; else vec4s of four neighbours
         self.is_float = self.dot.dtype.category == 2
         self.element = str(self.dot.dtype.wgsl)
 
@@ -382,8 +382,8 @@ class DotKernel(TiledProduct):
         r.line(f"var k0 = {first};")
         self._fetch_into_registers(operands, "{")
         # sums are declared after the first loads: before them, NVIDIA's driver makes a product of 2048³ take 8 % longer
-        self.numbers = self._minds_registers and self._has_many_sums and not operands[1].transposed
-        if self.numbers:
+        self.sums_are_numbers = self._minds_registers and self._has_many_sums and not operands[1].transposed
+        if self.sums_are_numbers:
             self._declare_numbers()
         if self._is_a_place_behind:
             for name in self._names_read(operands, HELD):
@@ -394,11 +394,12 @@ class DotKernel(TiledProduct):
             self._steps(operands, first, last)
         if self._is_a_place_behind:
             self._to_and_fro(HELD)
-        if self.numbers:
+        if self.sums_are_numbers:
             self._join_numbers()
         return operands
 
     def _declare_numbers(self) -> None:
+        """Sums as numbers."""
         for i in range(self.tile.tm):
             for j in range(self.tile.tn):
                 self.r.line(f"var {self._sum(i, j)} = {self.element}();")
@@ -566,7 +567,7 @@ class DotKernel(TiledProduct):
     def _multiply_a_place_behind(self, operands: tuple[Operand, ...]) -> None:
         """The same, where what is read at a place along the contraction waits for that of the next: what is read last is multiplied in
         the next step. NVIDIA's driver writes these products between the stores to the tiles, and as some operands stay from step to
-        step it moves no sums out of their way and back."""
+        step it moves fewer sums out of their way and back."""
         before = HELD
         for step in range(self.tile.bk // self.tile.slices):
             self._to_and_fro(before)
@@ -601,7 +602,7 @@ class DotKernel(TiledProduct):
 
     def _sum(self, i: int, j: int) -> str:
         """The name of one of a thread's sums."""
-        return f"sum_{i}_{j}" if self.numbers else f"c_{i}_{j // LANES}.{'xyzw'[j % LANES]}"
+        return f"sum_{i}_{j}" if self.sums_are_numbers else f"c_{i}_{j // LANES}.{'xyzw'[j % LANES]}"
 
     def _read(self, operands: tuple[Operand, ...], name: str, step: int | str) -> None:
         """What a thread multiplies at one place along the contraction; `step` is its number, or the text of it."""
@@ -619,6 +620,7 @@ class DotKernel(TiledProduct):
             self.r.line(line)
 
     def _quads_read(self, operand: Operand, name: str, step: int | str) -> Iterator[str]:
+        """The statements that read an operand at one place, four neighbours along its free axis each."""
         t = self.tile
         thread = ("tm" if operand.name == "a" else "tn") if t.stages * t.slices == 1 else f"at_{operand.name}"
         for quad, offset in enumerate(operand.offsets):
@@ -626,7 +628,7 @@ class DotKernel(TiledProduct):
             yield f"let {operand.name}_{name}_{quad} = {operand.quad(f'{row} + {thread}')};"
 
     def _rows_read(self, operand: Rows, step: int) -> Iterator[str]:
-        """The same where four places of a row are a vec4 of the tile, which is read with the first of them."""
+        """Those where four places of a row are a vec4 of the tile, which is read with the first of them."""
         number, place = divmod(step, LANES)
         for quad, offset in enumerate(operand.offsets):
             rows = [f"{operand.name}_{number}_{quad}_{lane}" for lane in range(LANES)]
