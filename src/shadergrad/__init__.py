@@ -36,7 +36,7 @@ from . import (
 )
 from .amp import autocast, is_autocast_available, is_autocast_enabled
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from .compiled import CompiledModule, compile
+from .compiled_module import CompiledModule, compile
 from .complex_numbers import angle, complex, conj, imag, is_complex, polar, real, view_as_complex, view_as_real
 from .dtypes import DType as dtype
 from .dtypes import bfloat16, complex64, complex128, float16, float32, float64, int32, int64, uint8, uint32

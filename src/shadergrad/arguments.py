@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import numpy as np
 
 from .errors import ArgumentError, ArgumentTypeError, NotTensorsError, ShadergradError
-from .varying import Varying
+from .symbolic_sizes import Varying
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")

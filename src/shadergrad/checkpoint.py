@@ -1,7 +1,7 @@
 """Named arrays and a description, on disk, never half-written. In: NumPy arrays and JSON data. Out: the same again.
 
 One safetensors file holds everything: the arrays, and the description as JSON in the file's metadata, beside a checksum
-of both (SHA-256). It replaces the old file at once (see `whole_files`). The same arrays and description give the same
+of both (SHA-256). It replaces the old file at once (see `system/atomic_files.py`). The same arrays and description give the same
 bytes. A checkpoint is a folder with such a file and a JSON copy of its description for people; nothing reads the copy.
 
 Format versions: 2 has the checksum. 1 has none; such files still load, unverified.
@@ -23,7 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from .errors import CheckpointError
-from .whole_files import replacing
+from .system.atomic_files import replacing
 
 FORMAT = "shadergrad"
 VERSION = 2

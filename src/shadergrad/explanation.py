@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any, Literal, NamedTuple
 
-from . import html
+from . import html_repr
 
 Way = Literal["forward", "update", "backward"]
 WAYS: tuple[Way, ...] = ("forward", "update", "backward")  # what is on several ways counts as on the last of them
@@ -153,7 +153,7 @@ class Explanation(str):
 
     def __new__(cls, head: tuple[str, ...], rows: list[tuple[str, ...]], left: int, below: str) -> Explanation:
         found = super().__new__(cls, "\n".join([*_table([head, *rows], left), below]))
-        found._html = html.table(head, rows, left, below)
+        found._html = html_repr.table(head, rows, left, below)
         return found
 
     def __repr__(self) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 from .arguments import checked
 from .checkpoint import load_tensors, pack, save_tensors, unpack
 from .errors import ArgumentTypeError, CheckpointError, DTypeError
+from .system.atomic_files import replacing
 from .tensor import Tensor
-from .whole_files import replacing
 
 PICKLED = b"shadergrad pickle 1\n"  # what a file begins with that holds more than data
 

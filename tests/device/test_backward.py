@@ -16,8 +16,8 @@ import shadergrad.nn.functional as F
 from helpers import assert_close, assert_same_bits, grad_of
 from shadergrad import cli, config, nn
 from shadergrad.cli import bench, bench_torch
-from shadergrad.extras import MissingPackageError
 from shadergrad.models import coevolution as co
+from shadergrad.system.optional_packages import MissingPackageError
 from shadergrad.train import TrainingError, TrainingStep
 
 ENGINES = ("shaders", "torch", "numpy")

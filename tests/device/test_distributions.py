@@ -11,7 +11,7 @@ import torch
 
 import shadergrad as sg
 from beside import Call, assert_as_the_cpu, assert_as_torch, floats
-from shadergrad import host
+from shadergrad import host_operations
 
 POSITIVE, REAL = floats(3, 4, low=0.3, high=3.0), floats(3, 4)
 OTHER, SHIFT = floats(3, 4, seed=1, low=0.3, high=3.0), floats(3, 4, seed=2)
@@ -92,7 +92,7 @@ def test_densities_and_moments_are_pytorchs(name: str) -> None:
 
 @every
 def test_webgpu_gives_what_the_cpu_gives(name: str, webgpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "_said", {"test"})
+    monkeypatch.setattr(host_operations, "_said", {"test"})
     assert_as_the_cpu(calls(name)[0], webgpu)
 
 

@@ -18,8 +18,8 @@ import torch
 import shadergrad as sg
 from helpers import assert_close, assert_same_bits
 from shadergrad import interop, nn
-from shadergrad.extras import MissingPackageError
 from shadergrad.interop import InteropError, load_state_dict
+from shadergrad.system.optional_packages import MissingPackageError
 
 
 def ours(device: str = "cpu") -> nn.Module:

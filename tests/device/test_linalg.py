@@ -11,7 +11,7 @@ import torch
 
 import shadergrad as sg
 from beside import Call, assert_as_the_cpu, assert_as_torch, floats
-from shadergrad import host
+from shadergrad import host_operations
 from shadergrad.errors import HostWarning
 
 
@@ -140,7 +140,7 @@ CALLS = [
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> None:
     """The warning was given."""
-    monkeypatch.setattr(host, "_said", {"test"})
+    monkeypatch.setattr(host_operations, "_said", {"test"})
 
 
 # PyTorch's older names say that they are
@@ -211,7 +211,7 @@ def test_results_have_pytorchs_names() -> None:
 
 
 def test_the_host_is_named_once(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "_said", set())
+    monkeypatch.setattr(host_operations, "_said", set())
     x = sg.eye(3, device=webgpu)
     with pytest.warns(HostWarning, match=r"inverse.*host"):
         sg.linalg.inv(x)

@@ -10,7 +10,7 @@ import torch
 
 import shadergrad as sg
 from beside import Call, assert_as_the_cpu, assert_as_torch, floats
-from shadergrad import host
+from shadergrad import host_operations
 from shadergrad.autograd import gradcheck
 
 POSITIVE = floats(3, 4, low=0.1, high=5.0)
@@ -87,7 +87,7 @@ def test_values_and_gradients_are_pytorchs(call: Call) -> None:
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_webgpu_gives_what_the_cpu_gives(call: Call, webgpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "_said", {"test"})
+    monkeypatch.setattr(host_operations, "_said", {"test"})
     assert_as_the_cpu(call, webgpu)
 
 

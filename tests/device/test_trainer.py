@@ -18,7 +18,7 @@ import shadergrad.nn.functional as F
 from shadergrad import cli, nn
 from shadergrad.checkpoint import load_checkpoint
 from shadergrad.errors import CheckpointError
-from shadergrad.extras import MissingPackageError
+from shadergrad.system.optional_packages import MissingPackageError
 from shadergrad.train import (
     Callback,
     Checkpoint,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from shadergrad import cli, whole_files
+from shadergrad import cli
 from shadergrad.checkpoint import (
     DESCRIPTION_FILE,
     load_checkpoint,
@@ -25,6 +25,7 @@ from shadergrad.checkpoint import (
     unpack,
 )
 from shadergrad.errors import CheckpointError
+from shadergrad.system import atomic_files
 
 ARRAYS = {
     "matrix": np.arange(12, dtype=np.float32).reshape(3, 4),
@@ -298,14 +299,14 @@ def test_a_save_in_the_middle_of_another_harms_neither(
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other locks")
 def test_a_writer_that_was_taken_for_dead_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another save comes when the file aside is there, and not yet locked."""
-    lock = whole_files.fcntl.flock
+    lock = atomic_files.fcntl.flock
 
     def late(file: Any, operation: int) -> None:
-        monkeypatch.setattr(whole_files.fcntl, "flock", lock)
+        monkeypatch.setattr(atomic_files.fcntl, "flock", lock)
         save_tensors(tmp_path / "x", {}, {"writer": 2})
         lock(file, operation)
 
-    monkeypatch.setattr(whole_files.fcntl, "flock", late)
+    monkeypatch.setattr(atomic_files.fcntl, "flock", late)
     save_tensors(tmp_path / "x", ARRAYS, {"writer": 1})
     assert load_tensors(tmp_path / "x")[1] == {"writer": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["x"]

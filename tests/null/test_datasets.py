@@ -34,7 +34,7 @@ from shadergrad.data import (
 )
 from shadergrad.data.download import KnownFile, data_folder, fetch
 from shadergrad.data.formats import read_idx
-from shadergrad.extras import MissingPackageError
+from shadergrad.system.optional_packages import MissingPackageError
 
 ENDLESS = 1 << 28  # bytes: more than any buffer between a server and its client holds
 CONTENT = np.random.default_rng(0).bytes(200_000)

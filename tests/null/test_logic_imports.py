@@ -17,7 +17,12 @@ import shadergrad as sg
 ROOT = Path(__file__).parents[2]
 LOGIC = ROOT / "src" / "shadergrad" / "logic"
 
-LEAVES = {"shadergrad.dtypes", "shadergrad.errors", "shadergrad.nn.errors", "shadergrad.whole_files"}  # know no tensors
+LEAVES = {
+    "shadergrad.dtypes",
+    "shadergrad.errors",
+    "shadergrad.nn.errors",
+    "shadergrad.system.atomic_files",
+}  # know no tensors
 PUBLIC = LEAVES | {
     "shadergrad",
     "shadergrad.autograd",

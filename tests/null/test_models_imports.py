@@ -12,7 +12,7 @@ import shadergrad as sg
 
 ROOT = Path(sg.__file__).parent
 FILES = sorted((ROOT / "models").rglob("*.py"))
-LEAVES = {"shadergrad.errors", "shadergrad.whole_files", "shadergrad.extras"}
+LEAVES = {"shadergrad.errors", "shadergrad.system.atomic_files", "shadergrad.system.optional_packages"}
 PUBLIC = {
     "shadergrad",
     "shadergrad.data",

@@ -108,8 +108,8 @@ def masked_pairs(count: int, length: int) -> Batch:
 def _engine(engine: str, device: str, shape: dict[str, Any], batch: Batch, steps: int, threads: int | None) -> Row:
     import shadergrad as sg  # here, as help needs nothing of it
 
-    from ..extras import MissingPackageError  # as above
     from ..models import coevolution as co  # as above
+    from ..system.optional_packages import MissingPackageError  # as above
     from ..train import TrainingStep  # as above
 
     sg.manual_seed(0)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from .. import varying
+from .. import symbolic_sizes as varying
 from ..graph.node import Node, topological
 from .fuse import Group
 from .kernel import Rendered

@@ -19,7 +19,7 @@ from ..primitives.strides import strided
 from ..primitives.views import Cat, Flip, Pad, Permute, Slice
 from ..primitives.window import Conv, Window
 from ..primitives.winograd import POINTS, TILE, WINDOW, FromPoints, Tiling, ToPoints
-from ..varying import hint, varies
+from ..symbolic_sizes import hint, varies
 from .rewrite import Inputs, Rewriter
 from .tiles import Shape as Sizes
 from .tiles import chunk_of, points_pay

@@ -22,7 +22,7 @@ from ..primitives.call import Call
 from ..primitives.elementwise import Elementwise
 from ..primitives.indexing import Gather, InRange
 from ..primitives.views import Cat, Reshape, SliceAt, View
-from ..varying import form, hint
+from ..symbolic_sizes import form, hint
 from .precedence import Precedence
 from .render import Recorder
 from .tiles import Tile, has_windows

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .. import varying, whole_files
+from .. import symbolic_sizes as varying
 from ..config import config
 from ..errors import CompileError, PlanError, ShadergradError
 from ..explanation import Note
@@ -29,6 +29,7 @@ from ..graph.capture import Graph
 from ..graph.node import topological
 from ..graph.primitive import Primitive, to_data
 from ..plan import FORMAT, Plan, Target
+from ..system import atomic_files as whole_files
 
 MOST_BYTES = 256 << 20  # of all files; beyond it those used longest ago go
 FEWEST_NODES = 64  # what is smaller is compiled faster than it is found

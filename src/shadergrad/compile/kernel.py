@@ -9,7 +9,7 @@ from ..graph.index import Index, unflatten
 from ..graph.node import Node
 from ..graph.printer import describe
 from ..plan import Kernel, Target
-from ..varying import MARK, varies
+from ..symbolic_sizes import MARK, varies
 from .fuse import Group, behind_reshapes
 from .render import Binding, Renderer, functions_text, wide_loads
 

@@ -11,7 +11,7 @@ from ..primitives.dot import Dot
 from ..primitives.reduce import Reduce
 from ..primitives.views import Pad, Permute, Reshape, Slice
 from ..primitives.window import Fold, Unwindow
-from ..varying import hint
+from ..symbolic_sizes import hint
 from .order import argsort_to_merges, argsort_to_ranks, scatter_to_index, scatter_to_sum
 from .rewrite import Inputs, Rewriter
 from .tiles import chunk_of, innermost, is_shared

@@ -13,7 +13,7 @@ from ..primitives.indexing import ArgSort, InRange, ScatterAdd
 from ..primitives.radix import BITS, DigitCounts, DigitStarts, MoveByDigit, own_of
 from ..primitives.sorting import BLOCK, MergeRuns, SegmentStarts, SegmentSum, SortBlocks
 from ..primitives.views import Expand, Slice
-from ..varying import hint
+from ..symbolic_sizes import hint
 from .rewrite import Inputs, Rewriter
 
 # what it takes to sort by a digit, to sort blocks and to merge, in dispatches of a digit (H200)

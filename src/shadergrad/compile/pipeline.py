@@ -10,10 +10,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from .. import varying
+from .. import symbolic_sizes as varying
 from ..config import config
 from ..explanation import Note
-from ..garbage import collector_waits
 from ..graph import verify
 from ..graph.capture import Graph
 from ..graph.index import forget_known
@@ -23,6 +22,7 @@ from ..graph.primitive import Primitive, to_data
 from ..graph.printer import print_graph
 from ..plan import BufferSpec, Dispatch, Kernel, Plan, Target, count
 from ..primitives.elementwise import Cast
+from ..system.gc_pause import collector_waits
 from . import convolution, lower, order, simplify
 from .fuse import Fuser
 from .rewrite import Rewriter

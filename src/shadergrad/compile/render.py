@@ -31,7 +31,7 @@ from ..primitives.indexing import Gather, InRange
 from ..primitives.random import Threefry
 from ..primitives.views import Cat, Pad, PadAt, Places, SliceAt, View
 from ..primitives.window import Unwindow
-from ..varying import Varying, varies
+from ..symbolic_sizes import Varying, varies
 
 Indices = tuple[Index, ...]
 Sparse = Sequence[tuple[Index, int, int]]

@@ -18,7 +18,7 @@ from ..graph.node import Node
 from ..graph.primitive import Primitive
 from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, Target, round_up
 from ..primitives.call import Call
-from ..varying import hint, varies
+from ..symbolic_sizes import hint, varies
 from . import together
 from .alike import Kernels, Likeness
 from .fuse import Fuser, Group, behind_reshapes, has_epilogue

@@ -13,7 +13,7 @@ from ..graph.primitive import Primitive
 from ..primitives.elementwise import Add, Cast, Div, Elementwise, Mul, Neg, Pow, Sqrt, Sub, Where
 from ..primitives.reduce import Reduce, ReduceProd, ReduceSum
 from ..primitives.views import Cat, Expand, Flip, Pad, Permute, Reshape, Slice, View
-from ..varying import varies
+from ..symbolic_sizes import varies
 from .rewrite import Rewriter
 
 Inputs = tuple[Node, ...]

@@ -21,7 +21,7 @@ from ..plan import Target
 from ..primitives.views import SliceAt, View
 from ..primitives.window import Window
 from ..primitives.winograd import POINTS
-from ..varying import factor, hint, varies
+from ..symbolic_sizes import factor, hint, varies
 
 
 @dataclass(frozen=True)

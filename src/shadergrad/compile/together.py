@@ -20,7 +20,7 @@ from ..graph.node import Node
 from ..plan import Target
 from ..primitives.dot import Dot
 from ..primitives.winograd import POINTS
-from ..varying import varies
+from ..symbolic_sizes import varies
 from .tiles import (
     CORES,
     LATENCY,

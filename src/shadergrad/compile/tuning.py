@@ -19,7 +19,7 @@ from typing import Any
 
 from ..config import config
 from ..errors import ShadergradError
-from ..whole_files import replacing
+from ..system.atomic_files import replacing
 from .tiles import Beside, Choice, Shape, Table, Tile, register
 
 FORMAT = 1

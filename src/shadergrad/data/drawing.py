@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..extras import require
+from ..system.optional_packages import require
 from .errors import DataError
 
 FAINT = 0.1  # of full ink: less than that is paper

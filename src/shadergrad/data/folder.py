@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..extras import require
+from ..system.optional_packages import require
 from .dataset import Dataset
 from .errors import DataError
 

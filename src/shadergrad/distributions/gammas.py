@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from ..graph.node import grad_mode
-from ..host import HostOperation
+from ..host_operations import HostOperation
 from ..special import digamma, gammainc
 from ..tensor import Tensor, full_like, rand, randn, stack, where
 from .distribution import Distribution, broadcast_all, check_event
@@ -72,7 +72,7 @@ def _drawn(a: Tensor) -> Tensor:
 class Gamma(Distribution):
     """The gamma distribution of a shape, concentration > 0, and a rate > 0.
 
-    Draws have gradients; that of the concentration is computed on the host (shadergrad/host.py).
+    Draws have gradients; that of the concentration is computed on the host (shadergrad/host_operations.py).
 
     >>> sg.distributions.Gamma(2.0, 4.0).mean
     tensor(0.5)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from .. import varying
+from .. import symbolic_sizes
 from ..errors import AutogradError
 from .leaves import Variable
 from .node import Node, grad_mode, mode, topological
@@ -44,7 +44,7 @@ def backward(
     order = topological(roots, before if ends else _tape_inputs)
     _refuse_released(n for n in order if id(n) not in ends)
     origins = mode.origins
-    is_known = targets is None and not create_graph and not varying.follows and origins is None
+    is_known = targets is None and not create_graph and not symbolic_sizes.follows and origins is None
     tape = Tape(order, roots, cotangents) if is_known else None
     found = None if tape is None else passes.find(tape)
     if found is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..errors import ArgumentError
-from ..varying import Varying
+from ..symbolic_sizes import Varying
 from .leaves import Constant
 from .node import Node, hear, make, mode
 from .primitive import Primitive, Shape, named

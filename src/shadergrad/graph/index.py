@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from ..varying import common_divisor, divides, factor, varies
+from ..symbolic_sizes import common_divisor, divides, factor, varies
 
 
 class Atom:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .. import varying
+from .. import symbolic_sizes
 from ..dtypes import DType, parse_dtype
 from ..errors import CompileError
 
@@ -38,8 +38,8 @@ class _Interned(type):
     def __call__(cls, *args: Any) -> Any:
         # 0, 0.0, -0.0 and False are equal and hash alike, yet are different constants: the type and the text tell.
         key = (cls, args, repr(args)) if args else cls
-        if varying.follows and (of := varying.forms(args)):
-            key = (key, varying.follows, *of)  # sizes of one name have another first value in each family
+        if symbolic_sizes.follows and (of := symbolic_sizes.forms(args)):
+            key = (key, symbolic_sizes.follows, *of)  # sizes of one name have another first value in each family
         found = _Interned._recent.get(key)
         if found is not None:
             return found

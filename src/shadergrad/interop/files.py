@@ -16,10 +16,10 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from ..errors import DTypeError
-from ..extras import require
 from ..nn.module import Module
+from ..system.atomic_files import replacing
+from ..system.optional_packages import require
 from ..tensor import Tensor
-from ..whole_files import replacing
 from .errors import InteropError
 from .pytorch import array_from_torch
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..extras import require
+from ..system.optional_packages import require
 from ..tensor import Tensor
 from .errors import InteropError
 

@@ -1,6 +1,6 @@
 """Linear algebra, as torch.linalg: batches of matrices (*, m, n), with gradients of any order.
 
-Norms and products run on the device. Decompositions, inverses and systems run on the host (shadergrad/host.py), from webgpu
+Norms and products run on the device. Decompositions, inverses and systems run on the host (shadergrad/host_operations.py), from webgpu
 with one warning; they are for small matrices, and for use outside compiled steps there. Reference: Golub and Van Loan, 2013,
 "Matrix Computations"; LAPACK.
 """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..arguments import checked_with_out
 from ..dtypes import int32
 from ..errors import ArgumentError, LinAlgError, ShapeError
-from ..host import unpacked
+from ..host_operations import unpacked
 from ..tensor import Tensor, check_storable, eye, zeros
 from .arguments import check_floating, check_matrices, check_square, same_batch
 from .factorizations import (

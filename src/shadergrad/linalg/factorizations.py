@@ -14,7 +14,7 @@ from scipy.linalg import get_lapack_funcs
 
 from ..dtypes import int32
 from ..errors import LinAlgError
-from ..host import HostOperation, packed, unpacked
+from ..host_operations import HostOperation, packed, unpacked
 from ..tensor import cat, eye, where
 from .solving import SolveTriangular, identity_like
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import linalg as lapack
 
 from ..errors import LinAlgError
-from ..host import HostOperation, packed, unpacked
+from ..host_operations import HostOperation, packed, unpacked
 from ..tensor import cat, eye
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CheckpointError
-from ..whole_files import replacing
+from ..system.atomic_files import replacing
 
 
 @dataclass(frozen=True)

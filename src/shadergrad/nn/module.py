@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from .. import html
+from .. import html_repr
 from ..dtypes import bfloat16
 from ..errors import CompileError, DeviceError
 from ..graph.node import mode
@@ -386,7 +386,7 @@ class Module(ModuleTree["Module"], HookMethods):
         trained = sum(p.numel() for p in parameters if p.requires_grad)
         total = sum(p.numel() for p in parameters)
         told = f"{total:,} parameters" + (f" on {where}" if where else "")
-        return html.table(
+        return html_repr.table(
             ("module", "parameters"), rows, 1, told + ("" if trained == total else f", {trained:,} trained")
         )
 

@@ -21,7 +21,7 @@ from ..graph.build import Builder
 from ..graph.node import Node, make, mode
 from ..graph.primitive import Shape
 from ..plan import Target
-from ..varying import hint
+from ..symbolic_sizes import hint
 from . import attention_shader as shader
 from .attention_tiles import (
     LANES,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 
 from ..plan import Target
-from ..varying import divides
+from ..symbolic_sizes import divides
 from .attention_tiles import (
     BACKWARD,
     FORWARD,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..graph.primitive import Shape
 from ..plan import Target
-from ..varying import hint
+from ..symbolic_sizes import hint
 
 LANES = 4
 WORDS = 1 << 32

@@ -14,7 +14,6 @@ from typing import Any
 from ..dtypes import DType, default_dtype, int32, set_default
 from ..errors import CompileError
 from ..explanation import Origin
-from ..garbage import collector_waits
 from ..graph import build
 from ..graph import node as nodes
 from ..graph.capture import Capture
@@ -22,11 +21,12 @@ from ..graph.leaves import Variable
 from ..graph.node import Node, resolve, topological
 from ..graph.origin import Origins, named
 from ..plan import Label, Plan, Target
+from ..symbolic_sizes import Varying, following
+from ..system.gc_pause import collector_waits
 from ..tensor import Tensor, flush
 from ..tensor.generator import Draws
 from ..tensor.storage import Base, Leaf, Path, overlaps
 from ..tensor.storage import Storage as SharedStorage
-from ..varying import Varying, following
 from . import execute, tracing
 from .naming import Names, distinct, name_arguments
 from .python_state import PlaceSlot, PythonState, Watcher, refuse_kept

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import varying
+from .. import symbolic_sizes
 from ..compile.kept import compiled
 from ..compile.pipeline import compile_graph
 from ..dtypes import DType
@@ -86,7 +86,7 @@ class Programs:
         in the text.
         """
         key = (capture.key, get_device(capture.device).target, tuple(sorted((in_place or {}).items())), labels)
-        key = (*key, varying.follows)
+        key = (*key, symbolic_sizes.follows)
         with self._lock:
             structure = self._cache.get(key) or Structure(capture)
             found = structure.find(capture, function)

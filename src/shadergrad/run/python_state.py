@@ -37,8 +37,8 @@ import numpy as np
 
 from ..errors import CompileError
 from ..graph.node import Node
+from ..symbolic_sizes import Varying
 from ..tensor import Tensor
-from ..varying import Varying
 from . import tracing
 from .places import (
     MISSING,

@@ -17,10 +17,10 @@ from ..graph.node import Node, grad_mode
 from ..plan import Plan
 from ..runtime import timing
 from ..runtime.device import Program, Storage
+from ..symbolic_sizes import plain
 from ..tensor import Tensor
 from ..tensor.generator import Draws
 from ..tensor.storage import Path, overlaps
-from ..varying import plain
 from . import execute, tracing
 from .python_state import PlaceSlot, PythonState
 from .trees import exchange

@@ -1,7 +1,7 @@
 """Which sizes of a compiled step's arguments vary: those that were marked, and those that were another in an earlier call.
 
 In: the signature and the tensors of a call that is to be captured. Out: their shapes, with `Varying` in place of sizes
-that vary (varying.py). Sizes 0 and 1 are what they are, for they mean something else: nothing to compute, and what
+that vary (symbolic_sizes.py). Sizes 0 and 1 are what they are, for they mean something else: nothing to compute, and what
 broadcasts.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 
 from ..arguments import checked
 from ..errors import IndexRangeError
+from ..symbolic_sizes import varying
 from ..tensor import Tensor
 from ..tensor.base import check_axis
-from ..varying import varying
 
 MOST_PATTERNS = 64  # kinds of arguments that a step remembers sizes of
 

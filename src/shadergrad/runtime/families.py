@@ -24,7 +24,7 @@ import numpy as np
 
 from ..errors import CompileError
 from ..plan import Kernel
-from ..varying import MARK
+from ..symbolic_sizes import MARK
 
 MOST_TEXTS = 2048  # texts without their numbers
 MOST_ALIKE = 16  # kernels kept of one text

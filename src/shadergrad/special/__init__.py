@@ -1,7 +1,7 @@
 """Special functions, as torch.special.
 
 Those that training needs (gammas, error functions, modified Bessel functions, polynomials) run on the device; the others run
-on the host, from webgpu with one warning (shadergrad/host.py).
+on the host, from webgpu with one warning (shadergrad/host_operations.py).
 """
 
 from .elementary import (

@@ -1,4 +1,4 @@
-"""Special functions of SciPy that run on the host (shadergrad/host.py), from webgpu with one warning.
+"""Special functions of SciPy that run on the host (shadergrad/host_operations.py), from webgpu with one warning.
 
 Where PyTorch has no gradient of one, there is one here.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from ..arguments import checked_with_out
-from ..host import HostOperation
+from ..host_operations import HostOperation
 from ..tensor import Tensor, where
 from .elementary import as_float, pair
 

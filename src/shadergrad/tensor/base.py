@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 
-from .. import html, varying
+from .. import html_repr, symbolic_sizes
 from ..arguments import Checkable, refuse, type_name
 from ..dtypes import DType, bool_, complex64, default_dtype, float32, int32, of_scalar, parse_dtype, promote_operands
 from ..errors import (
@@ -43,7 +43,7 @@ from ..primitives.views import Reshape
 from ..run import execute, tracing
 from ..run.tracing import current
 from ..runtime.device import get_device
-from ..varying import Varying
+from ..symbolic_sizes import Varying
 from . import pending
 from .elsewhere import computed_on, constant_on
 from .placement import check_storable, device, named_device, resolve_device
@@ -661,7 +661,7 @@ class TensorBase(Checkable):
     def _repr_html_(self) -> str:
         """In notebooks: what print shows, and what the tensor is."""
         kind = f"{self.dtype.name} {tuple(self.shape)} on {self.device}"
-        return html.text(repr(self), kind + (", requires grad" if self.requires_grad else ""))
+        return html_repr.text(repr(self), kind + (", requires grad" if self.requires_grad else ""))
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Whether backward() shall collect a gradient here. In place; gives the tensor.
@@ -1061,7 +1061,7 @@ def check_sizes(shape: tuple[int, ...], what: str) -> tuple[int, ...]:
 def common_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """What shapes broadcast to."""
     found = _common_shape(*shapes)
-    return varying.restored(found, shapes) if varying.follows else found
+    return symbolic_sizes.restored(found, shapes) if symbolic_sizes.follows else found
 
 
 @lru_cache(4096)

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from .. import varying
+from .. import symbolic_sizes
 from ..dtypes import DType, default_dtype
 from ..graph import node as nodes
 from ..graph.node import Node, mode
@@ -43,7 +43,7 @@ def composed(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if mode.heard or varying.follows:
+        if mode.heard or symbolic_sizes.follows:
             return function(*args, **kwargs)
         inputs: list[Node] = []
         key: list[Any] = [mode.grad, default_dtype()]

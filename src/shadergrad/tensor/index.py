@@ -19,7 +19,7 @@ from ..graph.build import cast
 from ..graph.node import Node, make, mode
 from ..primitives import views as v
 from ..primitives.indexing import Gather, InRange, ScatterAdd
-from ..varying import bounds_of, broadcast_shapes
+from ..symbolic_sizes import bounds_of, broadcast_shapes
 from .base import OPERANDS, Number, RaggedError, TensorBase, check_axis, host_tensor, sizes_of, wrap
 from .creation import arange
 from .elementwise import where

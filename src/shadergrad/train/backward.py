@@ -23,8 +23,8 @@ from shadergrad import Tensor, nn
 from shadergrad.optim import Optimizer
 
 from ..config import ENGINES, config
-from ..extras import MissingPackageError
 from ..nn.reflection import Reflection
+from ..system.optional_packages import MissingPackageError
 from .errors import TrainingError
 from .settings import Settings
 from .trial import Trial

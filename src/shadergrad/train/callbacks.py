@@ -16,9 +16,9 @@ from rich.console import Console
 
 from ..checkpoint import save_checkpoint
 from ..errors import CheckpointError
-from ..extras import require
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
-from ..whole_files import replacing
+from ..system.atomic_files import replacing
+from ..system.optional_packages import require
 from .errors import TrainingError
 
 Row = dict[str, float]

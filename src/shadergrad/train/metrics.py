@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CheckpointError
-from ..whole_files import replacing
+from ..system.atomic_files import replacing
 
 
 class Metrics:

@@ -7,7 +7,7 @@ import time
 from html import escape
 from typing import Any, Self
 
-from ..extras import require
+from ..system.optional_packages import require
 from .pictures import curve_figure
 
 DRAW_EVERY = 1.0  # seconds between two drawings of the curve

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, ParamSpec
 
 from ..config import without
-from ..extras import MissingPackageError, require
+from ..system.optional_packages import MissingPackageError, require
 from .metrics import read_rows
 
 P = ParamSpec("P")

@@ -20,7 +20,7 @@ from itertools import chain, zip_longest
 from ...graph.index import ZERO, Index, number, opaque, variable
 from ...graph.node import Node
 from ...plan import Target
-from ...varying import divides, hint, varies
+from ...symbolic_sizes import divides, hint, varies
 from ..fuse import Fuser, Group, behind_reshapes
 from ..kernel import Rendered, finish, indent, store_results, workgroup_index
 from ..render import LANES, Recorder, Renderer, Scope, lane_variable, narrowed

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...graph.index import Index, flatten, unflatten, variable
 from ...graph.node import Node
 from ...plan import Target
-from ...varying import divides, hint
+from ...symbolic_sizes import divides, hint
 from ..fuse import Fuser, Group
 from ..kernel import Rendered, finish, indent, workgroup_index
 from ..render import LANES, Recorder, Renderer, lane_variable

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ...graph.index import ZERO, Index, number, opaque, variable
 from ...graph.node import Node
 from ...plan import Target
-from ...varying import divides
+from ...symbolic_sizes import divides
 from ..kernel import indent
 from ..render import LANE, LANES, Recorder, Renderer, lane_variable
 from ..tiles import Tile, has_windows

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ...graph.index import Index, opaque, variable
 from ...graph.node import Node
 from ...plan import Target
-from ...varying import divides, hint, varies
+from ...symbolic_sizes import divides, hint, varies
 from ..fuse import Fuser, Group, reduce_index, row_position
 from ..kernel import Rendered, finish, indent, power_of_two, workgroup_index
 from ..render import LANE, LANES, Indices, Recorder, Renderer, lane_variable, narrowed

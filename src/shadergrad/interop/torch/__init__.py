@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...extras import require
 from ...nn.module import Module
+from ...system.optional_packages import require
 from ..errors import InteropError
 from .names import torch_name, torch_names
 

@@ -18,7 +18,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from ...whole_files import replacing
+from ...system.atomic_files import replacing
 from .cell import CellCircuit
 from .circuit import Circuit
 from .errors import CircuitError

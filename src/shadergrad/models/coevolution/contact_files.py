@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ...data import DataError
-from ...whole_files import replacing
+from ...system.atomic_files import replacing
 from .alignments import A3M, FASTA, STOCKHOLM, read_lines, read_pairs, suffix_of
 from .families import Family
 from .vocabulary import decode

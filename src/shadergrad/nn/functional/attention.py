@@ -8,8 +8,8 @@ from ...dtypes import bool_, float32, float64
 from ...errors import DTypeError, ShapeError
 from ...graph import node as nodes
 from ...primitives.attention import Attention, lies_by_row
+from ...symbolic_sizes import hint
 from ...tensor import Tensor, arange, default_generator, where
-from ...varying import hint
 from .dropout import check_probability, dropout
 from .substitutes import replaceable
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import ShapeError
+from ...symbolic_sizes import broadcast_shapes
 from ...tensor import Tensor, vector_norm
-from ...varying import broadcast_shapes
 from .reduction import check_floats
 
 

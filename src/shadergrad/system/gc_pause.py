@@ -1,4 +1,4 @@
-"""Python's garbage collector, told to wait. It looks again and again through all that is alive, the user's objects among it,
+"""A pause of Python's garbage collector. It looks again and again through all that is alive, the user's objects among it,
 while thousands of objects are made that all stay: up to a fifth of the time that a step takes to capture and compile.
 """
 

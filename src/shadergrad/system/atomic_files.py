@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from .errors import ShadergradError
+from ..errors import ShadergradError
 
 try:
     import fcntl

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from .errors import ShadergradError
+from ..errors import ShadergradError
 
 
 class MissingPackageError(ShadergradError, ImportError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
-from . import varying
+from . import symbolic_sizes
 from .arguments import checked, refuse
 from .autograd import Function, once_differentiable
 from .errors import ArgumentError, CompileError
@@ -54,7 +54,7 @@ class BackwardPass:
         for k, t in enumerate(values):
             if t._node.storage is not None:
                 self._origins.setdefault(id(t._node.storage), ("value", k))
-        self._family = varying.follows  # of the capture
+        self._family = symbolic_sizes.follows  # of the capture
         self._program: Program | None = None
         self._capture: Capture | None = None
         self._sources: list[Any] = []
@@ -101,14 +101,14 @@ class BackwardPass:
             execute.realize(given["cotangent"])
             if self._program is None:
                 self._capture = Capture(self._gradients)
-                with varying.following(self._family):
+                with symbolic_sizes.following(self._family):
                     self._program = execute.programs.get(self._capture)[0]
                 self._sources = [self._origins.get(id(s.storage), s.storage) for s in self._capture.sources]
             inputs = [given[s[0]][s[1]].storage if isinstance(s, tuple) else s for s in self._sources]
             assert self._capture is not None
             storages = execute.run_noted(self._program, self._capture, inputs)
         made = (
-            Tensor._of(nodes.leaf(storage, varying.plain(g.shape), g.dtype, g.device))
+            Tensor._of(nodes.leaf(storage, symbolic_sizes.plain(g.shape), g.dtype, g.device))
             for storage, g in zip(storages, self._gradients, strict=True)
         )
         return [next(made) if reached else None for reached in self._reached]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shadergrad import varying as v
+from shadergrad import symbolic_sizes as v
 from shadergrad.errors import CompileError
 from shadergrad.plan import Kernel
 from shadergrad.primitives.views import Expand
