@@ -73,6 +73,26 @@ class _Lazy(Module):
     """Base: the first call materializes what has no shape, and the module becomes one of `becomes`."""
 
     becomes: ClassVar[type[Module]]
+    _told: ClassVar[tuple[str, str]] = "", ""  # what members learn from their first input, and arguments of an example
+
+    def __init_subclass__(cls, becomes: type[Module] | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if becomes is not None:
+            cls.becomes = becomes
+            cls.__doc__ = cls.__doc__ or cls._docstring(becomes.__name__)
+
+    @classmethod
+    def _docstring(cls, eager: str) -> str:
+        learns, arguments = cls._told
+        rank = int(eager[-2])  # Conv1d, Conv2d, Conv3d
+        shape = ", ".join(["1", "3"] + ["5"] * rank)
+        return f"""A{"n" if eager[0] == "I" else ""} {eager} whose {learns} is the number of channels of its first input.
+
+>>> layer = nn.{cls.__name__}({arguments})
+>>> _ = layer(sg.ones({shape}))
+>>> layer.{learns}, type(layer).__name__
+(3, {eager!r})
+"""
 
     def has_uninitialized_params(self) -> bool:
         """Whether a parameter or buffer has no shape yet."""
@@ -98,15 +118,13 @@ def _unshaped(module: Module, *names: str) -> None:
             module._buffers[name] = UninitializedBuffer(False, buffer.device, buffer.dtype)
 
 
-class LazyLinear(_Lazy, linear.Linear):
+class LazyLinear(_Lazy, linear.Linear, becomes=linear.Linear):
     """A Linear whose in_features is the size of the last axis of its first input.
 
     >>> layer = nn.LazyLinear(2)
     >>> layer(sg.ones(4, 3)).shape, layer
     (shadergrad.Size([4, 2]), Linear(in_features=3, out_features=2, bias=True))
     """
-
-    becomes = linear.Linear
 
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(0, 0, bias, device, dtype)
@@ -129,6 +147,8 @@ def _shaped(*tensors: tuple[Any, tuple[int, ...]]) -> bool:
 
 
 class _LazyConv(_Lazy, conv._Conv):
+    _told = "in_channels", "4, 2"
+
     def __init__(
         self,
         out_channels: int,
@@ -179,6 +199,8 @@ def _argument(cls: type, name: str, args: tuple[Any, ...], options: dict[str, An
 
 
 class _LazyNorm(_Lazy, batchnorm._Tracking):
+    _told = "num_features", ""
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(0, *args, **options)
         _unshaped(self, "weight", "bias", "running_mean", "running_var")
@@ -193,145 +215,17 @@ class _LazyNorm(_Lazy, batchnorm._Tracking):
             self.reset_parameters()
 
 
-class LazyConv1d(_LazyConv, conv.Conv1d):  # type: ignore[misc]
-    """A Conv1d whose in_channels is the number of channels of its first input.
-
-    >>> layer = nn.LazyConv1d(4, 2)
-    >>> _ = layer(sg.ones(1, 3, 5))
-    >>> layer.in_channels, type(layer).__name__
-    (3, 'Conv1d')
-    """
-
-    becomes = conv.Conv1d
-
-
-class LazyConv2d(_LazyConv, conv.Conv2d):  # type: ignore[misc]
-    """A Conv2d whose in_channels is the number of channels of its first input.
-
-    >>> layer = nn.LazyConv2d(4, 2)
-    >>> _ = layer(sg.ones(1, 3, 5, 5))
-    >>> layer.in_channels, type(layer).__name__
-    (3, 'Conv2d')
-    """
-
-    becomes = conv.Conv2d
-
-
-class LazyConv3d(_LazyConv, conv.Conv3d):  # type: ignore[misc]
-    """A Conv3d whose in_channels is the number of channels of its first input.
-
-    >>> layer = nn.LazyConv3d(4, 2)
-    >>> _ = layer(sg.ones(1, 3, 5, 5, 5))
-    >>> layer.in_channels, type(layer).__name__
-    (3, 'Conv3d')
-    """
-
-    becomes = conv.Conv3d
-
-
-class LazyConvTranspose1d(_LazyConv, conv.ConvTranspose1d):  # type: ignore[misc]
-    """A ConvTranspose1d whose in_channels is the number of channels of its first input.
-
-    >>> layer = nn.LazyConvTranspose1d(4, 2)
-    >>> _ = layer(sg.ones(1, 3, 5))
-    >>> layer.in_channels, type(layer).__name__
-    (3, 'ConvTranspose1d')
-    """
-
-    becomes = conv.ConvTranspose1d
-
-
-class LazyConvTranspose2d(_LazyConv, conv.ConvTranspose2d):  # type: ignore[misc]
-    """A ConvTranspose2d whose in_channels is the number of channels of its first input.
-
-    >>> layer = nn.LazyConvTranspose2d(4, 2)
-    >>> _ = layer(sg.ones(1, 3, 5, 5))
-    >>> layer.in_channels, type(layer).__name__
-    (3, 'ConvTranspose2d')
-    """
-
-    becomes = conv.ConvTranspose2d
-
-
-class LazyConvTranspose3d(_LazyConv, conv.ConvTranspose3d):  # type: ignore[misc]
-    """A ConvTranspose3d whose in_channels is the number of channels of its first input.
-
-    >>> layer = nn.LazyConvTranspose3d(4, 2)
-    >>> _ = layer(sg.ones(1, 3, 5, 5, 5))
-    >>> layer.in_channels, type(layer).__name__
-    (3, 'ConvTranspose3d')
-    """
-
-    becomes = conv.ConvTranspose3d
-
-
-class LazyBatchNorm1d(_LazyNorm, batchnorm.BatchNorm1d):  # type: ignore[misc]
-    """A BatchNorm1d whose num_features is the number of channels of its first input.
-
-    >>> layer = nn.LazyBatchNorm1d()
-    >>> _ = layer(sg.ones(1, 3, 5))
-    >>> layer.num_features, type(layer).__name__
-    (3, 'BatchNorm1d')
-    """
-
-    becomes = batchnorm.BatchNorm1d
-
-
-class LazyBatchNorm2d(_LazyNorm, batchnorm.BatchNorm2d):  # type: ignore[misc]
-    """A BatchNorm2d whose num_features is the number of channels of its first input.
-
-    >>> layer = nn.LazyBatchNorm2d()
-    >>> _ = layer(sg.ones(1, 3, 5, 5))
-    >>> layer.num_features, type(layer).__name__
-    (3, 'BatchNorm2d')
-    """
-
-    becomes = batchnorm.BatchNorm2d
-
-
-class LazyBatchNorm3d(_LazyNorm, batchnorm.BatchNorm3d):  # type: ignore[misc]
-    """A BatchNorm3d whose num_features is the number of channels of its first input.
-
-    >>> layer = nn.LazyBatchNorm3d()
-    >>> _ = layer(sg.ones(1, 3, 5, 5, 5))
-    >>> layer.num_features, type(layer).__name__
-    (3, 'BatchNorm3d')
-    """
-
-    becomes = batchnorm.BatchNorm3d
-
-
-class LazyInstanceNorm1d(_LazyNorm, batchnorm.InstanceNorm1d):  # type: ignore[misc]
-    """An InstanceNorm1d whose num_features is the number of channels of its first input.
-
-    >>> layer = nn.LazyInstanceNorm1d()
-    >>> _ = layer(sg.ones(1, 3, 5))
-    >>> layer.num_features, type(layer).__name__
-    (3, 'InstanceNorm1d')
-    """
-
-    becomes = batchnorm.InstanceNorm1d
-
-
-class LazyInstanceNorm2d(_LazyNorm, batchnorm.InstanceNorm2d):  # type: ignore[misc]
-    """An InstanceNorm2d whose num_features is the number of channels of its first input.
-
-    >>> layer = nn.LazyInstanceNorm2d()
-    >>> _ = layer(sg.ones(1, 3, 5, 5))
-    >>> layer.num_features, type(layer).__name__
-    (3, 'InstanceNorm2d')
-    """
-
-    becomes = batchnorm.InstanceNorm2d
-
-
-class LazyInstanceNorm3d(_LazyNorm, batchnorm.InstanceNorm3d):  # type: ignore[misc]
-    """An InstanceNorm3d whose num_features is the number of channels of its first input.
-
-    >>> layer = nn.LazyInstanceNorm3d()
-    >>> _ = layer(sg.ones(1, 3, 5, 5, 5))
-    >>> layer.num_features, type(layer).__name__
-    (3, 'InstanceNorm3d')
-    """
-
-    becomes = batchnorm.InstanceNorm3d
+# fmt: off
+class LazyConv1d(_LazyConv, conv.Conv1d, becomes=conv.Conv1d): ...  # type: ignore[misc]
+class LazyConv2d(_LazyConv, conv.Conv2d, becomes=conv.Conv2d): ...  # type: ignore[misc]
+class LazyConv3d(_LazyConv, conv.Conv3d, becomes=conv.Conv3d): ...  # type: ignore[misc]
+class LazyConvTranspose1d(_LazyConv, conv.ConvTranspose1d, becomes=conv.ConvTranspose1d): ...  # type: ignore[misc]
+class LazyConvTranspose2d(_LazyConv, conv.ConvTranspose2d, becomes=conv.ConvTranspose2d): ...  # type: ignore[misc]
+class LazyConvTranspose3d(_LazyConv, conv.ConvTranspose3d, becomes=conv.ConvTranspose3d): ...  # type: ignore[misc]
+class LazyBatchNorm1d(_LazyNorm, batchnorm.BatchNorm1d, becomes=batchnorm.BatchNorm1d): ...  # type: ignore[misc]
+class LazyBatchNorm2d(_LazyNorm, batchnorm.BatchNorm2d, becomes=batchnorm.BatchNorm2d): ...  # type: ignore[misc]
+class LazyBatchNorm3d(_LazyNorm, batchnorm.BatchNorm3d, becomes=batchnorm.BatchNorm3d): ...  # type: ignore[misc]
+class LazyInstanceNorm1d(_LazyNorm, batchnorm.InstanceNorm1d, becomes=batchnorm.InstanceNorm1d): ...  # type: ignore[misc]
+class LazyInstanceNorm2d(_LazyNorm, batchnorm.InstanceNorm2d, becomes=batchnorm.InstanceNorm2d): ...  # type: ignore[misc]
+class LazyInstanceNorm3d(_LazyNorm, batchnorm.InstanceNorm3d, becomes=batchnorm.InstanceNorm3d): ...  # type: ignore[misc]
+# fmt: on

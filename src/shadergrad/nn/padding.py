@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from ..errors import ShapeError
 from ..tensor import Tensor
@@ -12,11 +12,61 @@ from .errors import ArgumentError
 from .module import Module
 
 
+class _Told(NamedTuple):
+    """A family of paddings as its members' docstrings tell it."""
+
+    does: str  # to {axes}
+    padded: str  # [1, 2, 3] by one on each side
+    arguments: str = "1"
+    refuses: str = ""  # beside another number of amounts
+
+
+_SHAPES = ", ShapeError at the call for other axes"
+_TOLD = {
+    "ConstantPad": _Told("A number around {axes}: `value`", "9., 1., 2., 3., 9.", "1, 9.0"),
+    "ZeroPad": _Told("Zeros around {axes}", "0., 1., 2., 3., 0."),
+    "ReflectionPad": _Told(
+        "{axes} mirrored at the edges, which are not repeated",
+        "2., 1., 2., 3., 2.",
+        refuses=f"{_SHAPES} and for more than they have",
+    ),
+    "ReplicationPad": _Told("The edges of {axes} repeated", "1., 1., 2., 3., 3.", refuses=_SHAPES),
+    "CircularPad": _Told(
+        "{axes} continued from the other side",
+        "3., 1., 2., 3., 1.",
+        refuses=f"{_SHAPES} and for more than they have",
+    ),
+}
+
+
+def _docstring(name: str, rank: int) -> str:
+    """Of the member of a family of _TOLD that pads `rank` axes."""
+    told = _TOLD[name.removesuffix(f"{rank}d")]
+    does = told.does.format(axes=("the last axis", "the last two axes", "the last three axes")[rank - 1])
+    example = (
+        f"(sg.tensor([[1.0, 2.0, 3.0]]))\ntensor([[{told.padded}]])",
+        "(sg.ones(1, 3, 3)).shape\nshadergrad.Size([1, 5, 5])",
+        "(sg.ones(1, 2, 2, 2)).shape\nshadergrad.Size([1, 4, 4, 4])",
+    )[rank - 1]
+    return f"""{does[0].upper()}{does[1:]}.
+
+padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
+Raises ArgumentError for another number of amounts{told.refuses}.
+
+>>> nn.{name}({told.arguments}){example}
+"""
+
+
 class _Padding(Module):
     """Base: `rank` axes are padded, by `mode`. Inputs (N, C, ...) or (C, ...), for the constant mode of any shape."""
 
     rank: ClassVar[int] = 0
     mode: ClassVar[str] = "constant"
+
+    def __init_subclass__(cls, rank: int = 0, mode: str = "", **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if rank:
+            cls.rank, cls.mode, cls.__doc__ = rank, mode or cls.mode, _docstring(cls.__name__, rank)
 
     def __init__(self, padding: int | tuple[int, ...]) -> None:
         super().__init__()
@@ -61,205 +111,20 @@ class _ZeroPadding(_ConstantPadding):
         return f"{self.padding}"
 
 
-class ConstantPad1d(_ConstantPadding):
-    """A number around the last axis: `value`.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts.
-
-    >>> nn.ConstantPad1d(1, 9.0)(sg.tensor([[1.0, 2.0, 3.0]]))
-    tensor([[9., 1., 2., 3., 9.]])
-    """
-
-    rank = 1
-
-
-class ConstantPad2d(_ConstantPadding):
-    """A number around the last two axes: `value`.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts.
-
-    >>> nn.ConstantPad2d(1, 9.0)(sg.ones(1, 3, 3)).shape
-    shadergrad.Size([1, 5, 5])
-    """
-
-    rank = 2
-
-
-class ConstantPad3d(_ConstantPadding):
-    """A number around the last three axes: `value`.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts.
-
-    >>> nn.ConstantPad3d(1, 9.0)(sg.ones(1, 2, 2, 2)).shape
-    shadergrad.Size([1, 4, 4, 4])
-    """
-
-    rank = 3
-
-
-class ZeroPad1d(_ZeroPadding):
-    """Zeros around the last axis.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts.
-
-    >>> nn.ZeroPad1d(1)(sg.tensor([[1.0, 2.0, 3.0]]))
-    tensor([[0., 1., 2., 3., 0.]])
-    """
-
-    rank = 1
-
-
-class ZeroPad2d(_ZeroPadding):
-    """Zeros around the last two axes.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts.
-
-    >>> nn.ZeroPad2d(1)(sg.ones(1, 3, 3)).shape
-    shadergrad.Size([1, 5, 5])
-    """
-
-    rank = 2
-
-
-class ZeroPad3d(_ZeroPadding):
-    """Zeros around the last three axes.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts.
-
-    >>> nn.ZeroPad3d(1)(sg.ones(1, 2, 2, 2)).shape
-    shadergrad.Size([1, 4, 4, 4])
-    """
-
-    rank = 3
-
-
-class ReflectionPad1d(_Padding):
-    """The last axis mirrored at the edges, which are not repeated.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts, ShapeError at the call for other axes and for more than they have.
-
-    >>> nn.ReflectionPad1d(1)(sg.tensor([[1.0, 2.0, 3.0]]))
-    tensor([[2., 1., 2., 3., 2.]])
-    """
-
-    rank = 1
-    mode = "reflect"
-
-
-class ReflectionPad2d(_Padding):
-    """The last two axes mirrored at the edges, which are not repeated.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts, ShapeError at the call for other axes and for more than they have.
-
-    >>> nn.ReflectionPad2d(1)(sg.ones(1, 3, 3)).shape
-    shadergrad.Size([1, 5, 5])
-    """
-
-    rank = 2
-    mode = "reflect"
-
-
-class ReflectionPad3d(_Padding):
-    """The last three axes mirrored at the edges, which are not repeated.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts, ShapeError at the call for other axes and for more than they have.
-
-    >>> nn.ReflectionPad3d(1)(sg.ones(1, 2, 2, 2)).shape
-    shadergrad.Size([1, 4, 4, 4])
-    """
-
-    rank = 3
-    mode = "reflect"
-
-
-class ReplicationPad1d(_Padding):
-    """The edges of the last axis repeated.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts, ShapeError at the call for other axes.
-
-    >>> nn.ReplicationPad1d(1)(sg.tensor([[1.0, 2.0, 3.0]]))
-    tensor([[1., 1., 2., 3., 3.]])
-    """
-
-    rank = 1
-    mode = "replicate"
-
-
-class ReplicationPad2d(_Padding):
-    """The edges of the last two axes repeated.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts, ShapeError at the call for other axes.
-
-    >>> nn.ReplicationPad2d(1)(sg.ones(1, 3, 3)).shape
-    shadergrad.Size([1, 5, 5])
-    """
-
-    rank = 2
-    mode = "replicate"
-
-
-class ReplicationPad3d(_Padding):
-    """The edges of the last three axes repeated.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts, ShapeError at the call for other axes.
-
-    >>> nn.ReplicationPad3d(1)(sg.ones(1, 2, 2, 2)).shape
-    shadergrad.Size([1, 4, 4, 4])
-    """
-
-    rank = 3
-    mode = "replicate"
-
-
-class CircularPad1d(_Padding):
-    """The last axis continued from the other side.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts, ShapeError at the call for other axes and for more than they have.
-
-    >>> nn.CircularPad1d(1)(sg.tensor([[1.0, 2.0, 3.0]]))
-    tensor([[3., 1., 2., 3., 1.]])
-    """
-
-    rank = 1
-    mode = "circular"
-
-
-class CircularPad2d(_Padding):
-    """The last two axes continued from the other side.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts, ShapeError at the call for other axes and for more than they have.
-
-    >>> nn.CircularPad2d(1)(sg.ones(1, 3, 3)).shape
-    shadergrad.Size([1, 5, 5])
-    """
-
-    rank = 2
-    mode = "circular"
-
-
-class CircularPad3d(_Padding):
-    """The last three axes continued from the other side.
-
-    padding: an int, or (before, after) for every axis, from the last one backwards; negative amounts cut.
-    Raises ArgumentError for another number of amounts, ShapeError at the call for other axes and for more than they have.
-
-    >>> nn.CircularPad3d(1)(sg.ones(1, 2, 2, 2)).shape
-    shadergrad.Size([1, 4, 4, 4])
-    """
-
-    rank = 3
-    mode = "circular"
+# fmt: off
+class ConstantPad1d(_ConstantPadding, rank=1): ...
+class ConstantPad2d(_ConstantPadding, rank=2): ...
+class ConstantPad3d(_ConstantPadding, rank=3): ...
+class ZeroPad1d(_ZeroPadding, rank=1): ...
+class ZeroPad2d(_ZeroPadding, rank=2): ...
+class ZeroPad3d(_ZeroPadding, rank=3): ...
+class ReflectionPad1d(_Padding, rank=1, mode="reflect"): ...
+class ReflectionPad2d(_Padding, rank=2, mode="reflect"): ...
+class ReflectionPad3d(_Padding, rank=3, mode="reflect"): ...
+class ReplicationPad1d(_Padding, rank=1, mode="replicate"): ...
+class ReplicationPad2d(_Padding, rank=2, mode="replicate"): ...
+class ReplicationPad3d(_Padding, rank=3, mode="replicate"): ...
+class CircularPad1d(_Padding, rank=1, mode="circular"): ...
+class CircularPad2d(_Padding, rank=2, mode="circular"): ...
+class CircularPad3d(_Padding, rank=3, mode="circular"): ...
+# fmt: on
