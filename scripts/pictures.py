@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from itertools import accumulate
 from pathlib import Path
+
+from PIL import Image, ImageSequence
 
 from shadergrad import cli
 from shadergrad.checkpoint import TENSORS_FILE
@@ -34,18 +37,24 @@ RUNS = {
     "lizard": {"loss.png": "lizard-loss.png", "rollout.gif": "lizard.gif"},
     "letter-g": {"loss.png": "letter-g-loss.png", "rollout.gif": "letter-g.gif"},
 }
+AUTOMATA = "automata"  # rollouts side by side, as the README shows them
+SIDE, GAP, TICK = 280, 14, 150  # pixels, pixels, ms
 STUDY = "checkerboard-study"
 CIRCUIT = "checkerboard-circuit"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join([*RUNS, STUDY])}; by default all")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join([*RUNS, STUDY, AUTOMATA])}; by default all"
+    )
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--device", default="auto")
     chosen = parser.parse_args()
-    for name in chosen.names or [*RUNS, STUDY]:
-        if name == STUDY:
+    for name in chosen.names or [*RUNS, STUDY, AUTOMATA]:
+        if name == AUTOMATA:
+            side_by_side("lizard.gif", "checkerboard-async.gif", "letter-g.gif")
+        elif name == STUDY:
             study(chosen.runs, chosen.device)
         else:
             draw(name, chosen.runs / name, chosen.device)
@@ -66,6 +75,30 @@ def study(runs: Path, device: str) -> None:
     out = runs / STUDY
     command("logic", "study", "checkerboard", "--seeds", "20", "--out", str(out), "--device", device)
     shutil.copyfile(out / "study.png", IMAGES / f"{STUDY}.png")
+
+
+def side_by_side(*names: str) -> None:
+    """One animation of equal squares, from animations that are drawn: each begins anew when it has ended."""
+    rolls = []
+    for name in names:
+        with Image.open(IMAGES / name) as file:
+            frames = [
+                (f.convert("RGB").resize((SIDE, SIDE), Image.Resampling.NEAREST), f.info["duration"])
+                for f in ImageSequence.Iterator(file)
+            ]
+        rolls.append(([frame for frame, _ in frames], list(accumulate(duration for _, duration in frames))))
+    pictures = []
+    for now in range(0, max(ends[-1] for _, ends in rolls), TICK):
+        picture = Image.new("RGB", (len(rolls) * (SIDE + GAP) - GAP, SIDE), "white")
+        for place, (frames, ends) in enumerate(rolls):
+            shown = next(i for i, end in enumerate(ends) if now % ends[-1] < end)
+            picture.paste(frames[shown], (place * (SIDE + GAP), 0))
+        pictures.append(picture)
+    palette = max(pictures, key=lambda picture: len(picture.getcolors(SIDE * SIDE) or ())).quantize(32)
+    drawn = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
+    drawn[0].save(
+        IMAGES / f"{AUTOMATA}.gif", save_all=True, append_images=drawn[1:], duration=TICK, loop=0, optimize=True
+    )
 
 
 def command(*words: str) -> None:
