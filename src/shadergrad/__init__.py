@@ -36,6 +36,7 @@ from . import (
 )
 from .amp import autocast, is_autocast_available, is_autocast_enabled
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from .autograd.modes import is_inference_mode_enabled
 from .compiled_module import CompiledModule, compile
 from .complex_numbers import angle, complex, conj, imag, is_complex, polar, real, view_as_complex, view_as_real
 from .dtypes import DType as dtype
@@ -59,46 +60,6 @@ from .errors import (
 from .fft.frames import istft, stft
 from .func import vmap
 from .functions import *  # noqa: F403  # the function forms; their names are functions.__all__
-from .habits import (
-    BoolTensor,
-    ByteTensor,
-    DoubleTensor,
-    FloatTensor,
-    HalfTensor,
-    IntTensor,
-    LongTensor,
-    are_deterministic_algorithms_enabled,
-    asarray,
-    can_cast,
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    from_dlpack,
-    get_default_dtype,
-    get_float32_matmul_precision,
-    get_num_interop_threads,
-    get_num_threads,
-    get_rng_state,
-    initial_seed,
-    is_inference_mode_enabled,
-    is_nonzero,
-    is_same_size,
-    newaxis,
-    preserve_format,
-    promote_types,
-    result_type,
-    seed,
-    set_default_dtype,
-    set_default_tensor_type,
-    set_float32_matmul_precision,
-    set_num_interop_threads,
-    set_num_threads,
-    set_printoptions,
-    set_rng_state,
-    strided,
-    typename,
-    use_deterministic_algorithms,
-)
 from .linalg.older import (
     chain_matmul,
     cholesky,
@@ -122,6 +83,7 @@ from .linalg.older import (
     triangular_solve,
 )
 from .profiling import profile
+from .random import get_rng_state, initial_seed, seed, set_rng_state
 from .run.sizes import mark_dynamic
 from .run.step import CompiledStep
 from .serialization import load, save
@@ -137,6 +99,41 @@ from .tensor import (
     manual_seed,
     set_default_device,
     sync,
+)
+from .tensor_attributes import (
+    BoolTensor,
+    ByteTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    are_deterministic_algorithms_enabled,
+    asarray,
+    can_cast,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    from_dlpack,
+    get_default_dtype,
+    get_float32_matmul_precision,
+    get_num_interop_threads,
+    get_num_threads,
+    is_nonzero,
+    is_same_size,
+    newaxis,
+    preserve_format,
+    promote_types,
+    result_type,
+    set_default_dtype,
+    set_default_tensor_type,
+    set_float32_matmul_precision,
+    set_num_interop_threads,
+    set_num_threads,
+    set_printoptions,
+    strided,
+    typename,
+    use_deterministic_algorithms,
 )
 from .version import __version__
 

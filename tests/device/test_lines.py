@@ -1,6 +1,6 @@
 """The lines people type, by what they are of: each gives what it gives in PyTorch, or stands in docs/differences.md.
 
-A further table, of single ones, is in test_habits.py. Before the last `;` of a line stands what is done first.
+A further table, of single ones, is in test_tensor_attributes.py. Before the last `;` of a line stands what is done first.
 """
 
 from __future__ import annotations

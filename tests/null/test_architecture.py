@@ -53,7 +53,7 @@ ROOMS = [
     "nn",
     "compiled_module",
     "optim",
-    "habits",
+    "tensor_attributes",
     "random",
     "amp",
     "cuda",

@@ -121,3 +121,13 @@ def is_grad_enabled() -> bool:
 
 
 check_constructors(no_grad, inference_mode, enable_grad, set_grad_enabled)
+
+
+@checked
+def is_inference_mode_enabled() -> bool:
+    """Whether nothing is recorded for backward; inference_mode is no_grad here.
+
+    >>> sg.is_inference_mode_enabled()
+    False
+    """
+    return not mode.grad

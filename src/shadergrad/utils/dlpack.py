@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..habits import from_dlpack
 from ..tensor import Tensor
+from ..tensor_attributes import from_dlpack
 
 
 def to_dlpack(tensor: Tensor) -> Any:

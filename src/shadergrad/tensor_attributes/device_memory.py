@@ -1,0 +1,93 @@
+"""Devices and memory as PyTorch's programs ask for them: `x.cuda()`, `x.get_device()`, pinned and shared memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import DeviceError
+from ..runtime.device import standing_for
+from ..tensor import Tensor
+from .installation import install_methods, install_properties
+
+NO_CUDA = "CUDA is not there: GPUs are reached by WebGPU. Hint: .to('webgpu')."
+
+
+def _cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+    """There is no CUDA: raises DeviceError. GPUs are x.to('webgpu').
+
+    >>> try:
+    ...     sg.ones(2).cuda()
+    ... except sg.DeviceError as error:
+    ...     print(error)
+    [cuda] CUDA is not there: GPUs are reached by WebGPU. Hint: .to('webgpu').
+    """
+    if standing_for("cuda"):  # under `shadergrad run --device`
+        return self.to("cuda")
+    raise DeviceError(f"[cuda] {NO_CUDA}")
+
+
+def _get_device(self: Tensor) -> int:
+    """-1 on the cpu device, else the number of the adapter.
+
+    >>> sg.ones(2).get_device()
+    -1
+    """
+    return -1 if self.device.type == "cpu" else self.device.index
+
+
+def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """The tensor itself: uploads need no pinned memory.
+
+    >>> sg.ones(2).pin_memory()
+    tensor([1., 1.])
+    """
+    return self
+
+
+def _is_pinned(self: Tensor) -> bool:
+    """False.
+
+    >>> sg.ones(2).is_pinned()
+    False
+    """
+    return False
+
+
+def _share_memory_(self: Tensor) -> Tensor:
+    """The tensor itself; other processes get a copy.
+
+    >>> sg.ones(2).share_memory_()
+    tensor([1., 1.])
+    """
+    return self
+
+
+def _is_shared(self: Tensor) -> bool:
+    """False: other processes get a copy.
+
+    >>> sg.ones(2).is_shared()
+    False
+    """
+    return False
+
+
+def _is_cuda(self: Tensor) -> bool:
+    """False: GPUs are reached by WebGPU.
+
+    >>> sg.ones(2).is_cuda
+    False
+    """
+    return False
+
+
+install_methods(
+    {
+        "cuda": _cuda,
+        "get_device": _get_device,
+        "pin_memory": _pin_memory,
+        "is_pinned": _is_pinned,
+        "share_memory_": _share_memory_,
+        "is_shared": _is_shared,
+    }
+)
+install_properties({"is_cuda": _is_cuda, "is_mps": _is_cuda})

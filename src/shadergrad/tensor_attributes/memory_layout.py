@@ -1,0 +1,99 @@
+"""Memory formats, bytes of elements, and questions about a tensor's shape and storage."""
+
+from __future__ import annotations
+
+from ..arguments import checked
+from ..tensor import Tensor
+from .installation import install_properties
+
+strided = "strided"
+preserve_format, contiguous_format, channels_last = "preserve_format", "contiguous_format", "channels_last"
+channels_last_3d = "channels_last_3d"
+newaxis = None
+
+
+@checked
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the one element is not 0. Raises ShapeError for another number of them.
+
+    >>> sg.is_nonzero(sg.tensor([2.0]))
+    True
+    """
+    return bool(input)
+
+
+@checked
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether the shapes are equal.
+
+    >>> sg.is_same_size(sg.ones(2), sg.zeros(2))
+    True
+    """
+    return input.shape == other.shape
+
+
+def _is_sparse(self: Tensor) -> bool:
+    """False: all tensors are dense.
+
+    >>> sg.ones(2).is_sparse
+    False
+    """
+    return False
+
+
+def _layout(self: Tensor) -> str:
+    """'strided', as sg.strided.
+
+    >>> sg.ones(2).layout == sg.strided
+    True
+    """
+    return strided
+
+
+def _itemsize(self: Tensor) -> int:
+    """Bytes of an element, as element_size().
+
+    >>> sg.ones(2).itemsize
+    4
+    """
+    return self.element_size()
+
+
+def _nbytes(self: Tensor) -> int:
+    """Bytes of all elements.
+
+    >>> sg.ones(2).nbytes
+    8
+    """
+    return self.element_size() * self.numel()
+
+
+def _mH(self: Tensor) -> Tensor:
+    """The matrices transposed, and conjugated where they are complex.
+
+    >>> sg.ones(2, 3).mH.shape
+    shadergrad.Size([3, 2])
+    """
+    return self.mT.conj()  # type: ignore[attr-defined]
+
+
+def _H(self: Tensor) -> Tensor:
+    """A matrix transposed, and conjugated where it is complex.
+
+    >>> sg.ones(2, 3).H.shape
+    shadergrad.Size([3, 2])
+    """
+    return _mH(self)
+
+
+install_properties(
+    {
+        "is_sparse": _is_sparse,
+        "is_quantized": _is_sparse,
+        "layout": _layout,
+        "itemsize": _itemsize,
+        "nbytes": _nbytes,
+        "mH": _mH,
+        "H": _H,
+    }
+)
