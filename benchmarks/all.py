@@ -1,11 +1,13 @@
-"""Every benchmark in one command, each in a process of its own, with its peer beside it.
+"""Every benchmark in one command, each in a process of its own, with its peers beside it.
 
-    python benchmarks/all.py                    # on the GPU that there is
-    python benchmarks/all.py --quick            # few rounds, sizes that two CPU cores take: two minutes there
-    python benchmarks/all.py --only step
+    python benchmarks/all.py                                  # on the GPU that there is; without one as with --quick
+    python benchmarks/all.py --results results --commit H     # keeps what is measured, as records of that commit (see `record`)
+    python benchmarks/all.py --quick                          # few rounds, sizes that two CPU cores take: some minutes there
+    python benchmarks/all.py --only step --budget 0           # training steps alone, however long they take
 
-What each prints is shown when it ends; a table of what ran, how long it took and whether it ended well stands at the end. The exit
-status is 1 where one failed. `--out` keeps each output as a file. Peers that are not installed are left out.
+Training steps come first, and no benchmark begins once the budget is spent: a list at the end says what was left out. What each
+prints is shown when it ends; a table of what ran, how long it took and whether it ended well stands at the end. The exit status
+is 1 where one failed. `--out` keeps each output as a file. Peers that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,17 +25,22 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+import record
 import shadergrad as sg
 
 FOLDER = Path(__file__).parent
-STEPS = ("logreg", "mlp", "xor", "cnn", "lstm", "transformer", "resnet", "mlm", "gpt2s")
+STEPS = ("xor", "mlp", "cnn", "resnet", "mlm", "gpt2s", "lstm", "transformer", "logreg")
+ENOUGH = "--steps 0 --rounds 5"
 FEW = "--steps 3 --rounds 3"
 MOST_SECONDS = {True: 120, False: 1800}  # of one benchmark, by whether it is quick
+LEAST_SECONDS = 5  # no benchmark begins with less
+PYTORCH = "torch,compile"  # eager, and torch.compile
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A script with its arguments. {device}: the one that is measured; peer: what `--against` names, "" for nothing."""
+    """A script with its arguments. {device}: the one that is measured; peer: what `--against` names, its package first, or "" for
+    nothing."""
 
     script: str
     arguments: str
@@ -44,7 +52,7 @@ class Benchmark:
 
     def command(self, device: str) -> list[str]:
         words = self.arguments.format(device=device).split()
-        has_peer = self.peer and importlib.util.find_spec(self.peer) is not None
+        has_peer = self.peer and importlib.util.find_spec(self.peer.partition(",")[0]) is not None
         return [
             sys.executable,
             str(FOLDER / f"{self.script}.py"),
@@ -54,7 +62,7 @@ class Benchmark:
 
 
 FULL = (
-    *(Benchmark("step", f"{task} --device {{device}}", "torch") for task in STEPS),
+    *(Benchmark("step", f"{task} --device {{device}} {ENOUGH}", PYTORCH) for task in STEPS),
     Benchmark("uncompiled", "mlp --device {device}"),
     Benchmark("host_time", "xor mlp --device {device}"),
     Benchmark("first_step", "resnet mlm gpt2s --device {device}"),
@@ -68,8 +76,10 @@ FULL = (
     Benchmark("circuits", "--no-host --device {device} --size 16384"),
 )
 QUICK = (
-    *(Benchmark("step", f"{task} --device cpu {FEW}", "torch") for task in ("logreg", "mlp", "xor", "cnn", "lstm")),
+    *(Benchmark("step", f"{task} --device cpu {FEW}", PYTORCH) for task in ("xor", "mlp")),
     Benchmark("step", f"mlp --device {{device}} {FEW}", "torch"),
+    *(Benchmark("step", f"{task} --device cpu {FEW}", "torch") for task in ("cnn", "lstm", "logreg")),
+    *(Benchmark("step", f"{task} --device cpu --small {FEW}", "torch") for task in ("resnet", "mlm", "gpt2s")),
     Benchmark("uncompiled", f"mlp --device {{device}} --small {FEW}"),
     Benchmark("host_time", "xor mlp --device {device} --small"),
     Benchmark("first_step", "mlp lstm --device {device} --small"),
@@ -84,13 +94,25 @@ QUICK = (
 
 
 def main(
-    quick: Annotated[bool, typer.Option("--quick", help="few rounds of sizes that two CPU cores take")] = False,
+    quick: Annotated[
+        bool | None,
+        typer.Option("--quick/--full", help="few rounds of sizes that two CPU cores take; without a GPU the default"),
+    ] = None,
     device: Annotated[str, typer.Option(help="what is measured; webgpu where there is an adapter, else cpu")] = "",
     only: Annotated[str, typer.Option(help="those whose script and arguments contain this")] = "",
     out: Annotated[Path | None, typer.Option(help="a folder for what each prints")] = None,
+    results: record.Folder = None,
+    commit: Annotated[str, typer.Option(help="what the records say of the tree, where it is no checkout")] = "",
+    budget: Annotated[
+        float, typer.Option(help="seconds, after which no benchmark begins and the last one is stopped; 0: none")
+    ] = 480,
 ) -> None:
     """Run the benchmarks one after another, and say which ended well."""
-    device = device or ("webgpu" if sg.devices.adapters() else "cpu")
+    began = time.perf_counter()
+    adapters = sg.devices.adapters()
+    device = device or ("webgpu" if adapters else "cpu")
+    if quick is None:
+        quick = device == "cpu" or not any(adapter.type == "hardware" for adapter in adapters)
     chosen = [b for b in (QUICK if quick else FULL) if only in b.name]
     if not chosen:
         raise typer.BadParameter(f"no benchmark has {only!r} in its name", param_hint="--only")
@@ -99,17 +121,41 @@ def main(
     console = Console()
     table = Table("benchmark", "seconds", "ended")
     has_failed = False
+    left_out: list[str] = []
     for number, benchmark in enumerate(chosen):
-        console.rule(benchmark.name.format(device=device))
-        began = time.perf_counter()
-        text, ended = measure(benchmark.command(device), MOST_SECONDS[quick])
+        name = benchmark.name.format(device=device)
+        left = began + budget - time.perf_counter() if budget else float(MOST_SECONDS[quick])
+        if left < LEAST_SECONDS:
+            left_out.append(name)
+            continue
+        console.rule(name)
+        text, ended, seconds = run(benchmark.command(device), min(left, MOST_SECONDS[quick]), results, commit)
+        if left < MOST_SECONDS[quick] and ended.startswith("stopped"):
+            left_out.append(f"{name}, stopped before its end")
+        else:
+            has_failed |= ended != "well"
         console.print(text, markup=False, highlight=False, soft_wrap=True)
         if out is not None:
             (out / f"{number:02}-{benchmark.script}.txt").write_text(text)
-        has_failed |= ended != "well"
-        table.add_row(benchmark.name.format(device=device), f"{time.perf_counter() - began:.0f}", ended)
+        table.add_row(name, f"{seconds:.0f}", ended)
     console.print(table)
+    if left_out:
+        console.print(
+            f"Left out, for the budget of {budget:g} s:", *(f"  {name}" for name in left_out), sep="\n", markup=False
+        )
     raise typer.Exit(int(has_failed))
+
+
+def run(command: list[str], seconds: float, results: Path | None, commit: str) -> tuple[str, str, float]:
+    """What a command prints, how it ended and how long it took. What it had measured until then is kept in `results`."""
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        text, ended = measure([*command, *(["--results", folder] if results else [])], seconds)
+        took = time.perf_counter() - began
+        if results:
+            found = record.read(Path(folder))
+            record.append(results, [replace(r, commit=commit or r.commit) for r in found])
+    return text, ended, took
 
 
 def measure(command: list[str], seconds: float) -> tuple[str, str]:

@@ -20,6 +20,7 @@ import numpy as np
 import typer
 
 import shadergrad as sg
+from record import Folder, Measured, keep
 
 SHAPES = ("8x12x1024x64", "32x4x128x32")
 Call = Callable[[], Any]
@@ -95,6 +96,7 @@ def main(
     calls: int = 50,
     rounds: int = 7,
     small: Annotated[bool, typer.Option("--small", help="a tiny size: to try it, not to measure")] = False,
+    results: Folder = None,
 ) -> None:
     """Measure attention."""
     if against not in ("", "torch"):
@@ -109,6 +111,9 @@ def main(
             flops = (4, 14)[k] * math.prod(sizes) * sizes[2] / (2 if causal else 1)
             line = f"{text}{' causal' if causal else ''} {what}: {ms:.4f} ms, {flops / ms / 1e9:.2f} TFLOP/s"
             print(line + "".join(f"; torch {o:.4f} ms, ours has {o / ms:.2f} of its speed" for o in other))
+            peers = {"PyTorch eager": other[0]} if other else {}
+            case = f"{text}{' causal' if causal else ''} {what}{', small' if small else ''}"
+            keep(results, "attention", device, [Measured(case, "time", ms, "ms", peers)])
 
 
 if __name__ == "__main__":

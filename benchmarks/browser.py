@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 import shadergrad as sg
+from record import Folder, Measured, keep
 from shadergrad import recipes
 from shadergrad.data import load_digits
 from shadergrad.logic.experiments import EXPERIMENTS, Training
@@ -120,6 +121,7 @@ def main(
     node: Annotated[str, typer.Option(help="The Node to run it in.")] = "node",
     rounds: Annotated[int, typer.Option(help="Of each side.")] = 3,
     scale: Annotated[float, typer.Option(help="How many times as many steps.")] = 1.0,
+    results: Folder = None,
 ) -> None:
     """Measure and print."""
     for name, build in (("digits", digits), ("checkerboard", checkerboard)):
@@ -150,6 +152,12 @@ def main(
             table.add_row("accuracy after one round", f"{there['accuracy']:.1%}", "")
         table.add_row("page without data and weights", f"{kib:.0f} KiB", "")
         Console().print(table)
+        found = [
+            Measured(name, "rate", fast, "steps/s", {"the native runtime": own}),
+            Measured(name, "load to first step", there["first"], "ms"),
+        ]
+        where = f"{there['adapter']} in {'Chromium' if dawn is None else 'Node, Dawn'}"
+        keep(results, "browser", "webgpu", found, where)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ import numpy as np
 import typer
 
 import shadergrad as sg
+from record import Folder, Measured, keep
 from shadergrad.logic.circuit import Board, CellCircuit, DeviceBoard, NativeBoard, load
 from shadergrad.logic.circuit.order import live_inputs
 from shadergrad.logic.circuit.patch import neighbour
@@ -92,12 +93,14 @@ def copy_bandwidth(device: str) -> float:
     return statistics.median(repetitions_a_second(run, 5, ROUND / 2)) * 8 * COPIED
 
 
-def measure_device(board: DeviceBoard, gates: int, rounds: int, bandwidth: float) -> str:
+def measure_device(board: DeviceBoard, gates: int, rounds: int, bandwidth: float) -> tuple[str, float]:
+    """What to print, and gates a second."""
     height, width = board.shape
     rates = repetitions_a_second(board.run, rounds, ROUND)
     moved = statistics.median(rates) * height * width * bits_a_cell(board.cell) / 8
     share = f"{100 * moved / bandwidth:.0f} % of {bandwidth:.2e}" if bandwidth else "no bandwidth measured"
-    return f"{rates_text(rates, gates, height * width)}  {moved:.2e} bytes/s ({share})"
+    text = f"{rates_text(rates, gates, height * width)}  {moved:.2e} bytes/s ({share})"
+    return text, statistics.median(rates) * gates * height * width
 
 
 def random_words(board: Board | DeviceBoard) -> np.ndarray:
@@ -117,6 +120,7 @@ def main(
     fire_rate: Annotated[float, typer.Option(help="on the device: below 1 draws masks there")] = 1,
     lanes: Annotated[int | None, typer.Option(help="words of a row that a thread has: 1 or 4")] = None,
     rows: Annotated[int | None, typer.Option(help="rows that a thread has")] = None,
+    results: Folder = None,
 ) -> None:
     cell = load(circuit)
     if not isinstance(cell, CellCircuit):
@@ -134,11 +138,20 @@ def main(
             board.words = random_words(board)
             rates = [steps_a_second(board) for _ in range(rounds + 1)][1:]  # the first is a warm-up
             typer.echo(f"{side:6} x {side:<6} {name:6} {rates_text(rates, gates, side * side)}")
+            rate = statistics.median(rates) * gates * side * side
+            keep(
+                results, "circuits", "cpu", [Measured(f"{gates} gates, {side}x{side}, {name}", "rate", rate, "gates/s")]
+            )
         if device:
             on_device = DeviceBoard(replace(cell, fire_rate=fire_rate), side, side, device, lanes=lanes, rows=rows)
             on_device.words = random_words(on_device)
             name = f"{device} {on_device.blocking.lanes} x {on_device.blocking.rows}"
-            typer.echo(f"{side:6} x {side:<6} {name:6} {measure_device(on_device, gates, rounds, bandwidth)}")
+            text, rate = measure_device(on_device, gates, rounds, bandwidth)
+            typer.echo(f"{side:6} x {side:<6} {name:6} {text}")
+            drawn = f", fire rate {fire_rate:g}" if fire_rate < 1 else ""
+            keep(
+                results, "circuits", device, [Measured(f"{gates} gates, {side}x{side}{drawn}", "rate", rate, "gates/s")]
+            )
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ import numpy as np
 import typer
 
 import shadergrad as sg
+from record import Folder, Measured, keep
 from shadergrad.models import coevolution as co
 from shadergrad.runtime.device import get_device
 from shadergrad.train import TrainingStep, WarmUpCosine
@@ -125,6 +126,22 @@ def compare(
     return curves
 
 
+def precisions(test: str, curves: dict[str, dict[int, Any]], small: bool) -> list[Measured]:
+    """Of the model's curve, the others as its peers."""
+    own = curves.get("model") or next(iter(curves.values()))
+    size = ", small" if small else ""
+    return [
+        Measured(
+            f"{test} families of {depth} pairs{size}",
+            "precision at L",
+            values["P@L"][0],
+            "share",
+            {method: curve[depth]["P@L"][0] for method, curve in curves.items() if curve is not own},
+        )
+        for depth, values in own.items()
+    ]
+
+
 @or_the_reason
 def draw_curves(curves: dict[str, dict[int, Any]], path: Path) -> str | None:
     """Precision at L and average precision over depth, a line a method, with intervals. None, or why nothing was drawn."""
@@ -185,6 +202,7 @@ def main(
     mutations: Annotated[float, typer.Option(help="Of a second test, along trees; 0 for none. See Physics.")] = 0.15,
     small: Annotated[bool, typer.Option(help="A few steps of a small model, to see that it runs.")] = False,
     seed: int = 0,
+    results: Folder = None,
 ) -> None:
     """Train, measure over depth, and write the curve."""
     if small:
@@ -227,6 +245,7 @@ def main(
     for name, unseen in tests.items():
         curve = compare(name, unseen, counts, by)
         document["curves"][name] = curve
+        keep(results, "coevolution", device, precisions(name, curve, small))
         (out / "curve.json").write_text(json.dumps(document) + "\n", encoding="utf-8")
         complaints.append(draw_curves(curve, out / f"curve-{name}.png"))
         by.pop("model without phase 1", None)  # a question for the first test

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 import shadergrad as sg
+from record import Folder, Measured, keep
 from shadergrad.runtime.device import get_device
 from workloads import WORKLOADS
 
@@ -57,6 +58,7 @@ def main(
     device: str = "webgpu",
     small: bool = False,
     top: int = 60,
+    results: Folder = None,
 ) -> None:
     """The kernels of one training step, the longest first."""
     import step as steps
@@ -67,7 +69,9 @@ def main(
     runner.wait()
     program, commands = commands_of(runner.compiled, device)
     plan = program.plan
-    print(f"{task}: {len(commands)} dispatches, {seconds(device, commands, 0.2) * 1e3:.3f} ms together")
+    together = seconds(device, commands, 0.2) * 1e3
+    print(f"{task}: {len(commands)} dispatches, {together:.3f} ms together")
+    keep(results, "device_time", device, [Measured(f"{task}, small" if small else task, "device time", together, "ms")])
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     rates: dict[tuple[str, str], tuple[int, int]] = {}
     for dispatch, command in zip([d for d in plan.dispatches if all(d.grid)], commands, strict=True):

@@ -16,6 +16,7 @@ import numpy as np
 import typer
 
 import shadergrad as sg
+from record import Folder, Measured, keep
 from shadergrad.primitives import random
 from shadergrad.run.execute import programs
 from step import training_step
@@ -26,14 +27,16 @@ def main(
     tasks: Annotated[list[str], typer.Argument(help=f"of {', '.join(WORKLOADS)}")],
     device: str = "webgpu",
     small: Annotated[bool, typer.Option("--small", help="tiny sizes: to try it, not to measure")] = False,
+    results: Folder = None,
 ) -> None:
     """Measure the first compiled step of each, capture and compilation included, until the device has done it."""
     with mock.patch.object(random.Threefry, "numpy", lambda self, key, x0, x1: np.zeros_like(x0)):
         for task in tasks:
-            measure(task, device, small)
+            keep(results, "first_step", device, measure(task, device, small))
 
 
-def measure(task: str, device: str, small: bool) -> None:
+def measure(task: str, device: str, small: bool) -> list[Measured]:
+    """Prints what was measured, and gives it."""
     workload = WORKLOADS[task](small)
     model = workload.model(sg).to(device)
     step = sg.compile(training_step(sg, workload, model))
@@ -52,6 +55,9 @@ def measure(task: str, device: str, small: bool) -> None:
         f"{task}: first step {first:.2f} s, {host:.2f} of it on the host; the next {second:.3f} s; "
         f"{programs.compiled - before} plans, {len(step.plan.kernels)} kernels, {len(step.plan.dispatches)} dispatches"
     )
+    case = f"{task}, small" if small else task
+    parts = {"first step": first, "first step, of it on the host": host, "second step": second}
+    return [Measured(case, what, seconds, "s") for what, seconds in parts.items()]
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import typer
 
 import shadergrad as sg
+from record import Folder, Measured, keep
 from shadergrad.train.pictures import figure_module, or_the_reason, plain_axes
 from step import medians, ours, torch_peer, training_step
 from workloads import Workload, decoder, residual
@@ -99,6 +100,13 @@ def points(device: str, against: str, networks: Iterable[str], few: bool) -> lis
     return found
 
 
+def measured(point: Point, small: bool) -> Measured:
+    peers = {"PyTorch eager": point.torch_ms} if point.torch_ms else {}
+    return Measured(
+        f"{point.network}, {point.axis} {point.size}{', small' if small else ''}", "time", point.ms, "ms", peers
+    )
+
+
 @or_the_reason
 def draw(found: list[Point], limit: float, where: str, path: Path) -> str | None:
     """A panel for each network and axis, sizes and costs as logarithms. None, or why nothing was drawn."""
@@ -139,12 +147,14 @@ def main(
     small: Annotated[bool, typer.Option("--small", help="tiny sizes: to try it, not to measure")] = False,
     where: Annotated[str, typer.Option(help="what stands above the picture, such as the machine and the day")] = "",
     drawn: Annotated[Path | None, typer.Option("--draw", help="only draw what an earlier run wrote")] = None,
+    results: Folder = None,
 ) -> None:
     """Measure how steps grow, and draw it."""
     if against not in ("", "torch") or not {*(only or ())} <= SWEEPS.keys():
         raise typer.BadParameter(f"--against torch or nothing; --only of {', '.join(SWEEPS)}")
     if drawn is None:
         found = points(device, against, only or SWEEPS, small)
+        keep(results, "growth", device, [measured(point, small) for point in found])
         told: dict[str, Any] = {
             "where": where or sg.devices.get_device(device).describe(),
             "limit": sg.devices.measure_limits(device).flops_per_second,

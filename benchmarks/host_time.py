@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 import shadergrad as sg
+from record import Folder, Measured, keep
 from shadergrad.runtime.device import get_device
 from step import training_step
 from workloads import WORKLOADS
@@ -63,6 +64,7 @@ def main(
     device: str = "webgpu",
     rounds: int = 60,
     small: Annotated[bool, typer.Option("--small", help="tiny sizes: to try it, not to measure")] = False,
+    results: Folder = None,
 ) -> None:
     """Measure the host time of a compiled step."""
     from shadergrad.runtime import native  # not before a GPU is asked for
@@ -89,6 +91,9 @@ def main(
         parts = ", ".join(f"{part} {us:.0f}" for part, us in medians.items())
         wgpu = sum(medians[part] for part in PARTS) / max(count, 1)
         typer.echo(f"{task}: {count} dispatches, us a step: {parts}; {wgpu:.2f} us a dispatch from begin to submit")
+        case = f"{task}, small" if small else task
+        found = [Measured(case, part, us, "us") for part, us in medians.items()]
+        keep(results, "host_time", device, [*found, Measured(case, "a dispatch from begin to submit", wgpu, "us")])
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ import typer
 
 import shadergrad as sg
 from circuits import copy_bandwidth
+from record import Folder, Measured, keep
 from shadergrad.logic.experiments import CLIP, EXPERIMENTS, Experiment, Training
 from shadergrad.plan import format_bytes
 from shadergrad.runtime.device import get_device
@@ -179,8 +180,8 @@ def plan_line(plan: Any, seconds: float, bandwidth: float) -> str:
     return f"  {len(kernels)} dispatches, {format_bytes(moved)} a step, {moved / seconds:.2e} bytes/s ({share}), {flops / seconds:.2e} flop/s"
 
 
-def measure(settings: Experiment, device: str, against: str, steps: int, rounds: int) -> tuple[Any, float]:
-    """Prints what was measured; gives the plan and the seconds a step."""
+def measure(settings: Experiment, device: str, against: str, steps: int, rounds: int) -> tuple[Any, list[Measured]]:
+    """Prints what was measured; gives the plan and the milliseconds a step and bytes."""
     training = Training(settings, device=device)
     batch = (*training.batch(), training.masks())
     runners = [jax_peer(training, batch)] if against else []  # it copies the first logits
@@ -200,7 +201,13 @@ def measure(settings: Experiment, device: str, against: str, steps: int, rounds:
     peaks = [(who, runner.peak()) for who, runner in zip(("ours", "jax's"), runners, strict=False)]
     texts = [f"{format_bytes(peak)} {who}" for who, peak in peaks if peak]
     print("  peak device memory: " + (", ".join(texts) or "not counted on the cpu"))
-    return runners[0].compiled.plan, times[0]
+    case = f"{settings.name}, batch {settings.batch}"
+    theirs = {"JAX": times[1] * 1e3} if len(times) > 1 else {}
+    found = [Measured(case, "time", times[0] * 1e3, "ms", theirs, f"median of {rounds} x {steps} steps")]
+    if peaks[0][1]:
+        more = {"JAX": float(peaks[1][1])} if len(peaks) > 1 and peaks[1][1] else {}
+        found.append(Measured(case, "peak memory", float(peaks[0][1]), "bytes", more))
+    return runners[0].compiled.plan, found
 
 
 def main(
@@ -210,6 +217,7 @@ def main(
     against: Annotated[str, typer.Option(help="a peer to measure beside: jax")] = "",
     steps: Annotated[int, typer.Option(help="of a round")] = 20,
     rounds: int = 7,
+    results: Folder = None,
 ) -> None:
     """Measure whole training steps."""
     chosen = names or list(EXPERIMENTS)
@@ -221,10 +229,11 @@ def main(
     for name in chosen:
         settings = EXPERIMENTS[name]
         measured[name] = measure(replace(settings, batch=batch_size or settings.batch), device, against, steps, rounds)
+        keep(results, "logic", device, measured[name][1])
     if device != "cpu":  # at last, for a copy takes memory, and would count among the peaks
         bandwidth = copy_bandwidth(device)
-        for name, (plan, seconds) in measured.items():
-            print(f"{name:18} {plan_line(plan, seconds, bandwidth)}")
+        for name, (plan, found) in measured.items():
+            print(f"{name:18} {plan_line(plan, found[0].value / 1e3, bandwidth)}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import typer
 
 import shadergrad as sg
 from products import ours, theirs
+from record import Folder, Measured, keep
 
 Case = tuple[str, int, list[np.ndarray], Callable[..., Any], Callable[..., Any]]  # name, bytes, arrays, ours, torch's
 
@@ -97,18 +98,22 @@ def main(
     against: Annotated[str, typer.Option(help="a peer to measure beside: torch")] = "",
     only: Annotated[str, typer.Option(help="names that contain this")] = "",
     share: Annotated[int, typer.Option(help="this many times smaller, to try it")] = 1,
+    results: Folder = None,
 ) -> None:
     """A line a case: microseconds, GB/s, and the peer's with the ratio of speeds and the largest difference."""
     for name, nbytes, arrays, call, peer in cases(share):
         if only not in name:
             continue
         found, result, dispatches = ours([sg.tensor(a, device=device) for a in arrays], call, device)
+        peers: dict[str, float] = {}
         line = f"{name:36s} {found * 1e6:9.1f} us {nbytes / found / 1e9:6.0f} GB/s in {dispatches}"
         if against:
             other, expected = theirs(arrays, peer)
+            peers["PyTorch eager"] = other * 1e6
             error = np.abs(result - expected).max() / np.abs(expected).max()
             line += f"   torch {other * 1e6:9.1f} us {nbytes / other / 1e9:6.0f}   ours {other / found:5.2f} times as fast, {error:.0e} apart"
         print(line, flush=True)
+        keep(results, "memory", device, [Measured(name, "device time", found * 1e6, "us", peers)])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import typer
 
 import shadergrad as sg
 from device_time import commands_of, seconds
+from record import Folder, Measured, keep
 
 REPEATED = 10  # calls in a CUDA graph
 
@@ -190,18 +191,22 @@ def main(
     device: str = "webgpu",
     against: Annotated[str, typer.Option(help="a peer to measure beside: torch")] = "",
     only: Annotated[str, typer.Option(help="names that contain this")] = "",
+    results: Folder = None,
 ) -> None:
     """A line a case: microseconds, TFLOP/s, and the peer's with the ratio of speeds and the largest difference."""
     for name, flops, arrays, call, peer in (*convolutions(), *products()):
         if only not in name:
             continue
         found, result, dispatches = ours([sg.tensor(a, device=device) for a in arrays], call, device)
+        peers: dict[str, float] = {}
         line = f"{name:52s} {found * 1e6:9.1f} us {flops / found / 1e12:6.2f} TFLOP/s in {dispatches}"
         if against:
             other, expected = theirs(arrays, peer)
+            peers["PyTorch eager"] = other * 1e6
             error = np.abs(result - expected).max() / np.abs(expected).max()
             line += f"   torch {other * 1e6:9.1f} us {flops / other / 1e12:6.2f}   ours {other / found:5.2f} times as fast, {error:.0e} apart"
         print(line, flush=True)
+        keep(results, "products", device, [Measured(name, "device time", found * 1e6, "us", peers)])
 
 
 if __name__ == "__main__":

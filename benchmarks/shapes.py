@@ -16,6 +16,7 @@ import numpy as np
 import typer
 
 import shadergrad as sg
+from record import Folder, Measured, keep
 from shadergrad.runtime.device import get_device
 from step import training_step
 from workloads import WORKLOADS, Workload
@@ -51,13 +52,18 @@ def kernels(device: str) -> int:
     return statistics_of().pipelines if statistics_of else 0
 
 
-def report(name: str, call: Call, batch: tuple[np.ndarray, np.ndarray], device: str, sizes: Sequence[int]) -> None:
-    """A line for each size, and one for the first again."""
+def report(
+    name: str, call: Call, batch: tuple[np.ndarray, np.ndarray], device: str, sizes: Sequence[int]
+) -> dict[str, float]:
+    """A line for each size, and one for the first again. Gives seconds: of the first call, of a later size, of one that was seen."""
     typer.echo(name)
+    times = []
     for n in (*sizes, sizes[0]):
         before, start = kernels(device), time.perf_counter()
         call(*(a[:n] for a in batch))
-        typer.echo(f"  {n:6} {time.perf_counter() - start:9.3f} s, {kernels(device) - before:3} kernels compiled")
+        times.append(time.perf_counter() - start)
+        typer.echo(f"  {n:6} {times[-1]:9.3f} s, {kernels(device) - before:3} kernels compiled")
+    return {"first call": times[0], "call with a new size": times[-2], "call with a size seen before": times[-1]}
 
 
 def main(
@@ -65,6 +71,7 @@ def main(
     device: str = "webgpu",
     others: Annotated[bool, typer.Option("--others", help="dynamic=False and PyTorch beside it")] = False,
     small: Annotated[bool, typer.Option("--small", help="tiny sizes: to try it, not to measure")] = False,
+    results: Folder = None,
 ) -> None:
     """Measure calls with batches of several sizes."""
     if task not in WORKLOADS:
@@ -72,17 +79,29 @@ def main(
     workload = WORKLOADS[task](small)
     x, y = (np.asarray(a) for a in workload.batch())
     sizes = [n for n in (len(x) - k for k in SHORTER) if n > 1]
-    report("dynamic=None", ours(workload, device, None), (x, y), device, sizes)
-    if not others:
-        return
-    report("dynamic=False", ours(workload, device, False), (x, y), device, sizes)
+    own = report("dynamic=None", ours(workload, device, None), (x, y), device, sizes)
+    found: dict[str, dict[str, float]] = {}
+    if others:
+        found["dynamic=False"] = report("dynamic=False", ours(workload, device, False), (x, y), device, sizes)
+        found |= of_pytorch(workload, (x, y), device, sizes)
+    case = f"{task}, small" if small else task
+    kept = [
+        Measured(case, what, s, "s", {name: times[what] for name, times in found.items()}) for what, s in own.items()
+    ]
+    keep(results, "shapes", device, kept)
+
+
+def of_pytorch(
+    workload: Workload, batch: tuple[np.ndarray, np.ndarray], device: str, sizes: Sequence[int]
+) -> dict[str, dict[str, float]]:
+    """Of the first that works."""
     peers: list[tuple[str, Any]] = [("torch.compile", True), ("PyTorch eager", False)]
     for name, is_compiled in peers:
         try:
-            report(name, theirs(workload, is_compiled), (x, y), device, sizes)
-            break
+            return {name: report(name, theirs(workload, is_compiled), batch, device, sizes)}
         except Exception as error:  # without a compiler of C++, or on a GPU that it does not know
             typer.echo(f"  {type(error).__name__}: {str(error).splitlines()[0]}")
+    return {}
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """One training step, compiled: ms a step, dispatches, host time a dispatch, memory; beside PyTorch where it is asked for.
 
     python benchmarks/step.py mlp --device webgpu --against torch
+    python benchmarks/step.py mlp --against torch,compile --results benchmarks/results      # torch.compile, too; keeps what is measured
     python benchmarks/step.py xor --explain
     python benchmarks/step.py transformer --small --steps 2 --rounds 1
 
 A step is measured in rounds: `--steps` steps are submitted, then the device is waited for once. Medians over `--rounds`
-rounds are printed, ours and the peer's taken in turns in the same run. Host time is that of the calls alone. Memory is
-the most that buffers (PyTorch: tensors) had taken at once since the process began. See `workloads` for what is trained.
+rounds are printed, ours and the peers' taken in turns in the same run; torch.compile, whose compilation takes long, comes after
+the others. Host time is that of the calls alone. Memory is the most that buffers (PyTorch eager: tensors) had taken at once since
+the process began. See `workloads` for what is trained.
 """
 
 from __future__ import annotations
@@ -20,12 +22,16 @@ from typing import Annotated, Any
 import typer
 
 import shadergrad as sg
+from record import Folder, Measured, keep
 from shadergrad.config import config
 from shadergrad.plan import format_bytes
 from shadergrad.runtime.device import get_device
 from workloads import WORKLOADS, Workload
 
 WARM_UP = 20  # steps before the first round
+PEERS = {"torch": "PyTorch eager", "compile": "torch.compile"}
+ROUND = 0.4  # seconds of a round, about, where nobody says how many steps it has
+FEWEST, MOST = 3, 200  # steps of such a round
 BURSTS = 25  # for the host time
 
 
@@ -67,8 +73,8 @@ def ours(workload: Workload, name: str) -> Runner:
     return Runner(device.describe(), lambda: step(x, y), lambda: sg.sync(), peak, step)
 
 
-def torch_peer(workload: Workload) -> Runner:
-    """The same step in PyTorch eager, float32 without TF32, on CUDA where there is one."""
+def torch_peer(workload: Workload, is_compiled: bool = False) -> Runner:
+    """The same step in PyTorch, float32 without TF32, on CUDA where there is one. is_compiled: the model is, by torch.compile."""
     import torch
 
     cuda = torch.cuda.is_available()
@@ -76,11 +82,12 @@ def torch_peer(workload: Workload) -> Runner:
     if cuda:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.manual_seed(0)
-    step = training_step(torch, workload, workload.model(torch).to(device))
+    model = workload.model(torch).to(device)
+    step = training_step(torch, workload, torch.compile(model) if is_compiled else model)
     x, y = (torch.tensor(a, device=device) for a in workload.batch())
     x, y = (t if t.is_floating_point() else t.long() for t in (x, y))
     return Runner(
-        f"torch {torch.__version__} eager on {torch.cuda.get_device_name() if cuda else 'cpu'}",
+        f"torch {torch.__version__} {'compiled' if is_compiled else 'eager'} on {torch.cuda.get_device_name() if cuda else 'cpu'}",
         lambda: step(x, y),
         torch.cuda.synchronize if cuda else lambda: None,
         torch.cuda.max_memory_allocated if cuda else lambda: None,
@@ -115,40 +122,88 @@ def memory_line(runners: list[Runner]) -> str:
     return "  peak device memory: " + (", ".join(texts) or "not counted on the cpu")
 
 
+def in_turns(own: Runner, peer: Runner | None, steps: int, rounds: int) -> tuple[list[float], str]:
+    """Milliseconds a step of ours and of the peer, and how many steps were measured."""
+    runners = [own, *([peer] if peer else [])]
+    if not steps:
+        for runner in runners:  # the first steps of a process are no measure
+            measure(runner, FEWEST)
+        slowest = max(measure(runner, FEWEST)[0] for runner in runners)
+        steps = max(FEWEST, min(MOST, round(ROUND / slowest)))
+    return medians(runners, steps, rounds), f"median of {rounds} x {steps} steps"
+
+
+def peer_of(workload: Workload, name: str) -> Runner | None:
+    """A peer that has taken its first step; None, and the reason printed, where it cannot: without a compiler of C++, say."""
+    try:
+        peer = torch_peer(workload, name == "compile")
+        peer.call()
+        peer.wait()
+    except Exception as error:
+        if name != "compile":
+            raise
+        print(f"  {PEERS[name]} failed: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")
+        return None
+    return peer
+
+
 def main(
     task: Annotated[str, typer.Argument(help=f"one of {', '.join(WORKLOADS)}")] = "mlp",
     device: str = "webgpu",
-    against: Annotated[str, typer.Option(help="a peer to measure beside: torch")] = "",
-    steps: int = 200,
+    against: Annotated[str, typer.Option(help="peers to measure beside: torch, compile, or torch,compile")] = "",
+    steps: Annotated[int, typer.Option(help=f"of a round; 0: as many as take {ROUND} s")] = 200,
     rounds: int = 9,
     small: Annotated[bool, typer.Option("--small", help="tiny sizes: to try it, not to measure")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="print the table of kernels")] = False,
+    results: Folder = None,
 ) -> None:
     """Measure one compiled training step."""
-    if task not in WORKLOADS or against not in ("", "torch"):
-        raise typer.BadParameter(f"there are {', '.join(WORKLOADS)}; --against torch or nothing")
+    names = [name for name in against.split(",") if name]
+    if task not in WORKLOADS or not {*names} <= PEERS.keys():
+        raise typer.BadParameter(f"there are {', '.join(WORKLOADS)}; --against {', '.join(PEERS)} or nothing")
     workload = WORKLOADS[task](small)
+    case = f"{task}, small" if small else task
     begun = time.perf_counter()
     own = ours(workload, device)
     own.call()
     own.wait()
     first = time.perf_counter() - begun
-    runners = [own, *([torch_peer(workload)] if against else [])]
-    ms, *others = medians(runners, steps, rounds)
-    # In bursts shorter than the bound on work in flight, so that no call waits for the device.
-    burst = max(1, min(steps, config.in_flight // 2))
-    host = statistics.median(measure(own, burst)[1] for _ in range(min(steps, BURSTS))) * 1e6
-    dispatches = len(own.compiled.plan.dispatches)
+    print(f"{task}{', small,' if small else ''} on {own.name}")
+    print(f"  first step, capture and compilation included: {first:.2f} s", flush=True)
+    ms = 0.0
+    theirs: dict[str, float] = {}
+    memory: dict[str, float] = {}
+    for name in ("torch" if "torch" in names else "", *(["compile"] if "compile" in names else [])):
+        peer = peer_of(workload, name) if name else None
+        if name and peer is None:
+            continue
+        (ms, *other), how = in_turns(own, peer, steps, rounds)
+        dispatches = len(own.compiled.plan.dispatches)
+        if not theirs:
+            # In bursts shorter than the bound on work in flight, so that no call waits for the device.
+            burst = max(1, min(steps or MOST, config.in_flight // 2))
+            host = statistics.median(measure(own, burst)[1] for _ in range(min(steps or MOST, BURSTS))) * 1e6
+            print(
+                f"  {ms:.4f} ms/step ({how}), {dispatches} dispatches, 1 submit, {host / max(dispatches, 1):.2f} us host a dispatch ({host:.0f} us a step)"
+            )
+            print(memory_line([own, *([peer] if peer else [])]))
+        if peer:
+            theirs[PEERS[name]] = other[0]
+            print(
+                f"  {other[0]:.4f} ms/step {peer.name}: ours is {other[0] / ms:.2f} times as fast ({ms:.4f} ms)",
+                flush=True,
+            )
+            if name == "torch" and (peak := peer.peak()):
+                memory[PEERS[name]] = peak
+        found = [
+            Measured(case, "time", ms, "ms", dict(theirs), how),
+            Measured(case, "dispatches", dispatches, "dispatches"),
+        ]
+        if own_peak := own.peak():
+            found.append(Measured(case, "peak memory", own_peak, "bytes", dict(memory)))
+        keep(results, "step", device, found)  # now, for the next peer may take long
     if explain:
         print(own.compiled.explain())
-    print(f"{task}{', small,' if small else ''} on {own.name}")
-    print(f"  first step, capture and compilation included: {first:.2f} s")
-    print(
-        f"  {ms:.4f} ms/step (median of {rounds} x {steps}), {dispatches} dispatches, 1 submit, {host / max(dispatches, 1):.2f} us host a dispatch ({host:.0f} us a step)"
-    )
-    for other in others:
-        print(f"  {other:.4f} ms/step {runners[1].name}: ours is {other / ms:.2f} times as fast")
-    print(memory_line(runners))
 
 
 if __name__ == "__main__":

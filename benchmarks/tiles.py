@@ -22,6 +22,7 @@ import typer
 import products
 import shadergrad as sg
 from device_time import commands_of, seconds
+from record import Folder, Measured, keep
 from shadergrad.compile.tiles import SHORTEST_STEP, Tile
 from shadergrad.run import execute
 
@@ -70,7 +71,7 @@ def compiled(given: list[Any], call: Callable[..., Any], device: str) -> tuple[A
     return step, result
 
 
-def main(only: Annotated[str, typer.Argument()] = "", device: str = "webgpu") -> None:
+def main(only: Annotated[str, typer.Argument()] = "", device: str = "webgpu", results: Folder = None) -> None:
     """All candidates of each case, the fastest first: microseconds."""
     together: Any = importlib.import_module("shadergrad.compile.together")
     lower: Any = importlib.import_module("shadergrad.compile.lower")
@@ -99,6 +100,9 @@ def main(only: Annotated[str, typer.Argument()] = "", device: str = "webgpu") ->
                 times[text].append(seconds(device, found, 0.006))
         medians = sorted((statistics.median(t) * 1e6, text) for text, t in times.items())
         print(f"{name}: " + ", ".join(f"{t:.1f} {text}" for t, text in medians), flush=True)
+        others = {text: t for t, text in medians if text != "as chosen"}
+        chosen = statistics.median(times["as chosen"]) * 1e6
+        keep(results, "tiles", device, [Measured(name, "device time", chosen, "us", others)])
 
 
 if __name__ == "__main__":

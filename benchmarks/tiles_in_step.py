@@ -19,6 +19,7 @@ import typer
 
 import shadergrad as sg
 import step as steps
+from record import Folder, Measured, keep
 from shadergrad.compile.tiles import Beside, Choice, Shape, Table, Tile, register, tables
 from shadergrad.run import execute
 from shadergrad.runtime.device import get_device
@@ -48,16 +49,19 @@ def main(
     device: str = "webgpu",
     small: bool = False,
     rounds: int = 5,
+    results: Folder = None,
 ) -> None:
     """The step as it is, then each variant: milliseconds a step, and microseconds of the kernels that multiply."""
     gpu: Any = get_device(device)
     target = gpu.target
     known: Table = tables.get(target.tiles, {})
+    times: dict[str, float] = {}
     for variant in ["", *(variants or [])]:
         gpu.target = replace(target, tiles=register({**known, **dict(choices(variant))}))
         execute.programs.clear()
         runner = steps.ours(WORKLOADS[task](small), device)
         (ms,) = steps.medians([runner], 2 if small else 60, rounds)
+        times[variant] = ms
         with sg.profile(limits=False) as profiled:
             for _ in range(STEPS):
                 runner.call()
@@ -67,6 +71,8 @@ def main(
             if kernel.archetype == "dot":
                 print(f"  {kernel.mean * 1e6:8.1f} us  {kernel.name} {kernel.shape}")
     gpu.target = target
+    own = times.pop("")
+    keep(results, "tiles_in_step", device, [Measured(f"{task}, small" if small else task, "time", own, "ms", times)])
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import numpy as np
 import typer
 
 import shadergrad as sg
+from record import Folder, Measured, keep
 
 
 def gigabytes_a_second(nbytes: int, rounds: int, move: Callable[[], Any]) -> float:
@@ -51,13 +52,20 @@ def theirs(array: np.ndarray) -> tuple[Callable[[], Any], Callable[[], Any]]:
     return up, lambda: held.cpu().numpy()
 
 
-def main(device: str = "webgpu", mib: int = 64, rounds: int = 9, against: str = "") -> None:
+def main(device: str = "webgpu", mib: int = 64, rounds: int = 9, against: str = "", results: Folder = None) -> None:
     """Measure both ways."""
     array = np.random.default_rng(0).normal(size=(mib << 20) // 4).astype(np.float32)
     rows = [(device, ours(device, array)), *([("torch", theirs(array))] if against == "torch" else [])]
+    found: dict[str, list[float]] = {}
     for name, (up, down) in rows:
-        rates = [gigabytes_a_second(array.nbytes, rounds, move) for move in (up, down)]
+        found[name] = rates = [gigabytes_a_second(array.nbytes, rounds, move) for move in (up, down)]
         typer.echo(f"{name}: {mib} MiB: {rates[0]:.1f} GB/s up, {rates[1]:.1f} GB/s down")
+    own, *peer = found.values()
+    kept = [
+        Measured(f"{mib} MiB {way}", "rate", own[k], "GB/s", {"PyTorch eager": peer[0][k]} if peer else {})
+        for k, way in enumerate(("to the device", "to the host"))
+    ]
+    keep(results, "transfers", device, kept)
 
 
 if __name__ == "__main__":

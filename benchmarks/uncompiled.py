@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import shadergrad as sg
+from record import Folder, Measured, keep
 from step import Runner, medians, torch_peer, training_step
 from workloads import WORKLOADS, Workload
 
@@ -32,6 +33,7 @@ def main(
     steps: int = 100,
     rounds: int = 9,
     small: Annotated[bool, typer.Option("--small", help="tiny sizes: to try it, not to measure")] = False,
+    results: Folder = None,
 ) -> None:
     """Measure one training step in each way."""
     if task not in WORKLOADS:
@@ -42,6 +44,19 @@ def main(
     typer.echo(f"{task}: {runners[0].name}: {times[0]:.3f} ms a step")
     for runner, ms in zip(runners[1:], times[1:], strict=True):
         typer.echo(f"  {runner.name:10} {ms:8.3f} ms, {times[0] / ms:.2f} times as fast")
+    size = ", small" if small else ""
+    found = [
+        Measured(
+            f"{task}, {runner.name}{size}",
+            "time",
+            ms,
+            "ms",
+            {"PyTorch eager": times[0]},
+            f"median of {rounds} x {steps} steps",
+        )
+        for runner, ms in zip(runners[1:], times[1:], strict=True)
+    ]
+    keep(results, "uncompiled", device, found)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,109 @@
+"""Results lie as data (`benchmarks/record.py`): the newest of each stays, and what is no record is refused in words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import record
+from record import Machine, Record, RecordError
+
+GPU = Machine("a processor, 2 cores", "a GPU (Vulkan)", "driver 1")
+FIRST = Record("step", "mlp", "time", 0.2, "ms", GPU, "2026-11-20", {"PyTorch eager": 1.0}, {"numpy": "2"}, "abc")
+
+
+def test_what_was_kept_is_read_again(tmp_path: Path) -> None:
+    others = [
+        replace(FIRST, case="cnn"),
+        replace(FIRST, benchmark="memory"),
+        replace(FIRST, machine=replace(GPU, driver="2")),
+    ]
+    record.append(tmp_path / "new", [FIRST, *others])
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"step.json", "memory.json"}
+    assert {r.key: r for r in record.read(tmp_path / "new")} == {r.key: r for r in (FIRST, *others)}
+    assert len((tmp_path / "new" / "step.json").read_text().splitlines()) == 3 + 2  # a line a record
+
+
+def test_the_newest_of_each_stays_in_whatever_order_they_come(tmp_path: Path) -> None:
+    newer = replace(FIRST, value=0.1, date="2026-11-21")
+    for order in ([FIRST, newer], [newer, FIRST]):
+        folder = tmp_path / order[0].date
+        for one in order:
+            record.append(folder, [one])
+        assert record.read(folder) == [newer]
+    again = replace(newer, value=0.11)
+    record.append(folder, [again])
+    assert record.read(folder) == [again]
+
+
+def test_records_of_another_machine_are_merged(tmp_path: Path) -> None:
+    brought = replace(FIRST, machine=replace(GPU, adapter="another GPU"))
+    record.append(tmp_path / "here", [FIRST])
+    record.append(tmp_path / "there", [brought])
+    record.append(tmp_path / "here", record.read(tmp_path / "there"))
+    assert sorted(r.machine.adapter for r in record.read(tmp_path / "here")) == ["a GPU (Vulkan)", "another GPU"]
+
+
+def test_better_is_less_of_a_time_and_more_of_a_rate() -> None:
+    assert FIRST.times_as_good("PyTorch eager") == 5
+    assert replace(FIRST, unit="GB/s").times_as_good("PyTorch eager") == 0.2
+
+
+def without(name: str) -> dict[str, Any]:
+    return {k: v for k, v in row().items() if k != name}
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    return {**json.loads(record.text_of([FIRST]))[0], **changes}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[{]", "is not JSON: .* in line 1, column 3"),
+        ("{}", "holds no list of records"),
+        ("[3]", "record 1: a record is an object with fields"),
+        (json.dumps([row(), without("unit")]), "record 2: the field `unit` is missing"),
+        (json.dumps([row(machine={"adapter": "x"})]), r"record 1: the field `machine\.processor` is missing"),
+        (json.dumps([row(unit="msec")]), "the unit 'msec' is not known; there are s, ms"),
+        (json.dumps([row(value="0.1")]), "the field `value` is '0.1', of the wrong kind"),
+        (json.dumps([row(value=-1)]), "the figure of `value` is -1"),
+        (json.dumps([row(value=float("nan"))]), "the figure of `value` is nan"),
+        (json.dumps([row(peers={"JAX": None})]), "the figure of `JAX` is None"),
+        (json.dumps([row(date="yesterday")]), "the date 'yesterday' is not written as 2026-01-31"),
+        (json.dumps([row(speed=1)]), "the field `speed` is not known"),
+        (json.dumps([row(case="")]), "the field `case` is empty"),
+        (json.dumps([row(benchmark="memory")]), "belongs in memory.json"),
+    ],
+)
+def test_what_is_no_record_is_refused_in_words(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "step.json").write_text(text)
+    with pytest.raises(RecordError, match=words):
+        record.read(tmp_path)
+
+
+def test_a_broken_file_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "step.json").write_text("[{]")
+    with pytest.raises(RecordError, match="is not JSON"):
+        record.append(tmp_path, [FIRST])
+    assert (tmp_path / "step.json").read_text() == "[{]"
+    with pytest.raises(RecordError, match="no folder of results"):
+        record.read(tmp_path / "elsewhere")
+
+
+def test_the_committed_results_can_be_read() -> None:
+    if record.FOLDER.exists():
+        assert record.read(record.FOLDER)
+
+
+def test_a_measurement_becomes_a_record_of_this_machine(tmp_path: Path) -> None:
+    record.keep(None, "step", "cpu", [])
+    record.keep(tmp_path, "step", "cpu", [record.Measured("mlp, small", "time", 1.5, "ms", {"PyTorch eager": 3.0})])
+    (found,) = record.read(tmp_path)
+    assert (found.case, found.value, found.machine.adapter) == ("mlp, small", 1.5, "cpu")
+    assert "core" in found.machine.processor
+    assert {"python", "numpy"} <= found.versions.keys()
