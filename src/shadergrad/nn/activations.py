@@ -7,15 +7,14 @@ from typing import Any
 from ..tensor import Tensor, empty
 from . import functional as F
 from . import init
+from .applied import Applied
 from .errors import ArgumentError
 from .module import Module
 from .parameter import Parameter
 
 
-class _InPlace(Module):
+class _InPlace(Applied):
     """Base of those that can overwrite their input; `function` is theirs."""
-
-    function: Any = None
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -28,27 +27,23 @@ class _InPlace(Module):
         return "inplace=True" if self.inplace else ""
 
 
-class ReLU(_InPlace):
+class ReLU(_InPlace, function=F.relu):
     """max(x, 0), elementwise (Nair and Hinton, 2010). inplace: the input is overwritten.
 
     >>> nn.ReLU()(sg.tensor([-1.0, 0.0, 2.0]))
     tensor([0., 0., 2.])
     """
 
-    function = F.relu
 
-
-class ReLU6(_InPlace):
+class ReLU6(_InPlace, function=F.relu6):
     """min(max(x, 0), 6), elementwise. inplace: the input is overwritten.
 
     >>> nn.ReLU6()(sg.tensor([-1.0, 3.0, 8.0]))
     tensor([0., 3., 6.])
     """
 
-    function = F.relu6
 
-
-class SELU(_InPlace):
+class SELU(_InPlace, function=F.selu):
     """1.0507 x, and 1.7581 (exp(x) - 1) where negative, elementwise (Klambauer et al., 2017).
 
     It keeps mean 0 and variance 1. inplace: the input is overwritten.
@@ -57,106 +52,84 @@ class SELU(_InPlace):
     tensor([-1.1113,  0.    ,  1.0507])
     """
 
-    function = F.selu
 
-
-class SiLU(_InPlace):
+class SiLU(_InPlace, function=F.silu):
     """x sigmoid(x), elementwise; also known as swish (Hendrycks and Gimpel, 2016). inplace: the input is overwritten.
 
     >>> nn.SiLU()(sg.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.2689,  0.    ,  0.7311])
     """
 
-    function = F.silu
 
-
-class Mish(_InPlace):
+class Mish(_InPlace, function=F.mish):
     """x tanh(softplus(x)), elementwise (Misra, 2019). inplace: the input is overwritten.
 
     >>> nn.Mish()(sg.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.3034,  0.    ,  0.8651])
     """
 
-    function = F.mish
 
-
-class Hardswish(_InPlace):
+class Hardswish(_InPlace, function=F.hardswish):
     """x hardsigmoid(x), elementwise: 0 below -3, x above 3 (Howard et al., 2019). inplace: the input is overwritten.
 
     >>> nn.Hardswish()(sg.tensor([0.0, 1.5, 4.0]))
     tensor([0.   , 1.125, 4.   ])
     """
 
-    function = F.hardswish
 
-
-class Hardsigmoid(_InPlace):
+class Hardsigmoid(_InPlace, function=F.hardsigmoid):
     """(x + 3) / 6 limited to [0, 1], elementwise. inplace: the input is overwritten.
 
     >>> nn.Hardsigmoid()(sg.tensor([-4.0, 0.0, 1.5, 4.0]))
     tensor([0.  , 0.5 , 0.75, 1.  ])
     """
 
-    function = F.hardsigmoid
 
-
-class _Plain(Module):
+class _Plain(Applied):
     """Base of those without arguments."""
-
-    function: Any = None
 
     def forward(self, input: Tensor) -> Tensor:
         return type(self).function(input)
 
 
-class Tanh(_Plain):
+class Tanh(_Plain, function=F.tanh):
     """The hyperbolic tangent, elementwise.
 
     >>> nn.Tanh()(sg.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.7616,  0.    ,  0.7616])
     """
 
-    function = F.tanh
 
-
-class Sigmoid(_Plain):
+class Sigmoid(_Plain, function=F.sigmoid):
     """1 / (1 + exp(-x)), elementwise.
 
     >>> nn.Sigmoid()(sg.tensor([-1.0, 0.0, 1.0]))
     tensor([0.2689, 0.5   , 0.7311])
     """
 
-    function = F.sigmoid
 
-
-class LogSigmoid(_Plain):
+class LogSigmoid(_Plain, function=F.logsigmoid):
     """log(1 / (1 + exp(-x))), elementwise; finite for x of any size.
 
     >>> nn.LogSigmoid()(sg.tensor([-100.0, 0.0, 1.0]))
     tensor([-100.    ,   -0.6931,   -0.3133])
     """
 
-    function = F.logsigmoid
 
-
-class Softsign(_Plain):
+class Softsign(_Plain, function=F.softsign):
     """x / (1 + |x|), elementwise.
 
     >>> nn.Softsign()(sg.tensor([-1.0, 0.0, 3.0]))
     tensor([-0.5 ,  0.  ,  0.75])
     """
 
-    function = F.softsign
 
-
-class Tanhshrink(_Plain):
+class Tanhshrink(_Plain, function=F.tanhshrink):
     """x - tanh(x), elementwise.
 
     >>> nn.Tanhshrink()(sg.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.2384,  0.    ,  0.2384])
     """
-
-    function = F.tanhshrink
 
 
 class GELU(Module):
@@ -249,10 +222,8 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-class _Alpha(Module):
+class _Alpha(Applied):
     """Base of those with alpha."""
-
-    function: Any = None
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -266,17 +237,15 @@ class _Alpha(Module):
         return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
 
 
-class ELU(_Alpha):
+class ELU(_Alpha, function=F.elu):
     """x, and alpha (exp(x) - 1) where negative, elementwise (Clevert et al., 2015). inplace: the input is overwritten.
 
     >>> nn.ELU()(sg.tensor([-1.0, 0.0, 2.0]))
     tensor([-0.6321,  0.    ,  2.    ])
     """
 
-    function = F.elu
 
-
-class CELU(_Alpha):
+class CELU(_Alpha, function=F.celu):
     """x, and alpha (exp(x / alpha) - 1) where negative, elementwise: its slope has no jump (Barron, 2017).
 
     inplace: the input is overwritten. Raises ArgumentError at the call for an alpha of 0.
@@ -284,8 +253,6 @@ class CELU(_Alpha):
     >>> nn.CELU(2.0)(sg.tensor([-2.0, 0.0, 2.0]))
     tensor([-1.2642,  0.    ,  2.    ])
     """
-
-    function = F.celu
 
 
 class Softplus(Module):
@@ -331,10 +298,8 @@ class Hardtanh(Module):
         return f"min_val={self.min_val}, max_val={self.max_val}" + (", inplace=True" if self.inplace else "")
 
 
-class _Shrink(Module):
+class _Shrink(Applied):
     """Base of those with lambd."""
-
-    function: Any = None
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -347,17 +312,15 @@ class _Shrink(Module):
         return str(self.lambd)
 
 
-class Hardshrink(_Shrink):
+class Hardshrink(_Shrink, function=F.hardshrink):
     """x, and 0 within [-lambd, lambd], elementwise.
 
     >>> nn.Hardshrink(1.0)(sg.tensor([-2.0, -1.0, 0.5, 2.0]))
     tensor([-2.,  0.,  0.,  2.])
     """
 
-    function = F.hardshrink
 
-
-class Softshrink(_Shrink):
+class Softshrink(_Shrink, function=F.softshrink):
     """x moved by lambd towards 0, and 0 within [-lambd, lambd], elementwise.
 
     Raises ArgumentError at the call for a negative lambd.
@@ -365,8 +328,6 @@ class Softshrink(_Shrink):
     >>> nn.Softshrink(1.0)(sg.tensor([-3.0, 0.5, 2.0]))
     tensor([-2.,  0.,  1.])
     """
-
-    function = F.softshrink
 
 
 class Threshold(Module):

@@ -8,18 +8,16 @@ from typing import Any
 
 from ..tensor import Tensor, rand
 from . import functional as F
+from .applied import Applied
 from .arguments import per_axis, takes_tensors, whole
 from .errors import ArgumentError
 from .functional.windows import Ints
-from .module import Module
 from .parameter import Parameter
 
 
-class _Conv(Module):
+class _Conv(Applied):
     """Base: weight and bias start uniform on +-1/sqrt(fan in). `function` is F.conv1d or one of its relatives."""
 
-    function: Any = None
-    rank = 0
     transposed = False
 
     def __init__(
@@ -130,7 +128,7 @@ class _ForwardConv(_Conv):
         return [n for pair in reversed(pairs) for n in pair]
 
 
-class Conv1d(_ForwardConv):
+class Conv1d(_ForwardConv, function=F.conv1d, rank=1):
     """The convolution (cross-correlation) of (N, C, L) or (C, L): (N, O, L') or (O, L').
 
     L' = floor((L + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1; C is in_channels, O out_channels. weight
@@ -145,11 +143,8 @@ class Conv1d(_ForwardConv):
     tensor([[3., 5., 7.]])
     """
 
-    function = F.conv1d
-    rank = 1
 
-
-class Conv2d(_ForwardConv):
+class Conv2d(_ForwardConv, function=F.conv2d, rank=2):
     """The convolution (cross-correlation) of (N, C, H, W) or (C, H, W): (N, O, H', W') or (O, H', W').
 
     kernel_size, stride, padding and dilation: a number for both axes or one for each. weight
@@ -163,11 +158,8 @@ class Conv2d(_ForwardConv):
     shadergrad.Size([8, 3, 3, 3])
     """
 
-    function = F.conv2d
-    rank = 2
 
-
-class Conv3d(_ForwardConv):
+class Conv3d(_ForwardConv, function=F.conv3d, rank=3):
     """The convolution (cross-correlation) of (N, C, D, H, W) or (C, D, H, W): (N, O, D', H', W') or (O, D', H', W').
 
     weight (O, C / groups, *kernel_size), bias (O,). Initial values, sizes, arguments and errors as in Conv2d.
@@ -175,9 +167,6 @@ class Conv3d(_ForwardConv):
     >>> nn.Conv3d(2, 4, (1, 3, 3))(sg.ones(2, 5, 6, 6)).shape
     shadergrad.Size([4, 5, 4, 4])
     """
-
-    function = F.conv3d
-    rank = 3
 
 
 class _TransposedConv(_Conv):
@@ -238,7 +227,7 @@ class _TransposedConv(_Conv):
         return extra
 
 
-class ConvTranspose1d(_TransposedConv):
+class ConvTranspose1d(_TransposedConv, function=F.conv_transpose1d, rank=1):
     """The adjoint of Conv1d (Dumoulin and Visin, 2016): (N, C, L) or (C, L) to (N, O, L') or (O, L').
 
     L' = (L - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1; C is in_channels, O out_channels.
@@ -252,11 +241,8 @@ class ConvTranspose1d(_TransposedConv):
     tensor([[1., 1., 2., 2., 3., 3.]])
     """
 
-    function = F.conv_transpose1d
-    rank = 1
 
-
-class ConvTranspose2d(_TransposedConv):
+class ConvTranspose2d(_TransposedConv, function=F.conv_transpose2d, rank=2):
     """The adjoint of Conv2d: (N, C, H, W) or (C, H, W) to (N, O, H', W') or (O, H', W').
 
     weight (C, O / groups, *kernel_size), bias (O,). Initial values, sizes, arguments and errors as in ConvTranspose1d.
@@ -265,11 +251,8 @@ class ConvTranspose2d(_TransposedConv):
     shadergrad.Size([2, 3, 32, 32])
     """
 
-    function = F.conv_transpose2d
-    rank = 2
 
-
-class ConvTranspose3d(_TransposedConv):
+class ConvTranspose3d(_TransposedConv, function=F.conv_transpose3d, rank=3):
     """The adjoint of Conv3d: (N, C, D, H, W) or (C, D, H, W) to (N, O, D', H', W') or (O, D', H', W').
 
     weight (C, O / groups, *kernel_size), bias (O,). Initial values, sizes, arguments and errors as in ConvTranspose1d.
@@ -277,6 +260,3 @@ class ConvTranspose3d(_TransposedConv):
     >>> nn.ConvTranspose3d(4, 2, 2, stride=2)(sg.ones(4, 3, 3, 3)).shape
     shadergrad.Size([2, 6, 6, 6])
     """
-
-    function = F.conv_transpose3d
-    rank = 3

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..tensor import Tensor
 from . import functional as F
+from .applied import Applied
 from .functional.dropout import check_probability
-from .module import Module
 
 
-class _Dropout(Module):
+class _Dropout(Applied):
     """Base; `function` is F.dropout or one of its relatives."""
-
-    function: Any = None
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -28,7 +24,7 @@ class _Dropout(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
-class Dropout(_Dropout):
+class Dropout(_Dropout, function=F.dropout):
     """Each element 0 with probability p, else scaled by 1 / (1 - p), while training (Srivastava et al., 2014).
 
     In eval() the identity. The same on every device for the same manual_seed. inplace: the input is overwritten.
@@ -40,10 +36,8 @@ class Dropout(_Dropout):
     tensor([2., 0., 0., 0., 0., 2.])
     """
 
-    function = F.dropout
 
-
-class Dropout1d(_Dropout):
+class Dropout1d(_Dropout, function=F.dropout1d):
     """Dropout of whole channels of (N, C, L) or (C, L) (Tompson et al., 2015); else as Dropout.
 
     Raises ShapeError for another number of axes.
@@ -54,10 +48,8 @@ class Dropout1d(_Dropout):
             [0., 0.]])
     """
 
-    function = F.dropout1d
 
-
-class Dropout2d(_Dropout):
+class Dropout2d(_Dropout, function=F.dropout2d):
     """Dropout of whole channels of (N, C, H, W) (Tompson et al., 2015); else as Dropout.
 
     Other inputs are taken with a warning as (N, C, *), as by PyTorch. Raises ShapeError for fewer than two axes.
@@ -68,10 +60,8 @@ class Dropout2d(_Dropout):
             [0., 0.]])
     """
 
-    function = F.dropout2d
 
-
-class Dropout3d(_Dropout):
+class Dropout3d(_Dropout, function=F.dropout3d):
     """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W) (Tompson et al., 2015); else as Dropout.
 
     Raises ShapeError for another number of axes.
@@ -82,10 +72,8 @@ class Dropout3d(_Dropout):
             [0., 0.]])
     """
 
-    function = F.dropout3d
 
-
-class AlphaDropout(_Dropout):
+class AlphaDropout(_Dropout, function=F.alpha_dropout):
     """Dropout to the lower limit of SELU, then scaled so that mean 0 and variance 1 stay (Klambauer et al., 2017).
 
     In eval() the identity. Raises ArgumentError for p outside [0, 1].
@@ -94,10 +82,8 @@ class AlphaDropout(_Dropout):
     tensor([1., 1., 1.])
     """
 
-    function = F.alpha_dropout
 
-
-class FeatureAlphaDropout(_Dropout):
+class FeatureAlphaDropout(_Dropout, function=F.feature_alpha_dropout):
     """AlphaDropout of whole channels: of (batch, c, ...), or (c, ...) of one sample, a channel is kept or not as a whole.
 
     In eval() the identity. Raises ArgumentError for p outside [0, 1].
@@ -105,5 +91,3 @@ class FeatureAlphaDropout(_Dropout):
     >>> nn.FeatureAlphaDropout(0.5).eval()(sg.ones(1, 2, 3)).shape
     shadergrad.Size([1, 2, 3])
     """
-
-    function = F.feature_alpha_dropout

@@ -7,16 +7,15 @@ from typing import Any
 
 from ..tensor import Tensor
 from . import functional as F
+from .applied import Applied
 from .arguments import per_axis
 from .functional.pooling import Sizes
 from .functional.windows import Ints
 from .module import Module
 
 
-class _MaxPool(Module):
+class _MaxPool(Applied):
     """Base; `function` is F.max_pool1d or one of its relatives."""
-
-    function: Any = None
 
     def __init__(
         self,
@@ -44,7 +43,7 @@ class _MaxPool(Module):
         )
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPool, function=F.max_pool1d):
     """The largest of every window of the last axis: (N, C, L) or (C, L) to (N, C, L') or (C, L').
 
     L' = floor((L + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1, with ceil_mode rounded up; stride is
@@ -57,10 +56,8 @@ class MaxPool1d(_MaxPool):
     tensor([[5., 3.]])
     """
 
-    function = F.max_pool1d
 
-
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPool, function=F.max_pool2d):
     """The largest of every window: (N, C, H, W) or (C, H, W) to (N, C, H', W') or (C, H', W').
 
     A number for both axes or one for each. return_indices: gives (values, positions in the plane, row by row, int32).
@@ -71,10 +68,8 @@ class MaxPool2d(_MaxPool):
              [13., 15.]]])
     """
 
-    function = F.max_pool2d
 
-
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPool, function=F.max_pool3d):
     """The largest of every window: (N, C, D, H, W) or (C, D, H, W) to (N, C, D', H', W') or (C, D', H', W').
 
     Sizes, arguments and errors as in MaxPool1d.
@@ -83,13 +78,9 @@ class MaxPool3d(_MaxPool):
     shadergrad.Size([3, 4, 3, 4])
     """
 
-    function = F.max_pool3d
 
-
-class _AvgPool(Module):
+class _AvgPool(Applied):
     """Base; `function` is F.avg_pool1d or one of its relatives."""
-
-    function: Any = None
 
     def __init__(
         self,
@@ -113,7 +104,7 @@ class _AvgPool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class AvgPool1d(_AvgPool):
+class AvgPool1d(_AvgPool, function=F.avg_pool1d):
     """The mean of every window of the last axis: (N, C, L) or (C, L) to (N, C, L') or (C, L').
 
     L' = floor((L + 2 padding - kernel_size) / stride) + 1, with ceil_mode rounded up; stride is kernel_size by default.
@@ -123,8 +114,6 @@ class AvgPool1d(_AvgPool):
     >>> nn.AvgPool1d(2)(sg.tensor([[1.0, 5.0, 2.0, 3.0, 9.0]]))
     tensor([[3. , 2.5]])
     """
-
-    function = F.avg_pool1d
 
     def __init__(
         self,
@@ -166,7 +155,7 @@ class _Divided(_AvgPool):
         )
 
 
-class AvgPool2d(_Divided):
+class AvgPool2d(_Divided, function=F.avg_pool2d):
     """The mean of every window: (N, C, H, W) or (C, H, W) to (N, C, H', W') or (C, H', W').
 
     A number for both axes or one for each. divisor_override: what the sums are divided by instead of the window's size.
@@ -177,10 +166,8 @@ class AvgPool2d(_Divided):
              [10.5, 12.5]]])
     """
 
-    function = F.avg_pool2d
 
-
-class AvgPool3d(_Divided):
+class AvgPool3d(_Divided, function=F.avg_pool3d):
     """The mean of every window: (N, C, D, H, W) or (C, D, H, W) to (N, C, D', H', W') or (C, D', H', W').
 
     Sizes, arguments and errors as in AvgPool2d.
@@ -189,13 +176,9 @@ class AvgPool3d(_Divided):
     shadergrad.Size([3, 2, 3, 4])
     """
 
-    function = F.avg_pool3d
 
-
-class _AdaptivePool(Module):
+class _AdaptivePool(Applied):
     """Base; `function` is F.adaptive_avg_pool1d or one of its relatives."""
-
-    function: Any = None
 
     def __init__(self, output_size: Sizes) -> None:
         super().__init__()
@@ -208,7 +191,7 @@ class _AdaptivePool(Module):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveAvgPool1d(_AdaptivePool):
+class AdaptiveAvgPool1d(_AdaptivePool, function=F.adaptive_avg_pool1d):
     """Means of windows that cover the last axis evenly: (N, C, L) or (C, L) to (N, C, output_size) or alike.
 
     Window i goes from floor(i L / output_size) to ceil((i + 1) L / output_size); neighbours may overlap. None keeps L.
@@ -218,10 +201,8 @@ class AdaptiveAvgPool1d(_AdaptivePool):
     tensor([[2., 4.]])
     """
 
-    function = F.adaptive_avg_pool1d
 
-
-class AdaptiveAvgPool2d(_AdaptivePool):
+class AdaptiveAvgPool2d(_AdaptivePool, function=F.adaptive_avg_pool2d):
     """Means of windows that cover height and width evenly: (N, C, H, W) to (N, C, *output_size).
 
     N may be left out. output_size: a number for both axes or one for each, None to keep an axis. Windows and errors as
@@ -231,10 +212,8 @@ class AdaptiveAvgPool2d(_AdaptivePool):
     tensor([[[2.5]]])
     """
 
-    function = F.adaptive_avg_pool2d
 
-
-class AdaptiveAvgPool3d(_AdaptivePool):
+class AdaptiveAvgPool3d(_AdaptivePool, function=F.adaptive_avg_pool3d):
     """Means of windows that cover the last three axes evenly: (N, C, D, H, W) to (N, C, *output_size).
 
     N may be left out. output_size: a number for all axes or one for each, None to keep an axis. Windows and errors as
@@ -244,10 +223,8 @@ class AdaptiveAvgPool3d(_AdaptivePool):
     shadergrad.Size([3, 1, 5, 2])
     """
 
-    function = F.adaptive_avg_pool3d
 
-
-class AdaptiveMaxPool1d(_AdaptivePool):
+class AdaptiveMaxPool1d(_AdaptivePool, function=F.adaptive_max_pool1d):
     """The largest of windows that cover the last axis evenly: (N, C, L) or (C, L) to (N, C, output_size) or alike.
 
     Windows and errors as in AdaptiveAvgPool1d. return_indices is not there.
@@ -256,10 +233,8 @@ class AdaptiveMaxPool1d(_AdaptivePool):
     tensor([[3., 5.]])
     """
 
-    function = F.adaptive_max_pool1d
 
-
-class AdaptiveMaxPool2d(_AdaptivePool):
+class AdaptiveMaxPool2d(_AdaptivePool, function=F.adaptive_max_pool2d):
     """The largest of windows that cover height and width evenly: (N, C, H, W) to (N, C, *output_size).
 
     N may be left out. output_size: a number for both axes or one for each, None to keep an axis. Windows and errors as
@@ -269,10 +244,8 @@ class AdaptiveMaxPool2d(_AdaptivePool):
     tensor([[[3., 4., 5.]]])
     """
 
-    function = F.adaptive_max_pool2d
 
-
-class AdaptiveMaxPool3d(_AdaptivePool):
+class AdaptiveMaxPool3d(_AdaptivePool, function=F.adaptive_max_pool3d):
     """The largest of windows that cover the last three axes evenly: (N, C, D, H, W) to (N, C, *output_size).
 
     N may be left out. output_size: a number for all axes or one for each, None to keep an axis. Windows and errors as
@@ -281,8 +254,6 @@ class AdaptiveMaxPool3d(_AdaptivePool):
     >>> nn.AdaptiveMaxPool3d((1, None, 2))(sg.ones(3, 4, 5, 6)).shape
     shadergrad.Size([3, 1, 5, 2])
     """
-
-    function = F.adaptive_max_pool3d
 
 
 class Upsample(Module):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..errors import ShapeError
 from ..tensor import Tensor
 from . import functional as F
+from .applied import Applied
 from .arguments import takes_tensors
 from .module import Module
 
 
-class _Along(Module):
+class _Along(Applied):
     """Base of those that work along an axis."""
-
-    function: Any = None
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -27,7 +24,7 @@ class _Along(Module):
         return f"dim={self.dim}"
 
 
-class Softmax(_Along):
+class Softmax(_Along, function=F.softmax):
     """exp(x) / sum(exp(x)) along the axis dim; the shape stays.
 
     Name dim: without it, it is axis 0 for 0, 1 or 3 axes, else 1, with a warning.
@@ -37,27 +34,21 @@ class Softmax(_Along):
             [0.25, 0.75]])
     """
 
-    function = F.softmax
 
-
-class LogSoftmax(_Along):
+class LogSoftmax(_Along, function=F.log_softmax):
     """x - log(sum(exp(x))) along the axis dim, for x of any size; the shape stays. Without dim: see Softmax.
 
     >>> nn.LogSoftmax(dim=0)(sg.tensor([0.0, 0.0]))
     tensor([-0.6931, -0.6931])
     """
 
-    function = F.log_softmax
 
-
-class Softmin(_Along):
+class Softmin(_Along, function=F.softmin):
     """softmax(-x) along the axis dim; the shape stays. Without dim: see Softmax.
 
     >>> nn.Softmin(dim=0)(sg.tensor([0.0, math.log(3)]))
     tensor([0.75, 0.25])
     """
-
-    function = F.softmin
 
 
 class Softmax2d(Module):
@@ -76,7 +67,7 @@ class Softmax2d(Module):
         return F.softmax(input, -3)
 
 
-class GLU(_Along):
+class GLU(_Along, function=F.glu):
     """The first half of axis dim times the sigmoid of the second (Dauphin et al., 2016).
 
     (..., 2n, ...) to (..., n, ...). Raises ShapeError where the axis is of odd size.
@@ -84,8 +75,6 @@ class GLU(_Along):
     >>> nn.GLU()(sg.tensor([2.0, 4.0, 0.0, 0.0]))
     tensor([1., 2.])
     """
-
-    function = F.glu
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__(dim)

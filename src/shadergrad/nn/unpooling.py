@@ -7,17 +7,14 @@ from typing import Any
 
 from ..tensor import Tensor
 from . import functional as F
+from .applied import Applied
 from .arguments import per_axis
 from .errors import ArgumentError
 from .functional.windows import Ints
-from .module import Module
 
 
-class _MaxUnpool(Module):
+class _MaxUnpool(Applied):
     """Base; `function` is F.max_unpool1d or one of its relatives, `rank` how many axes it has."""
-
-    function: Any = None
-    rank = 0
 
     def __init__(self, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0) -> None:
         super().__init__()
@@ -33,7 +30,7 @@ class _MaxUnpool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpool, function=F.max_unpool1d, rank=1):
     """What MaxPool1d gave, with its indices, back in its places, and zeros elsewhere: (N, C, L') to (N, C, L).
 
     L = (L' - 1) stride - 2 padding + kernel_size, or the one of output_size at the call, less than a stride off. stride
@@ -45,11 +42,8 @@ class MaxUnpool1d(_MaxUnpool):
     tensor([[0., 5., 0., 3.]])
     """
 
-    function = F.max_unpool1d
-    rank = 1
 
-
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpool, function=F.max_unpool2d, rank=2):
     """MaxUnpool1d over the last two axes of (N, C, H', W') or (C, H', W').
 
     >>> values, places = nn.MaxPool2d(2, return_indices=True)(sg.tensor([[[1.0, 2.0], [4.0, 3.0]]]))
@@ -58,11 +52,8 @@ class MaxUnpool2d(_MaxUnpool):
              [4., 0.]]])
     """
 
-    function = F.max_unpool2d
-    rank = 2
 
-
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpool, function=F.max_unpool3d, rank=3):
     """MaxUnpool1d over the last three axes of (N, C, D', H', W') or (C, D', H', W').
 
     >>> values, places = nn.MaxPool3d(2, return_indices=True)(sg.arange(8.0).reshape(1, 2, 2, 2))
@@ -70,14 +61,9 @@ class MaxUnpool3d(_MaxUnpool):
     shadergrad.Size([1, 2, 2, 2])
     """
 
-    function = F.max_unpool3d
-    rank = 3
 
-
-class _LPPool(Module):
+class _LPPool(Applied):
     """Base; `function` is F.lp_pool1d or one of its relatives."""
-
-    function: Any = None
 
     def __init__(
         self, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
@@ -98,7 +84,7 @@ class _LPPool(Module):
         )
 
 
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPool, function=F.lp_pool1d):
     """The p-th root of the sum of p-th powers of every window of the last axis, p = norm_type: (N, C, L) to (N, C, L').
 
     Windows and L': as for AvgPool1d; stride is kernel_size by default. Its errors are those of F.lp_pool1d.
@@ -107,34 +93,26 @@ class LPPool1d(_LPPool):
     tensor([[[5.]]])
     """
 
-    function = F.lp_pool1d
 
-
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPool, function=F.lp_pool2d):
     """LPPool1d over the last two axes of (N, C, H, W).
 
     >>> nn.LPPool2d(2, (2, 1))(sg.tensor([[[[3.0], [4.0]]]]))
     tensor([[[[5.]]]])
     """
 
-    function = F.lp_pool2d
 
-
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPool, function=F.lp_pool3d):
     """LPPool1d over the last three axes of (N, C, D, H, W).
 
     >>> nn.LPPool3d(2, (1, 2, 1))(sg.tensor([[[[[3.0], [4.0]]]]]))
     tensor([[[[[5.]]]]])
     """
 
-    function = F.lp_pool3d
 
-
-class _FractionalMaxPool(Module):
+class _FractionalMaxPool(Applied):
     """Base; `function` is F.fractional_max_pool2d or its relative, `rank` how many axes it has."""
 
-    function: Any = None
-    rank = 0
     _random_samples: Tensor | None
 
     def __init__(
@@ -169,7 +147,7 @@ def _ratios(what: str, given: float | Sequence[float], rank: int) -> tuple[float
     return ratios
 
 
-class FractionalMaxPool2d(_FractionalMaxPool):
+class FractionalMaxPool2d(_FractionalMaxPool, function=F.fractional_max_pool2d, rank=2):
     """The largest of windows that begin at random places, evenly on the whole (Graham, 2014): (N, C, H, W) or (C, H, W).
 
     output_size: of the result; or output_ratio: its part of the input's size. return_indices: gives (values, positions
@@ -180,16 +158,10 @@ class FractionalMaxPool2d(_FractionalMaxPool):
     shadergrad.Size([1, 1, 3, 3])
     """
 
-    function = F.fractional_max_pool2d
-    rank = 2
 
-
-class FractionalMaxPool3d(_FractionalMaxPool):
+class FractionalMaxPool3d(_FractionalMaxPool, function=F.fractional_max_pool3d, rank=3):
     """FractionalMaxPool2d over the last three axes of (N, C, D, H, W) or (C, D, H, W).
 
     >>> nn.FractionalMaxPool3d(2, output_ratio=0.6)(sg.rand(1, 1, 5, 5, 5)).shape
     shadergrad.Size([1, 1, 3, 3, 3])
     """
-
-    function = F.fractional_max_pool3d
-    rank = 3

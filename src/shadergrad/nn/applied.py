@@ -1,0 +1,24 @@
+"""The base of modules that apply one function of functional/, which the class statement names:
+
+class ReLU(_InPlace, function=F.relu)
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from .module import Module
+
+
+class Applied(Module):
+    """Base: `forward` calls `type(self).function`; `rank` says on how many axes, where members differ in it."""
+
+    function: ClassVar[Any] = None
+    rank: ClassVar[int]
+
+    def __init_subclass__(cls, function: Any = None, rank: int | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if function is not None:
+            cls.function = function
+        if rank is not None:
+            cls.rank = rank
