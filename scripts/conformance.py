@@ -206,7 +206,7 @@ def measured_apart(profile: str, only: str, new: bool) -> tuple[str, Errors]:
 
 HEAD = """# Conformance
 
-Written by `make conformance`, not by hand. {count} cases of {operators} operators, on {date}.
+`make conformance` writes this page. {count} cases of {operators} operators, on {date}.
 
 | | |
 |---|---|
@@ -215,17 +215,16 @@ Written by `make conformance`, not by hand. {count} cases of {operators} operato
 | portable | {portable} |
 | versions | {versions} |
 
-- **cpu**: in float64, against PyTorch in float64. **webgpu**: in float32, against the cpu in float32. **portable**: the
-  same with SHADERGRAD_PROFILE=portable, WebGPU's default limits.
-- A number is the largest of |result − reference| / max(|reference|, 1) over all elements of all cases of the operator: the
-  relative error of what is larger than 1, the absolute one of what is smaller. 0 is exact. NaN and infinities must be the
-  same, or the number is inf.
-- Gradients are taken for random cotangents; second derivatives are those of the gradients, by inputs and cotangents.
-  A dash: there is none to compare, or (webgpu) the case is made of others that are measured.
-- float64 resolves 2e-16, float32 1e-07. A function of integers (exp has such a case) is float32 in both libraries, on the
-  cpu too, and so is PyTorch's constant in Hardsigmoid.
-- The tests allow 1e-09 on the cpu, and on webgpu a relative 1e-04 and an absolute 1e-05 times the length of the longest
-  sum.
+- **Columns.** *cpu* compares the cpu device in float64 with PyTorch in float64. *webgpu* compares a GPU in float32 with the cpu device in
+  float32. *portable* is the same with SHADERGRAD_PROFILE=portable, within WebGPU's default limits.
+- **Numbers.** A number is the largest |result − reference| / max(|reference|, 1) over all elements of all cases of the operator. This is the
+  relative error of values above 1 and the absolute error of values below. 0 is exact. NaN and infinities must agree, or the number is inf.
+- **Gradients** use random cotangents. Second derivatives differentiate the gradients with respect to inputs and cotangents.
+- **A dash** marks a missing comparison: the operator has no such derivative, or (webgpu) the case is a composition of measured ones.
+- **Resolution.** float64 resolves 2e-16, float32 1e-07. Both libraries compute functions of integers in float32, also on the cpu (exp has such
+  a case). PyTorch's constant in Hardsigmoid is float32, too.
+- **Tolerances.** The tests allow 1e-09 on the cpu. On webgpu they allow a relative error of 1e-04 and an absolute error of 1e-05 times the
+  length of the longest sum.
 """
 
 
@@ -283,11 +282,13 @@ def machine() -> str:
 
 
 def main(
-    only: Annotated[str, typer.Option(help="measure what has this in its name, and print it")] = "",
-    new: Annotated[bool, typer.Option("--new", help="measure what the page does not list, and add it")] = False,
+    only: Annotated[str, typer.Option(help="measure operators with this text in their name, and print them")] = "",
+    new: Annotated[
+        bool, typer.Option("--new", help="measure operators that the page does not list, and add them")
+    ] = False,
     measure_webgpu: Annotated[bool, typer.Option("--measure-webgpu", hidden=True)] = False,
 ) -> None:
-    """Measure every operator and write the page."""
+    """Measure the errors of all operators and write docs/conformance.md."""
     warnings.simplefilter("ignore")  # PyTorch's, about degrees of freedom and the like
     if measure_webgpu:
         errors = measure("webgpu", only, new)

@@ -1,11 +1,11 @@
 """Runs every case of the operator table in a real browser, exported as a plan, and writes docs/conformance-browser.md.
 
-In: the table of cases, and Chromium. Out: a line an operator with its largest error, for the value, the gradient and the
-second derivative, against the cpu device in float32. Part of `make conformance`.
+In: the table of cases, and Chromium. Out: a row per operator with the largest errors of value, gradient and second derivative
+against the cpu device in float32. Part of `make conformance`.
 
     python scripts/conformance_browser.py                 # everything, into the page: minutes on a software adapter
-    python scripts/conformance_browser.py --new           # what the page does not list yet; the other lines stay
-    python scripts/conformance_browser.py --only softmax  # what has this in its name, to the terminal
+    python scripts/conformance_browser.py --new           # operators that the page does not list yet; other rows stay
+    python scripts/conformance_browser.py --only softmax  # operators with this text in their name, to the terminal
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from conformance import cell, error, machine  # noqa: E402
 KINDS = ("values", "gradients", "second derivatives")
 HEAD = """# Conformance of the browser
 
-Written by `make conformance`, not by hand. {count} cases of {operators} operators, exported as plans within WebGPU's default
-limits and run by runtime.js in {browser}, on {date} ({machine}). A number is the largest error against the cpu device in
-float32, as in [conformance.md](conformance.md); the tests allow 1e-4. `inf`: of special values. SwiftShader's exp and log of
-NaN, and its log of negative numbers, are numbers, which WGSL allows; all other values of these operators are as near as the rest.
+`make conformance` writes this page. {count} cases of {operators} operators, exported as plans within WebGPU's default
+limits and run by runtime.js in {browser}, on {date} ({machine}).
+
+A number is the largest error against the cpu device in float32, as in [conformance.md](conformance.md). The tests allow 1e-4. `inf` marks
+operators that differ in special values only: SwiftShader's exp and log of NaN and its log of negative numbers are finite, as WGSL allows.
+Their other values are as accurate as the rest.
 
 | operator | value | gradient | second |
 |---|---|---|---|
@@ -41,14 +43,14 @@ NaN, and its log of negative numbers, are numbers, which WGSL allows; all other 
 
 
 def listed() -> dict[str, str]:
-    """The lines of the page, by operator."""
+    """The rows of the page, by operator."""
     lines = PAGE.read_text(encoding="utf-8").splitlines() if PAGE.exists() else []
     rows = [line for line in lines if line.startswith("| `")]
     return {row.partition("` | ")[0].removeprefix("| `").replace(r"\|", "|"): row + "\n" for row in rows}
 
 
 def measure(only: str, known: Container[str] = ()) -> tuple[dict[str, dict[str, float]], str]:
-    """The largest errors by operator and kind, and what the browser calls itself."""
+    """The largest errors by operator and kind, and the name of the browser."""
     errors: dict[str, dict[str, float]] = defaultdict(dict)
     chosen = [case for case in cases.CASES if only in case.op and case.op not in known]
     with chromium() as browser, served(runtime_folder()) as origin:
@@ -70,10 +72,12 @@ def measure(only: str, known: Container[str] = ()) -> tuple[dict[str, dict[str, 
 
 
 def main(
-    only: Annotated[str, typer.Option(help="measure what has this in its name, and print it")] = "",
-    new: Annotated[bool, typer.Option("--new", help="measure what the page does not list, and add it")] = False,
+    only: Annotated[str, typer.Option(help="measure operators with this text in their name, and print them")] = "",
+    new: Annotated[
+        bool, typer.Option("--new", help="measure operators that the page does not list, and add them")
+    ] = False,
 ) -> None:
-    """Measure every operator in Chromium, and write the page."""
+    """Measure the errors of all operators in Chromium and write docs/conformance-browser.md."""
     before = listed() if new else {}
     errors, browser = measure(only, before)
     rows = before | {

@@ -1,4 +1,4 @@
-r"""The part of docs/conformance.md that PyTorch's own table fills: counts, what differs, what is wrong, what is missing.
+r"""The section of docs/conformance.md on PyTorch's own table: counts, differences, wrong and missing entries.
 
 In: the reports of scripts/conformance_ops.py, as JSON, one file a device. Out: the text of the section.
 
@@ -28,7 +28,7 @@ Reports = list[dict[str, Any]]
 
 
 def text(columns: dict[str, Reports], where: str, modules: str = "") -> str:
-    """The section: a table of counts, and the names of what does not pass. modules: what conformance_modules.py printed."""
+    """The section: a table of counts, and the names of what does not pass. modules: the output of conformance_modules.py."""
     import ops_known
     import ops_names
 
@@ -36,15 +36,14 @@ def text(columns: dict[str, Reports], where: str, modules: str = "") -> str:
     left = Counter(why for op in ops_names.op_db if (why := ops_names.left_out(op)) is not None)
     parts = [
         f"## {TITLE}\n\n",
-        f"Measured by `python scripts/conformance_ops.py` ({where}): the {len(first)} entries of `torch.testing._internal`'s "
-        f"op_db that count, with their samples of float32, float64, int64, int32 and bool (float64 on the cpu only): values, "
-        "dtypes, shapes; gradients and their derivatives for random cotangents; the method, the form in place and `out=`; and "
-        "whether error inputs are refused. int32 may stand for int64, and positions of equal elements may differ. Left out: "
-        + ", ".join(f"{why} ({n})" for why, n in left.items())
-        + ".\n\n",
+        f"`python scripts/conformance_ops.py` runs {len(first)} entries of op_db, the table of operators in "
+        f"`torch.testing._internal`, on PyTorch's own samples ({where}). The dtypes are float32, float64, int64, int32 and bool, "
+        "float64 on the cpu only. It compares values, dtypes and shapes; gradients and second derivatives for random cotangents; the "
+        "method, the in-place form and `out=`; and it checks that error inputs raise. int32 may replace int64, and the order of "
+        "equal elements may differ. Left out: " + ", ".join(f"{why} ({n})" for why, n in left.items()) + ".\n\n",
         counts_table(columns),
     ]
-    parts.append("\nDifferent on purpose:\n\n")
+    parts.append("\nIntended differences:\n\n")
     everywhere = [(name, checks, why) for name, (checks, why) in ops_known.DIFFERENT.items()]
     on_gpus = [(f"{name}, on webgpu", checks, why) for name, (_, checks, why) in ops_known.DIFFERENT_ON_GPUS.items()]
     parts += [f"- {name} ({', '.join(checks)}): {why}\n" for name, checks, why in everywhere + on_gpus]
@@ -60,9 +59,8 @@ def text(columns: dict[str, Reports], where: str, modules: str = "") -> str:
     found = [line for line in modules.splitlines() if line.startswith(("modules: ", "optimizers: "))]
     if found:
         parts.append(
-            "\nIts tables of modules and optimizers, module_db and optim_db, in float64 on the cpu (`python "
-            "scripts/conformance_modules.py`; SparseAdam is for sparse gradients):\n\n"
-            + "".join(f"- {line}\n" for line in found)
+            "\n`python scripts/conformance_modules.py` runs module_db and optim_db, PyTorch's tables of modules and optimizers, in "
+            "float64 on the cpu (SparseAdam is for sparse gradients):\n\n" + "".join(f"- {line}\n" for line in found)
         )
     return "".join(parts)
 
@@ -94,13 +92,13 @@ def counts_table(columns: dict[str, Reports]) -> str:
     def entries(what: str, holds: Any) -> None:
         line(what, lambda name: sum(holds(r, name) for r in columns[name]))
 
-    entries("pass in everything", lambda r, name: state(r, name) == "pass")
-    entries("different on purpose", lambda r, name: state(r, name) == "different")
+    entries("pass every check", lambda r, name: state(r, name) == "pass")
+    entries("intended differences", lambda r, name: state(r, name) == "different")
     entries("wrong", lambda r, name: state(r, name) == "wrong")
     entries("missing", lambda r, name: state(r, name) == "missing")
     entries("right in values, dtypes, shapes and gradients", lambda r, name: is_right(r))
     for check in checks:
-        line(f"{check}: passed of made", lambda name, c=check: _passed(columns[name], c))
+        line(f"{check}: passed of run", lambda name, c=check: _passed(columns[name], c))
     return "\n".join(lines) + "\n"
 
 
@@ -120,7 +118,7 @@ def page_with(section: str) -> str:
 def main(
     reports: Annotated[list[str], typer.Argument(help="NAME=FILE for each column")],
     where: Annotated[str, typer.Option(help="date and machine")] = "",
-    modules: Annotated[str, typer.Option(help="a file of what scripts/conformance_modules.py printed")] = "",
+    modules: Annotated[str, typer.Option(help="a file with the output of scripts/conformance_modules.py")] = "",
 ) -> None:
     """Write the section into the page."""
     pairs = [r.rpartition("=") for r in reports]

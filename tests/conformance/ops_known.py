@@ -9,21 +9,21 @@ import re
 
 # entries that differ on purpose, by the name of the entry: the checks that differ, and why
 DIFFERENT: dict[str, tuple[tuple[str, ...], str]] = {
-    "cholesky_inverse": (("gradient",), "the triangle that is not read has no gradient; PyTorch gives it one"),
-    "cholesky_solve": (("gradient",), "the triangle that is not read has no gradient; PyTorch gives it one"),
-    "linalg_eigh": (("gradient",), "eigenvectors of either sign: cotangents of them give another gradient"),
-    "linalg_eigvalsh": (("second",), "equal along symmetric directions, which alone have a meaning"),
-    "bfloat16": (("value",), "no shader has it, nor NumPy: it is refused by name"),
-    "linalg_norm_subgradients_at_zero": (("second",), "second derivatives at 0 are 0, PyTorch's NaN"),
-    "special_bessel_j0": (("value", "out"), "SciPy's to the last digits; PyTorch's lose half of them near a root"),
-    "special_bessel_y1": (("value", "out"), "SciPy's to the last digits; PyTorch's lose half of them near a root"),
+    "cholesky_inverse": (("gradient",), "only the triangle that is read has a gradient; PyTorch gives both one"),
+    "cholesky_solve": (("gradient",), "only the triangle that is read has a gradient; PyTorch gives both one"),
+    "linalg_eigh": (("gradient",), "eigenvectors may have the opposite sign, and then another gradient"),
+    "linalg_eigvalsh": (("second",), "equal along symmetric directions; others have no meaning"),
+    "bfloat16": (("value",), "neither WGSL nor NumPy has it: an error says so"),
+    "linalg_norm_subgradients_at_zero": (("second",), "second derivatives at 0 are 0, in PyTorch NaN"),
+    "special_bessel_j0": (("value", "out"), "equal to SciPy's in all digits; PyTorch loses half of them near a root"),
+    "special_bessel_y1": (("value", "out"), "equal to SciPy's in all digits; PyTorch loses half of them near a root"),
     "special_hermite_polynomial_he": (
         ("value", "out"),
-        "float32: one of 250 loses its last digits to a sum that cancels",
+        "float32: in one of 250 elements a sum cancels its last digits",
     ),
     "cov": (
         ("second",),
-        "second derivatives by float32 weights of a float64 matrix: PyTorch rounds them to float32 on the way",
+        "second derivatives with respect to float32 weights of a float64 matrix: PyTorch rounds them to float32",
     ),
 }
 
@@ -32,9 +32,9 @@ DIFFERENT_ON_GPUS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "fft, stft, linalg.eig": (
         "fft_.*(?<!freq)(?<!shift)|stft|linalg_eig|linalg_eigvals",
         ("value", "out"),
-        "complex numbers live on the cpu device: refused, with the way there",
+        "complex numbers exist on the cpu device only: the error names it",
     ),
-    "half": ("half", ("value", "method"), "float16 lives on the cpu device: refused, with the way there"),
+    "half": ("half", ("value", "method"), "float16 exists on the cpu device only: the error names it"),
 }
 
 # entries that are there, and not right in every check: none
