@@ -1,4 +1,4 @@
-"""The commands, and what becomes of errors: all that a user can cause arrive in `run`, which prints one line on stderr."""
+"""The commands and their errors. Every error that a user can cause arrives in `run`, which prints one line on stderr."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ app = typer.Typer(
 app.add_typer(
     typer.Typer(cls=RecipeGroup, no_args_is_help=True, subcommand_metavar="RECIPE|FILE.py [OPTIONS]..."),
     name="train",
-    help="Train a network from data to checkpoint: a recipe by its name, or the path of a file with your own.",
+    help="Train a network from data to checkpoint: a recipe by name, or your own by its path.",
 )
 app.add_typer(
     typer.Typer(cls=LogicGroup, no_args_is_help=True),
@@ -44,11 +44,11 @@ app.add_typer(
     predict_app,
     name="predict",
     cls=PredictGroup,
-    help="What a trained model says of your data. RECIPE is a name, or the path of a file with your own.",
+    help="Predict with a trained model. RECIPE is a name, or the path of your own.",
 )
 predict_app.command("gpt")(gpt)
 add_predictions(predict_app)
-app.add_typer(bench, name="bench", help="How fast this machine is.")
+app.add_typer(bench, name="bench", help="Measure the speed of this machine.")
 
 
 def _print_version(wanted: bool) -> None:
@@ -63,15 +63,15 @@ def _options(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """What comes before a command."""
+    """Options before a command."""
 
 
 @app.command()
 def info(
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With limits and features.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it, for programs.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also print limits and features.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for programs.")] = False,
 ) -> None:
-    """Show what trainings run on here, versions, and every adapter: its backend, profile, limits and features."""
+    """Show the device that trainings use here, versions, and every adapter: its backend, profile, limits and features."""
     from .info import print_info, print_json  # wgpu takes longer to load than most commands to run
 
     console = Console(highlight=False)
@@ -88,12 +88,12 @@ app.command()(tune)
 
 
 def main() -> None:
-    """Run the command line and leave the process with its exit code."""
+    """Run the command line and exit with its code."""
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command that `arguments` ask for; returns the exit code."""
+    """Run the command in `arguments`. Returns the exit code."""
     try:
         # without standalone mode typer raises usage errors instead of printing them, and returns exit codes
         return app(arguments, prog_name="shadergrad", standalone_mode=False) or 0

@@ -1,4 +1,4 @@
-"""`shadergrad bench`: what devices can do at best, and how fast each engine of the backward pass trains here, beside PyTorch."""
+"""`shadergrad bench`: the limits of devices, and the speed of each engine of the backward pass, beside PyTorch."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ bench = typer.Typer(no_args_is_help=True)
 
 
 class BenchError(ShadergradError, ValueError):
-    """A measurement that cannot be made as asked."""
+    """A measurement with invalid options."""
 
 
 @bench.command()
 def limits(
-    device: Annotated[list[str] | None, typer.Option(help="cpu, webgpu, webgpu:N; may stand several times.")] = None,
+    device: Annotated[list[str] | None, typer.Option(help="cpu, webgpu or webgpu:N; may be repeated.")] = None,
 ) -> None:
-    """Measure each device's ceilings: memory and float32 arithmetic. `sg.profile` tells shares of them."""
+    """Measure each device's limits: memory bandwidth and float32 arithmetic. `sg.profile` reports shares of them."""
     from ..devices import adapters, measure_limits  # here, as help needs nothing of it
 
     console = Console(highlight=False)
@@ -44,18 +44,18 @@ def limits(
 @bench.command()
 def backward(
     device: Annotated[str, typer.Option(help="webgpu, cpu, webgpu:N, or auto: a GPU if there is one.")] = "auto",
-    layers: Annotated[int, typer.Option(help="Layers of the encoder.")] = 6,
+    layers: Annotated[int, typer.Option(help="Encoder layers.")] = 6,
     width: Annotated[int, typer.Option(help="Features of a token.")] = 128,
-    heads: Annotated[int, typer.Option(help="Heads of attention.")] = 4,
-    length: Annotated[int, typer.Option(help="Tokens of a sequence.")] = 128,
-    batch_size: Annotated[int, typer.Option(help="Sequences a step.")] = 8,
-    dropout: Annotated[float, typer.Option(help="Share of features that is dropped.")] = 0.0,
-    steps: Annotated[int, typer.Option(help="Steps that are timed, after two that are not; the median counts.")] = 5,
+    heads: Annotated[int, typer.Option(help="Attention heads.")] = 4,
+    length: Annotated[int, typer.Option(help="Tokens per sequence.")] = 128,
+    batch_size: Annotated[int, typer.Option(help="Sequences per step.")] = 8,
+    dropout: Annotated[float, typer.Option(help="Dropout probability.")] = 0.0,
+    steps: Annotated[int, typer.Option(help="Timed steps, after two untimed ones; the median counts.")] = 5,
     threads: Annotated[
         int | None, typer.Option(help="Threads of PyTorch.", show_default="cores - 2, at least 1")
     ] = None,
 ) -> None:
-    """Train phase 1 of the coevolution transformer with each engine, and in PyTorch alone: sequences a second."""
+    """Train phase 1 of the coevolution transformer with each engine and in PyTorch alone; print sequences per second."""
     from ..train.run import choose_device  # here, as help needs nothing of it
 
     console = Console(highlight=False)
@@ -96,7 +96,7 @@ Row = tuple[str, str, str, str, str]
 
 
 def masked_pairs(count: int, length: int) -> Batch:
-    """Tokens of random pairs, some masked, and what stood there, int32 (count, length) both."""
+    """Tokens of random pairs, some masked, and the original tokens, both int32 (count, length)."""
     from ..models import coevolution as co  # here, as help needs nothing of it
 
     rng = np.random.default_rng(0)

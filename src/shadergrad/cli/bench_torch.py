@@ -1,4 +1,4 @@
-"""The masked language model of the coevolution transformer as one would write it in PyTorch, to be measured beside ours."""
+"""The masked language model of the coevolution transformer, written in PyTorch for comparison."""
 
 from __future__ import annotations
 

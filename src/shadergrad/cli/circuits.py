@@ -12,12 +12,12 @@ from rich.console import Console
 
 from ..errors import ShadergradError
 
-File = Annotated[Path, typer.Argument(help="A circuit in JSON, as circuit.json of a run.")]
+File = Annotated[Path, typer.Argument(help="A circuit in JSON, such as circuit.json of a run.")]
 Out = Annotated[Path | None, typer.Option(help="The file to write.", show_default="printed")]
 
 
 class CircuitInputError(ShadergradError, ValueError):
-    """Bits or a format that a circuit cannot be given."""
+    """Invalid input bits, or an unknown format."""
 
 
 def read(path: Path) -> tuple[Any, Any]:
@@ -32,7 +32,7 @@ def read(path: Path) -> tuple[Any, Any]:
 
 
 def show(file: File) -> None:
-    """What a circuit has: inputs, outputs, gates by kind, and each gate by the names of what it reads."""
+    """Show a circuit: inputs, outputs, gates by kind, and each gate with the names of its inputs."""
     from ..logic.circuit import count_gates, histogram  # as above
     from ..logic.circuit.circuit import input_names, output_names  # as above
     from ..logic.circuit.kinds import NAMES  # as above
@@ -54,7 +54,7 @@ def show(file: File) -> None:
 
 
 def simplify(file: File, out: Out = None) -> None:
-    """Fewer gates for the same function; proved so, where its decision diagrams are small enough."""
+    """Minimize a circuit, and prove that the result computes the same function if its decision diagrams are small enough."""
     from ..logic.circuit import equivalent, load, minimize, save, to_json  # as above
 
     found = load(file)
@@ -85,10 +85,11 @@ def simplify(file: File, out: Out = None) -> None:
 def run(
     file: File,
     bits: Annotated[
-        list[str], typer.Argument(help="Bits of all inputs, as 0110, or inputs that are 1 by name, as W.0.")
+        list[str],
+        typer.Argument(help="The bits of all inputs, as 0110, or the names of the inputs that are 1, as W.0."),
     ],
 ) -> None:
-    """What the outputs are for some inputs."""
+    """Evaluate the outputs for some inputs."""
     import numpy as np  # as above
 
     from ..logic.circuit.circuit import input_names, output_names  # as above
@@ -112,11 +113,11 @@ def export(
     file: File,
     form: Annotated[str, typer.Argument(help="c, verilog, wgsl, dot, svg, blif or aiger.", metavar="FORMAT")],
     out: Out = None,
-    name: Annotated[str, typer.Option(help="Of the function, module or model.")] = "circuit",
-    height: Annotated[int, typer.Option(help="Of the grid of an automaton, in Verilog and WGSL.")] = 32,
-    width: Annotated[int, typer.Option(help="The same.")] = 32,
+    name: Annotated[str, typer.Option(help="Name of the function, module or model.")] = "circuit",
+    height: Annotated[int, typer.Option(help="Height of an automaton's grid, in Verilog and WGSL.")] = 32,
+    width: Annotated[int, typer.Option(help="Width of an automaton's grid, in Verilog and WGSL.")] = 32,
 ) -> None:
-    """A circuit or an automaton in another language."""
+    """Write a circuit or an automaton in another language."""
     from ..logic import circuit as c  # as above
 
     cell, circuit = read(file)

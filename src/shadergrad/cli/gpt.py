@@ -1,4 +1,4 @@
-"""`shadergrad predict gpt`: what a language model writes. In: a run's folder, or a file of weights. Out: text, or numbers."""
+"""`shadergrad predict gpt`: samples from a language model. In: a run's folder, or a file of weights. Out: text, or token ids."""
 
 from __future__ import annotations
 
@@ -12,20 +12,26 @@ from ..errors import CheckpointError, ShadergradError
 
 
 class PredictionError(ShadergradError, ValueError):
-    """Something that a model cannot be asked for."""
+    """Options that do not suit the model."""
 
 
 def gpt(
-    model: Annotated[Path, typer.Argument(help="The --out of `train gpt`, or a safetensors file of GPT-2's weights.")],
-    prompt: Annotated[str | None, typer.Option(help="The text to go on from, for a model of characters.")] = None,
-    ids: Annotated[str | None, typer.Option(help="In place of it tokens by number, as 15496,995.")] = None,
-    tokens: Annotated[int, typer.Option(help="How many to write.")] = 100,
-    temperature: Annotated[float, typer.Option(help="Below 1: likely ones more often; 0: the likeliest.")] = 0.8,
-    top_k: Annotated[int | None, typer.Option(help="Draw from so many of the likeliest.", show_default="all")] = None,
-    seed: Annotated[int, typer.Option(help="Decides the draws.")] = 0,
+    model: Annotated[
+        Path, typer.Argument(help="The --out folder of `train gpt`, or a safetensors file with GPT-2's weights.")
+    ],
+    prompt: Annotated[str | None, typer.Option(help="The text to continue, for a model of characters.")] = None,
+    ids: Annotated[str | None, typer.Option(help="Token ids instead of a prompt, as 15496,995.")] = None,
+    tokens: Annotated[int, typer.Option(help="Number of tokens to write.")] = 100,
+    temperature: Annotated[
+        float, typer.Option(help="Below 1, likely tokens come more often; 0 takes the most likely.")
+    ] = 0.8,
+    top_k: Annotated[
+        int | None, typer.Option(help="Sample from this number of most likely tokens.", show_default="all")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The seed of the random draws.")] = 0,
     device: Annotated[str, typer.Option(help="webgpu, cpu, webgpu:N, or auto: a GPU if there is one.")] = "auto",
 ) -> None:
-    """Write on from a text with a language model, a token at a time. Files of weights take numbers, and give numbers."""
+    """Continue a text with a language model, a token at a time. Files of weights take and give token ids."""
     import shadergrad as sg  # here, as help needs nothing of it
 
     from ..models.gpt import Sampler  # for the same reason
@@ -66,7 +72,7 @@ def _read_run(folder: Path) -> tuple[Any, Any]:
 
 
 def _begin(prompt: str | None, ids: str | None, vocabulary: Any, size: int) -> list[int]:
-    """The tokens to go on from."""
+    """The tokens of the prompt."""
     if (prompt is None) == (ids is None):
         raise PredictionError("give --prompt or --ids, and not both: what the model is to go on from.")
     if prompt is not None:

@@ -1,4 +1,4 @@
-"""What `shadergrad info` prints. In: the devices of this machine. Out: text for people, or JSON."""
+"""The output of `shadergrad info`. In: the devices of this machine. Out: text for people, or JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def print_info(console: Console, *, verbose: bool = False) -> None:
 
 
 def print_json(console: Console) -> None:
-    """The same and all of it, as one JSON object."""
+    """All information as one JSON object."""
     found, problem = _find()
     document: dict[str, Any] = {
         "verdict": _verdict(found, problem),
@@ -66,7 +66,7 @@ def print_json(console: Console) -> None:
 
 
 def _find() -> tuple[list[AdapterInfo], str | None]:
-    """The adapters, and why there are none, if so."""
+    """The adapters; or, if there are none, the reason."""
     try:
         found = list(adapters(all_backends=True))
     except DeviceError as error:
@@ -75,7 +75,7 @@ def _find() -> tuple[list[AdapterInfo], str | None]:
 
 
 def _verdict(found: list[AdapterInfo], problem: str | None) -> str:
-    """What to expect here, in a sentence."""
+    """One sentence on the device that this machine offers."""
     usable = [adapter for adapter in found if adapter.index >= 0]
     hardware = [adapter for adapter in usable if adapter.type == "hardware"]
     if hardware:
@@ -125,7 +125,7 @@ def _limit(name: str, value: int) -> str:
 
 
 def _bytes(count: int) -> str:
-    """4096 → 4 KiB; what does not divide evenly gets one decimal."""
+    """4096 → 4 KiB; other sizes with one decimal."""
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= size:
             return f"{count // size} {unit}" if count % size == 0 else f"{count / size:.1f} {unit}"

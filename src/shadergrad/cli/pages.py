@@ -14,13 +14,13 @@ from ..train.recipe_files import is_path, recipe_file, unknown_recipe
 
 
 def export(
-    recipe: Annotated[str, typer.Argument(help="A recipe by its name, or the path of a file with your own.")],
+    recipe: Annotated[str, typer.Argument(help="The name of a recipe, or the path of your own.")],
     folder: Annotated[Path, typer.Argument(help="The folder to write.")],
-    batch_size: Annotated[int | None, typer.Option(help="Samples a step; by default the recipe's.")] = None,
-    lr: Annotated[float | None, typer.Option(help="The learning rate to begin with; by default the recipe's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides the first weights.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Samples per step; by default the recipe's.")] = None,
+    lr: Annotated[float | None, typer.Option(help="The initial learning rate; by default the recipe's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed of the initial weights.")] = None,
 ) -> None:
-    """Write a page that trains a recipe in the browser, on the GPU of whoever opens it."""
+    """Write a page that trains a recipe in the browser, on the visitor's GPU."""
     if recipe in recipes.names():
         found, name = recipes.find(recipe), recipe
     elif is_path(recipe):
@@ -34,9 +34,9 @@ def export(
 
 def serve(
     folder: Annotated[Path, typer.Argument(help="A folder that export wrote.")],
-    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(help="0 takes a free port.")] = 8000,
 ) -> None:
-    """Serve a folder to the browsers of this machine, until Ctrl-C."""
+    """Serve a folder to browsers on this machine until Ctrl-C."""
     with web.serve(folder, port) as server:
         Console().out(f"http://localhost:{server.server_address[1]}/  (Ctrl-C to end)", highlight=False)
         try:

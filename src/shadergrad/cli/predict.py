@@ -1,4 +1,4 @@
-"""`shadergrad predict MODEL ...`: what a trained model says of a user's data. In: a checkpoint and files. Out: files."""
+"""`shadergrad predict MODEL ...`: predictions of a trained model. In: a checkpoint and a user's files. Out: files."""
 
 from __future__ import annotations
 
@@ -28,23 +28,21 @@ def models() -> None:
 
 @predict_app.command()
 def coevolution(
-    checkpoint: Annotated[Path, typer.Argument(help="The --out of a run with --phase contacts.")],
+    checkpoint: Annotated[Path, typer.Argument(help="The --out folder of a run with --phase contacts.")],
     pairs: Annotated[Path, typer.Argument(help="A family: FASTA, A3M or Stockholm, also .gz.")],
-    pairs_b: Annotated[Path | None, typer.Option(help="The second chains, where PAIRS holds the first ones.")] = None,
-    length_a: Annotated[
-        int | None, typer.Option(help="Columns of the first chain, where PAIRS does not say it.")
-    ] = None,
+    pairs_b: Annotated[Path | None, typer.Option(help="The second chains, if PAIRS holds only the first ones.")] = None,
+    length_a: Annotated[int | None, typer.Option(help="Columns of the first chain, if PAIRS does not say so.")] = None,
     contacts: Annotated[
-        Path | None, typer.Option(help="A TSV of known contacts: to be drawn, and measured by.")
+        Path | None, typer.Option(help="A TSV of known contacts, to draw and to measure the prediction.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder for contacts.tsv and contacts.png.")] = Path("contacts"),
     top: Annotated[
         int | None, typer.Option(help="Lines of contacts.tsv.", show_default="twice the shorter chain")
     ] = None,
-    batch_size: Annotated[int, typer.Option(help="Pairs at once.")] = 64,
+    batch_size: Annotated[int, typer.Option(help="Pairs per batch.")] = 64,
     device: Annotated[str, typer.Option(help="webgpu, cpu, webgpu:N, or auto.")] = "auto",
 ) -> None:
-    """Contacts between two proteins from pairs of their sequences, best first, as a table and a picture."""
+    """Predict contacts between two proteins from pairs of their sequences: a table, best first, and a picture."""
     console = Console(highlight=False)
     (family,) = co.read_families(pairs, contacts, pairs_b, length_a)[:1]
     name = choose_device(device, console)
@@ -64,7 +62,7 @@ def coevolution(
 
 
 def load_predictor(folder: Path, device: str) -> tuple[co.ContactPredictor, float]:
-    """The model of a run of phase 2, and how much a contact weighed. Raises CheckpointError for any other run."""
+    """The model of a run of phase 2, and the weight of a contact in its loss. Raises CheckpointError for any other run."""
     arrays, meta = load_checkpoint(folder)
     values: dict[str, Any] = meta.get("hyperparameters", {})
     if meta.get("recipe") != "coevolution" or values.get("phase") != "contacts":

@@ -1,4 +1,4 @@
-"""`shadergrad predict RECIPE RUN ...` for recipes that can be asked. In: a run's folder, and images or a text. Out: lines."""
+"""`shadergrad predict RECIPE RUN ...` for recipes with a prediction. In: a run's folder, and images or a text. Out: lines."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def add_predictions(app: typer.Typer) -> None:
     """Put the commands of the recipes into the group `predict`."""
     for name, text in IMAGES.items():
         app.command(name, help=text)(_of_images(name))
-    app.command("char-lm", help="Write on from a text, a character at a time.")(_of_text("char-lm"))
+    app.command("char-lm", help="Continue a text, a character at a time.")(_of_text("char-lm"))
 
 
 class PredictGroup(TyperGroup):
-    """The commands that there are, and each recipe file of a user whose path is given."""
+    """The commands of the library's recipes, and of a user's recipe file given by its path."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command. Raises RecipeError for a file without a recipe, or one that cannot be asked."""
+        """The command. Raises RecipeError for a file without a recipe, or a recipe without a prediction."""
         known = super().get_command(ctx, cmd_name)
         if known is not None or not is_path(cmd_name):
             return known
@@ -46,7 +46,7 @@ class PredictGroup(TyperGroup):
             raise RecipeError(f"{cmd_name} does not say what its model can be asked. Remedy: predict=Prediction(...)")
         one = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         made = _of_images(cmd_name) if prediction.takes == "images" else _of_text(cmd_name)
-        one.command(cmd_name, help="What your recipe's model says.")(made)
+        one.command(cmd_name, help="Predict with the model of your recipe.")(made)
         return typer.main.get_command(one)
 
 
@@ -54,7 +54,7 @@ def _of_images(name: str) -> Callable[..., None]:
     def predict(
         run: Run,
         images: Annotated[list[Path], typer.Argument(help="Image files.")],
-        out: Annotated[Path, typer.Option(help="The folder for pictures, where there are any.")] = Path(),
+        out: Annotated[Path, typer.Option(help="The folder for pictures, if there are any.")] = Path(),
         device: Device = "cpu",
     ) -> None:
         model, shared, prediction = _load(name, run, device)
@@ -66,10 +66,10 @@ def _of_images(name: str) -> Callable[..., None]:
 def _of_text(name: str) -> Callable[..., None]:
     def predict(
         run: Run,
-        prompt: Annotated[str, typer.Option(help="The text to go on from.")] = "",
-        characters: Annotated[int, typer.Option(help="How many to write.")] = 320,
-        temperature: Annotated[float, typer.Option(help="Below 1: likely ones more often.")] = 0.6,
-        seed: Annotated[int, typer.Option(help="Decides the draws.")] = 0,
+        prompt: Annotated[str, typer.Option(help="The text to continue.")] = "",
+        characters: Annotated[int, typer.Option(help="Number of characters to write.")] = 320,
+        temperature: Annotated[float, typer.Option(help="Below 1, likely characters come more often.")] = 0.6,
+        seed: Annotated[int, typer.Option(help="The seed of the random draws.")] = 0,
         device: Device = "cpu",
     ) -> None:
         model, shared, prediction = _load(name, run, device)

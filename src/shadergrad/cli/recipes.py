@@ -20,7 +20,7 @@ INTERRUPTED = 130  # what shells use for a process that SIGINT ended
 
 
 class RecipeGroup(TyperGroup):
-    """The commands that the files in recipes/ are, and each file of a user whose path is given."""
+    """The commands of the files in recipes/, and of a user's recipe file given by its path."""
 
     prefix = ""  # of the recipes that belong here, left out in their commands
 
@@ -28,7 +28,7 @@ class RecipeGroup(TyperGroup):
         return [name.removeprefix(self.prefix) for name in recipes.names() if name.startswith(self.prefix)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command; reads only that recipe's file. Raises RecipeError where there is none."""
+        """The command. Reads only that recipe's file. Raises RecipeError if there is none."""
         known = self.list_commands(ctx)
         words = f"{ctx.command_path} {shlex.quote(cmd_name)}"
         if cmd_name in known:
@@ -43,7 +43,7 @@ class RecipeGroup(TyperGroup):
 
 
 class LogicGroup(RecipeGroup):
-    """Those of logic networks that are more than a training, and what can be done with a circuit."""
+    """The commands for logic networks other than trainings, and for circuits."""
 
     prefix = "logic-"
 
@@ -55,7 +55,7 @@ class LogicGroup(RecipeGroup):
 
 
 def command(recipe: Recipe, name: str, identity: str, words: str) -> Any:
-    """The command `name` of a recipe. identity: what its checkpoints call it. words: those that come before the options."""
+    """The command `name` of a recipe. identity: its name in checkpoints. words: the words before the options."""
 
     def train(**values: Any) -> None:
         if not recipe.run(identity, words, Console(), values):

@@ -15,26 +15,24 @@ PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_in
 
 
 class ScriptError(ShadergradError, OSError):
-    """A script that is not there or cannot be read."""
+    """A script that does not exist or cannot be read."""
 
 
 def run_script(
     context: typer.Context,
     script: Annotated[
-        str, typer.Argument(help="The program; what follows are its own arguments.", metavar="SCRIPT.py [ARGUMENTS]...")
+        str, typer.Argument(help="The program, followed by its own arguments.", metavar="SCRIPT.py [ARGUMENTS]...")
     ],
     module: Annotated[bool, typer.Option("-m", help="SCRIPT is the name of a module, as in python -m.")] = False,
     device: Annotated[
         str,
-        typer.Option(
-            help="What the program's 'cuda' is: webgpu, webgpu:N, cpu (then there is none), or auto: a GPU if there is one."
-        ),
+        typer.Option(help="The device behind 'cuda': webgpu, webgpu:N, cpu (no cuda), or auto: a GPU if there is one."),
     ] = "auto",
 ) -> None:
-    """Run an unmodified PyTorch program: in this process torch, torch.nn, torch.utils.data, ... are this library's.
+    """Run an unmodified PyTorch program. In its process torch, torch.nn, torch.utils.data, ... are this library.
 
-    With a GPU torch.cuda.is_available() is true, and 'cuda' is that GPU. A program that never says cuda or mps has its tensors
-    there by default. At the end stands what it asked for and is not here, with file and line.
+    With a GPU torch.cuda.is_available() is true and 'cuda' is that GPU. A program that never mentions cuda or mps creates its
+    tensors there by default. At the end the command lists the names that the program used and the library lacks, with file and line.
     """
     from .. import as_torch  # the library, which help needs nothing of
     from ..as_torch.devices import give_device  # for the same reason

@@ -1,4 +1,4 @@
-"""`shadergrad tune`: which tiles are fastest for matrix products on this adapter, measured and kept for the compiler."""
+"""`shadergrad tune`: measures the fastest tiles of matrix multiplication on this adapter and saves them for the compiler."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def tune(
     shapes: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Products m x n x k or batch x m x n x k, as 256x512x784, :a, :b or :ab behind for transposed operands.",
+            help="Shapes m x n x k or batch x m x n x k, as 256x512x784; the suffix :a, :b or :ab transposes operands.",
             show_default="what usual networks need",
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="webgpu or webgpu:N.")] = "webgpu",
-    tries: Annotated[int, typer.Option(help="Choices a shape, at most.")] = 40,
-    milliseconds: Annotated[float, typer.Option(help="That a choice runs in each round.")] = 6,
-    keep: Annotated[bool, typer.Option(help="Write the table; else only show it.")] = True,
+    tries: Annotated[int, typer.Option(help="Candidates per shape, at most.")] = 40,
+    milliseconds: Annotated[float, typer.Option(help="Run time of a candidate in each round.")] = 6,
+    keep: Annotated[bool, typer.Option(help="Save the table, or only print it.")] = True,
 ) -> None:
-    """Measure how matrix products are best cut up on this adapter. What it finds, programs compiled from now on use."""
+    """Measure the best tiles and splits of matrix multiplication on this adapter. Programs compiled from now on use them."""
     from ..runtime.webgpu import WebGPUDevice  # here, as help needs no adapter
 
     console = Console(highlight=False)
@@ -107,7 +107,7 @@ def tune(
 
 
 def parse(text: str) -> tuple[Shape, str]:
-    """The shape and the transposed operands of "256x512x784:b"; raises TuningError where that is none."""
+    """The shape and the transposed operands of "256x512x784:b". Raises TuningError for another text."""
     match = re.fullmatch(r"((?:[1-9]\d*x)?[1-9]\d*x[1-9]\d*x[1-9]\d*)(?::(a|b|ab))?", text)
     if match is None:
         raise TuningError(
@@ -119,7 +119,7 @@ def parse(text: str) -> tuple[Shape, str]:
 
 
 def shown(choice: Choice) -> str:
-    """A tile in a few letters."""
+    """A short name of a tile."""
     tile = choice.tile
     more = (f", {tile.stages} stages" if tile.stages > 1 else "") + (
         f", {tile.slices} slices" if tile.slices > 1 else ""
@@ -128,7 +128,7 @@ def shown(choice: Choice) -> str:
 
 
 class Tuner:
-    """One product: its operands on the device, and what some of its rows must be."""
+    """One matrix multiplication: its operands on the device, and the expected values of some rows."""
 
     def __init__(self, device: Any, name: str, shape: Shape, transposed: str, budget: float) -> None:
         import shadergrad as sg  # here, as help needs nothing of it
@@ -145,11 +145,11 @@ class Tuner:
         self.steps: list[Any] = []
 
     def multiply(self, a: Any, b: Any) -> Any:
-        """The product, of operands as they lie in memory."""
+        """The matrix multiplication of the operands in their memory layout."""
         return (a.mT if "a" in self.transposed else a) @ (b.mT if "b" in self.transposed else b)
 
     def best(self, choices: Sequence[Choice], advance: Any) -> tuple[Choice, float, float]:
-        """The fastest whose result is right, its seconds, and those of the first. All are compiled before any is measured, and
+        """The fastest candidate with a correct result, its seconds, and those of the first. All are compiled before any is measured, and
         the device works for a while before: its clock falls while it waits. The best of one round are measured in turns; the
         first gives way only to one that is clearly faster."""
         commands = {}
@@ -174,7 +174,7 @@ class Tuner:
         return fastest, medians[fastest], medians[own]
 
     def _compiled(self, choice: Choice) -> list[Any]:
-        """The dispatches of the product cut up so; raises TuningError where its result is wrong."""
+        """The dispatches of the multiplication with this tile and split. Raises TuningError if the result is wrong."""
         import shadergrad as sg  # as above
 
         target = self.device.target
@@ -201,7 +201,7 @@ class Tuner:
         return commands
 
     def _seconds(self, commands: list[Any]) -> float:
-        """Of one run of the dispatches, out of as many as the budget allows, waited for once."""
+        """Seconds of one run of the dispatches: as many runs as the budget allows, then one wait."""
 
         def once(times: int) -> float:
             start = time.perf_counter()
@@ -215,6 +215,6 @@ class Tuner:
             return once(max(1, min(MOST_TIMES, int(self.budget / max(once(1), 1e-6)))))
 
     def rates(self, seconds: float) -> tuple[str, str]:
-        """Microseconds and GFLOP/s, to be shown."""
+        """Microseconds and GFLOP/s, as text."""
         batch, m, n, k = self.shape
         return f"{seconds * 1e6:,.1f}", f"{2e-9 * batch * m * n * k / seconds:,.0f}"

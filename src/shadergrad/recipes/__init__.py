@@ -22,7 +22,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Recipe:
-    """The recipe of that name. Raises RecipeError where its file cannot be used.
+    """The recipe of that name. Raises RecipeError if its file is unusable.
 
     >>> sg.recipes.find("digits").defaults["epochs"]
     40
@@ -46,7 +46,7 @@ def load(folder: str | Path, device: str = "cpu", recipe: str | Path | None = No
 
 
 def prediction_of(folder: Path, file: str | Path | None = None) -> Prediction:
-    """How the model of a run is built and asked. Raises CheckpointError where its recipe does not say so."""
+    """The prediction of a run's recipe: how to build its model and ask it. Raises CheckpointError if the recipe has none."""
     name = str(read_run(folder)[1].get("recipe"))
     if file is not None and Path(file).name != name:
         raise CheckpointError(f"{folder} is a run of {name}, not of {file}.")

@@ -1,4 +1,4 @@
-"""An autoencoder on the 8x8 digits: 64 pixels through 8 numbers and back, MSE, AdamW. Draws what becomes of digits.
+"""An autoencoder on the 8x8 digits: 64 pixels through 8 numbers and back, MSE, AdamW. Draws digits and their reconstructions.
 
 Hinton and Salakhutdinov: "Reducing the dimensionality of data with neural networks", Science 313, 2006.
 """
@@ -31,7 +31,7 @@ def network(_: Any = None) -> nn.Module:
 
 
 def answer(model: nn.Module, _: Any, paths: list[Path], out: Path) -> Iterable[str]:
-    """How far what comes back is from each image; both are drawn."""
+    """The reconstruction error of each image, and a picture of both."""
     images = np.stack([read_drawing(path, 8).ravel() for path in paths])
     with sg.no_grad():
         back = model(sg.tensor(images, device=next(model.parameters()).device)).numpy()
@@ -48,7 +48,7 @@ def build(settings: Settings, device: str) -> Trainable:
     optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
 
     def loss(images: Tensor) -> Tensor:
-        """Of images [batch, 64], a scalar."""
+        """The loss of images [batch, 64]; a scalar."""
         return F.mse_loss(model(images), images)
 
     step = TrainingStep.of(settings, model, optimizer, loss)
@@ -75,7 +75,7 @@ def build(settings: Settings, device: str) -> Trainable:
 
 @or_the_reason
 def draw_pairs(images: np.ndarray, reconstructions: np.ndarray, path: Path) -> str | None:
-    """Digits [n, 64] above what became of them. Returns None, or one line that says why nothing was drawn."""
+    """Digits [n, 64] above their reconstructions. Returns None, or one line that says why nothing was drawn."""
     figures = figure_module("the picture of reconstructions")
     n = len(images)
     figure = figures.Figure(figsize=(0.8 * n + 0.8, 2), dpi=150, layout="constrained")

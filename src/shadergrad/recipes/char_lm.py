@@ -26,7 +26,7 @@ SAMPLE, TEMPERATURE = 320, 0.6  # characters at the end; below 1: likely ones mo
 
 
 class NextCharacter(nn.Module):
-    """Logits [batch, characters] of what follows a window, int32 [batch, context]."""
+    """Logits [batch, characters] of the character after a window, int32 [batch, context]."""
 
     def __init__(self, characters: int, context: int, width: int = 16, hidden: int = 192) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def network(shared: Any) -> nn.Module:
 
 
 def answer(model: nn.Module, shared: Any, prompt: str, characters: int, temperature: float, seed: int) -> list[str]:
-    """The text, and what the model writes on. Raises DataError where it has characters that the model does not know."""
+    """The text and the model's continuation. Raises DataError if the text has characters that the model does not know."""
     vocabulary = Vocabulary(shared["characters"])
     space = " " if " " in vocabulary.characters else vocabulary.characters[0]
     window = vocabulary.encode((space * CONTEXT + prompt)[-CONTEXT:])[None]
@@ -54,7 +54,7 @@ def answer(model: nn.Module, shared: Any, prompt: str, characters: int, temperat
 
 
 def build(settings: Settings, device: str) -> Trainable:
-    """The network on `device`, its weights random from the current seed. Raises DataError where the text is unusable."""
+    """The network on `device`, its weights random from the current seed. Raises DataError if the text is unusable."""
     text = read_text(settings["text"] or TALE)
     vocabulary = Vocabulary(text)
     split = len(text) - int(len(text) * HELD_OUT)
@@ -66,7 +66,7 @@ def build(settings: Settings, device: str) -> Trainable:
     optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
 
     def loss(window: Tensor, following: Tensor) -> Tensor:
-        """Of windows [batch, context] and the characters that follow [batch], a scalar."""
+        """The loss of windows [batch, context] and the next characters [batch]; a scalar."""
         return F.cross_entropy(model(window), following)
 
     step = TrainingStep.of(settings, model, optimizer, loss)
@@ -98,7 +98,7 @@ def sample(
     count: int,
     temperature: float,
 ) -> str:
-    """`count` characters, each drawn from what the model expects after the window [1, context] before it."""
+    """`count` characters, each sampled from the model's distribution after the window [1, context] before it."""
     numbers: list[int] = []
     with sg.no_grad():
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""A checkerboard made of noise by an automaton of logic gates; see `shadergrad.logic.experiments`."""
+"""An automaton of logic gates that turns noise into a checkerboard; see `shadergrad.logic.experiments`."""
 
 from __future__ import annotations
 

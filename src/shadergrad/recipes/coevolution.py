@@ -113,12 +113,12 @@ def build(settings: Settings, device: str) -> Trainable:
 
 
 def transformer_of(values: Any) -> co.CoevolutionTransformer:
-    """An untrained one, of the shape that settings, or what a checkpoint shares, say."""
+    """An untrained transformer, in the shape of the settings or of a checkpoint."""
     return co.CoevolutionTransformer(**{name: values[name] for name in SHAPE})
 
 
 def what_next(settings: Settings) -> list[str]:
-    """After phase 1 the contacts are learned, after phase 2 they are predicted."""
+    """The next command: the training of contacts after phase 1, the prediction after phase 2."""
     out = shlex.quote(str(settings.out))
     if settings["phase"] == "mlm":
         kept = ("pairs", "pairs_b", "length_a", "contacts", "families", "depth", *SHAPE)
@@ -129,7 +129,7 @@ def what_next(settings: Settings) -> list[str]:
 
 
 def families_of(settings: Settings) -> list[co.Family]:
-    """Those of --pairs, or synthetic ones."""
+    """The families of --pairs, or synthetic ones."""
     if settings["pairs"] is None:
         if settings["contacts"] is not None or settings["pairs_b"] is not None:
             raise TrainingError("--contacts and --pairs-b say something of --pairs, which is not given.")
@@ -143,7 +143,7 @@ def families_of(settings: Settings) -> list[co.Family]:
 
 
 def load_transformer(transformer: co.CoevolutionTransformer, folder: Any) -> None:
-    """The weights of a run of either phase. Raises CheckpointError for none, TrainingError for one of another shape."""
+    """The weights of a run of either phase. Raises CheckpointError if there is none, TrainingError for another shape."""
     arrays, _ = load_checkpoint(folder)
     prefix = "model/transformer."
     found = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
@@ -157,7 +157,7 @@ def load_transformer(transformer: co.CoevolutionTransformer, folder: Any) -> Non
 
 
 def held_out_losses(model: Any, loss: Any, test: co.Batches, device: str) -> dict[str, float]:
-    """The loss of some batches of held-out families; in phase 1 also the share of masked residues that are guessed."""
+    """The loss of some batches of held-out families; in phase 1 also the share of masked residues that the model predicts."""
     total = weight = right = 0.0
     with sg.no_grad():
         for k in range(TEST_BATCHES):

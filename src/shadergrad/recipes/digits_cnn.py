@@ -41,7 +41,7 @@ def build(settings: Settings, device: str) -> Trainable:
     optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
 
     def loss(images: Tensor, labels: Tensor) -> Tensor:
-        """Of images [batch, 64] and labels [batch], a scalar."""
+        """The loss of images [batch, 64] and labels [batch]; a scalar."""
         return F.cross_entropy(model(images), labels, label_smoothing=SMOOTHING)
 
     step = TrainingStep.of(settings, model, optimizer, loss)

@@ -38,7 +38,7 @@ def network(shared: Any) -> nn.Sequential:
 
 
 def votes(model: nn.Module, images: np.ndarray, _: Any) -> np.ndarray:
-    """The shares of the votes [n, 10] that the hardened circuit gives for images [n, 64]."""
+    """The hardened circuit's shares of votes [n, 10] for images [n, 64]."""
     bits = Thermometer(PIXELS, THRESHOLDS, mode="hard", learned=False)(sg.tensor(images)).numpy()
     gates = model[0].harden().evaluate(bits > 0.5)  # type: ignore[index]
     counts = gates.reshape(len(bits), CLASSES, -1).sum(-1)
@@ -78,7 +78,7 @@ def build(settings: Settings, device: str) -> Trainable:
         return {"test_loss": loss, "test_accuracy": hard_accuracy(network.harden()), "soft_accuracy": soft}
 
     def show(_: Position) -> list[str]:
-        """Files of the circuit, and what it is like."""
+        """The files of the circuit, and a summary."""
         hardened = network.harden()
         small = minimize(hardened)
         same = equivalent(hardened, small, patches=1 << 17)

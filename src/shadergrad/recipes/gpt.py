@@ -41,7 +41,7 @@ TEMPERATURE = 0.7
 
 
 def build(settings: Settings, device: str) -> Trainable:
-    """The network on `device`, its weights random from the current seed. Raises DataError where the text is unusable."""
+    """The network on `device`, its weights random from the current seed. Raises DataError if the text is unusable."""
     text = read_text(settings["text"] or TALE)
     vocabulary = Vocabulary(text)
     context, split = settings["context"], len(text) - int(len(text) * HELD_OUT)
@@ -53,7 +53,7 @@ def build(settings: Settings, device: str) -> Trainable:
     optimizer = sg.optim.AdamW(model.parameter_groups(WEIGHT_DECAY), lr=settings.lr, betas=(0.9, 0.95))
 
     def loss(tokens: Tensor, following: Tensor) -> Tensor:
-        """Of tokens and what follows each, both [batch, context], a scalar."""
+        """The loss of tokens and their successors, both [batch, context]; a scalar."""
         return F.cross_entropy(model(tokens).flatten(0, 1), following.flatten())
 
     def clip() -> None:
@@ -98,11 +98,11 @@ RECIPE = Recipe(
     # the text is known by what is in it, wherever it lies
     options=(
         Option("text", Path, "A text file in UTF-8.", shown="a small tale", may_change=True),
-        Option("context", int, "Characters that are seen at once.", 128),
-        Option("width", int, "Features of a character.", 128),
-        Option("layers", int, "Blocks.", 4),
-        Option("heads", int, "Heads of attention.", 4),
-        Option("dropout", float, "Share of features that is dropped in training.", 0.1),
+        Option("context", int, "Characters of context.", 128),
+        Option("width", int, "Features per character.", 128),
+        Option("layers", int, "Transformer blocks.", 4),
+        Option("heads", int, "Attention heads.", 4),
+        Option("dropout", float, "Dropout probability.", 0.1),
         *SCHEDULE,
         *BACKWARD,
     ),

@@ -1,4 +1,4 @@
-"""A letter in four colours, drawn by an automaton of logic gates; see `shadergrad.logic.experiments`."""
+"""An automaton of logic gates that draws a letter in four colours; see `shadergrad.logic.experiments`."""
 
 from __future__ import annotations
 

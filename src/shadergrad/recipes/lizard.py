@@ -1,4 +1,4 @@
-"""A lizard grown from one cell by an automaton of logic gates; see `shadergrad.logic.experiments`."""
+"""An automaton of logic gates that grows a lizard from one cell; see `shadergrad.logic.experiments`."""
 
 from __future__ import annotations
 

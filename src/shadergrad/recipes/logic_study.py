@@ -1,4 +1,4 @@
-"""How often and when an experiment with automata converges, over seeds; see `logic.study`."""
+"""A study over seeds: how often and when an experiment with automata converges; see `logic.study`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ RECIPE = Recipe(
     train=study_experiment,
     options=(
         Option("experiment", str, f"One of {', '.join(EXPERIMENTS)}.", positional=True),
-        Option("seeds", int, "How many seeds.", 20),
-        Option("first_seed", int, "The first of them; the others follow.", SEED),
+        Option("seeds", int, "Number of seeds.", 20),
+        Option("first_seed", int, "The first seed; the others count up from it.", SEED),
         DEVICE,
-        Option("steps", int, "Optimizer steps of each.", shown="the experiment's"),
-        Option("batch_size", int, "Start states a step.", shown="the experiment's"),
+        Option("steps", int, "Optimizer steps per seed.", shown="the experiment's"),
+        Option("batch_size", int, "Start states per step.", shown="the experiment's"),
         Option("out", Path, "The folder to write.", shown="runs/study-EXPERIMENT"),
     ),
 )

@@ -24,7 +24,7 @@ def network(_: Any = None) -> nn.Module:
 
 
 def build(settings: Settings, device: str) -> Trainable:
-    """The network on `device`, its weights random from the current seed. Raises DataError where there are no files."""
+    """The network on `device`, its weights random from the current seed. Raises DataError if there are no files."""
     train, test = (
         MNIST(settings["data"], train=part, download=True, mirror=settings["mirror"]) for part in (True, False)
     )
@@ -35,7 +35,7 @@ def build(settings: Settings, device: str) -> Trainable:
     optimizer = sg.optim.AdamW(model.parameters(), lr=settings.lr)
 
     def loss(images: Tensor, labels: Tensor) -> Tensor:
-        """Of images [batch, 784] and labels [batch], a scalar."""
+        """The loss of images [batch, 784] and labels [batch]; a scalar."""
         return F.cross_entropy(model(images), labels)
 
     step = TrainingStep.of(settings, model, optimizer, loss)
@@ -57,7 +57,9 @@ RECIPE = Recipe(
     options=(
         *BACKWARD,
         Option("data", Path, "The folder with the data set's folder.", shown="SHADERGRAD_DATA_DIR", may_change=True),
-        Option("mirror", str, "Where to fetch missing files from.", shown="SHADERGRAD_DATA_MIRROR", may_change=True),
+        Option(
+            "mirror", str, "The address to fetch missing files from.", shown="SHADERGRAD_DATA_MIRROR", may_change=True
+        ),
     ),
     predict=Prediction(network, classify_images(28, probabilities)),
 )

@@ -51,7 +51,7 @@ def build(settings: Settings, device: str) -> Trainable:
         return {"test_loss": float(((found - TARGETS) ** 2).mean()), "test_accuracy": float(right.mean())}
 
     def show(_: Position) -> list[str]:
-        """The four answers, and between them what the network says."""
+        """The four answers, and a picture of the network's output between them."""
         side = np.linspace(-0.5, 1.5, GRID, dtype=np.float32)
         grid = np.stack(np.meshgrid(side, side), -1).reshape(-1, 2)
         with sg.no_grad():
@@ -68,7 +68,7 @@ def build(settings: Settings, device: str) -> Trainable:
 
 @or_the_reason
 def draw_surface(surface: np.ndarray, path: Path) -> str | None:
-    """The answers [GRID, GRID] from -0.5 to 1.5, and the four points. Returns None, or why nothing was drawn, in one line."""
+    """The answers [GRID, GRID] from -0.5 to 1.5, and the four points. Returns None, or one line that says why nothing was drawn."""
     figure = figure_module("the decision surface").Figure(figsize=(5, 4), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     shown = axes.imshow(surface, origin="lower", extent=(-0.5, 1.5, -0.5, 1.5), cmap="RdBu", vmin=-0.5, vmax=1.5)

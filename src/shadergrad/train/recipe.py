@@ -1,4 +1,4 @@
-"""A recipe: a whole training in one file, and what the command line needs to know of it.
+"""A recipe: a whole training in one file, with its options for the command line.
 
 In: how to build what is trained, the defaults of the options that all recipes share, and options of its own.
 Out: a run, given their values. The command line makes a command of it; nothing else has to know that it is there.
@@ -65,14 +65,20 @@ BACKWARD = (
         shown="SHADERGRAD_BACKWARD, else shaders",
         may_change=True,
     ),
-    Option("threads", int, "Threads of PyTorch, for --backward torch.", shown="cores - 2, at least 1", may_change=True),
+    Option("threads", int, "PyTorch's threads, for --backward torch.", shown="cores - 2, at least 1", may_change=True),
 )  # of recipes whose step is TrainingStep.of(settings, ...)
 SCHEDULE = (
-    Option("warm_up", int, "Steps in which the learning rate rises.", shown="a tenth of all, at most 100"),
-    Option("schedule_steps", int, "Steps after which it has fallen to 0, as a cosine.", shown="all", may_change=True),
+    Option("warm_up", int, "Steps while the learning rate rises.", shown="a tenth of all, at most 100"),
+    Option(
+        "schedule_steps",
+        int,
+        "Steps until the learning rate has fallen to 0, as a cosine.",
+        shown="all",
+        may_change=True,
+    ),
 )  # of recipes whose schedule is WarmUpCosine.of(settings, steps)
-RESUME = Option("resume", bool, "Go on from the checkpoint in --out.", False)
-OVERRIDE = Option("override", bool, "With --resume: go on with another --lr, which metrics.jsonl records.", False)
+RESUME = Option("resume", bool, "Continue from the checkpoint in --out.", False)
+OVERRIDE = Option("override", bool, "With --resume: continue with another --lr, which metrics.jsonl records.", False)
 OUT_HELP = "The folder for checkpoint, metrics.jsonl and pictures."
 COMMON: dict[str, tuple[type, str]] = {
     "epochs": (int, "How often to go through the training data."),
@@ -86,16 +92,16 @@ RESERVED = ("device", "out", "resume", "override", *COMMON)
 
 @dataclass(frozen=True)
 class Recipe:
-    """A training that the command line knows. help: what is trained, in a line or two.
+    """A training for the command line. help: a line or two on its data and model.
 
-    build: makes what is trained from the settings, on the device of the given name; weights are random from the seed.
-    defaults: of the options that recipes share: batch_size, either epochs or steps, lr where it takes one, and seed where
-    it is not 0. options: those that only this recipe has. Each also has --device, --out and --resume.
-    train: in place of build, the whole of it, for what is more than one run: called with the command's words, the console
-    and the values of `options`; tells whether it came to its end. It has no defaults.
-    predict: how the trained model is built again, and what it can be asked: for `shadergrad predict` and recipes.load.
-    then: the commands that a finished run is for beside that, of its settings; they are printed.
-    Raises RecipeError for what cannot be a recipe.
+    build: builds the Trainable from the settings, on the device with the given name; weights are random from the seed.
+    defaults: the defaults of shared options: batch_size, either epochs or steps, lr if the recipe has one, and seed unless it
+    is 0. options: the recipe's own options. Every recipe also has --device, --out and --resume.
+    train: replaces build in commands of more than one run. It gets the command's words, the console and the values of
+    `options`, and returns whether it reached its end. It has no defaults.
+    predict: how to rebuild the trained model and what it predicts, for `shadergrad predict` and recipes.load.
+    then: maps the settings of a finished run to further commands, which are printed.
+    Raises RecipeError for an invalid recipe.
     """
 
     help: str
@@ -135,7 +141,7 @@ class Recipe:
             raise RecipeError(f"[Recipe] options has {sorted(taken)[0]!r}, which is there already.")
 
     def all_options(self, name: str) -> list[Option]:
-        """Every option that the command line has for it, where the recipe has the name `name`."""
+        """Every option of the recipe on the command line. name: the name of the recipe there."""
         if self.train is not None:
             return list(self.options)
         defaults = {"seed": 0, **self.defaults}
@@ -144,7 +150,7 @@ class Recipe:
         return [DEVICE, *common, Option("out", Path, OUT_HELP, Path("runs", name)), RESUME, *also, *self.options]
 
     def run(self, name: str, command: str, console: Console, values: Mapping[str, Any]) -> bool:
-        """Train with the values of all options; returns whether it came to its end, and not to Ctrl-C.
+        """Train with the values of all options. Returns whether it reached its end (Ctrl-C: False).
 
         name: what the checkpoint calls it. command: the words of the command line that come before the options.
         """
@@ -160,7 +166,7 @@ class Recipe:
         return finished
 
     def _next(self, name: str, command: str, settings: Settings) -> list[str]:
-        """What to do with a finished run."""
+        """The commands to suggest after a finished run."""
         counter = "epochs" if settings.epochs is not None else "steps"
         word = flag(counter)
         options = settings.options().replace(f"{word} {settings[counter]} ", f"{word} {2 * settings[counter]} ", 1)

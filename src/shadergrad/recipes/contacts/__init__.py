@@ -1,1 +1,1 @@
-"""What the recipe of the coevolution transformer and its prediction share."""
+"""Shared parts of the coevolution transformer's recipe and prediction."""

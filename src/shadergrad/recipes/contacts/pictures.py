@@ -12,7 +12,7 @@ from shadergrad.train.pictures import figure_module, or_the_reason
 
 @or_the_reason
 def contact_picture(scores: np.ndarray, family: Family, path: Path) -> str | None:
-    """Scores (length_a, length_b), the best L marked, and beside them the contacts where they are known.
+    """Scores (length_a, length_b), the best L marked, and beside them the contacts if they are known.
 
     Returns None, or one line that says why nothing was drawn.
     """

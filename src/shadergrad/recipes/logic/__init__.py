@@ -1,1 +1,1 @@
-"""What the recipes of logic networks share: automata as recipes, their batches, reports, pictures, files, and studies."""
+"""Shared parts of the recipes of logic networks: automata as recipes, batches, reports, pictures, files and studies."""

@@ -44,7 +44,7 @@ def automaton_recipe(name: str, help_text: str) -> Recipe:
 
 
 def trainable(name: str, settings: Settings, device: str) -> Trainable:
-    """The automaton on `device`, its wires, start states and masks decided by the seed."""
+    """The automaton on `device`. The seed determines its wires, start states and masks."""
     experiment = replace(EXPERIMENTS[name], batch=settings.batch_size)
     training = Training(experiment, settings.seed, device)
     keys = training.data_key, training.mask_key
@@ -69,7 +69,7 @@ def trainable(name: str, settings: Settings, device: str) -> Trainable:
 
 
 def _show(trained: Automaton) -> Iterator[str]:
-    """The losses as a picture; of a run that came to its end, everything."""
+    """The picture of the losses; for a finished run all other files, too."""
     settings = trained.settings
     as_published = settings.batch_size == EXPERIMENTS[trained.name].batch  # losses are sums over the batch
     beside = published(trained.name) if as_published else None
@@ -85,7 +85,7 @@ def _show(trained: Automaton) -> Iterator[str]:
 
 
 def evaluate(trained: Automaton) -> Results:
-    """Harden, minimize, check that both are equal, and measure. Raises TrainingError if they are not."""
+    """Harden, minimize, check that both circuits are equal, and evaluate. Raises TrainingError if they differ."""
     hardened = trained.training.model.harden()
     simplified = hardened.minimized()
     same = equivalent(hardened.circuit, simplified.circuit, patches=CHECKED_PATCHES)
@@ -106,7 +106,7 @@ def evaluate(trained: Automaton) -> Results:
 
 
 def write(trained: Automaton, results: Results) -> list[str | None]:
-    """All files of a finished run; returns why pictures are missing, if they are."""
+    """Write all files of a finished run. Returns the reasons for missing pictures."""
     name, out = trained.name, trained.settings.out
     write_cell(out, results.hardened, results.simplified, name.replace("-", "_"), *EXPERIMENTS[name].grid)
     complaints = [

@@ -1,4 +1,4 @@
-"""A hardened network, written in every form there is. In: a circuit, or the cell of an automaton. Out: files."""
+"""Writes a hardened network in every format. In: a circuit, or the cell of an automaton. Out: files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HARDENED, SIMPLIFIED = "hardened.json", "circuit.json"
 def write_cell(
     folder: Path, hardened: CellCircuit, simplified: CellCircuit, name: str, height: int, width: int
 ) -> None:
-    """hardened.json with all gates; circuit.json, .c, .v, .wgsl, .dot with those that are left.
+    """Writes hardened.json with all gates, and circuit.json, .c, .v, .wgsl, .dot with the minimized circuit.
 
     height, width: of the grid in Verilog and WGSL.
     """
@@ -39,7 +39,7 @@ def write_cell(
 
 
 def write_circuit(folder: Path, hardened: Circuit, simplified: Circuit, name: str) -> None:
-    """The same of a circuit that is no cell."""
+    """The same for a circuit that is not a cell."""
     save(hardened, folder / HARDENED)
     save(simplified, folder / SIMPLIFIED)
     _write(

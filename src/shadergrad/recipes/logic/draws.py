@@ -21,7 +21,7 @@ Arrays = tuple[np.ndarray, ...]
 
 
 def draws(settings: Experiment, data_key: np.ndarray, mask_key: np.ndarray) -> Iterator[Arrays]:
-    """For each step (start, target), or (start, target, masks); without end. A key is two uint32 words."""
+    """An endless iterator over (start, target), or (start, target, masks), per step. A key is two uint32 words."""
     while True:
         data, data_key = _chain(data_key)
         masks, mask_key = _chain(mask_key)
@@ -33,12 +33,12 @@ def draws(settings: Experiment, data_key: np.ndarray, mask_key: np.ndarray) -> I
 
 
 def _of_each_step(part: np.ndarray) -> np.ndarray:
-    """(steps, batch, height, width, channels), also of what is the same in all steps."""
+    """(steps, batch, height, width, channels), also for arrays that are the same in all steps."""
     return part if part.ndim == 5 else np.broadcast_to(part, (AT_ONCE, *part.shape))
 
 
 def _chain(key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The keys drawn by so many splittings one after the other, and the key that is left."""
+    """The keys of this number of successive splits, and the remaining key."""
     drawn = []
     for _ in range(AT_ONCE):
         key, own = wiring.split(key)

@@ -1,4 +1,4 @@
-"""An automaton as a page: it is trained there, shown as it grows its picture, and hardened to a circuit.
+"""An automaton as a page, which trains it, shows how it grows its picture, and hardens it to a circuit.
 
 In: an experiment before its training. Out: a folder. The page knows the circuit's wires and which logits are a gate's, so
 that it hardens the weights of any moment itself.
@@ -76,7 +76,7 @@ def automaton_page(name: str, training: Training, folder: Path) -> None:
 
 
 def structure(model: LogicCA) -> tuple[np.ndarray, np.ndarray]:
-    """Of every gate of the hardened cell: the wires that it reads, and its row among all logits (gates, 3); and the wires of
+    """For every gate of the hardened cell the wires that it reads and its row among all logits (gates, 3); and the wires of
     the outputs."""
     circuit = model.harden().circuit
     starts = np.cumsum([0, *(p.numel() // 16 for p in model.parameters())])

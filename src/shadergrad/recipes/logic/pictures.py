@@ -51,7 +51,7 @@ def loss_plot(
 
 
 def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
-    """Of `window` neighbours, of fewer at the ends."""
+    """The running mean over `window` neighbours, fewer at the ends."""
     ones = np.ones(window)
     return (
         np.convolve(values, ones, "same")[: len(values)]
@@ -63,7 +63,7 @@ def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
 def gate_plot(
     hardened: Mapping[str, int], simplified: Mapping[str, int], png_path: str | Path, title: str = ""
 ) -> str | None:
-    """Draw how many gates there are of each kind, in a hardened circuit and when it is simplified.
+    """Draw the number of gates of each kind, in the hardened and in the simplified circuit.
 
     Returns None, or one line that says why nothing was drawn.
     """
@@ -124,7 +124,7 @@ def robustness_plot(
 def convergence_plot(
     zero_from: Sequence[int], seeds: int, steps: int, png_path: str | Path, title: str = ""
 ) -> str | None:
-    """Draw what share of `seeds` trainings had converged by each step; zero_from: when, of those that did.
+    """Draw the share of `seeds` trainings that had converged by each step; zero_from: the steps of those that did.
 
     Returns None, or one line that says why nothing was drawn.
     """
@@ -163,7 +163,7 @@ COLOURS = np.array(
     ],
     np.uint8,
 )
-"""(8, 3): of a cell by its red (1), green (2) and blue (4) bits."""
+"""(8, 3): the colour of a cell by its red (1), green (2) and blue (4) bits."""
 INK = np.array([(246, 244, 238), (32, 48, 82)], np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""What became of an automaton's training, in words: report.md and a few lines for the console."""
+"""The report of an automaton's training: report.md and a few lines for the console."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ...runtime.device import get_device
 
 @dataclass(frozen=True)
 class Automaton:
-    """An automaton that was trained: name of the experiment, device it was trained on."""
+    """A trained automaton: the name of its experiment, and its device."""
 
     name: str
     training: Training
@@ -31,7 +31,7 @@ class Automaton:
 
     @property
     def losses(self) -> np.ndarray:
-        """(steps, 2): soft and hard, of every step before its update."""
+        """(steps, 2): the soft and the hard loss of every step, before its update."""
         return self.position.losses
 
     @property
@@ -41,18 +41,18 @@ class Automaton:
 
     @property
     def seconds(self) -> float:
-        """Spent on training."""
+        """Seconds of training."""
         return self.position.seconds
 
     @property
     def hardware(self) -> str:
-        """What it was trained on."""
+        """The device of the training."""
         return get_device(self.device).describe()
 
 
 @dataclass(frozen=True)
 class Results:
-    """What became of a training."""
+    """The results of a training."""
 
     hardened: CellCircuit
     simplified: CellCircuit
@@ -132,7 +132,7 @@ def _training_rows(trained: Automaton, results: Results) -> list[tuple[str, str,
 
 
 def _published_head(trained: Automaton) -> str:
-    """The head of the column of published numbers: it says of how long a run, where that is another than this one's."""
+    """The head of the column of published numbers. It names the length of the published run if that differs from this one's."""
     e = EXPERIMENTS[trained.name]
     if (trained.done, trained.settings.batch_size) == (e.steps, e.batch):
         return "published"

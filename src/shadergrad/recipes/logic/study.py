@@ -1,4 +1,4 @@
-"""How often and when an experiment converges: one training after the other, each with its own seed.
+"""A study of how often and when an experiment converges: one training per seed, one after the other.
 
 In: an experiment and a range of seeds. Out: study.json, study.png, a table; and for each seed a folder with its checkpoint
 and metrics.jsonl. A study that was stopped goes on: seeds that are done stay, the one under way is resumed.
@@ -32,7 +32,7 @@ FILE, PICTURE = "study.json", "study.png"
 
 @dataclass(frozen=True)
 class StudySettings:
-    """What the user chose, checked: raises TrainingError that names the option."""
+    """The user's options, checked. Raises TrainingError that names the option."""
 
     name: str
     seeds: int
@@ -61,11 +61,11 @@ class StudySettings:
         )
 
     def shared(self) -> dict[str, Any]:
-        """What all seeds of a study share."""
+        """The settings that all seeds of a study share."""
         return {"experiment": self.name, "steps": self.steps, "batch_size": self.batch_size}
 
     def options(self) -> str:
-        """The command-line options that ask for these settings."""
+        """The command-line options for these settings."""
         names = ("seeds", "first_seed", "steps", "batch_size", "device", "out")
         return command_options({name: getattr(self, name) for name in names})
 
@@ -99,7 +99,7 @@ def study_experiment(
 
 
 def study(settings: StudySettings, console: Console, command: str) -> bool:
-    """Train what is left of the seeds and show the outcomes; returns whether all are done (Ctrl-C: False)."""
+    """Train the remaining seeds and show the outcomes. Returns whether all are done (Ctrl-C: False)."""
     outcomes = read(settings.out / FILE, settings.shared())
     make_folder(settings.out)
     seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
