@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
-from . import symbolic_sizes
+from . import cpython, symbolic_sizes
 from .arguments import checked, refuse
 from .autograd import Function, once_differentiable
 from .errors import ArgumentError, CompileError
@@ -175,7 +175,9 @@ class CompiledModule(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """As the module's, with a history where gradients are recorded."""
-        if current.trace is not None:
+        if current.trace is not None or cpython.refuted:
+            if cpython.refuted:
+                cpython.warn_once(stacklevel=4)
             return self._orig_mod(*args, **kwargs)
         if not mode.grad:
             return self._forward_alone(*args, **kwargs)

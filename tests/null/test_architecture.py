@@ -21,6 +21,7 @@ ROOT = Path(shadergrad.__file__).parent
 ROOMS = [
     "version",
     "errors",
+    "cpython",
     "symbolic_sizes",
     "arguments",
     "dtypes",

@@ -7,31 +7,28 @@ for people.
 from __future__ import annotations
 
 import ast
-import dis
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+from ..cpython import frame_of_caller, is_calling, outermost_but
+
 _noted: dict[tuple[str, int, str], None] = {}  # a set in order
 
 _HERE = str(Path(__file__).parent)
-_PROBED = ("CALL", "CALL_KW", "CALL_FUNCTION_EX", "PRECALL")  # hasattr and getattr ask; what they do not get is no loss
 
 
 def note(name: str, frame: FrameType | None) -> None:
-    """`name` was asked for in `frame`; a question of hasattr or getattr is none."""
-    if frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]] not in _PROBED:
+    """`name` was asked for in `frame`; where hasattr or getattr asks, it is no loss."""
+    if frame is not None and not is_calling(frame):
         _noted[(frame.f_code.co_filename, frame.f_lineno, name)] = None
 
 
 def importer() -> FrameType | None:
     """The frame whose import statement is under way."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and (frame.f_code.co_filename.startswith(("<frozen importlib", _HERE))):
-        frame = frame.f_back
-    return frame
+    return outermost_but(frame_of_caller(2), lambda path: path.startswith(("<frozen importlib", _HERE)))
 
 
 def lines(error: BaseException | None, sources: list[str]) -> list[str]:

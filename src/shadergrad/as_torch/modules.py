@@ -15,6 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from ..cpython import frame_of_caller
 from . import missing
 
 PYTORCH = "2.13.0"  # the release whose names these are
@@ -103,7 +104,7 @@ class StandIn(ModuleType):
         if name.startswith("__"):  # Python's own questions
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         whole = f"{self.__name__}.{name}"
-        missing.note(whole, sys._getframe(1))
+        missing.note(whole, frame_of_caller())
         raise AttributeError(
             f"{whole} is not in shadergrad. Hint: docs/differences.md says what is.", name=name, obj=self
         )

@@ -7,14 +7,14 @@ made meanwhile, and names for spots. Recorded while a step is captured and insid
 from __future__ import annotations
 
 import os
-import sys
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count, islice
+from itertools import count
 from types import CodeType, FrameType, MappingProxyType
 from typing import Any, NamedTuple
 
+from ..cpython import frame_of_caller, line_at, outermost_but
 from ..explanation import NOWHERE, Origin, Way
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -34,32 +34,32 @@ class Place(NamedTuple):
     @property
     def line(self) -> str:
         """ "train.py:12" """
-        number, *_ = next(islice(self.code.co_positions(), self.instruction // 2, None))
-        return f"{self.file}:{number}"
+        return f"{self.file}:{line_at(self.code, self.instruction)}"
 
 
 def users_place() -> Place | None:
     """Where outside this package the call comes from; None if there is no such place."""
-    name, frame = _users_frame(sys._getframe(1))
+    name, frame = _users_frame(frame_of_caller())
     return None if frame is None else Place(name, frame.f_code, frame.f_lasti)
 
 
 def users_line() -> str:
     """The line outside this package that the call comes from: "train.py:12"; "" where there is none."""
-    name, frame = _users_frame(sys._getframe(1))
+    name, frame = _users_frame(frame_of_caller())
     return "" if frame is None else f"{name}:{frame.f_lineno}"
 
 
 def _users_frame(frame: FrameType | None) -> tuple[str, FrameType | None]:
-    while frame is not None:
-        path = frame.f_code.co_filename
-        name = _files.get(path)
-        if name is None:
-            name = _files[path] = _called(path)
-        if name:
-            return name, frame
-        frame = frame.f_back
-    return "", None
+    frame = outermost_but(frame, _is_ours)
+    return ("", None) if frame is None else (_files[frame.f_code.co_filename], frame)
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a file is one of this package."""
+    name = _files.get(path)
+    if name is None:
+        name = _files[path] = _called(path)
+    return not name
 
 
 def _called(path: str) -> str:

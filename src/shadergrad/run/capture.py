@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import cpython
 from ..dtypes import DType, default_dtype, int32, set_default
 from ..errors import CompileError
 from ..explanation import Origin
@@ -110,6 +111,7 @@ def capture(
 
     Raises CompileError where the function cannot be captured, and whatever it raises itself; then nothing has changed.
     """
+    cpython.require()
     flush(views=True)  # every tensor that exists is an input of the capture, never a constant of it
     for t in tensors:
         execute.realize([t._node])

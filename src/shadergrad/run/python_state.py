@@ -13,7 +13,6 @@ that a function of C hands out (getattr, vars) is not seen. A tensor that ends u
 from __future__ import annotations
 
 import builtins
-import gc
 import os
 import sys
 import sysconfig
@@ -35,6 +34,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..cpython import (
+    InstructionTrace,
+    codes_within,
+    collect_cycles,
+    functions_with,
+    holders_of,
+    is_made_by_class_statement,
+    variable,
+)
 from ..errors import CompileError
 from ..graph.node import Node
 from ..symbolic_sizes import Varying
@@ -142,8 +150,9 @@ def _is_opaque(value: Any) -> bool:
 
 def _is_users_class(kind: type) -> bool:
     """Whether a class is none of the library, the standard library or NumPy."""
-    is_python = bool(kind.__flags__ & 1 << 9)  # Py_TPFLAGS_HEAPTYPE
-    return is_python and is_users(getattr(sys.modules.get(kind.__module__), "__file__", None) or "")
+    return is_made_by_class_statement(kind) and is_users(
+        getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    )
 
 
 class Watcher:
@@ -167,7 +176,6 @@ class Watcher:
         self._alone: dict[int, Tensor] = {}  # tensors that shared no memory when they were first met
         self._functions: dict[int, list[FunctionType]] = {}
         self._inner: dict[int, tuple[CodeType, FrameType]] = {}  # codes within those that ran, with the frame around
-        self._previous: Any = None
         self._returned: tuple[FrameType | None, Any] = (None, None)  # the frame that called, and what it got
         self._waiting: tuple[FrameType, Any, int, str] | None = None  # a chain that goes on when a property has run
         self._replaced: set[tuple[int, Any]] = set()  # places whose tensors steps replace, though this one may not
@@ -185,60 +193,30 @@ class Watcher:
 
     def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """The function's result, watched; a debugger or a coverage tool that traces goes on."""
-        self._previous = sys.gettrace()
-        sys._getframe().f_trace_opcodes = (
-            True  # Python 3.12 asks once, before tracing begins, whether anyone wants them
-        )
-        sys.settrace(self._on_call)
         try:
-            return function(*args, **kwargs)
+            return InstructionTrace(self._reads_in, self._look_up, self._on_return).run(function, args, kwargs)
         finally:
-            sys.settrace(self._previous)
-            sys._getframe().f_trace_opcodes = False
             self._inner.clear()
             self._returned, self._waiting = (None, None), None
 
-    def _on_call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        known = _seen.get(id(frame.f_code))
-        if self._previous is None and known is not None and known.reads is None:  # the library's own, mostly
-            return None
-        before = None
-        if self._previous is not None:
-            before = self._previous(frame, event, argument)
-            if sys.gettrace() != self._on_call:  # some tracers put themselves back
-                sys.settrace(self._on_call)
-        known = _seen_in(frame.f_code, frame.f_globals)
+    def _reads_in(self, frame: FrameType) -> dict[int, tuple[Read, ...]] | None:
+        """The chains in the code of a frame that begins."""
+        code = frame.f_code
+        known = _seen.get(id(code)) or _seen_in(code, frame.f_globals)
         self.asks_which |= known.asks_which
-        if known.reads is None:
-            return before
-        self._inner.update({id(c): (frame.f_code, frame) for c in frame.f_code.co_consts if isinstance(c, CodeType)})
-        frame.f_trace_opcodes = True
-        return self._followed(known.reads, before)
+        if known.reads is not None:
+            self._inner.update({id(within): (code, frame) for within in codes_within(code)})
+        return known.reads
 
-    def _followed(self, reads: dict[int, tuple[Read, ...]], before: Any) -> Any:
-        """What is told of the events in a frame of the user's. before: what another tracer follows it with."""
-
-        def on_event(frame: FrameType, event: str, argument: Any) -> Any:
-            nonlocal before
-            if event == "opcode":
-                for read in reads.get(frame.f_lasti, ()):
-                    self._look(frame, read)
-                return on_event
-            if event == "return":
-                self._on_return(frame, argument)
-            elif event == "line":
-                frame.f_trace_opcodes = True  # Python 3.13 takes no notice of it at the call
-            if before is not None:
-                before = before(frame, event, argument)
-            return on_event
-
-        return on_event
+    def _look_up(self, frame: FrameType, reads: tuple[Read, ...]) -> None:
+        for read in reads:
+            self._look(frame, read)
 
     def _look(self, frame: FrameType, read: Read) -> None:
         """Look up a chain before the code does."""
         name = path = read.name
         if read.root == "local":
-            value = frame.f_locals.get(name, MISSING)
+            value = variable(frame, name, MISSING)
         elif read.root == "result":
             around, value = self._returned
             value, path = (value, "(...)") if around is frame else (MISSING, "")
@@ -287,12 +265,10 @@ class Watcher:
     def _key(self, frame: FrameType, read: Read) -> Any:
         """What a variable that is an index holds; it is looked up as a chain of its own as well."""
         if read.root == "local" and not read.steps:
-            return frame.f_locals.get(read.name, MISSING)
+            return variable(frame, read.name, MISSING)
         if read.root == "global" and not read.steps:
             return held(frame.f_globals, read.name)
-        value: Any = (
-            frame.f_locals.get(read.name, MISSING) if read.root != "global" else held(frame.f_globals, read.name)
-        )
+        value: Any = variable(frame, read.name, MISSING) if read.root != "global" else held(frame.f_globals, read.name)
         for kind, key in read.steps:
             own = _attributes(value) if kind == "attribute" else value
             value = held(own, key) if isinstance(own, dict | list) and kind != "item at" else MISSING
@@ -453,11 +429,11 @@ class Watcher:
             if around is not None:  # made while capturing: the variable is the outer function's, or one around that
                 outer, outer_frame = around
                 return self._cell(outer_frame, outer, name) if name in outer.co_freevars else None
-            functions = [f for f in gc.get_referrers(code) if isinstance(f, FunctionType) and f.__code__ is code]
+            functions = functions_with(code)
             self._functions[id(code)] = functions
         for function in functions:
             cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=False))
-            if len(functions) == 1 or all(held(c, "") is frame.f_locals.get(n, MISSING) for n, c in cells.items()):
+            if len(functions) == 1 or all(held(c, "") is variable(frame, n, MISSING) for n, c in cells.items()):
                 return cells.get(name)
         return None
 
@@ -810,11 +786,11 @@ def refuse_kept(watch: Trace, ours: list[Any]) -> None:
     ids = {id(t) for t in ours} | {id(t._shared.storage) for t in ours if t._shared is not None}
     if not _kept(watch, ids):
         return
-    gc.collect()  # circles
+    collect_cycles()
     kept = _kept(watch, ids)
     if not kept:
         return
-    where = {type(r).__name__ for r in gc.get_referrers(kept[0]) if r is not kept and not isinstance(r, FrameType)}
+    where = holders_of(kept[0], kept)
     what = f"a tensor of shape {tuple(kept[0]._node.shape)} that the function made"
     raise CompileError(
         f"{what} is kept after it by {' and '.join(sorted(where)) or 'something'} that a compiled step cannot follow: it would "

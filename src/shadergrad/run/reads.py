@@ -6,16 +6,17 @@ instructions are followed with a stack of what is known of each operand; where t
 
 from __future__ import annotations
 
-import dis
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
+
+from ..cpython import Instruction, instructions_of
 
 # how what a chain leads to is used, the weakest first
 TARGET, STORE, ALIAS, CALL, VALUE = range(5)
 # it is replaced, something is put into it, it is given a name, its method is called, anything else
 
-NOTHING = ("RESUME", "NOP", "CACHE", "EXTENDED_ARG", "PRECALL", "COPY_FREE_VARS", "MAKE_CELL", "NOT_TAKEN")
+LOADS = ("global", "free", "local", "attribute", "constant", "other")  # kinds of instructions that may load a name
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,9 @@ class _Operand:
 
 def reads_of(code: CodeType) -> dict[int, tuple[Read, ...]]:
     """The chains of a code object, by the offset of the instruction after that which loads their root."""
-    follower = _Follower(code)
-    instructions = [i for i in dis.get_instructions(code) if i.opname != "CACHE"]
-    for k, instruction in enumerate(instructions):
-        following = instructions[k + 1].offset if k + 1 < len(instructions) else instruction.offset
-        follower.follow(instruction, following)
+    follower = _Follower()
+    for instruction in instructions_of(code):
+        follower.follow(instruction)
     follower.forget()
     found: dict[int, list[Read]] = {}
     for operand in follower.chains:
@@ -81,18 +80,17 @@ def reads_of(code: CodeType) -> dict[int, tuple[Read, ...]]:
 def asks_which(code: CodeType) -> bool:
     """Whether code may ask which object something is, and not what value it has: `is` beside no constant, `in`, id()."""
     before = ""
-    for i in dis.get_instructions(code):
-        if i.opname == "CONTAINS_OP" or (i.opname == "IS_OP" and not before.startswith("LOAD_CONST")):
+    for i in instructions_of(code):
+        if i.kind == "contains" or (i.kind == "identity" and before != "constant"):
             return True
-        if i.opname.startswith("LOAD_") and i.argval in ("id", "is_", "is_not"):
+        if i.kind in LOADS and i.argument in ("id", "is_", "is_not"):
             return True
-        before = i.opname
+        before = i.kind
     return False
 
 
 class _Follower:
-    def __init__(self, code: CodeType) -> None:
-        self.free = frozenset(code.co_freevars)
+    def __init__(self) -> None:
         self.stack: list[_Operand] = []
         self.chains: list[_Operand] = []
 
@@ -115,76 +113,59 @@ class _Follower:
     def load(self, offset: int, root: str, name: str) -> None:
         self.push(_Operand(offset, root, name))
 
-    def variable(self, name: str) -> str:
-        return "free" if name in self.free else "local"
-
-    def follow(self, i: dis.Instruction, following: int) -> None:
-        """One instruction; `following` is where the next one is."""
-        name = i.opname
-        if i.is_jump_target:
+    def follow(self, i: Instruction) -> None:
+        """One instruction."""
+        if i.is_target:
             self.forget()
-        if name in NOTHING:
-            return
-        if name == "LOAD_GLOBAL":
-            self.load(following, "global", i.argval)
-        elif name in ("LOAD_DEREF", "LOAD_CLASSDEREF"):
-            self.load(following, self.variable(i.argval), i.argval)
-        elif name.startswith("LOAD_FAST") or name == "STORE_FAST_LOAD_FAST":
-            names = i.argval if isinstance(i.argval, tuple) else (i.argval,)
-            if name == "STORE_FAST_LOAD_FAST":
-                self.pop(ALIAS)
-                names = names[1:]
-            for local in names:
-                self.load(following, "local", local)
-        elif name in ("LOAD_CONST", "LOAD_SMALL_INT"):
-            self.push(_Operand(constant=(i.argval,)))
-        elif name == "PUSH_NULL":
-            self.push(_Operand())
-        else:
-            self.operate(i, following)
+        match i.kind:
+            case "nothing":
+                pass
+            case "global" | "free" | "local":
+                self.load(i.following, i.kind, i.argument)
+            case "constant":
+                self.push(_Operand(constant=(i.argument,)))
+            case "attribute":
+                self.attribute(i.argument)
+            case "item":
+                self.item()
+            case "call":
+                self.call(i.argument, i.following)
+            case _:
+                self.operate(i)
 
-    def operate(self, i: dis.Instruction, following: int) -> None:
-        name = i.opname
-        if name in ("LOAD_ATTR", "LOAD_METHOD"):
-            self.attribute(i.argval)
-        elif name == "BINARY_SUBSCR" or (name == "BINARY_OP" and i.argrepr == "[]"):
-            self.item()
-        elif name.startswith("CALL"):
-            self.call(i.arg or 0 if name == "CALL" else -1, following)
-        elif name == "BINARY_OP":
-            self.pop()
-            self.pop()
-            self.push(_Operand())
-        elif name == "COPY":
-            self.stack.append(self.stack[-i.arg] if i.arg and i.arg <= len(self.stack) else _Operand())
-        elif name == "SWAP" and i.arg and i.arg <= len(self.stack):
-            self.stack[-1], self.stack[-i.arg] = self.stack[-i.arg], self.stack[-1]
-        else:
-            self.store(i)
-
-    def store(self, i: dis.Instruction) -> None:
-        name = i.opname
-        if name in ("STORE_FAST", "STORE_FAST_STORE_FAST"):
-            for _ in range(1 if name == "STORE_FAST" else 2):
-                self.pop(ALIAS)
-        elif name in ("STORE_ATTR", "DELETE_ATTR"):
-            self.pop(STORE)
-            if name == "STORE_ATTR":
+    def operate(self, i: Instruction) -> None:
+        match i.kind:
+            case "unknown":
+                self.push(_Operand())
+            case "binary":
                 self.pop()
-        elif name in ("STORE_SUBSCR", "DELETE_SUBSCR"):
+                self.pop()
+                self.push(_Operand())
+            case "copy":
+                self.stack.append(self.stack[-i.argument] if 0 < i.argument <= len(self.stack) else _Operand())
+            case "swap" if 0 < i.argument <= len(self.stack):
+                self.stack[-1], self.stack[-i.argument] = self.stack[-i.argument], self.stack[-1]
+            case "named":
+                self.pop(ALIAS)
+            case _:
+                self.store(i)
+
+    def store(self, i: Instruction) -> None:
+        """Something is put into a place, or taken out of it; of all else it is not known what becomes of the stack."""
+        what, _, where = i.kind.partition(" ")
+        if where == "attribute":
+            self.pop(STORE)
+        elif where == "item":
             self.pop()
             self.pop(STORE)
-            if name == "STORE_SUBSCR":
-                self.pop()
-        elif name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"):
-            root = "global" if name.endswith("GLOBAL") else self.variable(i.argval)
-            place = _Operand(i.offset, root, i.argval)
+        elif where:
+            place = _Operand(i.offset, where, i.argument)
             place.used(TARGET)
             self.chains.append(place)
-            if name.startswith("STORE"):
-                self.pop(ALIAS)
         else:
             self.forget()
+        if what == "set":
+            self.pop(VALUE if where in ("attribute", "item") else ALIAS)
 
     def attribute(self, name: str) -> None:
         owner = self.pop(-1)

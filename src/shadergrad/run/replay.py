@@ -6,11 +6,11 @@ was recorded against their present value is computed first.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from .. import cpython
 from ..graph import node as nodes
 from ..graph.leaves import DETACHED, STORED
 from ..graph.node import Node, grad_mode
@@ -34,9 +34,9 @@ FLAGS = {
     "requires_grad": "requires_grad of {} changed",
     "_held_state": "the state of {} holds other tensors",
 }
-NODE_HOLDERS = 2  # of a gradient's node: its tensor and who asks
-MINE = 2  # references to a tensor's node: the tensor's and that of who asks
-IN_USE = 3  # to its memory: the node's, that of the list of inputs, and that of who asks
+NODE_HOLDERS = 1  # of a gradient's node: its tensor
+MINE = 1 + cpython.ASKING  # references to a tensor's node: the tensor's
+IN_USE = 2 + cpython.ASKING  # to its memory: the node's and that of the list of inputs
 
 
 class GradSlot:
@@ -82,12 +82,11 @@ class KeptGradient:
 
     def is_held_elsewhere(self) -> bool:
         ours = 2 if self.owner._grad is self.tensor else 1
-        node = self.tensor._current
         return (
             self.tensor._shared is not None
-            or sys.getrefcount(self.tensor) - 1 > ours
-            or sys.getrefcount(node) - 1 > NODE_HOLDERS
-            or sys.getrefcount(node.storage) - 1 > STORAGE_HOLDERS
+            or cpython.references(self.tensor) - cpython.ASKING > ours
+            or cpython.references(self.tensor._current) - cpython.ASKING > NODE_HOLDERS
+            or cpython.references(self.tensor._current.storage) - cpython.ASKING > STORAGE_HOLDERS
         )
 
     def renew(self) -> None:
@@ -316,7 +315,7 @@ class Replay:
             for holder in holders:
                 execute.realize([holder._node])
             found = [holder._node.storage for holder in holders]
-        references = sys.getrefcount
+        references = cpython.references
         for position, tensor in self._overwritten():
             if tensor._shared is None and references(tensor._current) <= MINE and references(found[position]) <= IN_USE:
                 continue  # most often nobody else has it

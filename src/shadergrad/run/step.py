@@ -15,6 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
+from .. import cpython
 from ..errors import CompileError
 from ..graph import node as nodes
 from ..plan import NUMPY, PORTABLE, Explanation, Plan, Target
@@ -79,7 +80,9 @@ class CompiledStep(Generic[P, R]):
         return {**vars(self), **vars(uncalled)}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if current.trace is not None:
+        if current.trace is not None or cpython.refuted:
+            if cpython.refuted:
+                cpython.warn_once()
             return self._function(*args, **kwargs)
         with execute.lock:
             key, tensors = _describe(args, kwargs)
@@ -241,6 +244,7 @@ class CompiledStep(Generic[P, R]):
 
     def _ran_last(self, what: str) -> tuple[Any, Replay]:
         if self._latest is None:
+            cpython.require()
             raise CompileError(
                 f"this step has no {what} before its first call, which compiles it. Hint: call it once with its arguments."
             )

@@ -8,13 +8,13 @@ functions that create and destroy.
 
 from __future__ import annotations
 
-import gc
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import count
 from typing import Any
 
+from ..cpython import collect_cycles
 from ..errors import OutOfMemoryError
 from ..plan import format_bytes, round_up
 
@@ -235,7 +235,7 @@ class MemoryPool:
 
     def _collect_garbage(self) -> None:
         """Tensors in reference cycles hold memory until Python looks for cycles."""
-        gc.collect()
+        collect_cycles()
         self.trim()
 
     def _out_of_memory(self, nbytes: int, limit: str) -> OutOfMemoryError:

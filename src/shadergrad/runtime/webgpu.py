@@ -14,7 +14,6 @@ constants) are remembered on the host and written again.
 from __future__ import annotations
 
 import atexit
-import gc
 import os
 import re
 import threading
@@ -29,6 +28,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ..config import Config, config
+from ..cpython import living
 from ..dtypes import DType, int64
 from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError
 from ..graph.node import Node
@@ -439,8 +439,7 @@ class WebGPUDevice(Gpu):
 
     def _largest(self) -> str:
         """The largest tensors, and where they were made, for people who have no memory left."""
-        # by type(): isinstance asks a proxy, whose object may be gone
-        nodes = (n for n in gc.get_objects() if issubclass(type(n), Node) and isinstance(n.storage, Storage))
+        nodes = (n for n in living(Node) if isinstance(n.storage, Storage))
         held = {id(n.storage): n for n in nodes if n.storage.device is self and n.storage.nbytes >= LARGE}
         largest = sorted(held.values(), key=lambda n: n.storage.nbytes, reverse=True)[:SHOWN]
         if not largest:

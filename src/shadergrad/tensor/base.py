@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import operator
-import sys
 import weakref
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -21,7 +20,7 @@ from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 
-from .. import html_repr, symbolic_sizes
+from .. import cpython, html_repr, symbolic_sizes
 from ..arguments import Checkable, refuse, type_name
 from ..dtypes import DType, bool_, complex64, default_dtype, float32, int32, of_scalar, parse_dtype, promote_operands
 from ..errors import (
@@ -307,7 +306,9 @@ class TensorBase(Checkable):
         node = self._node
         if shared is not None:
             shared.node = shared.storage.node = node
-        if sys.getrefcount(node) <= (3 if shared is None else 5) and sys.getrefcount(node.storage) <= 3:
+        # it is the tensor's and the variable's, and what is shared has it twice; the memory is the node's and that of the list of inputs
+        ours = (2 if shared is None else 4) + cpython.ASKING
+        if cpython.references(self._current) <= ours and cpython.references(node.storage) <= 2 + cpython.ASKING:
             return False
         copy = build.elementwise("Or", node, False) if self.dtype is bool_ else build.elementwise("Mul", node, 1)
         execute.realize([copy])
@@ -332,7 +333,8 @@ class TensorBase(Checkable):
         if self._path:
             return False
         notes = (0, 0) if current.trace is None else current.trace.references(shared)
-        if sys.getrefcount(shared) - notes[0] > 3 or sys.getrefcount(shared.storage) - notes[1] > 2:
+        others = cpython.references(self._shared) - notes[0] - 2 - cpython.ASKING  # the tensor has it, and the variable
+        if others > 0 or cpython.references(shared.storage) - notes[1] > 1 + cpython.ASKING:
             return False
         if current.trace is not None:
             current.trace.on_seen(self)

@@ -6,7 +6,6 @@ and metrics.jsonl. A study that was stopped goes on: seeds that are done stay, t
 
 from __future__ import annotations
 
-import gc
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from shadergrad.train.run import Run, begin, make_folder
 from shadergrad.train.settings import command_options
 
 from ...checkpoint import TENSORS_FILE
+from ...cpython import collect_cycles
 from .automaton import trainable
 from .pictures import convergence_plot
 
@@ -113,7 +113,7 @@ def study(settings: StudySettings, console: Console, command: str) -> bool:
             return False
         outcomes = sorted([*outcomes, outcome], key=lambda o: o.seed)
         write(settings.out / FILE, settings.shared(), outcomes)
-        gc.collect()  # a training holds itself in circles; its memory on the device goes before the next one takes its own
+        collect_cycles()  # a training holds itself in circles; its memory on the device goes before the next one takes its own
     _show(settings, [o for o in outcomes if o.seed in seeds], console)
     return True
 
