@@ -84,7 +84,7 @@ QUICK = (
     Benchmark("host_time", "xor mlp --device {device} --small"),
     Benchmark("first_step", "mlp lstm --device {device} --small"),
     Benchmark("growth", "--device cpu --small --only decoder", "torch"),
-    Benchmark("products", "--device {device} --only 256x784x512", "torch"),
+    Benchmark("products", "--device {device} --only 256x512x784", "torch"),
     Benchmark("memory", "--device {device} --share 64 --only softmax", "torch"),
     Benchmark("attention", "--device {device} --small --calls 2 --rounds 1", "torch"),
     Benchmark("transfers", "--device {device} --mib 8"),

@@ -1,7 +1,7 @@
 """Convolutions in their three directions and matrix products, beside PyTorch: device time, float32 without TF32.
 
     python benchmarks/products.py --against torch
-    python benchmarks/products.py --only 256x784
+    python benchmarks/products.py --only 256x512x784
 
 Ours: the dispatches of a compiled function, many times in one submission (see `device_time`). PyTorch's on CUDA: the same
 call many times in one CUDA graph; elsewhere a loop.
