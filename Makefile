@@ -15,7 +15,7 @@ ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott
 	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
 	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
 
-.PHONY: train test test-portable test-slow test-all test-elsewhere mutants experiments check lint format stubs docs notebooks conformance setup adapter style types source-types javascript null print-python clean help
+.PHONY: train test test-portable test-slow test-all test-elsewhere mutants experiments check lint format stubs docs notebooks results conformance setup adapter style types source-types javascript null print-python clean help
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -61,6 +61,7 @@ style: $(VENV)/.stamp-lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/python scripts/stubs.py --check
+	$(BIN)/python scripts/results.py --check
 
 types: $(VENV)/.stamp-dev  ## pyright over src, tests, scripts, benchmarks and examples, which import PyTorch too
 	$(BIN)/pyright
@@ -76,6 +77,9 @@ format: $(VENV)/.stamp-lint  ## format the sources and mend what ruff can mend
 
 stubs: $(VENV)/.stamp-lint  ## write the types of what is made from tables: methods of records, aliases, functions
 	$(BIN)/python scripts/stubs.py
+
+results: $(VENV)/.stamp-lint  ## write benchmarks/RESULTS.md and the tables of README and docs from benchmarks/results
+	$(BIN)/python scripts/results.py
 
 docs: $(VENV)/.stamp-site  ## write the documentation as a site into build/site; a warning is an error
 	$(BIN)/python scripts/site.py build/site

@@ -100,6 +100,8 @@ NAVIGATION: dict[str, str | dict[str, str]] = {
         "Architecture": "docs/architecture.md",
         "Conformance": "docs/conformance.md",
         "Conformance of the browser": "docs/conformance-browser.md",
+        "Experiments": "docs/experiments/README.md",
+        "Measurements as noted": "docs/experiments/as-noted.md",
         "Rejected": "docs/rejected.md",
         "Glossary": "docs/glossary.md",
         "Contributing": "CONTRIBUTING.md",

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 import record
+import results
 from record import Machine, Record, RecordError
 
 GPU = Machine("a processor, 2 cores", "a GPU (Vulkan)", "driver 1")
@@ -107,3 +110,60 @@ def test_a_measurement_becomes_a_record_of_this_machine(tmp_path: Path) -> None:
     assert (found.case, found.value, found.machine.adapter) == ("mlp, small", 1.5, "cpu")
     assert "core" in found.machine.processor
     assert {"python", "numpy"} <= found.versions.keys()
+
+
+# -- pages
+
+
+def test_each_page_shows_what_the_records_say() -> None:
+    """Else: python scripts/results.py."""
+    wanted = results.pages(record.read(record.FOLDER))
+    assert [path.name for path, text in wanted.items() if path.read_text(encoding="utf-8") != text] == []
+    assert len(wanted) > 3
+    assert len(wanted[results.PAGE].splitlines()) < 260
+
+
+def test_a_page_is_compared_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = typer.Typer()
+    app.command()(results.main)
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    monkeypatch.setattr(results, "PAGE", tmp_path / "RESULTS.md")
+    (tmp_path / "README.md").write_text(
+        "before\n<!-- results speed: begin -->\nold\n<!-- results speed: end -->\nbehind\n"
+    )
+    record.append(tmp_path / "data", [FIRST, replace(FIRST, case="cnn, small")])
+    arguments = ["--folder", str(tmp_path / "data")]
+    checked = CliRunner().invoke(app, [*arguments, "--check"])
+    assert (checked.exit_code, "README.md is not what the records say" in checked.output) == (1, True)
+    assert not (tmp_path / "RESULTS.md").exists()
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert CliRunner().invoke(app, [*arguments, "--check"]).exit_code == 0
+    shown = (tmp_path / "README.md").read_text()
+    assert shown.startswith("before\n<!-- results speed: begin -->\nMilliseconds")
+    assert shown.endswith("<!-- results speed: end -->\nbehind\n")
+    for words in (
+        "a GPU (Vulkan), driver driver 1, a processor, 2 cores; 2026-11-20; commit abc",
+        "| 0.2 | 1.00 | 5.00 |",
+    ):
+        assert words in shown
+    assert "CNN" not in (tmp_path / "RESULTS.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("<!-- results speed: begin -->\n", "has no end"),
+        ("<!-- results none: begin -->\n<!-- results none: end -->\n", "there is no table 'none'; there are speed"),
+    ],
+)
+def test_a_marker_that_means_nothing_is_refused(text: str, words: str) -> None:
+    with pytest.raises(RecordError, match=words):
+        results.filled(text, [FIRST], Path("page.md"))
+
+
+def test_figures_have_three_digits_and_their_unit() -> None:
+    found = [
+        results.figure(*of)
+        for of in ((2.0025, "ms"), (0.1036, "ms"), (21581, "us"), (6656, "bytes"), (3.14e14, "gates/s"))
+    ]
+    assert found == ["2.00 ms", "0.104 ms", "21,581 \N{MICRO SIGN}s", "6.5 KiB", "3.14e14 gates/s"]

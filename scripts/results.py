@@ -1,0 +1,343 @@
+"""The pages of results: python scripts/results.py [--check].
+
+In: the records of benchmarks/results (`benchmarks/record.py`). Out: benchmarks/RESULTS.md, the newest figures by machine, and the tables
+that stand in README.md and in docs between `<!-- results NAME: begin -->` and `<!-- results NAME: end -->`. No figure on these pages is
+typed. With --check nothing is written; the exit status is 1, and the pages are named, where one is not what the records say.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from record import BY_HAND, FOLDER, Machine, Record, RecordError, read  # noqa: E402
+
+PAGE = ROOT / "benchmarks" / "RESULTS.md"
+WIDTH = 140
+MARKED = re.compile(r"(<!-- results (\w+): begin -->\n)(.*?)(<!-- results \2: end -->)", re.S)
+EAGER, COMPILED = "PyTorch eager", "torch.compile"
+SHARE = f"of {EAGER}'s speed"  # a quantity: the ratio alone was noted
+TASKS = {
+    "xor": "xor, batch 4",
+    "mlp": "MLP 784-512-512-10, batch 256",
+    "cnn": "CNN, two convolutions, batch 128",
+    "lstm": "LSTM of 256, 32 steps, batch 64",
+    "resnet": "ResNet-18, batch 128",
+    "transformer": "transformer, 4 layers of 256",
+    "mlm": "masked language model, 6 layers of 128",
+    "gpt2s": "GPT-2 small, 4 x 512 tokens",
+    "logreg": "logistic regression, batch 256",
+}
+# Benchmarks of the page, in its order, with what a row of each begins with. The others are told where they belong, or by themselves.
+SHOWN = {
+    "uncompiled": "training step",
+    "first_step": "first step",
+    "products": "",
+    "attention": "attention",
+    "memory": "",
+    "transfers": "transfer",
+    "host_time": "host time of a dispatch",
+    "logic": "automaton, training step",
+    "circuits": "circuit",
+}
+QUANTITIES = ("time", "device time", "rate", "first step", "second step", SHARE, "a dispatch from begin to submit")
+ON_ONE_CORE = (", NumPy", ", C")  # circuits, in docs/logic.md
+
+
+# -- words
+
+
+def figure(value: float, unit: str) -> str:
+    """With its unit, to three digits: 0.041 ms, 6.5 KiB, 3.14e14 gates/s."""
+    if unit == "bytes":
+        for name in ("B", "KiB", "MiB", "GiB"):
+            if value < 1024 or name == "GiB":
+                return f"{number(value)} {name}"
+            value /= 1024
+    words = {"share": "", "dispatches": "", "us": " \N{MICRO SIGN}s"}
+    return f"{number(value, whole=unit != 'dispatches')}{words.get(unit, f' {unit}')}"
+
+
+def number(value: float, whole: bool = False) -> str:
+    """Three digits. whole: three also where the last are zeros, from 1 on."""
+    if value >= 1e7:
+        return f"{value:.2e}".replace("e+", "e")
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:#.3g}" if whole and value >= 1 else f"{value:.3g}"
+
+
+def naturally(case: str) -> list[tuple[int, str]]:
+    """A key that sorts numbers in words by their size."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", case)]
+
+
+def caption(records: Iterable[Record], said: Machine | None = None) -> str:
+    """Machine, days, commits and versions of what a table shows. said: the machine, where the heading names it."""
+    records = list(records)
+    machines = {r.machine for r in records}
+    days = sorted({r.date for r in records})
+    commits = sorted({r.commit for r in records if r.commit})
+    peers = sorted({f"{name} {r.versions[name]}" for r in records for name in ("torch", "jax") if name in r.versions})
+    by_hand = sum(BY_HAND in r.how for r in records)
+    parts = [described(machines.pop())] if len(machines) == 1 and said is None else []
+    parts += [" to ".join(dict.fromkeys((days[0], days[-1])))]
+    parts += [f"commit {', '.join(commits)}"] if commits else []
+    parts += [", ".join(peers)] if peers else []
+    if by_hand:
+        parts.append(BY_HAND if by_hand == len(records) else f"{by_hand} of {len(records)} figures {BY_HAND}")
+    return textwrap.fill("; ".join(parts) + ".", WIDTH, break_on_hyphens=False)
+
+
+def described(machine: Machine) -> str:
+    driver = f", driver {machine.driver}" if machine.driver else ""
+    processor = "" if machine.processor == "not noted" else f", {machine.processor}"
+    return f"{title(machine)}{driver}{processor}"
+
+
+def title(machine: Machine) -> str:
+    return "The cpu device (NumPy)" if machine.adapter == "cpu" else machine.adapter
+
+
+def table(head: list[str], rows: Iterable[list[str]]) -> str:
+    """Without the columns, but for the first, that are empty in each row."""
+    rows = [*rows]
+    kept = [k for k in range(len(head)) if k == 0 or any(row[k] for row in rows)]
+    lines = ["| " + " | ".join(line[k] for k in kept) + " |\n" for line in (head, *rows)]
+    lines.insert(1, "|" + "---|" * len(kept) + "\n")
+    return re.sub(r"\|  (?=\|)", "| ", "".join(lines))
+
+
+def times(record: Record, peer: str) -> str:
+    """How many times as fast ours is; bold where it is slower."""
+    if record.quantity == SHARE:
+        found = record.value
+    elif peer in record.peers and record.peers[peer] and record.value:
+        found = record.times_as_good(peer)
+    else:
+        return ""
+    return number(found, whole=True) if found >= 1 else f"**{found:.2f}**"
+
+
+# -- tables
+
+
+def steps(records: list[Record], tasks: dict[str, str] = TASKS) -> str:
+    """Training steps of one machine, in the order of `tasks`."""
+    of = {(r.benchmark, r.case, r.quantity): r for r in records}
+    rows = []
+    for case, name in tasks.items():
+        time = of.get(("step", case, "time")) or of.get(("step", case, SHARE)) or of.get(("uncompiled", case, "time"))
+        if time is None:
+            continue
+        memory, count = (of.get(("step", case, what)) for what in ("peak memory", "dispatches"))
+        rows.append(
+            [
+                name,
+                "" if time.quantity == SHARE else number(time.value, whole=True),
+                *(number(time.peers[p], whole=True) if p in time.peers else "" for p in (EAGER, COMPILED)),
+                times(time, EAGER),
+                times(time, COMPILED) if COMPILED in time.peers else "",
+                figure(count.value, "dispatches") if count else "",
+                figure(memory.value, "bytes") if memory else "",
+                figure(memory.peers[EAGER], "bytes") if memory and EAGER in memory.peers else "",
+            ]
+        )
+    head = ["training step, ms", "shadergrad", EAGER, COMPILED, "times as fast", f"as {COMPILED}"]
+    return table([*head, "dispatches", "peak memory", "PyTorch's"], rows)
+
+
+def others(records: list[Record]) -> str:
+    """A row a record of the benchmarks that the page shows."""
+    shown = [
+        r for r in records if r.benchmark in SHOWN and r.quantity in QUANTITIES and not r.case.endswith(ON_ONE_CORE)
+    ]
+    rows = []
+    for r in sorted(shown, key=lambda r: ([*SHOWN].index(r.benchmark), naturally(r.case), r.quantity)):
+        peers = ", ".join(f"{peer} {figure(v, r.unit)}" for peer, v in r.peers.items())
+        own = "" if r.quantity == SHARE else figure(r.value, r.unit)
+        rows.append([row_name(r), own, peers, times(r, next(iter(r.peers), EAGER))])
+    return table(["", "shadergrad", "beside", "times as fast"], rows)
+
+
+def row_name(r: Record) -> str:
+    """What was measured: "first step: ResNet-18, batch 128"."""
+    task, comma, more = r.case.partition(",")
+    case = f"{TASKS.get(task, task)}{comma}{more}".replace("dot ", "multiplication ")
+    case = case.replace(" aT", ", a transposed").replace(" bT", ", b transposed")
+    what = r.quantity if r.quantity in ("first step", "second step") else SHOWN[r.benchmark]
+    return f"{what}: {case}" if what else case
+
+
+def speed(records: list[Record]) -> str:
+    """README's: training steps of the GPU with most of them beside PyTorch."""
+    machine = best_machine(r for r in records if r.benchmark == "step" and r.quantity == "time" and EAGER in r.peers)
+    tasks = {"xor": TASKS["xor"], "mlp": TASKS["mlp"], "mlp, uncompiled": "MLP, uncompiled", **TASKS}
+    own = [r for r in records if r.machine == machine and r.benchmark in ("step", "uncompiled") and r.case in tasks]
+    beside_eager = {r.case for r in own if EAGER in r.peers and r.quantity == "time"}
+    own = [r for r in own if r.case in beside_eager]
+    beside = "Milliseconds a training step and peak memory, beside PyTorch in the same run, float32 without TF32."
+    return f"{beside}\n{caption(own)}\n\n{steps([r for r in own if r.quantity != 'dispatches'], tasks)}"
+
+
+def growth(records: list[Record]) -> str:
+    """Of each network the ends of each axis."""
+    machine = best_machine(r for r in records if r.benchmark == "growth")
+    own = [r for r in records if r.machine == machine and r.benchmark == "growth"]
+    by_axis: dict[str, list[tuple[int, Record]]] = {}
+    for r in own:
+        axis, size = r.case.rsplit(" ", 1)
+        by_axis.setdefault(axis, []).append((int(size), r))
+    ends = {axis: [sorted(sizes, key=lambda s: s[0])[k] for k in (0, -1)] for axis, sizes in by_axis.items()}
+    rows = [
+        [
+            axis,
+            *(
+                f"{size}: {number(r.value)} ({number(r.peers[EAGER])})"
+                if EAGER in r.peers
+                else f"{size}: {number(r.value)}"
+                for size, r in pair
+            ),
+        ]
+        for axis, pair in ends.items()
+    ]
+    return f"{caption(own)}\n\n{table(['ms a step (PyTorch eager)', 'smallest', 'largest'], rows)}"
+
+
+def circuits(records: list[Record]) -> str:
+    """Gates a second on one core."""
+    found = [r for r in records if r.benchmark == "circuits" and r.case.endswith((", NumPy", ", C"))]
+    machine = best_machine(found)
+    by_board: dict[tuple[int, str], dict[str, str]] = {}
+    for r in found:
+        if r.machine == machine:
+            gates, board, how = r.case.split(", ")
+            by_board.setdefault((int(board.partition("x")[0]), gates), {})[how] = number(r.value)
+    rows = [
+        [f"{gates}, {side} x {side}", by.get("NumPy", ""), by.get("C", "")]
+        for (side, gates), by in sorted(by_board.items())
+    ]
+    shown = caption((r for r in found if r.machine == machine), machine)
+    return f"{machine.processor}; {shown}\n\n{table(['gates per second', 'NumPy', 'C'], rows)}"
+
+
+def browser(records: list[Record]) -> str:
+    """Pages' steps beside those of the native runtime."""
+    own = [r for r in records if r.benchmark == "browser" and r.quantity == "rate"]
+    rows = [
+        [
+            f"{r.case}, {r.machine.adapter}",
+            number(r.value),
+            *map(number, r.peers.values()),
+            times(r, next(iter(r.peers))),
+        ]
+        for r in sorted(own, key=lambda r: r.key)
+    ]
+    return f"{caption(own)}\n\n{table(['steps per second', 'page', 'native runtime', 'times as fast'], rows)}"
+
+
+def best_machine(records: Iterable[Record]) -> Machine:
+    """That with most records; of equals the one measured last. A GPU's come before others."""
+    by_machine: dict[Machine, list[Record]] = {}
+    for r in records:
+        by_machine.setdefault(r.machine, []).append(r)
+    return max(by_machine, key=lambda m: (is_gpu(m), len(by_machine[m]), max(r.date for r in by_machine[m]), m))
+
+
+def is_gpu(machine: Machine) -> bool:
+    return not re.match(r"cpu|llvmpipe|SwiftShader", machine.adapter)
+
+
+TABLES: dict[str, Callable[[list[Record]], str]] = {
+    "speed": speed,
+    "growth": growth,
+    "circuits": circuits,
+    "browser": browser,
+}
+
+
+# -- pages
+
+
+def results_page(records: list[Record]) -> str:
+    """benchmarks/RESULTS.md."""
+    intro = """# Results
+
+`scripts/results.py` writes this page from the records in [benchmarks/results](results): of each case the newest figure, by machine.
+Figures beside each other in a row were measured in one run. Of speeds the last column says how many times ours is the peer's: above 1 ours is
+faster, and where it is slower the figure is bold. "Entered by hand": noted before records were kept, often a mean of several runs.
+Experiments that led here, successful or not, are in [docs/experiments](../docs/experiments/README.md).
+
+    python benchmarks/all.py --results benchmarks/results    # measures this machine
+    python scripts/results.py                                # writes the page anew
+"""
+    machines = sorted({r.machine for r in records}, key=lambda m: order_of(m, records))
+    parts = []
+    for machine in machines:
+        own = [r for r in records if r.machine == machine and r.benchmark in ("step", *SHOWN)]
+        tables = [
+            text for text in (steps([r for r in own if r.benchmark == "step"]), others(own)) if text.count("\n") > 2
+        ]
+        if tables:
+            parts.append(f"## {described(machine)}\n\n{caption(own, machine)}\n\n" + "\n".join(tables))
+    return "\n".join([intro, *parts])
+
+
+def order_of(machine: Machine, records: list[Record]) -> tuple[bool, int, str]:
+    own = [r for r in records if r.machine == machine]
+    return not is_gpu(machine), -len(own), f"{machine}"
+
+
+def pages(records: list[Record]) -> dict[Path, str]:
+    """What each page should be. Raises RecordError where one asks for a table that nobody knows, or a marker has no end."""
+    shown = [r for r in records if not r.case.endswith(", small")]
+    found = {PAGE: results_page(shown)}
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        text = path.read_text(encoding="utf-8")
+        if "<!-- results " in text:
+            found[path] = filled(text, shown, path)
+    return found
+
+
+def filled(text: str, records: list[Record], path: Path) -> str:
+    begun = len(re.findall("<!-- results ", text))
+    if begun != 2 * len(MARKED.findall(text)):
+        raise RecordError(f"{path}: a marker `<!-- results NAME: begin -->` has no end, or the other way round")
+    for name in {found[2] for found in MARKED.finditer(text)} - TABLES.keys():
+        raise RecordError(f"{path}: there is no table {name!r}; there are {', '.join(TABLES)}")
+    return MARKED.sub(lambda found: f"{found[1]}{TABLES[found[2]](records)}{found[4]}", text)
+
+
+def main(
+    check: Annotated[
+        bool, typer.Option("--check", help="write nothing; say which pages are not what the records say")
+    ] = False,
+    folder: Annotated[Path, typer.Option(help="of records")] = FOLDER,
+) -> None:
+    """Write the pages of results."""
+    try:
+        wanted = pages(read(folder))
+    except RecordError as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(1) from None
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        if not check:
+            path.write_text(wanted[path], encoding="utf-8")
+        typer.echo(
+            f"{path.relative_to(ROOT)} {'is not what the records say: python scripts/results.py' if check else 'written'}"
+        )
+    raise typer.Exit(int(check and bool(stale)))
+
+
+if __name__ == "__main__":
+    typer.run(main)
