@@ -7,13 +7,13 @@ from typing import Any
 from ..tensor import Tensor, empty
 from . import functional as F
 from . import init
-from .applied import Applied
+from .applied import _Applied
 from .errors import ArgumentError
 from .module import Module
 from .parameter import Parameter
 
 
-class _InPlace(Applied):
+class _InPlace(_Applied):
     """Base of those that can overwrite their input; `function` is theirs."""
 
     def __init__(self, inplace: bool = False) -> None:
@@ -85,7 +85,7 @@ class Hardsigmoid(_InPlace, function=F.hardsigmoid):
     """
 
 
-class _Plain(Applied):
+class _Plain(_Applied):
     """Base of those without arguments."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -222,7 +222,7 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-class _Alpha(Applied):
+class _Alpha(_Applied):
     """Base of those with alpha."""
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
@@ -298,7 +298,7 @@ class Hardtanh(Module):
         return f"min_val={self.min_val}, max_val={self.max_val}" + (", inplace=True" if self.inplace else "")
 
 
-class _Shrink(Applied):
+class _Shrink(_Applied):
     """Base of those with lambd."""
 
     def __init__(self, lambd: float = 0.5) -> None:

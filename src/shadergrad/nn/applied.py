@@ -1,7 +1,4 @@
-"""The base of modules that apply one function of functional/, which the class statement names:
-
-class ReLU(_InPlace, function=F.relu)
-"""
+"""The base of modules that apply one function of functional/: `class ReLU(_InPlace, function=F.relu)`."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any, ClassVar
 from .module import Module
 
 
-class Applied(Module):
+class _Applied(Module):
     """Base: `forward` calls `type(self).function`; `rank` says on how many axes, where members differ in it."""
 
     function: ClassVar[Any] = None

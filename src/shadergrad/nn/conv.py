@@ -8,14 +8,14 @@ from typing import Any
 
 from ..tensor import Tensor, rand
 from . import functional as F
-from .applied import Applied
+from .applied import _Applied
 from .arguments import per_axis, takes_tensors, whole
 from .errors import ArgumentError
 from .functional.windows import Ints
 from .parameter import Parameter
 
 
-class _Conv(Applied):
+class _Conv(_Applied):
     """Base: weight and bias start uniform on +-1/sqrt(fan in). `function` is F.conv1d or one of its relatives."""
 
     transposed = False

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ..tensor import Tensor
 from . import functional as F
-from .applied import Applied
+from .applied import _Applied
 from .functional.dropout import check_probability
 
 
-class _Dropout(Applied):
+class _Dropout(_Applied):
     """Base; `function` is F.dropout or one of its relatives."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 from ..tensor import Tensor
 from . import functional as F
-from .applied import Applied
+from .applied import _Applied
 from .arguments import per_axis
 from .functional.pooling import Sizes
 from .functional.windows import Ints
 from .module import Module
 
 
-class _MaxPool(Applied):
+class _MaxPool(_Applied):
     """Base; `function` is F.max_pool1d or one of its relatives."""
 
     def __init__(
@@ -79,7 +79,7 @@ class MaxPool3d(_MaxPool, function=F.max_pool3d):
     """
 
 
-class _AvgPool(Applied):
+class _AvgPool(_Applied):
     """Base; `function` is F.avg_pool1d or one of its relatives."""
 
     def __init__(
@@ -177,7 +177,7 @@ class AvgPool3d(_Divided, function=F.avg_pool3d):
     """
 
 
-class _AdaptivePool(Applied):
+class _AdaptivePool(_Applied):
     """Base; `function` is F.adaptive_avg_pool1d or one of its relatives."""
 
     def __init__(self, output_size: Sizes) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from ..errors import ShapeError
 from ..tensor import Tensor
 from . import functional as F
-from .applied import Applied
+from .applied import _Applied
 from .arguments import takes_tensors
 from .module import Module
 
 
-class _Along(Applied):
+class _Along(_Applied):
     """Base of those that work along an axis."""
 
     def __init__(self, dim: int | None = None) -> None:

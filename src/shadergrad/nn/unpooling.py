@@ -7,13 +7,13 @@ from typing import Any
 
 from ..tensor import Tensor
 from . import functional as F
-from .applied import Applied
+from .applied import _Applied
 from .arguments import per_axis
 from .errors import ArgumentError
 from .functional.windows import Ints
 
 
-class _MaxUnpool(Applied):
+class _MaxUnpool(_Applied):
     """Base; `function` is F.max_unpool1d or one of its relatives, `rank` how many axes it has."""
 
     def __init__(self, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0) -> None:
@@ -62,7 +62,7 @@ class MaxUnpool3d(_MaxUnpool, function=F.max_unpool3d, rank=3):
     """
 
 
-class _LPPool(Applied):
+class _LPPool(_Applied):
     """Base; `function` is F.lp_pool1d or one of its relatives."""
 
     def __init__(
@@ -110,7 +110,7 @@ class LPPool3d(_LPPool, function=F.lp_pool3d):
     """
 
 
-class _FractionalMaxPool(Applied):
+class _FractionalMaxPool(_Applied):
     """Base; `function` is F.fractional_max_pool2d or its relative, `rank` how many axes it has."""
 
     _random_samples: Tensor | None
