@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..arguments import checked, checked_with_out
@@ -38,34 +38,50 @@ def _applied(record: type[Elementwise], x: Tensor) -> Tensor:
     return Tensor._of(make(record(), as_float(x)._node))
 
 
-@checked_with_out
-def gammaln(input: Tensor) -> Tensor:
-    """The logarithm of |gamma(x)|, as `sg.lgamma`.
+def unary(
+    name: str, compute: Callable[[Tensor], Tensor], says: str, at: str, gives: str, takes_x: bool = False
+) -> Callable[..., Tensor]:
+    """A function of one tensor, `input` or `x`, which says in its docstring what it `gives` for `at`."""
 
-    >>> sg.special.gammaln(sg.tensor([3.0]))
-    tensor([0.6931])
-    """
-    return input.lgamma()
+    def of_input(input: Tensor) -> Tensor:
+        return compute(input)
 
+    def of_x(x: Tensor) -> Tensor:
+        return compute(x)
 
-@checked_with_out
-def digamma(input: Tensor) -> Tensor:
-    """The derivative of the logarithm of gamma(x); also `psi`.
-
-    >>> sg.special.digamma(sg.tensor([1.0]))
-    tensor([-0.5772])
-    """
-    return input.digamma()
+    function = of_x if takes_x else of_input
+    function.__name__, function.__module__ = name, compute.__module__
+    function.__doc__ = f"{says}\n\n>>> sg.special.{name}(sg.tensor({at}))\ntensor({gives})\n"
+    return checked_with_out(function)
 
 
-@checked_with_out
-def psi(input: Tensor) -> Tensor:
-    """Another name of `digamma`.
-
-    >>> sg.special.psi(sg.tensor([1.0]))
-    tensor([-0.5772])
-    """
-    return input.digamma()
+# fmt: off
+gammaln = unary("gammaln", lambda x: x.lgamma(), "The logarithm of |gamma(x)|, as `sg.lgamma`.", "[3.0]", "[0.6931]")
+digamma = unary("digamma", lambda x: x.digamma(),
+    "The derivative of the logarithm of gamma(x); also `psi`.", "[1.0]", "[-0.5772]")
+psi = unary("psi", lambda x: x.digamma(), "Another name of `digamma`.", "[1.0]", "[-0.5772]")
+erf = unary("erf", lambda x: x.erf(), "The error function, as `sg.erf`.", "[1.0]", "[0.8427]")
+erfc = unary("erfc", lambda x: x.erfc(), "1 - erf(x), exact where that is small.", "[1.0]", "[0.1573]")
+erfcx = unary("erfcx", lambda x: _applied(Erfcx, x), "e ** (x * x) erfc(x).", "[1.0]", "[0.4276]")
+erfinv = unary("erfinv", lambda x: x.erfinv(), "The inverse of the error function, as `sg.erfinv`.", "[0.5]", "[0.4769]")
+ndtr = unary("ndtr", lambda x: (as_float(x) * -math.sqrt(0.5)).erfc() * 0.5,
+    "The area below the standard normal density up to x.", "[0.0, 1.0]", "[0.5   , 0.8413]")
+expit = unary("expit", lambda x: x.sigmoid(), "1 / (1 + e ** -x), as `sg.sigmoid`.", "[0.0]", "[0.5]")
+exp2 = unary("exp2", lambda x: x.exp2(), "2 ** x, as `sg.exp2`.", "[3.0]", "[8.]")
+expm1 = unary("expm1", lambda x: x.expm1(), "e ** x - 1, as `sg.expm1`.", "[1.0]", "[1.7183]")
+log1p = unary("log1p", lambda x: x.log1p(), "log(1 + x), as `sg.log1p`.", "[1.0]", "[0.6931]")
+sinc = unary("sinc", lambda x: x.sinc(), "sin(pi x) / (pi x), as `sg.sinc`.", "[0.0, 0.5]", "[1.    , 0.6366]")
+i0e = unary("i0e", lambda x: _applied(I0e, x),
+    "The modified Bessel function of order 0 times e ** -|x|.", "[1.0]", "[0.4658]")
+i0 = unary("i0", lambda x: i0e(x) * as_float(x).abs().exp(), "The modified Bessel function of order 0.", "[1.0]", "[1.2661]")
+i1e = unary("i1e", lambda x: _applied(I1e, x),
+    "The modified Bessel function of order 1 times e ** -|x|.", "[1.0]", "[0.2079]")
+i1 = unary("i1", lambda x: i1e(x) * as_float(x).abs().exp(), "The modified Bessel function of order 1.", "[1.0]", "[0.5652]")
+modified_bessel_i0 = unary("modified_bessel_i0", lambda x: i0(x), "Another name of `i0`.", "[1.0]", "[1.2661]")
+modified_bessel_i1 = unary("modified_bessel_i1", lambda x: i1(x), "Another name of `i1`.", "[1.0]", "[0.5652]")
+spherical_bessel_j0 = unary("spherical_bessel_j0", lambda x: (as_float(x) * (1 / math.pi)).sinc(),
+    "sin(x) / x; 1 at 0.", "[0.0, 1.0]", "[1.    , 0.8415]")
+# fmt: on
 
 
 @checked_with_out
@@ -117,56 +133,6 @@ def multigammaln(input: Tensor, p: int) -> Tensor:
 
 
 @checked_with_out
-def erf(input: Tensor) -> Tensor:
-    """The error function, as `sg.erf`.
-
-    >>> sg.special.erf(sg.tensor([1.0]))
-    tensor([0.8427])
-    """
-    return input.erf()
-
-
-@checked_with_out
-def erfc(input: Tensor) -> Tensor:
-    """1 - erf(x), exact where that is small.
-
-    >>> sg.special.erfc(sg.tensor([1.0]))
-    tensor([0.1573])
-    """
-    return input.erfc()
-
-
-@checked_with_out
-def erfcx(input: Tensor) -> Tensor:
-    """e ** (x * x) erfc(x).
-
-    >>> sg.special.erfcx(sg.tensor([1.0]))
-    tensor([0.4276])
-    """
-    return _applied(Erfcx, input)
-
-
-@checked_with_out
-def erfinv(input: Tensor) -> Tensor:
-    """The inverse of the error function, as `sg.erfinv`.
-
-    >>> sg.special.erfinv(sg.tensor([0.5]))
-    tensor([0.4769])
-    """
-    return input.erfinv()
-
-
-@checked_with_out
-def ndtr(input: Tensor) -> Tensor:
-    """The area below the standard normal density up to x.
-
-    >>> sg.special.ndtr(sg.tensor([0.0, 1.0]))
-    tensor([0.5   , 0.8413])
-    """
-    return (as_float(input) * -math.sqrt(0.5)).erfc() * 0.5
-
-
-@checked_with_out
 def log_ndtr(input: Tensor) -> Tensor:
     """The logarithm of `ndtr`, exact where that is small.
 
@@ -194,16 +160,6 @@ def entr(input: Tensor) -> Tensor:
 
 
 @checked_with_out
-def expit(input: Tensor) -> Tensor:
-    """1 / (1 + e ** -x), as `sg.sigmoid`.
-
-    >>> sg.special.expit(sg.tensor([0.0]))
-    tensor([0.5])
-    """
-    return input.sigmoid()
-
-
-@checked_with_out
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), as `sg.logit`.
 
@@ -214,36 +170,6 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 
 @checked_with_out
-def exp2(input: Tensor) -> Tensor:
-    """2 ** x, as `sg.exp2`.
-
-    >>> sg.special.exp2(sg.tensor([3.0]))
-    tensor([8.])
-    """
-    return input.exp2()
-
-
-@checked_with_out
-def expm1(input: Tensor) -> Tensor:
-    """e ** x - 1, as `sg.expm1`.
-
-    >>> sg.special.expm1(sg.tensor([1.0]))
-    tensor([1.7183])
-    """
-    return input.expm1()
-
-
-@checked_with_out
-def log1p(input: Tensor) -> Tensor:
-    """log(1 + x), as `sg.log1p`.
-
-    >>> sg.special.log1p(sg.tensor([1.0]))
-    tensor([0.6931])
-    """
-    return input.log1p()
-
-
-@checked_with_out
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest number with so many decimals, as `sg.round`.
 
@@ -251,16 +177,6 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     tensor([1.2])
     """
     return input.round(decimals=decimals)
-
-
-@checked_with_out
-def sinc(input: Tensor) -> Tensor:
-    """sin(pi x) / (pi x), as `sg.sinc`.
-
-    >>> sg.special.sinc(sg.tensor([0.0, 0.5]))
-    tensor([1.    , 0.6366])
-    """
-    return input.sinc()
 
 
 @checked_with_out
@@ -284,78 +200,6 @@ def xlog1py(input: Tensor | float, other: Tensor | float) -> Tensor:
     x, y = pair(input, other)
     none = (x == 0) & ~y.isnan()
     return where(none, x * 0, x * where(none, 0.0, y).log1p())
-
-
-@checked_with_out
-def i0(input: Tensor) -> Tensor:
-    """The modified Bessel function of order 0.
-
-    >>> sg.special.i0(sg.tensor([1.0]))
-    tensor([1.2661])
-    """
-    x = as_float(input)
-    return _applied(I0e, x) * x.abs().exp()
-
-
-@checked_with_out
-def i0e(input: Tensor) -> Tensor:
-    """The modified Bessel function of order 0 times e ** -|x|.
-
-    >>> sg.special.i0e(sg.tensor([1.0]))
-    tensor([0.4658])
-    """
-    return _applied(I0e, input)
-
-
-@checked_with_out
-def i1(input: Tensor) -> Tensor:
-    """The modified Bessel function of order 1.
-
-    >>> sg.special.i1(sg.tensor([1.0]))
-    tensor([0.5652])
-    """
-    x = as_float(input)
-    return _applied(I1e, x) * x.abs().exp()
-
-
-@checked_with_out
-def i1e(input: Tensor) -> Tensor:
-    """The modified Bessel function of order 1 times e ** -|x|.
-
-    >>> sg.special.i1e(sg.tensor([1.0]))
-    tensor([0.2079])
-    """
-    return _applied(I1e, input)
-
-
-@checked_with_out
-def modified_bessel_i0(input: Tensor) -> Tensor:
-    """Another name of `i0`.
-
-    >>> sg.special.modified_bessel_i0(sg.tensor([1.0]))
-    tensor([1.2661])
-    """
-    return i0(input)
-
-
-@checked_with_out
-def modified_bessel_i1(input: Tensor) -> Tensor:
-    """Another name of `i1`.
-
-    >>> sg.special.modified_bessel_i1(sg.tensor([1.0]))
-    tensor([0.5652])
-    """
-    return i1(input)
-
-
-@checked_with_out
-def spherical_bessel_j0(input: Tensor) -> Tensor:
-    """sin(x) / x; 1 at 0.
-
-    >>> sg.special.spherical_bessel_j0(sg.tensor([0.0, 1.0]))
-    tensor([1.    , 0.8415])
-    """
-    return (as_float(input) * (1 / math.pi)).sinc()
 
 
 @checked

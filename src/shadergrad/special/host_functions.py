@@ -16,7 +16,7 @@ from scipy import special
 from ..arguments import checked_with_out
 from ..host_operations import HostOperation
 from ..tensor import Tensor, where
-from .elementary import as_float, pair
+from .elementary import as_float, pair, unary
 
 
 class Known(NamedTuple):
@@ -55,19 +55,36 @@ def _of(name: str, x: Any) -> Any:
     return HostFunction(name)(x)
 
 
-KNOWN: dict[str, Known] = {
-    "airy_ai": Known(lambda x: special.airy(x)[0], lambda x, y: _of("airy_ai_slope", x)),
-    "airy_ai_slope": Known(lambda x: special.airy(x)[1], lambda x, y: x * _of("airy_ai", x)),
-    "bessel_j0": Known(special.j0, lambda x, y: -_of("bessel_j1", x)),
-    "bessel_j1": Known(special.j1, lambda x, y: _of("bessel_j0", x) - _over(y, x, 0.5)),
-    "bessel_y0": Known(special.y0, lambda x, y: -_of("bessel_y1", x)),
-    "bessel_y1": Known(special.y1, lambda x, y: _of("bessel_y0", x) - y / x),
-    "modified_bessel_k0": Known(special.k0, lambda x, y: -_of("modified_bessel_k1", x)),
-    "modified_bessel_k1": Known(special.k1, lambda x, y: -_of("modified_bessel_k0", x) - y / x),
-    "scaled_modified_bessel_k0": Known(special.k0e, lambda x, y: y - _of("scaled_modified_bessel_k1", x)),
-    "scaled_modified_bessel_k1": Known(special.k1e, lambda x, y: y - _of("scaled_modified_bessel_k0", x) - y / x),
-    "ndtri": Known(special.ndtri, lambda x, y: (y * y * 0.5).exp() * math.sqrt(2 * math.pi)),
-}
+def _on_host(name: str, known: Known, says: str, at: str, gives: str, takes_x: bool = False) -> Callable[..., Tensor]:
+    """As `unary`, for a function that is `known` to SciPy."""
+    KNOWN[name] = known
+    return unary(name, lambda x: _of(name, as_float(x)), says, at, gives, takes_x)
+
+
+# fmt: off
+KNOWN: dict[str, Known] = {}
+KNOWN["airy_ai_slope"] = Known(lambda x: special.airy(x)[1], lambda x, y: x * _of("airy_ai", x))
+airy_ai = _on_host("airy_ai", Known(lambda x: special.airy(x)[0], lambda x, y: _of("airy_ai_slope", x)),
+    "Airy's function Ai.", "[0.0]", "[0.355]", takes_x=True)
+bessel_j0 = _on_host("bessel_j0", Known(special.j0, lambda x, y: -_of("bessel_j1", x)),
+    "The Bessel function of the first kind of order 0.", "[1.0]", "[0.7652]")
+bessel_j1 = _on_host("bessel_j1", Known(special.j1, lambda x, y: _of("bessel_j0", x) - _over(y, x, 0.5)),
+    "The Bessel function of the first kind of order 1.", "[1.0]", "[0.4401]")
+bessel_y0 = _on_host("bessel_y0", Known(special.y0, lambda x, y: -_of("bessel_y1", x)),
+    "The Bessel function of the second kind of order 0.", "[1.0]", "[0.0883]")
+bessel_y1 = _on_host("bessel_y1", Known(special.y1, lambda x, y: _of("bessel_y0", x) - y / x),
+    "The Bessel function of the second kind of order 1.", "[1.0]", "[-0.7812]")
+modified_bessel_k0 = _on_host("modified_bessel_k0", Known(special.k0, lambda x, y: -_of("modified_bessel_k1", x)),
+    "The modified Bessel function of the second kind of order 0.", "[1.0]", "[0.421]")
+modified_bessel_k1 = _on_host("modified_bessel_k1", Known(special.k1, lambda x, y: -_of("modified_bessel_k0", x) - y / x),
+    "The modified Bessel function of the second kind of order 1.", "[1.0]", "[0.6019]")
+scaled_modified_bessel_k0 = _on_host("scaled_modified_bessel_k0", Known(special.k0e, lambda x, y: y - _of("scaled_modified_bessel_k1", x)),
+    "`modified_bessel_k0` times e ** x.", "[1.0]", "[1.1445]", takes_x=True)
+scaled_modified_bessel_k1 = _on_host("scaled_modified_bessel_k1", Known(special.k1e, lambda x, y: y - _of("scaled_modified_bessel_k0", x) - y / x),
+    "`modified_bessel_k1` times e ** x.", "[1.0]", "[1.6362]", takes_x=True)
+ndtri = _on_host("ndtri", Known(special.ndtri, lambda x, y: (y * y * 0.5).exp() * math.sqrt(2 * math.pi)),
+    "The inverse of `ndtr`: infinite at 0 and 1, NaN outside.", "[0.975]", "[1.96]")
+# fmt: on
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,106 +110,6 @@ class GammaIncomplete(HostOperation):
 def _density(a: Any, x: Any) -> Any:
     """Of the gamma distribution."""
     return ((a - 1) * x.log() - x - a.lgamma()).exp()
-
-
-@checked_with_out
-def airy_ai(x: Tensor) -> Tensor:
-    """Airy's function Ai.
-
-    >>> sg.special.airy_ai(sg.tensor([0.0]))
-    tensor([0.355])
-    """
-    return _of("airy_ai", as_float(x))
-
-
-@checked_with_out
-def bessel_j0(input: Tensor) -> Tensor:
-    """The Bessel function of the first kind of order 0.
-
-    >>> sg.special.bessel_j0(sg.tensor([1.0]))
-    tensor([0.7652])
-    """
-    return _of("bessel_j0", as_float(input))
-
-
-@checked_with_out
-def bessel_j1(input: Tensor) -> Tensor:
-    """The Bessel function of the first kind of order 1.
-
-    >>> sg.special.bessel_j1(sg.tensor([1.0]))
-    tensor([0.4401])
-    """
-    return _of("bessel_j1", as_float(input))
-
-
-@checked_with_out
-def bessel_y0(input: Tensor) -> Tensor:
-    """The Bessel function of the second kind of order 0.
-
-    >>> sg.special.bessel_y0(sg.tensor([1.0]))
-    tensor([0.0883])
-    """
-    return _of("bessel_y0", as_float(input))
-
-
-@checked_with_out
-def bessel_y1(input: Tensor) -> Tensor:
-    """The Bessel function of the second kind of order 1.
-
-    >>> sg.special.bessel_y1(sg.tensor([1.0]))
-    tensor([-0.7812])
-    """
-    return _of("bessel_y1", as_float(input))
-
-
-@checked_with_out
-def modified_bessel_k0(input: Tensor) -> Tensor:
-    """The modified Bessel function of the second kind of order 0.
-
-    >>> sg.special.modified_bessel_k0(sg.tensor([1.0]))
-    tensor([0.421])
-    """
-    return _of("modified_bessel_k0", as_float(input))
-
-
-@checked_with_out
-def modified_bessel_k1(input: Tensor) -> Tensor:
-    """The modified Bessel function of the second kind of order 1.
-
-    >>> sg.special.modified_bessel_k1(sg.tensor([1.0]))
-    tensor([0.6019])
-    """
-    return _of("modified_bessel_k1", as_float(input))
-
-
-@checked_with_out
-def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
-    """`modified_bessel_k0` times e ** x.
-
-    >>> sg.special.scaled_modified_bessel_k0(sg.tensor([1.0]))
-    tensor([1.1445])
-    """
-    return _of("scaled_modified_bessel_k0", as_float(x))
-
-
-@checked_with_out
-def scaled_modified_bessel_k1(x: Tensor) -> Tensor:
-    """`modified_bessel_k1` times e ** x.
-
-    >>> sg.special.scaled_modified_bessel_k1(sg.tensor([1.0]))
-    tensor([1.6362])
-    """
-    return _of("scaled_modified_bessel_k1", as_float(x))
-
-
-@checked_with_out
-def ndtri(input: Tensor) -> Tensor:
-    """The inverse of `ndtr`: infinite at 0 and 1, NaN outside.
-
-    >>> sg.special.ndtri(sg.tensor([0.975]))
-    tensor([1.96])
-    """
-    return _of("ndtri", as_float(input))
 
 
 @checked_with_out

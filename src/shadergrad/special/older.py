@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
 from ..arguments import checked, checked_with_out
 from ..tensor import Tensor
 from . import elementary, host_functions
@@ -85,63 +90,26 @@ def _igammac(self: Tensor, other: Tensor) -> Tensor:
     return igammac(self, other)
 
 
-def _polygamma_(self: Tensor, n: int) -> Tensor:
-    """`polygamma` into the tensor itself, and gives it.
+def _in_place(name: str, method: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The form of a method that overwrites the tensor; its example gives the same."""
 
-    >>> sg.tensor([1.0]).polygamma_(1)
-    tensor([1.6449])
-    """
-    return self._update_in_place(polygamma(n, self), "polygamma_")
+    @functools.wraps(method)
+    def form(self: Tensor, *args: Any, **options: Any) -> Tensor:
+        return self._update_in_place(method(self, *args, **options), f"{name}_")
 
-
-def _mvlgamma_(self: Tensor, p: int) -> Tensor:
-    """`mvlgamma` into the tensor itself, and gives it.
-
-    >>> sg.tensor([2.0]).mvlgamma_(2)
-    tensor([0.4516])
-    """
-    return self._update_in_place(mvlgamma(self, p), "mvlgamma_")
+    example = inspect.cleandoc(method.__doc__ or "").partition("\n\n")[2].replace(f".{name}(", f".{name}_(", 1)
+    form.__doc__ = f"`{name}` into the tensor itself, and gives it.\n\n{example}\n"
+    return form
 
 
-def _i0_(self: Tensor) -> Tensor:
-    """`i0` into the tensor itself, and gives it.
-
-    >>> sg.tensor([1.0]).i0_()
-    tensor([1.2661])
-    """
-    return self._update_in_place(i0(self), "i0_")
-
-
-def _igamma_(self: Tensor, other: Tensor) -> Tensor:
-    """`igamma` into the tensor itself, and gives it.
-
-    >>> sg.tensor([1.0]).igamma_(sg.tensor([1.0]))
-    tensor([0.6321])
-    """
-    return self._update_in_place(igamma(self, other), "igamma_")
-
-
-def _igammac_(self: Tensor, other: Tensor) -> Tensor:
-    """`igammac` into the tensor itself, and gives it.
-
-    >>> sg.tensor([1.0]).igammac_(sg.tensor([1.0]))
-    tensor([0.3679])
-    """
-    return self._update_in_place(igammac(self, other), "igammac_")
-
-
-METHODS = {
+METHODS: dict[str, Callable[..., Tensor]] = {
     "polygamma": _polygamma,
     "mvlgamma": _mvlgamma,
     "i0": _i0,
     "igamma": _igamma,
     "igammac": _igammac,
-    "polygamma_": _polygamma_,
-    "mvlgamma_": _mvlgamma_,
-    "i0_": _i0_,
-    "igamma_": _igamma_,
-    "igammac_": _igammac_,
 }
+METHODS |= {f"{_name}_": _in_place(_name, _method) for _name, _method in METHODS.items()}
 for _name, _method in METHODS.items():
     _method.__name__ = _method.__qualname__ = _name
     setattr(Tensor, _name, checked(_method, _name, method=True))

@@ -56,125 +56,48 @@ def _polynomial(input: Any, n: Any, first: Callable[[Any], Any], step: Step) -> 
     return found
 
 
-@checked_with_out
-def chebyshev_polynomial_t(input: Tensor | float, n: Tensor | float) -> Tensor:
-    """Chebyshev's polynomial of the first kind of degree n, cos(n acos x).
+def _family(
+    name: str,
+    first: Callable[[Any], Any],
+    step: Step,
+    says: str,
+    at: tuple[float, int],
+    gives: str,
+    shifted: bool = False,
+) -> Callable[..., Tensor]:
+    """The polynomials p[1] = first(x) and on by `step`, at 2 x - 1 if shifted. says: their docstring, whose example is of x, n = at."""
 
-    >>> sg.special.chebyshev_polynomial_t(sg.tensor([0.5]), 2)
-    tensor([-0.5])
-    """
-    return _polynomial(input, n, lambda x: x, _chebyshev)
+    def function(input: Tensor | float, n: Tensor | float) -> Tensor:
+        return _polynomial(2 * input - 1 if shifted else input, n, first, step)
 
-
-@checked_with_out
-def chebyshev_polynomial_u(input: Tensor | float, n: Tensor | float) -> Tensor:
-    """Chebyshev's polynomial of the second kind of degree n.
-
-    >>> sg.special.chebyshev_polynomial_u(sg.tensor([0.5]), 1)
-    tensor([1.])
-    """
-    return _polynomial(input, n, lambda x: 2 * x, _chebyshev)
-
-
-@checked_with_out
-def chebyshev_polynomial_v(input: Tensor | float, n: Tensor | float) -> Tensor:
-    """Chebyshev's polynomial of the third kind of degree n.
-
-    >>> sg.special.chebyshev_polynomial_v(sg.tensor([0.5]), 1)
-    tensor([0.])
-    """
-    return _polynomial(input, n, lambda x: 2 * x - 1, _chebyshev)
+    function.__name__ = name
+    function.__doc__ = f"{says}\n\n>>> sg.special.{name}(sg.tensor([{at[0]}]), {at[1]})\ntensor([{gives}])\n"
+    return checked_with_out(function)
 
 
-@checked_with_out
-def chebyshev_polynomial_w(input: Tensor | float, n: Tensor | float) -> Tensor:
-    """Chebyshev's polynomial of the fourth kind of degree n.
-
-    >>> sg.special.chebyshev_polynomial_w(sg.tensor([0.5]), 1)
-    tensor([2.])
-    """
-    return _polynomial(input, n, lambda x: 2 * x + 1, _chebyshev)
-
-
-def _shifted(input: Any) -> Any:
-    return 2 * input - 1
-
-
-@checked_with_out
-def shifted_chebyshev_polynomial_t(input: Tensor | float, n: Tensor | float) -> Tensor:
-    """`chebyshev_polynomial_t` at 2 x - 1.
-
-    >>> sg.special.shifted_chebyshev_polynomial_t(sg.tensor([0.5]), 2)
-    tensor([-1.])
-    """
-    return chebyshev_polynomial_t(_shifted(input), n)
-
-
-@checked_with_out
-def shifted_chebyshev_polynomial_u(input: Tensor | float, n: Tensor | float) -> Tensor:
-    """`chebyshev_polynomial_u` at 2 x - 1.
-
-    >>> sg.special.shifted_chebyshev_polynomial_u(sg.tensor([1.0]), 1)
-    tensor([2.])
-    """
-    return chebyshev_polynomial_u(_shifted(input), n)
-
-
-@checked_with_out
-def shifted_chebyshev_polynomial_v(input: Tensor | float, n: Tensor | float) -> Tensor:
-    """`chebyshev_polynomial_v` at 2 x - 1.
-
-    >>> sg.special.shifted_chebyshev_polynomial_v(sg.tensor([1.0]), 1)
-    tensor([1.])
-    """
-    return chebyshev_polynomial_v(_shifted(input), n)
-
-
-@checked_with_out
-def shifted_chebyshev_polynomial_w(input: Tensor | float, n: Tensor | float) -> Tensor:
-    """`chebyshev_polynomial_w` at 2 x - 1.
-
-    >>> sg.special.shifted_chebyshev_polynomial_w(sg.tensor([1.0]), 1)
-    tensor([3.])
-    """
-    return chebyshev_polynomial_w(_shifted(input), n)
-
-
-@checked_with_out
-def hermite_polynomial_h(input: Tensor | float, n: Tensor | float) -> Tensor:
-    """Hermite's polynomial of degree n, as physicists have it.
-
-    >>> sg.special.hermite_polynomial_h(sg.tensor([1.0]), 2)
-    tensor([2.])
-    """
-    return _polynomial(input, n, lambda x: 2 * x, _hermite)
-
-
-@checked_with_out
-def hermite_polynomial_he(input: Tensor | float, n: Tensor | float) -> Tensor:
-    """Hermite's polynomial of degree n, as probabilists have it.
-
-    >>> sg.special.hermite_polynomial_he(sg.tensor([2.0]), 2)
-    tensor([3.])
-    """
-    return _polynomial(input, n, lambda x: x, _hermite_e)
-
-
-@checked_with_out
-def laguerre_polynomial_l(input: Tensor | float, n: Tensor | float) -> Tensor:
-    """Laguerre's polynomial of degree n.
-
-    >>> sg.special.laguerre_polynomial_l(sg.tensor([1.0]), 2)
-    tensor([-0.5])
-    """
-    return _polynomial(input, n, lambda x: 1 - x, _laguerre)
-
-
-@checked_with_out
-def legendre_polynomial_p(input: Tensor | float, n: Tensor | float) -> Tensor:
-    """Legendre's polynomial of degree n.
-
-    >>> sg.special.legendre_polynomial_p(sg.tensor([0.5]), 2)
-    tensor([-0.125])
-    """
-    return _polynomial(input, n, lambda x: x, _legendre)
+# fmt: off
+chebyshev_polynomial_t = _family("chebyshev_polynomial_t", lambda x: x, _chebyshev,
+    "Chebyshev's polynomial of the first kind of degree n, cos(n acos x).", (0.5, 2), "-0.5")
+chebyshev_polynomial_u = _family("chebyshev_polynomial_u", lambda x: 2 * x, _chebyshev,
+    "Chebyshev's polynomial of the second kind of degree n.", (0.5, 1), "1.")
+chebyshev_polynomial_v = _family("chebyshev_polynomial_v", lambda x: 2 * x - 1, _chebyshev,
+    "Chebyshev's polynomial of the third kind of degree n.", (0.5, 1), "0.")
+chebyshev_polynomial_w = _family("chebyshev_polynomial_w", lambda x: 2 * x + 1, _chebyshev,
+    "Chebyshev's polynomial of the fourth kind of degree n.", (0.5, 1), "2.")
+shifted_chebyshev_polynomial_t = _family("shifted_chebyshev_polynomial_t", lambda x: x, _chebyshev,
+    "`chebyshev_polynomial_t` at 2 x - 1.", (0.5, 2), "-1.", shifted=True)
+shifted_chebyshev_polynomial_u = _family("shifted_chebyshev_polynomial_u", lambda x: 2 * x, _chebyshev,
+    "`chebyshev_polynomial_u` at 2 x - 1.", (1.0, 1), "2.", shifted=True)
+shifted_chebyshev_polynomial_v = _family("shifted_chebyshev_polynomial_v", lambda x: 2 * x - 1, _chebyshev,
+    "`chebyshev_polynomial_v` at 2 x - 1.", (1.0, 1), "1.", shifted=True)
+shifted_chebyshev_polynomial_w = _family("shifted_chebyshev_polynomial_w", lambda x: 2 * x + 1, _chebyshev,
+    "`chebyshev_polynomial_w` at 2 x - 1.", (1.0, 1), "3.", shifted=True)
+hermite_polynomial_h = _family("hermite_polynomial_h", lambda x: 2 * x, _hermite,
+    "Hermite's polynomial of degree n, as physicists have it.", (1.0, 2), "2.")
+hermite_polynomial_he = _family("hermite_polynomial_he", lambda x: x, _hermite_e,
+    "Hermite's polynomial of degree n, as probabilists have it.", (2.0, 2), "3.")
+laguerre_polynomial_l = _family("laguerre_polynomial_l", lambda x: 1 - x, _laguerre,
+    "Laguerre's polynomial of degree n.", (1.0, 2), "-0.5")
+legendre_polynomial_p = _family("legendre_polynomial_p", lambda x: x, _legendre,
+    "Legendre's polynomial of degree n.", (0.5, 2), "-0.125")
+# fmt: on
