@@ -6,8 +6,8 @@ sym: symmetric; else periodic, M numbers of a symmetric one of M + 1, as spectra
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import special
@@ -41,64 +41,50 @@ def _cosines(x: np.ndarray, a: Iterable[float]) -> np.ndarray:
     return total
 
 
+class Window(Protocol):
+    """A window without arguments of its own."""
+
+    def __call__(
+        self, M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor: ...
+
+
+def _window(name: str, formula: Callable[[np.ndarray], np.ndarray], says: str, gives: str) -> Window:
+    """A formula of x, 0 to 1 over the window. says: its docstring, whose example shows what three numbers it `gives`."""
+
+    def window(
+        M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        return _made(name, formula(_positions(name, M, sym)), dtype, device, requires_grad)
+
+    window.__name__ = name
+    window.__doc__ = f"{says}\n\n>>> sg.signal.windows.{name}(3)\ntensor({gives})\n"
+    return checked(window)
+
+
+# fmt: off
+bartlett = _window("bartlett", lambda x: 1 - np.abs(2 * x - 1),
+    "A triangle from 0 to 1 and back.", "[0., 1., 0.]")
+blackman = _window("blackman", lambda x: _cosines(x, (0.42, 0.5, 0.08)),
+    "0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x), for x from 0 to 1.", "[-1.3878e-17,  1.0000e+00, -1.3878e-17]")
+hamming = _window("hamming", lambda x: _cosines(x, (0.54, 0.46)),
+    "0.54 - 0.46 cos(2 pi x), for x from 0 to 1.", "[0.08, 1.  , 0.08]")
+hann = _window("hann", lambda x: _cosines(x, (0.5, 0.5)),
+    "(1 - cos(2 pi x)) / 2, for x from 0 to 1.", "[0., 1., 0.]")
+nuttall = _window("nuttall", lambda x: _cosines(x, (0.3635819, 0.4891775, 0.1365995, 0.0106411)),
+    "Nuttall's minimum of four cosines, 1981.", "[3.628e-04, 1.000e+00, 3.628e-04]")
+# fmt: on
+
+
 @checked
-def bartlett(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """A triangle from 0 to 1 and back.
-
-    >>> sg.signal.windows.bartlett(3)
-    tensor([0., 1., 0.])
-    """
-    x = _positions("bartlett", M, sym)
-    return _made("bartlett", 1 - np.abs(2 * x - 1), dtype, device, requires_grad)
-
-
-@checked
-def blackman(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x), for x from 0 to 1.
-
-    >>> sg.signal.windows.blackman(3)
-    tensor([-1.3878e-17,  1.0000e+00, -1.3878e-17])
-    """
-    x = _positions("blackman", M, sym)
-    return _made("blackman", _cosines(x, (0.42, 0.5, 0.08)), dtype, device, requires_grad)
-
-
-@checked
-def cosine(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def cosine(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Half a wave of the sine, between its zeros.
 
     >>> sg.signal.windows.cosine(2)
     tensor([0.7071, 0.7071])
     """
     _positions("cosine", M, sym)
-    return _made(
-        "cosine",
-        np.sin(math.pi * (np.arange(M) + 0.5) / (M if sym else M + 1)),
-        dtype,
-        device,
-        requires_grad,
-    )
+    return _made("cosine", np.sin(math.pi * (np.arange(M) + 0.5) / (M if sym else M + 1)), dtype, device, requires_grad)
 
 
 @checked
@@ -135,13 +121,7 @@ def exponential(
 
 @checked
 def gaussian(
-    M: int,
-    *,
-    std: float = 1.0,
-    sym: bool = True,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
+    M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """e ** (-(n - middle)^2 / (2 std^2)). Raises ArgumentError for std not above 0.
 
@@ -152,23 +132,13 @@ def gaussian(
         raise ArgumentError(f"Standard deviation must be positive, got: {std} instead.")
     _positions("gaussian", M, sym)
     return _made(
-        "gaussian",
-        np.exp(-0.5 * ((np.arange(M) - (M - 1 if sym else M) / 2) / std) ** 2),
-        dtype,
-        device,
-        requires_grad,
+        "gaussian", np.exp(-0.5 * ((np.arange(M) - (M - 1 if sym else M) / 2) / std) ** 2), dtype, device, requires_grad
     )
 
 
 @checked
 def general_cosine(
-    M: int,
-    *,
-    a: Any,
-    sym: bool = True,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
+    M: int, *, a: Any, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """The sum of (-1)^k a[k] cos(2 pi k x), for x from 0 to 1. Raises ArgumentError without coefficients.
 
@@ -186,13 +156,7 @@ def general_cosine(
 
 @checked
 def general_hamming(
-    M: int,
-    *,
-    alpha: float = 0.54,
-    sym: bool = True,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
+    M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """alpha - (1 - alpha) cos(2 pi x), for x from 0 to 1.
 
@@ -204,50 +168,8 @@ def general_hamming(
 
 
 @checked
-def hamming(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """0.54 - 0.46 cos(2 pi x), for x from 0 to 1.
-
-    >>> sg.signal.windows.hamming(3)
-    tensor([0.08, 1.  , 0.08])
-    """
-    x = _positions("hamming", M, sym)
-    return _made("hamming", _cosines(x, (0.54, 0.46)), dtype, device, requires_grad)
-
-
-@checked
-def hann(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """(1 - cos(2 pi x)) / 2, for x from 0 to 1.
-
-    >>> sg.signal.windows.hann(3)
-    tensor([0., 1., 0.])
-    """
-    x = _positions("hann", M, sym)
-    return _made("hann", _cosines(x, (0.5, 0.5)), dtype, device, requires_grad)
-
-
-@checked
 def kaiser(
-    M: int,
-    *,
-    beta: float = 12.0,
-    sym: bool = True,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
+    M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta). Raises ArgumentError for beta below 0.
 
@@ -266,24 +188,6 @@ def kaiser(
         device,
         requires_grad,
     )
-
-
-@checked
-def nuttall(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Nuttall's minimum of four cosines, 1981.
-
-    >>> sg.signal.windows.nuttall(3)
-    tensor([3.628e-04, 1.000e+00, 3.628e-04])
-    """
-    x = _positions("nuttall", M, sym)
-    return _made("nuttall", _cosines(x, (0.3635819, 0.4891775, 0.1365995, 0.0106411)), dtype, device, requires_grad)
 
 
 __all__ = [
