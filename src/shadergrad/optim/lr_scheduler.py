@@ -8,19 +8,21 @@ one, computes it from the first. Reference: torch.optim.lr_scheduler.
 
 from __future__ import annotations
 
+import inspect
 import math
 import types
 import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import CompileError, ShadergradError
 from ..run.tracing import current
 from .optimizer import Optimizer
 
 Rates = list[float]
+S = TypeVar("S", bound=type)
 
 
 class SchedulerError(ShadergradError, ValueError, TypeError):
@@ -31,6 +33,26 @@ class ResumeError(SchedulerError, KeyError):
     """A schedule that shall go on from the middle, and an optimizer that does not know where it began."""
 
     __str__ = Exception.__str__
+
+
+def _shown(arguments: str, *rates: float, of: str = "lr=8.0") -> Callable[[S], S]:
+    """Give a scheduler's docstring an example: the rates it sets, made with these arguments, of an optimizer made with `of`."""
+
+    def documented(cls: S) -> S:
+        shown = "\n".join(f"[{rate}]" for rate in rates)
+        cls.__doc__ = f"""{inspect.cleandoc(cls.__doc__ or "")}
+
+>>> optimizer = sg.optim.SGD([sg.zeros(1)], {of})
+>>> scheduler = sg.optim.lr_scheduler.{cls.__name__}(optimizer, {arguments})
+>>> for _ in range({len(rates)}):
+...     print(scheduler.get_last_lr())
+...     optimizer.step()
+...     scheduler.step()
+{shown}
+"""
+        return cls
+
+    return documented
 
 
 class LRScheduler:
@@ -208,39 +230,21 @@ class _ByFunction(LRScheduler):
                 function.__dict__.update(attributes)
 
 
+@_shown("lambda epoch: 1 / (1 + epoch)", 8.0, 4.0)
 class LambdaLR(_ByFunction):
     """The initial rate times lr_lambda(epoch); lr_lambda: a function, or a list of one a group.
 
     Functions are not saved by state_dict, but the attributes of callable objects are.
     SchedulerError for what cannot be called, or another number of functions than groups.
-
-    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
-    >>> scheduler = sg.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
-    >>> for _ in range(2):
-    ...     print(scheduler.get_last_lr())
-    ...     optimizer.step()
-    ...     scheduler.step()
-    [8.0]
-    [4.0]
     """
 
     def get_lr(self) -> Rates:
         return [rate * f(self.last_epoch) for f, rate in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
 
+@_shown("lambda epoch: 0.5", 8.0, 4.0, 2.0)
 class MultiplicativeLR(_ByFunction):
-    """The present rate times lr_lambda(epoch), from epoch 1 on; lr_lambda, saving and errors: as for LambdaLR.
-
-    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
-    >>> scheduler = sg.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
-    >>> for _ in range(3):
-    ...     print(scheduler.get_last_lr())
-    ...     optimizer.step()
-    ...     scheduler.step()
-    [8.0]
-    [4.0]
-    [2.0]
-    """
+    """The present rate times lr_lambda(epoch), from epoch 1 on; lr_lambda, saving and errors: as for LambdaLR."""
 
     def get_lr(self) -> Rates:
         if self._is_initial:
@@ -248,20 +252,11 @@ class MultiplicativeLR(_ByFunction):
         return [rate * f(self.last_epoch) for f, rate in zip(self.lr_lambdas, self._present(), strict=True)]
 
 
+@_shown("step_size=2, gamma=0.5", 8.0, 8.0, 4.0)
 class StepLR(LRScheduler):
     """Times gamma every step_size epochs: the initial rate * gamma ** (epoch // step_size).
 
     SchedulerError for a step_size below 1, and for what is no number.
-
-    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
-    >>> scheduler = sg.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
-    >>> for _ in range(3):
-    ...     print(scheduler.get_last_lr())
-    ...     optimizer.step()
-    ...     scheduler.step()
-    [8.0]
-    [8.0]
-    [4.0]
     """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
@@ -277,21 +272,11 @@ class StepLR(LRScheduler):
         return [rate * self.gamma ** (self.last_epoch // self.step_size) for rate in self.base_lrs]
 
 
+@_shown("milestones=[1, 3], gamma=0.5", 8.0, 4.0, 4.0, 2.0)
 class MultiStepLR(LRScheduler):
     """Times gamma at every milestone, epochs; at one that is given n times, times gamma ** n.
 
     SchedulerError for milestones that are no list, and a gamma that is no number.
-
-    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
-    >>> scheduler = sg.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
-    >>> for _ in range(4):
-    ...     print(scheduler.get_last_lr())
-    ...     optimizer.step()
-    ...     scheduler.step()
-    [8.0]
-    [4.0]
-    [4.0]
-    [2.0]
     """
 
     def __init__(
@@ -316,20 +301,11 @@ class MultiStepLR(LRScheduler):
         self.milestones = Counter({int(k): v for k, v in self.milestones.items()})
 
 
+@_shown("factor=0.5, total_iters=2", 4.0, 4.0, 8.0)
 class ConstantLR(LRScheduler):
     """The initial rate times factor before epoch total_iters, then the initial rate.
 
     SchedulerError for a factor outside [0, 1]; for 0, at epoch total_iters, since the rate cannot come back from it.
-
-    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
-    >>> scheduler = sg.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
-    >>> for _ in range(3):
-    ...     print(scheduler.get_last_lr())
-    ...     optimizer.step()
-    ...     scheduler.step()
-    [4.0]
-    [4.0]
-    [8.0]
     """
 
     def __init__(
@@ -355,22 +331,13 @@ class ConstantLR(LRScheduler):
         return [rate * factor for rate in self.base_lrs]
 
 
+@_shown("start_factor=0.5, total_iters=2", 4.0, 6.0, 8.0)
 class LinearLR(LRScheduler):
     """A warm-up: the initial rate times a factor that goes from start_factor to end_factor in total_iters epochs.
 
         lr = initial * (start_factor + (end_factor - start_factor) * min(epoch / total_iters, 1))
 
     SchedulerError for a start_factor outside (0, 1], an end_factor outside [0, 1], a negative total_iters.
-
-    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
-    >>> scheduler = sg.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
-    >>> for _ in range(3):
-    ...     print(scheduler.get_last_lr())
-    ...     optimizer.step()
-    ...     scheduler.step()
-    [4.0]
-    [6.0]
-    [8.0]
     """
 
     def __init__(
@@ -407,19 +374,9 @@ class LinearLR(LRScheduler):
         return [rate * factor for rate in self.base_lrs]
 
 
+@_shown("gamma=0.5", 8.0, 4.0, 2.0)
 class ExponentialLR(LRScheduler):
-    """Times gamma every epoch: the initial rate * gamma ** epoch. SchedulerError for a gamma that is no number.
-
-    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
-    >>> scheduler = sg.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-    >>> for _ in range(3):
-    ...     print(scheduler.get_last_lr())
-    ...     optimizer.step()
-    ...     scheduler.step()
-    [8.0]
-    [4.0]
-    [2.0]
-    """
+    """Times gamma every epoch: the initial rate * gamma ** epoch. SchedulerError for a gamma that is no number."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = _number("gamma", gamma)
@@ -432,19 +389,9 @@ class ExponentialLR(LRScheduler):
         return [rate * self.gamma**self.last_epoch for rate in self.base_lrs]
 
 
+@_shown("total_iters=2", 8.0, 4.0, 0.0)
 class PolynomialLR(LRScheduler):
-    """The initial rate times (1 - epoch / total_iters) ** power, then 0. SchedulerError for a negative total_iters.
-
-    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
-    >>> scheduler = sg.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=2)
-    >>> for _ in range(3):
-    ...     print(scheduler.get_last_lr())
-    ...     optimizer.step()
-    ...     scheduler.step()
-    [8.0]
-    [4.0]
-    [0.0]
-    """
+    """The initial rate times (1 - epoch / total_iters) ** power, then 0. SchedulerError for a negative total_iters."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters = _period("total_iters", total_iters, 0)
@@ -463,22 +410,13 @@ class PolynomialLR(LRScheduler):
         return [rate * left**self.power for rate in self.base_lrs]
 
 
+@_shown("T_max=2", 8.0, 4.0, 0.0)
 class CosineAnnealingLR(LRScheduler):
     """From the initial rate to eta_min in T_max epochs, along half a cosine; then up again (Loshchilov, Hutter, 2017).
 
         lr = eta_min + (initial - eta_min) * (1 + cos(pi * epoch / T_max)) / 2
 
     SchedulerError for a T_max below 1, and for what is no number.
-
-    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
-    >>> scheduler = sg.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
-    >>> for _ in range(3):
-    ...     print(scheduler.get_last_lr())
-    ...     optimizer.step()
-    ...     scheduler.step()
-    [8.0]
-    [4.0]
-    [0.0]
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
@@ -504,6 +442,7 @@ class CosineAnnealingLR(LRScheduler):
         return [self.eta_min + (rate - self.eta_min) * height for rate in self.base_lrs]
 
 
+@_shown("T_0=2", 8.0, 4.0, 8.0, 4.0)
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine from the initial rate to eta_min in T_0 epochs, again and again, each T_mult times as long.
 
@@ -511,17 +450,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     Loshchilov and Hutter, 2017. SchedulerError for a T_0 or T_mult below 1, or no whole number; eta_min that is no
     number.
-
-    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
-    >>> scheduler = sg.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
-    >>> for _ in range(4):
-    ...     print(scheduler.get_last_lr())
-    ...     optimizer.step()
-    ...     scheduler.step()
-    [8.0]
-    [4.0]
-    [8.0]
-    [4.0]
     """
 
     def __init__(
@@ -569,7 +497,23 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._set(self.get_lr())
 
 
-class OneCycleLR(LRScheduler):
+class _Cycling(LRScheduler):
+    """A schedule that may cycle momentum, or the first of betas, with the rates."""
+
+    def _find_momentum(self) -> None:
+        defaults = self.optimizer.defaults
+        if "momentum" not in defaults and "betas" not in defaults:
+            raise SchedulerError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        self.use_beta1 = "betas" in defaults
+
+    def _set_momentum(self, group: Any, value: float) -> None:
+        if self.use_beta1:
+            group["betas"] = (value, *group["betas"][1:])
+        else:
+            group["momentum"] = value
+
+
+class OneCycleLR(_Cycling):
     """Up from max_lr / div_factor to max_lr, and down to 1 / final_div_factor of where it began (Smith, Topin, 2018).
 
     total_steps, or epochs and steps_per_epoch: how many steps, of which the share pct_start goes up. Step it after
@@ -632,9 +576,7 @@ class OneCycleLR(LRScheduler):
         highest: list[float] = []
         lowest: list[float] = []
         if cycle_momentum:
-            if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                raise SchedulerError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-            self.use_beta1 = "betas" in optimizer.defaults
+            self._find_momentum()
             highest = _a_group("max_momentum", optimizer, max_momentum)
             lowest = _a_group("base_momentum", optimizer, base_momentum)
         for k, group in enumerate(optimizer.param_groups):
@@ -673,14 +615,9 @@ class OneCycleLR(LRScheduler):
             return (end - start) * part + start
         return end + (start - end) / 2.0 * (math.cos(math.pi * part) + 1)
 
-    def _set_momentum(self, group: Any, value: float) -> None:
-        if self.use_beta1:
-            group["betas"] = (value, *group["betas"][1:])
-        else:
-            group["momentum"] = value
 
-
-class CyclicLR(LRScheduler):
+@_shown("base_lr=1.0, max_lr=2.0, step_size_up=2", 1.0, 1.5, 2.0, 1.5, 1.0, of="lr=1.0, momentum=0.9")
+class CyclicLR(_Cycling):
     """Up from base_lr to max_lr and down again, over and over (Smith, 2017). Step it after every batch.
 
     step_size_up, step_size_down: steps up and down, the second as many as the first if left out. mode: 'triangular', every
@@ -688,18 +625,6 @@ class CyclicLR(LRScheduler):
     place of a mode, of the cycle's number, or where scale_mode is 'iterations' of the step's.
     cycle_momentum: as for OneCycleLR, from max_momentum to base_momentum and back. base_lr, max_lr and the two momenta: a
     number, or a list of one a group. SchedulerError for an unknown mode, and an optimizer without momentum where it is cycled.
-
-    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=1.0, momentum=0.9)
-    >>> scheduler = sg.optim.lr_scheduler.CyclicLR(optimizer, base_lr=1.0, max_lr=2.0, step_size_up=2)
-    >>> for _ in range(5):
-    ...     print(scheduler.get_last_lr())
-    ...     optimizer.step()
-    ...     scheduler.step()
-    [1.0]
-    [1.5]
-    [2.0]
-    [1.5]
-    [1.0]
     """
 
     def __init__(
@@ -730,9 +655,7 @@ class CyclicLR(LRScheduler):
         self.scale_mode = "iterations" if scale_fn is None and mode == "exp_range" else scale_mode
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                raise SchedulerError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-            self.use_beta1 = "betas" in optimizer.defaults
+            self._find_momentum()
             self.base_momentums = _a_group("base_momentum", optimizer, base_momentum)
             self.max_momentums = _a_group("max_momentum", optimizer, max_momentum)
         for k, group in enumerate(optimizer.param_groups):
@@ -774,12 +697,6 @@ class CyclicLR(LRScheduler):
             for group, low, high in ends:
                 self._set_momentum(group, high - (high - low) * height)
         return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
-
-    def _set_momentum(self, group: Any, value: float) -> None:
-        if self.use_beta1:
-            group["betas"] = (value, *group["betas"][1:])
-        else:
-            group["momentum"] = value
 
 
 def _phase(end_step: float, start_lr: str, end_lr: str, start_momentum: str, end_momentum: str) -> dict[str, Any]:
