@@ -40,7 +40,7 @@ test-all: test test-portable test-slow adapter  ## every test, and 20,000 random
 test-elsewhere: setup  ## the tests that need no adapter as on another processor, in a random order (SEED=1)
 	$(ELSEWHERE) -m "not webgpu and not slow and not experiment"
 
-mutants: adapter  ## plant 470 faults, one at a time: the tests must catch 95 % (before a release; ONLY=name)
+mutants: adapter  ## plant the faults of scripts/faults, one at a time: the tests must catch 95 % (before a release; ONLY=name)
 	$(BIN)/python scripts/mutants.py --jobs $(JOBS) $(if $(ONLY),--only $(ONLY))
 
 experiments: setup  ## train the published logic experiments to their end, on the CPU: hours

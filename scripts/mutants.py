@@ -1,12 +1,14 @@
-"""Plants the faults of `faults.py`, one at a time, and asks whether the tests named for each catch it.
+"""Plants the faults of `faults/`, one at a time, and asks whether the tests named for each catch it.
 
     python scripts/mutants.py                     plant all; exit 1 where fewer than 95 % are caught
     python scripts/mutants.py --only NAME ...     those only, by the beginning of their names
     python scripts/mutants.py --jobs 4            so many at a time (2)
+    python scripts/mutants.py --mend              plant nothing; find the definitions that were moved or renamed, and
+                                                  rewrite the tables; exit 1 where some are not found
 
 Every fault is planted in a scratch copy of the tree, never in the tree itself. First all named tests run without any
 fault, for a test that fails anyway catches nothing. A fault is caught where a test fails, or does not end in time. What
-no longer applies (its text is not found exactly once, or no test has its name) is an error: mend the table.
+no longer applies (it is not found exactly once, or no test has its name) is an error: mend the table.
 
 To pytest this file is a plugin as well: `-p mutants --begins-with ID` runs the tests whose ids begin so.
 """
@@ -31,9 +33,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))  # as a script it finds its neighbour anyway, as a plugin it does not
 
-from faults import FAULTS, Fault  # noqa: E402
+from faults import FAULTS  # noqa: E402
+from planting import SOURCE, Fault, NotPlanted, mend, plant, trouble  # noqa: E402
 
-SOURCE = Path("src") / "shadergrad"
 NEEDED = 0.95  # of the faults must be caught
 LIMIT = 300  # seconds for the tests of one fault; alone they take some
 LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "runs", "node_modules")
@@ -84,11 +86,6 @@ def arguments_for(tests: Iterable[str]) -> list[str]:
 # -- planting
 
 
-def planted(text: str, fault: Fault) -> str | None:
-    """A file's text with a fault in it, None where the fault does not fit."""
-    return text.replace(fault.before, fault.after) if text.count(fault.before) == 1 else None
-
-
 class Copy:
     """A scratch copy of the tree, in which one fault at a time is planted and tested."""
 
@@ -100,9 +97,12 @@ class Copy:
     def test(self, fault: Fault, seconds: float) -> str:
         """What becomes of a fault."""
         file = self.folder / SOURCE / fault.file
+        if not file.is_file():
+            return MOVED
         original, status = file.read_bytes(), file.stat()
-        text = planted(original.decode(), fault)
-        if text is None:
+        try:
+            text = plant(original.decode(), fault)
+        except NotPlanted:
             return MOVED
         self._planted += 1
         try:
@@ -162,7 +162,7 @@ def run(faults: Sequence[Fault], jobs: int, seconds: float) -> dict[str, str]:
         copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         first = Copy(Path(folder) / "0")
         started = time.perf_counter()
-        tests = [test for f in faults if planted((ROOT / SOURCE / f.file).read_text(), f) for test in f.tests]
+        tests = [test for f in faults if trouble(f, ROOT) is None for test in f.tests]
         code, report = first.pytest(arguments_for(tests), 60 + seconds * len(faults)) if tests else (0, "")
         if code == 4 and (unknown := re.search(r"ERROR: .*", report)):
             sys.exit(unknown[0])
@@ -188,23 +188,37 @@ def run(faults: Sequence[Fault], jobs: int, seconds: float) -> dict[str, str]:
     return found
 
 
+def mend_all() -> int:
+    """Mends the tables, prints what became of each fault that did not fit; 1 where some could not be mended."""
+    said = mend(FAULTS)
+    print(*said, sep="\n", end="\n" if said else "")
+    lost = sum(line.startswith("NOT") for line in said)
+    print(f"{len(FAULTS) - len(said)} of {len(FAULTS)} faults fit, {len(said) - lost} are mended, {lost} are not")
+    return 1 if lost else 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="plant those whose names begin so")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (2)")
     parser.add_argument("--limit", type=float, default=LIMIT, help=f"seconds for the tests of one fault ({LIMIT})")
     parser.add_argument("--list", action="store_true", help="print the table and plant nothing")
+    parser.add_argument("--mend", action="store_true", help="anchor anew what was moved, and plant nothing")
     options = parser.parse_args(arguments)
+    if options.mend:
+        return mend_all()
     faults = chosen(options.only)
     if options.list:
-        print(*(f"{f.name}: {f.file}, {', '.join(f.tests)}" for f in faults), sep="\n")
+        print(*(f"{f.name}: {f.file}: {f.within}, {', '.join(f.tests)}" for f in faults), sep="\n")
         return 0
     found = run(faults, max(1, options.jobs), options.limit)
     caught = sum(result == CAUGHT for result in found.values())
     print(f"\n{caught} of {len(faults)} faults are caught, {100 * caught / len(faults):.1f} %")
     for fault in faults:
         if found[fault.name] != CAUGHT:
-            print(f"{found[fault.name]}: {fault.name} ({fault.file}), by {', '.join(fault.tests)}")
+            print(f"{found[fault.name]}: {fault.name} ({fault.file}: {fault.within}), by {', '.join(fault.tests)}")
+            if why := trouble(fault):
+                print(f"    {why}")
     stale = any(result in (MOVED, NO_TEST) for result in found.values())
     return 1 if stale or caught < NEEDED * len(faults) else 0
 

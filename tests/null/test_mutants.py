@@ -6,17 +6,20 @@ import ast
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 import mutants
-from faults import FAULTS, Fault
+import planting
+from faults import FAULTS
+from planting import Fault
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / mutants.SOURCE
 TESTS = ROOT / "tests"
+SCRIPTS = ROOT / "scripts"
 
 
 @cache
@@ -34,7 +37,7 @@ def names_in(path: str) -> set[str]:
 def test_there_are_many_faults_each_with_a_name_of_its_own() -> None:
     names = [f.name for f in FAULTS]
     assert len(names) == len(set(names)) >= 60
-    assert len({(f.file, f.before, f.after) for f in FAULTS}) == len(FAULTS)
+    assert len({(f.file, f.within, f.find, f.put, f.nth) for f in FAULTS}) == len(FAULTS)
     parts = {Path(f.file).parts[0].removesuffix(".py") for f in FAULTS}
     assert parts >= {
         "graph",
@@ -52,28 +55,9 @@ def test_there_are_many_faults_each_with_a_name_of_its_own() -> None:
     }
 
 
-def around(planted: str, start: int, length: int) -> str:
-    """The definitions at the left margin that hold a place in a file: to parse whole files hundreds of times takes seconds."""
-    begin = max(planted.rfind("\n\n\n", 0, start), 0)
-    end = planted.find("\n\n\n", start + length)
-    return planted[begin : end if end >= 0 else None]
-
-
 def test_a_fault_is_in_one_place_and_changes_it() -> None:
-    stale = []
-    for fault in FAULTS:
-        text = (SOURCE / fault.file).read_text()
-        planted = mutants.planted(text, fault)
-        if planted is None:
-            stale.append(f"{fault.name}: its text is found {text.count(fault.before)} times in {fault.file}")
-        elif planted == text:
-            stale.append(f"{fault.name}: changes nothing")
-        elif fault.file.endswith(".py"):
-            try:
-                ast.parse(around(planted, text.index(fault.before), len(fault.after)))
-            except SyntaxError as error:  # a file that cannot be imported is no fault that tests must find
-                stale.append(f"{fault.name}: {error}")
-    assert not stale, "mend scripts/faults.py: " + "; ".join(stale)
+    stale = [f"{fault.name}: {why}" for fault in FAULTS if (why := planting.trouble(fault))]
+    assert not stale, "run scripts/mutants.py --mend, then mend in scripts/faults/ what is left: " + "; ".join(stale)
 
 
 def test_the_tests_that_a_fault_names_are_there() -> None:
@@ -84,7 +68,7 @@ def test_the_tests_that_a_fault_names_are_there() -> None:
             path, _, name = test.partition("::")
             if not (TESTS / path).is_file() or (name and name.split("[", 1)[0] not in names_in(path)):
                 stale.append(f"{fault.name}: there is no tests/{test}")
-    assert not stale, "mend scripts/faults.py: " + "; ".join(stale)
+    assert not stale, "mend scripts/faults/: " + "; ".join(stale)
 
 
 @pytest.mark.slow
@@ -117,12 +101,14 @@ def tree(folder: Path) -> Fault:
             "@pytest.mark.parametrize('x', [0, 2, 3])\ndef test_double(x):\n    assert double(x) == x + x\n\n"
             "def test_a_wrong_one():\n    assert double(1) == 3\n"
         ),
-        "scripts/mutants.py": Path(mutants.__file__).read_text(),
-        "scripts/faults.py": (ROOT / "scripts" / "faults.py").read_text(),
+        **{
+            f"scripts/{p.relative_to(SCRIPTS)}": p.read_text()
+            for p in (*SCRIPTS.glob("*.py"), *SCRIPTS.glob("faults/*.py"))
+        },
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    return Fault("triples", "double.py", "return 2 * x", "return 3 * x", ("test_double.py::test_double[3",))
+    return Fault("triples", "double.py", "double", "return 2 * x", "return 3 * x", ("test_double.py::test_double[3",))
 
 
 @pytest.fixture
@@ -135,10 +121,18 @@ def triples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fault:
 def test_faults_are_caught_or_survive_and_the_tree_is_as_it_was(
     triples: Fault, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    squares = Fault("squares", "double.py", "return 2 * x", "return x * x", ("test_double.py::test_double[2",))
-    gone = Fault("gone", "double.py", "return 4 * x", "return x", triples.tests)
-    found = mutants.run([triples, squares, gone], jobs=1, seconds=60)
-    assert found == {"triples": mutants.CAUGHT, "squares": mutants.SURVIVED, "gone": mutants.MOVED}
+    squares = Fault(
+        "squares", "double.py", "double", "return 2 * x", "return x * x", ("test_double.py::test_double[2",)
+    )
+    gone = Fault("gone", "double.py", "double", "return 4 * x", "return x", triples.tests)
+    lost = replace(gone, name="lost", file="treble.py")
+    found = mutants.run([triples, squares, gone, lost], jobs=1, seconds=60)
+    assert found == {
+        "triples": mutants.CAUGHT,
+        "squares": mutants.SURVIVED,
+        "gone": mutants.MOVED,
+        "lost": mutants.MOVED,
+    }
     assert (tmp_path / "src/shadergrad/double.py").read_text() == "def double(x):\n    return 2 * x\n"
     assert "tests pass" in capsys.readouterr().out
 
@@ -154,9 +148,7 @@ def test_faults_are_caught_or_survive_and_the_tree_is_as_it_was(
 )
 def test_tests_that_fail_anyway_or_are_not_there_end_it(test: str, words: str, triples: Fault) -> None:
     with pytest.raises(SystemExit, match=words):
-        mutants.run(
-            [Fault(triples.name, triples.file, triples.before, triples.after, (f"test_double.py::{test}",))], 1, 60
-        )
+        mutants.run([replace(triples, tests=(f"test_double.py::{test}",))], 1, 60)
 
 
 @pytest.mark.parametrize(

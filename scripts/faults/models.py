@@ -1,0 +1,51 @@
+"""Faults in models. `planting.py` says what a row is."""
+
+from planting import fault
+
+from .tests import CO_MODEL, CO_TRAINING, GPT
+
+# fmt: off
+FAULTS = (
+    fault("coevolution-pad-has-a-position", "models/coevolution/model.py", "positions_of",
+          "((tokens != PAD).to(sg.int32).cumsum(1) - 1)", "((tokens != SEP + 1).to(sg.int32).cumsum(1) - 1)",
+          CO_MODEL + "padding_changes_nothing[mlm]"),
+    fault("coevolution-pad-is-seen", "models/coevolution/model.py", "CoevolutionTransformer.forward",
+          "layer(x, padding, need_maps)", "layer(x, None, need_maps)",
+          CO_MODEL + "padding_changes_nothing[mlm]"),
+    fault("coevolution-one-direction-of-attention", "models/coevolution/model.py", "between",
+          "m[:, :, a, b] + m[:, :, b, a].transpose(2, 3)", "m[:, :, a, b] + m[:, :, a, b]",
+          CO_MODEL + "loss_and_gradients_are_those_of_the_twin_in_pytorch[cpu-1e-09-contacts]"),
+    fault("coevolution-scaled-by-padding-too", "models/coevolution/model.py", "ContactPredictor.forward",
+          "count = present.to(x.dtype).sum(1)", "count = (present.to(x.dtype) * 0 + 1).sum(1)",
+          CO_MODEL + "padding_changes_nothing[contacts]"),
+    fault("coevolution-unknown-counts-as-no-contact", "models/coevolution/losses.py", "Contacts._weights",
+          "(labels > -0.5)", "(labels > -1.5)",
+          CO_MODEL + "loss_and_gradients_are_those_of_the_twin_in_pytorch[cpu-1e-09-contacts]"),
+    fault("coevolution-no-background", "models/coevolution/family_logits.py", "FamilyPredictor._combined",
+          "return paired - share * total / shifts", "return paired",
+          CO_TRAINING + "logits_of_members_add_up_and_the_background_takes_away_what_is_not_coevolution"),
+    fault("coevolution-x-is-masked", "models/coevolution/batches.py", "mask_tokens",
+          "chosen = (tokens < X)", "chosen = (tokens <= X)",
+          "null/test_coevolution_data.py::test_a_sixth_of_the_residues_is_masked_and_nothing_else"),
+    fault("coevolution-gaps-are-alike", "models/coevolution/families.py", "sequence_weights",
+          "((rows == row) & present).sum(1)", "(rows == row).sum(1)",
+          "null/test_coevolution_data.py::test_weights_count_relatives_and_gaps_are_no_likeness"),
+    fault("coevolution-couplings-counted-twice", "models/coevolution/dca.py", "_Fit.__init__.step",
+          "j.square().sum() * 0.25", "j.square().sum() * 0.5",
+          "device/test_coevolution_baselines.py::test_pseudo_likelihood_reaches_the_optimum"),
+    fault("coevolution-sites-that-touch-drawn-at-once", "models/coevolution/synthetic.py", "_colours",
+          "next(c for c in range(len(touching)) if c not in taken)", "0",
+          "device/test_coevolution_baselines.py::test_residues_that_are_drawn_at_once_do_not_touch"),
+    fault("gpt-conv1d-not-turned", "models/gpt/weights.py", "TRANSPOSED",
+          '"*.attn.c_attn.weight",', "",
+          GPT + "a_file_of_huggingfaces_gives_pytorchs_logits_and_gradients[cpu]"),
+    fault("gpt-sees-what-follows", "models/gpt/sampler.py", "Sampler._write",
+          "seen = places <= own.unsqueeze(1)", "seen = places <= own.unsqueeze(1) + 1",
+          GPT + "the_cache_gives_what_the_whole_text_gives[cpu]"),
+    fault("gpt-cache-begins-anew", "models/gpt/sampler.py", "Sampler._generate",
+          "range(0, before, CHUNK)", "range(CHUNK, before, CHUNK)",
+          GPT + "the_cache_gives_what_the_whole_text_gives[cpu]"),
+    fault("gpt-loss-of-the-head", "models/gpt/model.py", "GPT.logits",
+          "return F.linear(self.ln_f(x), self.wte.weight)", "return F.linear(self.ln_f(x), self.wte.weight.detach())",
+          GPT + "a_file_of_huggingfaces_gives_pytorchs_logits_and_gradients[cpu]"),
+)

@@ -1,0 +1,51 @@
+"""Faults in training and data. `planting.py` says what a row is."""
+
+from planting import fault
+
+from .tests import BACKWARD, CO_TRAINING, DATA
+
+# fmt: off
+FAULTS = (
+    fault("data-drop-last", "data/sampler.py", "batches_of",
+          "if batch and not drop_last:", "if batch:",
+          DATA + "batches_of_indices_are_pytorchs"),
+    fault("data-number-of-batches", "data/sampler.py", "BatchSampler.__len__",
+          "samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)", "samples // self.batch_size",
+          DATA + "batches_of_indices_are_pytorchs"),
+    fault("data-number-of-samples", "data/sampler.py", "RandomSampler._orders",
+          "yield order[: wanted - start]", "yield order",
+          DATA + "a_random_sampler_gives_as_many_as_asked"),
+    fault("data-collates-floats-as-float64", "data/collate.py", "_numbers",
+          "return np.array(samples, np.float32)", "return np.array(samples, np.float64)",
+          DATA + "samples_become_batches_within_containers"),
+    fault("data-rest-of-a-random-split", "data/dataset.py", "random_split",
+          "counts[k % len(counts)] += 1", "counts[-1] += 1",
+          DATA + "a_random_split_shares_out_all_samples_as_pytorch_does"),
+    fault("data-samples-of-a-concatenation", "data/dataset.py", "ConcatDataset.__getitem__",
+          "self.cumulative_sizes[k - 1] if k else 0", "0",
+          DATA + "a_subset_and_a_concatenation_find_their_samples"),
+    fault("checkpoint-random-state", "train/checkpoints.py", "_unpack",
+          'default_generator("cpu").set_state(state)', "state",
+          "device/test_recipes.py::test_random_numbers_go_on_where_the_checkpoint_left_them"),
+    fault("cli-ctrl-c", "train/console.py", "StopWish._on_signal",
+          "self._wished = True", "raise KeyboardInterrupt",
+          "processes/test_signals.py::test_a_training_saves_and_leaves"),
+    fault("cli-sigterm", "train/console.py", "StopWish.__enter__",
+          "for n in (signal.SIGINT, signal.SIGTERM)}", "for n in (signal.SIGINT,)}",
+          "processes/test_signals.py::test_a_training_saves_and_leaves"),
+    fault("coevolution-parts-divided-by-their-own-weight", "train/backward.py", "TrainingStep.total",
+          "self.checked(self.loss(*piece)) / divisor", "self.checked(self.loss(*piece)) / (self.divisor(piece) * (self.weight is None or self.accumulate))",
+          CO_TRAINING + "four_parts_of_a_batch_are_the_batch[mlm-shaders]"),
+    fault("run-schedule-stands-still", "train/run.py", "Run.train_epoch",
+          "self._set_rates(self.done + unread)", "self._set_rates(unread)",
+          "device/test_recipes.py::test_a_schedule_is_asked_for_each_step_and_goes_on_where_it_left"),
+    fault("engine-parts-not-averaged", "train/backward.py", "_Torch.gradients",
+          "*part)) / divisor", "*part))",
+          BACKWARD + "gradients_of_parts_are_those_of_the_batch[cpu-torch]"),
+    fault("engine-trial-of-all-shapes", "train/trial.py", "Trial.add",
+          "if shapes != self._shapes:", "if False:",
+          BACKWARD + "auto_compares_batches_of_one_shape"),
+    fault("engine-norm-tracks-twice", "train/backward.py", "_Torch.gradients",
+          'if step.device == "cpu":', "if False:",
+          BACKWARD + "parameters_without_a_gradient_stay_and_what_a_norm_tracks_moves_once[cpu-torch]"),
+)
