@@ -108,6 +108,20 @@ def test_what_is_absolute_already_stays() -> None:
     assert readme.shown(text, "https://x.y") == readme.shown(text, None) == text
 
 
+def test_each_page_of_experiments_is_reached() -> None:
+    """By the navigation and by the overview, and each of them says where and when it was measured."""
+    folder = site.ROOT / "docs" / "experiments"
+    pages = {path.name for path in folder.glob("*.md")}
+    shown = site.NAVIGATION["Experiments"]
+    assert isinstance(shown, dict)
+    assert {Path(path).name for path in shown.values()} == pages
+    assert set(re.findall(r"\]\(([\w-]+\.md)\)", (folder / "README.md").read_text())) == pages - {"README.md"}
+    for name in pages - {"README.md"}:
+        text = (folder / name).read_text(encoding="utf-8")
+        assert re.search(r"2026-\d\d-\d\d", text), name
+        assert "erdict" in text, name
+
+
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="the extra `site` is not installed")
