@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,9 @@ from ..graph.primitive import Primitive
 from ..tensor import Tensor, cat, check_axis, check_storable
 from ..tensor import zeros as _zeros
 
+Transform = Callable[
+    [str, Tensor, Any, Any, str | None, bool], Tensor
+]  # of a name for errors, input, sizes, axes, norm, inverse
 NORMS = ("forward", "backward", "ortho", None)
 
 
@@ -131,184 +135,78 @@ def _whole(what: str, x: Tensor, s: Any, dim: Any, norm: str | None, inverse: bo
     return real(_transform(what, cat([z, mirrored], last), n, last, norm, inverse))
 
 
-@checked_with_out
-def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The discrete Fourier transform along an axis, complex. n: the axis is cut, or filled with zeros, to that size first.
-
-    norm: 'backward' (the inverse is divided by n), 'ortho' (both by its root) or 'forward'. Complex numbers, and so this
-    namespace, live on the cpu device: x.cpu() of a tensor elsewhere passes gradients. Raises ArgumentError for another norm.
-
-    >>> sg.fft.fft(sg.tensor([1.0, 0.0, 0.0, 0.0]))
-    tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
-    """
-    return _transform("fft", input, n, dim, norm, False)
+def _named(function: Callable[..., Tensor], name: str, says: str, called: str, gives: str) -> Callable[..., Tensor]:
+    """A public function: its docstring is what it says, and an example of how it is called and what that gives."""
+    function.__name__ = name
+    function.__doc__ = f"{says}\n\n>>> sg.fft.{name}{called}\n{gives}\n"
+    return checked_with_out(function)
 
 
-@checked_with_out
-def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `fft`.
+def _along(name: str, transform: Transform, inverse: bool, *shown: str) -> Callable[..., Tensor]:
+    """A transform along one axis. shown: what _named takes."""
 
-    >>> sg.fft.ifft(sg.tensor([4.0, 0.0, 0.0, 0.0]))
-    tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
-    """
-    return _transform("ifft", input, n, dim, norm, True)
+    def function(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+        return transform(name, input, n, dim, norm, inverse)
 
-
-@checked_with_out
-def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The first n // 2 + 1 elements of `fft` of real numbers; the others are their conjugates.
-
-    >>> sg.fft.rfft(sg.tensor([1.0, 0.0, 0.0, 0.0]))
-    tensor([1.+0.j, 1.+0.j, 1.+0.j])
-    """
-    return _half("rfft", input, n, dim, norm, False)
+    return _named(function, name, *shown)
 
 
-@checked_with_out
-def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `rfft`: n real numbers, 2 (m - 1) of m complex ones if n is left out.
+def _along_two(name: str, transform: Transform, inverse: bool, *shown: str) -> Callable[..., Tensor]:
+    """A transform along two axes."""
 
-    >>> sg.fft.irfft(sg.tensor([1.0, 1.0, 1.0]))
-    tensor([1., 0., 0., 0.])
-    """
-    return _whole("irfft", input, n, dim, norm, True)
+    def function(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+        return transform(name, input, s, dim, norm, inverse)
 
-
-@checked_with_out
-def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The transform of a signal of which half is given, the rest being conjugates: real numbers.
-
-    >>> sg.fft.hfft(sg.tensor([1.0, 0.0, 0.0]))
-    tensor([1., 1., 1., 1.])
-    """
-    return _whole("hfft", input, n, dim, norm, False)
+    return _named(function, name, *shown)
 
 
-@checked_with_out
-def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `hfft`.
+def _along_all(name: str, transform: Transform, inverse: bool, *shown: str) -> Callable[..., Tensor]:
+    """A transform along several axes."""
 
-    >>> sg.fft.ihfft(sg.tensor([4.0, 0.0, 0.0, 0.0])).real
-    tensor([1., 1., 1.])
-    """
-    return _half("ihfft", input, n, dim, norm, True)
+    def function(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+        return transform(name, input, s, dim, norm, inverse)
 
-
-@checked_with_out
-def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """`fft` along two axes, the last ones if not said otherwise.
-
-    >>> sg.fft.fft2(sg.ones(2, 2))[0, 0]
-    tensor(4.+0.j)
-    """
-    return _transform("fft2", input, s, dim, norm, False)
+    return _named(function, name, *shown)
 
 
-@checked_with_out
-def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """The inverse of `fft2`.
+# fmt: off
+fft = _along("fft", _transform, False, """The discrete Fourier transform along an axis, complex. n: the axis is cut, or filled with zeros, to that size first.
 
-    >>> sg.fft.ifft2(sg.ones(2, 2))[0, 0]
-    tensor(1.+0.j)
-    """
-    return _transform("ifft2", input, s, dim, norm, True)
-
-
-@checked_with_out
-def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """`rfft` along the last of two axes, and `fft` along the other.
-
-    >>> sg.fft.rfft2(sg.ones(2, 4)).shape
-    shadergrad.Size([2, 3])
-    """
-    return _half("rfft2", input, s, dim, norm, False)
-
-
-@checked_with_out
-def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """The inverse of `rfft2`.
-
-    >>> sg.fft.irfft2(sg.ones(2, 3)).shape
-    shadergrad.Size([2, 4])
-    """
-    return _whole("irfft2", input, s, dim, norm, True)
-
-
-@checked_with_out
-def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """`hfft` along the last of two axes, and `fft` along the other.
-
-    >>> sg.fft.hfft2(sg.ones(2, 3)).shape
-    shadergrad.Size([2, 4])
-    """
-    return _whole("hfft2", input, s, dim, norm, False)
-
-
-@checked_with_out
-def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """The inverse of `hfft2`.
-
-    >>> sg.fft.ihfft2(sg.ones(2, 4)).shape
-    shadergrad.Size([2, 3])
-    """
-    return _half("ihfft2", input, s, dim, norm, True)
-
-
-@checked_with_out
-def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """`fft` along several axes, all if not said otherwise.
-
-    >>> sg.fft.fftn(sg.ones(2, 2, 2))[0, 0, 0]
-    tensor(8.+0.j)
-    """
-    return _transform("fftn", input, s, dim, norm, False)
-
-
-@checked_with_out
-def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """The inverse of `fftn`.
-
-    >>> sg.fft.ifftn(sg.ones(2, 2, 2))[0, 0, 0]
-    tensor(1.+0.j)
-    """
-    return _transform("ifftn", input, s, dim, norm, True)
-
-
-@checked_with_out
-def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """`rfft` along the last of several axes, and `fft` along the others.
-
-    >>> sg.fft.rfftn(sg.ones(2, 4)).shape
-    shadergrad.Size([2, 3])
-    """
-    return _half("rfftn", input, s, dim, norm, False)
-
-
-@checked_with_out
-def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """The inverse of `rfftn`.
-
-    >>> sg.fft.irfftn(sg.ones(2, 3)).shape
-    shadergrad.Size([2, 4])
-    """
-    return _whole("irfftn", input, s, dim, norm, True)
-
-
-@checked_with_out
-def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """`hfft` along the last of several axes, and `fft` along the others.
-
-    >>> sg.fft.hfftn(sg.ones(2, 3)).shape
-    shadergrad.Size([2, 4])
-    """
-    return _whole("hfftn", input, s, dim, norm, False)
-
-
-@checked_with_out
-def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """The inverse of `hfftn`.
-
-    >>> sg.fft.ihfftn(sg.ones(2, 4)).shape
-    shadergrad.Size([2, 3])
-    """
-    return _half("ihfftn", input, s, dim, norm, True)
+norm: 'backward' (the inverse is divided by n), 'ortho' (both by its root) or 'forward'. Complex numbers, and so this
+namespace, live on the cpu device: x.cpu() of a tensor elsewhere passes gradients. Raises ArgumentError for another norm.""",
+    "(sg.tensor([1.0, 0.0, 0.0, 0.0]))", "tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])")
+ifft = _along("ifft", _transform, True, "The inverse of `fft`.",
+    "(sg.tensor([4.0, 0.0, 0.0, 0.0]))", "tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])")
+rfft = _along("rfft", _half, False, "The first n // 2 + 1 elements of `fft` of real numbers; the others are their conjugates.",
+    "(sg.tensor([1.0, 0.0, 0.0, 0.0]))", "tensor([1.+0.j, 1.+0.j, 1.+0.j])")
+irfft = _along("irfft", _whole, True, "The inverse of `rfft`: n real numbers, 2 (m - 1) of m complex ones if n is left out.",
+    "(sg.tensor([1.0, 1.0, 1.0]))", "tensor([1., 0., 0., 0.])")
+hfft = _along("hfft", _whole, False, "The transform of a signal of which half is given, the rest being conjugates: real numbers.",
+    "(sg.tensor([1.0, 0.0, 0.0]))", "tensor([1., 1., 1., 1.])")
+ihfft = _along("ihfft", _half, True, "The inverse of `hfft`.",
+    "(sg.tensor([4.0, 0.0, 0.0, 0.0])).real", "tensor([1., 1., 1.])")
+fft2 = _along_two("fft2", _transform, False, "`fft` along two axes, the last ones if not said otherwise.",
+    "(sg.ones(2, 2))[0, 0]", "tensor(4.+0.j)")
+ifft2 = _along_two("ifft2", _transform, True, "The inverse of `fft2`.",
+    "(sg.ones(2, 2))[0, 0]", "tensor(1.+0.j)")
+rfft2 = _along_two("rfft2", _half, False, "`rfft` along the last of two axes, and `fft` along the other.",
+    "(sg.ones(2, 4)).shape", "shadergrad.Size([2, 3])")
+irfft2 = _along_two("irfft2", _whole, True, "The inverse of `rfft2`.",
+    "(sg.ones(2, 3)).shape", "shadergrad.Size([2, 4])")
+hfft2 = _along_two("hfft2", _whole, False, "`hfft` along the last of two axes, and `fft` along the other.",
+    "(sg.ones(2, 3)).shape", "shadergrad.Size([2, 4])")
+ihfft2 = _along_two("ihfft2", _half, True, "The inverse of `hfft2`.",
+    "(sg.ones(2, 4)).shape", "shadergrad.Size([2, 3])")
+fftn = _along_all("fftn", _transform, False, "`fft` along several axes, all if not said otherwise.",
+    "(sg.ones(2, 2, 2))[0, 0, 0]", "tensor(8.+0.j)")
+ifftn = _along_all("ifftn", _transform, True, "The inverse of `fftn`.",
+    "(sg.ones(2, 2, 2))[0, 0, 0]", "tensor(1.+0.j)")
+rfftn = _along_all("rfftn", _half, False, "`rfft` along the last of several axes, and `fft` along the others.",
+    "(sg.ones(2, 4)).shape", "shadergrad.Size([2, 3])")
+irfftn = _along_all("irfftn", _whole, True, "The inverse of `rfftn`.",
+    "(sg.ones(2, 3)).shape", "shadergrad.Size([2, 4])")
+hfftn = _along_all("hfftn", _whole, False, "`hfft` along the last of several axes, and `fft` along the others.",
+    "(sg.ones(2, 3)).shape", "shadergrad.Size([2, 4])")
+ihfftn = _along_all("ihfftn", _half, True, "The inverse of `hfftn`.",
+    "(sg.ones(2, 4)).shape", "shadergrad.Size([2, 3])")
+# fmt: on
