@@ -23,7 +23,7 @@ import products
 import shadergrad as sg
 from device_time import commands_of, seconds
 from record import Folder, Measured, keep
-from shadergrad.compile.tiles import SHORTEST_STEP, Tile
+from shadergrad.compile.choices import SHORTEST_STEP, Tile
 from shadergrad.run import execute
 
 ROUNDS = 3
@@ -73,9 +73,9 @@ def compiled(given: list[Any], call: Callable[..., Any], device: str) -> tuple[A
 
 def main(only: Annotated[str, typer.Argument()] = "", device: str = "webgpu", results: Folder = None) -> None:
     """All candidates of each case, the fastest first: microseconds."""
-    together: Any = importlib.import_module("shadergrad.compile.together")
+    tiles: Any = importlib.import_module("shadergrad.compile.tiles")
     lower: Any = importlib.import_module("shadergrad.compile.lower")
-    choose, chunk_of = together.choose_tile, lower.chunk_of
+    choose, chunk_of = tiles.choose_tile, lower.chunk_of
     for name, _, arrays, call, _ in (*products.convolutions(), *products.products()):
         texts = next((case for key, case in CASES.items() if name.startswith(key)), None)
         if texts is None or only not in name:
@@ -86,12 +86,12 @@ def main(only: Annotated[str, typer.Argument()] = "", device: str = "webgpu", re
         steps = {"as chosen": step}
         for text in texts.split():
             tile, parts = tile_of(text)
-            together.choose_tile, lower.chunk_of = lambda *_, tile=tile: tile, cut(parts, tile.bk)
+            tiles.choose_tile, lower.chunk_of = lambda *_, tile=tile: tile, cut(parts, tile.bk)
             execute.programs.clear()
             steps[text], result = compiled(given, call, device)
             if np.abs(result - expected).max() > 1e-3 * np.abs(expected).max():
                 steps[f"{text} WRONG"] = steps.pop(text)
-        together.choose_tile, lower.chunk_of = choose, chunk_of
+        tiles.choose_tile, lower.chunk_of = choose, chunk_of
         commands = {text: commands_of(step, device)[1] for text, step in steps.items()}
         seconds(device, commands["as chosen"], 0.2)
         times = {text: [] for text in commands}

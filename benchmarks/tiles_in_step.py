@@ -20,7 +20,8 @@ import typer
 import shadergrad as sg
 import step as steps
 from record import Folder, Measured, keep
-from shadergrad.compile.tiles import Beside, Choice, Shape, Table, Tile, register, tables
+from shadergrad.compile.choices import Beside, Cut, Shape, Table, Tile
+from shadergrad.compile.tiles import register, tables
 from shadergrad.run import execute
 from shadergrad.runtime.device import get_device
 from workloads import WORKLOADS
@@ -28,7 +29,7 @@ from workloads import WORKLOADS
 STEPS = 10  # that are profiled
 
 
-def choices(variant: str) -> Iterator[tuple[Shape | Beside, Choice]]:
+def choices(variant: str) -> Iterator[tuple[Shape | Beside, Cut]]:
     """Entries of a table: "4096x512x128=64x64x16/8x4; …"."""
     for text in filter(None, variant.split(";")):
         products, _, tiles = text.partition("=")
@@ -38,9 +39,9 @@ def choices(variant: str) -> Iterator[tuple[Shape | Beside, Choice]]:
             yield (shape if len(shapes) == 1 else Beside(shape, other)), choice
 
 
-def choice_of(text: str) -> Choice:
+def choice_of(text: str) -> Cut:
     tile, _, parts = text.partition(":")
-    return Choice(Tile(*map(int, re.findall(r"\d+", tile))), int(parts or 1))
+    return Cut(Tile(*map(int, re.findall(r"\d+", tile))), int(parts or 1))
 
 
 def main(
@@ -54,10 +55,10 @@ def main(
     """The step as it is, then each variant: milliseconds a step, and microseconds of the kernels that multiply."""
     gpu: Any = get_device(device)
     target = gpu.target
-    known: Table = tables.get(target.tiles, {})
+    known: Table = tables.get(target.measured, {})
     times: dict[str, float] = {}
     for variant in ["", *(variants or [])]:
-        gpu.target = replace(target, tiles=register({**known, **dict(choices(variant))}))
+        gpu.target = replace(target, measured=register({**known, **dict(choices(variant))}))
         execute.programs.clear()
         runner = steps.ours(WORKLOADS[task](small), device)
         (ms,) = steps.medians([runner], 2 if small else 60, rounds)

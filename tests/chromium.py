@@ -17,8 +17,9 @@ from cases import Case
 from helpers import as_array, leaves_of, results_of
 from shadergrad.compile.pipeline import compile_graph
 from shadergrad.graph.capture import Capture
-from shadergrad.plan import FAULTS, PORTABLE
+from shadergrad.plan import FAULTS
 from shadergrad.run import execute
+from shadergrad.target import PORTABLE
 
 # the watchdog ends a GPU process that has not answered for some seconds, as one that compiles on a busy CPU
 FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--disable-gpu-watchdog"]

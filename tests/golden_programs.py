@@ -20,14 +20,15 @@ from shadergrad import logic
 from shadergrad.compile.pipeline import compile_graph
 from shadergrad.errors import ShadergradError
 from shadergrad.graph.capture import Capture, Graph
-from shadergrad.plan import PORTABLE, Plan, Target
+from shadergrad.plan import Plan
 from shadergrad.primitives.reduce import Reduce
 from shadergrad.run import execute
+from shadergrad.target import PORTABLE, ROWS, Target
 from shadergrad.tensor import flush, generator
 
 TARGETS = {
     "portable": PORTABLE,
-    "large": Target("wgsl", 16, 1024, 32768, 65535, 1 << 31, native=True),
+    "large": Target("wgsl", 16, 1024, 32768, 65535, 1 << 31, traits=ROWS["native"]),
     "checked": Target("wgsl", checked=True),
 }
 

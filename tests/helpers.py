@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,9 @@ import shadergrad as sg
 from cases import Case
 from shadergrad.compile import tuning
 from shadergrad.graph.node import Node, topological
-from shadergrad.plan import Target
 from shadergrad.run.execute import programs
-from shadergrad.runtime.adapters import POINTS
 from shadergrad.runtime.device import get_device
+from shadergrad.target import ROWS, Target
 from shadergrad.train.console import StopWish
 
 RTOL, ATOL = 1e-4, 1e-5  # between devices, in float32; ATOL scaled by the length of sums
@@ -205,8 +203,8 @@ class StopAfter(StopWish):
 # -- what a device is
 
 
-def large_gpu(**other: Any) -> Target:
+def large_gpu(**traits: Any) -> Target:
     """As an H200 is."""
     table = tuning.load(tuning.SHIPPED / "discrete.json")
-    target = Target("wgsl", 64, 1024, 49152, 65535, 1 << 31, native=True, tiles=tuning.register(table))
-    return replace(target, **{"points": POINTS} | other)
+    target = Target("wgsl", 64, 1024, 49152, 65535, 1 << 31, traits=ROWS["discrete"], measured=tuning.register(table))
+    return target.having(**traits)

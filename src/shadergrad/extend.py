@@ -23,11 +23,11 @@ from .dtypes import DType, float64, parse_dtype
 from .errors import AutogradError, CompileError, DeviceError, DTypeError, ShadergradError, ShapeError
 from .graph import node as nodes
 from .graph.node import topological
-from .plan import PORTABLE as PORTABLE_TARGET
-from .plan import Target
 from .primitives.call import Call, CallKernel
 from .primitives.random import threefry2x32
 from .run.tracing import Trace, current
+from .target import PORTABLE as PORTABLE_TARGET
+from .target import Target
 from .tensor import Generator, Tensor, check_storable, default_generator, resolve_device
 
 if TYPE_CHECKING:
@@ -304,12 +304,15 @@ class OperationCall(Call):
             )
         return given
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
-        made = self.operation.shader(_limits(target), *map(_spec, inputs))
-        if made.threads > target.max_workgroup_invocations:
+    def choose(self, target: Target, *inputs: Node) -> Limits:
+        return _limits(target)
+
+    def kernel(self, options: Limits, *inputs: Node) -> CallKernel:
+        made = self.operation.shader(options, *map(_spec, inputs))
+        if made.threads > options.max_workgroup_invocations:
             raise CompileError(
                 f"[{self.name}] the shader wants {made.threads} threads a workgroup; the device allows "
-                f"{target.max_workgroup_invocations}. Hint: limits.max_workgroup_invocations."
+                f"{options.max_workgroup_invocations}. Hint: limits.max_workgroup_invocations."
             )
         sizes = {name: x.size for name, x in zip(self.arguments, inputs, strict=True)}
         sizes["result"] = math.prod(self.infer(*inputs)[0])

@@ -14,11 +14,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from .dtypes import DType, parse_dtype
-from .errors import DTypeError, IndexRangeError, PlanError, ShadergradError
+from .errors import ArgumentError, DTypeError, IndexRangeError, PlanError, ShadergradError
 from .explanation import NOWHERE, Explanation, Note, Origin, in_column, merged, short
+from .target import Target
 
 Role = Literal["argument", "parameter", "state", "counter", "constant", "temporary", "result", "fault"]
-FORMAT = 5
+FORMAT = 6
 # what a kernel may report of an index that is data, by the number that it writes: {index}, {size}
 FAULTS = (
     "[gather] index {index} is out of range for an axis of size {size}.",
@@ -52,53 +53,6 @@ class Label(NamedTuple):
 
     role: Role
     name: str
-
-
-# By way of tiles llvmpipe takes half a second of a processor to compile, and for 16 times as many 20 to 40 ms to run
-MANY_MULTIPLICATIONS = 1 << 19
-# Of another part of a kernel. A map of 128 times as many takes llvmpipe 13 ms of a processor
-MANY_ELEMENTS = 1 << 16
-
-
-@dataclass(frozen=True)
-class Target:
-    """What the compiler must know of a device. `language` is "wgsl" or "numpy".
-
-    native: whether wgpu-native compiles the kernels, and no browser. It writes single components of vectors in shared memory,
-    where WGSL lets a compiler write the whole vector (Direct3D's does) over what other threads write beside it; and it gives
-    drivers no hint to unroll loops, where browsers mind long texts, which they compile each time a page is opened.
-    dear_loads: whether a load takes as long as hundreds of multiplications, while the threads of a subgroup hand each other values for
-    next to nothing, and loads of 64 bits take no longer: llvmpipe loads for one thread after the other, also from workgroup memory.
-    Its threads go through both sides of every branch, besides, so that a workgroup takes the time of all that its kernel may do.
-    tiles: the digest of the table of measured tiles (compile/tuning.py), "" for none.
-    points: 3x3 convolutions and their gradients go by Winograd's way (primitives/winograd.py) where that is estimated to take less
-    than so many times the time of plain products; 0: none do, but large ones where loads are dear.
-    """
-
-    language: str
-    max_storage_buffers: int = 8
-    max_workgroup_invocations: int = 256
-    max_workgroup_storage: int = 16384
-    max_workgroups: int = 65535
-    max_binding_bytes: int = 134217728
-    checked: bool = False
-    native: bool = False
-    dear_loads: bool = False
-    tiles: str = ""
-    points: float = 0.0
-
-    def shares_loads(self, multiplications: int) -> bool:
-        """Whether threads that compute a product of so many multiplications hand each other what they loaded, instead of going by
-        tiles. Smaller ones do not take long either way."""
-        return self.dear_loads and multiplications > MANY_MULTIPLICATIONS
-
-    def takes_branches(self, elements: int) -> bool:
-        """Whether what makes so many elements may be part of a kernel whose workgroups do different things."""
-        return not self.dear_loads or elements <= MANY_ELEMENTS
-
-
-PORTABLE = Target("wgsl")
-NUMPY = Target("numpy")
 
 
 @dataclass(frozen=True)
@@ -169,6 +123,7 @@ class Kernel:
     flops: int = 0
     nbytes: int = 0  # bytes read and written, each once
     origin: str = ""  # the graph nodes it computes, for people
+    choice: str = ""  # how it is made (compile/choices.py), for people
 
 
 @dataclass(frozen=True)
@@ -237,12 +192,17 @@ class Plan:
     def __str__(self) -> str:
         return self.explain()
 
-    def explain(self, why: bool = False) -> Explanation:
+    def explain(self, why: bool = False, choices: bool = False) -> Explanation:
         """A table, a text that notebooks show as HTML: of a GPU's plan a dispatch a row, of NumPy's an operation a row.
-        why: why dispatches are not one with those that they read from, instead of their sizes.
+        why: why dispatches are not one with those that they read from, instead of their sizes. choices: how each kernel is made
+        (compile/choices.py), instead of its sizes. Raises ArgumentError where both are asked for.
         """
         if self.target.language == "numpy":
             return _numpy_table(self)
+        if why and choices:
+            raise ArgumentError("[explain] why and choices are two tables. Hint: ask for one after the other.")
+        if choices:
+            return _table_of_choices(self)
         return _table_of_reasons(self) if why else _wgsl_table(self)
 
     def _repr_html_(self) -> str:
@@ -287,7 +247,7 @@ def _from_data(data: dict[str, Any]) -> Plan:
     return Plan(
         **{
             **_frozen(data),
-            "target": Target(**data["target"]),
+            "target": Target.from_data(data["target"]),
             "buffers": rows(BufferSpec, data["buffers"], dtype=parse_dtype, shape=tuple),
             "kernels": rows(Kernel, data["kernels"]),
             "dispatches": rows(Dispatch, data["dispatches"]),
@@ -302,8 +262,17 @@ def _frozen(data: dict[str, Any]) -> dict[str, Any]:
 
 def _check_fields(plan: Plan) -> None:
     """Raises ValueError where a text, number, truth value, role or access is none."""
-    plain = {"str": str, "int": int, "bool": bool}
-    for record in (plan.target, *plan.buffers, *plan.kernels, *plan.dispatches):
+    plain = {"str": str, "int": int, "bool": bool, "float": float}
+    target = plan.target
+    for record in (
+        target,
+        target.traits,
+        target.traits.costs,
+        *target.matrices,
+        *plan.buffers,
+        *plan.kernels,
+        *plan.dispatches,
+    ):
         for f in fields(record):
             value = getattr(record, f.name)
             if type(value) is not plain.get(str(f.type), type(value)):
@@ -374,6 +343,17 @@ def _wgsl_table(plan: Plan) -> Explanation:
         f"{sum(k.flops for k in run):,} flops, {plan.temporary_bytes:,} bytes of temporaries"
     )
     return Explanation(("#", "kernel", "type", "from", "shape", "bytes", "flops", "groups"), rows, 5, below)
+
+
+def _table_of_choices(plan: Plan) -> Explanation:
+    """The dispatches in order, and how the kernel of each is made."""
+    run = [plan.kernels[d.kernel] for d in plan.dispatches]
+    rows = [
+        (str(n), k.name, in_column(origin), k.choice)
+        for n, (k, origin) in enumerate(zip(run, _origins(plan), strict=True))
+    ]
+    below = f"{len(run)} dispatches, and the choice that each kernel was made by"
+    return Explanation(("#", "kernel", "from", "choice"), rows, 4, below)
 
 
 def _table_of_reasons(plan: Plan) -> Explanation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -160,8 +161,8 @@ def test_text_for_browsers_gives_the_same(webgpu: str, monkeypatch: pytest.Monke
     """Where no single components of vectors are written, neither in workgroup memory nor in the result."""
     kernel = attention_shader.Writer.__init__
 
-    def for_browsers(self: Any, p: Any, blocks: Any, layouts: Any, native: bool) -> None:
-        kernel(self, p, blocks, layouts, False)
+    def for_browsers(self: Any, p: Any, choice: Any, layouts: Any) -> None:
+        kernel(self, p, replace(choice, scalar_pool=True), layouts)
 
     monkeypatch.setattr(attention_shader.Writer, "__init__", for_browsers)
     arrays = draw(1, 2, 40, 35, 20)

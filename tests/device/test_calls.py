@@ -48,7 +48,7 @@ class Axpy(Call):
     def vjp(self, g, node):
         return nodes.make(Mul(), g, build.like(g, self.scale)), g
 
-    def kernel(self, target, *inputs):
+    def kernel(self, options, *inputs):
         n = inputs[0].size
         body = f"let t = wg * 64 + i32(lid);\nif (t < {n}) {{ result[t] = {self.scale} * x[t] + y[t]; }}"
         return CallKernel(body, 64, -(-n // 64), flops=2 * n)

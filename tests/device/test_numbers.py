@@ -24,10 +24,11 @@ from shadergrad.compile.pipeline import compile_graph
 from shadergrad.errors import ShadergradError
 from shadergrad.graph.capture import Capture
 from shadergrad.graph.numbers import NO_SLOTS, Slots
-from shadergrad.plan import PORTABLE, Plan
+from shadergrad.plan import Plan
 from shadergrad.run import execute
 from shadergrad.run.execute import load_plan, programs
 from shadergrad.runtime.device import get_device
+from shadergrad.target import PORTABLE
 from shadergrad.tensor import flush
 
 rng = np.random.default_rng(0)

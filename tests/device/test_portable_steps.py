@@ -10,7 +10,8 @@ import pytest
 
 import shadergrad as sg
 from shadergrad import nn
-from shadergrad.plan import PORTABLE, Plan
+from shadergrad.plan import Plan
+from shadergrad.target import PORTABLE
 
 
 def training(device: str, seed: int = 0) -> tuple[Any, Any, Any]:

@@ -24,11 +24,12 @@ from shadergrad.graph.capture import Capture
 from shadergrad.graph.leaves import Stored
 from shadergrad.graph.node import topological
 from shadergrad.graph.primitive import REGISTRY, Primitive, from_data, to_data
-from shadergrad.plan import PORTABLE, BufferSpec, Dispatch, Kernel, Plan
+from shadergrad.plan import BufferSpec, Dispatch, Kernel, Plan
 from shadergrad.primitives.call import Call
 from shadergrad.primitives.elementwise import Elementwise
 from shadergrad.primitives.reduce import Reduce
 from shadergrad.runtime.device import get_device
+from shadergrad.target import PORTABLE
 
 # Those of the library's core: logic and others bring calls of their own, and tests of their own.
 RECORDS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 
 import shadergrad as sg
 from helpers import assert_close
-from shadergrad import nn, plan
+from shadergrad import nn
 from shadergrad.compile import fuse
 from shadergrad.nn import functional as F
 from shadergrad.run.execute import programs
@@ -30,10 +29,10 @@ def drawn(*shape: int) -> np.ndarray:
 @pytest.fixture
 def shares(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
     """Small products count as large ones; whether the adapter's are computed so at all."""
-    monkeypatch.setattr(plan, "MANY_MULTIPLICATIONS", 0)
-    programs.clear()
     gpu: Any = get_device(webgpu)
-    yield gpu.target.dear_loads
+    monkeypatch.setattr(gpu, "target", gpu.target.having(shuffled_from=0))
+    programs.clear()
+    yield gpu.target.traits.dear_loads
     programs.clear()
 
 
@@ -70,7 +69,7 @@ def test_products(compute: Compute, shapes: tuple[tuple[int, ...], ...], webgpu:
 
 def test_convolutions_by_points(webgpu: str, shares: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     device: Any = get_device(webgpu)
-    monkeypatch.setattr(device, "target", replace(device.target, points=1e9))
+    monkeypatch.setattr(device, "target", device.target.having(winograd=1e9))
     arrays = [drawn(2, 5, 10, 9), drawn(7, 5, 3, 3), drawn(2, 7, 10, 9)]
 
     def derivatives(x: Any, w: Any, g: Any) -> tuple[Any, ...]:
@@ -149,7 +148,7 @@ def test_elements_that_are_read_two_by_two(webgpu: str) -> None:
         np.testing.assert_array_equal(ours.numpy(), theirs.astype(ours.numpy().dtype))
     gpu: Any = get_device(webgpu)
     for function in ("(sg_four(", "(sg_one("):
-        assert (function in sources(step)) == gpu.target.dear_loads
+        assert (function in sources(step)) == gpu.target.traits.dear_loads
 
 
 def test_products_of_many_sizes_share_kernels(webgpu: str, shares: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +181,7 @@ def test_rows_of_one_thread(rows: int, webgpu: str) -> None:
     found = sg.tensor(x, device=webgpu)
     step = sg.compile(lambda x: x.softmax(-1))
     step(found)
-    assert ("workgroupBarrier" in sources(step)) != gpu.target.dear_loads
+    assert ("workgroupBarrier" in sources(step)) != gpu.target.traits.dear_loads
     double = torch.tensor(x, dtype=torch.float64)
     assert_close(found.softmax(-1).numpy(), double.softmax(-1).numpy(), 1e-4, 1e-7)
     assert_close(found.sum(0).numpy(), double.sum(0).numpy(), 1e-4, 1e-4)

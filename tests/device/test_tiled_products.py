@@ -13,7 +13,8 @@ import torch
 import shadergrad as sg
 from shadergrad import cli, nn
 from shadergrad.compile import tuning
-from shadergrad.compile.tiles import Choice, Shape, Tile, register
+from shadergrad.compile.choices import Cut, Shape, Tile
+from shadergrad.compile.tiles import register
 from shadergrad.runtime.device import get_device
 from shadergrad.testing import assert_close
 
@@ -56,14 +57,14 @@ def test_products_of_tuned_tiles(
     other registers."""
     gpu: Any = get_device(webgpu)
     m, n, k = sizes
-    table = register({Shape(1, m, n, k): Choice(tile, parts)})
-    monkeypatch.setattr(gpu, "target", replace(gpu.target, tiles=table, dear_loads=False))
+    table = register({Shape(1, m, n, k): Cut(tile, parts)})
+    monkeypatch.setattr(gpu, "target", replace(gpu.target, measured=table).having(dear_loads=False))
     a, b = drawn(m, k), drawn(k, n)
     laid = [np.ascontiguousarray(x.T) if name in layout else x for name, x in (("a", a), ("b", b))]
     step = sg.compile(lambda a, b: (a.T if "a" in layout else a) @ (b.T if "b" in layout else b))
     found = step(*(sg.tensor(x, device=webgpu) for x in laid)).numpy()
     assert_close(found, a.astype(np.float64) @ b, rtol=1e-5, atol=1e-5)
-    if gpu.target.native:
+    if gpu.target.traits.unrolls:
         assert f"(tile {tile.bm} x {tile.bn} x {tile.bk})" in step.plan.kernels[0].shape
 
 
@@ -71,13 +72,13 @@ def test_many_tiles_are_taken_in_stripes(webgpu: str, monkeypatch: pytest.Monkey
     """The last stripe is narrower. Of small integers, whose sums are exact, in two parts of two samples."""
     gpu: Any = get_device(webgpu)
     m, n, k = 740, 730, 128
-    table = register({Shape(2, m, n, k): Choice(Tile(16, 16, 8, 4, 4), 2)})
-    monkeypatch.setattr(gpu, "target", replace(gpu.target, tiles=table, dear_loads=False))
+    table = register({Shape(2, m, n, k): Cut(Tile(16, 16, 8, 4, 4), 2)})
+    monkeypatch.setattr(gpu, "target", replace(gpu.target, measured=table).having(dear_loads=False))
     a, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((2, m, k), (2, k, n)))
     step = sg.compile(lambda a, b: a @ b)
     found = step(*(sg.tensor(x, device=webgpu) for x in (a, b))).numpy()
     assert_close(found, a @ b, rtol=0, atol=0)
-    if gpu.target.native:
+    if gpu.target.traits.unrolls:
         assert "(tile 16 x 16 x 8)" in step.plan.kernels[0].shape
         assert "let stripe = " in step.plan.kernels[0].source
 
@@ -89,7 +90,7 @@ def test_the_command_keeps_what_it_measures(
     monkeypatch.setattr(tuning, "config", replace(tuning.config, cache=str(tmp_path)))
     code = cli.run(["tune", "24x16x40:b", "--tries", "2", "--milliseconds", "0.1", "--device", webgpu])
     shown = capsys.readouterr()
-    if not gpu.target.native:
+    if not gpu.target.traits.unrolls:
         assert code == cli.BAD_INPUT
         assert "SHADERGRAD_PROFILE" in shown.err
         return
@@ -103,7 +104,7 @@ def test_a_wrong_result_is_not_kept(
     webgpu: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gpu: Any = get_device(webgpu)
-    if not gpu.target.native:
+    if not gpu.target.traits.unrolls:
         return
     from shadergrad.cli.tune import Tuner
 
@@ -165,7 +166,7 @@ def test_a_row_that_fits_the_registers_is_read_once(webgpu: str, monkeypatch: py
     """Softmax of many rows of 256: two vec4s a thread, each loaded once for the maximum, the sum and the result. On a GPU, that is:
     in software each thread has a row."""
     gpu: Any = get_device(webgpu)
-    monkeypatch.setattr(gpu, "target", replace(gpu.target, dear_loads=False))
+    monkeypatch.setattr(gpu, "target", gpu.target.having(dear_loads=False))
     step = sg.compile(lambda x: x.softmax(-1))
     step(sg.tensor(drawn(2048, 256), device=webgpu)).numpy()
     (kernel,) = step.plan.kernels
@@ -227,7 +228,7 @@ def test_convolutions_to_few_channels(shape: tuple[int, ...], out: int, options:
     same = torch.nn.functional.conv2d(wide, weight, bias, **options)
     assert_close(found, same.relu().numpy() * 2, rtol=1e-5, atol=2e-5)
     gpu: Any = get_device(webgpu)
-    if gpu.target.native and not gpu.target.shares_loads(same.numel() * w[0].size):
+    if gpu.target.traits.unrolls and not gpu.target.shuffles(same.numel() * w[0].size):
         assert "(narrow" in next(kernel.shape for kernel in step.plan.kernels if kernel.archetype == "dot")
 
 

@@ -30,12 +30,14 @@ from shadergrad.errors import (
     LimitError,
     OutOfMemoryError,
 )
-from shadergrad.plan import BufferSpec, Dispatch, Kernel, Plan, Target
+from shadergrad.plan import BufferSpec, Dispatch, Kernel, Plan
 from shadergrad.runtime import adapters
 from shadergrad.runtime.device import Storage, get_device
 from shadergrad.runtime.memory import Buffer, Bundle, MemoryPool, size_class
 from shadergrad.runtime.staging import CHUNK, LENT, RING
+from shadergrad.runtime.targets import target_with
 from shadergrad.runtime.webgpu import WebGPUDevice
+from shadergrad.target import ROWS, Target
 
 SOURCE = Path(__file__).parents[2] / "src"
 N = 64
@@ -1063,7 +1065,8 @@ except Exception as error:
         code = f"""
 import numpy as np, shadergrad.runtime.webgpu
 from shadergrad.dtypes import float32
-from shadergrad.plan import BufferSpec, Dispatch, Kernel, Plan, Target
+from shadergrad.plan import BufferSpec, Dispatch, Kernel, Plan
+from shadergrad.target import Target
 from shadergrad.runtime.device import get_device
 source = {INCREMENT!r}
 buffers = (BufferSpec("argument", (64,), float32), BufferSpec("result", (64,), float32))
@@ -1162,7 +1165,7 @@ class TestAdapters:
         monkeypatch.setattr(adapters, "_enumerate", lambda: [*LLVMPIPE, *INTEL, *NVIDIA])
         for portable in (False, True):
             known = adapters.adapters(settings=replace(config, adapter=None, portable=portable))
-            found = {a.name for a in known if a.target.points > 0}
+            found = {a.name for a in known if a.target.traits.winograd > 0}
             assert found == (set() if portable else {"NVIDIA H200"})
 
     def test_all_backends_lists_the_duplicates_too(self, monkeypatch: Any) -> None:
@@ -1219,9 +1222,9 @@ class TestAdapters:
 
     def test_targets_are_capped(self) -> None:
         settings = replace(config, portable=False, checked=False)
-        target = adapters.make_target(NVIDIA[0].limits, settings)
-        assert target == Target("wgsl", 64, 1024, 49152, 65535, 2**32 - 16, native=True)
-        assert adapters.make_target(NVIDIA[0].limits, replace(settings, portable=True)) == Target("wgsl")
+        target = target_with(NVIDIA[0].limits, settings, "native")
+        assert target == Target("wgsl", 64, 1024, 49152, 65535, 2**32 - 16, traits=ROWS["native"])
+        assert target_with(NVIDIA[0].limits, replace(settings, portable=True), "portable") == Target("wgsl")
 
 
 class TestPool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ import torch
 import shadergrad as sg
 import step as steps
 from helpers import large_gpu
-from shadergrad.compile import convolution, schedule, tiles
-from shadergrad.compile.tiles import Shape as Sizes
-from shadergrad.compile.tiles import points_pay
+from shadergrad.compile import convolution, schedule
+from shadergrad.compile.choices import Shape as Sizes
+from shadergrad.compile.convolution import winograd_pays
 from shadergrad.plan import Plan
 from shadergrad.primitives.winograd import FromPoints, Tiling, ToPoints
 from shadergrad.run.execute import programs
@@ -29,7 +28,7 @@ RNG = np.random.default_rng(0)
 def by_points(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A device on which every convolution that can goes by points."""
     device: Any = get_device(webgpu)
-    monkeypatch.setattr(device, "target", replace(device.target, points=1e9))
+    monkeypatch.setattr(device, "target", device.target.having(winograd=1e9))
     return webgpu
 
 
@@ -126,16 +125,16 @@ def test_each_call_is_its_numpy_twin(webgpu: str) -> None:
 
 def test_small_convolutions_stay_products() -> None:
     target = large_gpu()
-    assert points_pay(256, 512, 256, Sizes(1, 256, 8192, 2304), 128, target)
-    assert not points_pay(8, 8, 8, Sizes(1, 8, 128, 72), 128, target)
-    assert not points_pay(256, 512, 256, Sizes(1, 256, 8192, 2304), 128, large_gpu(points=0.0))
+    assert winograd_pays(256, 512, 256, Sizes(1, 256, 8192, 2304), 128, target)
+    assert not winograd_pays(8, 8, 8, Sizes(1, 8, 128, 72), 128, target)
+    assert not winograd_pays(256, 512, 256, Sizes(1, 256, 8192, 2304), 128, large_gpu(winograd=0.0))
 
 
 def test_in_software_large_ones_go_by_points() -> None:
-    target = large_gpu(points=0.0, dear_loads=True)
+    target = large_gpu(winograd=0.0, dear_loads=True)
 
     def pays(samples: int) -> bool:
-        return points_pay(64, 64 * samples, 64, Sizes(1, 64, 1024 * samples, 576), samples, target)
+        return winograd_pays(64, 64 * samples, 64, Sizes(1, 64, 1024 * samples, 576), samples, target)
 
     assert [pays(samples) for samples in (8, 16, 32, 128)] == [False, False, True, True]
 
@@ -154,8 +153,8 @@ def test_what_is_allowed_at_points_grows_with_the_samples() -> None:
     """Of 64 channels at 32x32: as many bytes are refused as those of a few large images."""
     target = large_gpu()
     for samples in (128, 512, 2048):
-        assert points_pay(64, 64 * samples, 64, Sizes(1, 64, 1024 * samples, 576), samples, target)
-    assert not points_pay(64, 64 * 512, 64, Sizes(1, 64, 1024 * 512, 576), 8, target)
+        assert winograd_pays(64, 64 * samples, 64, Sizes(1, 64, 1024 * samples, 576), samples, target)
+    assert not winograd_pays(64, 64 * 512, 64, Sizes(1, 64, 1024 * 512, 576), 8, target)
 
 
 @pytest.mark.parametrize("samples", [5, 1])
@@ -172,7 +171,7 @@ def test_in_software_weight_gradients_that_are_too_large_go_by_halves(
 
     kernels = []
     for most in (1 << 27, 6_000 * samples):  # a sample takes 10,368 bytes
-        monkeypatch.setattr(tiles, "MOST_POINTS", most)
+        monkeypatch.setattr(convolution, "MOST_POINTS", most)
         programs.clear()
         step = sg.compile(lambda x, w, g: gradient(sg, x, w, g))
         found = step(*(sg.tensor(a, device=by_points) for a in (x, w, g)))
@@ -182,7 +181,7 @@ def test_in_software_weight_gradients_that_are_too_large_go_by_halves(
     programs.clear()
     device: Any = get_device(by_points)
     assert "topoints" in kernels[0]
-    in_halves = samples > 1 and device.target.dear_loads
+    in_halves = samples > 1 and device.target.traits.dear_loads
     assert ("topoints" in kernels[1]) == in_halves
     assert len(kernels[1]) > len(kernels[0]) or not in_halves
 

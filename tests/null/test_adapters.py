@@ -46,5 +46,5 @@ def test_products_hand_round_only_where_eight_threads_are_one_subgroup(
     }
     adapter = SimpleNamespace(info=info, limits=dict.fromkeys(LIMITS, 1 << 20), features=features)
     record = _record(adapter, 0, replace(config, portable=False))
-    assert record.target.native
-    assert record.target.dear_loads == dear_loads
+    assert record.target.traits.unrolls
+    assert record.target.traits.dear_loads == dear_loads

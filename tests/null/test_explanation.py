@@ -12,12 +12,13 @@ import pytest
 
 import shadergrad as sg
 from shadergrad import nn
-from shadergrad.compile import kept
+from shadergrad.compile import plan_cache
 from shadergrad.compile.pipeline import compile_graph
 from shadergrad.explanation import Origin, Why, merged, short
 from shadergrad.nn import functional as F
-from shadergrad.plan import PORTABLE, Plan
+from shadergrad.plan import Plan
 from shadergrad.run import execute
+from shadergrad.target import PORTABLE
 
 
 class Tagger(nn.Module):
@@ -218,15 +219,15 @@ def test_why_two_kernels_are_two(name: str) -> None:
 
 
 def test_a_plan_from_disk_tells_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "config", replace(kept.config, cache=str(tmp_path), debug=frozenset()))
-    monkeypatch.setattr(kept.verify, "enabled", False)
+    monkeypatch.setattr(plan_cache, "config", replace(plan_cache.config, cache=str(tmp_path), debug=frozenset()))
+    monkeypatch.setattr(plan_cache.verify, "enabled", False)
     compiled: list[Any] = []
 
     def counted(*args: Any) -> Any:
         compiled.append(args[1])
         return compile_graph(*args)
 
-    monkeypatch.setattr(execute, "compile_graph", lambda graph, target, *_: kept.compiled(graph, target, counted))
+    monkeypatch.setattr(execute, "compile_graph", lambda graph, target, *_: plan_cache.compiled(graph, target, counted))
     x = sg.ones(2, 5, dtype=sg.int64)
     plans = [training().portable(x).plan for _ in range(2)]
     assert compiled.count(PORTABLE) == 1

@@ -15,8 +15,9 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import nn, optim
 from shadergrad.errors import PlanError
-from shadergrad.plan import FORMAT, PORTABLE, BufferSpec, Dispatch, Kernel, Plan
+from shadergrad.plan import FORMAT, BufferSpec, Dispatch, Kernel, Plan
 from shadergrad.run import execute
+from shadergrad.target import PORTABLE
 
 Pair = namedtuple("Pair", "loss rest")
 

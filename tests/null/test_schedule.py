@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import shadergrad as sg
-from shadergrad.compile.kernel import grid
+from shadergrad.compile.choices import Choice
 from shadergrad.compile.pipeline import compile_graph
-from shadergrad.compile.schedule import RENDER, Schedule
+from shadergrad.compile.schedule import EMIT, Schedule
 from shadergrad.graph.capture import Capture
-from shadergrad.plan import PORTABLE, Kernel, Plan, Target
+from shadergrad.plan import Kernel, Plan
+from shadergrad.target import PORTABLE, ROWS, Target
 
 WIDE = Target("wgsl", max_storage_buffers=16)
 
@@ -73,7 +74,7 @@ def test_a_tensor_that_all_read_is_bound_once(count: int, dispatches: int) -> No
 def test_large_maps_share_no_dispatch_where_workgroups_go_through_every_branch(
     size: int, dear_loads: bool, dispatches: int
 ) -> None:
-    target = replace(WIDE, native=True, dear_loads=dear_loads)
+    target = replace(WIDE, traits=ROWS["native"]).having(dear_loads=dear_loads)
     assert len(plan_of([full(1, size) - 1, full(2, size - 4) * 3], target=target).dispatches) == dispatches
 
 
@@ -176,7 +177,7 @@ def test_a_kernel_that_reports_labels_has_a_binding_left_too(count: int) -> None
 def test_a_grid_keeps_to_the_limit_and_has_few_workgroups_too_many(
     workgroups: int, shape: tuple[int, int, int]
 ) -> None:
-    x, y, z = grid(workgroups, PORTABLE)
+    x, y, z = Choice("map", (), PORTABLE.max_workgroups).grid(workgroups)
     assert (x, y, z) == shape
     assert 0 <= x * y * z - workgroups < y
 
@@ -267,9 +268,9 @@ def test_a_temporary_that_others_read_later_is_not_overwritten() -> None:
 def test_equal_layers_are_rendered_once_and_bind_their_own_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that compiling grows with the number of different kernels. The values are compared by the tests of networks."""
     rendered = []
-    for archetype, render in list(RENDER.items()):
+    for archetype, render in list(EMIT.items()):
         noted = lambda *a, render=render: rendered.append(a[0]) or render(*a)  # noqa: E731
-        monkeypatch.setitem(RENDER, archetype, noted)
+        monkeypatch.setitem(EMIT, archetype, noted)
     counts = {}
     for depth in (3, 9):
         del rendered[:]
@@ -294,7 +295,7 @@ def test_kernels_that_overwrite_what_they_read_are_not_those_that_do_not() -> No
 
 # -- products
 
-NATIVE = Target("wgsl", 64, 1024, 49152, native=True)
+NATIVE = Target("wgsl", 64, 1024, 49152, traits=ROWS["native"])
 
 
 def products_of(plan: Plan) -> list[Kernel]:

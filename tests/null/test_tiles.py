@@ -8,16 +8,18 @@ from itertools import groupby, pairwise
 
 import pytest
 
+from shadergrad.compile.choices import Cut, Shape, Table, Tile
+from shadergrad.compile.layouts import is_shared
 from shadergrad.compile.pipeline import compile_graph
-from shadergrad.compile.tiles import CORES, Choice, Shape, Table, Tile, choose_tile, chunk_of, is_shared, register
+from shadergrad.compile.tiles import choose_tile, chunk_of, register
 from shadergrad.dtypes import float32
 from shadergrad.graph import build
 from shadergrad.graph.capture import Graph
 from shadergrad.graph.leaves import Placeholder
 from shadergrad.graph.node import Node
-from shadergrad.plan import PORTABLE, Target
+from shadergrad.target import PORTABLE, ROWS, Target
 
-LARGE = Target("wgsl", max_workgroup_invocations=1024, max_workgroup_storage=49152, native=True)
+LARGE = Target("wgsl", max_workgroup_invocations=1024, max_workgroup_storage=49152, traits=ROWS["native"])
 TARGETS = {"portable": PORTABLE, "large": LARGE}
 # batch, m, n, k, window
 PRODUCTS = {
@@ -67,7 +69,7 @@ def test_a_long_contraction_of_few_results_is_cut_until_every_core_works() -> No
     chunk = chunk_of(*PRODUCTS["weight gradient"], LARGE)
     parts = -(-131072 // chunk)
     tile = choose_tile(parts, 64, 576, chunk, 1, LARGE)
-    assert parts * -(-64 // tile.bm) * -(-576 // tile.bn) >= CORES * 0.8
+    assert parts * -(-64 // tile.bm) * -(-576 // tile.bn) >= LARGE.traits.costs.cores * 0.8
 
 
 def test_a_product_with_many_results_stays_whole() -> None:
@@ -122,13 +124,13 @@ def text_of_product(m: int, n: int, k: int, target: Target, negated: bool = Fals
     return kernel.source
 
 
-DEAR = replace(LARGE, dear_loads=True)
+DEAR = LARGE.having(dear_loads=True)
 
 
 def tuned(*tile: int) -> Target:
     """A large GPU whose table has this tile for every product of `text_of_product`."""
-    table: Table = {Shape(1, m, n, k): Choice(Tile(*tile)) for m, n, k in ((512, 512, 512), (4096, 4096, 512))}
-    return replace(LARGE, tiles=register(table))
+    table: Table = {Shape(1, m, n, k): Cut(Tile(*tile)) for m, n, k in ((512, 512, 512), (4096, 4096, 512))}
+    return replace(LARGE, measured=register(table))
 
 
 MULTIPLICATION = re.compile(r"= fma\((a_(\w+)_\d+\.\w), (b_\w+\.\w), ")

@@ -11,26 +11,17 @@ import pytest
 
 from shadergrad.cli.tune import USUAL, parse
 from shadergrad.compile import tuning
-from shadergrad.compile.tiles import (
-    TUNED,
-    Beside,
-    Choice,
-    Shape,
-    Tile,
-    candidates,
-    choose_tile,
-    chunk_of,
-    register,
-)
+from shadergrad.compile.choices import Beside, Cut, Shape, Tile
+from shadergrad.compile.tiles import TUNED, candidates, choose_tile, chunk_of, fits, register
 from shadergrad.compile.tuning import SHIPPED, TuningError, load
-from shadergrad.plan import PORTABLE, Target
+from shadergrad.target import PORTABLE, ROWS, Target
 
-LARGE = Target("wgsl", max_workgroup_invocations=1024, max_workgroup_storage=49152, native=True)
+LARGE = Target("wgsl", max_workgroup_invocations=1024, max_workgroup_storage=49152, traits=ROWS["native"])
 TABLE = {
-    Shape(1, 256, 512, 768): Choice(Tile(16, 16, 32, 4, 4, 2, 2), 3),
-    Shape(2, 64, 64, 64): Choice(Tile(32, 32, 16, 4, 4)),
-    Beside(Shape(1, 512, 96, 48), Shape(1, 48, 96, 512)): Choice(Tile(64, 32, 16, 8, 4)),
-    Beside(Shape(1, 48, 96, 512), Shape(1, 512, 96, 48)): Choice(Tile(64, 32, 16, 4, 8, 2), 7),
+    Shape(1, 256, 512, 768): Cut(Tile(16, 16, 32, 4, 4, 2, 2), 3),
+    Shape(2, 64, 64, 64): Cut(Tile(32, 32, 16, 4, 4)),
+    Beside(Shape(1, 512, 96, 48), Shape(1, 48, 96, 512)): Cut(Tile(64, 32, 16, 8, 4)),
+    Beside(Shape(1, 48, 96, 512), Shape(1, 512, 96, 48)): Cut(Tile(64, 32, 16, 4, 8, 2), 7),
 }
 GPU, DRIVER = "A GPU (X/1)", "driver 1.2"
 
@@ -110,14 +101,14 @@ def test_the_tables_that_ship_are_whole_and_fit(file: Path) -> None:
         table = load(file)
     for key, found in table.items():
         shape = key.shape if isinstance(key, Beside) else key
-        assert found.tile.fits(LARGE)
+        assert fits(found.tile, LARGE)
         assert found.divides(shape.k)
         if isinstance(key, Beside):
             assert table[Beside(key.other, key.shape)].tile.threads == found.tile.threads
 
 
 def test_what_was_measured_goes_before_the_estimate() -> None:
-    target = replace(LARGE, tiles=register(TABLE))
+    target = replace(LARGE, measured=register(TABLE))
     chunk = chunk_of(1, 256, 512, 768, 1, target)
     assert chunk == 256
     assert choose_tile(1, 256, 512, 768, 1, target, chunk) == TABLE[Shape(1, 256, 512, 768)].tile
@@ -132,15 +123,15 @@ def test_what_was_measured_goes_before_the_estimate() -> None:
 
 def test_a_contraction_is_cut_as_it_was_beside_another() -> None:
     cut = Shape(1, 48, 96, 512)
-    table = register({**TABLE, cut: Choice(Tile(16, 16, 16, 4, 4), 2)})
-    assert chunk_of(*cut, 1, replace(LARGE, tiles=table)) == 80
+    table = register({**TABLE, cut: Cut(Tile(16, 16, 16, 4, 4), 2)})
+    assert chunk_of(*cut, 1, replace(LARGE, measured=table)) == 80
     whole = (1, 512, 96, 48, 1)
-    assert choose_tile(*whole, replace(LARGE, tiles=table)) == choose_tile(*whole, LARGE)
+    assert choose_tile(*whole, replace(LARGE, measured=table)) == choose_tile(*whole, LARGE)
 
 
 def test_a_tile_that_the_target_does_not_allow_is_not_taken() -> None:
     table = register(TABLE)
-    assert choose_tile(1, 256, 512, 768, 1, replace(PORTABLE, tiles=table)) == choose_tile(
+    assert choose_tile(1, 256, 512, 768, 1, replace(PORTABLE, measured=table)) == choose_tile(
         1, 256, 512, 768, 1, PORTABLE
     )
 
@@ -151,7 +142,7 @@ def test_every_choice_that_tuning_tries_fits(text: str) -> None:
     tried = candidates(shape, LARGE)
     assert len(set(tried)) == len(tried) >= 1
     for choice in tried:
-        assert choice.tile.fits(LARGE)
+        assert fits(choice.tile, LARGE)
         assert choice.divides(shape.k)
         assert choice.parts == 1 or choice.chunk(shape.k) % choice.tile.bk == 0
     chunk = chunk_of(*shape, 1, LARGE)
@@ -162,11 +153,11 @@ def test_every_choice_that_tuning_tries_fits(text: str) -> None:
 def test_tiles_of_slices_have_room_for_their_sums() -> None:
     for tile in TUNED:
         if tile.slices > 1:
-            assert tile.fits(LARGE)
+            assert fits(tile, LARGE)
             rounds = 1 if tile.tm * tile.tn <= 64 else 6  # of 8 x 12 results a thread a few find room at a time
             assert rounds * tile.room >= tile.slices // 2 * tile.slice * tile.tm * tile.tn // 4
-    assert Tile(64, 64, 16, 8, 4, 1, 2).fits(LARGE)  # in four rounds
-    assert not Tile(32, 32, 4, 4, 4, 1, 4).fits(LARGE)  # in none: 64 threads and 32 vec4s
+    assert fits(Tile(64, 64, 16, 8, 4, 1, 2), LARGE)  # in four rounds
+    assert not fits(Tile(32, 32, 4, 4, 4, 1, 4), LARGE)  # in none: 64 threads and 32 vec4s
 
 
 @pytest.mark.parametrize("text", ["", "5x5", "0x5x5", "5x5x5x5x5", "5x5x5:c", "a x b x c"])

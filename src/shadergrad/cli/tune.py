@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from ..compile.tiles import Choice, Shape, candidates, register
+from ..compile.choices import Cut, Shape
+from ..compile.tiles import candidates, register
 from ..compile.tuning import NOWHERE, TuningError, load, path_for, save
 
 # what networks of this size multiply, and squares; "a", "b": the operand that lies transposed in memory
@@ -80,27 +81,29 @@ def tune(
 
     opened: Any = get_device(device)
     assert isinstance(opened, WebGPUDevice)
-    if not opened.target.native:
+    if not opened.target.traits.unrolls:
         raise TuningError("[tune] SHADERGRAD_PROFILE=portable compiles for any browser: unset it to tune this adapter.")
     adapter = opened.adapter
     if keep and path_for(adapter.name, adapter.driver) is None:
         raise TuningError(NOWHERE)
     console.print(f"{adapter.describe()}, driver {adapter.driver}")
     rows = Table("shape", "tile", "parts", "microseconds", "GFLOP/s", "of the estimate's speed")
-    found: dict[Shape, Choice] = {}
+    found: dict[Shape, Cut] = {}
     known, path = found, None
     with Progress(console=console, transient=True) as progress:
         for problem in progress.track(problems, description="products"):
             tuner = Tuner(opened, device, *problem, milliseconds / 1e3)
-            choices = candidates(tuner.shape, opened.target)[:tries]
-            task = progress.add_task(f"{tuner.shape}", total=2 * len(choices))
-            best, seconds, own = tuner.best(choices, lambda task=task: progress.advance(task))
+            cuts = candidates(tuner.shape, opened.target)[:tries]
+            task = progress.add_task(f"{tuner.shape}", total=2 * len(cuts))
+            best, seconds, own = tuner.best(cuts, lambda task=task: progress.advance(task))
             progress.remove_task(task)
             found[tuner.shape] = best
             if keep:  # what was measured before an interrupt is not lost
                 known = {**load(path_for(adapter.name, adapter.driver), adapter.name, adapter.driver), **found}
                 path = save(known, adapter.name, adapter.driver)
-            rows.add_row(str(tuner.shape), shown(best), str(best.parts), *tuner.rates(seconds), f"{own / seconds:.2f}")
+            rows.add_row(
+                str(tuner.shape), str(best.tile), str(best.parts), *tuner.rates(seconds), f"{own / seconds:.2f}"
+            )
     console.print(rows)
     if keep:
         console.print(f"{len(known)} products in {path}", soft_wrap=True)
@@ -116,15 +119,6 @@ def parse(text: str) -> tuple[Shape, str]:
         )
     *batch, m, n, k = (int(size) for size in match[1].split("x"))
     return Shape(batch[0] if batch else 1, m, n, k), match[2] or ""
-
-
-def shown(choice: Choice) -> str:
-    """A short name of a tile."""
-    tile = choice.tile
-    more = (f", {tile.stages} stages" if tile.stages > 1 else "") + (
-        f", {tile.slices} slices" if tile.slices > 1 else ""
-    )
-    return f"{tile.bm}x{tile.bn}x{tile.bk}, {tile.tm}x{tile.tn} a thread{more}"
 
 
 class Tuner:
@@ -148,37 +142,37 @@ class Tuner:
         """The matrix multiplication of the operands in their memory layout."""
         return (a.mT if "a" in self.transposed else a) @ (b.mT if "b" in self.transposed else b)
 
-    def best(self, choices: Sequence[Choice], advance: Any) -> tuple[Choice, float, float]:
+    def best(self, cuts: Sequence[Cut], advance: Any) -> tuple[Cut, float, float]:
         """The fastest candidate with a correct result, its seconds, and those of the first. All are compiled before any is measured, and
         the device works for a while before: its clock falls while it waits. The best of one round are measured in turns; the
         first gives way only to one that is clearly faster."""
         commands = {}
-        for choice in choices:
-            commands[choice] = self._compiled(choice)
+        for cut in cuts:
+            commands[cut] = self._compiled(cut)
             advance()
-        own = choices[0]
+        own = cuts[0]
         started = time.perf_counter()
         while time.perf_counter() - started < 30 * self.budget:
             self._seconds(commands[own])
-        times: dict[Choice, float] = {}
-        for choice in choices:
-            times[choice] = self._seconds(commands[choice])
+        times: dict[Cut, float] = {}
+        for cut in cuts:
+            times[cut] = self._seconds(commands[cut])
             advance()
-        finalists = list(dict.fromkeys([own, *sorted(choices, key=lambda c: times[c])[:FINALISTS]]))
-        rounds: dict[Choice, list[float]] = {choice: [] for choice in finalists}
+        finalists = list(dict.fromkeys([own, *sorted(cuts, key=lambda c: times[c])[:FINALISTS]]))
+        rounds: dict[Cut, list[float]] = {cut: [] for cut in finalists}
         for turn in range(ROUNDS):
-            for choice in finalists[:: -1 if turn % 2 else 1]:
-                rounds[choice].append(self._seconds(commands[choice]))
-        medians = {choice: statistics.median(found) for choice, found in rounds.items()}
+            for cut in finalists[:: -1 if turn % 2 else 1]:
+                rounds[cut].append(self._seconds(commands[cut]))
+        medians = {cut: statistics.median(found) for cut, found in rounds.items()}
         fastest = min(medians, key=lambda c: medians[c] * (1 if c == own else CLEARLY))
         return fastest, medians[fastest], medians[own]
 
-    def _compiled(self, choice: Choice) -> list[Any]:
+    def _compiled(self, cut: Cut) -> list[Any]:
         """The dispatches of the multiplication with this tile and split. Raises TuningError if the result is wrong."""
         import shadergrad as sg  # as above
 
         target = self.device.target
-        self.device.target = replace(target, tiles=register({self.shape: choice}))
+        self.device.target = replace(target, measured=register({self.shape: cut}))
         try:
             step = sg.compile(self.multiply)
             result = step(*self.operands).numpy().reshape(self.shape.batch, self.shape.m, self.shape.n)
@@ -188,7 +182,7 @@ class Tuner:
         error = np.abs(result[:, self.rows] - self.expected).max() / np.abs(self.expected).max()
         if not error <= LARGEST_ERROR * max(1, self.shape.k / 1024) ** 0.5:
             raise TuningError(
-                f"[tune] the product {self.shape} with tiles {shown(choice)} is wrong on this adapter: {error:.1e} of its largest "
+                f"[tune] the product {self.shape} with tiles {cut.tile} is wrong on this adapter: {error:.1e} of its largest "
                 "element. Please report it with the driver's version; nothing was written."
             )
         self.steps.append(step)  # whose commands are used

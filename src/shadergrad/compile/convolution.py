@@ -20,9 +20,36 @@ from ..primitives.views import Cat, Flip, Pad, Permute, Slice
 from ..primitives.window import Conv, Window
 from ..primitives.winograd import POINTS, TILE, WINDOW, FromPoints, Tiling, ToPoints
 from ..symbolic_sizes import hint, varies
+from ..target import Target
+from .choices import Shape as Sizes
 from .rewrite import Inputs, Rewriter
-from .tiles import Shape as Sizes
-from .tiles import chunk_of, points_pay
+from .tiles import chunk_of, estimated
+
+# Multiplications that take as long as the transforms to points and back where loads are dear, and the driver to compile them; and the
+# share of a plain product's that what is left, a fourth, may take with them
+TRANSFORMS, SHARE = 1 << 29, 0.7
+# Bytes of values at points, which stand beside all that is kept for a backward pass: of MANY_SAMPLES, and of more in proportion,
+# for what is kept grows with them
+MOST_POINTS, MANY_SAMPLES = 1 << 27, 128
+
+
+def winograd_pays(m: int, n: int, k: int, plain: Sizes, samples: int, target: Target) -> bool:
+    """Whether a convolution, as m x n results over k at each point (primitives/winograd.py), takes less than
+    `Traits.winograd` times what it takes as a plain product. Its operands and results at the points go through memory twice;
+    where loads are dear, multiplications stand for the time."""
+    traits = target.traits
+    if traits.winograd <= 0 and not traits.dear_loads:
+        return False
+    operands, results = 4 * POINTS**2 * (m * k + k * n), 4 * POINTS**2 * m * n
+    moved = 2 * (operands + results)
+    most = MOST_POINTS * max(samples, MANY_SAMPLES) // MANY_SAMPLES
+    if max(operands, results) > min(most, target.max_binding_bytes):
+        return False
+    if traits.dear_loads:
+        return POINTS**2 * m * n * k + TRANSFORMS < (traits.winograd or SHARE) * math.prod(plain)
+    costs = traits.costs
+    seconds = estimated(Sizes(POINTS**2, m, n, k), target) + moved / costs.bandwidth + 2 * costs.launch
+    return seconds < traits.winograd * estimated(plain, target)
 
 
 @dataclass(frozen=True)
@@ -155,7 +182,7 @@ def _by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node | None:
     tiles = _tiles_over(sizes)
     plain = Sizes(1, out, batch * math.prod(sizes), channels * WINDOW**2)
     unturned, turned = _unturned(r, w)
-    if not points_pay(out, batch * math.prod(tiles), channels, plain, batch, r.target):
+    if not winograd_pays(out, batch * math.prod(tiles), channels, plain, batch, r.target):
         return None
     rows = Tiling("turned weight" if turned else "weight", (0, 0), (1, 1), *_laid(unturned))
     columns = Tiling("input", p.low, tiles, *_laid(r.permute(x, (0, 2, 1, 3, 4))))
@@ -172,9 +199,9 @@ def _weight_gradient_by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node |
     tiles = _tiles_over(window)
     k = channels * math.prod(tiles)
     plain = Sizes(1, out, batch * WINDOW**2, channels * math.prod(window))
-    if not points_pay(out, batch, k, plain, channels, r.target):
-        in_halves = r.target.dear_loads and channels > 1
-        if in_halves and points_pay(out, batch, k // 2, plain, channels, r.target):
+    if not winograd_pays(out, batch, k, plain, channels, r.target):
+        in_halves = r.target.traits.dear_loads and channels > 1
+        if in_halves and winograd_pays(out, batch, k // 2, plain, channels, r.target):
             return _of_halves(r, p, x, w)
         return None
     rows, columns = Tiling("cotangent", (0, 0), tiles, *_laid(w)), Tiling("input", p.low, tiles, *_laid(x))

@@ -10,22 +10,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from ..explanation import Refusal, Why
-from ..graph.index import ZERO, Index, unflatten, variable
+from ..graph.index import Index, unflatten, variable
 from ..graph.leaves import Numbers, Placeholder
 from ..graph.node import Node, topological
-from ..plan import Target
-from ..primitives.call import Call
 from ..primitives.elementwise import Elementwise
 from ..primitives.indexing import Gather, InRange
 from ..primitives.views import Cat, Reshape, SliceAt, View
 from ..symbolic_sizes import form, hint
+from ..target import Target
+from .groups import (
+    Group,
+    behind_reshapes,
+    group_of,
+    has_epilogue,
+    is_anchor,
+    is_call,
+    is_dot,
+    operands_of,
+    row_position,
+)
+from .layouts import has_windows
 from .precedence import Precedence
 from .render import Recorder
-from .tiles import Tile, has_windows
 
 FEW = 8  # a value is shared by more elements than this: it stays in the caches
 CHEAP = 2  # scalar operations that are recomputed rather than stored and read again
@@ -35,108 +45,7 @@ SMALLER = 16  # an array of rows' scalars is so many times smaller than that of 
 FEW_READS = 4  # buffers that a value is computed of again
 READ_OFTEN = 128  # rows that want an element of a window, from which on windows are stored where loads are dear
 DEEPEST = 100  # operations in a chain before its value is stored: rendering recurses along it
-LONG_ROW = 8192  # rows longer than this are not fused with maps over their elements unless there are many rows
-MANY_ROWS = 256
 LITTLE = 1 << 16  # elements of rows that are reduced together with others that have nothing to do with them
-
-
-@dataclass(eq=False)
-class Group:
-    """Nodes that one kernel computes.
-
-    roots: the nodes that it writes. Domain: `size` elements for map and dot; `outer` rows of `inner` for row.
-    reduces: the reductions of a row kernel, in order. dot, call: the product of a dot kernel, the call of a call kernel.
-    """
-
-    archetype: Literal["map", "row", "dot", "call"]
-    roots: list[Node]
-    reduces: list[Node] = field(default_factory=list)
-    dot: Node | None = None
-    call: Node | None = None
-    size: int = 0
-    outer: int = 0
-    inner: int = 0
-    trailing: bool = False  # row: whether the reduced axes are the last ones, so that a row is contiguous
-    parts: list[Group] = field(default_factory=list)  # groups of the same archetype that share a dispatch
-    tile: Tile | None = None  # of a product that shares a dispatch
-
-    @property
-    def nodes(self) -> list[Node]:
-        return [*self.roots, *self.reduces, *(n for n in (self.dot, self.call) if n is not None)]
-
-    @property
-    def products(self) -> list[Node]:
-        """The products, or calls, of all that share its dispatch."""
-        return [n for part in self.parts or [self] for n in (part.dot, part.call) if n is not None]
-
-    @property
-    def rows(self) -> tuple[Any, Any, bool]:
-        """Equal for row kernels that have the same rows, however many that are."""
-        return form(self.outer), form(self.inner), self.trailing
-
-    def has_rows_of(self, other: Group) -> bool:
-        """Whether another row kernel has the same rows as this one, or a map these rows, or their elements, as its domain."""
-        if other.archetype == "row":
-            return other.rows == self.rows
-        if form(other.size) == form(self.outer):
-            return True
-        pays = hint(self.inner) <= LONG_ROW or hint(self.outer) >= MANY_ROWS
-        return self.trailing and form(other.size) == form(self.outer * self.inner) and pays
-
-    def position(self, node: Node) -> Index:
-        """Where a root is written: row-major, in the domain variables."""
-        return row_position(node, self.outer, self.inner) if self.archetype == "row" else variable("i", self.size)
-
-
-def row_position(node: Node, outer: int, inner: int) -> Index:
-    """Where an element stands that belongs to a row, or to an element of it: row-major."""
-    o = variable("o", outer)
-    return o if node.size == outer else o * inner + variable("r", inner)
-
-
-def reduce_index(node: Node, o: Index, r: Index) -> tuple[Index, ...]:
-    """The index into the input of a reduction, for result o and element r of its row."""
-    (x,) = node.inputs
-    axes = node.primitive.axes  # type: ignore[attr-defined]
-    kept = [a for a in range(x.ndim) if a not in axes]
-    index: list[Index] = [ZERO] * x.ndim
-    for a, i in zip(kept, unflatten(o, [x.shape[a] for a in kept]), strict=True):
-        index[a] = i
-    for a, i in zip(axes, unflatten(r, [x.shape[a] for a in axes]), strict=True):
-        index[a] = i
-    return tuple(index)
-
-
-def _operands(group: Group) -> Iterator[tuple[Node, tuple[Index, ...]]]:
-    """What the reductions and the product of a group are of, with the index of each element."""
-    o, r = variable("o", group.outer), variable("r", group.inner)
-    for node in group.reduces:
-        yield node.inputs[0], reduce_index(node, o, r)
-    if group.dot is not None:
-        a, b = group.dot.inputs
-        sizes = {"b": a.shape[0], "m": a.shape[1], "k": a.shape[2], "n": group.dot.shape[2]}
-        at = {name: variable(name, size) for name, size in sizes.items()}
-        yield a, (at["b"], at["m"], at["k"])
-        yield b, (at["b"], at["k"], at["n"])
-
-
-def _row_group(node: Node, root: Node) -> Group:
-    """The group of a reduction that ends in `root`."""
-    (x,) = node.inputs
-    axes = node.primitive.axes  # type: ignore[attr-defined]
-    wide = [a for a in range(x.ndim) if x.shape[a] > 1]
-    reduced = [a for a in wide if a in axes]
-    trailing = reduced == wide[len(wide) - len(reduced) :]
-    return Group("row", [root], [node], outer=node.size, inner=x.size // node.size, trailing=trailing)
-
-
-def _group_of(anchor: Node, root: Node) -> Group:
-    """The group of a reduction, product or call that ends in `root`."""
-    if is_dot(anchor):
-        return Group("dot", [root], dot=anchor, size=anchor.size)
-    if is_call(anchor):
-        return Group("call", [root], call=anchor, size=anchor.size)
-    return _row_group(anchor, root)
 
 
 def _count(flat: Index, node: Node) -> int:
@@ -162,30 +71,6 @@ def _of_other_rows(producer: Group, consumer: Group) -> Refusal:
     if form(size) == form(elements):
         return Refusal(Why.LONG, hint(row.inner)) if row.trailing else Refusal(Why.SCATTERED)
     return _of_other_size(row.outer, size) if row is producer else _of_other_size(size, elements)
-
-
-def is_dot(node: Node) -> bool:
-    return node.primitive.kind == "dot"
-
-
-def is_call(node: Node) -> bool:
-    return node.primitive.kind == "call"
-
-
-def is_anchor(node: Node) -> bool:
-    return node.primitive.kind == "reduce" or is_dot(node)
-
-
-def has_epilogue(anchor: Node) -> bool:
-    """Whether the kernel of a reduction, a product or a call computes elementwise operations on its results, too."""
-    return not isinstance(anchor.primitive, Call) or anchor.primitive.epilogue
-
-
-def behind_reshapes(node: Node) -> Node:
-    """The node whose elements these are, in the same row-major order."""
-    while isinstance(node.primitive, Reshape):
-        node = node.inputs[0]
-    return node
 
 
 class Fuser:
@@ -286,7 +171,7 @@ class Fuser:
         columns, n = product.inputs[1], hint(product.shape[2])
         return (
             m >= READ_OFTEN
-            and self.target.shares_loads(batch * m * k * n)
+            and self.target.shuffles(batch * m * k * n)
             and 4 * batch * k * n <= self.target.max_binding_bytes
             and has_windows(columns)
         )
@@ -359,7 +244,7 @@ class Fuser:
         for node in before:  # each is read by the next alone
             self.stored.pop(id(node), None)
         self._store(last)
-        group = _group_of(anchor, last)
+        group = group_of(anchor, last)
         if not group.reduces and has_epilogue(anchor) and last is not anchor and id(anchor) in self.kept:
             self._store(anchor)  # a backward pass may ask for the product itself
             group.roots = [anchor, last]
@@ -406,7 +291,7 @@ class Fuser:
             return "" if id(node) in anchors else inner_pull(node, index)
 
         recorder.pull = pull  # type: ignore[method-assign]
-        for operand, index in _operands(group):
+        for operand, index in operands_of(group):
             pull(operand, index)
         for root in group.roots:
             pull(root, unflatten(group.position(root) if rows is None else row_position(root, *rows), root.shape))

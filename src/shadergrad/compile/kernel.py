@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from ..graph.index import Index, unflatten
 from ..graph.node import Node
 from ..graph.printer import describe
-from ..plan import Kernel, Target
+from ..plan import Kernel
 from ..symbolic_sizes import MARK, varies
-from .fuse import Group, behind_reshapes
+from .choices import Choice
+from .groups import Group, behind_reshapes
 from .render import Binding, Renderer, functions_text, wide_loads
 
 
 @dataclass
 class Rendered:
-    """A kernel, the node that each binding holds and the byte where it begins, and how many workgroups it needs."""
+    """A kernel, the node that each binding holds and the byte where it begins, how many workgroups it needs, and their grid."""
 
     kernel: Kernel
     bindings: list[Binding]
     workgroups: int
+    grid: tuple[int, int, int]
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -28,18 +29,9 @@ class Rendered:
         return found if any(found) else ()
 
 
-def grid(workgroups: int, target: Target) -> tuple[int, int, int]:
-    """A grid of at least that many workgroups within the limit per dimension."""
-    limit = target.max_workgroups
-    if workgroups <= limit:
-        return (workgroups, 1, 1)
-    y = math.ceil(workgroups / limit)
-    return (math.ceil(workgroups / y), y, 1)
-
-
-def workgroup_index(workgroups: int, target: Target) -> str:
-    """WGSL for the linear number of this workgroup under `grid`."""
-    x, y, _ = grid(workgroups, target)
+def workgroup_index(workgroups: int, choice: Choice) -> str:
+    """WGSL for the linear number of this workgroup under the grid of the choice."""
+    x, y, _ = choice.grid(workgroups)
     return "i32(wid.x)" if y == 1 and not varies(workgroups) else f"i32(wid.x + wid.y * {x}u)"
 
 
@@ -50,7 +42,7 @@ def indent(lines: list[str], levels: int = 1) -> list[str]:
 def finish(
     r: Renderer,
     group: Group,
-    target: Target,
+    choice: Choice,
     *,
     threads: int,
     workgroups: int,
@@ -97,8 +89,9 @@ def finish(
         flops=flops,
         nbytes=sum(b.node.size * 4 for b in bindings),
         origin=origin,
+        choice=str(choice),
     )
-    return Rendered(kernel, bindings, workgroups)
+    return Rendered(kernel, bindings, workgroups, choice.grid(workgroups))
 
 
 def name_of(group: Group) -> str:
@@ -106,11 +99,6 @@ def name_of(group: Group) -> str:
     names = [n.primitive.name for n in group.reduces or group.products]
     last = (behind_reshapes(group.roots[-1]) if group.archetype == "call" else group.roots[-1]).primitive.name
     return "_".join(dict.fromkeys([*names[:2], last]))
-
-
-def power_of_two(n: int) -> int:
-    """The least power of two that is not below n."""
-    return 1 << max(0, (n - 1).bit_length())
 
 
 def store_results(r: Renderer, group: Group, anchor: Node, value: str, flat: Index) -> None:

@@ -12,9 +12,10 @@ from ..primitives.reduce import Reduce
 from ..primitives.views import Pad, Permute, Reshape, Slice
 from ..primitives.window import Fold, Unwindow
 from ..symbolic_sizes import hint
+from .layouts import innermost, is_shared
 from .order import argsort_to_merges, argsort_to_ranks, scatter_to_index, scatter_to_sum
 from .rewrite import Inputs, Rewriter
-from .tiles import chunk_of, innermost, is_shared
+from .tiles import chunk_of
 
 SPLIT_FROM = 4096  # elements a reduction must have more than before it is worth a second pass
 SPLIT_OUTPUTS = 2048  # with more results than this, there is work enough for every core in one pass

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from ..explanation import Apart, Note, Refusal, Why
 from ..graph.node import Node
-from .fuse import Fuser, Group
+from .fuse import Fuser
+from .groups import Group
 
 
 def notes_of(groups: Sequence[Group], fuser: Fuser, places: Mapping[int, int]) -> tuple[Note, ...]:

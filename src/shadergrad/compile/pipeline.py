@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from .. import symbolic_sizes as varying
+from .. import symbolic_sizes
 from ..config import config
 from ..explanation import Note
 from ..graph import verify
@@ -20,9 +20,10 @@ from ..graph.leaves import Placeholder
 from ..graph.node import Node, topological
 from ..graph.primitive import Primitive, to_data
 from ..graph.printer import print_graph
-from ..plan import BufferSpec, Dispatch, Kernel, Plan, Target, count
+from ..plan import BufferSpec, Dispatch, Kernel, Plan, count
 from ..primitives.elementwise import Cast
 from ..system.gc_pause import collector_waits
+from ..target import Target
 from . import convolution, lower, order, simplify
 from .fuse import Fuser
 from .rewrite import Rewriter
@@ -45,13 +46,13 @@ def compile_graph(graph: Graph, target: Target, begin: Begin = _ignore) -> tuple
     """
     if target.language == "numpy":
         return _numpy_plan(graph, target), list(range(len(graph.keep)))
-    if not varying.follows:
+    if not symbolic_sizes.follows:
         return _compiled(graph, target, begin)
     forget_known()  # a size that varies is equal to a number that does not
-    with varying.marking():
+    with symbolic_sizes.marking():
         plan, kept = _compiled(graph, target, _ignore)
     forget_known()
-    return replace(plan, family=varying.follows), kept
+    return replace(plan, family=symbolic_sizes.follows), kept
 
 
 def _compiled(graph: Graph, target: Target, begin: Begin) -> tuple[Plan, list[int]]:

@@ -13,7 +13,7 @@ from ..graph.build import Builder
 from ..graph.leaves import Placeholder
 from ..graph.node import Node, topological
 from ..graph.primitive import Primitive
-from ..plan import PORTABLE, Target
+from ..target import PORTABLE, Target
 
 Inputs = tuple[Node, ...]
 Rule = Callable[["Rewriter", Primitive, Inputs], "Node | None"]

@@ -16,29 +16,40 @@ from ..graph.index import Index
 from ..graph.leaves import Placeholder
 from ..graph.node import Node
 from ..graph.primitive import Primitive
-from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, Target, round_up
+from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, round_up
 from ..primitives.call import Call
 from ..symbolic_sizes import hint, varies
-from . import together
-from .alike import Kernels, Likeness
-from .fuse import Fuser, Group, behind_reshapes, has_epilogue
-from .kernel import Rendered, grid, name_of
+from ..target import Target
+from . import horizontal
+from .choices import Choice
+from .choose import choose, threads_of_rows
+from .deduplicate import Kernels, Likeness
+from .fuse import Fuser
+from .groups import Group, behind_reshapes, has_epilogue
+from .horizontal import Chosen, may_share
+from .kernel import Rendered, name_of
 from .memory import plan_slots
 from .notes import notes_of
 from .precedence import Precedence
+from .products import Product
 from .render import Renderer
-from .together import Chosen, Product, may_share
+from .tiles import tile_of
 from .wgsl.call import render_call
-from .wgsl.dot import render_dot
 from .wgsl.map import render_map
-from .wgsl.row import render_row, threads_of
+from .wgsl.matmul.kernel import render_dot
+from .wgsl.row import render_row
 
 LITTLE = 1 << 20  # elements of what is kept for a kernel that runs later than it might
 LARGE = 1 << 20  # elements of maps that share a dispatch where they read the same
 MOST_BESIDE = 64 << 20  # bytes that two calls of a level may make, whatever else takes memory
 PATIENCE = 4  # levels that a kernel waits for another with which it shares a dispatch
 
-RENDER = {"map": render_map, "row": render_row, "dot": render_dot, "call": render_call}
+EMIT: dict[str, Callable[[Group, Choice, Renderer], Rendered]] = {
+    "map": render_map,
+    "row": render_row,
+    "dot": render_dot,
+    "call": render_call,
+}
 
 
 @dataclass
@@ -163,14 +174,14 @@ class Schedule:
             for product, group in products:
                 use = self._bucket_of(group)
                 for bucket in buckets:
-                    chosen = bucket.uses.takes(use, self.fuser.limit) and together.beside(
+                    chosen = bucket.uses.takes(use, self.fuser.limit) and horizontal.beside(
                         bucket.chosen, product, target
                     )
                     if chosen:
                         bucket.add(use, product, chosen)
                         break
                 else:
-                    buckets.append(_Products(use, [product], ((product, product.tile(target)),)))
+                    buckets.append(_Products(use, [product], ((product, tile_of(product, target)),)))
             found += [bucket.groups() for bucket in buckets if len(bucket.products) > 1]
         return found
 
@@ -214,7 +225,7 @@ class Schedule:
     def _maps_together(self) -> list[list[Group]]:
         """Pairs of large maps of one level and size that read the same, as the gradients of two norms whose sum was taken do; on
         large GPUs, where that was measured."""
-        if not self.fuser.target.points:
+        if not self.fuser.target.traits.winograd:
             return []
         level = self._levels()
         alike: dict[tuple[int, int], list[Group]] = {}
@@ -265,7 +276,7 @@ class Schedule:
         alike: dict[tuple[int, int], list[Group]] = {}
         for group in groups:
             if not group.parts:
-                alike.setdefault((at.get(id(group), 0), threads_of(group, self.fuser.target)), []).append(group)
+                alike.setdefault((at.get(id(group), 0), threads_of_rows(group, self.fuser.target)), []).append(group)
         return [bucket for groups in alike.values() for bucket in self._buckets(groups)]
 
     def _meeting_levels(self, groups: list[Group]) -> dict[int, int]:
@@ -278,7 +289,7 @@ class Schedule:
                 latest[k] = min(latest.get(k, level[key] - 1), level[key] - 1)
         ends = {id(g): latest.get(id(g), level[id(g)]) for g in groups}
         fixed = {
-            (level[id(g)], threads_of(g, self.fuser.target))
+            (level[id(g)], threads_of_rows(g, self.fuser.target))
             for g in groups
             if not g.parts and ends[id(g)] == level[id(g)]
         }
@@ -286,7 +297,7 @@ class Schedule:
         for group in groups:
             key = id(group)
             for later in range(level[key], min(ends[key], level[key] + PATIENCE) + 1):
-                if (later, threads_of(group.parts[0] if group.parts else group, self.fuser.target)) in fixed:
+                if (later, threads_of_rows(group.parts[0] if group.parts else group, self.fuser.target)) in fixed:
                     found[key] = later
                     break
         return found
@@ -351,7 +362,7 @@ class Schedule:
             number, _ = kernels.setdefault(_code(result.kernel), (len(kernels), result.kernel))
             if result.workgroups:
                 offsets = result.offsets and (*result.offsets, *(0 for _ in operands[len(result.offsets) :]))
-                dispatches.append(Dispatch(number, operands, grid(result.workgroups, target), offsets))
+                dispatches.append(Dispatch(number, operands, result.grid, offsets))
                 run.append(group)
         buffers, slots = plan_slots(table.specs, dispatches, self._overwritten(table))
         return Plan(
@@ -410,8 +421,9 @@ class Schedule:
             return id(n) not in own and (isinstance(n.primitive, Placeholder) or id(n) in stored)
 
         def render() -> Rendered:
-            renderer = Renderer(is_buffer, in_place=in_place, checked=target.checked, wide=target.dear_loads)
-            return RENDER[group.archetype](group, self.fuser, renderer, target)
+            choice = choose(group, target, is_buffer)
+            renderer = Renderer(is_buffer, in_place=in_place, checked=choice.checked, wide=choice.wide_loads)
+            return EMIT[group.archetype](group, choice, renderer)
 
         if group.archetype == "call":  # its shader may look further into what it reads
             return render()

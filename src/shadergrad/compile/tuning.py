@@ -20,7 +20,8 @@ from typing import Any
 from ..config import config
 from ..errors import ShadergradError
 from ..system.atomic_files import replacing
-from .tiles import Beside, Choice, Shape, Table, Tile, register
+from .choices import Beside, Cut, Shape, Table, Tile
+from .tiles import register
 
 FORMAT = 1
 NOWHERE = (
@@ -46,7 +47,7 @@ def to_entries(table: Table) -> list[dict[str, Any]]:
     ]
 
 
-def _order(entry: tuple[Shape | Beside, Choice]) -> tuple[tuple[int, ...], ...]:
+def _order(entry: tuple[Shape | Beside, Cut]) -> tuple[tuple[int, ...], ...]:
     key, _ = entry
     return (key.shape, key.other) if isinstance(key, Beside) else (key,)
 
@@ -59,7 +60,7 @@ def _numbers(value: Any, count: int) -> list[int]:
 
 def from_entries(entries: Any) -> Table:
     """The table of plain data; raises ValueError where that is none."""
-    found: dict[Shape | Beside, Choice] = {}
+    found: dict[Shape | Beside, Cut] = {}
     for entry in entries:
         tile = Tile(*_numbers(entry["tile"], 7))
         (parts,) = _numbers([entry["parts"]], 1)
@@ -68,7 +69,7 @@ def from_entries(entries: Any) -> Table:
             raise ValueError(f"{entry['tile']} is no tile")
         shape = Shape(*_numbers(entry["shape"], 4))
         key = Beside(shape, Shape(*_numbers(entry["beside"], 4))) if "beside" in entry else shape
-        found[key] = Choice(tile, parts)
+        found[key] = Cut(tile, parts)
     return found
 
 
@@ -118,12 +119,12 @@ def load(path: Path | None, adapter: str | None = None, driver: str | None = Non
 
 
 @cache
-def digest_for(adapter: str, driver: str, kind: str) -> str:
-    """The digest of what is known of an adapter: what was measured on it, else what ships for its kind, else nothing ("")."""
-    own = load(path_for(adapter, driver), adapter, driver)
-    return register({**_shipped(adapter, kind), **own}) if own or _shipped(adapter, kind) else ""
+def digest_for(adapter: str, driver: str, table: str) -> str:
+    """The digest of what is known of an adapter: what was measured on it, else the table of that name that ships with the library, else
+    nothing ("")."""
+    own, shipped = load(path_for(adapter, driver), adapter, driver), _shipped(table)
+    return register({**shipped, **own}) if own or shipped else ""
 
 
-def _shipped(adapter: str, kind: str) -> Table:
-    name = "llvmpipe" if "llvmpipe" in adapter.lower() else "discrete" if kind == "DiscreteGPU" else ""
-    return load(SHIPPED / f"{name}.json") if name else {}
+def _shipped(table: str) -> Table:
+    return load(SHIPPED / f"{table}.json") if table else {}

@@ -20,14 +20,18 @@ from ..graph import build
 from ..graph.build import Builder
 from ..graph.node import Node, make, mode
 from ..graph.primitive import Shape
-from ..plan import Target
 from ..symbolic_sizes import hint
+from ..target import Target
 from . import attention_shader as shader
 from .attention_tiles import (
+    BACKWARD,
+    FORWARD,
     LANES,
+    AttentionChoice,
     Layout,
     Problem,
     Shares,
+    choose_attention,
     choose_shares,
     kept_from,
     place_of_result,
@@ -103,7 +107,7 @@ class AttentionCall(Call):
         n, heads, rows, d = map(hint, inputs[0].shape)
         columns = hint(inputs[1].shape[2])
         weights = n * heads * rows * columns
-        return rows * columns <= SHORT and weights <= MOST_WEIGHTS and target.shares_loads(weights * d // MUCH)
+        return rows * columns <= SHORT and weights <= MOST_WEIGHTS and target.shuffles(weights * d // MUCH)
 
     # -- the same in NumPy
 
@@ -469,8 +473,11 @@ class LaidAttention(Call):
         )
         return Attention(*_parameters(self.problem), self.logs).numpy(*parts, *others)
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
-        return shader.forward(self.problem, self.layouts, self.logs, target)
+    def choose(self, target: Target, *inputs: Node) -> AttentionChoice:
+        return choose_attention(self.problem, target, FORWARD)
+
+    def kernel(self, options: AttentionChoice, *inputs: Node) -> CallKernel:
+        return shader.forward(self.problem, self.layouts, self.logs, options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -496,8 +503,11 @@ class LaidGradient(Call):
         call = AttentionGradient(*_parameters(self.problem), self.places, self.shape)
         return call.numpy(g, flat, q, k, v, *others)
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
-        return shader.backward(self.problem, self.layouts, self.places, target)
+    def choose(self, target: Target, *inputs: Node) -> AttentionChoice:
+        return choose_attention(self.problem, target, BACKWARD)
+
+    def kernel(self, options: AttentionChoice, *inputs: Node) -> CallKernel:
+        return shader.backward(self.problem, self.layouts, self.places, options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -517,7 +527,7 @@ class LaidSums(Call):
         p = self.problem
         return row_sums(_writable(g, self.layout, p.shape), flat, place_of_result(p.shape, p.by_row))
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+    def kernel(self, options: Any, *inputs: Node) -> CallKernel:
         return shader.sums(self.problem, self.layout)
 
 
@@ -550,8 +560,11 @@ class LaidShares(Call):
         dk, dv = np.swapaxes(to_scores, -2, -1) @ q, np.swapaxes(weights, -2, -1) @ g
         return np.concatenate([x.reshape(-1) for x in (dk, dv, *of_q)]).astype(q.dtype)
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
-        return shader.shares(self.problem, self.layouts, self.shares, target)
+    def choose(self, target: Target, *inputs: Node) -> AttentionChoice:
+        return AttentionChoice(self.shares.blocks, scalar_pool=not target.traits.component_stores)
+
+    def kernel(self, options: AttentionChoice, *inputs: Node) -> CallKernel:
+        return shader.shares(self.problem, self.layouts, self.shares, options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -579,7 +592,7 @@ class JoinShares(Call):
             _writable(result, place, shape)[:] = value.reshape(shape)
         return result
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+    def kernel(self, options: Any, *inputs: Node) -> CallKernel:
         return shader.join(self.problem, self.shares, self.places)
 
 

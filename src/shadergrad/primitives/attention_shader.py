@@ -14,17 +14,14 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import product
 
-from ..plan import Target
 from ..symbolic_sizes import divides
 from .attention_tiles import (
-    BACKWARD,
-    FORWARD,
     LANES,
+    AttentionChoice,
     Layout,
     Problem,
     Shares,
     Tile,
-    choose_blocks,
     choose_tile,
     place_of_result,
 )
@@ -34,10 +31,10 @@ from .call import CallKernel
 JOINED = 256  # vec4s of the gradients that a workgroup adds up
 
 
-def forward(p: Problem, layouts: Sequence[Layout], logs: bool, target: Target) -> CallKernel:
+def forward(p: Problem, layouts: Sequence[Layout], logs: bool, choice: AttentionChoice) -> CallKernel:
     """q, k, v, [mask], [key] to the result, with `logs` also the logarithms of the sums, as `Attention` says."""
-    blocks = choose_blocks(p, target, FORWARD)
-    w = Writer(p, blocks, dict(zip(("q", "k", "v"), layouts, strict=True)), target.native)
+    blocks = choice.blocks
+    w = Writer(p, choice, dict(zip(("q", "k", "v"), layouts, strict=True)))
     tile, out = w.scores, choose_tile(blocks.rows, p.wide, blocks.threads)
     count = -(-p.rows // blocks.rows)
     w.add("let id = i32(lid);")
@@ -197,11 +194,11 @@ if (own == 0 && wg * 8 + i32(lid) / 8 < {total}) {{
     return CallKernel(body, 64, -(-total // 8), preamble, frozenset(("g", "flat")), 2 * size)
 
 
-def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], target: Target) -> CallKernel:
+def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], choice: AttentionChoice) -> CallKernel:
     """g, flat, q, k, v, [mask], [key] to the three gradients, as `AttentionGradient` says. The first workgroups walk over
     queries for the gradients of k and v, the others over keys for that of q."""
-    blocks = choose_blocks(p, target, BACKWARD)
-    w = Writer(p, blocks, dict(zip(("g", "q", "k", "v"), layouts, strict=True)), target.native)
+    blocks = choice.blocks
+    w = Writer(p, choice, dict(zip(("g", "q", "k", "v"), layouts, strict=True)))
     of_keys = choose_tile(blocks.columns, p.wide, blocks.threads)
     of_queries = choose_tile(blocks.rows, p.wide, blocks.threads)
     heads = p.n * p.heads
@@ -249,10 +246,10 @@ def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ta
     return _kernel_of_gradients(w, for_keys + for_queries, 14)
 
 
-def shares(p: Problem, layouts: Sequence[Layout], of: Shares, target: Target) -> CallKernel:
+def shares(p: Problem, layouts: Sequence[Layout], of: Shares, choice: AttentionChoice) -> CallKernel:
     """g, sums, q, k, v, [mask], [key] to the gradients of k and v and the shares of that of q, as `LaidShares` says."""
-    blocks, heads = of.blocks, p.n * p.heads
-    w = Writer(p, blocks, dict(zip(("g", "q", "k", "v"), layouts, strict=True)), target.native)
+    blocks, heads = choice.blocks, p.n * p.heads
+    w = Writer(p, choice, dict(zip(("g", "q", "k", "v"), layouts, strict=True)))
     of_keys = choose_tile(blocks.columns, p.wide, blocks.threads)
     of_queries = choose_tile(blocks.rows, p.wide, blocks.threads)
     w.add("let id = i32(lid);")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..graph.primitive import Shape
-from ..plan import Target
 from ..symbolic_sizes import hint
+from ..target import Target
 
 LANES = 4
 WORDS = 1 << 32
@@ -130,6 +130,24 @@ ENOUGH_WORKGROUPS = 384
 MOST_SHARES = 8  # arrays as large as q that are summed to its gradient
 FEW_WORKGROUPS = 512  # with fewer of the tallest blocks a large GPU idles
 TALL = 64
+
+
+@dataclass(frozen=True)
+class AttentionChoice:
+    """How a kernel of attention is made. scalar_pool: whether its workgroup memory is an array of numbers and not of vec4s, where a
+    thread may not write one component of a vector."""
+
+    blocks: Blocks
+    scalar_pool: bool
+
+    def __str__(self) -> str:
+        b = self.blocks
+        text = f"blocks of {b.rows} queries x {b.columns} keys, {b.threads} threads, steps of {b.depth}"
+        return text + (", scalars in workgroup memory" if self.scalar_pool else "")
+
+
+def choose_attention(p: Problem, target: Target, of: Sequence[Blocks]) -> AttentionChoice:
+    return AttentionChoice(choose_blocks(p, target, of), scalar_pool=not target.traits.component_stores)
 
 
 def choose_blocks(p: Problem, target: Target, of: Sequence[Blocks]) -> Blocks:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .attention_tiles import LANES, Blocks, Layout, Load, Problem, Tile, choose_tile, kept_from
+from .attention_tiles import LANES, AttentionChoice, Layout, Load, Problem, Tile, choose_tile, kept_from
 
 UNROLL = 8  # steps of a contraction that are written out
 
@@ -41,8 +41,9 @@ Factor = Callable[[int], str]  # of a thread's row, by its number
 class Writer:
     """Writes the parts that the kernels share."""
 
-    def __init__(self, p: Problem, blocks: Blocks, layouts: dict[str, Layout], native: bool) -> None:
-        self.p, self.blocks, self.layouts, self.native = p, blocks, layouts, native
+    def __init__(self, p: Problem, choice: AttentionChoice, layouts: dict[str, Layout]) -> None:
+        self.p, self.layouts, self.scalar_pool = p, layouts, choice.scalar_pool
+        blocks = self.blocks = choice.blocks
         self.lines: list[str] = []
         self.scores = choose_tile(blocks.rows, blocks.columns, blocks.threads)
 
@@ -368,11 +369,11 @@ class Writer:
 
     def part(self, at: str, component: str, value: str) -> str:
         """The statement that writes one component of a vec4 in workgroup memory."""
-        if self.native:
-            return f"pool[{at}][{component}] = {value};"
-        return f"pool[({at}) * {LANES} + {component}] = {value};"
+        if self.scalar_pool:
+            return f"pool[({at}) * {LANES} + {component}] = {value};"
+        return f"pool[{at}][{component}] = {value};"
 
     def preamble(self) -> str:
-        if self.native:
-            return f"var<workgroup> pool: array<vec4<f32>, {self.blocks.pool}>;{PREAMBLE}{VECTORS}"
-        return f"var<workgroup> pool: array<f32, {LANES * self.blocks.pool}>;{PREAMBLE}{NUMBERS}"
+        if self.scalar_pool:
+            return f"var<workgroup> pool: array<f32, {LANES * self.blocks.pool}>;{PREAMBLE}{NUMBERS}"
+        return f"var<workgroup> pool: array<vec4<f32>, {self.blocks.pool}>;{PREAMBLE}{VECTORS}"

@@ -8,12 +8,12 @@ A subclass names its `arguments`, gives shape and dtype (`infer`), value (`numpy
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ..graph.build import Builder
 from ..graph.node import Node
 from ..graph.primitive import Primitive
-from ..plan import Target
+from ..target import Target
 
 
 class Written(NamedTuple):
@@ -65,9 +65,14 @@ class Call(Primitive):
         """Whether elementwise operations on its result may be part of its kernel, which says what is `written`."""
         return False
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
-        """The shader for inputs of these shapes within the limits of `target`."""
+    def kernel(self, options: Any, *inputs: Node) -> CallKernel:
+        """The shader for inputs of these shapes, made as `options` say, which `choose` gave."""
         raise NotImplementedError
+
+    def choose(self, target: Target, *inputs: Node) -> Any:
+        """How the shader is made within the limits of `target`: plain data whose text `explain(choices=True)` shows; None where there
+        is nothing to choose."""
+        return None
 
     def expand(self, r: Builder, target: Target, *inputs: Node) -> Node | None:
         """The nodes that compute the same within the limits of `target`, for a call that is more than one kernel; None for

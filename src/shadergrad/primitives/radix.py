@@ -9,13 +9,14 @@ and positions (2, rows, n), as in `sorting`. Reference: Merrill and Grimshaw, Re
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..dtypes import DType, uint32
 from ..graph.node import Node
 from ..graph.primitive import Shape
-from ..plan import Target
+from ..target import Target
 from .call import Call, CallKernel
 from .sorting import KEYS, THREADS, each, sort_keys
 
@@ -108,7 +109,7 @@ class DigitCounts(ByDigit):
         tiles = np.array_split(digits, range(self.tile, digits.shape[1], self.tile), axis=1)
         return np.stack([[np.bincount(r, minlength=DIGITS) for r in t] for t in tiles], axis=-1).astype(np.uint32)
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+    def kernel(self, options: Any, *inputs: Node) -> CallKernel:
         (x,) = inputs
         *_, rows, n = x.shape
         tiles = self.tiles(x)
@@ -139,7 +140,7 @@ class DigitStarts(Call):
     def numpy(self, counts):
         return np.pad(counts.cumsum(-1, dtype=np.uint32), ((0, 0), (0, 0), (1, 0)))
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+    def kernel(self, options: Any, *inputs: Node) -> CallKernel:
         rows, digits, tiles = inputs[0].shape
         own = -(-tiles // THREADS)  # tiles of a thread
         body = f"""
@@ -181,7 +182,7 @@ class MoveByDigit(ByDigit):
         positions = x[1] if x.ndim == 3 else np.broadcast_to(np.arange(x.shape[1], dtype=np.uint32), x.shape)
         return np.stack([np.take_along_axis(part, order, axis=1) for part in (keys, positions)])
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+    def kernel(self, options: Any, *inputs: Node) -> CallKernel:
         x, _ = inputs
         *_, rows, n = x.shape
         tiles = self.tiles(x)

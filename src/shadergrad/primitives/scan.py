@@ -17,7 +17,7 @@ from ..graph import node as nodes
 from ..graph.build import Builder
 from ..graph.node import Node
 from ..graph.primitive import Shape
-from ..plan import Target
+from ..target import Target
 from .call import Call
 from .reduce import ReduceSum
 from .views import Pad, Slice

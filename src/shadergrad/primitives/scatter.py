@@ -11,7 +11,8 @@ from ..errors import ShapeError
 from ..graph.build import Builder
 from ..graph.node import Node
 from ..graph.primitive import Shape
-from ..plan import IN_SCATTER, Target
+from ..plan import IN_SCATTER
+from ..target import Target
 from .call import Call
 from .indexing import check_positions, check_range
 from .reduce import Reduce, ReduceMax, ReduceMin, ReduceProd

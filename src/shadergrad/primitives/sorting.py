@@ -7,20 +7,20 @@ as unsigned numbers whatever the values were. The sort is stable, so everything 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..dtypes import DType, uint8, uint32
 from ..graph.node import Node
 from ..graph.primitive import Shape
-from ..plan import Target
 from .call import Call, CallKernel
 
 THREADS = 256
 BLOCK = 2048  # elements that one workgroup sorts, or merges: with their positions they fill 16 KiB
 PROBES = THREADS // 2  # places at which one end of a workgroup's part of a merge is looked for at a time
 LANES = 4
-LONGEST_LOOP = 32768  # a thread's iterations: llvmpipe stops an invocation after 65,535
+LONGEST_LOOP = 32768  # a thread's iterations: a device in software stops an invocation after 65,535
 
 # NaN is the largest, both zeros are one
 KEYS = {
@@ -97,7 +97,7 @@ class SortBlocks(Call):
         order = np.concatenate(blocks, axis=1)
         return np.stack([np.take_along_axis(keys, order, axis=1), order.astype(np.uint32)])
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+    def kernel(self, options: Any, *inputs: Node) -> CallKernel:
         (x,) = inputs
         rows, n = x.shape
         blocks = -(-n // BLOCK)
@@ -171,7 +171,7 @@ class MergeRuns(Call):
         merged = np.lexsort((keys, np.broadcast_to(pair, keys.shape)), axis=1)
         return np.stack([np.take_along_axis(part, merged, axis=1) for part in (keys, order)])
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+    def kernel(self, options: Any, *inputs: Node) -> CallKernel:
         _, rows, n = inputs[0].shape
         tiles = -(-n // BLOCK)
         own = BLOCK // THREADS  # elements of a thread
@@ -261,7 +261,7 @@ class SegmentStarts(Call):
     def numpy(self, index):
         return np.stack([np.searchsorted(keys, np.arange(self.size + 1)) for keys in index[0]]).astype(np.uint32)
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+    def kernel(self, options: Any, *inputs: Node) -> CallKernel:
         _, rows, n = inputs[0].shape
         total = rows * (self.size + 1)
         body = f"""
@@ -307,7 +307,7 @@ class SegmentSum(Call):
             np.add.at(result[i, :, k], keys[row][inside], source[i, order[row][inside], k])
         return result
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+    def kernel(self, options: Any, *inputs: Node) -> CallKernel:
         index, _, source = inputs
         _, rows, n = index.shape
         outer, _, inner = source.shape

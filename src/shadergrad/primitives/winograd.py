@@ -12,14 +12,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..dtypes import DType
 from ..graph.node import Node
 from ..graph.primitive import Shape
-from ..plan import Target
 from .call import Call, CallKernel, Written
 
 WINDOW, TILE = 3, 4  # of the weights, and of the result
@@ -189,7 +188,7 @@ class ToPoints(Call):
     def numpy(self, *operands):
         return np.concatenate([t.value(x).reshape(-1) for t, x in zip(self.tilings, operands, strict=True)])
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+    def kernel(self, options: Any, *inputs: Node) -> CallKernel:
         text, start, workgroups, vectors, flops = [], 0, 0, set(), 0
         for name, x, tiling in zip(self.arguments, inputs, self.tilings, strict=True):
             count = math.prod(tiling.shape[1:])
@@ -254,7 +253,7 @@ class FromPoints(Call):
         images = images[:, :, : self.sizes[0], : self.sizes[1]]
         return np.ascontiguousarray(images if self.by_row else images.swapaxes(0, 1))
 
-    def kernel(self, target: Target, *inputs: Node) -> CallKernel:
+    def kernel(self, options: Any, *inputs: Node) -> CallKernel:
         rows, m, side = inputs[0].shape[1], MATRICES[self.matrix], self.side
         (height, width), (down, across) = self.sizes, self.counts
         tiles = down * across

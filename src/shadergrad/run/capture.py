@@ -21,9 +21,10 @@ from ..graph.capture import Capture
 from ..graph.leaves import Variable
 from ..graph.node import Node, resolve, topological
 from ..graph.origin import Origins, named
-from ..plan import Label, Plan, Target
+from ..plan import Label, Plan
 from ..symbolic_sizes import Varying, following
 from ..system.gc_pause import collector_waits
+from ..target import Target
 from ..tensor import Tensor, flush
 from ..tensor.generator import Draws
 from ..tensor.storage import Base, Leaf, Path, overlaps

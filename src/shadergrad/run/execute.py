@@ -15,19 +15,20 @@ from typing import Any
 import numpy as np
 
 from .. import symbolic_sizes
-from ..compile.kept import compiled
 from ..compile.pipeline import compile_graph
+from ..compile.plan_cache import compiled
 from ..dtypes import DType
 from ..errors import CompileError
 from ..graph import node as nodes
 from ..graph.capture import Capture, Graph
 from ..graph.node import Node, is_alias, resolve
 from ..graph.origin import entered, named
-from ..plan import Label, Plan, Target
+from ..plan import Label, Plan
 from ..runtime import cpu as cpu
 from ..runtime import timing
 from ..runtime import webgpu as webgpu
 from ..runtime.device import Device, Program, Storage, get_device, open_devices
+from ..target import Target
 from .structure import Found, Structure
 
 Labels = tuple[tuple[Label, ...], tuple[Label, ...]]  # of inputs, of outputs

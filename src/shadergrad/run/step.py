@@ -18,7 +18,8 @@ import numpy as np
 from .. import cpython
 from ..errors import CompileError
 from ..graph import node as nodes
-from ..plan import NUMPY, PORTABLE, Explanation, Plan, Target
+from ..plan import Explanation, Plan
+from ..target import NUMPY, PORTABLE, Target
 from ..tensor import Tensor, flush
 from . import execute
 from .capture import capture
@@ -175,16 +176,16 @@ class CompiledStep(Generic[P, R]):
         """The plan that ran last. Raises CompileError before the first call."""
         return self._ran_last("plan")[1].plan
 
-    def explain(self, why: bool = False) -> Explanation:
+    def explain(self, why: bool = False, choices: bool = False) -> Explanation:
         """A table of the plan that ran last, a str: on a GPU its dispatches by number, with kernel, archetype, the module or
         line that it is from, shape, bytes and flops; on the cpu device NumPy's operations, with how often each runs and how
         large its results are.
 
         Modules have the names that they have in named_modules of the outermost one; an arrow stands before those whose gradients
         a kernel computes. why: instead of sizes, which other dispatches each reads from, and why it is not one kernel with them; on
-        the cpu device nothing is fused, and the table is the same.
+        the cpu device nothing is fused, and the table is the same. choices: how each kernel is made: tile, threads, loads, parts.
 
-        Raises CompileError before the first call.
+        Raises CompileError before the first call, ArgumentError where why and choices are both asked for.
 
         >>> model = nn.Sequential(nn.Linear(2, 3), nn.Softmax(-1))
         >>> step = sg.compile(lambda x: model(x))
@@ -194,8 +195,14 @@ class CompiledStep(Generic[P, R]):
         0  dot_add                  0
         1  reducemax_reducesum_div  1     #0     a product gives tiles, no whole rows
         2 dispatches, with those that they read results of, and why they are not one
+        >>> print(step.portable(sg.ones(4, 2)).plan.explain(choices=True))
+        #  kernel                   from  choice
+        ----------------------------------------
+        0  dot_add                  0     dot: direct 32x32x1, 4x4 a thread
+        1  reducemax_reducesum_div  1     row: a thread a row, 4 a workgroup, loads of 1, written out, joined at once
+        2 dispatches, and the choice that each kernel was made by
         """
-        return self._ran_last("table")[1].plan.explain(why)
+        return self._ran_last("table")[1].plan.explain(why, choices)
 
     def _repr_html_(self) -> str | None:
         """In notebooks: the table; nothing of its own before the first call."""

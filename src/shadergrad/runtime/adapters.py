@@ -7,42 +7,22 @@ can open, the best first, so that `webgpu:N` is the N-th. Nothing here opens a d
 from __future__ import annotations
 
 import logging
-import re
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from ..compile.tiles import HANDED_BY
-from ..compile.tuning import digest_for
 from ..config import Config, ConfigError, config, provisional
 from ..errors import DeviceError
-from ..plan import Target
+from ..target import Target
+from .targets import PORTABLE_LIMITS, target_of
 
 # Worse backends see a GPU again that a better one already shows.
 BACKEND_ORDER = ("Vulkan", "Metal", "D3D12", "D3D11", "OpenGL", "OpenGLES")
 KIND_ORDER = ("DiscreteGPU", "IntegratedGPU", "unknown", "CPU")
 SOFTWARE_NAMES = ("llvmpipe", "lavapipe", "softpipe", "swiftshader", "basic render", "warp")
-
-# WebGPU's default limits, those that compute shaders meet. https://www.w3.org/TR/webgpu/#limits
-PORTABLE_LIMITS = {
-    "maxBindGroups": 4,
-    "maxBindingsPerBindGroup": 1000,
-    "maxStorageBuffersPerShaderStage": 8,
-    "maxStorageBufferBindingSize": 128 << 20,
-    "maxBufferSize": 256 << 20,
-    "maxComputeWorkgroupStorageSize": 16384,
-    "maxComputeInvocationsPerWorkgroup": 256,
-    "maxComputeWorkgroupSizeX": 256,
-    "maxComputeWorkgroupSizeY": 256,
-    "maxComputeWorkgroupSizeZ": 64,
-    "maxComputeWorkgroupsPerDimension": 65535,
-}
-# Adapters may report millions; kernels gain nothing beyond these, and tuning tables stay comparable.
-MOST_STORAGE_BUFFERS = 64
-MOST_INVOCATIONS = 1024
 
 NO_ADAPTER = (
     "[webgpu] no adapter found: this machine shows no GPU to Vulkan, Metal or Direct3D 12, and no software stand-in.\n"
@@ -267,27 +247,9 @@ def _is_software(info: Mapping[str, Any]) -> bool:
     return info["adapter_type"] == "CPU" or any(word in name for word in SOFTWARE_NAMES)
 
 
-# Of the estimated time of plain products. An H200 takes less than is estimated: 0.3 to 0.5 for 0.37 to 0.54 (128 to 512 channels), 0.46
-# for 0.64 to 0.7 (64), 0.43 for 0.76, 0.64 for 0.79 and 0.79 for 0.93 (32 to 64 channels; 2026-11-24).
-POINTS = 1.0
-
-
-def _lanes(device: str) -> int:
-    """Of llvmpipe's vectors, whose bits stand in the adapter's name; 0 of other adapters."""
-    found = re.match(r"llvmpipe .*?(\d+) bits", device)
-    return int(found[1]) // 32 if found else 0
-
-
 def _record(adapter: Any, index: int, settings: Config) -> AdapterInfo:
     info, limits = adapter.info, dict(adapter.limits)
     name = info["device"] or info["description"] or "unnamed adapter"
-    target = make_target(limits, settings)
-    if target.native:
-        shares = {"subgroup", "shader-int64"} <= {*adapter.features}
-        target = replace(target, dear_loads=shares and _lanes(info["device"]) >= HANDED_BY)
-        target = replace(target, tiles=digest_for(name, info["description"], info["adapter_type"]))
-        if info["adapter_type"] == "DiscreteGPU":
-            target = replace(target, points=POINTS)
     return AdapterInfo(
         index=index,
         name=name,
@@ -299,40 +261,7 @@ def _record(adapter: Any, index: int, settings: Config) -> AdapterInfo:
         vendor_id=info["vendor_id"],
         device_id=info["device_id"],
         profile="portable" if settings.portable else "full",
-        target=target,
+        target=target_of(info, limits, adapter.features, settings),
         limits=limits,
         features=tuple(sorted(adapter.features)),
     )
-
-
-def make_target(limits: Mapping[str, int], settings: Config) -> Target:
-    """What the compiler may use of an adapter with these limits (wgpu-py's names: 'max-buffer-size')."""
-
-    def limit(name: str) -> int:
-        value = limits[name]
-        return min(value, PORTABLE_LIMITS[_camel(name)]) if settings.portable else value
-
-    binding = min(limit("max-storage-buffer-binding-size"), limit("max-buffer-size"))
-    return Target(
-        language="wgsl",
-        max_storage_buffers=min(
-            limit("max-storage-buffers-per-shader-stage"),
-            limit("max-bindings-per-bind-group"),
-            MOST_STORAGE_BUFFERS,
-        ),
-        max_workgroup_invocations=min(
-            limit("max-compute-invocations-per-workgroup"),
-            limit("max-compute-workgroup-size-x"),
-            MOST_INVOCATIONS,
-        ),
-        max_workgroup_storage=limit("max-compute-workgroup-storage-size"),
-        max_workgroups=limit("max-compute-workgroups-per-dimension"),
-        max_binding_bytes=binding // 16 * 16,
-        native=not settings.portable,
-        checked=settings.checked,
-    )
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("-")
-    return first + "".join(word.capitalize() for word in rest)

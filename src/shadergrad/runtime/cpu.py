@@ -13,7 +13,8 @@ from ..dtypes import DType
 from ..errors import OutOfMemoryError
 from ..graph.capture import Capture
 from ..graph.primitive import WITHOUT_TENSORS, Primitive, from_data
-from ..plan import NUMPY, Plan
+from ..plan import Plan
+from ..target import NUMPY
 from . import timing
 from .chains import Chain, Operation, Rows, broadcasting, chained, fold
 from .device import Device, Program, Storage, register_device

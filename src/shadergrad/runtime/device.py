@@ -20,7 +20,8 @@ from ..errors import DeviceError
 from ..graph.capture import Capture
 from ..graph.node import Node
 from ..graph.origin import users_place
-from ..plan import Kernel, Plan, Target
+from ..plan import Kernel, Plan
+from ..target import Target
 
 LARGE = 1 << 20  # bytes from which on it is remembered who made a storage
 

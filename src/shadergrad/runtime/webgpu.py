@@ -350,7 +350,7 @@ class WebGPUDevice(Gpu):
         try:
             with open_quietly():
                 overrides = portable_overrides(self._settings)
-                dear_loads = adapter.target.dear_loads
+                dear_loads = adapter.target.traits.dear_loads
                 return self._module.NativeDevice(raw_adapter, overrides, self._settings.in_flight, dear_loads)
         except self._module.NativeError as error:
             raise DeviceError(

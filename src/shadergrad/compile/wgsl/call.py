@@ -6,25 +6,25 @@ import re
 
 from ...graph.index import opaque
 from ...graph.node import Node
-from ...plan import Target
 from ...primitives.call import Call, CallKernel
-from ..fuse import Fuser, Group, behind_reshapes
+from ..choices import CallChoice, Choice, Part
+from ..groups import Group, behind_reshapes
 from ..kernel import Rendered, finish, indent, store_results, workgroup_index
 from ..render import LANES, Binding, Renderer, Scope, lane_variable
 
 
-def render_call(group: Group, fuser: Fuser, renderer: Renderer, target: Target) -> Rendered:
+def render_call(group: Group, choice: Choice, renderer: Renderer) -> Rendered:
     """The kernel of a call, or of several that share a dispatch: each takes a range of workgroups."""
     if group.parts:
-        return _together(group, renderer, target)
-    own, body = _bound(group, renderer, target, "")
-    head = [f"let wg = {workgroup_index(own.workgroups, target)};"]
-    if own.workgroups > target.max_workgroups:  # the folded grid has a few more
+        return _beside(group, renderer, choice)
+    own, body = _bound(group, renderer, choice.parts[0], "")
+    head = [f"let wg = {workgroup_index(own.workgroups, choice)};"]
+    if own.workgroups > choice.max_workgroups:  # the folded grid has a few more
         head.append(f"if (wg >= {own.workgroups}) {{ return; }}")
     return finish(
         renderer,
         group,
-        target,
+        choice,
         threads=own.threads,
         workgroups=own.workgroups,
         body=[*head, *body],
@@ -34,13 +34,14 @@ def render_call(group: Group, fuser: Fuser, renderer: Renderer, target: Target) 
     )
 
 
-def _bound(group: Group, renderer: Renderer, target: Target, suffix: str) -> tuple[CallKernel, list[str]]:
+def _bound(group: Group, renderer: Renderer, choice: Part, suffix: str) -> tuple[CallKernel, list[str]]:
     """The shader of a call, whose bindings have names with a suffix, and its statements."""
     call = group.call
     assert call is not None
     primitive = call.primitive
     assert isinstance(primitive, Call)
-    own = primitive.kernel(target, *call.inputs)
+    assert isinstance(choice, CallChoice)
+    own = primitive.kernel(choice.options, *call.inputs)
     held = dict(zip(primitive.arguments, map(behind_reshapes, call.inputs), strict=True))
     if not own.written:
         (held["result"],) = group.roots
@@ -70,10 +71,12 @@ def _with_epilogue(group: Group, call: Node, own: CallKernel, r: Renderer, lines
     return r.scopes[0].lines
 
 
-def _together(group: Group, renderer: Renderer, target: Target) -> Rendered:
-    made = [_bound(part, renderer, target, str(k)) for k, part in enumerate(group.parts)]
+def _beside(group: Group, renderer: Renderer, choice: Choice) -> Rendered:
+    made = [
+        _bound(part, renderer, of, str(k)) for k, (part, of) in enumerate(zip(group.parts, choice.parts, strict=True))
+    ]
     total = sum(own.workgroups for own, _ in made)
-    body = [f"let number = {workgroup_index(total, target)};"]
+    body = [f"let number = {workgroup_index(total, choice)};"]
     start = 0
     for own, lines in made:
         body += [f"if (number >= {start} && number < {start + own.workgroups}) {{", f"  let wg = number - {start};"]
@@ -82,7 +85,7 @@ def _together(group: Group, renderer: Renderer, target: Target) -> Rendered:
     return finish(
         renderer,
         group,
-        target,
+        choice,
         threads=made[0][0].threads,
         workgroups=total,
         body=body,

@@ -10,27 +10,24 @@ from dataclasses import dataclass
 
 from ...graph.index import Index, flatten, unflatten, variable
 from ...graph.node import Node
-from ...plan import Target
-from ...symbolic_sizes import divides, hint
-from ..fuse import Fuser, Group
+from ...symbolic_sizes import divides
+from ..choices import Choice, MapChoice
+from ..choose import SIDE, axis_of_rows, reads_of_map
+from ..groups import Group
 from ..kernel import Rendered, finish, indent, workgroup_index
 from ..render import LANES, Recorder, Renderer, lane_variable
 
-THREADS = 256
-SMALL = 1 << 18  # with fewer elements, smaller workgroups spread over more cores
-THREADS_SMALL = 64
-SIDE = 32  # of a tile
-TILED_FROM = 1 << 14  # elements of a map
 MOST_TILES = 3  # in 16 KiB
 
 
-def render_map(group: Group, fuser: Fuser, renderer: Renderer, target: Target) -> Rendered:
+def render_map(group: Group, choice: Choice, renderer: Renderer) -> Rendered:
     """The kernel of a map group."""
     parts = group.parts or [group]
-    turned = _turned(group, renderer) if len(parts) == 1 else None
-    if turned is not None:
-        return _render_tiles(group, turned, renderer, target)
-    threads = THREADS_SMALL if hint(sum(p.size for p in parts)) < SMALL else THREADS
+    own = choice.parts[0]
+    assert isinstance(own, MapChoice)
+    if own.axis is not None:
+        return _render_tiles(group, _turned(group, own.axis, renderer), renderer, choice, own.threads)
+    threads = own.threads
     counts = [-(-p.size // (threads * (LANES if divides(LANES, p.size) else 1))) for p in parts]
     total = sum(counts)
     body: list[str] = []
@@ -44,13 +41,13 @@ def render_map(group: Group, fuser: Fuser, renderer: Renderer, target: Target) -
         else:
             body += lines
         start += count
-    body = [f"let wg = {workgroup_index(total, target)};", *renderer.scopes[0].lines, *body]
+    body = [f"let wg = {workgroup_index(total, choice)};", *renderer.scopes[0].lines, *body]
     shape = (
         " + ".join(str(p.size) for p in parts)
         if len(parts) <= 4
         else f"{len(parts)} maps, {sum(p.size for p in parts)}"
     )
-    return finish(renderer, group, target, threads=threads, workgroups=total, body=body, shape=shape, flops=cost)
+    return finish(renderer, group, choice, threads=threads, workgroups=total, body=body, shape=shape, flops=cost)
 
 
 def _part(part: Group, r: Renderer, start: int, threads: int) -> tuple[list[str], int]:
@@ -87,44 +84,24 @@ class Turned:
     cost: int
 
 
-def _turned(group: Group, r: Renderer) -> Turned | None:
-    """How to take a map by tiles, if what it reads lies across what it writes."""
+def _turned(group: Group, axis: int, r: Renderer) -> Turned:
+    """How to take a map by tiles, whose reads along `axis` lie across what it writes."""
     sizes = group.roots[0].shape
-    if group.size < TILED_FROM or len(sizes) < 2 or sizes[-1] < SIDE:
-        return None
     index = tuple(variable(f"x{a}", n) for a, n in enumerate(sizes))
-    recorder = Recorder(r.is_buffer)
-    for root in group.roots:
-        recorder.pull(root, unflatten(flatten(index, sizes), root.shape))
-    along: dict[int, list[tuple[Node, Index]]] = {}
-    for (_, flat), node in recorder.reads.items():
-        axis = _axis_of_rows(flat, sizes)
-        if axis is not None:
-            along.setdefault(axis, []).append((node, flat))
-    if not along:
-        return None
-    axis = max(along, key=lambda a: len(along[a]))
-    return Turned(index, sizes, axis, along[axis][:MOST_TILES], recorder.cost)
+    recorder = reads_of_map(group, r.is_buffer)
+    across = [(node, flat) for (_, flat), node in recorder.reads.items() if axis_of_rows(flat, sizes) == axis]
+    return Turned(index, sizes, axis, across[:MOST_TILES], recorder.cost)
 
 
-def _axis_of_rows(flat: Index, sizes: tuple[int, ...]) -> int | None:
-    """The axis along which neighbours are neighbours in memory, where it is not the last one, which steps far there."""
-    last = flat.split(f"x{len(sizes) - 1}")
-    if last is None or last[1] < SIDE or not flat.variables() <= {f"x{a}" for a in range(len(sizes))}:
-        return None
-    splits = {a: flat.split(f"x{a}") for a, n in enumerate(sizes[:-1]) if n >= SIDE}
-    return next((a for a, split in splits.items() if split is not None and split[1] == 1), None)
-
-
-def _render_tiles(group: Group, turned: Turned, r: Renderer, target: Target) -> Rendered:
+def _render_tiles(group: Group, turned: Turned, r: Renderer, choice: Choice, threads: int) -> Rendered:
     """SIDE x SIDE elements a workgroup: what lies across is read along its own rows first."""
     axis, last = turned.axis, len(turned.sizes) - 1
     down, across = turned.sizes[axis], turned.sizes[last]
     rest = [a for a in range(last) if a != axis]
     tiles = -(-down // SIDE), -(-across // SIDE)
     total = tiles[0] * tiles[1] * group.size // (down * across)
-    rows = THREADS // SIDE
-    r.line(f"let number = {workgroup_index(total, target)};")
+    rows = threads // SIDE
+    r.line(f"let number = {workgroup_index(total, choice)};")
     r.line(f"let wg = min(number, {total - 1});")
     r.line(f"let first_across = wg % {tiles[1]} * {SIDE};")
     r.line(f"let first_down = wg / {tiles[1]} % {tiles[0]} * {SIDE};")
@@ -156,8 +133,8 @@ def _render_tiles(group: Group, turned: Turned, r: Renderer, target: Target) -> 
     return finish(
         r,
         group,
-        target,
-        threads=THREADS,
+        choice,
+        threads=threads,
         workgroups=total,
         body=r.scopes[0].lines,
         globals_=globals_,

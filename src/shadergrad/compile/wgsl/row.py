@@ -14,63 +14,34 @@ from dataclasses import dataclass
 
 from ...graph.index import Index, opaque, variable
 from ...graph.node import Node
-from ...plan import Target
-from ...symbolic_sizes import divides, hint, varies
-from ..fuse import Fuser, Group, reduce_index, row_position
-from ..kernel import Rendered, finish, indent, power_of_two, workgroup_index
-from ..render import LANE, LANES, Indices, Recorder, Renderer, lane_variable, narrowed
+from ...symbolic_sizes import hint
+from ..choices import Choice, RowChoice
+from ..groups import Group, reduce_index, row_position, row_recorder
+from ..kernel import Rendered, finish, indent, workgroup_index
+from ..render import Indices, Renderer, lane_variable, narrowed
 
-MIN_THREADS = 64
-MAX_THREADS = 256
-SHORT_ROW = 16  # elements that one thread reduces by itself
 BLOCK = 32  # elements that a thread adds up before they join its total: long sums keep their digits
-MANY_ROWS = 2048
-# Where loads are dear, neighbouring threads gain nothing by reading neighbours, and barriers are what llvmpipe compiles for longest:
-# of so many rows and elements each thread takes a row
-ROWS_ALONE = 128
-ELEMENTS_ALONE = 1 << 16
-THREADS_ALONE = 8
-COLUMNS = 32  # neighbouring rows of a strided reduction in one workgroup
-A_THREAD = 16  # elements of a row that a thread keeps in registers, where there are many rows
-ROUNDS = 4  # that are written out
 TOGETHER = 4  # reductions that are joined between the same two barriers
-FEW = 16  # threads of a row whose results a browser joins in one stage: SwiftShader is slow at every word of workgroup memory
 
 
-def layout(group: Group, target: Target) -> tuple[int, int]:
-    """(rows a workgroup, threads a row)."""
-    inner, outer = hint(group.inner), hint(group.outer)
-    if target.dear_loads and outer >= ROWS_ALONE and inner * outer >= ELEMENTS_ALONE:
-        return THREADS_ALONE, 1
-    if inner <= SHORT_ROW:
-        return min(MIN_THREADS, power_of_two(outer)), 1
-    if group.trailing:
-        width = min(power_of_two(-(-inner // LANES)), MAX_THREADS)
-        if outer >= MANY_ROWS:  # several rows a workgroup
-            width = min(width, max(COLUMNS, power_of_two(-(-inner // A_THREAD))))
-            return MAX_THREADS // width, width
-        return max(1, min(MIN_THREADS // width, power_of_two(outer))), width
-    rows = min(COLUMNS, power_of_two(outer))
-    return rows, min(MAX_THREADS // rows, power_of_two(inner))
-
-
-def render_row(group: Group, fuser: Fuser, r: Renderer, target: Target) -> Rendered:
+def render_row(group: Group, choice: Choice, r: Renderer) -> Rendered:
     """The kernel of a row group, or of several that share a dispatch: each takes a range of workgroups."""
     parts = group.parts or [group]
-    threads = threads_of(parts[0], target)
-    counts = [-(-part.outer // layout(part, target)[0]) for part in parts]
+    own = [part for part in choice.parts if isinstance(part, RowChoice)]
+    threads = own[0].threads
+    counts = [-(-part.outer // of.rows) for part, of in zip(parts, own, strict=True)]
     total = sum(counts)
-    index = workgroup_index(total, target)
+    index = workgroup_index(total, choice)
     partials: dict[str, str] = {}
     body: list[str] = []
     flops = start = 0
     if len(parts) == 1:
-        flops = RowKernel(group, r, partials, target).render(index)
+        flops = RowKernel(group, own[0], r, partials).render(index)
         body = r.scopes[0].lines
     else:
-        for part, count in zip(parts, counts, strict=True):
+        for part, of, count in zip(parts, own, counts, strict=True):
             r.open("o")
-            flops += RowKernel(part, r, partials, target).render(f"(wg - {start})")
+            flops += RowKernel(part, of, r, partials).render(f"(wg - {start})")
             body += [f"if (wg >= {start} && wg < {start + count}) {{", *indent(r.close()), "}"]
             start += count
         body = [f"let wg = {index};", *r.scopes[0].lines, *body]
@@ -78,14 +49,8 @@ def render_row(group: Group, fuser: Fuser, r: Renderer, target: Target) -> Rende
     shapes = [f"{part.outer} rows of {part.inner}" for part in parts]
     shape = " + ".join(shapes) if len(parts) <= 2 else f"{len(parts)} parts, {sum(p.outer for p in parts)} rows"
     return finish(
-        r, group, target, threads=threads, workgroups=total, body=body, globals_=globals_, shape=shape, flops=flops
+        r, group, choice, threads=threads, workgroups=total, body=body, globals_=globals_, shape=shape, flops=flops
     )
-
-
-def threads_of(group: Group, target: Target) -> int:
-    """Of a workgroup."""
-    rows, width = layout(group, target)
-    return rows * width
 
 
 @dataclass
@@ -99,16 +64,13 @@ class Place:
 class RowKernel:
     """The statements of one row group. partials: the arrays in workgroup memory that parts share, type by name."""
 
-    def __init__(self, group: Group, r: Renderer, partials: dict[str, str], target: Target) -> None:
+    def __init__(self, group: Group, choice: RowChoice, r: Renderer, partials: dict[str, str]) -> None:
         self.group, self.r, self.partials = group, r, partials
-        self.rows, self.width = layout(group, target)
-        self.alone = target.dear_loads and self.width == 1
-        self.at_once = not target.native and self.width <= FEW
+        self.rows, self.width, self.lanes = choice.rows, choice.width, choice.lanes
+        self.alone, self.one_stage, self.written_out = choice.alone, choice.one_stage, choice.written_out
         self.o = variable("o", group.outer)
-        self.lanes = LANES if self._has_quads() else 1
         self.steps = group.inner // self.lanes
         self.rounds = -(-hint(self.steps) // self.width)
-        self.written_out = self.rounds <= ROUNDS and not varies(self.steps)
         self.results: dict[int, str] = {}
 
     def render(self, index: str) -> int:
@@ -139,19 +101,6 @@ class RowKernel:
         return read
 
     # -- the walk along a row
-
-    def _has_quads(self) -> bool:
-        """Whether whatever is read along the row is read four neighbours at a time."""
-        group = self.group
-        if not group.trailing or not divides(LANES, group.inner):
-            return False
-        recorder = _recorder(group, self.r)
-        element = variable("r", group.inner // LANES) * LANES + lane_variable()
-        _pull_all(group, recorder, self.o, element)
-        splits = [flat.split(LANE) for _, flat in recorder.reads]
-        if not any(s is not None and s[1] == 1 for s in splits):
-            return False
-        return all(s is not None and (s[1] == 0 or (s[1] == 1 and s[0].divisible(LANES))) for s in splits)
 
     def _element(self, step: Index) -> Index:
         return step * self.lanes + lane_variable() if self.lanes > 1 else step
@@ -256,8 +205,8 @@ class RowKernel:
         stride = 1 if group.trailing else self.rows
         r.line(f"let first{group.reduces.index(level[0])} = i32(lid) - place * {stride};")
         first = f"first{group.reduces.index(level[0])}"
-        if self.at_once:
-            return self._join_at_once(level, totals, first, near, stride)
+        if self.one_stage:
+            return self._join_in_one_stage(level, totals, first, near, stride)
         for stage, (count, step) in enumerate(((near, 1), (width // near, near))):
             arrays = [self._array(node, k, stage) for k, node in enumerate(level)]
             for array, total in zip(arrays, totals, strict=True):
@@ -270,7 +219,7 @@ class RowKernel:
             ]
         return totals
 
-    def _join_at_once(self, level: list[Node], totals: list[str], first: str, near: int, stride: int) -> list[str]:
+    def _join_in_one_stage(self, level: list[Node], totals: list[str], first: str, near: int, stride: int) -> list[str]:
         """The same sums of neighbours and of all, in one stage: half the memory, for more reads."""
         r, group = self.r, self.group
         if self.results:
@@ -375,27 +324,8 @@ def _append(r: Renderer, lines: list[str]) -> None:
         r.line(line)
 
 
-def _recorder(group: Group, r: Renderer) -> Recorder:
-    """One that does not look behind the reductions of a group."""
-    recorder = Recorder(r.is_buffer)
-    anchors = {id(n) for n in group.reduces}
-    inner = recorder.pull
-    recorder.pull = lambda node, index: "" if id(node) in anchors else inner(node, index)  # type: ignore[method-assign]
-    return recorder
-
-
-def _pull_all(group: Group, recorder: Recorder, o: Index, element: Index) -> None:
-    """Whatever is computed of an element of a row."""
-    for node in group.reduces:
-        recorder.pull(node.inputs[0], reduce_index(node, o, element))
-    for root in group.roots:
-        if root.size != group.outer:
-            position = row_position(root, group.outer, group.inner).substitute({"r": element})
-            recorder.pull_flat(root, position)
-
-
 def _flops(group: Group, r: Renderer) -> int:
-    recorder = _recorder(group, r)
+    recorder = row_recorder(group, r.is_buffer)
     o, element = variable("o", group.outer), variable("r", group.inner)
     for node in group.reduces:
         recorder.pull(node.inputs[0], reduce_index(node, o, element))

@@ -20,8 +20,9 @@ from ...errors import AutogradError, DeviceError
 from ...graph import node as nodes
 from ...graph.leaves import Stored
 from ...graph.node import Node, grad_mode, topological
-from ...plan import NUMPY, Plan
+from ...plan import Plan
 from ...runtime.device import Device, Program, Storage, get_device, register_device
+from ...target import NUMPY
 from ...tensor import Tensor, wrap
 from ...tensor.results import Meeting, Result
 from ..errors import InteropError

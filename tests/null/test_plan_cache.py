@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from shadergrad.compile import kept
-from shadergrad.compile.kept import DIGEST
+from shadergrad.compile import plan_cache
 from shadergrad.compile.pipeline import compile_graph
+from shadergrad.compile.plan_cache import DIGEST
 from shadergrad.dtypes import float32
 from shadergrad.graph.capture import Graph
 from shadergrad.graph.leaves import Placeholder
 from shadergrad.graph.node import Node
-from shadergrad.plan import NUMPY, PORTABLE, Plan, Target
+from shadergrad.plan import Plan
+from shadergrad.target import NUMPY, PORTABLE, Target
 
 Count = Callable[[], int]
 
@@ -41,15 +42,15 @@ def compiled(graph: Graph, target: Target) -> tuple[Plan, list[int]]:
         CALLS.append(graph)
         return compile_graph(graph, target)
 
-    return kept.compiled(graph, target, counted)
+    return plan_cache.compiled(graph, target, counted)
 
 
 @pytest.fixture
 def compilations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Count:
     """How many graphs were compiled, with plans kept in tmp_path / "plans"."""
     CALLS.clear()
-    monkeypatch.setattr(kept, "config", replace(kept.config, cache=str(tmp_path), debug=frozenset()))
-    monkeypatch.setattr(kept.verify, "enabled", False)
+    monkeypatch.setattr(plan_cache, "config", replace(plan_cache.config, cache=str(tmp_path), debug=frozenset()))
+    monkeypatch.setattr(plan_cache.verify, "enabled", False)
     return lambda: len(CALLS)
 
 
@@ -84,7 +85,7 @@ def test_what_differs_in_anything_is_another_plan(tmp_path: Path, compilations: 
 
 def test_another_version_of_the_compiler_compiles_anew(compilations: Count, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled(long_graph(), PORTABLE)
-    monkeypatch.setattr(kept, "_version", lambda: "another")
+    monkeypatch.setattr(plan_cache, "_version", lambda: "another")
     compiled(long_graph(), PORTABLE)
     assert compilations() == 2
 
@@ -131,7 +132,7 @@ def test_those_used_longest_ago_make_room(tmp_path: Path, compilations: Count, m
         for path in files(tmp_path):
             os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 10))
     compiled(long_graph(size=8), PORTABLE)  # used again: the one of size 9 is the oldest
-    monkeypatch.setattr(kept, "MOST_BYTES", sum(p.stat().st_size for p in files(tmp_path)) + 10)
+    monkeypatch.setattr(plan_cache, "MOST_BYTES", sum(p.stat().st_size for p in files(tmp_path)) + 10)
     compiled(long_graph(size=20), PORTABLE)
     before = compilations()
     compiled(long_graph(size=8), PORTABLE)

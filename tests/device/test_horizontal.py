@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import shadergrad as sg
-from shadergrad import plan
-from shadergrad.compile.tiles import Beside, Choice, Shape, Table, Tile, register
+from shadergrad.compile.choices import Beside, Cut, Shape, Table, Tile
+from shadergrad.compile.tiles import register
 from shadergrad.plan import Plan
 from shadergrad.runtime.device import get_device
 
@@ -57,14 +57,17 @@ def products(plan: Plan) -> list[Any]:
 
 def merges(plan: Plan) -> bool:
     """Whether the plan is for a device whose products share dispatches."""
-    return plan.target.native
+    return plan.target.traits.unrolls
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_products_in_one_dispatch_give_what_they_give_alone(
     name: str, webgpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "MANY_MULTIPLICATIONS", 1 << 23)  # all of them have tiles, in software too
+    gpu: Any = get_device(webgpu)
+    monkeypatch.setattr(
+        gpu, "target", gpu.target.having(shuffled_from=1 << 23)
+    )  # all of them have tiles, in software too
     arrays, call = CASES[name]
     step = sg.compile(call)
     results = step(*(sg.tensor(a, device=webgpu) for a in arrays))
@@ -92,8 +95,8 @@ def test_a_pair_takes_the_tiles_that_were_measured(
     gpu: Any = get_device(webgpu)
     g, w, x = drawn((202, 37), (37, 53), (202, 53))
     back, weight = Shape(1, 202, 53, 37), Shape(1, 37, 53, 202)
-    choices: Table = {Beside(back, weight): Choice(tiles[0]), Beside(weight, back): Choice(tiles[1], 3)}
-    monkeypatch.setattr(gpu, "target", replace(gpu.target, tiles=register(choices)))
+    choices: Table = {Beside(back, weight): Cut(tiles[0]), Beside(weight, back): Cut(tiles[1], 3)}
+    monkeypatch.setattr(gpu, "target", replace(gpu.target, measured=register(choices)))
     step = sg.compile(gradients)
     results = step(*(sg.tensor(a, device=webgpu) for a in (g, w, x)))
     for result, right in zip(results, gradients(g, w, x), strict=True):

@@ -6,64 +6,19 @@ windows by one thread, whose places are numbers in the text, so that what depend
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...graph.index import ZERO, Index, number, opaque, variable
-from ...graph.node import Node
-from ...plan import Target
-from ...symbolic_sizes import divides
-from ..kernel import indent
-from ..render import LANE, LANES, Recorder, Renderer, lane_variable
-from ..tiles import Tile, has_windows
+from ....graph.index import Index
+from ....graph.node import Node
+from ....symbolic_sizes import divides
+from ...choices import Layout
+from ...kernel import indent
+from ...layouts import IndexOf
+from ...render import LANES, lane_variable
+from .product import ProductWriter
 
 FEW_BANKS = 8  # so many neighbours along k, stored side by side, meet in two banks
-HALF_BANKS = 4  # and so many in half of the banks
-
-IndexOf = Callable[[Index, Index], tuple[Index, ...]]  # from (free axis, k) to an index into the operand
-
-
-class TiledProduct:
-    """What operands know of the kernel that they are fetched for. padded: whether the tiles' rows are. window: how many
-    places along k belong together, 1 where steps do not take whole windows."""
-
-    r: Renderer
-    target: Target
-    dot: Node
-    tile: Tile
-    k: int
-    window: int
-    padded: bool
-    element: str
-
-    @contextmanager
-    def single(self) -> Iterator[None]:
-        """Elements one by one, those outside of a view not loaded at all."""
-        lanes, self.r.lanes, self.r.branching = self.r.lanes, 1, True
-        yield
-        self.r.lanes, self.r.branching = lanes, False
-
-    def at_window(self) -> str:
-        """The number of the window with which the present step begins."""
-        return f"k0 / {self.window}"
-
-    def known(self, text: str, size: int, prefix: str) -> Index:
-        """A name for an index expression within an axis, in the present scope."""
-        return opaque(self.r.define(text, self._depth(text), prefix=prefix), 0, max(size - 1, 0))
-
-    def clamped(self, text: str, size: int, exact: bool, prefix: str) -> tuple[Index, str | None]:
-        """(index, condition): past the end of the axis the index stays inside and the condition is false."""
-        if exact:
-            return self.known(text, size, prefix), None
-        raw = self.r.define(text, self._depth(text), prefix=prefix)
-        condition = self.r.define(f"{raw} < {size}", self._depth(raw), prefix="ok")
-        return self.known(f"min({raw}, {size - 1})", size, prefix), condition
-
-    def _depth(self, text: str) -> int:
-        """Where a text over names can be computed: outside the loop, unless it depends on the step."""
-        return max((self.r.depth.get(word, 0) for word in re.findall(r"[A-Za-z_]\w*", text)), default=0)
 
 
 @dataclass
@@ -71,7 +26,7 @@ class Operand:
     """A tile of an operand. tile_free: the tile's size along the free axis, which starts at `start`. `count` things are
     fetched for a tile, `parts` of them by each thread; the last ones by some threads only, where they do not go up."""
 
-    kernel: TiledProduct
+    kernel: ProductWriter
     node: Node
     name: str
     free: int
@@ -84,7 +39,7 @@ class Operand:
     @property
     def across(self) -> int:
         """vec4s of a row of the tile."""
-        return self.tile_free // LANES + (1 if self.transposed and self.kernel.padded else 0)
+        return self.tile_free // LANES + (1 if self.transposed and self.kernel.choice.padded else 0)
 
     @property
     def offsets(self) -> range:
@@ -178,7 +133,7 @@ class Operand:
     def holds_numbers(self) -> bool:
         """Whether the tile is an array of numbers and not of vec4s, so that threads cannot race: a browser may write a
         component as a whole vec4."""
-        return self.writes_components and not self.kernel.target.native
+        return self.writes_components and not self.kernel.choice.component_stores
 
     @property
     def held(self) -> int:
@@ -229,9 +184,7 @@ class AlongK(Quads):
     def apart(self) -> int:
         """vec4s between four rows of the tile and the next four. Two are eight banks: four threads that store four rows each, for eight
         neighbours along the free axis, take all 32."""
-        d, t = self.kernel, self.kernel.tile
-        takes_four = t.bk == HALF_BANKS * LANES and t.bk // t.slices % LANES == 0
-        return 2 if takes_four and d.padded and d.target.native else 0
+        return 2 if self.kernel.choice.apart else 0
 
     @property
     def across(self) -> int:
@@ -283,7 +236,7 @@ class Rows(AlongK):
     def pitch(self) -> int:
         """vec4s from a row to the next."""
         quads = self.kernel.tile.bk // LANES
-        return quads + (1 - quads % 2 if self.kernel.padded else 0)
+        return quads + (1 - quads % 2 if self.kernel.choice.padded else 0)
 
     @property
     def quads(self) -> int:
@@ -399,46 +352,25 @@ class Windows(Operand):
             yield f"{self.cell(f'{step} * {self.across}', column)} = {self.register(part)}_{place};"
 
 
+LOADERS: dict[Layout, type[Operand]] = {
+    "along k": AlongK,
+    "rows": Rows,
+    "along free": AlongFree,
+    "windows": Windows,
+    "scalars along k": Scalars,
+    "scalars along free": ScalarsAlongFree,
+}
+
+
 def operand_of(
-    kernel: TiledProduct, node: Node, name: str, free: int, tile_free: int, start: str, index: IndexOf
+    layout: Layout,
+    kernel: ProductWriter,
+    node: Node,
+    name: str,
+    free: int,
+    tile_free: int,
+    start: str,
+    index: IndexOf,
 ) -> Operand:
     """The operand with the way that suits its layout."""
-    return _loader(kernel, node, free, index)(kernel, node, name, free, tile_free, start, index)
-
-
-def _loader(kernel: TiledProduct, operand: Node, free: int, index: IndexOf) -> type[Operand]:
-    """Along which axis four neighbours are one load: k, free, or neither (then which is nearer in memory)."""
-    k_quads = index(variable("f", free), variable("q", -(-kernel.k // LANES)) * LANES + lane_variable())
-    free_quads = index(variable("q", -(-free // LANES)) * LANES + lane_variable(), variable("k", kernel.k))
-    if divides(LANES, kernel.k) and kernel.tile.bk % LANES == 0 and reads_quads(kernel, operand, k_quads):
-        return Rows if kernel.tile.keeps_rows else AlongK
-    if divides(LANES, free) and reads_quads(kernel, operand, free_quads):
-        return AlongFree
-    if kernel.window > 1 and has_windows(operand):
-        return Windows
-    return Scalars if _is_nearer_along_k(kernel, operand, index) else ScalarsAlongFree
-
-
-def reads_quads(kernel: TiledProduct, operand: Node, index: tuple[Index, ...]) -> bool:
-    """Whether four neighbours, which `index` numbers by its lane, are one load."""
-    recorder = Recorder(kernel.r.is_buffer)
-    recorder.pull(operand, index)
-    splits = [flat.split(LANE) for _, flat in recorder.reads]
-    if not splits or not any(s is not None and s[1] == 1 for s in splits):
-        return False
-    return all(s is not None and (s[1] == 0 or (s[1] == 1 and s[0].divisible(LANES))) for s in splits)
-
-
-class _Layout(Recorder):
-    """Where elements lie, as if every index were inside of what a view holds."""
-
-    def inside(self, i: Index, by: int, size: int) -> tuple[Index, str | None]:
-        return i // by, None
-
-
-def _is_nearer_along_k(kernel: TiledProduct, operand: Node, index: IndexOf) -> bool:
-    """Whether neighbours along k, within the innermost axis that k runs over, are neighbours in memory."""
-    recorder = _Layout(kernel.r.is_buffer)
-    recorder.pull(operand, index(ZERO, variable("k", kernel.k)))
-    at = [[flat.substitute({"k": number(k)}).constant for k in (0, 1)] for _, flat in recorder.reads]
-    return any(abs(second - first) == 1 for first, second in at)
+    return LOADERS[layout](kernel, node, name, free, tile_free, start, index)

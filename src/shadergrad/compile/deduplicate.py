@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from .. import symbolic_sizes as varying
+from .. import symbolic_sizes
 from ..graph.node import Node, topological
-from .fuse import Group
+from .groups import Group
 from .kernel import Rendered
 
 
@@ -47,8 +47,8 @@ class Likeness:
         ]
         over = [(place[key], place[id(old)]) for key, old in in_place.items()]
         self.key = (tuple(computed), tuple(kernel), bool(group.parts), tuple(over))
-        if varying.follows:  # sizes that vary equal others of the same number
-            self.key = (*self.key, *(tuple(map(varying.form, n.shape)) for n in self.nodes))
+        if symbolic_sizes.follows:  # sizes that vary equal others of the same number
+            self.key = (*self.key, *(tuple(map(symbolic_sizes.form, n.shape)) for n in self.nodes))
 
 
 class Kernels:

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .. import symbolic_sizes as varying
+from .. import symbolic_sizes
 from ..config import config
 from ..errors import CompileError, PlanError, ShadergradError
 from ..explanation import Note
@@ -28,8 +28,9 @@ from ..graph import verify
 from ..graph.capture import Graph
 from ..graph.node import topological
 from ..graph.primitive import Primitive, to_data
-from ..plan import FORMAT, Plan, Target
-from ..system import atomic_files as whole_files
+from ..plan import FORMAT, Plan
+from ..system import atomic_files
+from ..target import Target
 
 MOST_BYTES = 256 << 20  # of all files; beyond it those used longest ago go
 FEWEST_NODES = 64  # what is smaller is compiled faster than it is found
@@ -61,7 +62,7 @@ def compiled(
 
 def _folder() -> Path | None:
     """Where plans are kept; None where nothing is to be, or compiling is to be looked at."""
-    if config.debug or verify.enabled or varying.follows:  # texts with marks are for one process
+    if config.debug or verify.enabled or symbolic_sizes.follows:  # texts with marks are for one process
         return None
     return config.kept("plans")
 
@@ -127,7 +128,7 @@ def _write(path: Path, plan: Plan, kept: Iterable[int]) -> None:
     """Keep a plan, and make room for it. Raises CacheError where the disk does not take it."""
     notes = [note.to_data() for note in plan.notes]
     packed = zlib.compress(json.dumps([list(kept), notes, plan.to_json()]).encode(), 1)
-    with whole_files.replacing(path, CacheError) as file:
+    with atomic_files.replacing(path, CacheError) as file:
         file.write(hashlib.sha256(packed).digest() + packed)
     _make_room(path.parent)
 

@@ -1,0 +1,369 @@
+"""How each kernel is made: the stage between fusing and emission.
+
+In: a group of nodes, the Target, and which nodes are buffers. Out: a Choice, plain data that the emitters in compile/wgsl obey. All
+that differs between devices is decided here, or before by tiles.py and horizontal.py: an emitter is given no Target.
+
+Numbers without a source were measured on an H200; those of a device in software, where `Traits.dear_loads` holds, on two cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ..graph.index import Index, flatten, unflatten, variable
+from ..graph.node import Node
+from ..primitives.call import Call
+from ..symbolic_sizes import divides, hint, varies
+from ..target import Target
+from . import tiles
+from .choices import CallChoice, Choice, DotChoice, Layout, MapChoice, Part, RowChoice, Tile
+from .groups import Group, behind_reshapes, reduce_index, row_position, row_recorder
+from .layouts import IndexOf, IsBuffer, layout_of, reads_quads
+from .products import Product
+from .render import LANE, LANES, Recorder, lane_variable
+
+
+def choose(group: Group, target: Target, is_buffer: IsBuffer) -> Choice:
+    """The choice for a group, or for several that share a dispatch."""
+    parts: Sequence[Part] = CHOOSE[group.archetype](group.parts or [group], target, is_buffer)
+    return Choice(
+        group.archetype,
+        tuple(parts),
+        target.max_workgroups,
+        checked=target.checked,
+        wide_loads=target.traits.dear_loads,
+    )
+
+
+# -- maps
+
+THREADS = 256
+SMALL = 1 << 18  # with fewer elements, smaller workgroups spread over more cores
+THREADS_SMALL = 64
+SIDE = 32  # of a tile
+TILED_FROM = 1 << 14  # elements of a map
+
+
+def _maps(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[MapChoice]:
+    axis = axis_of_tiles(parts[0], is_buffer) if len(parts) == 1 else None
+    if axis is not None:
+        return [MapChoice(THREADS, axis)]
+    threads = THREADS_SMALL if hint(sum(p.size for p in parts)) < SMALL else THREADS
+    return [MapChoice(threads)] * len(parts)
+
+
+def axis_of_tiles(group: Group, is_buffer: IsBuffer) -> int | None:
+    """The axis along which lie the rows of what a map reads across its own rows; None where it reads nothing so."""
+    sizes = group.roots[0].shape
+    if group.size < TILED_FROM or len(sizes) < 2 or sizes[-1] < SIDE:
+        return None
+    count: dict[int, int] = {}
+    for flat in reads_of_map(group, is_buffer).reads:
+        axis = axis_of_rows(flat[1], sizes)
+        if axis is not None:
+            count[axis] = count.get(axis, 0) + 1
+    return max(count, key=lambda a: count[a]) if count else None
+
+
+def reads_of_map(group: Group, is_buffer: IsBuffer) -> Recorder:
+    """What a map reads for its element at (x0, x1, ...)."""
+    sizes = group.roots[0].shape
+    index = tuple(variable(f"x{a}", n) for a, n in enumerate(sizes))
+    recorder = Recorder(is_buffer)
+    for root in group.roots:
+        recorder.pull(root, unflatten(flatten(index, sizes), root.shape))
+    return recorder
+
+
+def axis_of_rows(flat: Index, sizes: tuple[int, ...]) -> int | None:
+    """The axis along which neighbours are neighbours in memory, where it is not the last one, which steps far there."""
+    last = flat.split(f"x{len(sizes) - 1}")
+    if last is None or last[1] < SIDE or not flat.variables() <= {f"x{a}" for a in range(len(sizes))}:
+        return None
+    splits = {a: flat.split(f"x{a}") for a, n in enumerate(sizes[:-1]) if n >= SIDE}
+    return next((a for a, split in splits.items() if split is not None and split[1] == 1), None)
+
+
+# -- rows
+
+MIN_THREADS = 64
+MAX_THREADS = 256
+SHORT_ROW = 16  # elements that one thread reduces by itself
+MANY_ROWS = 2048
+# Where loads are dear, neighbouring threads gain nothing by reading neighbours, and barriers are what takes longest to compile:
+# of so many rows and elements each thread takes a row
+ROWS_ALONE = 128
+ELEMENTS_ALONE = 1 << 16
+THREADS_ALONE = 8
+COLUMNS = 32  # neighbouring rows of a strided reduction in one workgroup
+A_THREAD = 16  # elements of a row that a thread keeps in registers, where there are many rows
+ROUNDS = 4  # that are written out
+FEW = 16  # threads of a row whose results are joined in one stage, where every word of workgroup memory is slow
+
+
+def threads_of_rows(group: Group, target: Target) -> int:
+    """Of a workgroup of a row kernel."""
+    rows, width = _rows_and_width(group, target)
+    return rows * width
+
+
+def _rows_and_width(group: Group, target: Target) -> tuple[int, int]:
+    """(rows a workgroup, threads a row)."""
+    inner, outer = hint(group.inner), hint(group.outer)
+    if target.traits.dear_loads and outer >= ROWS_ALONE and inner * outer >= ELEMENTS_ALONE:
+        return THREADS_ALONE, 1
+    if inner <= SHORT_ROW:
+        return min(MIN_THREADS, power_of_two(outer)), 1
+    if group.trailing:
+        width = min(power_of_two(-(-inner // LANES)), MAX_THREADS)
+        if outer >= MANY_ROWS:  # several rows a workgroup
+            width = min(width, max(COLUMNS, power_of_two(-(-inner // A_THREAD))))
+            return MAX_THREADS // width, width
+        return max(1, min(MIN_THREADS // width, power_of_two(outer))), width
+    rows = min(COLUMNS, power_of_two(outer))
+    return rows, min(MAX_THREADS // rows, power_of_two(inner))
+
+
+def _rows(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[RowChoice]:
+    return [_row(part, target, is_buffer) for part in parts]
+
+
+def _row(group: Group, target: Target, is_buffer: IsBuffer) -> RowChoice:
+    rows, width = _rows_and_width(group, target)
+    lanes = LANES if _reads_row_by_quads(group, is_buffer) else 1
+    steps = group.inner // lanes
+    return RowChoice(
+        rows,
+        width,
+        lanes,
+        written_out=-(-hint(steps) // width) <= ROUNDS and not varies(steps),
+        alone=target.traits.dear_loads and width == 1,
+        one_stage=target.traits.zeroes_slowly and width <= FEW,
+    )
+
+
+def _reads_row_by_quads(group: Group, is_buffer: IsBuffer) -> bool:
+    """Whether whatever is read along the row is read four neighbours at a time."""
+    if not group.trailing or not divides(LANES, group.inner):
+        return False
+    recorder = row_recorder(group, is_buffer)
+    o, element = variable("o", group.outer), variable("r", group.inner // LANES) * LANES + lane_variable()
+    for node in group.reduces:
+        recorder.pull(node.inputs[0], reduce_index(node, o, element))
+    for root in group.roots:
+        if root.size != group.outer:
+            position = row_position(root, group.outer, group.inner).substitute({"r": element})
+            recorder.pull_flat(root, position)
+    splits = [flat.split(LANE) for _, flat in recorder.reads]
+    if not any(s is not None and s[1] == 1 for s in splits):
+        return False
+    return all(s is not None and (s[1] == 0 or (s[1] == 1 and s[0].divisible(LANES))) for s in splits)
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is not below n."""
+    return 1 << max(0, (n - 1).bit_length())
+
+
+# -- matrix multiplications
+
+# A tile takes half a second to compile where workgroup memory is zeroed word by word: products of fewer multiplications take none
+SMALLEST = 1 << 22
+CHEAP = 8  # operations of an element of an operand that may be done again for every few results
+CHEAP_BESIDE_LOADS = 64  # the same where a load takes longer than many operations
+MANY_SUMS = 128  # of a thread, with which it multiplies more often than it reads
+ENOUGH_SUMS = 64  # of a thread, whose registers are not worth sparing
+MANY_TILES = 2048  # above which they are taken in stripes
+SHORT_STEP = 8  # up to which steps load without asking whether there is a next one
+HALF_BANKS = 4  # so many neighbours along k, stored side by side, meet in half of the banks
+
+
+class OperandIndex(NamedTuple):
+    """Where elements of a product's operands are. columns: of all results of a product: where all samples have one left operand (then
+    there is one batch), more than the n of a sample."""
+
+    batches: int
+    columns: int
+    n: int
+
+    @property
+    def batch(self) -> Index:
+        return variable("b", self.batches)
+
+    def left(self, row: Index, k: Index) -> tuple[Index, ...]:
+        return self.batch, row, k
+
+    def right(self, column: Index, k: Index) -> tuple[Index, ...]:
+        if self.columns != self.n:
+            return column // self.n, k, column % self.n
+        return self.batch, k, column
+
+
+def _dots(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[DotChoice]:
+    return [_Dot(part, target, is_buffer).choice() for part in parts]
+
+
+class _Dot:
+    """The sizes of a product while its choice is made."""
+
+    def __init__(self, group: Group, target: Target, is_buffer: IsBuffer) -> None:
+        assert group.dot is not None
+        self.group, self.dot, self.target, self.is_buffer = group, group.dot, target, is_buffer
+        self.product = Product.of(self.dot)
+        batch, self.m, self.k = self.dot.inputs[0].shape
+        self.n = self.dot.shape[2]
+        self.multiplications = hint(batch * self.m * self.n * self.k)
+        self.index = OperandIndex(self.product.batches, self.product.n, self.n)
+
+    def choice(self) -> DotChoice:
+        product, target = self.product, self.target
+        way = self._way()
+        if way:
+            return self._without_tiles(shuffled=way == "shuffled")
+        tile = self.group.tile or tiles.tile_of(product, target)
+        assert product.parts == 1 or product.chunk % tile.bk == 0, "a step reaches into the next part"
+        if tile.narrow:
+            return DotChoice("narrow", tile, window=product.window)
+        return self._tiled(tile)
+
+    def _way(self) -> str:
+        """That of a product without tiles; "" of others."""
+        if self.target.shuffles(self.multiplications) and self._cost() <= CHEAP_BESIDE_LOADS:
+            return "shuffled"
+        small = self.multiplications <= SMALLEST and self.target.traits.zeroes_slowly and self.product.window == 1
+        return "direct" if small and self._cost() <= CHEAP else ""
+
+    def _cost(self) -> int:
+        """Operations that an element of both operands takes besides reading."""
+        m, n, k = (variable(x, size) for x, size in (("m", self.m), ("n", self.product.n), ("k", self.k)))
+        a, b = self.dot.inputs
+        recorder = Recorder(self.is_buffer)
+        recorder.pull(a, self.index.left(m, k))
+        recorder.pull(b, self.index.right(n, k))
+        return recorder.cost
+
+    # -- without tiles
+
+    def _without_tiles(self, shuffled: bool) -> DotChoice:
+        product = self.product
+        quads = self._has_quads()
+        along_k = shuffled and self._is_along_k(quads)
+        tile = tiles.shuffled_tile(product.shape, quads, along_k) if shuffled else tiles.direct_tile(self.m, product.n)
+        assert product.parts == 1 or product.chunk % tile.bk == 0, "a step reaches into the next part"
+        return DotChoice("shuffled" if shuffled else "direct", tile, quads=quads, along_k=along_k)
+
+    def _has_quads(self) -> bool:
+        """Whether four neighbours of a row of the right operand are one load."""
+        columns = self.product.n
+        quad = variable("q", -(-columns // LANES)) * LANES + lane_variable()
+        index = self.index.right(quad, variable("k", self.k))
+        return divides(LANES, columns) and reads_quads(self.dot.inputs[1], index, self.is_buffer)
+
+    def _is_along_k(self, quads: bool) -> bool:
+        """Whether four places along the contraction are one load of a row of the left operand; and of a column of the right one,
+        unless four columns are."""
+
+        def reads(operand: Node, free: int, index: IndexOf) -> bool:
+            quad = variable("q", -(-self.k // LANES)) * LANES + lane_variable()
+            return reads_quads(operand, index(variable("free", free), quad), self.is_buffer)
+
+        a, b = self.dot.inputs
+        return (
+            divides(LANES, self.k)
+            and divides(LANES, self.product.chunk)
+            and reads(a, self.m, self.index.left)
+            and (quads or reads(b, self.product.n, self.index.right))
+        )
+
+    # -- with tiles
+
+    def _tiled(self, tile: Tile) -> DotChoice:
+        product, traits = self.product, self.target.traits
+        window = 1 if tile.bk % product.window else product.window
+        layouts = self._layouts(tile, window)
+        padded = self._is_padded(tile)
+        fma_order = self.dot.dtype.category == 2 and traits.unrolls and not traits.dear_loads
+        many_sums = tile.tm * tile.tn >= MANY_SUMS
+        return DotChoice(
+            "tiled",
+            tile,
+            layouts,
+            window=window,
+            padded=padded,
+            apart=padded and traits.unrolls and _takes_four(tile),
+            striped=self._is_striped(tile),
+            written_out=traits.unrolls,
+            fma_order=fma_order,
+            pipelined=fma_order and self._is_pipelined(tile),
+            scalar_sums=fma_order and many_sums and layouts[1] not in ("along k", "scalars along k"),
+            many_sums=many_sums,
+            loads_always=traits.unrolls and _loads_always(tile, layouts),
+            moves_sums=fma_order and self._moves_sums(),
+            component_stores=traits.component_stores,
+        )
+
+    def _layouts(self, tile: Tile, window: int) -> tuple[Layout, Layout]:
+        a, b = self.dot.inputs
+        return (
+            layout_of(a, self.m, self.k, self.index.left, tile, window, self.is_buffer),
+            layout_of(b, self.product.n, self.k, self.index.right, tile, window, self.is_buffer),
+        )
+
+    def _is_padded(self, tile: Tile) -> bool:
+        """Whether workgroup memory has room for rows that are longer by a vec4."""
+        padding = 4 * 2 * LANES * tile.bk * tile.stages
+        if tile.keeps_rows:
+            padding += 4 * LANES * (tile.bm + tile.bn) * tile.stages
+        return tile.storage + padding <= self.target.max_workgroup_storage
+
+    def _is_striped(self, tile: Tile) -> bool:
+        down, across = -(-self.m // tile.bm), -(-self.product.n // tile.bn)
+        return hint(down * across) > MANY_TILES and hint(down) != 1
+
+    def _is_pipelined(self, tile: Tile) -> bool:
+        """Whether registers are not worth sparing. With few sums a thread, a discrete GPU's driver keeps to few registers so that more
+        workgroups run at a time, and puts some of them into memory: then pipelining pays only where there are no more workgroups."""
+        enough = tile.tm * tile.tn >= ENOUGH_SUMS
+        return enough or hint(self.product.workgroups(tile)) <= 2 * self.target.traits.costs.cores
+
+    def _moves_sums(self) -> bool:
+        """Whether sums are stored as they are. A driver then makes them where they are stored from, four neighbours at a time, which
+        lets multiplications wait for registers and moves some sums there and back in every step."""
+        plain = any(behind_reshapes(root) is self.dot for root in self.group.roots)
+        return plain and divides(LANES, self.n)
+
+
+def _takes_four(tile: Tile) -> bool:
+    """Whether neighbouring threads take four loads along each row of a transposed operand, so that what one stores meets in half of
+    the banks."""
+    return tile.bk == HALF_BANKS * LANES and tile.bk // tile.slices % LANES == 0
+
+
+def _loads_always(tile: Tile, layouts: Sequence[Layout]) -> bool:
+    """As was measured: where loads bring four elements, in short steps, and in all steps that transpose both operands."""
+    transposed: tuple[Layout, ...] = ("along k", "rows")
+    of = (*transposed, "along free") if tile.bk <= SHORT_STEP else transposed
+    return all(layout in of for layout in layouts)
+
+
+# -- calls
+
+
+def _calls(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[CallChoice]:
+    return [_call(part, target) for part in parts]
+
+
+def _call(group: Group, target: Target) -> CallChoice:
+    assert group.call is not None
+    primitive = group.call.primitive
+    assert isinstance(primitive, Call)
+    return CallChoice(primitive.choose(target, *group.call.inputs))
+
+
+CHOOSE: dict[str, Callable[[Sequence[Group], Target, IsBuffer], Sequence[Part]]] = {
+    "map": _maps,
+    "row": _rows,
+    "dot": _dots,
+    "call": _calls,
+}

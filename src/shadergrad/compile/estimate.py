@@ -1,0 +1,68 @@
+"""An estimate of the time of matrix multiplications, which orders tiles. In: a tile and sizes, and the target's Costs. Out: seconds.
+
+It knows three things: what a multiplication costs in a tile of that shape, how full the busiest core of a large GPU is, and that a step
+along the contraction waits for memory.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Sequence
+from itertools import accumulate
+
+from ..target import Costs
+from .choices import Tile
+from .products import Product
+
+LARGEST = 128 * 128  # results of a workgroup, of which a core has room for two
+
+
+def seconds_of(tile: Tile, batch: int, m: int, n: int, k: int, costs: Costs) -> float:
+    """Of a product that has the GPU for itself."""
+    workgroups = batch * -(-m // tile.bm) * -(-n // tile.bn)
+    busiest = -(-workgroups // costs.cores)
+    registers = tile.registers
+    resident = max(1, min(busiest, costs.registers // (tile.threads * registers)))
+    warps = resident * max(tile.threads / 32, 1)
+    steps = -(-k // tile.bk)
+    uneven = tile.bk * tile.bm % tile.threads or tile.bk * tile.bn % tile.threads or k % tile.bk
+    dear = 1 + 0.4 * (1 / tile.tm + 1 / tile.tn) + 20 * (1 / tile.bm + 1 / tile.bn) + 2 / tile.bk
+    busy = (
+        busiest * tile.bm * tile.bn * steps * tile.bk * dear * (1.15 if uneven else 1) * (1 + 8 / warps**2) / costs.rate
+    )
+    if tile.threads * tile.tm * tile.tn >= LARGEST and (m % 4 or n % 4 or k % 4):
+        busy *= 1.25  # elements that come or go one by one take registers: a core has room for one workgroup, not two
+    joined = busiest * costs.join if tile.slices > 1 else 0
+    return costs.launch + max(busy, busiest / resident * steps * costs.step) + joined
+
+
+def seconds_of_parts(results: int, parts: int, costs: Costs) -> float:
+    """What a contraction in several parts takes besides: another dispatch, which reads partial results and writes their sums."""
+    return costs.launch + 4 * results * (2 * parts + 1) / costs.bandwidth
+
+
+def seconds_beside(chosen: Sequence[tuple[Product, Tile]], costs: Costs) -> float:
+    """Of products in one dispatch: what the busiest core has to multiply, and what steps wait for memory. The workgroups that fit are
+    dealt to the cores in turn, so the first core has the first of each round."""
+    counts = [product.workgroups(tile) for product, tile in chosen]
+    total, threads = sum(counts), max(tile.threads for _, tile in chosen)
+    registers = max(t.registers for _, t in chosen)
+    fit = max(1, costs.registers // (threads * registers))
+    resident = max(1, min(-(-total // costs.cores), fit))
+    busy = [seconds_busy(*pair, costs) for pair in chosen]
+    steps = [-(-product.chunk // tile.bk) for product, tile in chosen]
+    work = sum(n * each for n, each in zip(counts, busy, strict=True)) / costs.cores
+    waits = sum(n * each for n, each in zip(counts, steps, strict=True)) / costs.cores / resident
+    ends = list(accumulate(counts))
+    dealt = sum(busy[bisect(ends, number)] for number in range(0, min(total, fit * costs.cores), costs.cores))
+    warps = resident * max(threads / 32, 1)
+    return costs.launch + max(max(work, dealt) * (1 + 8 / warps**2), max(waits, *steps) * costs.step)
+
+
+def seconds_busy(product: Product, tile: Tile, costs: Costs) -> float:
+    """Of a workgroup's multiplications."""
+    steps = -(-product.chunk // tile.bk)
+    fetched = tile.bk * tile.bm, tile.bk * tile.bn
+    uneven = any(n % tile.threads for n in fetched) or product.chunk % tile.bk
+    dear = 1 + 0.4 * (1 / tile.tm + 1 / tile.tn) + 20 * (1 / tile.bm + 1 / tile.bn) + 2 / tile.bk
+    return tile.bm * tile.bn * steps * tile.bk * dear * (1.15 if uneven else 1) / costs.rate

@@ -1,0 +1,86 @@
+"""Which matrix multiplications share a dispatch (horizontal fusion), and with which tiles.
+
+In: products that do not wait for each other. Out: those that run as one, each with its tile.
+
+A product of a few hundred workgroups ends with most of a GPU idle, and a dispatch begins when all before it has ended. Both
+gradients of a layer, say, are such products, and together they take less time than one after another. A workgroup has as many
+threads in all parts of a kernel, so tiles are chosen anew, by an estimate of the time of all. Those that last longest begin first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import product as pairs_of
+
+from ..primitives.winograd import POINTS
+from ..target import Costs, Target
+from .choices import Tile
+from .estimate import seconds_beside, seconds_busy
+from .products import Product
+from .tiles import MOST_FETCHED, SHAPES, fits, measured_beside, tile_of
+
+FULL = 3  # workgroups a core of a product that needs no other beside it
+MOST = 1 << 30  # multiplications; of more, the idle time at begin and end does not count
+# both gradients of a convolution at points (primitives/winograd.py) are faster together (H200, 2026-11-23), large as they are
+MOST_AT_POINTS = 1 << 31
+STEPS = (8, 16)  # longer ones were slower beside others
+GAIN = 0.95  # of the time one after another that they may take together
+
+Chosen = tuple[tuple[Product, Tile], ...]  # in the order in which they begin
+
+
+def may_share(product: Product, target: Target) -> bool:
+    """Whether a product leaves cores idle. Sizes that vary have no estimate, browsers mind long texts, and whole windows, dear in
+    registers, gained where they were measured: on a large GPU."""
+    traits = target.traits
+    if not traits.unrolls or product.varies() or (product.window > 1 and not traits.winograd):
+        return False
+    multiplications = product.multiplications
+    if target.shuffles(multiplications) or not target.takes_branches(product.batches * product.m * product.n):
+        return False
+    if tile_of(product, target).narrow:
+        return False
+    if traits.winograd and product.batches % POINTS**2 == 0:
+        return multiplications <= MOST_AT_POINTS
+    if multiplications > MOST:
+        return False
+    return product.workgroups(tile_of(product, target)) <= FULL * traits.costs.cores
+
+
+@lru_cache(maxsize=4096)
+def beside(chosen: Chosen, other: Product, target: Target) -> Chosen | None:
+    """Tiles with which another product runs in the same dispatch as those that were chosen; None where it gains nothing. Of two
+    both tiles are free, and what was measured goes before the estimate; of more that of the last."""
+    if len(chosen) == 1 and (measured := _measured(chosen[0][0], other, target)):
+        return measured
+    costs = target.traits.costs
+    alone = seconds_beside(((other, tile_of(other, target)),), costs)
+    least, best = (seconds_beside(chosen, costs) + alone) * GAIN, None
+    head, *rest = chosen
+    first: list[Chosen] = [chosen] if rest else [((head[0], tile),) for tile in _tiles(head[0], target)]
+    for known, tile in pairs_of(first, _tiles(other, target)):
+        if all(t.threads == tile.threads for _, t in known):
+            found = longest_first((*known, (other, tile)), costs)
+            time = seconds_beside(found, costs)
+            if time < least:
+                least, best = time, found
+    return best
+
+
+def _tiles(product: Product, target: Target) -> tuple[Tile, ...]:
+    """Those that a product may have beside others, first that which it has alone."""
+    steps = [bk for bk in STEPS if product.chunk % bk == 0 and bk % product.window == 0]
+    found = (Tile(bm, bn, bk, tm, tn) for bm, bn, tm, tn in SHAPES for bk in steps)
+    return (tile_of(product, target), *(t for t in found if fits(t, target) and t.fetched <= MOST_FETCHED))
+
+
+def _measured(first: Product, second: Product, target: Target) -> Chosen | None:
+    tiles = measured_beside(first, second, target), measured_beside(second, first, target)
+    if tiles[0] is None or tiles[1] is None or tiles[0].threads != tiles[1].threads:
+        return None
+    return longest_first(((first, tiles[0]), (second, tiles[1])), target.traits.costs)
+
+
+def longest_first(chosen: Iterable[tuple[Product, Tile]], costs: Costs) -> Chosen:
+    return tuple(sorted(chosen, key=lambda pair: -seconds_busy(*pair, costs)))

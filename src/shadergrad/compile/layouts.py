@@ -1,0 +1,87 @@
+"""Where the elements of operands lie in memory, by index algebra. In: a node and an index into it. Out: which neighbours are one load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..graph.index import ZERO, Index, flatten, number, variable
+from ..graph.node import Node
+from ..primitives.views import SliceAt, View
+from ..primitives.window import Window
+from ..symbolic_sizes import divides
+from .choices import Layout, Tile
+from .render import LANE, LANES, Recorder, lane_variable
+
+IndexOf = Callable[[Index, Index], tuple[Index, ...]]  # from (free axis, k) to an index into the operand
+IsBuffer = Callable[[Node], bool]
+
+
+def layout_of(operand: Node, free: int, k: int, index: IndexOf, tile: Tile, window: int, is_buffer: IsBuffer) -> Layout:
+    """How an operand of (free axis, k) comes into its tile: along the axis on which four neighbours are one load, k before the other;
+    by whole windows; or one by one, along that which is nearer in memory."""
+    k_quads = index(variable("f", free), variable("q", -(-k // LANES)) * LANES + lane_variable())
+    free_quads = index(variable("q", -(-free // LANES)) * LANES + lane_variable(), variable("k", k))
+    if divides(LANES, k) and tile.bk % LANES == 0 and reads_quads(operand, k_quads, is_buffer):
+        return "rows" if tile.keeps_rows else "along k"
+    if divides(LANES, free) and reads_quads(operand, free_quads, is_buffer):
+        return "along free"
+    if window > 1 and has_windows(operand):
+        return "windows"
+    return "scalars along k" if _is_nearer_along_k(operand, k, index, is_buffer) else "scalars along free"
+
+
+def reads_quads(operand: Node, index: tuple[Index, ...], is_buffer: IsBuffer) -> bool:
+    """Whether four neighbours, which `index` numbers by its lane, are one load."""
+    recorder = Recorder(is_buffer)
+    recorder.pull(operand, index)
+    splits = [flat.split(LANE) for _, flat in recorder.reads]
+    if not splits or not any(s is not None and s[1] == 1 for s in splits):
+        return False
+    return all(s is not None and (s[1] == 0 or (s[1] == 1 and s[0].divisible(LANES))) for s in splits)
+
+
+class _Inside(Recorder):
+    """Where elements lie, as if every index were inside of what a view holds."""
+
+    def inside(self, i: Index, by: int, size: int) -> tuple[Index, str | None]:
+        return i // by, None
+
+
+def _is_nearer_along_k(operand: Node, k: int, index: IndexOf, is_buffer: IsBuffer) -> bool:
+    """Whether neighbours along k, within the innermost axis that k runs over, are neighbours in memory."""
+    recorder = _Inside(is_buffer)
+    recorder.pull(operand, index(ZERO, variable("k", k)))
+    at = [[flat.substitute({"k": number(place)}).constant for place in (0, 1)] for _, flat in recorder.reads]
+    return any(abs(second - first) == 1 for first, second in at)
+
+
+def is_shared(x: Node) -> bool:
+    """Whether the elements of x are the same all along its first axis."""
+    _, index = _behind_views(x)
+    return x.shape[0] > 1 and not any("x0" in i.variables() for i in index)
+
+
+def has_windows(x: Node) -> bool:
+    """Whether x is a view of windows that overlap."""
+    while isinstance(x.primitive, View | SliceAt):
+        if isinstance(x.primitive, Window):
+            return True
+        x = x.inputs[0]
+    return False
+
+
+def innermost(x: Node) -> int | None:
+    """The axis of x along which neighbours are neighbours in the memory behind its views, if there is one."""
+    source, index = _behind_views(x)
+    flat = flatten(index, source.shape)
+    splits = {a: flat.split(f"x{a}") for a, n in enumerate(x.shape) if n > 1}
+    return next((a for a, split in splits.items() if split is not None and split[1] == 1), None)
+
+
+def _behind_views(x: Node) -> tuple[Node, tuple[Index, ...]]:
+    """What x is a view of, and the index into it of element (x0, x1, ...)."""
+    index = tuple(variable(f"x{a}", n) for a, n in enumerate(x.shape))
+    while isinstance(x.primitive, View):
+        (source,) = x.inputs
+        index, x = x.primitive.source_index(index, source.shape), source
+    return x, index

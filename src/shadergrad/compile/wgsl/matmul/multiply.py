@@ -1,0 +1,112 @@
+"""The multiplications of a step: what a thread reads of both tiles, and in which order it multiplies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, zip_longest
+
+from ...render import LANES
+from .operands import Operand, Rows
+from .product import SLOTS, ProductWriter
+
+UNROLLED = (4, 3, 2, 1)  # places of a step that are written out where a loop has the rest: as many as divide the tile's
+HELD = "held"  # the place along the contraction that a step leaves to the next
+
+
+def multiply(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
+    """The products of a step."""
+    t, r = w.tile, w.r
+    if w.choice.pipelined:
+        _pipelined(w, operands)
+    elif w.choice.written_out:
+        for step in range(t.bk // t.slices):
+            _read(w, operands, str(step), step)
+            (_fma_order if w.choice.fma_order else _by_rows)(w, str(step))
+    else:
+        unrolled = next(n for n in UNROLLED if t.bk % n == 0)
+        r.open()
+        for step in range(unrolled):
+            _read(w, operands, str(step), f"(step + {step})" if step else "step")
+            _by_rows(w, str(step))
+        w.close_loop(f"for (var step = 0; step < {t.bk}; step += {unrolled})")
+
+
+def multiply_held(w: ProductWriter) -> None:
+    """The products of the place that the last step has left, where steps are pipelined."""
+    _fma_order(w, HELD)
+
+
+def names_read(operands: tuple[Operand, ...], place: str) -> list[str]:
+    """The names of what a thread multiplies at a place along the contraction."""
+    return [f"{o.name}_{place}_{quad}" for o in operands for quad in range(len(o.offsets))]
+
+
+def _pipelined(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
+    """The products of a step, software-pipelined: place k is multiplied after place k + 1 was read, the last one in the next step. A
+    driver then writes these products between the stores to the tiles, and as some operands stay from step to step it moves fewer sums
+    out of their way and back."""
+    before = HELD
+    for step in range(w.tile.bk // w.tile.slices):
+        _fma_order(w, before)
+        _read(w, operands, str(step), step)
+        before = str(step)
+    for held, read in zip(names_read(operands, HELD), names_read(operands, before), strict=True):
+        w.r.line(f"{held} = {read};")
+
+
+def _by_rows(w: ProductWriter, name: str) -> None:
+    """The products of one place, a vec4 of a row at a time."""
+    for i in range(w.tile.tm):
+        for j in range(w.tile.tn // LANES):
+            a, b, c = f"a_{name}_{i // LANES}[{i % LANES}]", f"b_{name}_{j}", f"c_{i}_{j}"
+            w.r.line(f"{c} = {w.multiply_add(c, a, b)};")
+
+
+def _fma_order(w: ProductWriter, name: str) -> None:
+    """The same, one by one, every second row backwards: each takes one operand from the one before, so that it reads two registers, a
+    sum and the other operand. The cores of large GPUs read two in a cycle, and wait for a third. Many rows begin with the one that was
+    read last."""
+    t = w.tile
+    for n, i in enumerate(reversed(range(t.tm)) if w.choice.many_sums else range(t.tm)):
+        for j in reversed(range(t.tn)) if n % 2 else range(t.tn):
+            c = w.sum(i, j)
+            a, b = f"a_{name}_{i // LANES}.{SLOTS[i % LANES]}", f"b_{name}_{j // LANES}.{SLOTS[j % LANES]}"
+            w.r.line(f"{c} = fma({a}, {b}, {c});")
+
+
+def _read(w: ProductWriter, operands: tuple[Operand, ...], name: str, step: int | str) -> None:
+    """What a thread multiplies at one place along the contraction; `step` is its number, or the text of it."""
+    texts = []
+    for operand in operands:
+        if isinstance(operand, Rows):
+            assert isinstance(step, int), "slices are written out"
+            texts.append(list(_rows_read(w, operand, step)))
+        else:
+            texts.append(list(_quads_read(w, operand, name, step)))
+    left, right = texts
+    in_turn = w.choice.many_sums and w.choice.fma_order
+    lines = chain.from_iterable(zip_longest(right, left)) if in_turn else left + right
+    for line in filter(None, lines):
+        w.r.line(line)
+
+
+def _quads_read(w: ProductWriter, operand: Operand, name: str, step: int | str) -> Iterator[str]:
+    """The statements that read an operand at one place, four neighbours along its free axis each."""
+    t = w.tile
+    thread = ("tm" if operand.name == "a" else "tn") if t.stages * t.slices == 1 else f"at_{operand.name}"
+    for quad, offset in enumerate(operand.offsets):
+        row = operand.row(step) + offset if isinstance(step, int) else f"{step} * {operand.across} + {offset}"
+        yield f"let {operand.name}_{name}_{quad} = {operand.quad(f'{row} + {thread}')};"
+
+
+def _rows_read(w: ProductWriter, operand: Rows, step: int) -> Iterator[str]:
+    """Those where four places of a row are a vec4 of the tile, which is read with the first of them."""
+    number, place = divmod(step, LANES)
+    for quad, offset in enumerate(operand.offsets):
+        rows = [f"{operand.name}_{number}_{quad}_{lane}" for lane in range(LANES)]
+        for lane, row in enumerate(rows):
+            at = (offset + lane * operand.tile_free // LANES) * operand.pitch + number
+            if place == 0:
+                yield f"let row_{row} = {operand.quad(f'{at} + at_{operand.name}')};"
+        parts = ", ".join(f"row_{row}[{place}]" for row in rows)
+        yield f"let {operand.name}_{step}_{quad} = vec4<{w.element}>({parts});"

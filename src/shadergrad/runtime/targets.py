@@ -1,0 +1,94 @@
+"""From an adapter to a Target: the only place that knows the names of adapters and drivers.
+
+In: what an adapter reports (names, limits, features) and the environment's wishes. Out: a Target, whose traits are a row of
+`target.ROWS`, with the table of what was measured on such an adapter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from ..compile.tiles import SHARED_BY
+from ..compile.tuning import digest_for
+from ..config import Config
+from ..target import ROWS, Target
+
+# WebGPU's default limits, those that compute shaders meet. https://www.w3.org/TR/webgpu/#limits
+PORTABLE_LIMITS = {
+    "maxBindGroups": 4,
+    "maxBindingsPerBindGroup": 1000,
+    "maxStorageBuffersPerShaderStage": 8,
+    "maxStorageBufferBindingSize": 128 << 20,
+    "maxBufferSize": 256 << 20,
+    "maxComputeWorkgroupStorageSize": 16384,
+    "maxComputeInvocationsPerWorkgroup": 256,
+    "maxComputeWorkgroupSizeX": 256,
+    "maxComputeWorkgroupSizeY": 256,
+    "maxComputeWorkgroupSizeZ": 64,
+    "maxComputeWorkgroupsPerDimension": 65535,
+}
+# Adapters may report millions; kernels gain nothing beyond these, and tuning tables stay comparable.
+MOST_STORAGE_BUFFERS = 64
+MOST_INVOCATIONS = 1024
+
+
+def target_of(info: Mapping[str, str], limits: Mapping[str, int], features: Iterable[str], settings: Config) -> Target:
+    """What the compiler may use of an adapter. info: wgpu-py's words: "device", "description" (the driver), "adapter_type"."""
+    row = row_of(info, features, settings)
+    target = target_with(limits, settings, row)
+    if row == "portable":
+        return target
+    name = info["device"] or info["description"] or "unnamed adapter"
+    measured = digest_for(name, info["description"], target.traits.table)
+    return target_with(limits, settings, row, measured)
+
+
+def row_of(info: Mapping[str, str], features: Iterable[str], settings: Config) -> str:
+    """The name of the row of `target.ROWS` that describes an adapter."""
+    if settings.portable:
+        return "portable"
+    if "llvmpipe" in info["device"].lower():
+        shares = {"subgroup", "shader-int64"} <= {*features}
+        return "software" if shares and _lanes(info["device"]) >= SHARED_BY else "narrow software"
+    return "discrete" if info["adapter_type"] == "DiscreteGPU" else "native"
+
+
+def _lanes(device: str) -> int:
+    """Of llvmpipe's vectors, whose bits stand in the adapter's name; 0 of other adapters."""
+    found = re.match(r"llvmpipe .*?(\d+) bits", device)
+    return int(found[1]) // 32 if found else 0
+
+
+def target_with(limits: Mapping[str, int], settings: Config, row: str, measured: str = "") -> Target:
+    """A target within limits (wgpu-py's names: 'max-buffer-size'), with the traits of a row."""
+
+    def limit(name: str) -> int:
+        value = limits[name]
+        return min(value, PORTABLE_LIMITS[_camel(name)]) if settings.portable else value
+
+    binding = min(limit("max-storage-buffer-binding-size"), limit("max-buffer-size"))
+    return Target(
+        language="wgsl",
+        max_storage_buffers=min(
+            limit("max-storage-buffers-per-shader-stage"),
+            limit("max-bindings-per-bind-group"),
+            MOST_STORAGE_BUFFERS,
+        ),
+        max_workgroup_invocations=min(
+            limit("max-compute-invocations-per-workgroup"),
+            limit("max-compute-workgroup-size-x"),
+            MOST_INVOCATIONS,
+        ),
+        max_workgroup_storage=limit("max-compute-workgroup-storage-size"),
+        max_workgroups=limit("max-compute-workgroups-per-dimension"),
+        max_binding_bytes=binding // 16 * 16,
+        checked=settings.checked,
+        traits=ROWS[row],
+        measured=measured,
+    )
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("-")
+    return first + "".join(word.capitalize() for word in rest)
