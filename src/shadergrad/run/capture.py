@@ -30,12 +30,16 @@ from ..tensor.generator import Draws
 from ..tensor.storage import Base, Leaf, Path, overlaps
 from ..tensor.storage import Storage as SharedStorage
 from . import execute, tracing
+from .effects import effects_of
+from .guards import state_of
+from .leaks import refuse_kept
 from .naming import Names, distinct, name_arguments
-from .python_state import PlaceSlot, PythonState, Watcher, refuse_kept
+from .python_state import PlaceSlot, PythonState
 from .replay import Fresh, GradSlot, Holder, KeptGradient, Mark, Replay, empty
 from .sizes import FIXED, Sizes
 from .tracing import Trace, current, unwatched
 from .trees import exchange, has_gradient, layout_of, leaves_of, tensors_in
+from .watcher import Watcher
 
 
 def _shown_by(node: Node, began: int) -> Tensor | None:
@@ -177,10 +181,10 @@ def _capture(
             _refuse_ambient(ambient)
             watch.keep_histories_before(made)
             del made
-            effects = python.effects()
-            python.undo()
+            effects = effects_of(python.snapshot)
+            python.snapshot.undo()
             result = exchange(result, Varying, int)
-            state = python.state(effects, result, [tensors[k] for k in themselves])
+            state = state_of(python, effects, result, [tensors[k] for k in themselves])
             seen = Observed(watch, result, stand_ins, state, given)
             captured = Captured(watch, stand_ins, seen, state)
             arguments = name_arguments(function, args, kwargs)
@@ -198,7 +202,7 @@ def _capture(
         watch.undo_hooks()
         watch.undo_backward()
         current.trace = None
-        python.undo()
+        python.snapshot.undo()
         raise
     finally:
         current.trace = None

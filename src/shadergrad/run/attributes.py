@@ -1,0 +1,34 @@
+"""Objects that have attributes: their dicts, and which of them are networks' modules or the library's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .places import MISSING
+
+
+def attributes_of(value: Any) -> dict[str, Any] | None:
+    """The dict of an object's attributes."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def is_network(value: Any) -> bool:
+    """Whether something is a network's module, whose own guard sees to its tables."""
+    own = attributes_of(value)
+    return own is not None and "_parameters" in own and "_modules" in own
+
+
+def in_tables(owner: Any, name: str) -> Any:
+    """The parameter, buffer or module of a network's module that has a name; MISSING where there is none."""
+    own = attributes_of(owner) if is_network(owner) else None
+    tables = () if own is None else (own["_parameters"], own["_buffers"], own["_modules"])
+    return next((table[name] for table in tables if name in table), MISSING)
+
+
+def is_opaque(value: Any) -> bool:
+    """Whether an object is the library's own, whose attributes are not for users to set."""
+    return type(value).__module__.startswith("shadergrad.") and not is_network(value)

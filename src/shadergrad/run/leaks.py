@@ -1,0 +1,35 @@
+"""Tensors of a capture that are still held somewhere when it is over, where no run could put another one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..cpython import collect_cycles, holders_of
+from ..errors import CompileError
+from .tracing import Trace
+
+
+def refuse_kept(watch: Trace, ours: list[Any]) -> None:
+    """Raise CompileError where something that is no place still holds a tensor of a capture that is over.
+
+    ours: those that the step itself keeps.
+    """
+    watch.forget()
+    ours = [*ours, *(t._grad for t in ours if t._grad is not None)]
+    ids = {id(t) for t in ours} | {id(t._shared.storage) for t in ours if t._shared is not None}
+    if not _kept(watch, ids):
+        return
+    collect_cycles()
+    kept = _kept(watch, ids)
+    if not kept:
+        return
+    where = holders_of(kept[0], kept)
+    what = f"a tensor of shape {tuple(kept[0]._node.shape)} that the function made"
+    raise CompileError(
+        f"{what} is kept after it by {' and '.join(sorted(where)) or 'something'} that a compiled step cannot follow: it would "
+        "stay that of the first call. Hint: return the tensor, or store it in an attribute, a list or a dict."
+    )
+
+
+def _kept(watch: Trace, ours: set[int]) -> list[Any]:
+    return [t for t in watch.made.values() if id(t) not in ours and t._node.storage is None]

@@ -1,0 +1,68 @@
+"""Which code is the user's, and what is known of it: only that is followed, not the library, the standard library and NumPy."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+from types import CodeType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..cpython import is_made_by_class_statement
+from .reads import Read, asks_which, reads_of
+
+_ROOT = str(Path(__file__).parents[1])
+_STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+_BESIDE = Path(np.__file__).parents[1]
+_OURS = tuple(f"{_BESIDE / name}{os.sep}" for name in ("numpy", "scipy", "wgpu", "cffi", "pycparser"))
+MOST_CODES = 4096
+
+
+class Code(NamedTuple):
+    """What is known of code: the chains of the user's, None where there are none; whether it may ask which object one is."""
+
+    code: CodeType
+    reads: dict[int, tuple[Read, ...]] | None
+    asks_which: bool
+
+
+_seen: dict[int, Code] = {}
+
+
+def is_users(filename: str) -> bool:
+    """Whether a file is none of the library, what it calls itself, or the standard library."""
+    if filename.startswith((_ROOT, "<frozen", *_OURS)):
+        return False
+    return not filename.startswith(_STANDARD) or "site-packages" in filename or "dist-packages" in filename
+
+
+def _is_generated(code: CodeType, names: dict[str, Any]) -> bool:
+    """Whether code without a file, such as the __init__ of a dataclass, is that of a module that is not the user's."""
+    name = str(names.get("__name__", ""))
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return code.co_filename == "<string>" and (
+        name.startswith("namedtuple_") or (file is not None and not is_users(file))
+    )
+
+
+def known_of(code: CodeType, names: dict[str, Any]) -> Code:
+    """What is known of code. names: those of its module."""
+    known = _seen.get(id(code))
+    if known is None:
+        if len(_seen) >= MOST_CODES:
+            _seen.clear()
+        is_seen = is_users(code.co_filename) and not _is_generated(code, names)
+        is_seen = is_seen and code.co_name != "<module>"  # an import: what it leaves in the new module stays there
+        reads = (reads_of(code) or None) if is_seen else None
+        known = _seen[id(code)] = Code(code, reads, is_seen and asks_which(code))
+    return known
+
+
+def is_users_class(kind: type) -> bool:
+    """Whether a class is none of the library, the standard library or NumPy."""
+    return is_made_by_class_statement(kind) and is_users(
+        getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    )

@@ -1,0 +1,240 @@
+"""Looks up what a function reads while it is captured.
+
+Every chain of names, attributes and items that the user's code loads (reads.py) is looked up just before it runs, in places
+(places.py) that existed before the capture (snapshot.py). Only chains are followed: a value that a function of C hands out
+(getattr, vars) is not seen.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections import deque
+from collections.abc import Callable
+from types import CellType, CodeType, FrameType, FunctionType, MemberDescriptorType, ModuleType
+from typing import Any
+
+from ..cpython import InstructionTrace, codes_within, functions_with, variable
+from ..tensor import Tensor
+from .attributes import attributes_of, in_tables, is_network, is_opaque
+from .places import MISSING, elements, held
+from .reads import CALL, STORE, TARGET, VALUE, Read, written
+from .snapshot import Snapshot
+from .tracing import Trace
+from .trees import leaves_of
+from .users_code import is_users, is_users_class, known_of
+
+NOT_READ = {list: {"append", "extend", "clear"}, deque: {"append", "extend", "clear"}, dict: {"clear", "update"}, set: {"add", "clear", "update"}}  # fmt: skip
+
+
+class Watcher:
+    """Follows a function while it runs, and notes what it reads.
+
+    snapshot: what it finds, and found there. asks_which: whether the function may have asked which tensor one is. replaced: places
+    whose tensors steps replace, though this one may not.
+    """
+
+    def __init__(self, function: Callable[..., Any], arguments: Any, trace: Trace) -> None:
+        self.trace = trace
+        self.snapshot = Snapshot()
+        self.asks_which = False
+        self.replaced: set[tuple[int, Any]] = set()
+        self._inner: dict[int, tuple[CodeType, FrameType]] = {}  # codes within those that ran, with the frame around
+        self._returned: tuple[FrameType | None, Any] = (None, None)  # the frame that called, and what it got
+        self._waiting: tuple[FrameType, Any, int, str] | None = None  # a chain that goes on when a property has run
+        trace.on_place = self._on_place
+        for _, leaf in leaves_of(arguments):
+            if not isinstance(leaf, Tensor):
+                self.snapshot.know(leaf)
+        self.snapshot.know(function)
+
+    def _on_place(self, container: Any, key: Any, path: str) -> None:
+        self.replaced.add((id(container), key))
+        self.snapshot.at(container, key, path)
+
+    def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """The function's result, watched; a debugger or a coverage tool that traces goes on."""
+        try:
+            result = InstructionTrace(self._reads_in, self._look_up, self._on_return).run(function, args, kwargs)
+            for kind in {type(module): None for module in self.trace.modules.values()}:
+                self._of_class(kind, "forward", f"{kind.__name__}.forward")  # which the library looks up
+            return result
+        finally:
+            self._inner.clear()
+            self._returned, self._waiting = (None, None), None
+
+    def _reads_in(self, frame: FrameType) -> dict[int, tuple[Read, ...]] | None:
+        """The chains in the code of a frame that begins."""
+        code = frame.f_code
+        known = known_of(code, frame.f_globals)
+        self.asks_which |= known.asks_which
+        if known.reads is not None:
+            self._inner.update({id(within): (code, frame) for within in codes_within(code)})
+        return known.reads
+
+    def _look_up(self, frame: FrameType, reads: tuple[Read, ...]) -> None:
+        for read in reads:
+            self._look(frame, read)
+
+    def _look(self, frame: FrameType, read: Read) -> None:
+        """Look up a chain before the code does."""
+        name = path = read.name
+        if read.root == "local":
+            value = variable(frame, name, MISSING)
+        elif read.root == "result":
+            around, value = self._returned
+            value, path = (value, "(...)") if around is frame else (MISSING, "")
+        elif read.root == "global":
+            if held(frame.f_globals, name) is MISSING and read.use > TARGET and hasattr(builtins, name):
+                return
+            value = self.snapshot.at(
+                frame.f_globals, name, path, read.use > TARGET or bool(read.steps), is_namespace=True
+            )
+        else:
+            cell = self._cell(frame, frame.f_code, name)
+            if cell is None:
+                return
+            value = self.snapshot.at(cell, "", path, read.use > TARGET or bool(read.steps))
+        self._follow(frame, value, read.steps, read.use, path)
+
+    def _follow(self, frame: FrameType, value: Any, steps: Any, use: int, path: str) -> None:
+        for k, (kind, key) in enumerate(steps):
+            if not self.snapshot.is_known(value):
+                return
+            kind, computed, _ = kind.partition(" at")
+            if computed:
+                key = self._key(frame, key)
+            if kind == "attribute":
+                if not isinstance(key, str):
+                    return
+                if self._is_property(value, key):  # its code is watched as it runs; then the chain goes on
+                    self._waiting = frame, steps[k + 1 :], use, path + written((kind, key))
+                    return
+                value = self._attribute(value, key, path)
+            else:
+                value = self._item(value, key, path)
+            path += written((kind, key))
+        if self.snapshot.is_known(value):
+            self._end(value, use, path)
+
+    def _on_return(self, frame: FrameType, value: Any) -> None:
+        """The user's code gave something to what called it."""
+        self._returned = frame.f_back, value
+        if self._waiting is not None and self._waiting[0] is frame.f_back:
+            waiting, self._waiting = self._waiting, None
+            self._follow(waiting[0], value, *waiting[1:])
+
+    def _is_property(self, owner: Any, name: str) -> bool:
+        found = next((vars(c)[name] for c in type(owner).__mro__ if name in vars(c)), None)
+        return isinstance(found, property)
+
+    def _key(self, frame: FrameType, read: Read) -> Any:
+        """What a variable that is an index holds; it is looked up as a chain of its own as well."""
+        if read.root == "local" and not read.steps:
+            return variable(frame, read.name, MISSING)
+        if read.root == "global" and not read.steps:
+            return held(frame.f_globals, read.name)
+        value: Any = variable(frame, read.name, MISSING) if read.root != "global" else held(frame.f_globals, read.name)
+        for kind, key in read.steps:
+            own = attributes_of(value) if kind == "attribute" else value
+            value = held(own, key) if isinstance(own, dict | list) and kind != "item at" else MISSING
+        return value
+
+    def _attribute(self, owner: Any, name: str, path: str) -> Any:
+        """The attribute of a known object, without running any code."""
+        path = f"{path}.{name}"
+        if isinstance(owner, ModuleType):
+            is_own = is_users(getattr(owner, "__file__", None) or "<frozen>")
+            return self.snapshot.at(owner.__dict__, name, path, is_namespace=True) if is_own else MISSING
+        if isinstance(owner, list | deque | dict | set) and hasattr(type(owner), name):
+            kind = next(k for k in NOT_READ if isinstance(owner, k))
+            if name == "__len__":
+                self.snapshot.lengths.setdefault(id(owner), path.rpartition(".")[0])
+            is_read = name not in NOT_READ[kind] and name != "__len__"
+            self._end(owner, VALUE if is_read else CALL, path.rpartition(".")[0])
+            return MISSING
+        if isinstance(owner, type):
+            return self._of_class(owner, name, path)
+        if isinstance(owner, tuple) and name in getattr(owner, "_fields", ()):
+            return getattr(owner, name)
+        if isinstance(type(owner).__getattribute__, FunctionType):
+            return MISSING
+        own = attributes_of(owner)
+        if name == "__dict__" and own is not None:
+            self.snapshot.know(own)
+            return own
+        found = next((vars(c)[name] for c in type(owner).__mro__ if name in vars(c)), MISSING)
+        if isinstance(found, MemberDescriptorType):
+            return self.snapshot.at(self.snapshot.slots(owner), name, path)
+        if hasattr(type(found), "__set__") or own is None:  # a property's code is watched as it runs
+            return MISSING
+        if name in own or found is not MISSING:
+            value = self.snapshot.at(own, name, path, is_namespace=is_opaque(owner))
+            return self._of_class(type(owner), name, path) if value is MISSING else value
+        value = in_tables(owner, name)
+        if value is MISSING:
+            self.snapshot.at(own, name, path, is_namespace=is_opaque(owner))
+        return value
+
+    def _of_class(self, kind: type, name: str, path: str) -> Any:
+        for c in kind.__mro__:
+            if not is_users_class(c):
+                return MISSING
+            found = self.snapshot.at(vars(c), name, path, is_namespace=True)
+            if found is not MISSING:
+                return found
+        return MISSING
+
+    def _item(self, owner: Any, key: Any, path: str) -> Any:
+        if isinstance(owner, tuple):
+            return owner[key] if isinstance(key, int) and -len(owner) <= key < len(owner) else MISSING
+        if isinstance(owner, dict) and type(owner).__getitem__ in (dict.__getitem__,):
+            try:
+                self.snapshot.open(owner, path)
+                return self.snapshot.at(owner, key, f"{path}[{key!r}]")
+            except TypeError:
+                return MISSING
+        if isinstance(owner, list | deque):
+            if isinstance(key, int):
+                self.snapshot.open(owner, path)
+                if key < 0:  # from the end, which may lie elsewhere in the next call
+                    self.snapshot.lengths.setdefault(id(owner), path)
+                return self.snapshot.at(owner, key + len(owner) if key < 0 else key, f"{path}[{key!r}]")
+            self._end(owner, VALUE, path)
+        elif is_network(owner) and isinstance(key, int):
+            below = list(owner.__dict__["_modules"].values())
+            return below[key] if -len(below) <= key < len(below) else MISSING
+        return MISSING
+
+    def _end(self, value: Any, use: int, path: str) -> None:
+        """Where a chain ends: what may be changed there, and whether the whole of it is read."""
+        if isinstance(value, list | dict | set | deque):
+            self.snapshot.open(value, path)
+            if use == VALUE:
+                self.snapshot.whole.setdefault(id(value), path)
+            if use > STORE:
+                for element in elements(self.snapshot.before[id(value)][1]):
+                    self.snapshot.meet(element)
+        elif not isinstance(value, type | ModuleType | FunctionType | tuple) and not is_opaque(value):
+            own = attributes_of(value)
+            if own is not None:
+                self.snapshot.open(own, path)
+            if any(isinstance(m, MemberDescriptorType) for c in type(value).__mro__[:-1] for m in vars(c).values()):
+                self.snapshot.open(self.snapshot.slots(value), path)
+
+    def _cell(self, frame: FrameType, code: CodeType, name: str) -> CellType | None:
+        """The variable of a function around, if it existed before the capture."""
+        if name == "__class__":
+            return None
+        functions = self.snapshot.functions.get(id(code))
+        if functions is None:
+            around = self._inner.get(id(code))
+            if around is not None:  # made while capturing: the variable is the outer function's, or one around that
+                outer, outer_frame = around
+                return self._cell(outer_frame, outer, name) if name in outer.co_freevars else None
+            functions = functions_with(code)
+            self.snapshot.functions[id(code)] = functions
+        for function in functions:
+            cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=False))
+            if len(functions) == 1 or all(held(c, "") is variable(frame, n, MISSING) for n, c in cells.items()):
+                return cells.get(name)
+        return None
