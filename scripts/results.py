@@ -50,6 +50,7 @@ SHOWN = {
     "circuits": "circuit",
 }
 QUANTITIES = ("time", "device time", "rate", "first step", "second step", SHARE, "a dispatch from begin to submit")
+MOST_ROWS = 14  # of a benchmark and machine
 ON_ONE_CORE = (", NumPy", ", C")  # circuits, in docs/logic.md
 
 
@@ -117,14 +118,22 @@ def table(head: list[str], rows: Iterable[list[str]]) -> str:
     return re.sub(r"\|  (?=\|)", "| ", "".join(lines))
 
 
-def times(record: Record, peer: str) -> str:
-    """How many times as fast ours is; bold where it is slower."""
+def ratio(record: Record, peer: str = "") -> float | None:
+    """How many times as fast ours is as the peer, by default the first; None where there is none."""
+    peer = peer or first_peer(record)
     if record.quantity == SHARE:
-        found = record.value
-    elif peer in record.peers and record.peers[peer] and record.value:
-        found = record.times_as_good(peer)
-    else:
-        return ""
+        return record.value
+    return record.times_as_good(peer) if record.peers.get(peer) and record.value else None
+
+
+def times(record: Record, peer: str) -> str:
+    """The ratio as text."""
+    found = ratio(record, peer)
+    return "" if found is None else bold(found)
+
+
+def bold(found: float) -> str:
+    """A ratio, bold where ours is slower."""
     return number(found, whole=True) if found >= 1 else f"**{found:.2f}**"
 
 
@@ -157,16 +166,28 @@ def steps(records: list[Record], tasks: dict[str, str] = TASKS) -> str:
 
 
 def others(records: list[Record]) -> str:
-    """A row a record of the benchmarks that the page shows."""
-    shown = [
-        r for r in records if r.benchmark in SHOWN and r.quantity in QUANTITIES and not r.case.endswith(ON_ONE_CORE)
-    ]
+    """A row a record of the benchmarks that the page shows, but for those that have many: of them the slowest beside their peers."""
     rows = []
-    for r in sorted(shown, key=lambda r: ([*SHOWN].index(r.benchmark), naturally(r.case), r.quantity)):
-        peers = ", ".join(f"{peer} {figure(v, r.unit)}" for peer, v in r.peers.items())
-        own = "" if r.quantity == SHARE else figure(r.value, r.unit)
-        rows.append([row_name(r), own, peers, times(r, next(iter(r.peers), EAGER))])
+    for benchmark in SHOWN:
+        own = [r for r in records if r.benchmark == benchmark and r.quantity in QUANTITIES]
+        own = sorted(
+            (r for r in own if not r.case.endswith(ON_ONE_CORE)), key=lambda r: (naturally(r.case), r.quantity)
+        )
+        slowest = sorted((r for r in own if ratio(r)), key=lambda r: ratio(r) or 0)[:MOST_ROWS]
+        for r in own if len(own) <= MOST_ROWS else slowest:
+            peers = ", ".join(f"{peer} {figure(v, r.unit)}" for peer, v in r.peers.items())
+            rows.append(
+                [row_name(r), "" if r.quantity == SHARE else figure(r.value, r.unit), peers, times(r, first_peer(r))]
+            )
+        if len(own) > MOST_ROWS:
+            ratios = [ratio(r) or 0 for r in own if r not in slowest and ratio(r)]
+            between = f"{bold(min(ratios))} to {bold(max(ratios))}" if ratios else ""
+            rows.append([f"{len(own) - len(slowest)} others of results/{benchmark}.json", "", "", between])
     return table(["", "shadergrad", "beside", "times as fast"], rows)
+
+
+def first_peer(record: Record) -> str:
+    return next(iter(record.peers), EAGER)
 
 
 def row_name(r: Record) -> str:
@@ -292,6 +313,28 @@ Experiments that led here, successful or not, are in [docs/experiments](../docs/
     return "\n".join([intro, *parts])
 
 
+def not_replaced(records: list[Record]) -> list[Record]:
+    """Without what was entered by hand and has been measured since on a machine of that name, such as NVIDIA H100 80GB HBM3."""
+    measured = [r for r in records if BY_HAND not in r.how]
+
+    def is_replaced(r: Record) -> bool:
+        return BY_HAND in r.how and any(
+            m.key[:3] == r.key[:3] and m.date >= r.date and kind_of(m.machine).startswith(kind_of(r.machine))
+            for m in measured
+        )
+
+    return [r for r in records if not is_replaced(r)]
+
+
+def kind_of(machine: Machine) -> str:
+    """The GPU's name without what stands behind it in brackets; the processor's for other adapters."""
+    return (
+        machine.adapter.partition(" (")[0]
+        if is_gpu(machine)
+        else f"{machine.adapter.partition(' (')[0]}, {machine.processor.partition(',')[0]}"
+    )
+
+
 def order_of(machine: Machine, records: list[Record]) -> tuple[bool, int, str]:
     own = [r for r in records if r.machine == machine]
     return not is_gpu(machine), -len(own), f"{machine}"
@@ -299,7 +342,7 @@ def order_of(machine: Machine, records: list[Record]) -> tuple[bool, int, str]:
 
 def pages(records: list[Record]) -> dict[Path, str]:
     """What each page should be. Raises RecordError where one asks for a table that nobody knows, or a marker has no end."""
-    shown = [r for r in records if not r.case.endswith(", small")]
+    shown = not_replaced([r for r in records if not r.case.endswith(", small")])
     found = {PAGE: results_page(shown)}
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = path.read_text(encoding="utf-8")

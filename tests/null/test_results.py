@@ -167,3 +167,31 @@ def test_figures_have_three_digits_and_their_unit() -> None:
         for of in ((2.0025, "ms"), (0.1036, "ms"), (21581, "us"), (6656, "bytes"), (3.14e14, "gates/s"))
     ]
     assert found == ["2.00 ms", "0.104 ms", "21,581 \N{MICRO SIGN}s", "6.5 KiB", "3.14e14 gates/s"]
+
+
+def test_a_benchmark_of_many_cases_shows_its_slowest() -> None:
+    """The page stays short, and nothing that is slower than its peer hides in what it leaves out."""
+    many = [
+        replace(
+            FIRST,
+            benchmark="products",
+            case=f"dot {n}",
+            quantity="device time",
+            value=float(n),
+            peers={results.EAGER: 10.0},
+        )
+        for n in range(1, 41)
+    ]
+    shown = results.others(many)
+    assert "multiplication 40 |" in shown
+    assert "multiplication 20 |" not in shown
+    assert f"{40 - results.MOST_ROWS} others of results/products.json | | | **0.38** to 10.0 |" in shown
+
+
+def test_what_was_entered_by_hand_goes_once_it_is_measured() -> None:
+    gpu = replace(GPU, adapter="NVIDIA H100 (Vulkan)", processor="not noted")
+    by_hand = replace(FIRST, machine=gpu, how=record.BY_HAND)
+    another = replace(by_hand, machine=replace(gpu, adapter="NVIDIA H200 (Vulkan)"))
+    measured = replace(FIRST, machine=replace(gpu, adapter="NVIDIA H100 80GB HBM3 (Vulkan)"), date="2026-11-27")
+    assert results.not_replaced([by_hand, another, measured]) == [another, measured]
+    assert results.not_replaced([by_hand, replace(measured, case="cnn")]) == [by_hand, replace(measured, case="cnn")]
