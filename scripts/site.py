@@ -77,7 +77,6 @@ NAVIGATION: dict[str, str | dict[str, str]] = {
         "From PyTorch": "docs/notebooks/from-pytorch.ipynb",
     },
     "Guides": {
-        "From PyTorch": "docs/pytorch.md",
         "Examples": "examples/README.md",
         "Training": "docs/training.md",
         "Data and recipes": "docs/data.md",
@@ -90,7 +89,6 @@ NAVIGATION: dict[str, str | dict[str, str]] = {
         "In the browser": "docs/browser.md",
         "Backward engines": "docs/backward.md",
         "Coming from PyTorch": "docs/from-pytorch.md",
-        "Differences from PyTorch": "docs/differences.md",
         "Kernels of your own": "docs/extend.md",
         "Environment variables": "docs/variables.md",
     },

@@ -28,7 +28,7 @@ CHECKS = ("value", "gradient", "second", "method", "in place", "out", "errors")
 FORMS = 3  # samples of each dtype on which the other forms of an operator are tried
 KEPT = 4  # failures that are told
 TOLERANCE = {"float64": 1e-7, "float32": 2e-5, "float16": 1e-3, "complex64": 2e-5, "complex128": 1e-7}
-# (dtype of PyTorch's result, ours) that docs/differences.md says: the default integer has 32 bits
+# (dtype of PyTorch's result, ours) that docs/from-pytorch.md says: the default integer has 32 bits
 SAME_DTYPE = {("int64", "int32")}
 UNKNOWN: Any = object()  # in place of a result that did not come
 NO_FLOAT64 = "float64 is not available on"  # a GPU has none

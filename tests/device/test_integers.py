@@ -339,7 +339,7 @@ def test_the_cpu_device_keeps_64_bits() -> None:
 
 
 def test_arithmetic_of_int64_wraps_at_32_bits_on_a_gpu(webgpu: str) -> None:
-    """As docs/differences.md says: results are not looked at."""
+    """As docs/from-pytorch.md says: results are not looked at."""
     assert (sg.tensor(np.array([HIGHEST]), device=webgpu) + 1).tolist() == [LOWEST]
 
 

@@ -1,4 +1,4 @@
-"""The lines people type, by what they are of: each gives what it gives in PyTorch, or stands in docs/differences.md.
+"""The lines people type, by what they are of: each gives what it gives in PyTorch, or stands in docs/from-pytorch.md.
 
 A further table, of single ones, is in test_tensor_attributes.py. Before the last `;` of a line stands what is done first.
 """

@@ -110,7 +110,7 @@ def test_what_is_missing_is_listed_with_its_lines(tmp_path: Path) -> None:
         '  File "' + str(tmp_path / "script.py") + '", line 6, in f',
         "    return torch.quantize_it(1)",
         "           ^^^^^^^^^^^^^^^^^",
-        "AttributeError: torch.quantize_it is not in shadergrad. Hint: docs/differences.md says what is.",
+        "AttributeError: torch.quantize_it is not in shadergrad. Hint: docs/from-pytorch.md says what is.",
         "",
         "Not in shadergrad, and asked for:",
         "  torch.quantize_it            script.py:6",

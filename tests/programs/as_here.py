@@ -1,9 +1,9 @@
 """Runs programs under PyTorch without two of its accidents, which no one would want to have again, and with results that lie
-row by row, as those of the library do (docs/differences.md).
+row by row, as those of the library do (docs/from-pytorch.md).
 
 Whether a view of what got a history since is taken for a leaf, and so refused to be written, depends on whether someone
 asked for its grad_fn before: here someone always did. And a backward pass silently takes the value that a leaf has now where
-`.data` was changed after the leaf was used: `SavedLeaves` tells of it (docs/differences.md).
+`.data` was changed after the leaf was used: `SavedLeaves` tells of it (docs/from-pytorch.md).
 """
 
 from __future__ import annotations

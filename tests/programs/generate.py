@@ -245,7 +245,7 @@ class Builder:
             ):
                 seen.add(
                     "leaf changed through data after use"
-                )  # PyTorch takes the new value, silently: docs/differences.md
+                )  # PyTorch takes the new value, silently: docs/from-pytorch.md
             if (is_call or self.local is not None) and any(
                 made is not history.get(n)
                 for n, made in histories.items()

@@ -111,7 +111,7 @@ def run_task(task: Task, modes: Sequence[str], is_shrinking: bool = False) -> Ta
 
 
 def is_by_design(program: Program, verdict: Verdict, mode: str) -> bool:
-    """Whether a difference is one of those that the library means (docs/differences.md)."""
+    """Whether a difference is one of those that the library means (docs/from-pytorch.md)."""
     if verdict.difference is None:
         return False
     kind, path, shown = verdict.difference.kind, verdict.difference.path, program.features

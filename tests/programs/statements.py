@@ -832,7 +832,7 @@ def call(b: Builder, *, is_first: bool = False) -> Candidate | None:
     tensors: list[tuple[str, torch.Tensor]] = []
     leading = b.sizes.randrange(1, 8) if b.sizes is not None and not is_first else None
     if any("data assign" in s.features for s in step.body):
-        leading = None  # what is no leaf keeps its shape here: docs/differences.md
+        leading = None  # what is no leaf keeps its shape here: docs/from-pytorch.md
     for c in b.calls:
         if c.kind != "tensor":
             texts.append(c.text if is_first else b.rng.choice(PYTHON_ARGUMENTS[c.kind]))

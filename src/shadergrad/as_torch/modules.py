@@ -106,7 +106,7 @@ class StandIn(ModuleType):
         whole = f"{self.__name__}.{name}"
         missing.note(whole, frame_of_caller())
         raise AttributeError(
-            f"{whole} is not in shadergrad. Hint: docs/differences.md says what is.", name=name, obj=self
+            f"{whole} is not in shadergrad. Hint: docs/from-pytorch.md says what is.", name=name, obj=self
         )
 
 
@@ -117,7 +117,7 @@ class Finder(MetaPathFinder, Loader):
         if fullname.startswith("torch."):
             missing.note(fullname, missing.importer())
             raise ModuleNotFoundError(
-                f"{fullname} is not in shadergrad. Hint: docs/differences.md says what is.", name=fullname
+                f"{fullname} is not in shadergrad. Hint: docs/from-pytorch.md says what is.", name=fullname
             )
 
 

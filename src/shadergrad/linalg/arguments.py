@@ -20,7 +20,7 @@ def check_floating(what: str, *tensors: Tensor) -> None:
             )
         if x.dtype.category > 2:
             raise DTypeError(
-                f"{what}: complex matrices are not taken, got {x.dtype.name}. Hint: see docs/differences.md."
+                f"{what}: complex matrices are not taken, got {x.dtype.name}. Hint: see docs/from-pytorch.md."
             )
         if x.dtype is not tensors[0].dtype:
             raise DTypeError(

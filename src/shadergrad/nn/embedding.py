@@ -31,7 +31,7 @@ class Embedding(Module):
     up and longer, in the norm norm_type, are shortened in place. scale_grad_by_freq: gradients are divided by how often
     a row is looked up. The gradient is dense, and the same in every run; sparse is taken, and without effect.
     Raises DTypeError for positions that are not integers, IndexRangeError for a padding_idx that is no row; positions
-    out of range raise on the cpu device when the result is computed (see docs/differences.md for webgpu).
+    out of range raise on the cpu device when the result is computed (see docs/from-pytorch.md for webgpu).
 
     >>> layer = nn.Embedding(3, 2, padding_idx=0)
     >>> layer(sg.tensor([0, 0])).detach()

@@ -97,7 +97,7 @@ class CrossEntropyLoss(_Weighted):
     evenly over the classes (Szegedy et al., 2015). reduction: 'mean' and 'sum' give (), 'none' the shape of the
     indices.
     Raises ShapeError and DTypeError where target or weight do not fit, ArgumentError for a label_smoothing outside
-    [0, 1]. An index out of range raises IndexRangeError on the cpu device; for webgpu see docs/differences.md.
+    [0, 1]. An index out of range raises IndexRangeError on the cpu device; for webgpu see docs/from-pytorch.md.
 
     >>> nn.CrossEntropyLoss()(sg.zeros(2, 4), sg.tensor([0, 3]))  # log(4)
     tensor(1.3863)

@@ -1,7 +1,7 @@
 """The tensor: the user's handle on a node. PyTorch's names, argument order, defaults, broadcasting and dtype rules.
 
 A tensor computes nothing until its value is needed: numpy(), item(), tolist(), print, sync(), or an optimizer step.
-Differences from PyTorch are in docs/differences.md.
+Differences from PyTorch are in docs/from-pytorch.md.
 """
 
 from __future__ import annotations
