@@ -1,11 +1,12 @@
 """The documentation as a site: python scripts/site.py [FOLDER]; `make docs`. Any warning is an error.
 
 In: the repository's pages, which link to each other and to sources by relative paths. Out: a folder of HTML. The pages are copied as
-they lie, with what they link to, so that their links hold; a page of reference is written from the docstrings.
+they lie, with the files they link to, so that their links hold. The pages of reference are written from the docstrings.
 """
 
 from __future__ import annotations
 
+import html
 import inspect
 import json
 import re
@@ -13,6 +14,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
+from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,61 +72,86 @@ MODULES = (  # of each a page
     "sg.distributed",
     "sg.jit",
 )
-NAVIGATION: dict[str, str | dict[str, str]] = {
+Navigation = dict[str, "str | Navigation"]
+
+
+def _titled(folder: str) -> Navigation:
+    """The pages of a folder by their first lines, without the mark of a heading."""
+    paths = sorted((ROOT / folder).glob("*.md"))
+    return {path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# "): f"{folder}/{path.name}" for path in paths}
+
+
+NAVIGATION: Navigation = {  # four kinds of pages, by https://diataxis.fr: to learn, to do, to look up, to understand
     "Home": "README.md",
-    "Tutorial": "docs/tutorial.md",
-    "Notebooks": {
-        "First steps": "docs/notebooks/first-steps.ipynb",
-        "An automaton": "docs/notebooks/automaton.ipynb",
-        "From PyTorch": "docs/notebooks/from-pytorch.ipynb",
+    "Tutorials": {
+        "From a tensor to a page": "docs/tutorial.md",
+        "Notebook: first steps": "docs/notebooks/first-steps.ipynb",
+        "Notebook: an automaton": "docs/notebooks/automaton.ipynb",
+        "Notebook: from PyTorch": "docs/notebooks/from-pytorch.ipynb",
+        "Gallery": "docs/gallery.md",
+        "Programs that people know": "examples/README.md",
     },
-    "Guides": {
-        "Examples": "examples/README.md",
-        "Training": "docs/training.md",
-        "Data and recipes": "docs/data.md",
-        "Compiling": "docs/compile.md",
-        "Devices": "docs/devices.md",
-        "Profiling": "docs/profiling.md",
-        "Logic": "docs/logic.md",
-        "Coevolution": "docs/coevolution.md",
-        "GPT-2": "docs/gpt.md",
-        "In the browser": "docs/browser.md",
-        "Backward engines": "docs/backward.md",
+    "How-to guides": {
         "Coming from PyTorch": "docs/from-pytorch.md",
-        "Kernels of your own": "docs/extend.md",
-        "Environment variables": "docs/variables.md",
+        "Train": "docs/training.md",
+        "Load data, write recipes": "docs/data.md",
+        "Compile a step": "docs/compile.md",
+        "Choose a device": "docs/devices.md",
+        "Find where the time goes": "docs/profiling.md",
+        "Publish a page that trains": "docs/browser.md",
+        "Choose a backward engine": "docs/backward.md",
+        "Write a kernel": "docs/extend.md",
+        "Train logic gates": "docs/logic.md",
+        "Find contacts of proteins": "docs/coevolution.md",
+        "Train GPT-2": "docs/gpt.md",
+        "Contribute": "CONTRIBUTING.md",
     },
-    "Gallery": "docs/gallery.md",
-    "Reference": {name: f"{REFERENCE}/{name}.md" for name in MODULES},
-    "Inside": {
-        "Architecture": "docs/architecture.md",
+    "Reference": {
+        "Modules": f"{REFERENCE}/index.md",
+        **{name: f"{REFERENCE}/{name}.md" for name in MODULES},
+        "Environment variables": "docs/variables.md",
+        "Glossary": "docs/glossary.md",
         "Conformance": "docs/conformance.md",
         "Conformance of the browser": "docs/conformance-browser.md",
-        "Glossary": "docs/glossary.md",
-        "Contributing": "CONTRIBUTING.md",
     },
-    "Results": "benchmarks/RESULTS.md",
-    "Experiments": {
-        "Overview": "docs/experiments/README.md",
-        "Matrix multiplication": "docs/experiments/matrix-multiplication.md",
-        "Small matrices": "docs/experiments/small-matrices.md",
-        "Machine code": "docs/experiments/machine-code.md",
-        "Attention": "docs/experiments/attention.md",
-        "Convolution": "docs/experiments/convolution.md",
-        "Reductions and sorting": "docs/experiments/reductions-and-sorting.md",
-        "Training steps": "docs/experiments/training-steps.md",
-        "Host time": "docs/experiments/host-time.md",
-        "Memory": "docs/experiments/memory.md",
-        "Compile time": "docs/experiments/compile-time.md",
-        "Software adapters": "docs/experiments/software-adapters.md",
-        "The cpu device": "docs/experiments/cpu-device.md",
-        "Browser": "docs/experiments/browser.md",
-        "Logic": "docs/experiments/logic.md",
-        "Trainings": "docs/experiments/trainings.md",
+    "Explanation": {
+        "Architecture": "docs/architecture.md",
+        "Decisions": {"All": "docs/decisions/index.md", **_titled("docs/decisions")},
+        "Experiments": {"Overview": "docs/experiments/README.md", **_titled("docs/experiments")},
     },
-    "Changes": "CHANGELOG.md",
-    "Roadmap": "docs/roadmap.md",
+    "Project": {
+        "Results": "benchmarks/RESULTS.md",
+        "Changes": "CHANGELOG.md",
+        "Roadmap": "docs/roadmap.md",
+    },
 }
+SHORT = {
+    "sg": "sg",
+    "Tensor": "sg.Tensor",
+    "F": "sg.nn.functional",
+    "nn": "sg.nn",
+    "optim": "sg.optim",
+    "func": "sg.func",
+}
+WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)")
+NAMED = re.compile(r"_|[a-z0-9][A-Z]|[0-9]d$")  # cross_entropy, AvgPool, conv2d: no words of a sentence
+FEATURES = [
+    "navigation.indexes",
+    "navigation.tabs",
+    "navigation.top",
+    "toc.follow",
+    "content.code.copy",
+    "search.highlight",
+]
+STYLE = """\
+.md-typeset pre.docstring { font-size: .7rem; line-height: 1.5; white-space: pre-wrap; padding: 0; }
+.md-grid { max-width: 76rem; }
+"""
+
+
+def pages_of(navigation: Navigation) -> list[str]:
+    """The pages of a navigation, in their order."""
+    return [p for where in navigation.values() for p in (pages_of(where) if isinstance(where, dict) else [where])]
 
 
 def main(folder: Path) -> None:
@@ -138,9 +167,11 @@ def main(folder: Path) -> None:
                 (pages / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / path, pages / path)
         (pages / REFERENCE).mkdir()
-        for name in MODULES:
-            (pages / REFERENCE / f"{name}.md").write_text(reference(name))
-        (pages / "docs/variables.md").write_text(variables())
+        (pages / "site.css").write_text(STYLE)
+        home = pages / "README.md"  # whose code is as wide as the page
+        home.write_text(f"---\nhide: [navigation, toc]\n---\n\n{home.read_text(encoding='utf-8')}", encoding="utf-8")
+        for path, text in written().items():
+            (pages / path).write_text(text, encoding="utf-8")
         configuration = Path(temporary) / "mkdocs.yml"
         configuration.write_text(settings(pages, folder.resolve()))
         subprocess.run(
@@ -150,72 +181,159 @@ def main(folder: Path) -> None:
 
 def settings(pages: Path, folder: Path) -> str:
     """The configuration of mkdocs; JSON is YAML."""
-    nav = [
-        {title: [{k: v} for k, v in where.items()] if isinstance(where, dict) else where}
-        for title, where in NAVIGATION.items()
-    ]
     return json.dumps(
         {
             "site_name": "shadergrad",
             "docs_dir": str(pages),
             "site_dir": str(folder),
             "use_directory_urls": False,
-            "theme": {"name": "material", "font": False, "features": ["navigation.indexes", "content.code.copy"]},
-            "markdown_extensions": ["tables", "fenced_code", "toc", "pymdownx.highlight", "pymdownx.superfences"],
+            "theme": {"name": "material", "font": False, "features": FEATURES},
+            "extra_css": ["site.css"],
+            "markdown_extensions": ["tables", "toc", "attr_list", "pymdownx.highlight", "pymdownx.superfences"],
             "plugins": [
                 "search",
                 {"mkdocs-jupyter": {"include": ["*.ipynb"], "execute": False, "include_requirejs": False}},
             ],
             "validation": {"nav": {"omitted_files": "ignore"}},
-            "nav": nav,
+            "nav": _listed(NAVIGATION),
         }
     )
 
 
-def reference(module: str) -> str:
-    """A page with the public names of a module, or a class's methods, and their docstrings."""
+def _listed(navigation: Navigation) -> list[dict[str, Any]]:
+    """A navigation as mkdocs reads it."""
+    return [{title: _listed(where) if isinstance(where, dict) else where} for title, where in navigation.items()]
+
+
+def written() -> dict[str, str]:
+    """The pages that are made of the sources, by their paths."""
+    pages = {f"{REFERENCE}/{name}.md": reference(name) for name in MODULES}
+    decisions = [f"- [{title}]({Path(path).name})" for title, path in _titled("docs/decisions").items()]
+    return pages | {
+        f"{REFERENCE}/index.md": modules(),
+        "docs/variables.md": variables(),
+        "docs/decisions/index.md": "\n".join(["# Decisions", "", *decisions, ""]),
+    }
+
+
+def modules() -> str:
+    """The table of the modules, with the first paragraph of each one's docstring."""
+    rows = [f"| [{name}]({name}.md) | {_about(_found(name))} |" for name in MODULES]
+    return "\n".join(["# Modules", "", "| module | contents |", "|---|---|", *rows, ""])
+
+
+def _found(module: str) -> Any:
     found: Any = sg
     for part in module.split(".")[1:]:
         found = getattr(found, part)
+    return found
+
+
+def _about(found: Any) -> str:
+    return (inspect.getdoc(found) or "").partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+
+
+@cache
+def shown(module: str) -> dict[str, Any]:
+    """What a page of the reference shows: the public names of a module, with the methods of its classes, or those of a class."""
+    found = _found(module)
     if inspect.isclass(found):
         names = [name for name in dir(found) if not name.startswith("_")]
     else:
         names = list(getattr(found, "__all__", ())) or [
             name for name, value in vars(found).items() if getattr(value, "__module__", None) == found.__name__
         ]
-    lines = [f"# {module}", "", (inspect.getdoc(found) or "").partition("\n")[0], ""]
+    entries: dict[str, Any] = {}
     for name in sorted(names, key=str.lower):
         value = getattr(found, name)
         told = callable(value) or inspect.isdatadescriptor(value)  # of a constant, the docstring is its type's
         if told and not name.startswith("_") and not inspect.ismodule(value) and inspect.getdoc(value):
-            lines += _entry(name, value, "##")
+            entries[name] = value
             if inspect.isclass(value) and not inspect.isclass(found):
-                lines += _methods(name, value)
+                entries |= _methods(name, value)
+    return entries
+
+
+def _methods(name: str, value: type) -> dict[str, Any]:
+    """Those that a class defines itself."""
+    own = [n for n, member in vars(value).items() if not n.startswith("_") and inspect.isfunction(member)]
+    return {f"{name}.{n}": getattr(value, n) for n in own if inspect.getdoc(getattr(value, n))}
+
+
+def reference(module: str) -> str:
+    """A page with the public names of a module, or a class's methods, and their docstrings."""
+    lines = [f"# {module}", "", _about(_found(module)), ""]
+    for name, value in shown(module).items():
+        lines += _entry(module, name, value)
     return "\n".join(lines)
 
 
-def _entry(name: str, value: Any, level: str) -> list[str]:
-    """A name, how it is called, and its docstring: the text, and its examples apart."""
+def _entry(module: str, name: str, value: Any) -> list[str]:
+    """A name, how it is called, and its docstring: the text with links to the names in it, and its examples apart."""
     told, _, examples = str(inspect.getdoc(value)).partition("\n>>> ")
-    lines = [f"{level} {name}", "", "```python", _signature(name, value), "```", "", "```text", told.strip(), "```", ""]
-    return lines + (["```pycon", f">>> {examples}", "```", ""] if examples else [])
+    level = "###" if "." in name else "##"
+    lines = [f"{level} {name} {{#{name}}}", "", "```python", _signature(name, value), "```", ""]
+    lines += [f'<pre class="docstring">{linked(module, name, flowing(told.strip()))}</pre>', ""]
+    lines += ["```pycon", f">>> {examples}", "```", ""] if examples else []
+    return lines + ([f"Also: {', '.join(others)}", ""] if (others := _others(module, name)) else [])
 
 
-def _methods(name: str, value: type) -> list[str]:
-    """Those that a class defines itself."""
-    own = [n for n, member in vars(value).items() if not n.startswith("_") and inspect.isfunction(member)]
-    return [
-        line
-        for n in own
-        if inspect.getdoc(getattr(value, n))
-        for line in _entry(f"{name}.{n}", getattr(value, n), "###")
-    ]
+def flowing(text: str) -> str:
+    """A docstring without its line breaks within paragraphs. Lists and what is indented stay as they are."""
+    lines = [""]
+    for line in text.splitlines():
+        joins = lines[-1] and line and not lines[-1].startswith(" ") and not line.startswith((" ", "- ", "* "))
+        lines[-1:] = [f"{lines[-1]} {line}"] if joins else [lines[-1], line]
+    return "\n".join(lines[1:])
+
+
+def _others(module: str, name: str) -> list[str]:
+    """Links to entries of the same name on other pages: the function, the method and the module of one operation."""
+    found = [(page, other) for page, other in _alike()[_plain(name)] if page != module]
+    return [f"[{page}.{other}]({page}.md#{other})" for page, other in found]
+
+
+@cache
+def _alike() -> dict[str, list[tuple[str, str]]]:
+    """The entries by their plain names: relu, ReLU and relu_ are alike."""
+    alike: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for page in MODULES:
+        for name in shown(page):
+            alike[_plain(name)].append((page, name))
+    return alike
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+def linked(module: str, name: str, text: str) -> str:
+    """A docstring as HTML in which names that have an entry lead to it. Of one word, only those that are no English words do."""
+    parts = WORD.split(text)
+    for i in range(1, len(parts), 2):
+        place = _place(module, parts[i])
+        parts[i] = f'<a href="{place}">{parts[i]}</a>' if place and place != f"{module}.html#{name}" else parts[i]
+    parts[::2] = map(html.escape, parts[::2])
+    return "".join(parts)
+
+
+def _place(module: str, word: str) -> str | None:
+    """Where a word of a docstring has its entry: what it abbreviates, else the page that it stands on, else the first in order."""
+    room, _, name = word.rpartition(".")
+    for short, pages in SHORT.items():
+        if room == short or room.startswith(f"{short}."):
+            page = pages + room.removeprefix(short)
+            return f"{page}.html#{name}" if page in MODULES and name in shown(page) else None
+    if not room and not NAMED.search(word):
+        return None
+    return next((f"{page}.html#{word}" for page in (module, *MODULES) if word in shown(page)), None)
 
 
 def _signature(name: str, value: Any) -> str:
     try:
         text = re.sub(r" at 0x[0-9a-f]+", "", f"{name}{inspect.signature(value)}").replace("shadergrad.", "sg.")
-        return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)  # annotations as they are written
+        text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)  # annotations as they are written
+        return textwrap.fill(text, 84, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     except (TypeError, ValueError):
         return name
 

@@ -21,20 +21,33 @@ assert specification is not None
 assert specification.loader is not None
 site = importlib.util.module_from_spec(specification)
 specification.loader.exec_module(site)
-WRITTEN = {*site.NAVIGATION["Reference"].values(), "docs/variables.md"}
+WRITTEN = site.written()
 
 
 def test_pages_of_the_navigation_are_in_the_repository() -> None:
-    found = [w for where in site.NAVIGATION.values() for w in (where.values() if isinstance(where, dict) else [where])]
+    found = site.pages_of(site.NAVIGATION)
     assert [page for page in found if page not in WRITTEN and not (site.ROOT / page).exists()] == []
-    assert set(found) >= WRITTEN
+    assert set(found) >= {*WRITTEN}
 
 
 def test_every_page_of_docs_can_be_found() -> None:
-    named = {w for where in site.NAVIGATION.values() for w in (where.values() if isinstance(where, dict) else [where])}
     docs = site.ROOT / "docs"
-    pages = {str(path.relative_to(site.ROOT)) for path in (*docs.glob("*.md"), *docs.glob("notebooks/*.ipynb"))}
-    assert pages - named == set()
+    pages = {str(path.relative_to(site.ROOT)) for path in (*docs.rglob("*.md"), *docs.glob("notebooks/*.ipynb"))}
+    assert pages - {*site.pages_of(site.NAVIGATION)} == set()
+
+
+def test_names_in_the_reference_lead_to_their_entries() -> None:
+    """Each link from a docstring, and from one page of reference to another, leads to a heading."""
+    headings = {
+        f"{Path(path).stem}#{name}"
+        for path, text in WRITTEN.items()
+        for name in re.findall(r"^##.* \{#(\S+)\}$", text, re.M)
+    }
+    links = [link for text in WRITTEN.values() for link in re.findall(r'href="([^"]+)"|\]\(([^)]+#[^)]+)\)', text)]
+    targets = {re.sub(r"\.(html|md)#", "#", "".join(link)) for link in links}
+    assert targets - headings == set()
+    assert '<a href="sg.nn.functional.html#cross_entropy">' in site.linked("sg.nn", "X", "Calls F.cross_entropy.")
+    assert site.linked("sg", "X", "a < b, the sum") == "a &lt; b, the sum"
 
 
 def test_the_reference_and_the_variables_are_those_of_the_sources() -> None:
@@ -50,8 +63,8 @@ def test_the_reference_and_the_variables_are_those_of_the_sources() -> None:
         "sg.models.gpt": "GPT",
         "sg.devices": "reset",
     }.items():
-        assert f"\n## {name}\n" in site.reference(module), name
-    assert "\n### Trainer.fit\n" in site.reference("sg.train")
+        assert f"\n## {name} {{#{name}}}\n" in site.reference(module), name
+    assert "\n### Trainer.fit {#Trainer.fit}\n" in site.reference("sg.train")
     assert "\n```pycon\n>>> " in site.reference("sg.nn")
     for name in ("SHADERGRAD_DEBUG", "SHADERGRAD_DATA_MIRROR"):
         assert f"| {name} |" in site.variables()
