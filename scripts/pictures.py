@@ -38,7 +38,7 @@ RUNS = {
     "letter-g": {"loss.png": "letter-g-loss.png", "rollout.gif": "letter-g.gif"},
 }
 AUTOMATA = "automata"  # rollouts side by side, as the README shows them
-SIDE, GAP, TICK = 280, 14, 150  # pixels, pixels, ms
+SIDE, GAP, TICK, FIRST = 280, 14, 150, 3000  # pixels, pixels, ms, ms: of the frame that stands where nothing moves
 STUDY = "checkerboard-study"
 CIRCUIT = "checkerboard-circuit"
 
@@ -88,7 +88,7 @@ def side_by_side(*names: str) -> None:
             ]
         rolls.append(([frame for frame, _ in frames], list(accumulate(duration for _, duration in frames))))
     pictures = []
-    for now in range(0, max(ends[-1] for _, ends in rolls), TICK):
+    for now in range(FIRST, FIRST + max(ends[-1] for _, ends in rolls), TICK):
         picture = Image.new("RGB", (len(rolls) * (SIDE + GAP) - GAP, SIDE), "white")
         for place, (frames, ends) in enumerate(rolls):
             shown = next(i for i, end in enumerate(ends) if now % ends[-1] < end)

@@ -116,6 +116,7 @@ NAVIGATION: Navigation = {  # four kinds of pages, by https://diataxis.fr: to le
     },
     "Explanation": {
         "Architecture": "docs/architecture.md",
+        "Experiments": _titled("docs/experiments"),
         "Decisions": {"All": "docs/decisions/index.md", **_titled("docs/decisions")},
         "Experiments": {"Overview": "docs/experiments/README.md", **_titled("docs/experiments")},
     },
@@ -202,7 +203,9 @@ def settings(pages: Path, folder: Path) -> str:
 
 def _listed(navigation: Navigation) -> list[dict[str, Any]]:
     """A navigation as mkdocs reads it."""
-    return [{title: _listed(where) if isinstance(where, dict) else where} for title, where in navigation.items()]
+    return [
+        {title: _listed(where) if isinstance(where, dict) else where} for title, where in navigation.items() if where
+    ]
 
 
 def written() -> dict[str, str]:
