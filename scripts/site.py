@@ -278,7 +278,7 @@ def _entry(module: str, name: str, value: Any) -> list[str]:
     lines = [f"{level} {name} {{#{name}}}", "", "```python", _signature(name, value), "```", ""]
     lines += [f'<pre class="docstring">{linked(module, name, flowing(told.strip()))}</pre>', ""]
     lines += ["```pycon", f">>> {examples}", "```", ""] if examples else []
-    return lines + ([f"Also: {', '.join(others)}", ""] if (others := _others(module, name)) else [])
+    return lines + ([f"See also: {', '.join(others)}", ""] if (others := _others(module, name)) else [])
 
 
 def flowing(text: str) -> str:
