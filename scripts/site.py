@@ -76,8 +76,8 @@ Navigation = dict[str, "str | Navigation"]
 
 
 def _titled(folder: str) -> Navigation:
-    """The pages of a folder by their first lines, without the mark of a heading."""
-    paths = sorted((ROOT / folder).glob("*.md"))
+    """The pages of a folder by their first lines, without the mark of a heading; not its overview."""
+    paths = [path for path in sorted((ROOT / folder).glob("*.md")) if path.name != "README.md"]
     return {path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# "): f"{folder}/{path.name}" for path in paths}
 
 
@@ -116,9 +116,8 @@ NAVIGATION: Navigation = {  # four kinds of pages, by https://diataxis.fr: to le
     },
     "Explanation": {
         "Architecture": "docs/architecture.md",
-        "Experiments": _titled("docs/experiments"),
-        "Decisions": {"All": "docs/decisions/index.md", **_titled("docs/decisions")},
         "Experiments": {"Overview": "docs/experiments/README.md", **_titled("docs/experiments")},
+        "Decisions": {"All": "docs/decisions/index.md", **_titled("docs/decisions")},
     },
     "Project": {
         "Results": "benchmarks/RESULTS.md",
