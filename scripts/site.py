@@ -202,9 +202,7 @@ def settings(pages: Path, folder: Path) -> str:
 
 def _listed(navigation: Navigation) -> list[dict[str, Any]]:
     """A navigation as mkdocs reads it."""
-    return [
-        {title: _listed(where) if isinstance(where, dict) else where} for title, where in navigation.items() if where
-    ]
+    return [{title: _listed(where) if isinstance(where, dict) else where} for title, where in navigation.items()]
 
 
 def written() -> dict[str, str]:

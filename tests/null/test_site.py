@@ -125,7 +125,7 @@ def test_each_page_of_experiments_is_reached() -> None:
     """By the navigation and by the overview, and each of them says where and when it was measured."""
     folder = site.ROOT / "docs" / "experiments"
     pages = {path.name for path in folder.glob("*.md")}
-    shown = site.NAVIGATION["Experiments"]
+    shown = site.NAVIGATION["Explanation"]["Experiments"]
     assert isinstance(shown, dict)
     assert {Path(path).name for path in shown.values()} == pages
     assert set(re.findall(r"\]\(([\w-]+\.md)\)", (folder / "README.md").read_text())) == pages - {"README.md"}
