@@ -1,22 +1,20 @@
 """The environment variables, read and validated in one place.
 
-| variable | values | meaning |
-|---|---|---|
-| SHADERGRAD_DEBUG | kernels, plan, graph, times (comma-separated) | print what is compiled, or how long each kernel took, to stderr |
-| SHADERGRAD_PROFILE | portable | use WebGPU's default limits and no optional feature |
-| SHADERGRAD_CHECKED | 0, 1 | compile shaders with bounds checks, and raise on indices out of range |
-| SHADERGRAD_ADAPTER | part of an adapter's name or backend | prefer that adapter; an error where there is none |
-| SHADERGRAD_MEMORY_LIMIT | bytes, or 512M, 8G | the most device memory to use |
-| SHADERGRAD_PIPELINE_MEMORY | bytes, or 512M, 8G; unset: 1G | host memory for compiled kernels, as estimated; the least recently used are dropped |
-| SHADERGRAD_CACHE | a folder, or off | where compiled plans (at most 256 MiB) and what `shadergrad tune` measured are kept from process to process; unset: .cache/shadergrad at home |
-| SHADERGRAD_IN_FLIGHT | 1 to 1024 | how many submissions may be under way before the host waits |
-| SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | how trainings run their backward pass, where --backward does not say; unset: shaders |
-| SHADERGRAD_DATA_DIR | a folder | where data sets are looked for and downloaded to; unset: .cache/shadergrad at home |
-| SHADERGRAD_DATA_MIRROR | an http(s) address | where missing data sets are fetched from; unset: their official mirrors |
-| SHADERGRAD_REQUIRE_WEBGPU | 0, 1 | (tests) no adapter is a failure, not a skip |
+| variable | values | meaning | |---|---|---| | SHADERGRAD_DEBUG | kernels, plan, graph, times (comma-separated) | print the
+compiled kernels, plans or graphs, or the time of each kernel, to stderr | | SHADERGRAD_PROFILE | portable | use WebGPU's
+default limits and no optional feature | | SHADERGRAD_CHECKED | 0, 1 | compile shaders with bounds checks, and raise an error
+for indices out of range | | SHADERGRAD_ADAPTER | part of an adapter's name or backend | use that adapter; without a match an
+error | | SHADERGRAD_MEMORY_LIMIT | bytes, or 512M, 8G | the most device memory to use | | SHADERGRAD_PIPELINE_MEMORY | bytes,
+or 512M, 8G; unset: 1G | host memory for compiled kernels, as estimated; the least recently used are dropped | |
+SHADERGRAD_CACHE | a folder, or off | folder of the plan cache (at most 256 MiB) and of the tables of `shadergrad tune`; unset:
+.cache/shadergrad in the home directory | | SHADERGRAD_IN_FLIGHT | 1 to 1024 | number of submissions in flight before the host
+waits | | SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | engine of the backward pass, if --backward does not name one;
+unset: shaders | | SHADERGRAD_DATA_DIR | a folder | folder of data sets and downloads; unset: .cache/shadergrad in the home
+directory | | SHADERGRAD_DATA_MIRROR | an http(s) address | source of missing data sets; unset: their official mirrors | |
+SHADERGRAD_REQUIRE_WEBGPU | 0, 1 | (tests) a missing adapter is a failure, not a skip |
 
-An empty value is as none. Any other value, and any other name that begins with SHADERGRAD_, is a ConfigError: a wish that
-is not understood must not be ignored.
+An empty value counts as unset. Any other value, and any other name that begins with SHADERGRAD_, raises a ConfigError, so that
+no setting is silently ignored.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ PREFIX = "SHADERGRAD_"
 
 
 class ConfigError(ShadergradError, ValueError):
-    """An environment variable with a value that means nothing."""
+    """An environment variable with an invalid name or value."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class Config:
     require_webgpu: bool
 
     def kept(self, what: str) -> Path | None:
-        """The folder of one kind of files that processes leave for each other; None where none are to be kept."""
+        """The folder of one kind of cached files; None if caching is off."""
         if self.cache == "off":
             return None
         return Path(self.cache or Path.home() / ".cache" / "shadergrad").expanduser() / what
@@ -116,7 +114,7 @@ def _is_portable(name: str) -> bool:
 
 
 def _one_of(name: str, choices: tuple[str, ...]) -> str:
-    """One of the choices, of which the first is the default."""
+    """One of the choices; the first is the default."""
     text = _value(name) or choices[0]
     if text not in choices:
         raise ConfigError(f"{name}={text!r}: choose one of {', '.join(choices)}.")
@@ -142,7 +140,7 @@ def _address(name: str) -> str | None:
 
 
 def _check_names() -> None:
-    """A variable of ours that nothing reads is a misspelt one."""
+    """Raises ConfigError for an unknown variable with our prefix: it is probably misspelt."""
     known = re.findall(rf"^\| ({PREFIX}\w+)", __doc__ or "", re.MULTILINE)
     unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
     if unknown:
@@ -152,7 +150,7 @@ def _check_names() -> None:
 
 
 def read_environment() -> Config:
-    """The configuration that the environment asks for now; raises ConfigError on a name or value that means nothing."""
+    """The configuration of the present environment. Raises ConfigError for an invalid name or value."""
     _check_names()
     return Config(
         debug=_topics("SHADERGRAD_DEBUG"),
@@ -171,7 +169,7 @@ def read_environment() -> Config:
 
 
 class _Invalid:
-    """Stands for a configuration that could not be read: importing the library works, using it tells the error."""
+    """A placeholder for an unreadable configuration: importing the library works, using it raises the error."""
 
     def __init__(self, error: ConfigError) -> None:
         self.error = error
@@ -188,14 +186,14 @@ except ConfigError as _error:
 
 
 def check() -> None:
-    """Raises ConfigError where the environment could not be read."""
+    """Raises ConfigError if the environment could not be read."""
     if isinstance(config, _Invalid):
         raise config.error
 
 
 @contextmanager
 def provisional(name: str, value: str) -> Iterator[None]:
-    """A variable of another library that has a value for the time being, where it has none."""
+    """Sets a variable of another library inside the context, unless it is set already."""
     unset = name not in os.environ
     if unset:
         os.environ[name] = value
@@ -208,7 +206,7 @@ def provisional(name: str, value: str) -> Iterator[None]:
 
 @contextmanager
 def without(name: str) -> Iterator[None]:
-    """A variable of another library is not there for the time being."""
+    """Unsets a variable of another library inside the context."""
     value = os.environ.pop(name, None)
     try:
         yield

@@ -1,12 +1,12 @@
-"""Every exception shadergrad raises on purpose.
+"""The exceptions that shadergrad raises on purpose.
 
 Each also derives from the built-in exception that PyTorch raises in the same place, so `except RuntimeError`
-or `except ValueError` around ported code keeps working. Messages say what was asked, what was wrong, what to do.
+or `except ValueError` around ported code keeps working. Messages name the request, the mistake and the remedy.
 """
 
 
 class ShadergradError(Exception):
-    """Base of all errors of this library: `except sg.ShadergradError` catches what it raises on purpose."""
+    """Base of all errors of this library: `except sg.ShadergradError` catches them all."""
 
 
 class ShapeError(ShadergradError, ValueError, RuntimeError):
@@ -14,15 +14,15 @@ class ShapeError(ShadergradError, ValueError, RuntimeError):
 
 
 class DTypeError(ShadergradError, TypeError, RuntimeError):
-    """Element types that the operation, or the device, does not take. Raised at the call, before anything is computed."""
+    """Element types that the operation or the device does not support. Raised at the call, before anything is computed."""
 
 
 class ArgumentTypeError(ShadergradError, TypeError):
-    """An argument of a kind that the function does not take, a missing or an unknown one. Raised at the call."""
+    """An argument of the wrong type, a missing argument, or an unknown one. Raised at the call."""
 
 
 class ArgumentError(ShadergradError, ValueError, RuntimeError):
-    """An argument whose value makes no sense. PyTorch raises ValueError from modules, RuntimeError from functions."""
+    """An argument with an invalid value. PyTorch raises ValueError from modules, RuntimeError from functions."""
 
 
 class DeviceError(ShadergradError, RuntimeError):
@@ -30,7 +30,7 @@ class DeviceError(ShadergradError, RuntimeError):
 
 
 class OutOfMemoryError(DeviceError, MemoryError):
-    """The device cannot hold what was asked for. Raised where the value is computed, not where the operation is called."""
+    """The device has too little memory. Raised where the value is computed, not where the operation is called."""
 
 
 class LimitError(DeviceError):
@@ -42,7 +42,7 @@ class DeviceLostError(DeviceError):
 
 
 class AutogradError(ShadergradError, RuntimeError):
-    """A backward pass that cannot be done, and what would make one wrong: a leaf changed in place, values read from the
+    """An impossible backward pass, or an operation that would make one wrong: a leaf changed in place, values read from the
     tape.
     """
 
@@ -56,11 +56,11 @@ class AxisError(IndexRangeError, ShapeError):
 
 
 class NotTensorsError(ArgumentTypeError, RuntimeError):
-    """Something else where tensors are expected. PyTorch raises TypeError of what is no sequence, RuntimeError of one."""
+    """A value other than tensors where tensors are expected. PyTorch raises RuntimeError for a sequence, else TypeError."""
 
 
 class IndexTypeError(IndexRangeError, DTypeError):
-    """Something in brackets that is no index."""
+    """A value in brackets that is not an index."""
 
 
 class CompileError(ShadergradError, RuntimeError):
@@ -70,15 +70,15 @@ class CompileError(ShadergradError, RuntimeError):
 
 
 class CheckpointError(ShadergradError, RuntimeError):
-    """A file that is no checkpoint, is damaged, or belongs to another run. Raised by saving and loading."""
+    """A file that is not a checkpoint, is damaged, or belongs to another run. Raised by saving and loading."""
 
 
 class PlanError(ShadergradError, ValueError):
-    """Text that is no plan, or one of another format. Raised where a plan is read."""
+    """A text that is not a plan, or a plan of another format. Raised when a plan is read."""
 
 
 class HostWarning(UserWarning):
-    """An operation that runs on the host was asked for a tensor on a GPU. Given once in a process."""
+    """An operation that runs on the host was called with a tensor on a GPU. Given once in a process."""
 
 
 class LinAlgError(ShadergradError, RuntimeError, ValueError):
@@ -86,4 +86,4 @@ class LinAlgError(ShadergradError, RuntimeError, ValueError):
 
 
 class PrecisionWarning(UserWarning):
-    """A program asks for half precision, and gets float32. Given once in a process."""
+    """A program asks for half precision and gets float32. Given once in a process."""

@@ -1,6 +1,6 @@
 """Data: sets of samples, batches of them on a device, and known data sets.
 
-Samples are NumPy arrays on the host until a DataLoader uploads their batch. docs/data.md shows how the parts fit.
+Samples are NumPy arrays on the host until a DataLoader uploads their batch. docs/data.md shows how they work together.
 """
 
 from .collate import default_collate

@@ -15,9 +15,9 @@ from .errors import DataError
 def default_collate(samples: Sequence[Any]) -> Any:
     """Stack samples along a new first axis, within tuples, lists, named tuples and dicts.
 
-    Arrays and numbers give NumPy arrays (Python floats float32, ints int32, or int64 where they need it), which the
-    loader uploads; tensors give tensors; strings, bytes and None stay lists. ShapeError where shapes differ,
-    DataError where samples are built differently or hold something else.
+    Arrays and numbers give NumPy arrays (Python floats become float32, ints int32, or int64 if they need it), which the loader
+    uploads; tensors give tensors; strings, bytes and None stay lists. Raises ShapeError if shapes differ, DataError if samples
+    differ in structure or hold other values.
 
     >>> numbers, names = sg.data.default_collate([(1.0, "a"), (2.0, "b")])
     >>> numbers.tolist(), names
@@ -55,7 +55,7 @@ def default_collate(samples: Sequence[Any]) -> Any:
 
 
 def upload(batch: Any, device: str, move: bool) -> Any:
-    """The batch with its NumPy arrays as tensors on `device`. move: tensors that are elsewhere go there too."""
+    """The batch with its NumPy arrays as tensors on `device`. move: also move tensors of other devices there."""
     if isinstance(batch, Tensor):
         return batch.to(device) if move and batch.device != device else batch
     if isinstance(batch, np.ndarray | np.generic):
@@ -70,9 +70,9 @@ def upload(batch: Any, device: str, move: bool) -> Any:
 
 
 def host_only(value: Any) -> Any:
-    """What a worker thread got from a data set, with tensors as arrays: threads must not add to the graph.
+    """A worker thread's samples with tensors as arrays, because threads must not add to the graph.
 
-    Raises DataError on a tensor that has yet to be computed.
+    Raises DataError for a tensor without a value.
     """
     if isinstance(value, Tensor):
         if value.requires_grad or value._node.storage is None:
@@ -101,7 +101,7 @@ def _stack(arrays: list[np.ndarray]) -> np.ndarray:
 
 
 def _stack_tensors(tensors: Sequence[Tensor]) -> Any:
-    """On the cpu by way of the host, which is one copy; elsewhere, and for the tape, as an operation."""
+    """The stacked tensors: on the cpu one copy through NumPy; on other devices, or with a tape, an operation."""
     if all(t.device == "cpu" and not t.requires_grad for t in tensors):
         array = _stack([t.numpy() for t in tensors])
         return Tensor(array, dtype=array.dtype, device="cpu")

@@ -1,7 +1,7 @@
-"""Data sets: by index, or as a stream. In: arrays and other data sets. Out: samples, and whole batches where it is cheap.
+"""Data sets: by index, or as a stream. In: arrays and other data sets. Out: samples, and whole batches if they are cheap.
 
-PyTorch's names, with one addition: a data set may give the batch of several rows at once (`batch_of`), which for arrays
-is one indexing operation instead of one a sample.
+The names are PyTorch's. In addition a data set may return the batch of several rows at once (`batch_of`), which for arrays is
+one indexing operation instead of one per sample.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = np.ndarray | Tensor
 class Dataset(Generic[T_co]):
     """Samples by index. Write `__getitem__` and, if it is finite, `__len__`; `+` gives a ConcatDataset.
 
-    holds_tensors: whether samples are parts of tensors; a loader then leaves its worker threads out of it.
+    holds_tensors: whether samples are parts of tensors; a loader then uses no worker threads.
 
     >>> class Squares(sg.data.Dataset):
     ...     def __getitem__(self, index):
@@ -44,7 +44,7 @@ class Dataset(Generic[T_co]):
         )
 
     def batch_of(self, rows: np.ndarray) -> Any:
-        """The samples of `rows` [batch] as one collated batch; None where the loader has to ask for each."""
+        """The samples of `rows` [batch] as one collated batch; None if the loader must ask for each sample."""
         return None
 
     def __add__(self, other: Dataset[Any]) -> ConcatDataset:
@@ -68,8 +68,8 @@ class IterableDataset(Dataset[T_co]):
 class TensorDataset(Dataset[tuple[Any, ...]]):
     """Rows of arrays that have equal first axes: sample i is (a[i], b[i], ...).
 
-    arrays: NumPy arrays, which stay on the host until a loader uploads a batch, or tensors, which are already where
-    they are needed. ShapeError where the first axes differ, DataError without an array.
+    arrays: NumPy arrays, which stay on the host until a loader uploads a batch, or tensors, which stay on their device. Raises
+    ShapeError if the first axes differ, DataError without arrays.
 
     >>> dataset = sg.data.TensorDataset(sg.tensor([[1.0, 2.0], [3.0, 4.0]]), sg.tensor([0, 1]))
     >>> dataset[1]
@@ -129,7 +129,7 @@ class Subset(Dataset[T_co]):
 
 
 class ConcatDataset(Dataset[Any]):
-    """Data sets one after the other. DataError for none, a stream, or one without a length.
+    """Data sets one after the other. Raises DataError without data sets, for a stream, or for one without a length.
 
     >>> dataset = sg.data.ConcatDataset(["ab", "cd"])
     >>> len(dataset), dataset[2]
@@ -162,8 +162,8 @@ def random_split(
 ) -> list[Subset[T_co]]:
     """Parts of a data set, without overlap, in random order: a list of Subsets.
 
-    lengths: numbers of samples that add up to all of them, or fractions that add up to 1 (what rounding leaves goes to
-    the first parts, one each). generator: decides the order; default: that of sg.manual_seed. DataError for other
+    lengths: numbers of samples that add up to all of them, or fractions that add up to 1 (the first parts get the samples that
+    rounding leaves, one each). generator: draws the order; by default that of sg.manual_seed. Raises DataError for other
     lengths.
 
     >>> train, test = sg.data.random_split("abcde", [0.6, 0.4])
@@ -188,7 +188,7 @@ def random_split(
 
 
 def length_of(dataset: Any) -> int:
-    """len(dataset); raises DataError where it has none."""
+    """len(dataset). Raises DataError if it has none."""
     try:
         return len(dataset)
     except TypeError:

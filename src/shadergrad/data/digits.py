@@ -1,7 +1,7 @@
-"""Handwritten digits that come along. In: nothing. Out: NumPy arrays, split once and for all.
+"""The library's own data set of handwritten digits. In: nothing. Out: NumPy arrays in a fixed split.
 
-1,797 images of 8x8 pixels, 10 classes: the test half of UCI's "Optical Recognition of Handwritten Digits", as scikit-learn
-has it too. Source: https://archive.ics.uci.edu/dataset/80; the licence, CC BY 4.0, is beside the file.
+1,797 images of 8x8 pixels, 10 classes: the test half of UCI's "Optical Recognition of Handwritten Digits", which scikit-learn
+has, too. Source: https://archive.ics.uci.edu/dataset/80; the licence, CC BY 4.0, is beside the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ INK = 16  # of a pixel, at most
 
 
 def load_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Train images, train labels, test images, test labels: a stratified 80/20 split that is always the same.
+    """Train images, train labels, test images, test labels: a fixed, stratified 80/20 split.
 
     images: float32 [1437, 64] and [360, 64], pixels from 0 to 1. labels: int32 [1437] and [360], 0 to 9.
 

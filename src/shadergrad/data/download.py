@@ -1,9 +1,8 @@
 """Files from a mirror. In: a file's name, checksum and size, a folder. Out: the whole file in the folder, or an error.
 
-A download goes to NAME.part, and becomes NAME at once when its checksum is right, so that NAME is whole or absent.
-What an interrupted download has got is kept: the next one asks the server for the rest (HTTP Range), and starts over
-where the server cannot do that. No more is read than the size that the data set states. A data set names its official
-mirrors, which are asked one after the other; a mirror of the user's own is asked in place of them.
+A download goes to NAME.part, which is renamed to NAME when its checksum is right, so NAME is complete or absent. The next
+download continues an interrupted one (HTTP Range), or starts over if the server does not support that. It never reads more than
+the size that the data set states. It tries the data set's official mirrors one after the other, or only the user's mirror.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ SECONDS = 60.0  # of silence before a server is given up
 
 
 class KnownFile(NamedTuple):
-    """What a data set states about one of its files. checksum: "md5:..." or "sha256:..."; size: in bytes."""
+    """The known properties of a data set's file. checksum: "md5:..." or "sha256:..."; size: in bytes."""
 
     checksum: str
     size: int
 
 
 def data_folder(root: str | Path | None, name: str) -> Path:
-    """Where the data set `name` lies: in `root`, else SHADERGRAD_DATA_DIR, else the user's cache folder."""
+    """The folder of the data set `name`: in `root`, else in SHADERGRAD_DATA_DIR, else in the user's cache folder."""
     return Path(root or config.data_dir or Path.home() / ".cache" / "shadergrad").expanduser() / name
 
 
@@ -50,9 +49,9 @@ def find_or_fetch(
 ) -> Path:
     """The path of `file` in `folder`, or of the same without .gz; fetched if missing.
 
-    known: checksum and size of what is fetched. mirror: the address that folder's name/file lies in; default
-    SHADERGRAD_DATA_MIRROR. official: addresses that the file itself lies in, asked in this order where there is no mirror.
-    Raises DownloadError where the file is missing and may not, or cannot, be fetched.
+    known: checksum and size of the fetched file. mirror: the address that contains FOLDER/FILE; default SHADERGRAD_DATA_MIRROR.
+    official: the addresses that contain the file itself, tried in this order if there is no mirror. Raises DownloadError if the
+    file is missing and must not or cannot be fetched.
     """
     for path in (folder / file, folder / file.removesuffix(".gz")):
         if path.is_file():
@@ -71,7 +70,7 @@ def find_or_fetch(
 
 
 def _fetch_from_any(addresses: tuple[str, ...], path: Path, known: KnownFile, by_hand: str) -> Path:
-    """Fetch the file from the first of `addresses` that gives it whole. Raises DownloadError that names each failure."""
+    """Fetch the file from the first of `addresses` that delivers it completely. Raises a DownloadError that names each failure."""
     problems = []
     for address in addresses:
         try:
@@ -86,10 +85,10 @@ def _fetch_from_any(addresses: tuple[str, ...], path: Path, known: KnownFile, by
 
 
 def fetch(url: str, path: Path, known: KnownFile, *, seconds: float = SECONDS) -> Path:
-    """Download `url` to `path`, going on where an earlier download stopped; returns `path`.
+    """Download `url` to `path`, continuing an earlier download. Returns `path`.
 
-    Raises DownloadError: the server does not have it, went silent, broke off each time (the part that came is kept), or
-    sent something with another checksum or of more bytes (nothing is kept; what is too long is not read to its end).
+    Raises DownloadError: the server does not have the file, does not answer, breaks off each time (the received part is kept),
+    or sends another checksum or too many bytes (nothing is kept, and the excess is not read).
     """
     checksum, size = known
     part = path.with_name(path.name + ".part")
@@ -140,7 +139,7 @@ class _TooLong(Exception):
 
 
 def _continue_download(url: str, part: Path, size: int, seconds: float) -> None:
-    """One request for what `part` lacks. Raises HTTPException where the connection ends before the file does."""
+    """One request for the bytes that `part` lacks. Raises HTTPException if the connection ends before the file."""
     start = _size(part)
     request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
@@ -176,7 +175,7 @@ def _continue_download(url: str, part: Path, size: int, seconds: float) -> None:
 
 
 def _length(header: str | None) -> int | None:
-    """The number of bytes that a server announces, if it does. Raises HTTPException where it is no number."""
+    """The number of bytes that a server announces, or None. Raises HTTPException if it is not a number."""
     if header is None:
         return None
     if not (header.isascii() and header.isdigit() and len(header) < 20):
@@ -185,7 +184,7 @@ def _length(header: str | None) -> int | None:
 
 
 def _raise_refusal(url: str, error: Exception) -> None:
-    """Raise for an answer that another request would get again."""
+    """Raises an error for an answer that every request would get."""
     if isinstance(error, urllib.error.HTTPError) and error.code < http.client.INTERNAL_SERVER_ERROR:
         raise DownloadError(
             f"cannot fetch {url}: the server says {error.code} {error.reason}. "

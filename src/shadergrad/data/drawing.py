@@ -1,4 +1,4 @@
-"""Pictures of single drawn characters. In: image files. Out: square arrays like those that networks of digits learn from."""
+"""Pictures of single drawn characters. In: image files. Out: square arrays in the format of the digit data sets."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MARGIN = {8: 0, 28: 4}  # pixels around a digit: none in the small set, 4 in MNI
 
 
 def read_drawing(path: str | Path, side: int) -> np.ndarray:
-    """The drawing in an image file, float32 [side, side]: ink 1 on paper 0, cut out and in the middle.
+    """The drawing in an image file, float32 [side, side]: ink 1 on paper 0, cropped and centred.
 
-    side: 8 for the digits that come along, 28 for MNIST. Dark ink on light paper is told from light on dark by the rim. What
-    is side x side pixels large already stays in its place. Raises DataError where there is no image, or nothing on it.
+    side: 8 for the library's digits, 28 for MNIST. The rim of the image tells dark ink on light paper from light ink on dark
+    paper. An image of side x side pixels stays in place. Raises DataError if there is no image, or nothing on it.
     """
     images = require("PIL.Image", "plots", "reading an image")
     try:

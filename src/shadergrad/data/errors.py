@@ -1,4 +1,4 @@
-"""What can go wrong with data, as exceptions."""
+"""The exceptions of data sets and loaders."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from ..errors import ShadergradError
 
 
 class DataError(ShadergradError, ValueError):
-    """Data, a file of data, or a request for data that does not fit."""
+    """Invalid data, an invalid file, or an invalid request for data."""
 
 
 class DownloadError(DataError, OSError):
-    """A file that could not be fetched whole."""
+    """A file that could not be downloaded completely."""
 
 
 class LoaderTimeoutError(ShadergradError, RuntimeError, TimeoutError):

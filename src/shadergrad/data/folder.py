@@ -1,4 +1,4 @@
-"""A folder of pictures, a folder a class: root/cat/1.png, root/dog/2.jpg. In: the folder. Out: images and labels."""
+"""A folder of pictures with a folder per class: root/cat/1.png, root/dog/2.jpg. In: the folder. Out: images and labels."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", "
 class ImageFolder(Dataset[tuple[Any, Any]]):
     """Pictures in the folders of their classes.
 
-    Sample i is (float32 [channels, height, width] from 0 to 1, class number), or what the transforms make of them.
-    size: (height, width) to scale each picture to; None leaves them as they are. mode: "RGB" (3 channels) or "L" (1).
-    classes: the names of the folders in alphabetical order; samples: (path, class number) of each picture.
-    DataError where there are no classes, a class has no picture, or a file is no picture;
-    MissingPackageError where pillow is not installed.
+    Sample i is (float32 [channels, height, width] from 0 to 1, class number), or the results of the transforms.
+    size: (height, width) to scale each picture to; None leaves them as they are.
+    mode: "RGB" (3 channels) or "L" (1).
+    classes: the names of the folders in alphabetical order;
+    samples: (path, class number) of each picture.
+    Raises DataError if there are no classes, a class has no picture, or a file is not a picture; MissingPackageError without
+    pillow.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as root:

@@ -1,4 +1,4 @@
-"""File formats of known data sets. In: files. Out: NumPy arrays. Each check says which file is wrong, and how.
+"""File formats of known data sets. In: files. Out: NumPy arrays. Each error names the file and the mistake.
 
 IDX: a big-endian header (0, 0, element type, number of axes; the axes' sizes), then the elements. From the MNIST page.
 CIFAR-10 binary: records of one label byte and 3 x 32 x 32 pixel bytes.
@@ -26,10 +26,9 @@ CHUNK = 1 << 16
 
 
 class _Unpacked(io.RawIOBase):
-    """The contents of a file to read once, unpacked where it begins like a gzip file.
+    """The contents of a file to read once, unpacked if it begins like a gzip file.
 
-    Raises DataError where it is damaged, and as soon as it turns out to hold more than `limit` bytes: a small file can
-    unpack to any size.
+    Raises DataError if the file is damaged, and as soon as it exceeds `limit` bytes: a small file can unpack to any size.
     """
 
     def __init__(self, path: Path, limit: int) -> None:
@@ -62,7 +61,7 @@ class _Unpacked(io.RawIOBase):
 
 @contextmanager
 def _unpacked(path: Path, limit: int) -> Iterator[BinaryIO]:
-    """`_Unpacked`, buffered. Raises DataError where the file cannot be read."""
+    """`_Unpacked`, buffered. Raises DataError if the file cannot be read."""
     try:
         with io.BufferedReader(_Unpacked(path, limit), CHUNK) as file:
             yield file
@@ -71,9 +70,9 @@ def _unpacked(path: Path, limit: int) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """The contents of a file, unpacked where it begins like a gzip file.
+    """The contents of a file, unpacked if it begins like a gzip file.
 
-    Raises DataError where it is damaged, cannot be read, or holds more than `limit` bytes.
+    Raises DataError if it is damaged, cannot be read, or exceeds `limit` bytes.
     """
     with _unpacked(path, limit) as file:
         return file.read()
@@ -82,8 +81,8 @@ def read_bytes(path: Path, limit: int) -> bytes:
 def read_idx(path: Path, shape: tuple[int, ...]) -> np.ndarray:
     """The array in an IDX file, plain or gzipped.
 
-    shape: the most that it may have along each axis. Raises DataError unless the file is whole and has as many axes,
-    and none longer.
+    shape: the largest allowed size of each axis. Raises DataError if the file is incomplete, or has another number of axes or a
+    longer one.
     """
     ndim = len(shape)
     begin = 4 + 4 * ndim
@@ -128,10 +127,10 @@ def read_cifar(data: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_tar(path: Path, members: Iterable[str], limit: int, total: int) -> list[bytes]:
-    """The contents of files in a tar archive, gzipped or not, by their names in it, without unpacking it to the disk.
+    """The contents of files in a tar archive, gzipped or not, by name, without unpacking the archive to disk.
 
-    limit: bytes of each at most. total: bytes of the archive, unpacked, at most. Raises DataError where it holds more,
-    lacks one, or is damaged.
+    limit: the most bytes of each file. total: the most bytes of the unpacked archive. Raises DataError if the archive exceeds
+    them, lacks a file, or is damaged.
     """
     members, found = list(members), {}
     try:

@@ -1,6 +1,6 @@
 """Known sets of small pictures: MNIST, FashionMNIST, CIFAR-10. In: a folder, or a mirror. Out: images and labels.
 
-Each names the mirrors of those who publish it or keep it for others, and the checksums, that PyTorch and TensorFlow use.
+Each names the same mirrors and checksums as PyTorch and TensorFlow.
 
 LeCun, Bottou, Bengio, Haffner: "Gradient-based learning applied to document recognition", 1998. Xiao, Rasul, Vollgraf:
 "Fashion-MNIST", arXiv 1708.07747. Krizhevsky: "Learning multiple layers of features from tiny images", 2009.
@@ -69,10 +69,10 @@ def _scaled(pixels: np.ndarray) -> np.ndarray:
 class MNIST(ImageArrays):
     """Handwritten digits: 60,000 and 10,000 images of 1 x 28 x 28 (LeCun et al., 1998).
 
-    Sample i is (float32 [1, 28, 28] from 0 to 1, label), or what transform and target_transform make of them.
+    Sample i is (float32 [1, 28, 28] from 0 to 1, label), or the results of transform and target_transform.
     root: the folder that holds mnist/ with the four files, plain or .gz; default SHADERGRAD_DATA_DIR.
     download: fetch missing files from `mirror`, default SHADERGRAD_DATA_MIRROR, else the set's own `mirrors`.
-    DownloadError where files are missing, DataError where one is damaged.
+    Raises DownloadError if files are missing, DataError if one is damaged.
 
     >>> sg.data.MNIST("no/such/folder")
     Traceback (most recent call last):
@@ -149,7 +149,7 @@ class FashionMNIST(MNIST):
 class CIFAR10(ImageArrays):
     """Photographs: 50,000 and 10,000 images of 3 x 32 x 32 (Krizhevsky, 2009).
 
-    Sample i is (float32 [3, 32, 32] from 0 to 1, label), or what transform and target_transform make of them.
+    Sample i is (float32 [3, 32, 32] from 0 to 1, label), or the results of transform and target_transform.
     root: the folder that holds cifar-10/ with cifar-10-binary.tar.gz, or with its cifar-10-batches-bin/ unpacked.
     Other arguments, and errors, as for MNIST.
 

@@ -1,8 +1,8 @@
-"""Batches for training. In: a data set. Out: batches as tensors on a device, in an order that the seed decides.
+"""Batches for training. In: a data set. Out: batches as tensors on a device, in an order that the seed determines.
 
-The order does not depend on the number of workers: indices are drawn in the thread that iterates, and batches come in
-the order of their indices. Samples stay NumPy arrays until their whole batch is uploaded, by a worker where there are
-workers, so that the next batches are on the device before they are asked for.
+The order does not depend on the number of workers: the iterating thread draws the indices, and batches come in the order of
+their indices. Samples stay NumPy arrays until their batch is uploaded. Workers upload, too, so the next batches reach the
+device ahead of time.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class DataLoader:
     """Iterate over batches of a data set; each iteration is an epoch.
 
     dataset: by index (`__getitem__`, `__len__`) or a stream (IterableDataset).
-    batch_size: samples a batch; None: single samples as the data set gives them, not collated.
-    shuffle, sampler, batch_sampler, drop_last: PyTorch's; of shuffle, sampler and batch_sampler only one.
-    collate_fn: from a list of samples to a batch; default: `default_collate`. NumPy arrays in what it gives are
-    uploaded.
-    num_workers: threads that make batches ahead; 0: each is made when it is asked for. A data set of tensors uses none.
-    device: where batches go; None: NumPy arrays to the default device, tensors stay where they are.
-    generator or seed: decides random orders; default: the generator of sg.manual_seed.
-    prefetch_factor: how many batches are made, and uploaded, ahead for each worker.
-    timeout: seconds to wait for a batch of a worker, 0 for ever; then LoaderTimeoutError.
-    worker_init_fn: called in each worker with its number. pin_memory and persistent_workers are taken and change
-    nothing.
-    DataError for arguments that exclude each other or are out of range. What a worker raises is raised in the loop.
+    batch_size: samples per batch; None: single samples, not collated.
+    shuffle, sampler, batch_sampler, drop_last: as in PyTorch; shuffle, sampler and batch_sampler exclude each other.
+    collate_fn: from a list of samples to a batch;
+    default: `default_collate`. the loader uploads NumPy arrays in its result.
+    num_workers: threads that prepare batches ahead; 0: the iterating thread prepares each on demand. A data set of tensors uses
+    none.
+    device: the device of the batches; None: NumPy arrays go to the default device, tensors stay on theirs. generator or seed:
+    draws random orders; by default the generator of sg.manual_seed.
+    prefetch_factor: the number of batches that each worker prepares and uploads ahead.
+    timeout: seconds to wait for a worker's batch before LoaderTimeoutError; 0 waits for ever.
+    worker_init_fn: called in each worker with its number. pin_memory and persistent_workers have no effect.
+    Raises DataError for arguments that exclude each other or are out of range. The loop raises the exceptions of workers.
 
     >>> dataset = sg.data.TensorDataset(np.arange(3, dtype=np.float32), np.array([0, 1, 0]))
     >>> for x, y in sg.data.DataLoader(dataset, batch_size=2):
@@ -143,7 +143,7 @@ class DataLoader:
         )
 
     def _plan(self) -> tuple[Stages, Iterator[Any]]:
-        """What is done with a job, and the jobs of an epoch: rows of a data set, or turns to read a stream."""
+        """The function for jobs, and the jobs of an epoch: rows of a data set, or turns to read a stream."""
         device = str(get_default_device()) if self.device is None else resolve_device(self.device)
         threads = self.num_workers > 0 and not getattr(self.dataset, "holds_tensors", False)
         single = self.batch_size is None and self.batch_sampler is None
@@ -191,7 +191,7 @@ def _in_this_thread(stages: Stages, jobs: Iterator[Any]) -> Iterator[Any]:
 
 
 def get_worker_info() -> None:
-    """None: workers share one iterator of an IterableDataset, so that there is nothing to divide among them.
+    """None, because workers share one iterator of an IterableDataset and need not divide the data.
 
     >>> sg.data.get_worker_info() is None
     True

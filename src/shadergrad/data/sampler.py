@@ -1,7 +1,7 @@
-"""Which samples come when. In: a number of samples. Out: indices, or lists of them for batches.
+"""The order of samples. In: a number of samples. Out: indices, or lists of them for batches.
 
-Random orders come from the library's own generator, so they are the same on every machine. They are drawn when an
-iteration begins, in the thread that begins it.
+Random orders come from the library's own generator, so they are the same on every machine. The iterating thread draws them when
+an iteration begins.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ AT_ONCE = 1 << 16  # indices that are drawn together
 class RandomSampler(Sampler):
     """Every sample once, in a new random order each time; with replacement: independent draws.
 
-    num_samples: how many to give, by default as many as there are. Without replacement and beyond that number, one
-    order follows another. generator: default: that of sg.manual_seed. DataError for a negative num_samples.
+    num_samples: the number of indices, by default the number of samples. A larger number without replacement appends further
+    orders. generator: default: that of sg.manual_seed. Raises DataError for a negative num_samples.
 
     >>> list(sg.data.RandomSampler("abcd"))
     [3, 1, 2, 0]
@@ -79,7 +79,7 @@ class RandomSampler(Sampler):
 
     @property
     def num_samples(self) -> int:
-        """How many indices an iteration gives."""
+        """The number of indices per iteration."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -90,7 +90,7 @@ class RandomSampler(Sampler):
         return chain(next(parts), chain.from_iterable(parts))  # the first ones are drawn now, as if all were
 
     def _drawn(self, size: int, wanted: int) -> Iterator[list[int]]:
-        """Some at a time: 10**10 of them take no memory."""
+        """Draws in pieces, so 10**10 indices take no memory."""
         for start in range(0, wanted, AT_ONCE):
             count = min(AT_ONCE, wanted - start)
             yield (_uniform(count, self.generator) * size).astype(np.int64).tolist()
@@ -126,9 +126,9 @@ class SubsetRandomSampler(Sampler):
 class WeightedRandomSampler(Sampler):
     """Index i with a probability proportional to weights[i].
 
-    Without replacement, each index at most once: the ones drawn first are as if drawn one after the other
-    (Efraimidis and Spirakis, 2006: the largest of u ** (1 / weight)). generator: default: that of sg.manual_seed.
-    DataError for weights that are negative, not finite, or too few above zero.
+    Without replacement each index comes at most once, with the distribution of successive draws (Efraimidis and Spirakis, 2006:
+    the largest u ** (1 / weight)). generator: default: that of sg.manual_seed. Raises DataError for weights that are negative
+    or not finite, or if too few are positive.
 
     >>> list(sg.data.WeightedRandomSampler([0.0, 1.0, 1.0], num_samples=8))
     [2, 1, 2, 2, 1, 1, 2, 1]
@@ -170,9 +170,9 @@ class WeightedRandomSampler(Sampler):
 
 
 class BatchSampler(Sampler):
-    """Lists of `batch_size` indices; the last one may be shorter, and is left out with drop_last.
+    """Lists of `batch_size` indices; the last one may be shorter, and drop_last omits it.
 
-    DataError for a batch_size that is no positive int.
+    Raises DataError for a batch_size that is not a positive int.
 
     >>> list(sg.data.BatchSampler(range(5), batch_size=2))
     [[0, 1], [2, 3], [4]]

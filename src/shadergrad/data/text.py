@@ -1,4 +1,4 @@
-"""Text by character. In: a text. Out: windows of it as numbers, and the numbers of the characters that follow."""
+"""Text by character. In: a text. Out: windows of the text as numbers, and the numbers of the next characters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .errors import DataError
 
 
 class Vocabulary:
-    """The characters of a text, numbered in the order of their code points. DataError for an empty text.
+    """The characters of a text, numbered in the order of their code points. Raises DataError for an empty text.
 
     >>> vocabulary = sg.data.Vocabulary("banana")
     >>> vocabulary.characters, vocabulary.encode("ban").tolist(), vocabulary.decode([1, 0])
@@ -35,7 +35,7 @@ class Vocabulary:
         return hash(self.characters)
 
     def encode(self, text: str) -> np.ndarray:
-        """The numbers of the characters, int32 [len(text)]. Raises DataError naming those that have none."""
+        """The numbers of the characters, int32 [len(text)]. Raises a DataError that names unknown characters."""
         points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         numbers = np.searchsorted(self._points, points).clip(max=len(self) - 1)
         unknown = self._points[numbers] != points
@@ -52,9 +52,9 @@ class Vocabulary:
 class CharDataset(Dataset[tuple[np.ndarray, np.ndarray]]):
     """Every window of a text. Sample i is (characters i ... i + context - 1, the same shifted by one), int32 [context].
 
-    So the last number of the second is the character that follows the window.
-    vocabulary: of another text, say the one that was trained on; default: that of `text`.
-    DataError where the text is not longer than the context, or has characters outside the vocabulary.
+    The last number of the second array is the character after the window. vocabulary: that of another text, such as the
+    training text; by default that of `text`. Raises DataError if the text is not longer than the context, or has characters
+    outside the vocabulary.
 
     >>> dataset = sg.data.CharDataset("abcab", context=3)
     >>> len(dataset), dataset[1][0].tolist(), dataset[1][1].tolist()
@@ -89,13 +89,13 @@ class CharDataset(Dataset[tuple[np.ndarray, np.ndarray]]):
         return self.windows(rows)
 
     def windows(self, rows: np.ndarray | slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-        """The samples of many rows, int32 [rows, context] twice; for a slice, views that take no memory."""
+        """The samples of many rows, int32 [rows, context] twice; for a slice, views without copies."""
         windows = self._windows[rows]
         return windows[:, :-1], windows[:, 1:]
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a UTF-8 file, line ends as \\n. Raises DataError where there is none, or it is not UTF-8."""
+    """The text of a UTF-8 file, line ends as \\n. Raises DataError if it is missing or not UTF-8."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

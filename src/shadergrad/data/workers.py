@@ -1,7 +1,7 @@
-"""Worker threads that make batches ahead of their use. In: jobs in order. Out: their results, in the same order.
+"""Worker threads that prepare batches ahead. In: jobs in order. Out: their results, in the same order.
 
-Threads, not processes: decoding, NumPy and uploads let go of Python's lock, nothing is copied between processes, and a
-GPU device could not be shared with a forked one. At most `ahead` results are finished or under way at any time.
+Threads, not processes: decoding, NumPy and uploads release Python's lock, no data is copied between processes, and a forked
+process could not share a GPU device. At most `ahead` results are finished or in progress at any time.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ PATIENCE = 1.0  # seconds that closing waits for workers in the midst of a job
 
 @dataclass(frozen=True)
 class Stages:
-    """What workers do with a job: work(take(job)).
+    """The two stages of a job: work(take(job)).
 
-    take: called for one job at a time, in order, so that it may read a stream; gives END where that has ended.
+    take: called for one job at a time, in order, so that it may read a stream; returns END at its end.
     work: called by all workers at once. begin: called in each worker with its number, before its first work.
     """
 
@@ -38,9 +38,9 @@ class Stages:
 class Workers:
     """Iterate over the results for `jobs`, computed by threads, ahead of time, in order.
 
-    jobs: pulled in the consumer's thread. ahead: the most results to hold. timeout: seconds to wait for one, 0 for ever.
-    An exception in a worker is raised to the consumer at the place of its result, with the worker's own traceback; it
-    closes the iterator, as do its end, close(), and being forgotten.
+    jobs: pulled in the consumer's thread. ahead: the most results to hold. timeout: seconds to wait for one, 0 for ever. The
+    consumer gets a worker's exception in place of its result, with the worker's traceback. The exception closes the iterator,
+    as do its end, close() and garbage collection.
     """
 
     def __init__(self, jobs: Iterator[Any], stages: Stages, *, workers: int, ahead: int, timeout: float = 0) -> None:
@@ -78,7 +78,7 @@ class Workers:
         return result
 
     def close(self) -> None:
-        """Stop the workers: what is not begun is dropped, what is under way is waited for, but not long."""
+        """Stop the workers: drop jobs that have not begun, and wait briefly for those in progress."""
         self._jobs = iter(())
         self._close()
 
@@ -98,7 +98,7 @@ class Workers:
 
 
 def _serve(number: int, order: threading.Lock, tasks: SimpleQueue[Any], stages: Stages) -> None:
-    """A worker's life: tasks until there is a None."""
+    """The loop of a worker: it takes tasks until it gets None."""
     begun = False
     while True:
         with order:
@@ -123,7 +123,7 @@ def _serve(number: int, order: threading.Lock, tasks: SimpleQueue[Any], stages: 
 
 
 def _attempt(function: Callable[[Any], Any], argument: Any) -> tuple[BaseException | None, Any]:
-    """The exception that function(argument) raised, or None; and its result, or None."""
+    """The exception of function(argument), or None; and its result, or None."""
     try:
         return None, function(argument)
     except StopIteration as error:

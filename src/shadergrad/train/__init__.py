@@ -1,7 +1,7 @@
-"""What a training stands on: recipes and their settings, runs, checkpoints, metrics, the console.
+"""The parts of a training: recipes and their settings, runs, checkpoints, metrics, the console.
 
-A recipe is one Python file that ends in `RECIPE = Recipe(...)`: those of the library are in shadergrad/recipes,
-a user's own is anywhere: `shadergrad train path/to/mine.py`; examples/my_recipe.py is one to start from.
+A recipe is a Python file that ends in `RECIPE = Recipe(...)`. The library's are in shadergrad/recipes. A user's may be
+anywhere: `shadergrad train path/to/mine.py`. examples/my_recipe.py is a template.
 """
 
 from .backward import TrainingStep

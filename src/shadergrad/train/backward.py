@@ -1,4 +1,4 @@
-"""Training steps whose backward pass runs in one of three ways, chosen by name and changed at will.
+"""Training steps whose backward pass runs in one of three engines, which can be changed at any time.
 
     shaders  forward, backward and optimizer on the model's device, compiled: one submission
     torch    the loss on the model's device; the gradients by PyTorch's autograd on the cpu, in a mirror of the model
@@ -6,8 +6,8 @@
     numpy    the same, with the cpu device's gradients
     auto     two steps of each, then the fastest
 
-All give the same gradients, so a run may go from one to another. Where a driver makes many small dispatches expensive,
-the forward pass and the optimizer are a third of them.
+All engines compute the same gradients, so a run may switch between them. The forward pass and the optimizer are a third of a
+step's dispatches, which matters if the driver makes small dispatches expensive.
 """
 
 from __future__ import annotations
@@ -37,24 +37,28 @@ def _nothing() -> None:
 
 
 class TrainingStep:
-    """One update of a model by one batch: call it with the batch, tensors or arrays; gives the loss before the update.
+    """One update of a model by one batch. Call it with the batch, tensors or arrays; it returns the loss before the update.
 
-    model: whose parameters the optimizer has, on one device. loss: takes the parts of a batch, calls the model, and gives
-    a scalar, or several numbers (k,): the first is what is minimised, the others are reported with it.
-    backward: shaders, torch, numpy or auto; None: SHADERGRAD_BACKWARD, else shaders. It may be set to another between
-    steps, as `backward`. finish: called between the gradients and the optimizer, as to clip, or for a schedule
-    on the device. accumulate: parts in which a batch is taken one after the other; the gradient is the mean of theirs,
-    which is that of the batch where parts weigh the same. weight: where they do not, as where tokens are masked: takes a
-    whole batch and gives a scalar; `loss` then gives sums, and they are divided by it. threads: of PyTorch; None: the
-    cores less 2, at least 1. say: gets a line when `auto` has chosen.
+    model: its parameters are those of the optimizer, on one device.
+    loss: takes the parts of a batch, calls the model, and returns a scalar, or several numbers (k,): the step minimises the
+    first and reports the others.
+    backward: shaders, torch, numpy or auto; None: SHADERGRAD_BACKWARD, else shaders. The attribute `backward` may change
+    between steps.
+    finish: called between the gradients and the optimizer, for example to clip, or for a schedule on the device.
+    accumulate: the number of parts of a batch; the gradient is the mean over the parts, which is that of the batch if the parts
+    have equal weights.
+    weight: for parts of unequal weights, such as masked tokens: a function of the whole batch that returns a scalar; `loss`
+    then returns sums, which the step divides by it.
+    threads: PyTorch's; None: the cores less 2, at least 1.
+    say: called with a line when `auto` has chosen.
 
-    `auto` compares batches of the shapes that came first. Others are trained meanwhile, and not counted.
+    `auto` compares batches of the first shapes. Batches of other shapes are trained, but not counted.
 
-    engine: what runs now, never auto. dispatches: of the latest step, on the model's device.
-    Tensors that `loss` uses are arguments, in the model, or made on the device of what it is given: with torch and numpy
-    it runs on another device.
-    Raises TrainingError for an unknown engine, accumulate below 1, or a batch that it does not divide;
-    MissingPackageError for torch where PyTorch is not installed.
+    engine: the present engine, never auto.
+    dispatches: those of the latest step, on the model's device. `loss` may use its arguments, tensors of the model, and tensors
+    that it creates on the device of its arguments, because torch and numpy run it on another device.
+    Raises TrainingError for an unknown engine, accumulate below 1, or a batch that it does not divide; MissingPackageError for
+    torch without PyTorch.
 
     >>> from shadergrad.train import TrainingStep
     >>> model = nn.Linear(4, 3)
@@ -91,9 +95,9 @@ class TrainingStep:
 
     @classmethod
     def of(cls, settings: Settings, model: nn.Module, optimizer: Optimizer, loss: Loss, **options: Any) -> TrainingStep:
-        """The step of a recipe that has train.BACKWARD among its options, by what the user chose.
+        """The step of a recipe with the options train.BACKWARD, by the user's settings.
 
-        Raises TrainingError for --threads where no PyTorch runs, and as the class.
+        Raises TrainingError for --threads without PyTorch, and the errors of the class.
         """
         threads = settings["threads"]
         step = cls(model, optimizer, loss, backward=settings["backward"], threads=threads, **options)
@@ -103,7 +107,7 @@ class TrainingStep:
 
     @property
     def backward(self) -> str:
-        """The engine that was asked for; set it to change."""
+        """The requested engine; assign to change it."""
         return self._backward
 
     @backward.setter
@@ -117,12 +121,12 @@ class TrainingStep:
 
     @property
     def device(self) -> str:
-        """Where the model is."""
+        """The device of the model."""
         return str(next(self.model.parameters()).device)
 
     @property
     def dispatches(self) -> int:
-        """How many kernels the latest step ran on the model's device."""
+        """The number of kernels that the latest step ran on the model's device."""
         return self._now.dispatches
 
     def __call__(self, *batch: Any) -> Tensor:
@@ -131,7 +135,7 @@ class TrainingStep:
         return self._now(*batch)
 
     def _engine(self, name: str) -> _Shaders | _Apart:
-        """The engine of that name, which is made once. The cpu device's own backward pass is NumPy's."""
+        """The engine of that name, created once. On the cpu device shaders and numpy are the same."""
         if name == "numpy" and self.device == "cpu":
             name = "shaders"
         if name not in self._engines:
@@ -140,7 +144,7 @@ class TrainingStep:
         return self._engines[name]
 
     def _begun_trial(self) -> Trial:
-        """Of all engines that there are. On the cpu device the shaders' is NumPy's already."""
+        """The trial of all available engines. On the cpu device shaders and numpy are the same."""
         names = ["shaders", "torch"] if self.device == "cpu" else ["shaders", "torch", "numpy"]
         try:
             self._engine("torch")
@@ -166,7 +170,7 @@ class TrainingStep:
     # -- what the engines share
 
     def total(self, batch: tuple[Any, ...], part: Callable[[Tensor], Any] = lambda _: None) -> Tensor:
-        """The loss of a batch by those of its parts, after `part` was called with each, divided."""
+        """The loss of a batch: the sum of its parts' losses, divided. `part` is called with each of them."""
         losses, divisor = [], self.divisor(batch)
         for piece in self.parts(batch):
             loss = self.checked(self.loss(*piece)) / divisor
@@ -175,17 +179,17 @@ class TrainingStep:
         return sum(losses[1:], losses[0])
 
     def divisor(self, batch: tuple[Any, ...]) -> Any:
-        """What `loss` of each part is divided by, so that they add up to the loss of the batch."""
+        """The divisor of each part's loss, so that the parts add up to the loss of the batch."""
         return self.accumulate if self.weight is None else self.weight(*batch)
 
     def checked(self, loss: Any) -> Any:
-        """What `loss` gave, a tensor of either library. Raises TrainingError for what is no loss."""
+        """The result of `loss`, a tensor of either library. Raises TrainingError if it is not a loss."""
         if loss.ndim > 1:
             raise TrainingError(f"[TrainingStep] the loss must be a scalar; it is {tuple(loss.shape)}.")
         return loss
 
     def parts(self, batch: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-        """A batch cut along the first axes of what has one."""
+        """The parts of a batch, split along the first axes."""
         if self.accumulate == 1:
             yield batch
             return
@@ -208,7 +212,7 @@ def _shapes(batch: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class _Shaders:
-    """All of a step on the model's device, in one submission."""
+    """The whole step on the model's device, in one submission."""
 
     def __init__(self, step: TrainingStep) -> None:
         @sg.compile
@@ -230,7 +234,7 @@ class _Shaders:
 
 
 class _Apart:
-    """The base of those whose gradients come from elsewhere: the loss and the optimizer are the model's device's."""
+    """The base of engines that compute gradients elsewhere; the loss and the optimizer run on the model's device."""
 
     def __init__(self, step: TrainingStep) -> None:
         @sg.compile
@@ -247,7 +251,7 @@ class _Apart:
         self._parameters = dict(step.model.named_parameters())
 
     def _check(self) -> None:
-        """Raises TrainingError where gradients from elsewhere would not be what the user asked for."""
+        """Raises TrainingError if gradients from elsewhere would differ from the user's request."""
         known = {id(p) for p in self._parameters.values()}
         if any(id(p) not in known for group in self._step.optimizer.param_groups for p in group["params"]):
             raise TrainingError(
@@ -273,15 +277,15 @@ class _Apart:
         return own if loss is None else loss
 
     def forward(self, batch: tuple[Any, ...]) -> Tensor | None:
-        """The loss of a batch, on the model's device; None where that of the gradients is taken."""
+        """The loss of a batch, on the model's device; None if the loss of the gradients is used."""
         return self._forward(*(_on(x, self._step.device) for x in batch))
 
     def sync(self) -> None:
-        """Copy what has changed of the model; before the forward pass, so that it has not to be waited for."""
+        """Copy the changed tensors of the model, before the forward pass, so that copying does not wait for it."""
         raise NotImplementedError
 
     def gradients(self, batch: tuple[Any, ...]) -> tuple[dict[str, np.ndarray], Tensor]:
-        """Those of the loss of a batch of arrays, by the names of parameters; and that loss."""
+        """The gradients of the loss of a batch of arrays, by parameter name; and that loss."""
         raise NotImplementedError
 
     @property
@@ -298,7 +302,7 @@ class _Torch(_Apart):
         self._mirror.sync()
 
     def forward(self, batch: tuple[Any, ...]) -> Tensor | None:
-        """On the cpu device nothing would run meanwhile: there PyTorch's forward pass is that of the model."""
+        """On the cpu device nothing would overlap, so PyTorch's forward pass also gives the loss."""
         return None if self._step.device == "cpu" else super().forward(batch)
 
     def gradients(self, batch: tuple[Any, ...]) -> tuple[dict[str, np.ndarray], Tensor]:
@@ -329,7 +333,7 @@ class _Numpy(_Apart):
 
 
 def _on(x: Any, device: str) -> Any:
-    """A tensor of what a batch holds."""
+    """A tensor from a part of a batch."""
     if isinstance(x, np.ndarray):
         return Tensor(x, device=device)
     return x.to(device) if isinstance(x, Tensor) else x

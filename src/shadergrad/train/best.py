@@ -1,4 +1,4 @@
-"""The best state of a run, kept beside its last one. In: rows of metrics. Out: a checkpoint in the folder `best`."""
+"""The best state of a run, saved beside its last one. In: rows of metrics. Out: a checkpoint in the folder `best`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MEASURES = ("test_loss", "validation_loss")
 
 
 class KeepBest(Callback):
-    """Of a recipe that counts epochs: the state with the lowest test loss, also over the runs that this one goes on from."""
+    """Saves the state with the lowest test loss, for recipes that count epochs. Earlier runs that this one continues count, too."""
 
     def __init__(self, metrics: str) -> None:
         self._metrics = metrics
@@ -31,10 +31,10 @@ class KeepBest(Callback):
 
 
 def _loss(row: Row) -> float:
-    """The loss on data that are not trained on; infinite where there is none."""
+    """The test or validation loss; infinite if there is none."""
     return _number(next((row[name] for name in MEASURES if name in row), None))
 
 
 def _number(value: Any) -> float:
-    """What a row of a file has in the place of a number; infinite where it is none."""
+    """A value of a row in a file as a number; infinite if it is not a number."""
     return value if isinstance(value, int | float) else math.inf

@@ -1,7 +1,7 @@
-"""What happens beside a training: callbacks, called by the loop. In: the run and its rows of metrics. Out: files, or a wish.
+"""Callbacks of the training loop. In: the run and its rows of metrics. Out: files, or a request to stop.
 
 A callback is any object with some of the methods of `Callback`. `run` is the loop itself: `run.position.epoch`,
-`run.done` (steps), `run.trainable.model` and `.optimizer`; a callback sets `run.stop_wish` to a reason to end the training.
+`run.done` (steps), `run.trainable.model` and `.optimizer`; a callback sets `run.stop_wish` to a reason to stop the training.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Row = dict[str, float]
 
 
 class Callback:
-    """The base of callbacks: each method does nothing.
+    """The base class of callbacks. Its methods do nothing.
 
     >>> class Shout(sg.train.Callback):
     ...     def on_epoch_end(self, run, row):
@@ -33,22 +33,22 @@ class Callback:
     """
 
     def on_fit_begin(self, run: Any) -> None:
-        """Before the first step."""
+        """Called before the first step."""
 
     def on_step_end(self, run: Any) -> None:
-        """After each step, which the device may still be at: reading a value here makes every step wait."""
+        """Called after each step. The device may still be running it: reading a value here makes every step wait."""
 
     def on_epoch_end(self, run: Any, row: Row) -> None:
-        """After each epoch, with its row of metrics."""
+        """Called after each epoch, with its row of metrics."""
 
     def on_fit_end(self, run: Any) -> None:
-        """At the end, also of a training that was stopped or failed."""
+        """Called at the end, also after a stop or a failure."""
 
 
 class Progress(Callback):
-    """Shows a bar: how far it is, losses, speed, time. `Trainer` has one anyway, unless `progress=False`.
+    """Shows a progress bar with losses, speed and time. `Trainer` adds one unless `progress=False`.
 
-    console: where to, a rich Console; None: the terminal, or the notebook.
+    console: a rich Console; None: the terminal, or the notebook.
 
     >>> sg.train.Progress().console.quiet
     False
@@ -59,14 +59,14 @@ class Progress(Callback):
 
 
 def measured(row: Row, name: str, who: str) -> float:
-    """The value `name` of a row of metrics. Raises TrainingError that says what there is."""
+    """The value `name` of a row of metrics. Raises a TrainingError that lists the available names."""
     if name not in row:
         raise TrainingError(f"[{who}] there is no measure {name!r}; an epoch has {', '.join(row)}.")
     return row[name]
 
 
 class _Best:
-    """Whether a measure is better than it ever was: lower, or higher where it is an accuracy."""
+    """Tells whether a measure is better than ever before: lower, or, for an accuracy, higher."""
 
     def __init__(self, monitor: str, mode: str, least: float, who: str) -> None:
         if mode not in ("auto", "min", "max"):
@@ -84,11 +84,11 @@ class _Best:
 
 
 class Checkpoint(Callback):
-    """Keeps states in a folder: `last` after each epoch, `best` by a measure, `epoch-0010` every so many epochs.
+    """Saves states in a folder: `last` after each epoch, `best` by a measure, `epoch-0010` every `every` epochs.
 
-    Each is a checkpoint (see `shadergrad.checkpoint`), whole at any time, that Trainer.restore takes.
-    best: a measure of the epochs, as "validation_loss"; None: no best. mode: "min", "max", or "auto": accuracies rise.
-    TrainingError for a measure that an epoch does not have, every below 1, or another mode.
+    Each is a checkpoint (see `shadergrad.checkpoint`), complete at any time, for Trainer.restore. best: a measure of the
+    epochs, as "validation_loss"; None saves no best state. mode: "min", "max", or "auto": accuracies rise. Raises TrainingError
+    for an unknown measure, every below 1, or another mode.
 
     >>> sg.train.Checkpoint("runs/mine", best="validation_accuracy", every=10).folder.name
     'mine'
@@ -121,9 +121,9 @@ class Checkpoint(Callback):
 
 
 class EarlyStopping(Callback):
-    """Ends the training when a measure has not become better for `patience` epochs, by more than `min_delta`.
+    """Stops the training when a measure has not improved by more than `min_delta` for `patience` epochs.
 
-    mode: "min", "max", or "auto": accuracies rise, all else falls. TrainingError for a measure that there is not.
+    mode: "min", "max", or "auto": accuracies rise, all other measures fall. Raises TrainingError for an unknown measure.
 
     >>> sg.train.EarlyStopping("validation_loss", patience=3).patience
     3
@@ -150,7 +150,7 @@ class EarlyStopping(Callback):
 class Schedule(Callback):
     """Steps a scheduler of `sg.optim.lr_scheduler` after each epoch, or after each step (every="step").
 
-    monitor: the measure that ReduceLROnPlateau is given; it is stepped by epochs.
+    monitor: the measure for ReduceLROnPlateau, which steps once per epoch.
 
     >>> optimizer = sg.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1)
     >>> sg.train.Schedule(sg.optim.lr_scheduler.StepLR(optimizer, 10)).every
@@ -176,7 +176,7 @@ class Schedule(Callback):
 
 
 class CSVLog(Callback):
-    """A table of all epochs in a file, whole after each of them.
+    """Writes a table of all epochs to a file, complete after each epoch.
 
     >>> sg.train.CSVLog("runs/mine/history.csv").path.name
     'history.csv'
@@ -198,7 +198,7 @@ class CSVLog(Callback):
 
 
 class TensorBoard(Callback):
-    """Writes each measure of an epoch for TensorBoard. Needs tensorboardX; MissingPackageError where it is not there."""
+    """Writes each measure of an epoch for TensorBoard. Needs tensorboardX, else raises MissingPackageError."""
 
     def __init__(self, folder: str | Path) -> None:
         self._writer = require("tensorboardX", "tracking", "the callback TensorBoard").SummaryWriter(str(folder))
@@ -213,9 +213,9 @@ class TensorBoard(Callback):
 
 
 class WandB(Callback):
-    """Logs each epoch to Weights & Biases. Needs wandb; MissingPackageError where it is not there.
+    """Logs each epoch to Weights & Biases. Needs wandb, else raises MissingPackageError.
 
-    options: of wandb.init, as project="digits". The run ends with the fit, and a later fit goes on in a new one.
+    options: arguments of wandb.init, as project="digits". The W&B run ends with the fit; a later fit begins a new one.
     """
 
     def __init__(self, **options: Any) -> None:

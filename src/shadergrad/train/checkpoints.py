@@ -1,7 +1,8 @@
-"""A run's checkpoint. In: what is trained, and how far it is. Out: files, and the same again.
+"""A run's checkpoint. In: a Trainable and its position. Out: files, from which both are restored.
 
-Tensors `model/...`, `optimizer/...`, `random/stream` (the seed and the number of draws) and `losses` (those of the epoch under way); the description holds the recipe, the hyperparameters, the position, and the
-structure of the optimizer's state. See `shadergrad.checkpoint` for the files.
+Tensors `model/...`, `optimizer/...`, `random/stream` (the seed and the number of draws) and `losses` (those of the current
+epoch). The description holds the recipe, the hyperparameters, the position, and the structure of the optimizer's state. See
+`shadergrad.checkpoint` for the files.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ STREAM = "random/stream"
 def describe(
     recipe: str, settings: Settings, trainable: Trainable, position: Position, where: str
 ) -> tuple[Arrays, dict[str, Any]]:
-    """The tensors and the description of a checkpoint; `where` says in words how far the run is.
+    """The tensors and the description of a checkpoint; `where` says in words how far the run has come.
 
-    Raises TrainingError when the model is no longer finite.
+    Raises TrainingError if the model is no longer finite.
     """
     of_model, model_structure = pack(trainable.model.state_dict(), "model")
     of_optimizer, optimizer_structure = pack(trainable.optimizer.state_dict(), "optimizer")
@@ -48,9 +49,9 @@ def describe(
 
 
 def restore_run(recipe: str, settings: Settings, trainable: Trainable, device: str) -> Position:
-    """Put the checkpoint in settings.out into `trainable`; returns where the run stands.
+    """Restore `trainable` from the checkpoint in settings.out. Returns the position of the run.
 
-    Raises CheckpointError when there is none, it is damaged, or it belongs to another recipe or other hyperparameters.
+    Raises CheckpointError if there is none, it is damaged, or it belongs to another recipe or other hyperparameters.
     """
     return put_back(recipe, settings, trainable, device, *load_checkpoint(settings.out))
 
@@ -58,7 +59,7 @@ def restore_run(recipe: str, settings: Settings, trainable: Trainable, device: s
 def put_back(
     recipe: str, settings: Settings, trainable: Trainable, device: str, arrays: Arrays, meta: dict[str, Any]
 ) -> Position:
-    """The same, of a checkpoint that was read."""
+    """Restore `trainable` from a checkpoint in memory."""
     path = settings.out / TENSORS_FILE
     try:
         _check_same_run(recipe, settings, trainable, meta)
@@ -78,7 +79,7 @@ def put_back(
 
 
 def remedy(settings: Settings) -> str:
-    """What to do when a run has left the finite numbers, and what is safe."""
+    """The advice for a run whose values are no longer finite."""
     path = settings.out / TENSORS_FILE
     kept = f"The checkpoint {path} is unchanged." if path.exists() else "Nothing was saved."
     lr = settings.hyperparameters().get("lr")
@@ -86,7 +87,7 @@ def remedy(settings: Settings) -> str:
 
 
 def _unpack(trainable: Trainable, arrays: Arrays, meta: dict[str, Any], device: str) -> None:
-    """Put back what `describe` took. Raises KeyError where something is missing."""
+    """Restore the state from `describe`. Raises KeyError if something is missing."""
     state = arrays[STREAM]
     tensors = {name: sg.tensor(array, device=device) for name, array in arrays.items()}
     trainable.model.load_state_dict(unpack(tensors, meta["model"]))
@@ -95,7 +96,7 @@ def _unpack(trainable: Trainable, arrays: Arrays, meta: dict[str, Any], device: 
 
 
 def override(settings: Settings, trainable: Trainable) -> dict[str, tuple[float, float]]:
-    """Give a resumed run the learning rate of `settings`, where --override lets it: what it was, and what it is."""
+    """Give a resumed run the learning rate of `settings` if --override allows it. Returns the old and the new rate."""
     if not settings.override:
         return {}
     before = load_checkpoint(settings.out)[1]["hyperparameters"].get("lr")
@@ -112,7 +113,7 @@ def _shared(settings: Settings, trainable: Trainable) -> dict[str, Any]:
 
 
 def _check_same_run(recipe: str, settings: Settings, trainable: Trainable, meta: dict[str, Any]) -> None:
-    """Raises CheckpointError, or KeyError, where a description is not that of a run of this recipe and with these values."""
+    """Raises CheckpointError or KeyError if a description belongs to another recipe or other values."""
     before = {"recipe": meta["recipe"], **meta["hyperparameters"]}
     now = {"recipe": recipe, **_shared(settings, trainable)}
     if settings.override:

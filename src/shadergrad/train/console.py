@@ -1,4 +1,4 @@
-"""A run's face: a progress bar, and Ctrl-C as a wish to stop instead of a crash."""
+"""The terminal of a run: a progress bar, and Ctrl-C as a request to stop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NARROW, WIDE = 64, 104  # columns of a terminal: below which a bar takes two lin
 
 
 class _Text(ProgressColumn):
-    """A text of a task, made by a function; never wrapped."""
+    """A text that a function makes for a task; never wrapped."""
 
     def __init__(self, text: Callable[[Task], str]) -> None:
         self._text = text
@@ -43,7 +43,7 @@ def _elapsed(task: Task) -> str:
 
 
 def _times(task: Task) -> str:
-    """What has passed, and what is left where it is known."""
+    """The elapsed time, and the remaining time if it is known."""
     left = "" if task.time_remaining is None else f", {_clock(task.time_remaining)} left"
     return f"{_elapsed(task)}{left}"
 
@@ -54,7 +54,7 @@ def _clock(seconds: float) -> str:
 
 
 class _TwoLines(Progress):
-    """A bar, and below it what does not fit beside it."""
+    """A bar, and below it the texts that do not fit beside it."""
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield from super().get_renderables()
@@ -64,13 +64,13 @@ class _TwoLines(Progress):
 
 
 class Bar:
-    """`with Bar(...) as bar`: how far a run is, its losses and accuracy, times, the device, and its speed.
+    """`with Bar(...) as bar`: the progress of a run, its losses and accuracy, times, device and speed.
 
-    In a narrow terminal it takes two lines, and does not wrap; its bar has the same width all the time.
+    In a narrow terminal it takes two lines and does not wrap. The bar keeps its width.
     """
 
     def __init__(self, console: Console, unit: str, total: int, done: int, device: str = "") -> None:
-        """unit: what is counted, as "samples"; total: of the whole run; done: how many of them an earlier run trained."""
+        """unit: the counted unit, as "samples"; total: that of the whole run; done: the number that earlier runs trained."""
         width = console.width
         bar = BarColumn(8 if width < NARROW else width // 8)
         if width < NARROW:
@@ -95,11 +95,11 @@ class Bar:
         self._progress.update(self._task, completed=done, position=position, losses=text, accuracy=told)
 
     def add(self, row: dict[str, float]) -> None:
-        """A row of metrics, of an epoch that has ended: a terminal draws no curve."""
+        """Takes the row of metrics of a finished epoch and ignores it, because a terminal draws no curve."""
 
 
 class StopWish:
-    """`with StopWish() as stop`: true once Ctrl-C was pressed or SIGTERM came; a second one interrupts at once."""
+    """`with StopWish() as stop`: true after Ctrl-C or SIGTERM; a second one interrupts at once."""
 
     def __init__(self) -> None:
         self._wished = False

@@ -1,7 +1,7 @@
-"""The batches of an epoch. In: data, and how far the run is. Out: batches on the device, made ahead of their use.
+"""The batches of an epoch. In: data, and the position of the run. Out: batches on the device, prepared ahead.
 
-The order of an epoch depends on (seed, epoch) alone, and an epoch can be entered in its middle, so that a resumed run
-takes the path of one that was never stopped.
+The order of an epoch depends on (seed, epoch) alone, and a loader can start in the middle of an epoch, so that a resumed run
+equals an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AHEAD = 8  # batches on the device that no step has taken yet
 
 
 def steps_in_epoch(trainable: Trainable, settings: Settings) -> int:
-    """How many batches an epoch has. Raises TrainingError where the data do not fill one."""
+    """The number of batches in an epoch. Raises TrainingError if the data do not fill one."""
     if isinstance(trainable.data, DataLoader):
         return _loader_steps(trainable.data)
     if isinstance(trainable.data, Stream):
@@ -55,7 +55,7 @@ def _loader_steps(loader: DataLoader) -> int:
 def loader(trainable: Trainable, settings: Settings, position: Position, last: int, device: str) -> Iterable[Any]:
     """The batches from `position` up to the step `last` of its epoch.
 
-    A thread makes and uploads them; on the cpu, which needs no upload, the caller's own.
+    A thread prepares and uploads them; on the cpu, which needs no upload, the calling thread.
     """
     if isinstance(trainable.data, DataLoader):
         return _uploaded(islice(trainable.data, position.step, last), device)
@@ -71,7 +71,7 @@ def loader(trainable: Trainable, settings: Settings, position: Position, last: i
 
 
 def _uploaded(batches: Iterable[Any], device: str) -> Iterator[tuple[Any, ...]]:
-    """The batches of a user's loader, wherever it puts them."""
+    """The batches of a user's loader, moved to the device."""
     for batch in batches:
         if not isinstance(batch, tuple | list):
             raise TrainingError(f"[Trainer] a batch is a {type(batch).__name__}; it must be a tuple, the target last.")
@@ -79,7 +79,7 @@ def _uploaded(batches: Iterable[Any], device: str) -> Iterator[tuple[Any, ...]]:
 
 
 class _Batches(IterableDataset[Any]):
-    """Batches that are whole already."""
+    """A data set whose items are complete batches."""
 
     def __init__(self, batches: Iterator[Any]) -> None:
         self.batches = batches

@@ -1,4 +1,4 @@
-"""What can go wrong with a training, as exceptions."""
+"""The exceptions of trainings and recipes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from ..errors import ShadergradError
 
 
 class TrainingError(ShadergradError, ValueError):
-    """A training that cannot start as asked, or cannot go on."""
+    """A training that cannot start with its settings, or cannot continue."""
 
 
 class RecipeError(ShadergradError, ValueError):
-    """A recipe that cannot be found or read, or does not keep its part."""
+    """A recipe that cannot be found or read, or is invalid."""

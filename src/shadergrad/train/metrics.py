@@ -1,4 +1,4 @@
-"""metrics.jsonl: a JSON object a line, of an epoch or step each. In: rows. Out: the file, without abandoned rows."""
+"""metrics.jsonl: a JSON object per line, for an epoch or a step. In: rows. Out: the file, without abandoned rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..system.atomic_files import replacing
 
 
 class Metrics:
-    """Rows whose `counter` is at most `keep` stay, later ones (written after the checkpoint that a run resumes from) go."""
+    """Keeps rows whose `counter` is at most `keep` and removes later ones, written after the checkpoint that a run resumes from."""
 
     def __init__(self, path: Path, keep: int, counter: str = "epoch") -> None:
         self.path = path
@@ -21,7 +21,7 @@ class Metrics:
         self._begun = False
 
     def begin(self) -> None:
-        """Drop what does not belong to this run. Not before the run has got something of its own to keep."""
+        """Remove rows that do not belong to this run. Called when the run has a row of its own."""
         if self._begun:
             return
         self._begun = True
@@ -30,7 +30,7 @@ class Metrics:
 
     @property
     def seconds(self) -> float:
-        """What the rows that stay say of the time that the run has taken so far; 0 where there are none."""
+        """The time of the run so far, from the rows that stay; 0 without rows."""
         rows = self._kept()
         seconds = rows[-1].get("seconds") if rows else None
         return float(seconds) if isinstance(seconds, int | float) else 0.0
@@ -49,9 +49,9 @@ class Metrics:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The whole rows of a metrics file; none where there is no file. A last line cut short is left out.
+    """The complete rows of a metrics file; none without a file. It skips a truncated last line.
 
-    Raises CheckpointError where another line is no JSON object: what comes after it would be lost.
+    Raises CheckpointError if another line is not a JSON object, because the rows after it would be lost.
     """
     if not path.exists():
         return []

@@ -1,4 +1,4 @@
-"""A run's face in a notebook: a bar, and below it the curve so far. In: what the loop tells. Out: two displays, updated."""
+"""The progress of a run in a notebook: a bar, and below it the curve. In: reports of the loop. Out: two updated displays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DPI = 80
 
 
 class NotebookBar:
-    """What `Bar` is to a terminal; its curve is drawn anew when an epoch ends, and at the end. Needs no widgets."""
+    """The notebook's counterpart of `Bar`. It redraws the curve after each epoch and at the end. It needs no widgets."""
 
     def __init__(self, unit: str, total: int, done: int, device: str) -> None:
         self._ipython = require("IPython.display", "notebook", "a bar in a notebook")
@@ -37,7 +37,7 @@ class NotebookBar:
         self._bar.update(self._html(done, position, losses, accuracy))
 
     def add(self, row: dict[str, float]) -> None:
-        """A row of metrics, of an epoch that has ended."""
+        """Takes the row of metrics of a finished epoch."""
         self._rows.append(row)
         if time.perf_counter() - self._drawn_at > DRAW_EVERY:
             self._draw()

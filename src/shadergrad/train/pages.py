@@ -21,9 +21,9 @@ MOST_BATCHES = 64  # of a stream, which a page goes through again and again
 
 
 def export_recipe(name: str, recipe: Recipe, folder: Path, **values: Any) -> None:
-    """Write the page of a recipe, its weights random from the seed. values: of its options, over their defaults.
+    """Write the page of a recipe with random weights from the seed. values: of its options, replacing their defaults.
 
-    Raises RecipeError for a recipe that is more than one training, and what `web.export` raises.
+    Raises RecipeError for a recipe of several trainings, and the errors of `web.export`.
     """
     if recipe.build is None:
         raise RecipeError(f"{name} is more than one training, which no page shows.")
@@ -55,7 +55,7 @@ def export_recipe(name: str, recipe: Recipe, folder: Path, **values: Any) -> Non
 
 
 def named_losses(trainable: Trainable, names: list[str]) -> sg.CompiledStep:
-    """The step of a recipe, whose result is its losses by name, and whose arguments are called `names`."""
+    """The step of a recipe with results by the names of its losses and arguments called `names`."""
 
     def step(*batch: sg.Tensor) -> dict[str, sg.Tensor]:
         found = trainable.step(*batch).reshape(len(trainable.losses))
@@ -67,7 +67,7 @@ def named_losses(trainable: Trainable, names: list[str]) -> sg.CompiledStep:
 
 
 def _batches(trainable: Trainable, size: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The data, of a stream its first batches, and the first batch."""
+    """The data (the first batches of a stream), and the first batch."""
     if not isinstance(trainable.data, Stream):
         return list(trainable.data), [array[:size] for array in trainable.data]
     drawn = list(islice(trainable.data.batches(0), MOST_BATCHES))

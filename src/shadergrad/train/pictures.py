@@ -1,4 +1,4 @@
-"""Pictures of a run. In: metrics.jsonl. Out: a PNG. Also what recipes need to draw their own.
+"""Pictures of a run. In: metrics.jsonl. Out: a PNG. Also helpers for the pictures of recipes.
 
 matplotlib and pillow are imported on use, without a display.
 """
@@ -19,7 +19,7 @@ P = ParamSpec("P")
 
 
 def or_the_reason(draw: Callable[P, str | None]) -> Callable[P, str | None]:
-    """Give the line that says which package is missing, in place of the error: a run does not fail for want of a picture."""
+    """Returns the line that names a missing package instead of raising, because a run does not fail for a missing picture."""
 
     @functools.wraps(draw)
     def tried(*args: P.args, **kwargs: P.kwargs) -> str | None:
@@ -44,11 +44,11 @@ FALLS = 30.0  # how many times smaller a loss gets before its axis is logarithmi
 def training_curve(
     metrics_path: str | Path, png_path: str | Path, title: str = "", loss_name: str = "loss"
 ) -> str | None:
-    """Draw training and test loss in a panel, the best epoch marked, and below it the accuracy, where there is one.
+    """Draw training and test loss in a panel with a mark at the best epoch, and the accuracy below it, if there is one.
 
-    metrics_path: a JSON object a line, with "epoch" or "step", "loss" and, where there are, "test_loss", "test_accuracy"
-    (0 to 1) and the like. loss_name: what the training loss is, where it is not the test loss of other data.
-    Returns None, or one line that says why nothing was drawn: a run does not fail for want of a picture.
+    metrics_path: a JSON object per line, with "epoch" or "step", "loss" and optionally "test_loss", "test_accuracy" (0 to 1)
+    and the like. loss_name: the name of the training loss, if it is another function than the test loss. Returns None, or one
+    line that says why nothing was drawn.
     """
     rows = read_rows(Path(metrics_path))
     figure = curve_figure(rows, title or Path(metrics_path).parent.name, loss_name)
@@ -59,7 +59,7 @@ def training_curve(
 
 
 def curve_figure(rows: list[dict[str, Any]], title: str, loss_name: str = "loss") -> Any:
-    """The figure of training_curve for rows of metrics; None where they hold no losses."""
+    """The figure of training_curve for rows of metrics; None if they hold no losses."""
     losses = [row for row in rows if "loss" in row]
     if not losses:
         return None
@@ -80,7 +80,7 @@ def curve_figure(rows: list[dict[str, Any]], title: str, loss_name: str = "loss"
 
 
 def _draw_losses(axes: Any, rows: list[dict[str, Any]], counter: str, loss_name: str) -> None:
-    """The losses, logarithmic where they fall far; the epoch with the lowest test loss has a mark."""
+    """Draws the losses, on a logarithmic axis if they fall far, and marks the epoch with the lowest test loss."""
     values: list[float] = []
     for key, what, color in LOSSES:
         found = [row for row in rows if key in row]
@@ -119,7 +119,7 @@ def _draw_accuracies(
 
 
 def figure_module(purpose: str) -> ModuleType:
-    """matplotlib.figure. Raises MissingPackageError, which says that it is needed for `purpose`."""
+    """matplotlib.figure. Raises a MissingPackageError that names `purpose`."""
     with without(
         "MPLBACKEND"
     ):  # of a notebook or another program; files need none, and a foreign one may not exist here

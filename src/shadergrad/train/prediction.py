@@ -1,4 +1,4 @@
-"""What a trained recipe can be asked. In: the folder of a run. Out: its model, and answers."""
+"""Predictions of a trained recipe. In: the folder of a run. Out: its model, and answers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Shared = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Prediction:
-    """How a recipe's model is built again, and asked. network: the untrained model, from what its checkpoint shares.
+    """Rebuilds the model of a recipe and predicts with it. network: builds the untrained model from the checkpoint's shared values.
 
-    answer: lines for people: takes the model, what its checkpoint shares, and, where takes is "images", paths of image files
-    and the folder to write into; where it is "text", the text to go on from, how many characters, the temperature and the seed.
-    None: the model is taken into Python, and not asked on the command line.
+    answer: returns lines for people. It takes the model and the checkpoint's shared values. If takes is "images", it also takes
+    paths of image files and the output folder; if "text", the text to continue, the number of characters, the temperature and
+    the seed. None: the command line has no prediction; Python can still load the model.
     """
 
     network: Callable[[Shared], nn.Module]
@@ -35,7 +35,7 @@ class Prediction:
 
 
 def read_run(folder: Path) -> tuple[Arrays, dict[str, Any]]:
-    """The best checkpoint of a run by its test loss, else the last one. Raises CheckpointError where there is none."""
+    """The best checkpoint of a run by its test loss, else the last one. Raises CheckpointError if there is none."""
     last = load_checkpoint(folder)
     if not (folder / BEST / TENSORS_FILE).is_file():
         return last
@@ -46,7 +46,7 @@ def read_run(folder: Path) -> tuple[Arrays, dict[str, Any]]:
 
 
 def build_model(folder: Path, prediction: Prediction, device: str) -> tuple[nn.Module, dict[str, Any]]:
-    """The model of a run in evaluation mode on a device, and what the checkpoint shares."""
+    """The model of a run in evaluation mode on a device, and the checkpoint's shared values."""
     arrays, meta = read_run(folder)
     try:
         shared = meta["hyperparameters"]
@@ -60,9 +60,10 @@ def build_model(folder: Path, prediction: Prediction, device: str) -> tuple[nn.M
 def classify_images(
     side: int, see: Callable[[nn.Module, np.ndarray, Shared], np.ndarray]
 ) -> Callable[..., Iterable[str]]:
-    """The answer of a classifier of drawings: the likeliest class of each, and the runner-up.
+    """The answer of a classifier of drawings: the most likely class of each, and the second.
 
-    side: of the images. see: model, images [n, side * side] and what the checkpoint shares, to probabilities [n, classes].
+    side: that of the images. see: maps model, images [n, side * side] and the checkpoint's shared values to probabilities [n,
+    classes].
     """
 
     def answer(model: nn.Module, shared: Shared, paths: list[Path], _: Path) -> Iterable[str]:
@@ -75,7 +76,7 @@ def classify_images(
 
 
 def probabilities(model: nn.Module, images: np.ndarray, _: Shared) -> np.ndarray:
-    """Those of a model that takes images [n, pixels] and gives logits."""
+    """The probabilities of a model that maps images [n, pixels] to logits."""
     with sg.no_grad():
         logits: Tensor = model(sg.tensor(images, device=next(model.parameters()).device))
         return logits.softmax(1).numpy()

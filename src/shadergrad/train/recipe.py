@@ -1,7 +1,7 @@
 """A recipe: a whole training in one file, with its options for the command line.
 
-In: how to build what is trained, the defaults of the options that all recipes share, and options of its own.
-Out: a run, given their values. The command line makes a command of it; nothing else has to know that it is there.
+In: a function that builds the Trainable, the defaults of shared options, and the recipe's own options. Out: a run, given their
+values. The command line turns a recipe into a command; no other code needs to know it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ KINDS = (str, int, float, bool, Path)
 class Option:
     """An option of a recipe: `--name` on the command line, settings["name"] in the recipe.
 
-    name: as in Python, batch_size for --batch-size. kind: str, int, float, bool or Path. default: None where it may be
-    left out. shown: what the help says of the default, where that is not its value. may_change: whether a resumed run may
-    have another value than the run it continues. positional: whether it comes without --name, and has to be there.
-    Raises RecipeError for what cannot be an option.
+    name: as in Python, batch_size for --batch-size. kind: str, int, float, bool or Path. default: None if the option may be
+    omitted. shown: the default in the help, if it differs from the value. may_change: whether a resumed run may have another
+    value than the run it continues. positional: a required argument without --name. Raises RecipeError for an invalid option.
     """
 
     name: str
@@ -152,7 +151,7 @@ class Recipe:
     def run(self, name: str, command: str, console: Console, values: Mapping[str, Any]) -> bool:
         """Train with the values of all options. Returns whether it reached its end (Ctrl-C: False).
 
-        name: what the checkpoint calls it. command: the words of the command line that come before the options.
+        name: the recipe's name in the checkpoint. command: the words of the command line before the options.
         """
         if self.train is not None:
             return self.train(command, console, **values)

@@ -1,4 +1,4 @@
-"""The learning rate over a run. In: how long it rises and falls. Out: its factor at each step."""
+"""The learning rate over a run. In: the lengths of its rise and fall. Out: its factor at each step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_WARM_UP = 100  # steps, where the user says nothing
 class WarmUpCosine:
     """A factor of the learning rate: from 0 to 1 in `warm_up` steps, then as a half cosine to `floor` at `steps`.
 
-    Loshchilov and Hutter, 2017, without restarts. It is a `schedule` of a Trainable. Raises TrainingError for a warm_up
+    Loshchilov and Hutter, 2017, without restarts. Used as the `schedule` of a Trainable. Raises TrainingError for a warm_up
     below 0, steps below 1, or a floor that is not from 0 to 1.
 
     >>> from shadergrad.train import WarmUpCosine
@@ -38,7 +38,7 @@ class WarmUpCosine:
 
     @classmethod
     def of(cls, settings: Settings, total: int) -> WarmUpCosine:
-        """That of a recipe that has train.SCHEDULE among its options, in a run of `total` steps."""
+        """The schedule of a recipe with the options train.SCHEDULE, in a run of `total` steps."""
         warm_up, steps = settings["warm_up"], settings["schedule_steps"]
         steps = total if steps is None else steps
         return cls(min(LONGEST_WARM_UP, steps // 10) if warm_up is None else warm_up, steps)

@@ -1,4 +1,4 @@
-"""What the user chose for a run. In: the values of a recipe's options, by name. Out: the same, checked."""
+"""The settings of a run. In: the values of a recipe's options, by name. Out: the same, checked."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ HYPERPARAMETERS = ("batch_size", "lr", "seed")
 
 
 class Settings:
-    """The values of a recipe's options: `settings.lr`, and those that only this recipe has as `settings["width"]`.
+    """The values of a recipe's options: shared ones as `settings.lr`, the recipe's own as `settings["width"]`.
 
-    out: the folder to write. device: as the user said it, "auto" too. values: the others by their names in Python,
-    among them either epochs or steps. Own options that were not given, and have no default, are None.
-    override: whether a resumed run may have another learning rate. shared: names of those that a resumed run must have in common with the run it continues.
-    Raises TrainingError that names the option whose value cannot be.
+    out: the folder to write.
+    device: the user's text, also "auto".
+    values: the other options by their names in Python, among them either epochs or steps. An own option without value and
+    default is None.
+    override: whether a resumed run may have another learning rate.
+    shared: the names of options that a resumed run must have in common with the run it continues.
+    Raises a TrainingError that names the invalid option.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class Settings:
 
     @property
     def batch_size(self) -> int:
-        """Samples a step."""
+        """Samples per step."""
         return self["batch_size"]
 
     @property
@@ -67,26 +70,26 @@ class Settings:
 
     @property
     def seed(self) -> int:
-        """Decides everything that is random."""
+        """The seed of everything random."""
         return self["seed"]
 
     @property
     def epochs(self) -> int | None:
-        """How often to go through the data, or None where steps are counted."""
+        """The number of passes through the data; None if the run counts steps."""
         return self._values.get("epochs")
 
     @property
     def steps(self) -> int | None:
-        """Optimizer steps in all, or None where epochs are counted."""
+        """The total number of optimizer steps; None if the run counts epochs."""
         return self._values.get("steps")
 
     def hyperparameters(self) -> dict[str, Any]:
-        """What a resumed run must share with the run it continues (epochs and steps may grow, the device may change)."""
+        """The values that a resumed run must share with the run it continues (epochs and steps may grow, the device may change)."""
         found = {name: self._values[name] for name in self._shared if name in self._values}
         return {name: str(value) if isinstance(value, Path) else value for name, value in found.items()}
 
     def options(self) -> str:
-        """The command-line options that ask for these settings."""
+        """The command-line options for these settings."""
         first = ("epochs", "steps", "batch_size", "lr", "seed")
         own = [name for name in self._values if name not in first]
         values = {name: self._values[name] for name in first if name in self._values}
@@ -95,12 +98,12 @@ class Settings:
 
 
 def flag(name: str) -> str:
-    """The option on the command line with that name in Python."""
+    """The command-line option of a name in Python."""
     return f"--{name.replace('_', '-')}"
 
 
 def command_options(values: dict[str, Any]) -> str:
-    """Words of a command line that give these values; those that are None are not given."""
+    """The words of a command line for these values, without those that are None."""
     words = []
     for name, value in values.items():
         if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What a recipe and a run agree on: what is trained on which data, and how far it is."""
+"""The interface between a recipe and a run: model, data and position of a training."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .errors import RecipeError
 
 @dataclass(frozen=True)
 class Stream:
-    """Batches that are made, where there are no arrays to draw them from.
+    """Generated batches, for recipes without arrays.
 
-    batches: takes the number of an epoch, from 0, and gives its batches in order: tuples of arrays of
-    settings.batch_size samples. Asked for the same epoch it gives the same batches, whatever it gave before: seed a
-    generator with (settings.seed, epoch). It runs in a thread of its own, and so makes NumPy arrays, not tensors.
-    steps: batches in an epoch, after which the run is measured and saved; `batches` gives at least that many. None,
-    where the user says how many steps there are: the whole run is one epoch.
+    batches: maps the number of an epoch, from 0, to its batches in order: tuples of arrays of settings.batch_size samples. The
+    same epoch must give the same batches: seed a generator with (settings.seed, epoch). It runs in a thread of its own, so it
+    makes NumPy arrays, not tensors.
+    steps: the number of batches in an epoch, after which the run is evaluated and saved; `batches` yields at least that many.
+    None if the user sets the number of steps: the whole run is one epoch.
     """
 
     batches: Callable[[int], Iterable[tuple[np.ndarray, ...]]]
@@ -37,10 +37,10 @@ class Stream:
 
 @dataclass
 class Position:
-    """How far a run is: epochs done, and the losses of the steps done in the epoch under way, before each update.
+    """The position of a run: finished epochs, and the losses of the finished steps of the current epoch, before each update.
 
-    losses: (steps, losses that `Trainable.step` gives), float32. Where the user counts steps and not epochs, and the data
-    are a Stream without end, they are those of the whole run. seconds: spent by this run and those that it goes on from.
+    losses: (steps, losses of `Trainable.step`), float32. If the user counts steps and the data are an endless Stream, they are
+    those of the whole run. seconds: the time of this run and those that it continues.
     """
 
     losses: np.ndarray
@@ -49,7 +49,7 @@ class Position:
 
     @property
     def step(self) -> int:
-        """Steps done in the epoch under way."""
+        """Finished steps of the current epoch."""
         return len(self.losses)
 
 
@@ -63,20 +63,21 @@ def _no_lines(_: Position) -> Iterable[str]:
 
 @dataclass
 class Trainable:
-    """What a recipe builds, and a run trains.
+    """A model with its data and step: a recipe builds it, and a run trains it.
 
-    data: training arrays with equal first axes, a Stream of batches, or a DataLoader. step: takes the parts of a batch as tensors on
-    the device, updates the model and returns the loss, a scalar tensor; the run compiles it. A TrainingStep is one that lets
-    the user choose how the backward pass runs.
-    evaluate: measures of the model, by name; "test_accuracy", from 0 to 1, is drawn beside the loss.
-    show: called at the end, also of a run that was stopped, with how far it is; gives lines to print, and may write
-    files into settings.out.
-    identity: what else a resumed run must share with the run it continues, by name: JSON data.
-    page: writes the folder of `shadergrad export`, given its path; by default the step goes onto the page that any step has.
-    losses: names of what step returns, in metrics.jsonl: several where it returns a tensor (losses,). Of one named
-    "loss" the run draws the curve. loss_name: what it is called there, as "loss (smoothed)".
-    schedule: the factor of the learning rates for step 0, 1, 2 ... of the whole run; a resumed run enters it where it
-    left. unit: what the samples are, as the progress bar says them.
+    data: training arrays with equal first axes, a Stream of batches, or a DataLoader.
+    step: takes the parts of a batch as tensors on the device, updates the model and returns the loss, a scalar tensor; the run
+    compiles it. With a TrainingStep the user can choose the engine of the backward pass.
+    evaluate: returns measures of the model, by name; the run draws "test_accuracy", from 0 to 1, beside the loss.
+    show: called with the position at the end, also after a stop; it returns lines to print, and may write files into
+    settings.out.
+    identity: further values that a resumed run must share with the run it continues, by name: JSON data.
+    page: writes the folder of `shadergrad export`, given its path; by default the page of any step.
+    losses: the names of step's results in metrics.jsonl, several if it returns a tensor (losses,). The run draws the curve of
+    one named "loss".
+    loss_name: its name in the picture, as "loss (smoothed)".
+    schedule: the factor of the learning rates for step 0, 1, 2 ... of the whole run; a resumed run continues it.
+    unit: the unit of samples in the progress bar.
     """
 
     model: nn.Module

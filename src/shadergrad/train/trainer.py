@@ -1,7 +1,7 @@
-"""A training without a loop of one's own: Trainer(model, optimizer, loss, data).fit(epochs). In: those; out: a history.
+"""A training loop: Trainer(model, optimizer, loss, data).fit(epochs). In: these objects. Out: a history.
 
-The loop is that of the recipes (see `run`): a step is one submission, losses are read a few times a second, batches are made
-ahead, Ctrl-C ends at a whole step. What is special about a training is a callback, or a plain loop, which stays as easy.
+The loop is that of the recipes (see `run`). A step is one submission, the loop reads losses a few times a second, prepares
+batches ahead, and Ctrl-C stops after a complete step. Callbacks add special behaviour; a plain loop is the alternative.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Measure = Callable[[Tensor, Tensor], Any]
 
 
 def accuracy(prediction: Tensor, target: Tensor) -> float:
-    """The share of right classes: logits (n, classes, ...) beside labels (n, ...).
+    """The share of correct classes: logits (n, classes, ...) beside labels (n, ...).
 
     >>> sg.train.accuracy(sg.tensor([[0.0, 1.0], [1.0, 0.0]]), sg.tensor([1, 1]))
     0.5
@@ -44,7 +44,7 @@ MEASURES: dict[str, Measure] = {"accuracy": accuracy}
 
 
 class History(Sequence[Row]):
-    """The rows of metrics of a training, an epoch each: history["loss"] is a column, history[-1] the last row.
+    """The rows of metrics of a training, one per epoch: history["loss"] is a column, history[-1] the last row.
 
     >>> history = sg.train.History([{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25}])
     >>> history["loss"], history[-1]["epoch"], history.best("loss")["epoch"]
@@ -65,7 +65,7 @@ class History(Sequence[Row]):
         return [row.get(key, math.nan) for row in self.rows]
 
     def best(self, name: str) -> Row:
-        """The row with the lowest value, or, of an accuracy, the highest. Raises TrainingError where there is none."""
+        """The row with the lowest value or, for an accuracy, the highest. Raises TrainingError if there is none."""
         rows = [row for row in self.rows if name in row]
         if not rows:
             raise TrainingError(f"[History] no epoch has measured {name!r}.")
@@ -77,16 +77,21 @@ class History(Sequence[Row]):
 
 
 class Trainer:
-    """Trains a model: forward, backward and update are compiled into one submission, and looped over epochs.
+    """Trains a model for some epochs. Forward pass, backward pass and update are compiled into one submission.
 
-    model: whose parameters the optimizer has, on one device. loss: a function of prediction and target, such as
-    F.cross_entropy; the last part of a batch is the target, and the model takes those before it.
-    data: arrays with equal first axes, a Dataset, or a DataLoader, which keeps its own batches and order. validation: the
-    same kinds, measured after each epoch without gradients, in evaluation mode: "validation_loss" and the measures.
-    measures: "accuracy", or functions of prediction and target by name; of batches of several sizes, the weighted mean.
-    callbacks: called in order; see `Callback`. batch_size: of arrays and datasets. Arrays are cut into whole batches in an
-    order decided by `seed` and the epoch. progress: whether to show a bar. backward, accumulate, finish, threads: see
-    `TrainingStep`. Raises TrainingError for data that are none of these, or that fill no batch.
+    model: its parameters are those of the optimizer, on one device.
+    loss: a function of prediction and target, such as F.cross_entropy; the last part of a batch is the target, and the model
+    takes the parts before it.
+    data: arrays with equal first axes, a Dataset, or a DataLoader, which keeps its own batches and order.
+    validation: data of the same kinds, evaluated after each epoch without gradients, in evaluation mode: "validation_loss" and
+    the measures.
+    measures: "accuracy", or functions of prediction and target by name, averaged with the sizes of batches as weights.
+    callbacks: called in order; see `Callback`.
+    batch_size: that of arrays and datasets. Arrays are split into complete batches, in an order determined by `seed` and the
+    epoch.
+    progress: whether to show a bar.
+    backward, accumulate, finish, threads: see `TrainingStep`.
+    Raises TrainingError for other data, or if they fill no batch.
 
     >>> x = np.random.default_rng(0).standard_normal((64, 2)).astype(np.float32)
     >>> y = (x[:, 0] > x[:, 1]).astype(np.int32)
@@ -131,10 +136,10 @@ class Trainer:
         self._run: _Fit | None = None
 
     def fit(self, epochs: int) -> History:
-        """Train for so many epochs more; the history of all so far.
+        """Train for `epochs` more epochs. Returns the history of all.
 
-        Raises TrainingError when a loss is no longer finite, KeyboardInterrupt after the whole step in which Ctrl-C came:
-        callbacks have ended then, and `history` has the epochs before.
+        Raises TrainingError if a loss is no longer finite, and KeyboardInterrupt after the step during which Ctrl-C came. The
+        callbacks have ended by then, and `history` has the epochs before.
         """
         if epochs < 1:
             raise TrainingError(f"[Trainer] epochs is {epochs}; it must be at least 1.")
@@ -149,7 +154,7 @@ class Trainer:
         return self.history
 
     def validate(self) -> Row:
-        """Loss and measures on the validation data now; nothing where there are none."""
+        """The present loss and measures on the validation data; empty without such data."""
         if self._validation is None:
             return {}
         totals: dict[str, float] = {}
@@ -174,9 +179,9 @@ class Trainer:
         return {f"validation_{name}": total / count for name, total in totals.items()}
 
     def restore(self, folder: str | Path) -> Trainer:
-        """Put the state of a checkpoint back, model, optimizer, random numbers and all, and go on from its epoch.
+        """Restore model, optimizer, random numbers and position from a checkpoint, to continue from its epoch.
 
-        folder: what the callback Checkpoint has written, as "runs/mine/best". Raises CheckpointError where it does not fit.
+        folder: written by the callback Checkpoint, as "runs/mine/best". Raises CheckpointError if it does not fit.
         """
         arrays, meta = load_checkpoint(folder)
         settings = Settings(out=Path(folder), epochs=1, device=self._device, **self._settings)
@@ -187,7 +192,7 @@ class Trainer:
         return self
 
     def _loader(self, data: Any, batch_size: int, shuffled: bool = True) -> DataLoader:
-        """Batches of data of any kind."""
+        """Batches from any kind of data."""
         if isinstance(data, DataLoader):
             return data
         arrays = _arrays(data)
@@ -201,7 +206,7 @@ class Trainer:
 
 
 class _Fit(Run):
-    """The loop of the recipes, without a folder: what is kept is a history, and the files are those of callbacks."""
+    """The loop of the recipes without a folder: it keeps a history, and callbacks write files."""
 
     def __init__(
         self,
@@ -216,7 +221,7 @@ class _Fit(Run):
         self._history = history
 
     def begin(self, settings: Settings) -> None:
-        """Be ready to go on, to the epochs of these settings."""
+        """Prepare to continue up to the epochs of these settings."""
         self.settings = settings
         self.steps = (settings.epochs or 0) * self.epoch_steps
         self.stop_wish = None
@@ -225,18 +230,18 @@ class _Fit(Run):
         return _Memory(self._history, self.position.seconds)
 
     def save(self, beside: str = "") -> Path:
-        """Nothing: that is a callback's."""
+        """Does nothing, because a callback saves."""
         return self.settings.out / beside
 
 
 class _Memory:
-    """Metrics that are kept in memory."""
+    """Metrics in memory."""
 
     def __init__(self, history: History, seconds: float) -> None:
         self._history, self.seconds = history, seconds
 
     def begin(self) -> None:
-        """Nothing has to be dropped."""
+        """Does nothing, because no rows have to be removed."""
 
     def add(self, *rows: Row) -> None:
         self._history.rows.extend(rows)
@@ -253,7 +258,7 @@ def _named(measures: str | Mapping[str, Measure] | None) -> dict[str, Measure]:
 
 
 def _arrays(data: Any) -> tuple[np.ndarray, ...] | None:
-    """Arrays, where data are arrays or tensors."""
+    """The data as arrays, if they are arrays or tensors."""
     if not isinstance(data, tuple | list) or not data or not all(isinstance(x, np.ndarray | Tensor) for x in data):
         return None
     if len(data) < 2:

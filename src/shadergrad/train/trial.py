@@ -1,4 +1,4 @@
-"""A trial of several ways to take a step. In: how long each took. Out: the fastest, and a line that says so."""
+"""A trial of several engines. In: the times of their steps. Out: the fastest engine, and a line that names it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ TRIALS = 2  # steps of each; the last of them counts, for the first compiles
 
 
 class Trial:
-    """The steps by which `auto` finds out which engine is the fastest here.
+    """The trial steps by which `auto` finds the fastest engine.
 
-    names: of the engines, in the order in which they are tried. remark: what the verdict ends in. Only steps with
-    batches of the shapes that came first count: others take another time, and may have to be compiled.
+    names: those of the engines, in the order of the trial. remark: the end of the verdict. Only steps with batches of the first
+    shapes count, because others take another time and may need compilation.
     """
 
     def __init__(self, names: Sequence[str], remark: str = "") -> None:
@@ -23,18 +23,18 @@ class Trial:
 
     @property
     def is_over(self) -> bool:
-        """Whether each has had its steps."""
+        """Whether each engine has had its steps."""
         return self._taken == TRIALS * len(self._names)
 
     @property
     def engine(self) -> str:
-        """Whose turn it is; at the end, the fastest."""
+        """The engine of the next step; at the end, the fastest."""
         if self.is_over:
             return min(self._seconds, key=self._seconds.__getitem__)
         return self._names[self._taken // TRIALS]
 
     def add(self, seconds: float, shapes: Any) -> None:
-        """A step took so long, with a batch of these shapes."""
+        """Takes the time of a step with a batch of these shapes."""
         if self._shapes is None:
             self._shapes = shapes
         if shapes != self._shapes:
@@ -43,6 +43,6 @@ class Trial:
         self._taken += 1
 
     def verdict(self, sequences: int) -> str:
-        """A line that says which was the fastest with batches of so many sequences."""
+        """A line that names the fastest engine for batches of this many sequences."""
         speeds = ", ".join(f"{name} {sequences / seconds:,.1f}/s" for name, seconds in self._seconds.items())
         return f"backward auto: {self.engine} ({speeds}{self._remark})"

@@ -1,11 +1,11 @@
-"""Training on a page: a compiled step, exported whole, as files that any static host serves.
+"""Training on a page: a compiled step, exported as files for any static host.
 
     export   a step, its state and a page → a folder
     state    the state of a step ↔ a safetensors file, which pages read and write too
     serve    a folder, to the browsers of this machine
     site/    the runtime, the worker and the pages, as they are copied
 
-In: what `sg.compile` made. Out: files. Written on the public names of the library alone; docs/browser.md is the way in.
+In: a compiled step. Out: files. The package uses only public names of the library. Start with docs/browser.md.
 """
 
 from .errors import WebError

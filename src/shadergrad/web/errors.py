@@ -1,4 +1,4 @@
-"""What goes wrong in exporting and serving pages."""
+"""The exception of exporting and serving pages."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from ..errors import ShadergradError
 
 
 class WebError(ShadergradError, ValueError):
-    """A step, a folder or a file that no page can be made of."""
+    """A step, a folder or a file that does not suit a page."""

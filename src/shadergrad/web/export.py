@@ -1,7 +1,7 @@
 """A compiled step as a folder: plans, state, data, and the page that runs them.
 
-In: what `sg.compile` made, with example arguments. Out: `step.json` and a plan for each further program, `state.safetensors`,
-`data.safetensors`, `page.json`, and the runtime and the page as they are.
+In: a compiled step with example arguments. Out: `step.json` and a plan for each further program, `state.safetensors`,
+`data.safetensors`, `page.json`, and copies of the runtime and the page.
 """
 
 from __future__ import annotations
@@ -44,17 +44,19 @@ def export(
     settings: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Path:
-    """Write a folder that runs `step` on the GPU of whoever opens it, with no server and no Python.
+    """Write a folder that runs `step` on the visitor's GPU, without a server or Python.
 
-    args, kwargs: arguments as the step is called with: their shapes are those of the page's. Nothing runs.
-    title, text: what the page says; text in a sentence, why it is worth looking at.
+    args, kwargs: example arguments of the step, with the shapes that the page uses. Nothing runs.
+    title, text: those of the page; text is a sentence on why the page is interesting.
     programs: further compiled functions, (function, *arguments) by name, which share the step's parameters and state.
-    data: arrays by name. Those called as an argument are what it is fed with, in batches along the first axis; without
-    any, arguments are drawn at random.
-    page: "step"; "compare", which runs the step as plain JavaScript too (products, convolutions, attention, recurrent layers,
-    random numbers; no sorting, and no kernel of your own); or one made for a recipe of this library. settings: JSON data for it.
-    Returns the folder. A folder that is there already is written over, file by file. Raises WebError for names that cannot be
-    files and data that do not fit, CompileError for a step that cannot be exported (see `CompiledStep.portable`).
+    data: arrays by name. The page samples the arguments of the same names from them, in batches along the first axis. Arguments
+    without data are random.
+    page: "step"; "compare", which also runs the step as plain JavaScript (matrix multiplication, convolution, attention,
+    recurrent layers, random numbers; no sorting and no custom kernels); or a page of the library's recipes.
+    settings: JSON data for it.
+    Returns the folder. Export overwrites an existing folder file by file.
+    Raises WebError for invalid file names and data that do not fit, CompileError for a step that cannot be exported (see
+    `CompiledStep.portable`).
 
     >>> import tempfile
     >>> w = sg.zeros(2)
@@ -104,8 +106,7 @@ def export(
 
 
 def _compact(document: str) -> str:
-    """The same document without what only people read: blanks, and kernels' indentation and comments. Lines keep their
-    numbers."""
+    """The same document without blanks and without the kernels' indentation and comments. Lines keep their numbers."""
     found = json.loads(document)
     for kernel in found["plan"]["kernels"]:
         kernel["source"] = re.sub(r"^ +|^ *//.*", "", kernel["source"], flags=re.MULTILINE)
@@ -125,7 +126,7 @@ def _check_data(arguments: Mapping[str, np.ndarray], data: Mapping[str, np.ndarr
 
 
 def _copy_site(site: Path, page: str) -> None:
-    """The files that are the same for every step, without those of other pages."""
+    """Copies the files that all steps share, without those of other pages."""
     others = {name for other, names in PAGES.items() if other != page for name in names}
     with resources.as_file(resources.files(__name__.rpartition(".")[0]) / "site") as folder:
         for path in folder.iterdir():

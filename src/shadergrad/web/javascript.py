@@ -1,8 +1,8 @@
-"""A step as plain JavaScript on typed arrays: what the pages' GPU is compared with.
+"""A step as plain JavaScript on typed arrays, for comparison with the GPU.
 
-In: a step node by node. Out: the text of a module, whose `load(state)` gives `run(inputs)`. Reshapes, permutations,
-broadcasts, slices and windows are no copies but strides, written into the loops; everything else is a loop of its own, as in
-NumPy.
+In: a step node by node. Out: the source of a module whose `load(state)` returns `run(inputs)`. Reshapes, permutations,
+broadcasts, slices and windows copy nothing: their strides are part of the loops. Every other operation is a loop of its own, as
+in NumPy.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ OVER_ROWS = "for (let i0 = 0; i0 < {0}; i0++) for (let i1 = 0; i1 < {1}; i1++) f
 
 @dataclass(frozen=True)
 class View:
-    """Where the elements of a row of the plan lie: array t[memory], element i at offset and the sum of i * strides."""
+    """The location of a plan row's elements: array t[memory], element i at offset + the sum of i * strides."""
 
     memory: int
     shape: tuple[int, ...]
@@ -101,7 +101,7 @@ class View:
     def windows(
         self, axes: Sequence[int], shape: Sequence[int], steps: Sequence[int], dilations: Sequence[int]
     ) -> View:
-        """Windows along axes, whose places are axes at the end. shape: of the result."""
+        """Windows along axes; the positions within a window are axes at the end. shape: that of the result."""
         strides = list(self.strides)
         for axis, step, dilation in zip(axes, steps, dilations, strict=True):
             strides.append(self.strides[axis] * dilation)
@@ -115,7 +115,7 @@ def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def render(step: PortableStep) -> str:
-    """The module. Raises WebError, which names them, for operations that it cannot write."""
+    """The module. Raises a WebError that names unsupported operations."""
     plan = step.plan
     unknown = {plan.kernels[d.kernel].primitive for d in plan.dispatches} - KNOWN
     if unknown:
@@ -178,14 +178,14 @@ export function load(state) {{
     # -- arrays and loops
 
     def array(self, row: int) -> View:
-        """An array of its own for a row."""
+        """A new array for a row."""
         spec = self.plan.buffers[row]
         self.made.append(f"new {ARRAYS.get(spec.dtype.name, 'Int32Array')}({spec.size})")
         self.views[row] = View(len(self.made) - 1, spec.shape, contiguous(spec.shape))
         return self.views[row]
 
     def packed(self, view: View) -> View:
-        """The same elements in row-major order in an array of their own, copied where they are not."""
+        """The same elements in row-major order, copied if they have another order."""
         if view.is_contiguous and self.made[view.memory].partition("(")[2].startswith(f"{math.prod(view.shape)})"):
             return view
         kind = self.made[view.memory].partition("(")[0]
@@ -274,7 +274,7 @@ export function load(state) {{
             start += view.shape[axis]
 
     def _pad(self, out: View, a: View, low: Sequence[int], interior: Sequence[int], value: Any, **_: Any) -> None:
-        """The border is written once, when the array is made."""
+        """Padding. The border is written once, when the array is created."""
         self._constant(out, value)
         self.loop(out.part(low, a.shape, [k + 1 for k in interior]), [a], "a")
 
@@ -346,7 +346,7 @@ export function load(state) {{
         self._call_attention("o, Q, K, V", text, (out, q, k, v), others, settings["masked"])
 
     def _sums_of_rows(self, g: View, flat: View, by_row: bool) -> View:
-        """The logarithms of the sums of attention, and the sums of gradient times result: (2, n, heads, l)."""
+        """The log-sum-exps of attention, and the sums of gradient times result: (2, n, heads, l)."""
         n, heads, rows, d = g.shape
         self.made.append(f"new Float32Array({2 * n * heads * rows})")
         out = View(len(self.made) - 1, (2, n, heads, rows), contiguous((2, n, heads, rows)))
@@ -403,13 +403,14 @@ export function load(state) {{
     def _call_attention(
         self, names: str, text: str, views: Sequence[View], others: Sequence[View], masked: bool
     ) -> None:
-        """others: the mask, where there is one, and the key of the random words."""
+        """others: the mask, if there is one, and the key of the random words."""
         mask, key = (others[:1], others[1:]) if masked else ((), others)
         names += ", M" * len(mask) + ", R" * len(key)
         self.call(f"({names}) => {{ {text} }}", *views, *mask, *map(self.packed, key))
 
     def _conv(self, out: View, x: View, w: View, steps: Any, dilations: Any, low: Any, high: Any, spread: Any) -> None:
-        """Zeros between and around are written first; then, of places and of a window, the more in the inner loops."""
+        """Writes zeros between and around the elements first. Of positions and window elements, the more numerous form the
+        inner loops."""
         rank = len(steps)
         if any(low) or any(high) or set(spread) != {1}:
             whole = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
@@ -454,7 +455,7 @@ export function load(state) {{
         )
 
     def _dot(self, out: View, a: View, b: View, window: int = 1, chunk: int = 0) -> None:
-        """Along n where the second operand's rows lie so in memory, else along k. window: a hint for tiles."""
+        """The inner loop runs along n if the second operand is contiguous there, else along k. window: a hint for tiles."""
         assert not chunk, "products in stretches are the compiler's, and the page runs what it compiles of"
         batch, m, n = out.shape
         k = a.shape[2]
@@ -485,7 +486,7 @@ def _indices(shape: Sequence[int]) -> list[str]:
 
 
 def _result_in(flat: View, shape: tuple[int, ...], by_row: bool) -> View:
-    """The result (n, heads, l, d) in the array that a call of attention gives."""
+    """The result (n, heads, l, d) inside the result array of an attention call."""
     start, *strides = place_of_result(shape, by_row)
     return View(flat.memory, shape, (*strides, 1), start)
 

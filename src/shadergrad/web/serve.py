@@ -1,4 +1,4 @@
-"""A folder, to the browsers of this machine: any static host does the same."""
+"""Serves a folder to browsers on this machine, as any static host does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TYPES = {
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Files with their types; asked for anew each time, since an export may have replaced them."""
+    """Serves files with their types, without caching, because an export may replace them."""
 
     extensions_map = {**SimpleHTTPRequestHandler.extensions_map, **TYPES}  # noqa: RUF012 (as its base has it)
 
@@ -29,13 +29,13 @@ class Handler(SimpleHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Silent: a page asks for a dozen files."""
+        """Logs nothing, because a page requests a dozen files."""
 
 
 def serve(folder: str | Path, port: int = 8000) -> ThreadingHTTPServer:
-    """A server of a folder on this machine alone; port 0 takes a free one. Call serve_forever() on it, and server_close().
+    """A server of a folder for this machine only; port 0 takes a free port. Call its serve_forever() and server_close().
 
-    Raises WebError where there is no page in the folder, or the port is taken.
+    Raises WebError if the folder contains no page, or the port is in use.
 
     >>> try:
     ...     sg.web.serve("no-such-folder")

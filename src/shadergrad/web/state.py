@@ -1,6 +1,6 @@
 """The state of a step as a safetensors file: every parameter, optimizer state, random counter and constant by its role and name.
 
-In: a compiled step with example arguments. Out: a file that `Program.loadState` of a page reads; and the other way round.
+In: a compiled step with example arguments. Out: a file for `Program.loadState` of a page; and back.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ METADATA = {"format": "shadergrad.state"}
 
 
 def save_state(step: sg.CompiledStep, path: str | Path, *args: Any, **kwargs: Any) -> None:
-    """Write what a step goes on from, for a page (or for `load_state`): parameters, optimizer state, random state.
+    """Write the state of a step for a page, or for `load_state`: parameters, optimizer state, random state.
 
-    args, kwargs: arguments as the step is called with; nothing runs. Raises CompileError for a step that cannot be exported.
+    args, kwargs: example arguments of the step; nothing runs. Raises CompileError for a step that cannot be exported.
 
     >>> import tempfile
     >>> w = sg.zeros(2)
@@ -40,11 +40,10 @@ def save_state(step: sg.CompiledStep, path: str | Path, *args: Any, **kwargs: An
 
 
 def load_state(step: sg.CompiledStep, path: str | Path, *args: Any, **kwargs: Any) -> None:
-    """Go on from a state that a page, or `save_state`, wrote: the step's tensors, learning rates and random state get its
-    values.
+    """Load a state from a page or from `save_state` into the step's tensors, learning rates and random state.
 
-    args, kwargs: arguments as the step is called with. Raises WebError for a file that is none, CheckpointError where it is
-    another step's; then nothing has changed. `save_state` has an example.
+    args, kwargs: example arguments of the step. Raises WebError for an invalid file, CheckpointError for the state of another
+    step; then nothing has changed. `save_state` has an example.
     """
     step.portable(*args, **kwargs).restore(read_state(path))
 
