@@ -1,17 +1,19 @@
 """The environment variables, read and validated in one place.
 
-| variable | values | meaning | |---|---|---| | SHADERGRAD_DEBUG | kernels, plan, graph, times (comma-separated) | print the
-compiled kernels, plans or graphs, or the time of each kernel, to stderr | | SHADERGRAD_PROFILE | portable | use WebGPU's
-default limits and no optional feature | | SHADERGRAD_CHECKED | 0, 1 | compile shaders with bounds checks, and raise an error
-for indices out of range | | SHADERGRAD_ADAPTER | part of an adapter's name or backend | use that adapter; without a match an
-error | | SHADERGRAD_MEMORY_LIMIT | bytes, or 512M, 8G | the most device memory to use | | SHADERGRAD_PIPELINE_MEMORY | bytes,
-or 512M, 8G; unset: 1G | host memory for compiled kernels, as estimated; the least recently used are dropped | |
-SHADERGRAD_CACHE | a folder, or off | folder of the plan cache (at most 256 MiB) and of the tables of `shadergrad tune`; unset:
-.cache/shadergrad in the home directory | | SHADERGRAD_IN_FLIGHT | 1 to 1024 | number of submissions in flight before the host
-waits | | SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | engine of the backward pass, if --backward does not name one;
-unset: shaders | | SHADERGRAD_DATA_DIR | a folder | folder of data sets and downloads; unset: .cache/shadergrad in the home
-directory | | SHADERGRAD_DATA_MIRROR | an http(s) address | source of missing data sets; unset: their official mirrors | |
-SHADERGRAD_REQUIRE_WEBGPU | 0, 1 | (tests) a missing adapter is a failure, not a skip |
+| variable | values | meaning |
+|---|---|---|
+| SHADERGRAD_DEBUG | kernels, plan, graph, times (comma-separated) | print the compiled kernels, plans or graphs, or the time of each kernel, to stderr |
+| SHADERGRAD_PROFILE | portable | use WebGPU's default limits and no optional feature |
+| SHADERGRAD_CHECKED | 0, 1 | compile shaders with bounds checks, and raise an error for indices out of range |
+| SHADERGRAD_ADAPTER | part of an adapter's name or backend | use that adapter; without a match an error |
+| SHADERGRAD_MEMORY_LIMIT | bytes, or 512M, 8G | the most device memory to use |
+| SHADERGRAD_PIPELINE_MEMORY | bytes, or 512M, 8G; unset: 1G | host memory for compiled kernels, as estimated; the least recently used are dropped |
+| SHADERGRAD_CACHE | a folder, or off | folder of the plan cache (at most 256 MiB) and of the tables of `shadergrad tune`; unset: .cache/shadergrad in the home directory |
+| SHADERGRAD_IN_FLIGHT | 1 to 1024 | number of submissions in flight before the host waits |
+| SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | engine of the backward pass, if --backward does not name one; unset: shaders |
+| SHADERGRAD_DATA_DIR | a folder | folder of data sets and downloads; unset: .cache/shadergrad in the home directory |
+| SHADERGRAD_DATA_MIRROR | an http(s) address | source of missing data sets; unset: their official mirrors |
+| SHADERGRAD_REQUIRE_WEBGPU | 0, 1 | (tests) a missing adapter is a failure, not a skip |
 
 An empty value counts as unset. Any other value, and any other name that begins with SHADERGRAD_, raises a ConfigError, so that
 no setting is silently ignored.
