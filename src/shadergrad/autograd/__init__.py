@@ -1,4 +1,4 @@
-"""Gradients: as functions of tensors, by rules of your own, checked; and the contexts that switch recording.
+"""Gradients of tensors and of functions, custom gradient rules, gradient checks, and contexts that switch recording.
 
     grad, backward      derivatives of recorded tensors
     Function            an operation with its own backward step

@@ -1,4 +1,4 @@
-"""sg.autograd.grad: derivatives of recorded tensors, handed back and not stored."""
+"""sg.autograd.grad: derivatives of recorded tensors, returned instead of stored."""
 
 from __future__ import annotations
 
@@ -50,11 +50,13 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """d(sum of outputs . grad_outputs) / d(inputs), without touching .grad: a tuple of the inputs' shapes.
 
-    grad_outputs: a cotangent for each output, or None, which stands for 1 where the output has one element.
-    allow_unused: None, and no error, for an input that the outputs do not depend on; materialize_grads: zeros for it.
-    create_graph: the result can be differentiated again; retain_graph: the outputs can. only_inputs must be True. Raises
-    AutogradError on an input that does not require grad, or that the outputs do not depend on, ShapeError or DTypeError
-    for a cotangent that does not fit.
+    grad_outputs: a cotangent for each output; None stands for 1 if the output has one element.
+    allow_unused: return None for an input that the outputs do not depend on;
+    materialize_grads: return zeros for it.
+    create_graph: the result can be differentiated again;
+    retain_graph: the outputs can. only_inputs must be True.
+    Raises AutogradError for an input that does not require grad or does not affect the outputs, ShapeError or DTypeError for a
+    cotangent that does not fit.
 
     >>> x = sg.tensor([1.0, 2.0], requires_grad=True)
     >>> sg.autograd.grad((x * x).sum(), x)

@@ -1,4 +1,4 @@
-"""Operations with a backward step of their own.
+"""Operations with a custom backward step.
 
     class Exp(sg.autograd.Function):
         @staticmethod
@@ -14,10 +14,9 @@
 
     y = Exp.apply(x)
 
-forward is not recorded; its results meet in one backward step (tensor/results.py). backward is written on tensors, so that with
-create_graph it is recorded and can be differentiated again; both run while a compiled step is captured, and their
-operations are fused as any others.
-Reference: https://pytorch.org/docs/stable/notes/extending.html
+forward is not recorded; its results share one backward step (tensor/results.py). backward uses tensors, so with create_graph it
+is recorded and can be differentiated again. Both run during the capture of a compiled step, and the compiler fuses their
+operations like any others. Reference: https://pytorch.org/docs/stable/notes/extending.html
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from ..tensor import Tensor, joint, meet, result
 
 
 class FunctionCtx:
-    """What forward leaves for backward. Other attributes may be set freely.
+    """The context that forward leaves for backward. It takes any further attributes.
 
     needs_input_grad: for each argument of apply, whether it is a tensor that requires grad.
 
@@ -69,8 +68,8 @@ class FunctionCtx:
         def __setattr__(self, name: str, value: Any) -> None: ...
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for backward, with the values that they have now. Arguments and results come back with their
-        history, so that a second derivative sees them; other tensors are constants."""
+        """Keep tensors for backward, with their present values. Arguments and results keep their history for second
+        derivatives; other tensors are constants."""
         for k, t in enumerate(tensors):
             if t is not None and not isinstance(t, Tensor):
                 raise DTypeError(
@@ -81,7 +80,7 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What save_for_backward was given: tensors, and None where it was given None."""
+        """The arguments of save_for_backward: tensors and None."""
         return tuple(self._restored(t, k) for t, k in self._saved)
 
     def _restored(self, tensor: Tensor | None, position: int | None) -> Tensor | None:
@@ -100,17 +99,16 @@ class FunctionCtx:
         self._dirty += arguments
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether backward gets zeros (True, as it is at first) or None for results whose gradient no one asked for."""
+        """Whether backward gets zeros (True, the default) or None for results without a gradient."""
         self._materialize = value
 
 
 class Function:
-    """An operation defined by static methods forward and backward; use it by `apply`, never make an instance.
+    """An operation defined by static methods forward and backward. Call `apply`; never create an instance.
 
-    forward(ctx, *args) gives a tensor, or a tuple in which other values may stand too. Or forward(*args) together with
-    setup_context(ctx, inputs, output). Tensors within lists or dicts among the arguments are constants.
-    backward(ctx, *grads) gets a gradient for each result, of its shape, and gives one for each argument: a tensor, or
-    None where there is none. There is no jvp and no vmap.
+    forward(ctx, *args) returns a tensor, or a tuple of tensors and other values. Alternatively forward(*args) with
+    setup_context(ctx, inputs, output). Tensors in lists or dicts of the arguments are constants. backward(ctx, *grads) gets the
+    gradient of each result, and returns one for each argument: a tensor, or None. There is no jvp and no vmap.
 
     >>> class Doubled(sg.autograd.Function):
     ...     @staticmethod
@@ -126,19 +124,17 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """The results, of a context (where there is no setup_context) and the arguments of apply. A subclass defines
-        it.
-        """
+        """The results, from a context (without setup_context) and the arguments of apply. A subclass defines it."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """After a forward without ctx: keep what backward needs."""
+        """Called after a forward without ctx, to keep values for backward."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
-        """The gradients of the arguments, of the context and those of the results. A subclass defines it."""
+        """The gradients of the arguments, from the context and the gradients of the results. A subclass defines it."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward "
             "mode AD."
@@ -146,10 +142,10 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run forward, and record that backward gives its gradients.
+        """Run forward, and record backward as its gradient.
 
-        Raises AutogradError, DTypeError, ShapeError or DeviceError in the backward pass, when backward gives other than
-        one gradient for each argument, each of its argument's shape (or one that broadcasting came from) and device.
+        Raises AutogradError, DTypeError, ShapeError or DeviceError in the backward pass, if backward does not return one
+        gradient for each argument, with the argument's shape (or one that broadcasts to it) and device.
         """
         separate = cls.setup_context is not Function.setup_context
         if kwargs:
@@ -185,7 +181,7 @@ def _plain(value: Any, args: Sequence[Any], ctx: FunctionCtx) -> Any:
 
 
 class _BackwardStep:
-    """What stands behind the results of one call of apply: a Meeting calls it with their gradients."""
+    """The backward step of one call of apply: a Meeting calls it with the gradients of the results."""
 
     def __init__(self, function: type[Function], ctx: FunctionCtx, args: Sequence[Any]) -> None:
         self.function = function
@@ -291,7 +287,7 @@ def _summed_to(g: Tensor, shape: tuple[int, ...]) -> Tensor | None:
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator for a backward that is not to be differentiated: trying to raises AutogradError.
+    """A decorator for a backward that cannot be differentiated: an attempt raises AutogradError.
 
     >>> class Doubled(sg.autograd.Function):
     ...     @staticmethod

@@ -1,8 +1,8 @@
 """Derivatives of Python functions of tensors: jacobian, hessian, and their products with vectors.
 
-In: a function of one or several tensors, and where to take the derivative. Out: tensors, or tuples of them where inputs
-or outputs are tuples. A Jacobian takes a backward pass for each element of the output.
-Reference: https://pytorch.org/docs/stable/autograd.html#functional-higher-level-api
+In: a function of one or several tensors, and the point of the derivative. Out: tensors, or tuples of them if inputs or outputs
+are tuples. A Jacobian takes a backward pass for each element of the output. Reference:
+https://pytorch.org/docs/stable/autograd.html#functional-higher-level-api
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Tensors = Tensor | Sequence[Tensor]
 def jacobian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False) -> Any:
     """d(output) / d(input), of the output's shape followed by the input's.
 
-    A tensor for one output and one input, else tuples: [output][input]. strict: raise AutogradError where an output
-    does not depend on an input, in place of zeros. create_graph: the result can be differentiated again.
+    A tensor for one output and one input, else tuples: [output][input]. strict: raise AutogradError instead of returning zeros
+    if an output does not depend on an input. create_graph: the result can be differentiated again.
 
     >>> sg.autograd.functional.jacobian(lambda x: x * x, sg.tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -75,7 +75,7 @@ def hessian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = Fals
 def vjp(
     func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> Any:
-    """(output, v . jacobian). v: of the output's shape, may be left out where it has one element.
+    """(output, v . jacobian). v: of the output's shape, optional if it has one element.
 
     The product has the inputs' shapes. Raises ShapeError for another v. create_graph, strict: as jacobian.
 
@@ -92,10 +92,10 @@ def vjp(
 def jvp(
     func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> Any:
-    """(output, jacobian . v). v: of the inputs' shapes, may be left out where there is one element.
+    """(output, jacobian . v). v: of the inputs' shapes, optional if they have one element.
 
-    The product has the output's shape. It is linear in v: its derivative by a vector on the left is taken, by
-    differentiating backwards twice. Raises ShapeError for another v. create_graph, strict: as jacobian.
+    The product has the output's shape. It is computed by two backward passes: the product is the derivative of vjp with respect
+    to its vector. Raises ShapeError for another v. create_graph, strict: as jacobian.
 
     >>> sg.autograd.functional.jvp(lambda x: x * x, sg.tensor([1.0, 2.0]), sg.tensor([1.0, 0.0]))
     (tensor([1., 4.]), tensor([2., 0.]))
@@ -133,7 +133,7 @@ def vhp(
 def hvp(
     func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> Any:
-    """(output, hessian . v): the same as vhp, for a Hessian is symmetric.
+    """(output, hessian . v): the same as vhp, because a Hessian is symmetric.
 
     >>> sg.autograd.functional.hvp(lambda x: (x * x * x).sum(), sg.tensor([1.0, 2.0]), sg.tensor([1.0, 1.0]))
     (tensor(9.), tensor([ 6., 12.]))
@@ -142,7 +142,7 @@ def hvp(
 
 
 def _leaves(inputs: Tensors, create_graph: bool, what: str) -> list[Tensor]:
-    """Where derivatives are taken: leaves of their own, or, with create_graph, aliases that history runs through."""
+    """The points of the derivatives: new leaves, or, with create_graph, aliases with history."""
     given = tensors_of(inputs, what, "inputs")
     with grad_mode(True):
         return [x.clone() if create_graph and x.requires_grad else x.detach().requires_grad_() for x in given]
@@ -166,7 +166,7 @@ def _scalar(output: Any, what: str) -> Tensor:
 
 
 def _derivatives(ys: Sequence[Tensor], xs: Sequence[Tensor], vs: Any, create_graph: bool, strict: bool) -> list[Tensor]:
-    """grad, with zeros for what does not depend on an input."""
+    """grad, with zeros for outputs that do not depend on an input."""
     pairs = [(y, None if vs is None else v) for y, v in zip(ys, vs or ys, strict=True) if y.requires_grad]
     found: Sequence[Tensor | None] = [None] * len(xs)
     if pairs:

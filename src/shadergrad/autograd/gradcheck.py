@@ -1,7 +1,7 @@
 """Derivatives against finite differences.
 
 In: a function of tensors, and tensors that require grad, float64 on the cpu device. Out: True, or a GradcheckError that
-shows both Jacobians. Every element of every input is moved a little up and down, so keep the inputs small.
+shows both Jacobians. The check moves every element of every input a little up and down, so keep the inputs small.
 Reference: https://pytorch.org/docs/stable/notes/gradcheck.html
 """
 
@@ -34,13 +34,15 @@ def gradcheck(
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
 ) -> bool:
-    """Whether backward through `func` gives what central differences give.
+    """Compare the backward pass of `func` with central differences.
 
-    func: of `inputs`, gives a tensor or several. For every floating output and every input that requires grad:
-    |analytical - numerical| <= atol + rtol * |numerical|, where the Jacobians have a row for each element of the input
-    and a column for each of the output. eps: how far elements are moved. nondet_tol: how far two backward passes may be
-    apart. raise_exception: raise GradcheckError, or else give False. Raises GradArgumentError (a ValueError) where no
-    input requires grad.
+    func: maps `inputs` to one or several tensors. For every floating output and every input that requires grad: |analytical -
+    numerical| <= atol + rtol * |numerical|, where the Jacobians have a row for each element of the input and a column for each
+    of the output.
+    eps: the step of the differences.
+    nondet_tol: the largest difference between two backward passes.
+    raise_exception: raise GradcheckError instead of returning False.
+    Raises GradArgumentError (a ValueError) if no input requires grad.
 
     >>> x = sg.tensor([1.0, 2.0], dtype=sg.float64, requires_grad=True)
     >>> sg.autograd.gradcheck(lambda x: x * x, x)
@@ -66,9 +68,9 @@ def gradgradcheck(
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
 ) -> bool:
-    """gradcheck of the gradients of `func`, as a function of `inputs` and `grad_outputs`.
+    """gradcheck of the gradients of `func`, as functions of `inputs` and `grad_outputs`.
 
-    grad_outputs: a cotangent for each output that requires grad; random numbers if left out.
+    grad_outputs: a cotangent for each output that requires grad; by default random numbers.
 
     >>> x = sg.tensor([1.0, 2.0], dtype=sg.float64, requires_grad=True)
     >>> sg.autograd.gradgradcheck(lambda x: x * x * x, x)
@@ -199,7 +201,7 @@ def _numerical(
 def _check_constant(
     func: Callable[..., Any], inputs: list[Any], wanted: Sequence[int], eps: float, atol: float
 ) -> None:
-    """No output has a gradient: then none may change."""
+    """Checks that outputs without gradients do not change."""
     places = [j for j, y in enumerate(_listed(func(*inputs))) if isinstance(y, Tensor) and y.is_floating_point()]
     for k in wanted:
         for j, numerical in zip(places, _numerical(func, inputs, k, places, eps), strict=True):

@@ -1,4 +1,4 @@
-"""Names that programs still write: Variable, which is a tensor, and the search for anomalies, which is numpy's."""
+"""Names of older programs: Variable, which is a tensor, and the detection of anomalies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..tensor import Tensor
 
 
 def Variable(data: Tensor, requires_grad: bool = False, volatile: bool = False) -> Tensor:
-    """The tensor, as a leaf that requires grad where asked. All tensors are Variables since PyTorch 0.4.
+    """The tensor, as a leaf that requires grad if requested. All tensors are Variables since PyTorch 0.4.
 
     >>> sg.autograd.Variable(sg.ones(2), requires_grad=True)
     tensor([1., 1.], requires_grad=True)
@@ -22,7 +22,7 @@ def Variable(data: Tensor, requires_grad: bool = False, volatile: bool = False) 
 
 @contextmanager
 def detect_anomaly(check_nan: bool = True) -> Iterator[None]:
-    """Changes nothing: errors of gradients point at the operation's line in any case; NaN is not looked for.
+    """Has no effect: gradient errors always point at the operation's line, and nothing searches for NaN.
 
     >>> with sg.autograd.detect_anomaly():
     ...     y = sg.ones(2)
@@ -31,7 +31,7 @@ def detect_anomaly(check_nan: bool = True) -> Iterator[None]:
 
 
 class set_detect_anomaly:
-    """Changes nothing, as `detect_anomaly`; a call or a context.
+    """Has no effect, as `detect_anomaly`; a call or a context.
 
     >>> _ = sg.autograd.set_detect_anomaly(True)
     """

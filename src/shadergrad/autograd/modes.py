@@ -42,7 +42,7 @@ class _GradContext:
 
 
 class no_grad(_GradContext):
-    """Nothing inside is recorded for backward: `with sg.no_grad():` or `@sg.no_grad()`.
+    """Disable recording for backward: `with sg.no_grad():` or `@sg.no_grad()`.
 
     >>> w = sg.ones(2, requires_grad=True)
     >>> with sg.no_grad():
@@ -55,7 +55,7 @@ class no_grad(_GradContext):
 
 
 class inference_mode(_GradContext):
-    """As no_grad. What PyTorch gains by it beyond that, less bookkeeping, there is nothing to gain of here.
+    """The same as no_grad. PyTorch's version also saves bookkeeping, which does not exist here.
 
     mode: False records, as enable_grad.
 
@@ -72,7 +72,7 @@ class inference_mode(_GradContext):
 
 
 class enable_grad(_GradContext):
-    """Recording on again, inside no_grad; a context or a decorator.
+    """Enable recording inside no_grad; a context or a decorator.
 
     >>> w = sg.ones(2, requires_grad=True)
     >>> with sg.no_grad(), sg.enable_grad():
@@ -85,7 +85,7 @@ class enable_grad(_GradContext):
 
 
 class set_grad_enabled(_GradContext):
-    """Recording on or off, by a flag: from the call on, or within `with`, or within a decorated function.
+    """Enable or disable recording by a flag: from the call on, within `with`, or within a decorated function.
 
     >>> with sg.set_grad_enabled(False):
     ...     sg.is_grad_enabled()

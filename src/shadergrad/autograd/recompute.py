@@ -1,9 +1,9 @@
-"""Checkpointing: what a function computes on the way is forgotten, and computed again in the backward pass.
+"""Checkpointing: the intermediate values of a function are dropped, and recomputed in the backward pass.
 
-The function runs twice. The first time it is watched: what was recorded is set aside from the tape, and only the function's
-inputs are kept, its arguments and whatever else it read that requires grad. In the backward pass it runs once more on the
-arguments, behind a gate: a condition on the gradient that has just come in, always true. Without it a compiled step would
-find that it has all of these values already, and keep them.
+The function runs twice. During the first run its operations stay off the tape, which keeps only its inputs: the arguments, and
+other tensors that it reads and that require grad. In the backward pass it runs again on inputs behind a gate: a condition on
+the incoming gradient that is always true. Without the gate a compiled step would reuse the values of the first run, and so keep
+them.
 
 Source: Chen et al., "Training deep nets with sublinear memory cost", 2016.
 """
@@ -34,14 +34,14 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """function(*args, **kwargs), whose intermediate values are not kept for the backward pass: it computes them again.
+    """function(*args, **kwargs), whose intermediate values the backward pass recomputes instead of keeping them.
 
-    Gradients are those of a plain call, of arguments and of every parameter that the function reads. It should give the
-    same results when it is called again, and change nothing: a batch norm takes its statistics twice, as in PyTorch.
-    preserve_rng_state: random numbers (dropout) are the same the second time, those of a generator too. use_reentrant means
-    nothing: there is one way.
+    The gradients are those of a plain call, for arguments and for every parameter that the function reads. The function should
+    return the same results when called again, and change no state: a batch norm updates its statistics twice, as in PyTorch.
+    preserve_rng_state: the second run draws the same random numbers (dropout), also from generators. use_reentrant has no
+    effect.
 
-    Raises AutogradError, in the backward pass, where the second call differs in what it read or gave.
+    Raises AutogradError in the backward pass if the second run reads or returns other tensors.
 
     >>> x = sg.tensor([0.0, 1.0], requires_grad=True)
     >>> y = sg.checkpoint(lambda x: x.exp().exp(), x)
@@ -76,15 +76,15 @@ def checkpoint(
 
 
 def _differentiated_elsewhere(tensors: Iterable[Tensor]) -> bool:
-    """Whether another library, which knows nothing of a second run, has the history of what is computed from these."""
+    """Whether another library, which knows nothing of a second run, records the history of these tensors."""
     return any(get_device(name).has_own_history for name in {t._node.device for t in tensors})
 
 
 def in_turn(function: Callable[..., Tensor], parts: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
-    """function(*part) for each part, as checkpoint would have it, one part after another in both directions.
+    """function(*part) for each part, checkpointed, one part after another in both passes.
 
-    The parts do not hang on each other, so a compiler may compute them side by side, and would need the memory of all:
-    here each waits for the one before it, behind a gate. The function draws no random numbers.
+    The parts are independent, so a compiler could compute them side by side, with the memory of all. Here each waits for the
+    previous one behind a gate. The function draws no random numbers.
     """
     if _differentiated_elsewhere([t for part in parts for t in part]):
         return [function(*part) for part in parts]
@@ -187,7 +187,7 @@ def _again(
 
 
 def _gate(tensors: Iterable[Tensor | None]) -> Node | None:
-    """A bool without axes, true, that is known when these are; None where they have no elements."""
+    """A true scalar that depends on these tensors; None if they have no elements."""
     gate: Node | None = None
     for g in (t._node for t in tensors if t is not None):
         if g.size:
@@ -199,7 +199,7 @@ def _gate(tensors: Iterable[Tensor | None]) -> Node | None:
 
 
 def _behind(t: Tensor, gate: Node | None) -> Tensor:
-    """The same value, to be had when the gate is known."""
+    """The same value, available only after the gate."""
     node = t._node
     if gate is None or not node.size:
         return t
@@ -207,21 +207,21 @@ def _behind(t: Tensor, gate: Node | None) -> Tensor:
 
 
 class Streams:
-    """Which generators a function drew from, and where they stood; it is called again with them standing there."""
+    """The generators that a function drew from, and their states, for the second run."""
 
     def __init__(self) -> None:
         self.drawn: list[tuple[Generator, State]] = []
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """A context in which the function is called for the first time."""
+        """The context of the first run."""
         with watching_draws() as found:
             yield
         self.drawn = list(found.values())
 
     @contextmanager
     def rewound(self, gate: Node | None) -> Iterator[None]:
-        """Those that were drawn from stand again where they stood then."""
+        """The context of the second run: the generators have the same states as in the first."""
         now = [(g, g.state(), g.stream.at) for g, _ in self.drawn]
         for g, state in reversed(self.drawn):  # of those of one stream the first to draw says where it stood
             key, counter = (_behind(Tensor._of(n), gate)._node for n in (state.key, state.counter))

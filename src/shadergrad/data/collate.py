@@ -16,8 +16,8 @@ def default_collate(samples: Sequence[Any]) -> Any:
     """Stack samples along a new first axis, within tuples, lists, named tuples and dicts.
 
     Arrays and numbers give NumPy arrays (Python floats become float32, ints int32, or int64 if they need it), which the loader
-    uploads; tensors give tensors; strings, bytes and None stay lists. Raises ShapeError if shapes differ, DataError if samples
-    differ in structure or hold other values.
+    uploads; tensors give tensors; strings, bytes and None stay lists.
+    Raises ShapeError if shapes differ, DataError if samples differ in structure or hold other values.
 
     >>> numbers, names = sg.data.default_collate([(1.0, "a"), (2.0, "b")])
     >>> numbers.tolist(), names

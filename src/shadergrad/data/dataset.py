@@ -163,8 +163,9 @@ def random_split(
     """Parts of a data set, without overlap, in random order: a list of Subsets.
 
     lengths: numbers of samples that add up to all of them, or fractions that add up to 1 (the first parts get the samples that
-    rounding leaves, one each). generator: draws the order; by default that of sg.manual_seed. Raises DataError for other
-    lengths.
+    rounding leaves, one each).
+    generator: draws the order; by default that of sg.manual_seed.
+    Raises DataError for other lengths.
 
     >>> train, test = sg.data.random_split("abcde", [0.6, 0.4])
     >>> list(train), list(test)

@@ -49,9 +49,10 @@ def find_or_fetch(
 ) -> Path:
     """The path of `file` in `folder`, or of the same without .gz; fetched if missing.
 
-    known: checksum and size of the fetched file. mirror: the address that contains FOLDER/FILE; default SHADERGRAD_DATA_MIRROR.
-    official: the addresses that contain the file itself, tried in this order if there is no mirror. Raises DownloadError if the
-    file is missing and must not or cannot be fetched.
+    known: checksum and size of the fetched file.
+    mirror: the address that contains FOLDER/FILE; default SHADERGRAD_DATA_MIRROR.
+    official: the addresses that contain the file itself, tried in this order if there is no mirror.
+    Raises DownloadError if the file is missing and must not or cannot be fetched.
     """
     for path in (folder / file, folder / file.removesuffix(".gz")):
         if path.is_file():

@@ -150,8 +150,8 @@ class CIFAR10(ImageArrays):
     """Photographs: 50,000 and 10,000 images of 3 x 32 x 32 (Krizhevsky, 2009).
 
     Sample i is (float32 [3, 32, 32] from 0 to 1, label), or the results of transform and target_transform.
-    root: the folder that holds cifar-10/ with cifar-10-binary.tar.gz, or with its cifar-10-batches-bin/ unpacked.
-    Other arguments, and errors, as for MNIST.
+    root: the folder that holds cifar-10/ with cifar-10-binary.tar.gz, or with its cifar-10-batches-bin/ unpacked. Other
+    arguments, and errors, as for MNIST.
 
     >>> sg.data.CIFAR10.classes[6]
     'frog'

@@ -127,8 +127,9 @@ class WeightedRandomSampler(Sampler):
     """Index i with a probability proportional to weights[i].
 
     Without replacement each index comes at most once, with the distribution of successive draws (Efraimidis and Spirakis, 2006:
-    the largest u ** (1 / weight)). generator: default: that of sg.manual_seed. Raises DataError for weights that are negative
-    or not finite, or if too few are positive.
+    the largest u ** (1 / weight)).
+    generator: default: that of sg.manual_seed.
+    Raises DataError for weights that are negative or not finite, or if too few are positive.
 
     >>> list(sg.data.WeightedRandomSampler([0.0, 1.0, 1.0], num_samples=8))
     [2, 1, 2, 2, 1, 1, 2, 1]

@@ -52,9 +52,9 @@ class Vocabulary:
 class CharDataset(Dataset[tuple[np.ndarray, np.ndarray]]):
     """Every window of a text. Sample i is (characters i ... i + context - 1, the same shifted by one), int32 [context].
 
-    The last number of the second array is the character after the window. vocabulary: that of another text, such as the
-    training text; by default that of `text`. Raises DataError if the text is not longer than the context, or has characters
-    outside the vocabulary.
+    The last number of the second array is the character after the window.
+    vocabulary: that of another text, such as the training text; by default that of `text`.
+    Raises DataError if the text is not longer than the context, or has characters outside the vocabulary.
 
     >>> dataset = sg.data.CharDataset("abcab", context=3)
     >>> len(dataset), dataset[1][0].tolist(), dataset[1][1].tolist()

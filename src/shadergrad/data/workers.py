@@ -38,9 +38,10 @@ class Stages:
 class Workers:
     """Iterate over the results for `jobs`, computed by threads, ahead of time, in order.
 
-    jobs: pulled in the consumer's thread. ahead: the most results to hold. timeout: seconds to wait for one, 0 for ever. The
-    consumer gets a worker's exception in place of its result, with the worker's traceback. The exception closes the iterator,
-    as do its end, close() and garbage collection.
+    jobs: pulled in the consumer's thread.
+    ahead: the most results to hold.
+    timeout: seconds to wait for one, 0 for ever. The consumer gets a worker's exception in place of its result, with the
+    worker's traceback. The exception closes the iterator, as do its end, close() and garbage collection.
     """
 
     def __init__(self, jobs: Iterator[Any], stages: Stages, *, workers: int, ahead: int, timeout: float = 0) -> None:

@@ -29,11 +29,11 @@ def backward(
 ) -> dict[int, tuple[Node, Node]]:
     """Cotangents by id of node, as (node, cotangent): for all Variables reached, or for `targets` only.
 
-    leaf_of: of what a Variable is a value; that of a target stands for the earlier values of its leaf too.
-    through: whether the pass goes on behind a target, to others that it was made of. Where it does not it is part of another pass,
-    which goes on from there, and calls the hooks of targets.
+    leaf_of: maps a Variable to its leaf; a target also stands for the earlier values of its leaf.
+    through: whether the pass continues behind a target, to other targets that it was computed from. If not, it is part of
+    another pass, which continues from there and calls the hooks of targets.
 
-    What lies behind the only target is not asked for, and keeps its history; so does what leads to none.
+    Nodes behind a single target are not visited and keep their history, as do nodes that lead to no target.
     """
     is_passed = targets is None or (through and len(targets) > 1)
     ends = frozenset() if is_passed else frozenset(id(t) for t in targets or ())
@@ -72,8 +72,8 @@ def _by_rules(
     ends: frozenset[int],
     is_part: bool,
 ) -> dict[int, tuple[Node, Node]]:
-    """What `backward` gives, from the rules of the primitives. wanted: the targets and their earlier values; needed: what
-    leads there. is_part: whether another pass goes on from the ends."""
+    """The result of `backward`, from the primitives' rules. wanted: the targets and their earlier values; needed: the nodes
+    that lead there. is_part: whether another pass continues from the ends."""
     collected: dict[int, Node] = {}
     found: dict[int, tuple[Node, Node]] = {}
     for root, g in zip(roots, cotangents, strict=True):
@@ -118,7 +118,7 @@ def _refuse_released(order: Iterable[Node]) -> None:
 
 
 def _release(order: Sequence[Node]) -> None:
-    """Let go of what the tape keeps: values stay, the way to them does not."""
+    """Release the tape: values stay, the nodes that led to them do not."""
     noted = mode.let_go
     for node in order:
         if not isinstance(node.primitive, Variable):

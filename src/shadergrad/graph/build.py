@@ -1,8 +1,8 @@
-"""The words in which graphs are built: gradients, tensors and rewrite rules all use these.
+"""The builder of graphs, for gradients, tensors and rewrite rules.
 
-A Builder needs to know two things, how a node is made and how a source of the device is; everything else follows. The
-recording builder makes nodes as they stand; the compiler's rewriter shares equal nodes and applies
-rules. Primitives are known by their names here, for they lie above the graph.
+A Builder defines how to make a node and how to make a source node of its device; all other methods derive from these. The
+recording builder makes nodes as they are; the compiler's rewriter shares equal nodes and applies rules. The builder knows
+primitives by name, because they lie above the graph.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Builder:
         return value if isinstance(value, Node) else self.constant(value, node.dtype, node.device, node.shape)
 
     def iota(self, size: int, device: str, dtype: DType | None = None) -> Node:
-        """0, 1, ..., size - 1, as int32 if not said otherwise."""
+        """0, 1, ..., size - 1, by default as int32."""
         counter = self.source(named("Iota", size), device)
         return counter if dtype is None else self.cast(counter, dtype)
 
@@ -137,7 +137,7 @@ class Builder:
         return self.make(named("ReduceSum", axes), x)
 
     def conjugate(self, x: Node) -> Node:
-        """x itself where it is real."""
+        """The complex conjugate; x itself if it is real."""
         return self.elementwise("Conj", x) if x.dtype.category == 3 else x
 
     def dot(self, a: Node, b: Node) -> Node:
@@ -146,7 +146,7 @@ class Builder:
 
 
 class _Recorded(Builder):
-    """Nodes as they are asked for: what tensors record and gradients add."""
+    """Makes nodes as they are, for tensors and gradients."""
 
     def make(self, primitive: Primitive, *inputs: Node) -> Node:
         return make(primitive, *inputs)

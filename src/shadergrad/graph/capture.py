@@ -1,8 +1,7 @@
 """From pending nodes to a closed graph: values become numbered inputs. In: nodes to compute. Out: key and graph.
 
-The key identifies the structure: two captures with equal keys and equal numbers have the same plan, and with other
-numbers one that reads them from memory (numbers.py). Building it is cheap; the graph itself is only built when something
-is to be compiled.
+The key identifies the structure: two captures with equal keys and equal numbers share a plan. Captures with other numbers share
+a plan that reads them from memory (numbers.py). The key is cheap to build; the graph itself is built only for compilation.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .primitive import Number, Primitive
 class Graph:
     """A closed graph.
 
-    keep: nodes worth storing if the plan computes them into a buffer anyway.
+    keep: nodes to keep if the plan computes them into a buffer anyway.
     in_place: output position -> input position whose memory it should take over.
     nodes: all of them, by their place in the order of the capture.
     """
@@ -38,8 +37,9 @@ class Graph:
 class Capture:
     """The nodes that `roots` need, in order, with their structure.
 
-    sources: the valued nodes it reads, one for each value. identity: of a valued node, what tells whether its value is
-    that of another; by default its memory. key: hashable structure, without the numbers.
+    sources: the nodes with values that it reads, one for each value.
+    identity: identifies the value of such a node; by default its memory.
+    key: hashable structure, without the numbers.
     numbered: the primitives that have numbers, in order. They are interned: equal if each number is the same.
     """
 
@@ -106,7 +106,7 @@ class Capture:
         self.key = (self.device, tuple(entries), tuple(self.outputs), tuple(self.keep))
 
     def _source(self, node: Node, identity: int) -> Any:
-        """The entry of a valued node; None where its value is known already."""
+        """The entry of a node with a value; None if its value is known already."""
         known = self._by_identity.get(identity)
         if known is not None and self.order[known].shape == node.shape and self.order[known].dtype is node.dtype:
             self._position[node] = known
@@ -117,8 +117,8 @@ class Capture:
         return (node.shape, node.dtype)
 
     def _asked_again(self) -> list[int]:
-        """The places of what may be wanted later, besides the outputs: by a backward pass, or by a tensor that is alive. Of
-        views what they show, for they cost nothing, as constants do."""
+        """The positions of nodes that may be needed later, besides the outputs: by a backward pass, or by a living tensor. For
+        views their bases, because views and constants cost nothing."""
         asked: set[int] = set()
         for node, place in self._position.items():
             owner = None if node.owner is None else node.owner()
@@ -138,14 +138,14 @@ class Capture:
         return [place for place in reversed(found) if place not in outputs]
 
     def position_of_source(self, node: Node) -> int | None:
-        """Which input a valued node is, if it is one."""
+        """The input number of a node with a value, or None."""
         place = None if is_alias(node) else self._position.get(node)
         if place is None:
             return None
         return next(k for k, s in enumerate(self.sources) if s is self.order[place])
 
     def operations(self) -> list[tuple[Primitive, tuple[int, ...], int]]:
-        """What computes each node that has no value: a primitive, of the nodes at these places, for the one at that place."""
+        """The computation of each node without a value: a primitive, the positions of its operands, and its own."""
         position = self._position
         return [
             (node.primitive, tuple([position[resolve(i)] for i in node.inputs]), place)
@@ -154,11 +154,11 @@ class Capture:
         ]
 
     def numbers(self) -> list[Number]:
-        """All numbers, as many for each capture of one key."""
+        """All numbers; captures of one key have equally many."""
         return [n for p, dtype in zip(self.numbered, self._dtypes, strict=True) for n, _ in p.numbers(dtype)]
 
     def kinds(self) -> list[Kind]:
-        """What each of them is."""
+        """The kind of each number."""
         return [
             Kind(dtype, type(p), k)
             for p, result in zip(self.numbered, self._dtypes, strict=True)
@@ -168,7 +168,7 @@ class Capture:
     def graph(self, in_place: dict[int, int] | None = None, slots: Slots = NO_SLOTS) -> Graph:
         """The structure with placeholders for values.
 
-        slots: which numbers are read from inputs, which come after all others.
+        slots: the numbers that are read from inputs; these inputs come after all others.
         """
         built: list[Node] = []
         inputs: list[Node] = []

@@ -97,7 +97,7 @@ class Index:
         return frozenset(names)
 
     def substitute(self, values: dict[str, Index]) -> Index:
-        """With variables replaced."""
+        """The expression with variables replaced."""
         result = number(self.constant)
         for atom, c in self.terms.items():
             if atom.of is None:
@@ -212,7 +212,7 @@ def _divide(x: Index, by: int) -> tuple[Index, Index]:
 
 
 def forget_known() -> None:
-    """Forget the expressions that were made."""
+    """Clear the cache of expressions."""
     for known in (number, _divide, _flatten, _unflatten, _reshape_index):
         known.cache_clear()
 
@@ -268,7 +268,7 @@ def _unflatten(flat: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
 def reshape_index(index: Sequence[Index], shape: Sequence[int], source: Sequence[int]) -> tuple[Index, ...]:
     """The index into `source` of the element at `index` of its reshape to `shape`.
 
-    Axes are matched group by group, from the left, so that an expression spans no more axes than it must.
+    Matches axes group by group from the left, so that an expression spans as few axes as possible.
     """
     return _reshape_index(tuple(index), tuple(shape), tuple(source))
 
@@ -298,7 +298,7 @@ def _reshape_index(index: tuple[Index, ...], shape: tuple[int, ...], source: tup
 
 
 def render(x: Index, name: Callable[[str], str] = lambda n: n) -> str:
-    """WGSL text, i32."""
+    """The WGSL text of the expression, an i32."""
     parts: list[str] = []
     for atom, c in sorted(x.terms.items(), key=lambda t: (-abs(t[1]), t[0].name)):
         text = name(atom.name) if atom.of is None else f"({_divided(atom.of, atom.kind, atom.by, name)})"
@@ -313,8 +313,8 @@ def render(x: Index, name: Callable[[str], str] = lambda n: n) -> str:
 
 
 def _divided(x: Index, kind: str, by: int, name: Callable[[str], str]) -> str:
-    """The text of a quotient or of a remainder. Those by powers of two are bits: nothing negative is divided, but a compiler does
-    not know that, and makes four instructions of a division."""
+    """The text of a quotient or of a remainder. Powers of two become bit operations. No operand is negative, but a compiler
+    does not know that and would emit four instructions for a division."""
     text = render(x, name)
     if varies(by) or by & (by - 1):
         return f"{text} {'/' if kind == 'div' else '%'} {by}"

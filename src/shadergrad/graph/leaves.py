@@ -22,7 +22,7 @@ class Stored(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class Detached(Stored):
-    """A result of a compiled step, with a history that stayed in the step: who asks for its gradient is told so."""
+    """A result of a compiled step, whose history stayed in the step; asking for its gradient raises an error that says so."""
 
 
 STORED, DETACHED = Stored(), Detached()  # of which there are many: made once
@@ -42,7 +42,7 @@ class Placeholder(Primitive):
 
     @property
     def label(self) -> Label:
-        """What a plan calls it, where nobody says otherwise."""
+        """The default name in a plan."""
         return Label("argument", f"in{self.position}")
 
 

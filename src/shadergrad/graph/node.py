@@ -1,7 +1,7 @@
-"""The graph: immutable operations with shape, dtype, device and inputs. Nothing here runs anything.
+"""The graph: immutable operations with shape, dtype, device and inputs. This module runs nothing.
 
-In: primitives and nodes. Out: nodes. Shapes and dtypes are checked when a node is made, so an error points at the
-user's line. A node whose value has been computed holds it in `storage`; the compiler then treats it as a leaf.
+In: primitives and nodes. Out: nodes. Making a node checks shapes and dtypes, so an error points at the user's line. A node
+whose value has been computed holds it in `storage`; the compiler then treats it as a leaf.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ mode = _Mode()
 
 @contextmanager
 def grad_mode(enabled: bool) -> Iterator[None]:
-    """Whether nodes made inside record that they need gradients."""
+    """A context that sets whether new nodes record that they need gradients."""
     before = mode.grad
     mode.grad = enabled
     try:
@@ -43,7 +43,7 @@ def grad_mode(enabled: bool) -> Iterator[None]:
 
 @contextmanager
 def nodes_of() -> Iterator[list[Node]]:
-    """The operations that are recorded inside, in order. Within another one, both have them."""
+    """A context that lists the operations recorded inside, in order. Nested contexts both list them."""
     before, mode.made = mode.made, []
     made, heard = mode.made, mode.heard
     mode.heard = True
@@ -57,7 +57,7 @@ def nodes_of() -> Iterator[list[Node]]:
 
 @contextmanager
 def origins_of(origins: Origins) -> Iterator[None]:
-    """Note down where each operation that is recorded inside comes from."""
+    """A context that notes the origin of each operation recorded inside."""
     before, heard = mode.origins, mode.heard
     mode.origins, mode.heard = origins, True
     try:
@@ -67,7 +67,7 @@ def origins_of(origins: Origins) -> Iterator[None]:
 
 
 def hear(node: Node) -> None:
-    """Tell whoever wants to know of an operation that was recorded."""
+    """Notify the listeners of a recorded operation."""
     if mode.made is not None:
         mode.made.append(node)
     origins = mode.origins
@@ -82,10 +82,10 @@ class Node:
     storage: the computed value, or None while it is pending.
     requires_grad: whether the backward pass visits it.
     released: whether a backward pass has been through it without retain_graph.
-    owner: a weak reference to what holds the node, or held it (`_holds` tells), a tensor or what tensors share; for a
-    Variable, what accumulates its gradient.
-    hooks: None, or what the backward pass calls with the gradient of the node (tensor/gradients.py).
-    origin: where it was made, if somebody wanted to know (origin.py).
+    owner: a weak reference to the present or former holder of the node (`_holds` tells), a tensor or a storage that tensors
+    share; for a Variable, the object that accumulates its gradient.
+    hooks: None, or the functions that the backward pass calls with the node's gradient (tensor/gradients.py).
+    origin: the place of its creation, if recorded (origin.py).
     """
 
     __slots__ = (
@@ -139,7 +139,7 @@ class Node:
         return f"{self.primitive.name}{list(self.shape)}:{self.dtype.name}"
 
     def materialize(self, storage: Any) -> None:
-        """Hold a computed value. What came before is let go, unless a backward pass may still need it."""
+        """Hold a computed value. Releases the inputs, unless a backward pass may still need them."""
         self.storage = storage
         if not self.requires_grad or self.released or isinstance(self.primitive, Variable):
             if not isinstance(self.primitive, Variable):
@@ -182,7 +182,7 @@ nodes_made = 0  # counts up; lets the runtime see cheaply that nothing was recor
 
 
 def make(primitive: Primitive, *inputs: Node) -> Node:
-    """The node `primitive(*inputs)`; raises where shapes, dtypes or devices do not fit."""
+    """The node `primitive(*inputs)`; raises an error if shapes, dtypes or devices do not fit."""
     global nodes_made
     nodes_made += 1
     device = inputs[0].device
@@ -212,8 +212,8 @@ def leaf(storage: Any, shape: Shape, dtype: DType, device: str, primitive: Store
 
 
 def variable(node: Node, owner: Any, hooks: Any = None) -> Node:
-    """A leaf of the tape over `node`: gradients stop here and are its owner's. hooks: those of the leaf that the owner
-    was before."""
+    """A leaf of the tape over `node`: gradients stop here and belong to its owner. hooks: those of the owner's previous
+    leaf."""
     result = Node(Variable(), (node,), node.shape, node.dtype, node.device, requires_grad=True)
     result.owner = weakref.ref(owner)
     result.hooks = hooks

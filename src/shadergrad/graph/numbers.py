@@ -1,8 +1,8 @@
-"""Numbers of a graph that change from run to run: a learning rate, where a slice starts, the first number of an arange.
+"""Numbers of a graph that change from run to run: a learning rate, the start of a slice, the first number of an arange.
 
-They are parameters of primitives (`Primitive.numbers`) and no part of a capture's key, so captures that differ in them
-alone are of one structure. `Slots` says which of them the kernels read from memory; the others stay in their text.
-In: captures of one structure. Out: where each number is read, and the arrays to read.
+They are parameters of primitives (`Primitive.numbers`) and no part of a capture's key, so captures that differ only in them
+have one structure. `Slots` lists the numbers that kernels read from memory; the others are part of the source.
+In: captures of one structure. Out: the slot of each number, and the arrays of the slots.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .primitive import Number, Primitive, named
 
 
 class Kind(NamedTuple):
-    """A number's dtype, and which parameter of which primitive it is."""
+    """A number's dtype, its primitive and the name of its parameter."""
 
     dtype: DType
     primitive: type[Primitive]
@@ -29,11 +29,12 @@ class Kind(NamedTuple):
 
 
 class Slots:
-    """Where the numbers of a structure are read.
+    """The slots of a structure's numbers.
 
-    of: for each number its slot, or None where it stays in the text. Numbers of one kind that always were equal share a
+    of: for each number its slot, or None if it is part of the source. Numbers of one kind that have always been equal share a
     slot, so that kernels that differ in nothing else stay one kernel.
-    dtypes: of each slot. places: (row, position) of each slot: an array for each dtype, a row for each array.
+    dtypes: of each slot.
+    places: (row, position) of each slot: an array for each dtype, a row for each array.
     """
 
     def __init__(self, of: Sequence[int | None], dtypes: Sequence[DType]) -> None:
@@ -49,7 +50,7 @@ class Slots:
 
     @classmethod
     def grouped(cls, groups: Sequence[Hashable | None], kinds: Sequence[Kind]) -> Slots:
-        """A slot for the numbers of a group that are of one kind, in order of appearance; None: none."""
+        """A slot for the numbers of a group with one kind, in order of appearance; None: no slot."""
         slots: dict[tuple[Hashable, Kind], int] = {}
         of = [
             None if group is None else slots.setdefault((group, kind), len(slots))
@@ -70,7 +71,7 @@ class Slots:
         ]
 
     def arrays(self, values: Sequence[Number]) -> list[np.ndarray]:
-        """What the inputs hold for a capture with these numbers."""
+        """The arrays of the inputs for a capture with these numbers."""
         with np.errstate(over="ignore"):  # a float64 beyond float32 is infinite, as in a kernel's text
             result = [np.zeros(n, dtype.numpy) for n, dtype in zip(self.sizes, self.rows, strict=True)]
             for slot, value in zip(self.of, values, strict=True):
@@ -84,5 +85,5 @@ NO_SLOTS = Slots((), ())
 
 
 def identity(value: Number) -> str:
-    """Equal for the same numbers alone: 0.0 and -0.0 are two, and NaN is one."""
+    """A key that is equal for identical numbers only: 0.0 and -0.0 differ, NaN equals NaN."""
     return repr(value)

@@ -1,7 +1,7 @@
-"""Where nodes are made: in which module, on which line of the user's, on the way forward, back, or of an update.
+"""The origin of nodes: the module, the user's line, and the phase (forward, backward or update).
 
-In: modules and optimizers that begin and end their work, gradient rules that are asked. Out: a Spot for each node that is
-made meanwhile, and names for spots. Recorded while a step is captured and inside sg.profile, and at no other time.
+In: the calls of modules, optimizers and gradient rules. Out: a Spot for each node made during them, and names for spots.
+Recorded only while a step is captured and inside sg.profile.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ _numbers = count(1)
 
 
 class Place(NamedTuple):
-    """An instruction outside this package. Its line is looked up when someone asks: that takes the longer, the longer the
-    function is."""
+    """An instruction outside this package. Its line is looked up on demand, because that takes longer in longer functions."""
 
     file: str
     code: CodeType
@@ -38,13 +37,13 @@ class Place(NamedTuple):
 
 
 def users_place() -> Place | None:
-    """Where outside this package the call comes from; None if there is no such place."""
+    """The calling instruction outside this package; None if there is none."""
     name, frame = _users_frame(frame_of_caller())
     return None if frame is None else Place(name, frame.f_code, frame.f_lasti)
 
 
 def users_line() -> str:
-    """The line outside this package that the call comes from: "train.py:12"; "" where there is none."""
+    """The calling line outside this package: "train.py:12"; "" if there is none."""
     name, frame = _users_frame(frame_of_caller())
     return "" if frame is None else f"{name}:{frame.f_lineno}"
 
@@ -63,7 +62,7 @@ def _is_ours(path: str) -> bool:
 
 
 def _called(path: str) -> str:
-    """What a file is called; "" for one of this package. A notebook's cells have numbers that nobody knows."""
+    """The name of a file; "" for one of this package. The cells of a notebook have arbitrary numbers."""
     if path.startswith(PACKAGE):
         return ""
     return "cell" if "ipykernel_" in os.path.dirname(path) else os.path.basename(path)
@@ -74,7 +73,7 @@ _owners: dict[int, weakref.ref[Any]] = {}  # and they, by number
 
 
 def _number_of(owner: Any) -> int:
-    """The number that a module or an optimizer has as long as it lives, and nothing has after it."""
+    """The number of a module or an optimizer, unique and never reused."""
     key = id(owner)
     number = _entered.get(key)
     if number is None:
@@ -88,13 +87,13 @@ def _number_of(owner: Any) -> int:
 
 
 def entered() -> list[Any]:
-    """The modules and optimizers that have been at work while somebody recorded."""
+    """The modules and optimizers that ran during a recording."""
     return [o for owner in list(_owners.values()) if (o := owner()) is not None]
 
 
 class Spot(NamedTuple):
-    """Where a node was made. owner: the number of the module or optimizer at work, 0 for none; nodes keep none alive. line: ""
-    while it is that of whoever asks."""
+    """The origin of a node. owner: the number of the running module or optimizer, 0 for none; nodes keep none alive. line: ""
+    stands for the line of the asking code."""
 
     owner: int = 0
     line: str = ""
@@ -102,20 +101,20 @@ class Spot(NamedTuple):
 
 
 class Origins:
-    """A recording. here: where the next node is made."""
+    """A recording. here: the origin of the next node."""
 
     def __init__(self) -> None:
         self.here = Spot()
 
     def enter(self, owner: Any, way: Way | None = None) -> Spot:
-        """A module or an optimizer begins its work; gives what `here` is to be set to when it ends."""
+        """A module or an optimizer begins its work. Returns the value for `here` when it ends."""
         before = self.here
         self.here = Spot(_number_of(owner), before.line, way or before.way)
         return before
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """`here` is afterwards what it was."""
+        """A context that restores `here`."""
         before = self.here
         try:
             yield
@@ -123,15 +122,15 @@ class Origins:
             self.here = before
 
     def derive(self, spot: Spot | None) -> None:
-        """What follows is the gradient of a node that was made there."""
+        """The following nodes belong to the gradient of a node with that origin."""
         self.here = Spot(way="backward") if spot is None else spot._replace(way="backward")
 
 
 def named(
     spots: Sequence[Spot | None], candidates: Iterable[Any], variables: Mapping[int, str] = MappingProxyType({})
 ) -> list[Origin]:
-    """The spots in words. candidates: modules, of which the outermost around each owner gives it its name. variables: what the
-    program calls them, and optimizers, by id."""
+    """The spots in words. candidates: modules; the outermost one around each owner names it. variables: the program's names of
+    modules and optimizers, by id."""
     known: dict[Spot | None, Origin] = dict.fromkeys(spots, NOWHERE)
     owners = {spot.owner: _owners[spot.owner]() for spot in known if spot is not None and spot.owner in _owners}
     names = _names([o for o in owners.values() if o is not None], candidates, variables)
@@ -143,9 +142,9 @@ def named(
 
 
 def _names(owners: list[Any], candidates: Iterable[Any], variables: Mapping[int, str]) -> dict[int, str]:
-    """Names of modules and optimizers, by id. A module is called as the outermost around it has it in named_modules, that one by
-    its class. Where there are several with parameters, or several optimizers, names begin with their variables', or else
-    classes'."""
+    """Names of modules and optimizers, by id. A module has its name in named_modules of the outermost module around it; that
+    one has the name of its class. If there are several with parameters, or several optimizers, names begin with their variables
+    or else classes."""
     found: dict[int, str] = {}
     taken: set[str] = set()
     optimizers = [o for o in owners if not hasattr(o, "named_modules")]
@@ -167,7 +166,7 @@ def _names(owners: list[Any], candidates: Iterable[Any], variables: Mapping[int,
 
 
 def _distinct(name: str, taken: set[str]) -> str:
-    """A name that stands for nothing else, with a number where it would."""
+    """A unique name, with a number if necessary."""
     number, unique = 1, name
     while unique in taken:
         number += 1

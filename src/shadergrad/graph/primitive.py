@@ -1,9 +1,8 @@
-"""The record that every primitive operation is.
+"""The record of a primitive operation.
 
-All that one operation knows stands in its class: the shape rule (`infer`), the NumPy value (`numpy`), and its gradient
-(`vjp`, in terms of nodes); elementwise operations also say how they read in a shader, calls give a whole one, and how
-the few others are pulled stands in compile/render.py. Primitives are interned: equal parameters give the same object, so
-graphs compare and hash by identity.
+The class of an operation holds its shape rule (`infer`), its NumPy value (`numpy`) and its gradient (`vjp`, in terms of nodes).
+Elementwise operations also hold their WGSL, calls a whole shader; compile/render.py renders the few others. Primitives are
+interned: equal parameters give the same object, so graphs compare and hash by identity.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class _Interned(type):
 
 
 class Form(metaclass=_Interned):
-    """What primitives share that differ only in numbers: their class, and their other parameters."""
+    """The common part of primitives that differ only in numbers: their class and their other parameters."""
 
     def __init__(self, *parts: Any) -> None:
         self.parts = parts
@@ -67,9 +66,8 @@ class Form(metaclass=_Interned):
 class Primitive(metaclass=_Interned):
     """One operation, with its static parameters as fields.
 
-    Some parameters are numbers that kernels can as well read from memory (see graph/numbers.py). A primitive with such
-    says which (`numbers`), what is left without them (`without_numbers`, kept as `form`), and what it is where some are
-    nodes (`opened`).
+    Kernels can read some numeric parameters from memory (see graph/numbers.py). A primitive with such parameters lists them
+    (`numbers`), has a form without them (`without_numbers`, kept as `form`), and can take nodes in their place (`opened`).
     """
 
     kind: ClassVar[str] = ""  # source, elementwise, view, index, reduce, dot, call, host
@@ -96,11 +94,11 @@ class Primitive(metaclass=_Interned):
         raise NotImplementedError
 
     def without_numbers(self) -> Form | None:
-        """What is left without the numbers; None where there are none."""
+        """The form without the numbers; None if there are none."""
         return None
 
     def numbers(self, dtype: DType) -> tuple[tuple[Number, DType], ...]:
-        """The numbers and their dtypes, for a result of `dtype`: as many for each primitive of one form."""
+        """The numbers and their dtypes, for a result of `dtype`; primitives of one form have equally many."""
         return ()
 
     def opened(self, inputs: Sequence[Any], numbers: Sequence[Any]) -> Any:
@@ -117,7 +115,7 @@ class Primitive(metaclass=_Interned):
 
 
 def named(name: str, *parameters: Any) -> Any:
-    """The primitive of a class name: how what lies below the primitives speaks of them."""
+    """The primitive of a class name, for modules below the primitives."""
     return REGISTRY[name](*parameters)
 
 
@@ -126,9 +124,9 @@ _parameters: weakref.WeakValueDictionary[tuple[str, str], Any] = weakref.WeakVal
 
 def to_data(primitive: Primitive) -> dict[str, Any]:
     """A primitive as plain data: its class and its parameters by name. A parameter that is an object (an operation of
-    extend.py) is named, and found again by `from_data` while this process holds it.
+    extend.py) is stored by name, and `from_data` finds it while this process holds it.
 
-    Raises CompileError for a primitive of a class that another of the same name has replaced.
+    Raises CompileError for a primitive whose class was replaced by another of the same name.
     """
     cls = type(primitive)
     if REGISTRY.get(cls.__name__) is not cls:
@@ -139,7 +137,7 @@ def to_data(primitive: Primitive) -> dict[str, Any]:
 
 
 def from_data(data: dict[str, Any]) -> Primitive:
-    """The primitive that `to_data` described. Raises CompileError where this process does not know it."""
+    """The primitive that `to_data` described. Raises CompileError if this process does not know it."""
     cls = REGISTRY.get(data["primitive"])
     if cls is None:
         raise CompileError(f"there is no primitive {data['primitive']!r}. Hint: import the module that defines it.")

@@ -1,4 +1,4 @@
-"""The printed form of graphs: one line a node, used in debug output, errors and kernel headers."""
+"""The printed form of graphs: one line per node, used in debug output, errors and kernel headers."""
 
 from __future__ import annotations
 

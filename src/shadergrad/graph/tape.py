@@ -1,9 +1,8 @@
-"""Backward passes found again: the nodes that one added are added anew for the next of the same structure, without asking
-any gradient rule.
+"""A cache of backward passes: a pass of a known structure adds the same nodes again without evaluating gradient rules.
 
-In: a tape (nodes in order) with its roots' cotangents. Out: the cotangents of its Variables, or None where the rules are to
-be asked. A training loop asks for the same pass at every step. What a pass adds is a function of the tape's structure alone,
-as far as its primitives promise so (`Primitive.structural`), nobody listens to it (hooks), and it is not recorded itself.
+In: a tape (nodes in order) with its roots' cotangents. Out: the cotangents of its Variables, or None if the rules must be
+evaluated. A training loop needs the same pass at every step. The nodes of a pass depend only on the tape's structure if its
+primitives promise so (`Primitive.structural`), no hook listens, and the pass itself is not recorded.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Row = tuple[Primitive, tuple[int, ...], Any, Any]  # of an added node: what make
 
 
 class Tape:
-    """What a backward pass is asked for: its structure as a key, and the nodes that it may refer to.
+    """The request for a backward pass: its structure as a key, and the nodes that it may refer to.
 
     known: the tape's nodes, their operands and the cotangents. key: None for a tape that only its rules know.
     """
@@ -64,7 +63,8 @@ class Tape:
 
 
 class _Pass:
-    """What a backward pass added: rows in order, and (Variable, cotangent) by place; places go on from the known nodes."""
+    """The nodes of a backward pass: rows in order, and (Variable, cotangent) by position; positions continue those of the known
+    nodes."""
 
     def __init__(self, tape: Tape, found: Mapping[int, tuple[Node, Node]]) -> None:
         self.rows: list[Row] = []
@@ -86,7 +86,7 @@ class _Pass:
 
 
 class Passes:
-    """The structures that came, the least recently used first out: the pass of those that came twice, else None.
+    """Least-recently-used cache of structures: the pass of those seen twice, else None.
 
     The keys hold the primitives, which are compared by identity.
     """
@@ -108,7 +108,7 @@ class Passes:
         return known.again(tape)
 
     def learn(self, tape: Tape, found: Mapping[int, tuple[Node, Node]]) -> None:
-        """Note what the rules gave. Most structures come once, or in every step."""
+        """Store the result of the rules. Most structures come once, or in every step."""
         if tape.key is None:
             return
         with self._lock:

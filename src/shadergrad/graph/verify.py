@@ -1,4 +1,4 @@
-"""What every graph must satisfy: verified after each pass of the compiler in the tests, and with SHADERGRAD_CHECKED=1.
+"""The invariants of graphs, verified after each compiler pass in the tests and with SHADERGRAD_CHECKED=1.
 
 In: the outputs of a graph, and the stage that it has reached. Out: nothing, or a GraphError that names the node.
 
@@ -25,7 +25,7 @@ class GraphError(CompileError):
 
 
 def verify(outputs: Iterable[Node], stage: Stage) -> None:
-    """Raises GraphError where a graph is not what its stage promises."""
+    """Raises GraphError if a graph breaks a rule of its stage."""
     outputs = list(outputs)
     devices = {n.device for n in outputs}
     seen: dict[object, Node] = {}

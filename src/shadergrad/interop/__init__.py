@@ -1,4 +1,4 @@
-"""To and from others: PyTorch's state dicts and tensors, safetensors files, .npz files."""
+"""Exchange with other libraries: PyTorch's state dicts and tensors, safetensors files, .npz files."""
 
 from . import torch as torch
 from .errors import InteropError

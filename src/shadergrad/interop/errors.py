@@ -1,4 +1,4 @@
-"""What can go wrong between this library and others."""
+"""The exception of exchange with other libraries."""
 
 from __future__ import annotations
 

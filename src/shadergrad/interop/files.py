@@ -1,7 +1,7 @@
-"""Files of named arrays that others wrote or will read: .safetensors, .npz, PyTorch's .pt. In: a path. Out: NumPy arrays.
+"""Files of named arrays of other libraries: .safetensors, .npz, PyTorch's .pt. In: a path. Out: NumPy arrays.
 
-sg.save writes safetensors that everyone reads; here is the other direction, and .npz both ways. No file can run code:
-.npz without pickled objects, .pt with PyTorch's weights_only.
+sg.save writes safetensors; this module reads them, and reads and writes .npz. No file can run code: .npz is read without
+pickled objects, .pt with PyTorch's weights_only.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Arrays = dict[str, np.ndarray]
 def read_arrays(path: str | Path, key: str | None = None) -> Arrays:
     """The arrays in a .safetensors, .npz, .pt or .pth file, by name. bfloat16 becomes float32.
 
-    key: for .pt files that hold more than a state dict, the entry that it is under ("a.b" for one within another).
-    InteropError where the file is missing, damaged or something else; MissingPackageError for .pt without PyTorch.
+    key: for .pt files with more than a state dict, the entry of the state dict ("a.b" for a nested one).
+    Raises InteropError if the file is missing, damaged or of another kind; MissingPackageError for .pt without PyTorch.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -57,8 +57,8 @@ def read_arrays(path: str | Path, key: str | None = None) -> Arrays:
 def save_npz(path: str | Path, source: Module | Mapping[str, Any]) -> None:
     """Write a module's state dict, or named tensors and arrays, as an uncompressed .npz file.
 
-    Atomic, and equal values give equal bytes. InteropError for values that are neither, names that are not strings, or
-    a disk that does not take it.
+    Atomic, and equal values give equal bytes. Raises InteropError for other values, names that are not strings, or a failed
+    write.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -85,7 +85,7 @@ def save_npz(path: str | Path, source: Module | Mapping[str, Any]) -> None:
 def load_npz(path: str | Path, device: Any = None) -> dict[str, Tensor]:
     """The tensors in a .npz file, by name, in their own dtypes, on `device`.
 
-    InteropError where the file is missing, damaged, or holds what is no tensor.
+    Raises InteropError if the file is missing, damaged, or holds anything but tensors.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -143,7 +143,7 @@ def _tensor(path: Path, file: Any, name: str, dtype: str) -> np.ndarray:
 
 
 def _read_bfloat16(path: Path, names: set[str]) -> Arrays:
-    """NumPy has no bfloat16: its 16 bits are the upper half of a float32."""
+    """Converts bfloat16, which NumPy lacks: its 16 bits are the upper half of a float32."""
     data = np.memmap(path, np.uint8, "r")
     begin = 8 + int.from_bytes(data[:8].tobytes(), "little")
     arrays = {}

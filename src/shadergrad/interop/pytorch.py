@@ -1,4 +1,4 @@
-"""Single tensors to and from PyTorch. In and out: tensors, by way of a NumPy copy."""
+"""Single tensors to and from PyTorch. In and out: tensors, copied through NumPy."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ def to_torch(tensor: Tensor) -> Any:
 
 
 def from_torch(tensor: Any, device: Any = None, dtype: Any = None) -> Tensor:
-    """A Tensor with the values of a torch.Tensor, from whatever device it is on; no memory or history is shared.
+    """A Tensor with the values of a torch.Tensor, of any device; no memory or history is shared.
 
-    device: default: the default device. dtype: default: the same, but bfloat16 as float32.
-    InteropError for something else, or for a dtype that NumPy has not; MissingPackageError where PyTorch is not
-    installed.
+    device: by default the default device. dtype: by default the same, but float32 for bfloat16. Raises InteropError for other
+    values, or for a dtype that NumPy lacks; MissingPackageError without PyTorch.
 
     >>> import torch
     >>> sg.interop.from_torch(torch.tensor([1.0, 2.0], requires_grad=True))

@@ -1,6 +1,6 @@
-"""Weights of others into our models. In: a file or a dict of arrays. Out: the model with them, or what does not fit.
+"""Loads weights of other libraries into our models. In: a file or a dict of arrays. Out: the model with these weights, or an error.
 
-First every name and shape is checked, then anything is written: a load that fails changes nothing.
+It checks every name and shape before it writes anything, so a failed load changes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_NAMES = 12  # to print as those that there are
 
 
 class LoadResult(NamedTuple):
-    """Names that differed: in the model only, and in the file only (after renaming).
+    """Names that exist in the model only, and in the file only (after renaming).
 
     >>> sg.interop.load_state_dict(nn.Linear(1, 1), {"weight": np.ones((1, 1)), "scale": 2.0}, strict=False)
     LoadResult(missing_keys=['bias'], unexpected_keys=['scale'])
@@ -49,11 +49,12 @@ def load_state_dict(
     """Copy weights into `model`, on its devices and in its dtypes.
 
     source: a .safetensors, .npz or .pt file (`read_arrays`, with `key`), or a dict of arrays, tensors, torch.Tensors.
-    rename: {theirs: ours}, for whole names and for leading parts ("encoder" renames "encoder.0.weight"; the longest
-    wins), or a function of a name; None as the new name leaves the entry out.
-    transpose: patterns of our names ("*.weight") whose matrices are stored the other way round; or {pattern: axes} as
-    for numpy.transpose. strict: names must match exactly; shapes always must.
-    InteropError naming every key that is missing, unexpected or of another shape; the model is then unchanged.
+    rename: {theirs: ours}, for whole names and for leading parts ("encoder" renames "encoder.0.weight"; the longest wins), or a
+    function of a name; the new name None skips the entry.
+    transpose: patterns of our names ("*.weight") whose matrices are stored transposed; or {pattern: axes} as for
+    numpy.transpose.
+    strict: names must match exactly; shapes always must.
+    Raises an InteropError that names every missing or unexpected key and every other shape; the model is then unchanged.
 
     >>> model = nn.Linear(2, 1, bias=False)
     >>> theirs = {"fc.kernel": np.array([[1.0], [2.0]])}
@@ -171,7 +172,7 @@ def _transposition_hint(array: np.ndarray, shape: tuple[int, ...], name: str) ->
 def _rename_hint(
     missing: list[str], unexpected: list[str], own: dict[str, tuple[int, ...]], arrays: Arrays
 ) -> list[str]:
-    """A proposal where a missing and an unexpected entry look alike."""
+    """A suggestion if a missing and an unexpected entry look alike."""
     for name in missing:
         fitting = [other for other in unexpected if arrays[other].shape in (own[name], own[name][::-1])]
         same_end = [other for other in fitting if other.rpartition(".")[2] == name.rpartition(".")[2]]

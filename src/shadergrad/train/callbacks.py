@@ -86,9 +86,10 @@ class _Best:
 class Checkpoint(Callback):
     """Saves states in a folder: `last` after each epoch, `best` by a measure, `epoch-0010` every `every` epochs.
 
-    Each is a checkpoint (see `shadergrad.checkpoint`), complete at any time, for Trainer.restore. best: a measure of the
-    epochs, as "validation_loss"; None saves no best state. mode: "min", "max", or "auto": accuracies rise. Raises TrainingError
-    for an unknown measure, every below 1, or another mode.
+    Each is a checkpoint (see `shadergrad.checkpoint`), complete at any time, for Trainer.restore.
+    best: a measure of the epochs, as "validation_loss"; None saves no best state.
+    mode: "min", "max", or "auto": accuracies rise.
+    Raises TrainingError for an unknown measure, every below 1, or another mode.
 
     >>> sg.train.Checkpoint("runs/mine", best="validation_accuracy", every=10).folder.name
     'mine'

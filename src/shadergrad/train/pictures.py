@@ -47,8 +47,9 @@ def training_curve(
     """Draw training and test loss in a panel with a mark at the best epoch, and the accuracy below it, if there is one.
 
     metrics_path: a JSON object per line, with "epoch" or "step", "loss" and optionally "test_loss", "test_accuracy" (0 to 1)
-    and the like. loss_name: the name of the training loss, if it is another function than the test loss. Returns None, or one
-    line that says why nothing was drawn.
+    and the like.
+    loss_name: the name of the training loss, if it is another function than the test loss.
+    Returns None, or one line that says why nothing was drawn.
     """
     rows = read_rows(Path(metrics_path))
     figure = curve_figure(rows, title or Path(metrics_path).parent.name, loss_name)

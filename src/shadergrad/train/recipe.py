@@ -28,9 +28,13 @@ KINDS = (str, int, float, bool, Path)
 class Option:
     """An option of a recipe: `--name` on the command line, settings["name"] in the recipe.
 
-    name: as in Python, batch_size for --batch-size. kind: str, int, float, bool or Path. default: None if the option may be
-    omitted. shown: the default in the help, if it differs from the value. may_change: whether a resumed run may have another
-    value than the run it continues. positional: a required argument without --name. Raises RecipeError for an invalid option.
+    name: as in Python, batch_size for --batch-size.
+    kind: str, int, float, bool or Path.
+    default: None if the option may be omitted.
+    shown: the default in the help, if it differs from the value.
+    may_change: whether a resumed run may have another value than the run it continues.
+    positional: a required argument without --name.
+    Raises RecipeError for an invalid option.
     """
 
     name: str

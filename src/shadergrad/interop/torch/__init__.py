@@ -1,4 +1,4 @@
-"""PyTorch's side: a module of ours as one of theirs. PyTorch is imported when it is first asked for.
+"""Our modules as PyTorch modules. PyTorch is imported on first use.
 
 mirror = sg.interop.torch.mirror(model)     # a torch.nn.Module: PyTorch's names, our values
 loss = loss_of(mirror(x))                   # torch.Tensors, with PyTorch's history
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def mirror(module: Module, threads: int | None = None) -> Mirror:
-    """A torch.nn.Module that computes exactly what `module` does, on PyTorch's cpu, with PyTorch's autograd.
+    """A torch.nn.Module with the same computation as `module`, on PyTorch's cpu, with PyTorch's autograd.
 
-    Its state dict has PyTorch's names (`torch_name`). Parameters and buffers are copied when the mirror is called, those
-    that have changed since. The forward that runs is the module's own, on the device "torch"; what it computes there is
-    computed by PyTorch, and where that has no such operation, by NumPy with our gradient rule.
-    threads: of PyTorch's; by default the cores less 2, at least 1.
-    MissingPackageError where PyTorch is not installed; InteropError for what is no module of ours, two parameters that
-    would have one name, and fewer than 1 thread.
+    Its state dict has PyTorch's names (`torch_name`). Each call of the mirror first copies the parameters and buffers that have
+    changed. It runs the module's own forward on the device "torch": PyTorch computes its operations, or, if PyTorch lacks one,
+    NumPy with our gradient rule.
+    threads: PyTorch's; by default the cores less 2, at least 1.
+    Raises MissingPackageError without PyTorch; InteropError for anything but our modules, for two parameters that would have
+    one name, and for fewer than 1 thread.
 
     >>> model = nn.Linear(2, 1)
     >>> twin = sg.interop.torch.mirror(model)

@@ -1,7 +1,7 @@
-"""The device "torch": values are torch.Tensors, and what is computed has PyTorch's history beside ours.
+"""The device "torch": values are torch.Tensors, which have PyTorch's history beside ours.
 
 In: pending nodes. Out: their values, each primitive by its rule in PyTorch (rules.py), else by its NumPy twin and its own
-vjp. Our tape decides what has a history: a node that requires no gradient (detach, no_grad) gives a detached value.
+vjp. Our tape decides which values have a history: a node that requires no gradient (detach, no_grad) has a detached value.
 Only mirrors use it. A compiled step of ours cannot run there.
 """
 
@@ -32,7 +32,7 @@ NAME = "torch"
 
 
 class TorchDevice(Device):
-    """Holds torch.Tensors on PyTorch's cpu, computed as soon as a value is asked for."""
+    """Holds torch.Tensors on PyTorch's cpu, computed on demand."""
 
     has_own_history = True
 
@@ -91,7 +91,7 @@ def _stored(value: torch.Tensor) -> Storage:
 
 
 def to_ours(value: torch.Tensor) -> Tensor:
-    """A tensor on the device "torch", that is this torch.Tensor, with its history."""
+    """A tensor on the device "torch" with this torch.Tensor as its value, and its history."""
     try:
         dtype = parse_dtype(str(value.dtype).removeprefix("torch."))
     except Exception:
@@ -104,7 +104,7 @@ def to_ours(value: torch.Tensor) -> Tensor:
 
 
 def to_theirs(tensor: Tensor) -> torch.Tensor:
-    """The torch.Tensor that a tensor of the device "torch" is."""
+    """The torch.Tensor behind a tensor of the device "torch"."""
     node = tensor._node
     if node.device != NAME:
         raise DeviceError(f"[mirror] a tensor is on {node.device}. Hint: make tensors on the device of the input.")
@@ -143,7 +143,7 @@ def _by_twin(node: Node, operands: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 class _ByTwin(torch.autograd.Function):
-    """A primitive by its NumPy twin, differentiated by its vjp, whose nodes are computed here again."""
+    """A primitive computed by its NumPy twin and differentiated by its vjp, whose nodes are computed here, too."""
 
     @staticmethod
     def forward(ctx: Any, node: Node, *operands: torch.Tensor) -> torch.Tensor:
@@ -169,7 +169,7 @@ class _ByTwin(torch.autograd.Function):
 
 
 class _Meet(torch.autograd.Function):
-    """Where the gradients of several results meet (tensor/results.py): a number whose gradient comes when all are there."""
+    """The join of the gradients of several results (tensor/results.py): a number whose gradient comes when all have arrived."""
 
     @staticmethod
     def forward(ctx: Any, node: Node, *operands: torch.Tensor) -> torch.Tensor:
@@ -189,7 +189,7 @@ class _Meet(torch.autograd.Function):
 
 
 class _Part(torch.autograd.Function):
-    """One of those results: its value, and the token of their meeting."""
+    """One of those results: its value, and the token of their join."""
 
     @staticmethod
     def forward(ctx: Any, position: int, value: torch.Tensor, token: torch.Tensor) -> torch.Tensor:

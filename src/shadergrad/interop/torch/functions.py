@@ -1,6 +1,6 @@
 """Functions of networks that PyTorch computes whole. In and out: tensors of the device "torch".
 
-Each takes what the function of its name in nn.functional takes, and means the same.
+Each has the arguments and the meaning of its namesake in nn.functional.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _cross_entropy(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """inplace: written into the input as ours does, for torch.Tensors here are never written to."""
+    """inplace: written into our input tensor, because torch.Tensors are never written to here."""
     result = to_ours(theirs.dropout(to_theirs(input), p, training))
     return input._update_in_place(result, "dropout_") if inplace else result
 

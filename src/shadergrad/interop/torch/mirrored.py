@@ -71,10 +71,10 @@ def _twin(value: torch.Tensor) -> Tensor:
 
 
 class Mirror(torch.nn.Module):
-    """What `sg.interop.torch.mirror` gives; a torch.nn.Module that computes what a module of ours does.
+    """The result of `sg.interop.torch.mirror`: a torch.nn.Module with the same computation as one of our modules.
 
-    Its parameters and buffers have PyTorch's names (`names`: ours to theirs), and the values that the module has when it is
-    called. Its forward is the module's own, so any module can be mirrored, whatever its forward does with tensors.
+    Its parameters and buffers have PyTorch's names (`names`: ours to theirs), and the module's values at the time of a call. It
+    runs the module's own forward, so every module can be mirrored.
     """
 
     def __init__(self, module: Module, threads: int | None = None) -> None:
@@ -97,19 +97,19 @@ class Mirror(torch.nn.Module):
         self.sync()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """As the module's, of torch.Tensors, arrays or tensors of ours; gives torch.Tensors where that gives tensors.
+        """The module's forward on torch.Tensors, arrays or our tensors. Returns torch.Tensors in place of tensors.
 
-        The module's training flags count, and dropout draws from PyTorch's generator, seeded by ours.
+        It uses the module's training flags. Dropout draws from PyTorch's generator, seeded by ours.
         """
         return self.run(self._reflection.module, *args, **kwargs)
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function that calls the module, say with a loss in its end, as forward calls the module."""
+        """Call a function that calls the module, for example to compute a loss, in the same way as forward."""
         self.sync()
         return self.run_unsynced(function, *args, **kwargs)
 
     def run_unsynced(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """As run, with the values of the latest sync, whatever has become of the module's since."""
+        """As run, with the values of the latest sync, even if the module's values have changed since."""
         reflection = self._reflection
         seed = reflection.next_seed()
         with reflection.in_place(), limited(self._threads), _seeded(seed), grad_mode(torch.is_grad_enabled()):
@@ -118,7 +118,7 @@ class Mirror(torch.nn.Module):
             return exchange(result, Tensor, to_theirs)
 
     def sync(self) -> int:
-        """Copy those parameters and buffers of the module that have changed since the last time; how many there were.
+        """Copy the parameters and buffers of the module that have changed since the last sync. Returns their number.
 
         Each call does so first.
         """
@@ -149,17 +149,17 @@ class Mirror(torch.nn.Module):
                 own.grad = new if own.grad is None else own.grad + new
 
     def write_back_buffers(self) -> None:
-        """Let calls of the mirror have been the module's own calls: its buffers become the mirror's, and its generator
-        goes on by a draw."""
+        """Count calls of the mirror as calls of the module: copy the mirror's buffers to it, and advance its generator by a
+        draw."""
         self._reflection.write_back_buffers()
 
     def write_back(self) -> None:
-        """Give the module's tensors the values of the mirror's, where these were trained or loaded."""
+        """Copy values of the mirror that were trained or loaded to the module."""
         for twin in self._reflection.twins:
             twin.own.write_(self._reflection.theirs[twin.name].detach().numpy())
 
     def train(self, mode: bool = True) -> Mirror:
-        """Set the training flags, of the module too, whose forward they are for."""
+        """Set the training flags, also of the module, whose forward reads them."""
         super().train(mode)
         self._reflection.module.train(mode)
         return self

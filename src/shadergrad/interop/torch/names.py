@@ -1,4 +1,4 @@
-"""What PyTorch's programs call a parameter. In: our dotted names. Out: theirs.
+"""PyTorch's names of parameters. In: our dotted names. Out: theirs.
 
 Norms have gamma and beta here and there, always weight and bias in PyTorch; a perceptron `ff` with linear1 and linear2 is a
 Sequential of Linear, activation, Dropout, Linear there. All other names are the same.
@@ -29,7 +29,7 @@ def torch_name(name: str) -> str:
 
 
 def torch_names(names: Iterable[str]) -> dict[str, str]:
-    """Each of our names with PyTorch's. Raises InteropError where two of ours would be one of theirs."""
+    """Each of our names with PyTorch's. Raises InteropError if two of ours would have one name."""
     found = {name: torch_name(name) for name in names}
     ours: dict[str, str] = {}
     for name, theirs in found.items():

@@ -1,6 +1,6 @@
-"""What the primitives are in PyTorch. In: a primitive and torch.Tensors. Out: a torch.Tensor with PyTorch's own history.
+"""The primitives in PyTorch. In: a primitive and torch.Tensors. Out: a torch.Tensor with PyTorch's own history.
 
-A primitive that is not here is computed by its NumPy twin, and differentiated by its own vjp (device.py).
+For other primitives device.py uses the NumPy twin and its vjp.
 """
 
 from __future__ import annotations

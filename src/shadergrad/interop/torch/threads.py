@@ -1,4 +1,4 @@
-"""How many threads PyTorch computes with. In: a wish. Out: the number, for the time of a block."""
+"""The number of PyTorch's threads. In: a requested number. Out: that number within a block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import InteropError
 
 
 def default_threads() -> int:
-    """The cores that this process may use less 2, which the driver and Python keep; at least 1."""
+    """The cores of this process less 2, for the driver and Python; at least 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores - 2)
 
@@ -28,7 +28,7 @@ def check_threads(threads: int | None) -> int:
 
 @contextmanager
 def limited(threads: int) -> Iterator[None]:
-    """Within, PyTorch computes with so many threads."""
+    """A context in which PyTorch uses this number of threads."""
     before = torch.get_num_threads()
     if before != threads:
         torch.set_num_threads(threads)
