@@ -17,8 +17,8 @@ import typer
 
 import shadergrad as sg
 from record import Folder, Measured, keep
+from shadergrad.drive.execute import programs
 from shadergrad.primitives import random
-from shadergrad.run.execute import programs
 from step import training_step
 from workloads import WORKLOADS
 

@@ -24,7 +24,7 @@ import shadergrad as sg
 from device_time import commands_of, seconds
 from record import Folder, Measured, keep
 from shadergrad.compile.choices import SHORTEST_STEP, Tile
-from shadergrad.run import execute
+from shadergrad.drive import execute
 
 ROUNDS = 3
 CASES = {

@@ -22,7 +22,7 @@ import step as steps
 from record import Folder, Measured, keep
 from shadergrad.compile.choices import Beside, Cut, Shape, Table, Tile
 from shadergrad.compile.tiles import register, tables
-from shadergrad.run import execute
+from shadergrad.drive import execute
 from shadergrad.runtime.device import get_device
 from workloads import WORKLOADS
 

@@ -16,9 +16,9 @@ import shadergrad as sg
 from cases import Case
 from helpers import as_array, leaves_of, results_of
 from shadergrad.compile.pipeline import compile_graph
+from shadergrad.drive import execute
 from shadergrad.graph.capture import Capture
 from shadergrad.plan import FAULTS
-from shadergrad.run import execute
 from shadergrad.target import PORTABLE
 
 # the watchdog ends a GPU process that has not answered for some seconds, as one that compiles on a busy CPU

@@ -18,11 +18,11 @@ from cases import CASES, Case
 from helpers import leaves_of, listed, results_of
 from shadergrad import logic
 from shadergrad.compile.pipeline import compile_graph
+from shadergrad.drive import execute
 from shadergrad.errors import ShadergradError
 from shadergrad.graph.capture import Capture, Graph
 from shadergrad.plan import Plan
 from shadergrad.primitives.reduce import Reduce
-from shadergrad.run import execute
 from shadergrad.target import PORTABLE, ROWS, Target
 from shadergrad.tensor import flush, generator
 

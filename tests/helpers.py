@@ -11,8 +11,8 @@ import torch
 import shadergrad as sg
 from cases import Case
 from shadergrad.compile import tuning
+from shadergrad.drive.execute import programs
 from shadergrad.graph.node import Node, topological
-from shadergrad.run.execute import programs
 from shadergrad.runtime.device import get_device
 from shadergrad.target import ROWS, Target
 from shadergrad.train.console import StopWish

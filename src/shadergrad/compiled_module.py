@@ -13,16 +13,16 @@ from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 from . import cpython, symbolic_sizes
 from .arguments import checked, refuse
 from .autograd import Function, once_differentiable
+from .drive import execute
+from .drive.tracing import current
 from .errors import ArgumentError, CompileError
 from .graph import autodiff
 from .graph import node as nodes
 from .graph.capture import Capture
 from .graph.node import Node, grad_mode, mode, resolve, topological
 from .nn import Module
-from .run import execute
 from .run.capture import newest, read_with_history
 from .run.step import CompiledStep
-from .run.tracing import current
 from .run.trees import exchange, tensors_in
 from .runtime.device import Program
 from .tensor import Tensor, flush

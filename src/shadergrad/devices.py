@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .drive.tracing import current
 from .errors import CompileError, DeviceError
-from .run.tracing import current
 from .runtime import adapters as runtime_adapters
 from .runtime.adapters import AdapterInfo
 from .runtime.device import canonical_name, get_device, open_devices

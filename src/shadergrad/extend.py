@@ -19,13 +19,13 @@ import numpy as np
 
 from .autograd import GradcheckError, grad, gradcheck, is_grad_enabled
 from .compile.render import functions_text, math_functions
+from .drive.tracing import Trace, current
 from .dtypes import DType, float64, parse_dtype
 from .errors import AutogradError, CompileError, DeviceError, DTypeError, ShadergradError, ShapeError
 from .graph import node as nodes
 from .graph.node import topological
 from .primitives.call import Call, CallKernel
 from .primitives.random import threefry2x32
-from .run.tracing import Trace, current
 from .target import PORTABLE as PORTABLE_TARGET
 from .target import Target
 from .tensor import Generator, Tensor, check_storable, default_generator, resolve_device

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .drive import execute
+from .drive.tracing import current
 from .dtypes import DType
 from .errors import CompileError, HostWarning
 from .graph.node import Node, make
 from .graph.primitive import Primitive, Shape
-from .run import execute
-from .run.tracing import current
 from .tensor import Tensor
 
 _said: set[str] = set()  # the warning is given once

@@ -13,12 +13,12 @@ from types import TracebackType
 
 from .arguments import checked
 from .config import ConfigError, config
+from .drive.tracing import current
 from .errors import ArgumentError, CompileError
 from .explanation import NOWHERE, Explanation, Origin, in_column, merged
 from .graph.node import mode, origins_of
 from .graph.origin import Origins
 from .plan import compact
-from .run.tracing import current
 from .runtime import timing
 from .runtime.limits import DeviceLimits, measure_limits
 from .runtime.timing import Timed

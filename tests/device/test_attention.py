@@ -13,11 +13,11 @@ import torch
 import shadergrad as sg
 from helpers import assert_close
 from shadergrad import nn
+from shadergrad.drive.execute import programs
 from shadergrad.nn import functional as F
 from shadergrad.nn.functional.attention import composed_attention
 from shadergrad.primitives import attention_shader, attention_tiles
 from shadergrad.primitives.attention_tiles import BACKWARD, FORWARD, Blocks
-from shadergrad.run.execute import programs
 from shadergrad.runtime.device import get_device
 
 Arrays = list[np.ndarray]

@@ -12,7 +12,7 @@ import torch
 import shadergrad as sg
 from helpers import Counted, assert_close, assert_compiles_nothing, grad_of
 from shadergrad import nn
-from shadergrad.run import execute
+from shadergrad.drive import execute
 
 
 def leaf(values: Any, device: str) -> sg.Tensor:

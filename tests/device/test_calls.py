@@ -11,6 +11,7 @@ import pytest
 import shadergrad as sg
 from helpers import assert_close
 from shadergrad.compile import order
+from shadergrad.drive.execute import programs
 from shadergrad.graph import build
 from shadergrad.graph import node as nodes
 from shadergrad.primitives.attention import (
@@ -26,7 +27,6 @@ from shadergrad.primitives.call import Call, CallKernel
 from shadergrad.primitives.elementwise import Mul
 from shadergrad.primitives.radix import DigitCounts, DigitStarts, MoveByDigit, own_of
 from shadergrad.primitives.sorting import BLOCK, MergeRuns, SegmentStarts, SegmentSum, SortBlocks
-from shadergrad.run.execute import programs
 from shadergrad.runtime.device import get_device
 from shadergrad.tensor import Tensor
 

@@ -82,10 +82,10 @@ assert sg.devices.reset() == [], "nothing is lost any more"
 saved = sg.load(sys.argv[3])
 model.load_state_dict(saved[0])
 optimizer.load_state_dict(saved[1])
-captures, compilations = compiled.captures, sg.run.execute.programs.compiled
+captures, compilations = compiled.captures, sg.drive.execute.programs.compiled
 assert ten_steps() == expected
 if run is compiled:
-    assert (compiled.captures, sg.run.execute.programs.compiled) == (captures, compilations)
+    assert (compiled.captures, sg.drive.execute.programs.compiled) == (captures, compilations)
 say(pending.numpy)
 """
 )

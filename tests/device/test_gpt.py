@@ -17,11 +17,11 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from helpers import assert_close, assert_same_bits, grad_of
 from shadergrad import cli
+from shadergrad.drive.execute import programs
 from shadergrad.interop import InteropError
 from shadergrad.models.gpt import GPT, SHAPES, Config, Sampler, load_weights, read_model
 from shadergrad.models.gpt.sampler import CHUNK
 from shadergrad.recipes import gpt
-from shadergrad.run.execute import programs
 from shadergrad.train import Settings, WarmUpCosine
 
 CONFIG = Config(vocab_size=13, n_positions=80, n_embd=16, n_layer=2, n_head=4, dropout=0.0)

@@ -11,12 +11,12 @@ import pytest
 
 import shadergrad as sg
 from helpers import assert_close
+from shadergrad.drive import execute
 from shadergrad.errors import AutogradError, ShapeError
 from shadergrad.extend import PORTABLE
 from shadergrad.logic import LogicCA, LogicNetwork, squared_error
 from shadergrad.logic.fused import cell, layers
 from shadergrad.nn.errors import ArgumentError
-from shadergrad.run import execute
 
 SMALL: dict[str, Any] = {"channels": 3, "kernels": 2, "perception": (9, 8, 4, 2), "update": (16, 8, 4, 3)}
 DEEP: dict[str, Any] = {"channels": 2, "kernels": 3, "perception": (9, 8, 4, 2, 1), "update": (8, 4, 2)}

@@ -21,12 +21,12 @@ import shadergrad.nn.functional as F
 from cases import CASES, Case
 from helpers import assert_close, assert_compiles_nothing, assert_same_bits, grad_of, leaves_of, listed, results_of
 from shadergrad.compile.pipeline import compile_graph
+from shadergrad.drive import execute
+from shadergrad.drive.execute import load_plan, programs
 from shadergrad.errors import ShadergradError
 from shadergrad.graph.capture import Capture
 from shadergrad.graph.numbers import NO_SLOTS, Slots
 from shadergrad.plan import Plan
-from shadergrad.run import execute
-from shadergrad.run.execute import load_plan, programs
 from shadergrad.runtime.device import get_device
 from shadergrad.target import PORTABLE
 from shadergrad.tensor import flush

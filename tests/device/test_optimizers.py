@@ -21,8 +21,8 @@ import shadergrad as sg
 from helpers import assert_close, assert_compiles_nothing, assert_same_bits, grad_of
 from optimizer_cases import BY_CLOSURE, KINDS, LATER, RULES, torch_optimizer
 from shadergrad import optim
+from shadergrad.drive.execute import programs
 from shadergrad.nn.utils import clip_grad_norm_, clip_grad_value_, parameters_to_vector, vector_to_parameters
-from shadergrad.run.execute import programs
 
 STEPPED = [rule for rule, (kind, _) in RULES.items() if kind not in BY_CLOSURE]
 every_rule = pytest.mark.parametrize("rule", STEPPED)

@@ -10,8 +10,8 @@ import pytest
 import shadergrad as sg
 from cases import threefry_reference
 from helpers import assert_close, assert_same_bits, grad_of
+from shadergrad.drive.execute import programs
 from shadergrad.primitives.random import threefry2x32
-from shadergrad.run.execute import programs
 
 # Random123's known answers for threefry2x32, 20 rounds: key, counter, result.
 KNOWN = [

@@ -10,9 +10,9 @@ import torch
 
 import shadergrad as sg
 from helpers import assert_close
+from shadergrad.drive import execute
 from shadergrad.primitives.elementwise import Exp
 from shadergrad.primitives.random import Threefry
-from shadergrad.run import execute
 
 
 @pytest.fixture

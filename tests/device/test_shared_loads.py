@@ -13,8 +13,8 @@ import shadergrad as sg
 from helpers import assert_close
 from shadergrad import nn
 from shadergrad.compile import fuse
+from shadergrad.drive.execute import programs
 from shadergrad.nn import functional as F
-from shadergrad.run.execute import programs
 from shadergrad.runtime import families
 from shadergrad.runtime.device import get_device
 

@@ -16,9 +16,9 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from helpers import Counted, assert_close, assert_compiles_nothing, assert_same_bits, grad_of, listed
 from shadergrad import nn, optim
+from shadergrad.drive import execute
+from shadergrad.drive.execute import programs
 from shadergrad.plan import Plan
-from shadergrad.run import execute
-from shadergrad.run.execute import programs
 from shadergrad.tensor import generator
 
 Pair = namedtuple("Pair", "loss logits")

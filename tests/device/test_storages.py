@@ -14,7 +14,7 @@ import pytest
 
 import shadergrad as sg
 from shadergrad import nn
-from shadergrad.run.execute import programs
+from shadergrad.drive.execute import programs
 
 
 def gradient(x: sg.Tensor) -> sg.Tensor:

@@ -27,13 +27,13 @@ from helpers import (
 from module_cases import CASES as MODULES
 from module_cases import ModuleCase, floats
 from shadergrad import extend, nn
+from shadergrad.drive.execute import programs
 from shadergrad.interop import InteropError
 from shadergrad.interop.torch import mirror, torch_name
 from shadergrad.interop.torch.device import to_ours, to_theirs
 from shadergrad.interop.torch.mirrored import Mirror
 from shadergrad.interop.torch.threads import check_threads, default_threads
 from shadergrad.nn.errors import ModuleError
-from shadergrad.run.execute import programs
 from shadergrad.system.optional_packages import MissingPackageError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*degrees of freedom.*", "ignore:Support for mismatched")

@@ -14,9 +14,9 @@ from helpers import large_gpu
 from shadergrad.compile import convolution, schedule
 from shadergrad.compile.choices import Shape as Sizes
 from shadergrad.compile.convolution import winograd_pays
+from shadergrad.drive.execute import programs
 from shadergrad.plan import Plan
 from shadergrad.primitives.winograd import FromPoints, Tiling, ToPoints
-from shadergrad.run.execute import programs
 from shadergrad.runtime.device import get_device
 from test_calls import same
 from workloads import WORKLOADS

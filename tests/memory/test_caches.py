@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 
 import shadergrad as sg
-from shadergrad.run import execute, step
-from shadergrad.run.execute import Programs, structure_bytes
+from shadergrad.drive import execute
+from shadergrad.drive.execute import Programs, structure_bytes
+from shadergrad.run import step
 
 ROOM = 60_000  # bytes, for the plans of four to ten small programs
 MANY_SHAPES = """
 from pathlib import Path
 import numpy as np
 import shadergrad as sg
-from shadergrad.run.execute import programs
+from shadergrad.drive.execute import programs
 from shadergrad.runtime.device import get_device
 
 def resident_mebibytes():

@@ -11,7 +11,7 @@ import torch
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import nn
-from shadergrad.run.execute import programs
+from shadergrad.drive.execute import programs
 from shadergrad.runtime.device import get_device
 from shadergrad.train import TrainingStep
 

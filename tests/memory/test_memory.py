@@ -10,7 +10,7 @@ import pytest
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import nn
-from shadergrad.run.execute import programs
+from shadergrad.drive.execute import programs
 from shadergrad.runtime.device import get_device
 
 GROWTH_ALLOWED = 8 << 20  # bytes of resident memory: the allocator's own noise

@@ -36,9 +36,7 @@ ROOMS = [
     "primitives",
     "compile",
     "runtime",
-    "run.tracing",
-    "run.structure",
-    "run.execute",
+    "drive",
     "tensor",
     "run",
     "devices",
@@ -193,6 +191,13 @@ def test_a_file_imports_only_from_its_room_and_those_below() -> None:
         and not (found.source == "shadergrad" and found.typing)
     ]
     assert not upwards, f"what is imported lies above: {'; '.join(upwards)}"
+
+
+def test_layers_and_optimizers_know_no_runtime() -> None:
+    """They are written in tensors: devices are reached by the rooms between."""
+    known = [f"{i.source}:{i.line} imports {i.target}" for i in all_imports() if room(i.source) in {"nn", "optim"}]
+    assert known, "there are no imports to look at"
+    assert not [line for line in known if line.partition(" imports ")[2].startswith("runtime")]
 
 
 def test_there_is_no_circle_of_imports() -> None:

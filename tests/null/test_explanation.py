@@ -14,10 +14,10 @@ import shadergrad as sg
 from shadergrad import nn
 from shadergrad.compile import plan_cache
 from shadergrad.compile.pipeline import compile_graph
+from shadergrad.drive import execute
 from shadergrad.explanation import Origin, Why, merged, short
 from shadergrad.nn import functional as F
 from shadergrad.plan import Plan
-from shadergrad.run import execute
 from shadergrad.target import PORTABLE
 
 

@@ -14,9 +14,9 @@ import pytest
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import nn, optim
+from shadergrad.drive import execute
 from shadergrad.errors import PlanError
 from shadergrad.plan import FORMAT, BufferSpec, Dispatch, Kernel, Plan
-from shadergrad.run import execute
 from shadergrad.target import PORTABLE
 
 Pair = namedtuple("Pair", "loss rest")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..drive.tracing import current
 from ..errors import ArgumentError, ShapeError
 from ..graph.node import grad_mode
-from ..run.tracing import current
 from ..tensor import Size, Tensor, common_shape, full_like
 
 

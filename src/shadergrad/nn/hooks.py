@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from ..drive.tracing import current
 from ..graph.node import mode
-from ..run.tracing import current
 from ..tensor import RemovableHandle, Tensor, joint
 from .errors import ModuleError
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from .. import html_repr
+from ..drive import tracing
+from ..drive.tracing import current
 from ..dtypes import bfloat16
 from ..errors import CompileError, DeviceError
 from ..graph.node import mode
-from ..run import tracing
-from ..run.tracing import current
-from ..runtime.device import standing_for
 from ..tensor import Tensor
+from ..tensor.placement import has_stand_in
 from . import placement, state
 from .errors import ModuleAttributeError, ModuleError, ModuleKeyError, ModuleTypeError
 from .hooks import HookMethods, HookTables
@@ -314,7 +314,7 @@ class Module(ModuleTree["Module"], HookMethods):
 
     def cuda(self: M, device: Any = None) -> M:
         """There is no CUDA: raises DeviceError. GPUs are to('webgpu'). Under `shadergrad run --device` the GPU."""
-        if standing_for("cuda"):
+        if has_stand_in("cuda"):
             return self.to("cuda")
         raise DeviceError("[cuda] CUDA is not there: GPUs are reached by WebGPU. Hint: .to('webgpu').")
 

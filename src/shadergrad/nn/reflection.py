@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..run import execute
+from ..drive import execute
 from ..tensor import Tensor, standing_in
 from ..tensor.generator import WORD, default_stream
 from .errors import ModuleError

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..drive.tracing import current
 from ..errors import CompileError
 from ..graph.node import grad_mode
-from ..run.tracing import current
 from ..tensor import Tensor, cat, flush, stack, zeros
 from .optimizer import Optimizer, OptimizerError, ParamGroup, as_array
 

@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from ..drive.tracing import current
 from ..errors import CompileError, ShadergradError
-from ..run.tracing import current
 from .optimizer import Optimizer
 
 Rates = list[float]

@@ -17,11 +17,11 @@ from typing import Any, ClassVar, NamedTuple, Self, TypedDict
 
 import numpy as np
 
+from ..drive import tracing
+from ..drive.tracing import current
 from ..errors import CompileError, ShadergradError
 from ..graph.node import grad_mode, mode
-from ..run import tracing
 from ..run.step import CompiledStep
-from ..run.tracing import current
 from ..tensor import Tensor, flush, full
 
 

@@ -1,7 +1,5 @@
-"""Where graphs are run: the driver (`execute`), and functions captured once and replayed (`step`).
+"""Functions of tensors, captured once and replayed (`step`). What runs them on a device is `drive/`, below tensors.
 
-    tracing   what a function does while it is captured; tensors, modules and optimizers report to it
-    execute   nodes that someone wants → values on a device
     trees     tensors within nested arguments and results
     places    where Python keeps values: a container and a key
     reads     a code object → the chains of names, attributes and items that it loads
@@ -14,5 +12,5 @@
     capture   a function run once on pending tensors → something to replay
     step      sg.compile: capture for new arguments, replay for known ones
 
-Each uses only those above it. `tracing` and `execute` know no tensor, for tensors stand on them.
+Each uses only those above it.
 """

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import cpython
+from ..drive import execute, tracing
+from ..drive.tracing import Trace, current, unwatched
 from ..dtypes import DType, default_dtype, int32, set_default
 from ..errors import CompileError
 from ..explanation import Origin
@@ -29,7 +31,6 @@ from ..tensor import Tensor, flush
 from ..tensor.generator import Draws
 from ..tensor.storage import Base, Leaf, Path, overlaps
 from ..tensor.storage import Storage as SharedStorage
-from . import execute, tracing
 from .effects import effects_of
 from .guards import state_of
 from .leaks import refuse_kept
@@ -37,7 +38,6 @@ from .naming import Names, distinct, name_arguments
 from .python_state import PlaceSlot, PythonState
 from .replay import Fresh, GradSlot, Holder, KeptGradient, Mark, Replay, empty
 from .sizes import FIXED, Sizes
-from .tracing import Trace, current, unwatched
 from .trees import exchange, has_gradient, layout_of, leaves_of, tensors_in
 from .watcher import Watcher
 

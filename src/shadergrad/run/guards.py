@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..drive.tracing import Trace
 from ..tensor import Tensor
 from .effects import Effect
 from .places import MISSING, held, keys_of
 from .python_state import PlaceSlot, PythonState, form_of
 from .snapshot import Snapshot, tensors_within
-from .tracing import Trace
 from .trees import tensors_in
 from .watcher import Watcher
 

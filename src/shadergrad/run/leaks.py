@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..cpython import collect_cycles, holders_of
+from ..drive.tracing import Trace
 from ..errors import CompileError
-from .tracing import Trace
 
 
 def refuse_kept(watch: Trace, ours: list[Any]) -> None:

@@ -11,11 +11,11 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ..drive.tracing import Trace
 from ..graph.node import resolve
 from ..plan import Label, Role
 from ..tensor import Tensor
 from .places import shown
-from .tracing import Trace
 from .trees import leaves_of, tensors_in
 
 

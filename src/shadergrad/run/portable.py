@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ..drive import execute
+from ..drive.tracing import Trace
 from ..errors import CheckpointError, CompileError, DTypeError
 from ..plan import FAULTS, BufferSpec, Label, Plan
 from ..tensor import Tensor
-from . import execute
 from .replay import GradSlot, Replay
-from .tracing import Trace
 
 State = dict[tuple[str, str], np.ndarray]  # by role and name
 Known = dict[int, Label]  # labels of values, by the identity of their memory

@@ -11,9 +11,9 @@ from __future__ import annotations
 from types import CellType, MappingProxyType
 from typing import Any
 
+from ..drive import tracing
 from ..graph.node import Node
 from ..tensor import Tensor
-from . import tracing
 from .effects import Effect, Outside
 from .places import MISSING, held, keys_of, same, same_contents, shown
 from .snapshot import tensors_within

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import cpython
+from ..drive import execute, tracing
 from ..graph import node as nodes
 from ..graph.leaves import DETACHED, STORED
 from ..graph.node import Node, grad_mode
@@ -21,7 +22,6 @@ from ..symbolic_sizes import plain
 from ..tensor import Tensor
 from ..tensor.generator import Draws
 from ..tensor.storage import Path, overlaps
-from . import execute, tracing
 from .python_state import PlaceSlot, PythonState
 from .trees import exchange
 

@@ -16,18 +16,18 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import numpy as np
 
 from .. import cpython
+from ..drive import execute
+from ..drive.tracing import current
 from ..errors import CompileError
 from ..graph import node as nodes
 from ..plan import Explanation, Plan
 from ..target import NUMPY, PORTABLE, Target
 from ..tensor import Tensor, flush
-from . import execute
 from .capture import capture
 from .naming import describe_arguments
 from .portable import PortableStep
 from .replay import Replay
 from .sizes import SizesSeen
-from .tracing import current
 from .trees import has_gradient, layout_of, signature, without_numbers, without_sizes
 
 P = ParamSpec("P")  # the parameters of a function that is compiled

@@ -14,12 +14,12 @@ from types import CellType, CodeType, FrameType, FunctionType, MemberDescriptorT
 from typing import Any
 
 from ..cpython import InstructionTrace, codes_within, functions_with, variable
+from ..drive.tracing import Trace
 from ..tensor import Tensor
 from .attributes import attributes_of, in_tables, is_network, is_opaque
 from .places import MISSING, elements, held
 from .reads import CALL, STORE, TARGET, VALUE, Read, written
 from .snapshot import Snapshot
-from .tracing import Trace
 from .trees import leaves_of
 from .users_code import is_users, is_users_class, known_of
 

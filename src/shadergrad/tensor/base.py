@@ -22,6 +22,8 @@ import numpy as np
 
 from .. import cpython, html_repr, symbolic_sizes
 from ..arguments import Checkable, refuse, type_name
+from ..drive import execute, tracing
+from ..drive.tracing import current
 from ..dtypes import DType, bool_, complex64, default_dtype, float32, int32, of_scalar, parse_dtype, promote_operands
 from ..errors import (
     ArgumentTypeError,
@@ -39,8 +41,6 @@ from ..graph.leaves import Alias, Variable
 from ..graph.node import Node, grad_mode, make, mode
 from ..graph.primitive import Primitive
 from ..primitives.views import Reshape
-from ..run import execute, tracing
-from ..run.tracing import current
 from ..runtime.device import get_device
 from ..symbolic_sizes import Varying
 from . import pending

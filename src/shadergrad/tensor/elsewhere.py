@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..drive import execute
 from ..graph.node import Node, resolve, topological
-from ..run import execute
 
 LARGE = 1 << 18  # elements from which on that is worth a kernel of its own
 SMALL = 64  # elements of what is copied instead: keys, counters

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arguments import check_constructors, checked, whole
+from ..drive import execute
+from ..drive.tracing import Trace, current
 from ..dtypes import float32, int32, uint32
 from ..errors import ArgumentTypeError, DeviceError
 from ..graph import build
@@ -23,8 +25,6 @@ from ..graph.build import cast
 from ..graph.node import Node, make
 from ..primitives import elementwise as e
 from ..primitives.random import Threefry, threefry2x32
-from ..run import execute
-from ..run.tracing import Trace, current
 from ..runtime.device import canonical_name
 from .base import host_tensor
 from .placement import resolve_device

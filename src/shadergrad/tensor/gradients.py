@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from ..arguments import checked, type_name
+from ..drive import tracing
+from ..drive.tracing import current
 from ..errors import (
     ArgumentTypeError,
     AutogradError,
@@ -26,8 +28,6 @@ from ..graph import autodiff, build
 from ..graph import node as nodes
 from ..graph.leaves import Detached, Variable
 from ..graph.node import Node, grad_mode, mode
-from ..run import tracing
-from ..run.tracing import current
 from .base import TensorBase, wrap
 from .storage import Leaf, succeeding, without_history
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..arguments import checked
+from ..drive.tracing import current
 from ..dtypes import bool_, default_dtype, float32, int32, int64, parse_dtype
 from ..errors import AutogradError, CompileError, ShapeError
 from ..graph import build
-from ..run.tracing import current
 from .base import Number, TensorBase, node_of, sizes_of
 from .creation import empty, full, ones, tensor, zeros
 from .names import NamedTensor, check_methods

@@ -8,10 +8,10 @@ from operator import itemgetter
 from typing import Any
 
 from ..arguments import checked
+from ..drive import execute
+from ..drive.tracing import current
 from ..graph import node as nodes
 from ..graph.node import Node
-from ..run import execute
-from ..run.tracing import current
 from ..runtime.device import canonical_name, get_device
 
 LIMIT = 20_000  # nodes recorded before everything alive is computed

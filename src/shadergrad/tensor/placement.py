@@ -11,7 +11,7 @@ from functools import cache
 from ..arguments import checked, refuse
 from ..dtypes import DType, float32, float64, int64
 from ..errors import DTypeError
-from ..runtime.device import canonical_name, get_device
+from ..runtime.device import canonical_name, get_device, standing_for
 
 
 class device(str):
@@ -65,6 +65,11 @@ def named_device(name: str) -> device:
 
 def _checked_name(name: object) -> str:
     return canonical_name(name) if isinstance(name, str) else refuse("device", "device", name, "str")
+
+
+def has_stand_in(kind: str) -> bool:
+    """Whether a device stands for another library's name: for "cuda" under `shadergrad run --device`."""
+    return standing_for(kind) is not None
 
 
 class _Defaults:

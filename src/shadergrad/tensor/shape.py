@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 from ..arguments import checked
+from ..drive.tracing import current
 from ..dtypes import bool_, promote_operands
 from ..errors import ArgumentTypeError, AutogradError, CompileError, IndexRangeError, ShapeError
 from ..graph import build
@@ -15,7 +16,6 @@ from ..graph.build import cast
 from ..graph.node import make, mode
 from ..primitives import views as v
 from ..primitives.window import Window
-from ..run.tracing import current
 from .base import check_axes, check_axis, sizes_of, wrap
 from .elementwise import where
 from .numeric import NumericTensor

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from operator import mul
 from typing import Any
 
+from ..drive import tracing
+from ..drive.tracing import current
 from ..dtypes import DType, bool_
 from ..graph import build
 from ..graph import node as nodes
@@ -28,8 +30,6 @@ from ..graph.node import Node, grad_mode, make, mode
 from ..graph.primitive import Primitive, Shape
 from ..primitives import views as v
 from ..primitives.window import Window
-from ..run import tracing
-from ..run.tracing import current
 from . import pending
 from .overwrite import overwrite
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..drive import execute
 from ..dtypes import DType
 from ..graph.node import Node, hear, mode
 from ..graph.primitive import Primitive, Shape
-from ..run import execute
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import DeviceError
-from ..runtime.device import standing_for
 from ..tensor import Tensor
+from ..tensor.placement import has_stand_in
 from .installation import install_methods, install_properties
 
 NO_CUDA = "CUDA is not there: GPUs are reached by WebGPU. Hint: .to('webgpu')."
@@ -21,7 +21,7 @@ def _cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tenso
     ...     print(error)
     [cuda] CUDA is not there: GPUs are reached by WebGPU. Hint: .to('webgpu').
     """
-    if standing_for("cuda"):  # under `shadergrad run --device`
+    if has_stand_in("cuda"):  # under `shadergrad run --device`
         return self.to("cuda")
     raise DeviceError(f"[cuda] {NO_CUDA}")
 

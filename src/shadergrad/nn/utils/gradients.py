@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...autograd import no_grad
+from ...drive.tracing import current
 from ...errors import CompileError, ShadergradError
-from ...run.tracing import current
 from ...tensor import Tensor, cat, where, zeros
 from ..arguments import check_tensor, refuse
 
