@@ -1,6 +1,6 @@
 """What the kernels of attention share, in WGSL: tiles on their way to workgroup memory, products of them, blocks of weights.
 
-A product is a tiled one as in compile/wgsl/dot.py: a step of both operands in workgroup memory, the contraction outermost, a
+A product is a tiled one as in compile/wgsl/matmul: a step of both operands in workgroup memory, the contraction outermost, a
 few rows by a few vec4s of sums in a thread's registers. What comes next is fetched into registers before each product.
 """
 
