@@ -1,6 +1,6 @@
 """The modules that tests walk: one line each, built in either library and called on the same arrays.
 
-A new module is its own file, its line in nn/__init__.py, and a case here; `test_every_public_module_has_a_case` asks for it.
+A new module is a class, its name in the `__all__` of its file, and a case here; `test_every_public_module_has_a_case` asks for it.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def test_every_module_of_the_files_is_public() -> None:
         if inspect.ismodule(room) and room.__name__.startswith("shadergrad.nn."):
             for name, kind in vars(room).items():
                 if inspect.isclass(kind) and issubclass(kind, nn.Module) and name[0] != "_" and name not in details:
-                    assert getattr(nn, name, None) is kind, f"{room.__name__}.{name} is not in nn/__init__.py"
+                    assert getattr(nn, name, None) is kind, f"{room.__name__}.{name} is not in the __all__ of its file"
 
 
 # ---------------------------------------------------------------------------------------------- the tree

@@ -12,6 +12,12 @@ from .errors import ArgumentError
 from .module import Module
 from .parameter import Parameter
 
+__all__ = [
+    "CELU", "ELU", "GELU", "SELU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU",
+    "LogSigmoid", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SiLU", "Sigmoid", "Softplus", "Softshrink",
+    "Softsign", "Tanh", "Tanhshrink", "Threshold",
+]  # fmt: skip
+
 
 class _InPlace(_Applied):
     """Base of those that can overwrite their input; `function` is theirs."""

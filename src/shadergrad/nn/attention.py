@@ -17,6 +17,8 @@ from .linear import Linear
 from .module import Module
 from .parameter import Parameter
 
+__all__ = ["MultiheadAttention"]
+
 
 class NonDynamicallyQuantizableLinear(Linear):
     """A Linear; PyTorch's name of the output projection, so that models print alike."""

@@ -12,6 +12,8 @@ from .embedding import Embedding, draw_rows
 from .errors import ArgumentError
 from .module import Module
 
+__all__ = ["EmbeddingBag"]
+
 
 class EmbeddingBag(Module):
     """Rows of weight (num_embeddings, embedding_dim) at the positions of bags, joined by `mode`: (bags, embedding_dim).

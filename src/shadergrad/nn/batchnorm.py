@@ -16,6 +16,8 @@ from .arguments import takes_tensors, whole
 from .errors import ArgumentError
 from .normalization import _Affine
 
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+
 
 class _Tracking(_Affine):
     """Base: weight, bias and running statistics of num_features channels."""

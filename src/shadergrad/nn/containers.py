@@ -10,6 +10,8 @@ from ..errors import IndexRangeError
 from .errors import ModuleTypeError
 from .module import Module
 
+__all__ = ["ModuleDict", "ModuleList", "Sequential"]
+
 L = TypeVar("L", bound="_Listed")
 
 

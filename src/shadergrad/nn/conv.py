@@ -14,6 +14,8 @@ from .errors import ArgumentError
 from .functional.windows import Ints
 from .parameter import Parameter
 
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+
 
 class _Conv(_Applied):
     """Base: weight and bias start uniform on +-1/sqrt(fan in). `function` is F.conv1d or one of its relatives."""

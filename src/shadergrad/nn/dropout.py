@@ -7,6 +7,8 @@ from . import functional as F
 from .applied import _Applied
 from .functional.dropout import check_probability
 
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
+
 
 class _Dropout(_Applied):
     """Base; `function` is F.dropout or one of its relatives."""

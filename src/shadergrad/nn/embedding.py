@@ -14,6 +14,8 @@ from .functional.linear import padding_row
 from .module import Module
 from .parameter import Parameter
 
+__all__ = ["Embedding"]
+
 
 def draw_rows(weight: Parameter, padding_idx: int | None) -> None:
     """Normal numbers into a table of rows, in place, zeros into the row padding_idx."""

@@ -8,6 +8,8 @@ from .functional.windows import Ints
 from .module import Module
 from .pooling import Upsample
 
+__all__ = ["Fold", "Unfold", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
+
 
 class Unfold(Module):
     """Every window of (N, C, H, W) or (C, H, W) as a column: (N, C * window, windows).

@@ -11,6 +11,8 @@ from .arguments import check_tensor
 from .errors import ArgumentError
 from .losses import _Loss, _Weighted
 
+__all__ = ["CTCLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss"]
+
 
 class MultiMarginLoss(_Weighted):
     """The mean over classes of max(0, margin - input[target] + input[class])^p, the target's own left out.

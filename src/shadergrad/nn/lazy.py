@@ -11,6 +11,12 @@ from .functional.windows import Ints
 from .module import Module
 from .parameter import Parameter
 
+__all__ = [
+    "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d",
+    "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear", "UninitializedBuffer", "UninitializedParameter",
+]  # fmt: skip
+
 
 class UninitializedParameter(Parameter):
     """A parameter without a shape, until `materialize` gives it one. Optimizers may be given it after that.

@@ -12,6 +12,8 @@ from .arguments import whole
 from .module import Module
 from .parameter import Parameter
 
+__all__ = ["Bilinear", "Identity", "Linear"]
+
 
 class Identity(Module):
     """The input, unchanged; any arguments of the constructor are taken and ignored.

@@ -14,6 +14,8 @@ from .functional.linear_cross_entropy import LinearCrossEntropyOptions
 from .linear import Linear
 from .losses import _Weighted
 
+__all__ = ["LinearCrossEntropyLoss", "LinearCrossEntropyOptions"]
+
 
 class LinearCrossEntropyLoss(_Weighted):
     """cross_entropy of a linear layer's outputs: `linear` maps in_features to num_classes logits.

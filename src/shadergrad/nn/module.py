@@ -20,6 +20,8 @@ from .hooks import HookMethods, HookTables
 from .parameter import Parameter
 from .tree import ModuleTree
 
+__all__ = ["Module"]
+
 M = TypeVar("M", bound="Module")
 
 

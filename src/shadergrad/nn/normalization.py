@@ -13,6 +13,8 @@ from .errors import ArgumentError
 from .module import Module
 from .parameter import Parameter
 
+__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+
 
 class _Affine(Module):
     """Base: weight starts as ones, bias as zeros, both of one shape, or None."""

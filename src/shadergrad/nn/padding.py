@@ -11,6 +11,12 @@ from .arguments import takes_tensors
 from .errors import ArgumentError
 from .module import Module
 
+__all__ = [
+    "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",
+    "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d",
+    "ReplicationPad3d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
+]  # fmt: skip
+
 
 class _Told(NamedTuple):
     """A family of paddings as its members' docstrings tell it."""

@@ -7,6 +7,8 @@ from typing import Any
 from ..tensor import Tensor
 from .arguments import check_tensor
 
+__all__ = ["Parameter"]
+
 
 class Parameter(Tensor):
     """A tensor that modules register when it is set as an attribute, and that optimizers train.

@@ -11,6 +11,8 @@ from .errors import ModuleError, ModuleTypeError
 from .module import Module
 from .parameter import Parameter
 
+__all__ = ["ParameterDict", "ParameterList"]
+
 
 def _as_parameter(value: Any) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value

@@ -13,6 +13,12 @@ from .functional.pooling import Sizes
 from .functional.windows import Ints
 from .module import Module
 
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d",
+    "Upsample",
+]  # fmt: skip
+
 
 class _MaxPool(_Applied):
     """Base; `function` is F.max_pool1d or one of its relatives."""

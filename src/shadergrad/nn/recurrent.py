@@ -21,6 +21,8 @@ from .module import Module
 from .packed import PackedSequence, lengths_of, packed_from, padded
 from .parameter import Parameter
 
+__all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
+
 State = tuple[Tensor, ...]  # (h,), or (h, c) of an LSTM
 Step = Callable[[Tensor, Tensor, State], State]  # of the projected input, the projected h, and the state
 

@@ -13,6 +13,8 @@ from .module import Module
 from .parameter import Parameter
 from .recurrent import STEPS, State, initialise
 
+__all__ = ["GRUCell", "LSTMCell", "RNNCell"]
+
 
 class RNNCellBase(Module):
     """What the cells share: weight_ih (gates, input_size), weight_hh (gates, hidden_size), bias_ih and bias_hh."""

@@ -10,6 +10,8 @@ from .arguments import takes_tensors
 from .errors import ModuleTypeError
 from .module import Module
 
+__all__ = ["ChannelShuffle", "Flatten", "PixelShuffle", "PixelUnshuffle", "Unflatten"]
+
 
 class Flatten(Module):
     """Axes start_dim to end_dim as one: by default (N, ...) to (N, product of the others).

@@ -9,6 +9,8 @@ from .applied import _Applied
 from .arguments import takes_tensors
 from .module import Module
 
+__all__ = ["GLU", "LogSoftmax", "Softmax", "Softmax2d", "Softmin"]
+
 
 class _Along(_Applied):
     """Base of those that work along an axis."""

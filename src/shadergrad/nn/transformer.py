@@ -16,6 +16,8 @@ from .module import Module
 from .normalization import LayerNorm
 from .transformer_layers import Activation, TransformerDecoderLayer, TransformerEncoderLayer
 
+__all__ = ["Transformer", "TransformerDecoder", "TransformerEncoder"]
+
 
 class _Stack(Module):
     def __init__(self, layer: Module, num_layers: int, norm: Module | None) -> None:

@@ -15,6 +15,8 @@ from .linear import Linear
 from .module import Module
 from .normalization import LayerNorm
 
+__all__ = ["TransformerDecoderLayer", "TransformerEncoderLayer"]
+
 Activation = str | Callable[[Tensor], Tensor]
 
 

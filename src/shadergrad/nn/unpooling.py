@@ -12,6 +12,11 @@ from .arguments import per_axis
 from .errors import ArgumentError
 from .functional.windows import Ints
 
+__all__ = [
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "LPPool1d", "LPPool2d", "LPPool3d", "MaxUnpool1d",
+    "MaxUnpool2d", "MaxUnpool3d",
+]  # fmt: skip
+
 
 class _MaxUnpool(_Applied):
     """Base; `function` is F.max_unpool1d or one of its relatives, `rank` how many axes it has."""

@@ -14,6 +14,13 @@ from ..primitives.elementwise import Elementwise
 from ..primitives.special import Erfcx, I0e, I1e, Zeta
 from ..tensor import Tensor, common_shape, full_like, where
 
+__all__ = [
+    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0", "i0e", "i1",
+    "i1e", "log1p", "log_ndtr", "log_softmax", "logit", "logsumexp", "modified_bessel_i0", "modified_bessel_i1",
+    "multigammaln", "ndtr", "polygamma", "psi", "round", "sinc", "softmax", "spherical_bessel_j0", "xlog1py",
+    "xlogy", "zeta",
+]  # fmt: skip
+
 
 def as_float(x: Tensor) -> Tensor:
     """Integers and bools as the default dtype."""

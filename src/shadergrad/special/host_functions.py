@@ -18,6 +18,12 @@ from ..host_operations import HostOperation
 from ..tensor import Tensor, where
 from .elementary import as_float, pair, unary
 
+__all__ = [
+    "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "gammainc", "gammaincc",
+    "modified_bessel_k0", "modified_bessel_k1", "ndtri", "scaled_modified_bessel_k0",
+    "scaled_modified_bessel_k1",
+]  # fmt: skip
+
 
 class Known(NamedTuple):
     """A function of one number: SciPy's, and dy/dx from tensors x and y."""

@@ -13,6 +13,13 @@ from ..errors import ArgumentTypeError
 from ..tensor import Tensor, common_shape, where
 from .elementary import as_float
 
+__all__ = [
+    "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w",
+    "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p",
+    "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v",
+    "shifted_chebyshev_polynomial_w",
+]  # fmt: skip
+
 Step = Callable[[Any, Any, Any, int], Any]  # of x, p[k], p[k - 1] and k: p[k + 1]
 
 

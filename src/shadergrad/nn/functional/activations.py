@@ -12,6 +12,12 @@ from ...tensor import Tensor, check_axis, rand, where
 from ..errors import ArgumentError
 from .substitutes import replaceable
 
+__all__ = [
+    "celu", "elu", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
+    "leaky_relu", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "rrelu", "selu", "sigmoid",
+    "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
+]  # fmt: skip
+
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0), element by element.

@@ -12,6 +12,8 @@ from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor, cat, full, where
 from .reduction import check_reduction
 
+__all__ = ["ctc_loss"]
+
 NEVER = -math.inf
 
 

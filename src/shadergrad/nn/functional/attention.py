@@ -13,6 +13,8 @@ from ...tensor import Tensor, arange, default_generator, where
 from .dropout import check_probability, dropout
 from .substitutes import replaceable
 
+__all__ = ["scaled_dot_product_attention"]
+
 SHORTEST = 8  # queries or keys from which on the fused kernels are worth their tiles
 HEADS = (16, 128)  # sizes of heads that they are made for
 

@@ -10,6 +10,8 @@ from ...tensor import Tensor, arange, where, zeros
 from ..errors import ArgumentError
 from .linear import embedding, padding_row
 
+__all__ = ["embedding_bag"]
+
 
 def embedding_bag(
     input: Tensor,

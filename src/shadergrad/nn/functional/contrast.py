@@ -10,6 +10,11 @@ from ..errors import ArgumentError
 from .distance import pairwise_distance
 from .reduction import check_floats, reduced
 
+__all__ = [
+    "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+]  # fmt: skip
+
 TINY = 1e-12  # PyTorch's, within the cosine
 
 

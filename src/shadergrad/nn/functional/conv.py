@@ -14,6 +14,8 @@ from ..arguments import per_axis, whole
 from ..errors import ArgumentError
 from .windows import Ints, batched_input, cropped, padded, windows
 
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "fold", "unfold"]
+
 
 def _convolve(x: Tensor, weight: Tensor, groups: int, conv: Conv) -> Tensor:
     """x (batch, groups * c, *size), weight (groups * o, c, *window)."""

@@ -9,6 +9,8 @@ from ...symbolic_sizes import broadcast_shapes
 from ...tensor import Tensor, vector_norm
 from .reduction import check_floats
 
+__all__ = ["cosine_similarity", "normalize", "pairwise_distance", "pdist"]
+
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x / max(|x|_p, eps) along the axis `dim`: vectors of length 1.

@@ -16,6 +16,8 @@ from ..arguments import number
 from ..errors import ArgumentError
 from .substitutes import replaceable
 
+__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
+
 SELU_FLOOR = -1.7580993408473766  # what selu tends to below
 
 

@@ -6,6 +6,8 @@ from ...tensor import Tensor
 from .activations import celu, elu, hardtanh, leaky_relu, relu, rrelu, selu
 from .activations import threshold as threshold_of
 
+__all__ = ["celu_", "elu_", "hardtanh_", "leaky_relu_", "relu_", "rrelu_", "selu_", "threshold_"]
+
 
 def relu_(input: Tensor) -> Tensor:
     """`relu`, in place; gives the tensor back. Raises AutogradError for a leaf that requires gradients.

@@ -17,6 +17,8 @@ from ..arguments import whole
 from ..errors import ArgumentError
 from .substitutes import replaceable
 
+__all__ = ["bilinear", "channel_shuffle", "embedding", "linear", "one_hot", "unflatten"]
+
 
 @replaceable
 @composed

@@ -19,6 +19,8 @@ from .classification import cross_entropy
 from .linear import linear
 from .reduction import check_reduction
 
+__all__ = ["linear_cross_entropy"]
+
 POLICIES = ("auto", "accurate", "balanced", "compact")
 
 

@@ -16,6 +16,11 @@ from ..errors import ArgumentError
 from .activations import softplus
 from .reduction import check_floats, check_reduction, check_same, check_weight, reduced, weighted
 
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss", "kl_div",
+    "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss",
+]  # fmt: skip
+
 
 @composed
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:

@@ -11,6 +11,8 @@ from ..errors import ArgumentError
 from .activations import logsigmoid
 from .reduction import check_floats, check_reduction, check_same, reduced
 
+__all__ = ["multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss"]
+
 
 def multi_margin_loss(
     input: Tensor,

@@ -11,6 +11,8 @@ from ...tensor import Tensor, cat, where, zeros
 from .dropout import dropout
 from .linear import linear
 
+__all__ = ["multi_head_attention_forward"]
+
 
 def multi_head_attention_forward(
     query: Tensor,

@@ -20,6 +20,8 @@ from ...tensor.composed import composed
 from ..errors import ArgumentError
 from .substitutes import replaceable
 
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
+
 
 def _normalized(x: Tensor, axes: Sequence[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
     """(x - mean) / sqrt(var + eps), mean, var, the last two with their axes kept."""

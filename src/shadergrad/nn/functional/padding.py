@@ -9,6 +9,8 @@ from ...tensor import Tensor, cat
 from ..arguments import refuse
 from ..errors import ArgumentError
 
+__all__ = ["pad"]
+
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """The last axes padded: with `value`, 0 by default, or from the input itself.

@@ -17,6 +17,12 @@ from ..arguments import per_axis, whole
 from ..errors import ArgumentError
 from .windows import Ints, along_axis, batched_input, padded, windows
 
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d",
+    "max_pool2d", "max_pool3d",
+]  # fmt: skip
+
 Sizes = int | None | Sequence[int | None]  # of what adaptive pooling gives; None: as the input
 
 

@@ -15,6 +15,8 @@ from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool
 from .sampling import cubic_weights
 from .windows import Ints, along_axis
 
+__all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle", "upsample", "upsample_bilinear", "upsample_nearest"]
+
 AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 
 MODES = {"linear": (1,), "bilinear": (2,), "trilinear": (3,), "bicubic": (2,)}  # to the numbers of spatial axes

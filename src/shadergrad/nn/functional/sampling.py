@@ -13,6 +13,8 @@ from ...errors import ShapeError
 from ...tensor import Tensor, where
 from ..errors import ArgumentError
 
+__all__ = ["affine_grid", "grid_sample"]
+
 CUBIC = -0.75  # the slope of the bicubic kernel, as PyTorch's
 
 

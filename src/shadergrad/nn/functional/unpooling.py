@@ -14,6 +14,11 @@ from ..errors import ArgumentError
 from .pooling import avg_pool
 from .windows import Ints, batched_input
 
+__all__ = [
+    "fractional_max_pool2d", "fractional_max_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_unpool1d",
+    "max_unpool2d", "max_unpool3d",
+]  # fmt: skip
+
 
 def _unpool(
     input: Tensor, indices: Tensor, kernel_size: Ints, stride: Ints | None, padding: Ints, output_size: Any, rank: int
