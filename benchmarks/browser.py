@@ -33,7 +33,7 @@ from shadergrad import recipes
 from shadergrad.data import load_digits
 from shadergrad.logic.experiments import EXPERIMENTS, Training
 from shadergrad.runtime.device import get_device
-from shadergrad.train.pages import export_recipe, named_losses
+from shadergrad.train.page_export import export_recipe, named_losses
 from shadergrad.train.settings import Settings
 
 HERE = Path(__file__).resolve().parent

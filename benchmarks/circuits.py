@@ -30,8 +30,8 @@ import typer
 import shadergrad as sg
 from record import Folder, Measured, keep
 from shadergrad.logic.circuit import Board, CellCircuit, DeviceBoard, NativeBoard, load
-from shadergrad.logic.circuit.order import live_inputs
-from shadergrad.logic.circuit.patch import neighbour
+from shadergrad.logic.circuit.gate_order import live_inputs
+from shadergrad.logic.circuit.neighbourhood import neighbour
 from shadergrad.runtime.device import get_device
 
 LIFE = Path(__file__).parent.parent / "tests" / "data" / "life_cell.json"

@@ -27,7 +27,7 @@ from record import Folder, Measured, keep
 from shadergrad.models import coevolution as co
 from shadergrad.runtime.device import get_device
 from shadergrad.train import TrainingStep, WarmUpCosine
-from shadergrad.train.pictures import figure_module, or_the_reason, plain_axes
+from shadergrad.train.plots import figure_module, or_the_reason, plain_axes
 
 ON_THE_HOST = ("MI+APC", "mfDCA")  # NumPy alone, so by several processes
 DEPTHS = (8, 32, 100, 300, 1000)

@@ -21,7 +21,7 @@ import typer
 
 import shadergrad as sg
 from record import Folder, Measured, keep
-from shadergrad.train.pictures import figure_module, or_the_reason, plain_axes
+from shadergrad.train.plots import figure_module, or_the_reason, plain_axes
 from step import medians, ours, torch_peer, training_step
 from workloads import Workload, decoder, residual
 

@@ -24,7 +24,7 @@ import shadergrad as sg  # noqa: E402
 from chromium import chromium, served  # noqa: E402
 from shadergrad import recipes  # noqa: E402
 from shadergrad.recipes.logic.page import automaton_page  # noqa: E402
-from shadergrad.train.pages import export_recipe  # noqa: E402
+from shadergrad.train.page_export import export_recipe  # noqa: E402
 from web.steps import automaton, sequences  # noqa: E402
 
 SIZES = {"desktop": (1280, 800), "phone": (390, 844)}

@@ -20,9 +20,9 @@ from typing import Any, get_overloads
 
 import shadergrad as sg
 from shadergrad import complex_numbers, functions
-from shadergrad.fft import frames
-from shadergrad.linalg import older
-from shadergrad.special import older as special
+from shadergrad.fft import short_time
+from shadergrad.linalg import top_level
+from shadergrad.special import top_level as special
 from shadergrad.tensor import names, records
 
 PACKAGE = Path(sg.__file__).parent
@@ -125,10 +125,10 @@ def names_stub() -> str:
     own = names.NamedTensor
     lines = [line for a, n in names.ALIASES.items() for line in declarations(a, getattr(own, n), "Self")]
     lines += [declaration(f"{n}_", getattr(own, n), "Self") for n in names.IN_PLACE]
-    for n in older.METHODS:  # which stand above tensors
-        returns = signature_of(getattr(older, n)).return_annotation
-        lines.append(declaration(n, getattr(older, n), "Self" if returns == "Tensor" else "Any"))
-    for n, method in {**special.METHODS, **complex_numbers.METHODS, **frames.METHODS}.items():
+    for n in top_level.METHODS:  # which stand above tensors
+        returns = signature_of(getattr(top_level, n)).return_annotation
+        lines.append(declaration(n, getattr(top_level, n), "Self" if returns == "Tensor" else "Any"))
+    for n, method in {**special.METHODS, **complex_numbers.METHODS, **short_time.METHODS}.items():
         lines.append(declaration(n, method, "bool" if n == "is_complex" else "Self"))
     lines += [f"    @property\n    def {n}(self) -> Self: ..." for n in complex_numbers.PROPERTIES]
     lines = [line.replace(": Tensor", ": ElementwiseTensor") for line in lines]

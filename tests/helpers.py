@@ -15,7 +15,7 @@ from shadergrad.drive.execute import programs
 from shadergrad.graph.node import Node, topological
 from shadergrad.runtime.device import get_device
 from shadergrad.target import ROWS, Target
-from shadergrad.train.console import StopWish
+from shadergrad.train.console_progress import StopWish
 
 RTOL, ATOL = 1e-4, 1e-5  # between devices, in float32; ATOL scaled by the length of sums
 

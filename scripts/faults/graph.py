@@ -84,7 +84,7 @@ FAULTS = (
     fault("tensor-broadcasts-the-wrong-way", "graph/build.py", "Builder.broadcast",
           "(1,) * (len(shape) - x.ndim) + x.shape", "x.shape + (1,) * (len(shape) - x.ndim)",
           VALUE + "add of"),
-    fault("chunks-side-by-side", "autograd/recompute.py", "in_turn.backward",
+    fault("chunks-side-by-side", "autograd/activation_checkpointing.py", "in_turn.backward",
           "gate = _gate([*found[: len(given)], *sums.values()])", "",
           "device/test_losses.py::test_chunks_of_rows_need_the_memory_of_one"),
 )

@@ -36,7 +36,7 @@ from . import (
 )
 from .amp import autocast, is_autocast_available, is_autocast_enabled
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from .autograd.modes import is_inference_mode_enabled
+from .autograd.grad_mode import is_inference_mode_enabled
 from .compiled_module import CompiledModule, compile
 from .complex_numbers import angle, complex, conj, imag, is_complex, polar, real, view_as_complex, view_as_real
 from .dtypes import DType as dtype
@@ -57,10 +57,10 @@ from .errors import (
     ShadergradError,
     ShapeError,
 )
-from .fft.frames import istft, stft
+from .fft.short_time import istft, stft
 from .func import vmap
 from .functions import *  # noqa: F403  # the function forms; their names are functions.__all__
-from .linalg.older import (
+from .linalg.top_level import (
     chain_matmul,
     cholesky,
     cholesky_inverse,
@@ -87,8 +87,8 @@ from .random import get_rng_state, initial_seed, seed, set_rng_state
 from .run.sizes import mark_dynamic
 from .run.step import CompiledStep
 from .serialization import load, save
-from .signal.older import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window
-from .special.older import i0, igamma, igammac, mvlgamma, polygamma
+from .signal.top_level import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window
+from .special.top_level import i0, igamma, igammac, mvlgamma, polygamma
 from .tensor import (
     Generator,
     Size,

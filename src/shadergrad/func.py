@@ -14,7 +14,7 @@ from typing import Any
 from . import autograd
 from .arguments import checked
 from .autograd import enable_grad
-from .autograd.recompute import Streams
+from .autograd.activation_checkpointing import Streams
 from .errors import ArgumentError, AutogradError
 from .nn import Module
 from .tensor import Tensor, stack

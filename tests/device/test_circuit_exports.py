@@ -21,16 +21,16 @@ from shadergrad.logic.circuit import (
     cell_to_c,
     cell_to_verilog,
     cell_to_wgsl,
-    native,
+    native_board,
     to_c,
     to_dot,
     to_verilog,
     to_wgsl,
 )
+from shadergrad.logic.circuit.bit_packing import pack_board, pack_last, unpack_board, unpack_last
 from shadergrad.logic.circuit.export_wgsl import row_words, workgroups
-from shadergrad.logic.circuit.packing import pack_board, pack_last, unpack_board, unpack_last
 
-FOLDER = Path(native.__file__).parent
+FOLDER = Path(native_board.__file__).parent
 EVERY_KIND = Circuit(2, [(kind, 0, 1) for kind in range(16)], range(2, 18))
 
 borders = pytest.mark.parametrize("border", ["zeros", "periodic"])
@@ -66,7 +66,7 @@ def test_exports_leave_out_dead_gates_and_unread_inputs(export):
 
 
 def require_compiler() -> str:
-    path = native.find_compiler()
+    path = native_board.find_compiler()
     if path is None:
         if config.require_webgpu:
             pytest.fail("no C compiler, and SHADERGRAD_REQUIRE_WEBGPU=1: apt-get install gcc.", pytrace=False)
@@ -79,7 +79,7 @@ def run_c(circuit: Circuit, patches: np.ndarray, folder: Path) -> np.ndarray:
     source, library = folder / "circuit.c", folder / "circuit.so"
     text = to_c(circuit)
     source.write_text(text)
-    subprocess.run([require_compiler(), *native.FLAGS, "-Wall", "-Werror", "-o", library, source], check=True)
+    subprocess.run([require_compiler(), *native_board.FLAGS, "-Wall", "-Werror", "-o", library, source], check=True)
     block = int(text.partition("circuit_BLOCK = ")[2].partition(" ")[0])
     words = pack_last(patches.T)
     results = []

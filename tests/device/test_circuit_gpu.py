@@ -11,10 +11,10 @@ import shadergrad as sg
 from circuit_examples import life, naive_step, random_cell, random_circuit
 from helpers import Counted, assert_compiles_nothing
 from shadergrad.extend import PORTABLE, Spec
-from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitError, DeviceBoard, gpu
+from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitError, DeviceBoard, device_board
 from shadergrad.logic.circuit.board_kernel import Blocking, blocking
-from shadergrad.logic.circuit.fire import DrawFire
-from shadergrad.logic.circuit.order import evaluation_order
+from shadergrad.logic.circuit.fire_masks import DrawFire
+from shadergrad.logic.circuit.gate_order import evaluation_order
 
 borders = pytest.mark.parametrize("border", ["zeros", "periodic"])
 
@@ -141,17 +141,17 @@ def test_many_steps_are_few_submissions_and_plans(webgpu: str) -> None:
     counted = Counted(webgpu)
     assert_compiles_nothing(lambda: board.run(300))
     assert counted.dispatches == 300
-    assert counted.submits <= 300 // gpu.LONGEST_RUN + 2  # and 12 steps: 8 and 4
+    assert counted.submits <= 300 // device_board.LONGEST_RUN + 2  # and 12 steps: 8 and 4
     np.testing.assert_array_equal(board.read(), cell.run(state, 600))
 
 
 def test_masks_wait_on_the_device_in_pieces_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     board = DeviceBoard(life(fire_rate=0.6), 16, 128, "cpu")
     assert list(board._pieces(45, masked=True)) == [32, 8, 4, 1]
-    monkeypatch.setattr(gpu, "FIRE_BYTES", 3 * 16 * 16)
+    monkeypatch.setattr(device_board, "FIRE_BYTES", 3 * 16 * 16)
     assert list(board._pieces(5, masked=True)) == [2, 2, 1]
     assert list(board._pieces(5, masked=False)) == [4, 1]
-    monkeypatch.setattr(gpu, "FIRE_BYTES", 1)
+    monkeypatch.setattr(device_board, "FIRE_BYTES", 1)
     assert list(board._pieces(2, masked=True)) == [1, 1]
 
 

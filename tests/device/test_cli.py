@@ -21,7 +21,7 @@ from shadergrad import cli
 from shadergrad.checkpoint import load_checkpoint, save_checkpoint
 from shadergrad.cli import info
 from shadergrad.errors import DeviceError
-from shadergrad.train import run
+from shadergrad.train import training_run
 
 MEASURED = ("loss", "test_loss", "test_accuracy")
 
@@ -201,9 +201,9 @@ def test_a_second_run_into_the_same_folder_starts_anew(tmp_path: Path) -> None:
 def test_auto_takes_hardware_where_there_is_some(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, found: bool
 ) -> None:
-    monkeypatch.setattr(run, "hardware_adapter_available", lambda: found)
-    monkeypatch.setattr(run, "auto_device_reason", lambda: "the reason")
-    assert run.choose_device("auto", Console()) == ("webgpu" if found else "cpu")
+    monkeypatch.setattr(training_run, "hardware_adapter_available", lambda: found)
+    monkeypatch.setattr(training_run, "auto_device_reason", lambda: "the reason")
+    assert training_run.choose_device("auto", Console()) == ("webgpu" if found else "cpu")
     assert capsys.readouterr().out == "device auto: the reason\n"
 
 
@@ -220,7 +220,7 @@ def test_a_resumed_run_is_bit_for_bit_the_uninterrupted_one(tmp_path: Path) -> N
 def test_a_run_stopped_within_an_epoch_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert train(tmp_path / "whole", "--epochs", 2) == 0
     with monkeypatch.context() as patch:
-        patch.setattr(run, "StopWish", lambda: StopAfter(asked=30))
+        patch.setattr(training_run, "StopWish", lambda: StopAfter(asked=30))
         assert train(tmp_path / "parts", "--epochs", 2) == 130
     position = load_checkpoint(tmp_path / "parts")[1]["position"]
     assert position["epoch"] == 1

@@ -23,14 +23,14 @@ import shadergrad as sg
 from shadergrad import cli, interop
 from shadergrad.checkpoint import load_checkpoint, load_tensors, save_checkpoint, save_tensors
 from shadergrad.data import DataError, ImageFolder
-from shadergrad.data.formats import read_idx
+from shadergrad.data.dataset_formats import read_idx
 from shadergrad.data.text import read_text
 from shadergrad.errors import CheckpointError, PlanError, ShadergradError
 from shadergrad.interop import InteropError
 from shadergrad.logic import circuit
 from shadergrad.logic.circuit import CircuitError
-from shadergrad.logic.study import Outcome
-from shadergrad.logic.study import read as read_study
+from shadergrad.logic.convergence_study import Outcome
+from shadergrad.logic.convergence_study import read as read_study
 from shadergrad.plan import Plan
 
 DEEP = "[" * 100_000

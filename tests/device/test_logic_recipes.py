@@ -29,8 +29,8 @@ from shadergrad.recipes.logic import automaton, study
 from shadergrad.recipes.logic.draws import AT_ONCE, draws
 from shadergrad.runtime.device import get_device
 from shadergrad.train import Settings
-from shadergrad.train import run as runs
-from shadergrad.train.run import Run
+from shadergrad.train import training_run as runs
+from shadergrad.train.training_run import Run
 
 FILES = [
     "checkpoint.json",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from shadergrad.recipes.logic.pictures import convergence_plot
-from shadergrad.train.pictures import training_curve
+from shadergrad.recipes.logic.plots import convergence_plot
+from shadergrad.train.plots import training_curve
 
 
 @pytest.fixture

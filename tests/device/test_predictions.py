@@ -13,9 +13,9 @@ from PIL import Image
 import shadergrad as sg
 from shadergrad import cli, recipes
 from shadergrad.checkpoint import load_checkpoint
-from shadergrad.cli import predictions
+from shadergrad.cli import predict_recipes
 from shadergrad.data import load_digits
-from shadergrad.data.drawing import read_drawing
+from shadergrad.data.drawn_characters import read_drawing
 from shadergrad.data.errors import DataError
 from shadergrad.errors import CheckpointError
 from shadergrad.train.metrics import read_rows
@@ -126,7 +126,7 @@ def test_commands_are_those_of_the_recipes_that_can_be_asked() -> None:
         for name in recipes.names()
         if (p := recipes.find(name).predict) is not None and p.answer and p.takes == "images"
     }
-    assert set(predictions.IMAGES) == able
+    assert set(predict_recipes.IMAGES) == able
 
 
 def test_another_recipes_run_is_refused(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from helpers import StopAfter, assert_same_bits
 from shadergrad import cli, recipes
 from shadergrad.checkpoint import load_checkpoint
-from shadergrad.train import Option, Recipe, RecipeError, run
+from shadergrad.train import Option, Recipe, RecipeError, training_run
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +130,7 @@ def test_a_users_run_that_was_stopped_goes_on_by_the_command_that_it_shows(
     words = ["train", str(mine), "--device", "cpu", "--width", "2"]
     assert cli.run([*words, "--out", "whole"]) == 0
     with monkeypatch.context() as patch:
-        patch.setattr(run, "StopWish", lambda: StopAfter(asked=3))
+        patch.setattr(training_run, "StopWish", lambda: StopAfter(asked=3))
         assert cli.run([*words, "--out", "in parts"]) == cli.INTERRUPTED
     (go_on,) = re.findall(r"To go on: shadergrad (.*)", capsys.readouterr().out)
     assert go_on.startswith("train 'my files/mine_too.py' --resume --epochs 2 --batch-size 4 --lr 0.1 ")
@@ -149,7 +149,7 @@ def test_a_recipe_that_counts_steps_goes_through_its_data_again(mine: Path, monk
     assert cli.run([*words, "--out", "whole"]) == 0
     assert cli.run([*words, "--out", "parts", "--steps", "3"]) == 0
     with monkeypatch.context() as patch:
-        patch.setattr(run, "StopWish", lambda: StopAfter(asked=1))
+        patch.setattr(training_run, "StopWish", lambda: StopAfter(asked=1))
         assert cli.run([*words, "--out", "parts", "--resume"]) == cli.INTERRUPTED
     assert cli.run([*words, "--out", "parts", "--resume"]) == 0
     assert_same_checkpoints(Path("whole"), Path("parts"))

@@ -27,8 +27,8 @@ from shadergrad.recipes import char_lm
 from shadergrad.recipes.logic import automaton
 from shadergrad.runtime.device import get_device
 from shadergrad.tensor import default_generator
-from shadergrad.train import RecipeError, Settings, Stream, Trainable, checkpoints, run
-from shadergrad.train.console import Bar, StopWish
+from shadergrad.train import RecipeError, Settings, Stream, Trainable, checkpoints, training_run
+from shadergrad.train.console_progress import Bar, StopWish
 from shadergrad.train.metrics import Metrics
 from shadergrad.train.settings import flag
 
@@ -142,7 +142,7 @@ def test_a_recipe_trains_and_is_resumed_bit_for_bit(
     if recipe != "logic-study":  # of many runs
         assert_next_is_said_and_the_model_loads(whole, capsys.readouterr().out)
     with monkeypatch.context() as patch:
-        patch.setattr(run, "StopWish", lambda: StopAfter(asked=0))
+        patch.setattr(training_run, "StopWish", lambda: StopAfter(asked=0))
         assert cli.run([*words, "--out", str(parts)]) == cli.INTERRUPTED
     (go_on,) = re.findall(r"To go on: shadergrad (.*)", capsys.readouterr().out)
     assert cli.run(shlex.split(go_on)) == 0
@@ -301,7 +301,7 @@ def test_random_numbers_go_on_where_the_checkpoint_left_them(tmp_path: Path, dev
 
     settings = Settings(epochs=1, batch_size=1, lr=0.1, out=tmp_path)
     sg.manual_seed(5)
-    first = run.Run("test", settings, trainable(), device)
+    first = training_run.Run("test", settings, trainable(), device)
     sg.rand(3, device=device).numpy()
     first.save()
     expected = sg.rand(4, device=device).numpy(), sg.rand(4).numpy()
@@ -338,12 +338,12 @@ def made(settings: Settings, device: str, batches: int = STEPS) -> Trainable:
     return Trainable(model, optimizer, Stream(points, STEPS), step)
 
 
-def train_with(build: run.Build, out: Path, device: str, resume: bool = False, **values: int) -> bool:
+def train_with(build: training_run.Build, out: Path, device: str, resume: bool = False, **values: int) -> bool:
     chosen: dict[str, Any] = {"epochs": 4, "batch_size": 16, "lr": 0.1} | values
     if "steps" in chosen:
         del chosen["epochs"]
     settings = Settings(out=out, device=device, resume=resume, **chosen)
-    return run.train("made", build, settings, Console(quiet=True), "shadergrad train made")
+    return training_run.train("made", build, settings, Console(quiet=True), "shadergrad train made")
 
 
 def train_made(out: Path, device: str, resume: bool = False) -> bool:
@@ -381,7 +381,7 @@ def test_a_schedule_is_asked_for_each_step_and_goes_on_where_it_left(tmp_path: P
 def test_a_stream_stopped_within_an_epoch_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert train_made(tmp_path / "whole", "cpu")
     with monkeypatch.context() as patch:
-        patch.setattr(run, "StopWish", lambda: StopAfter(asked=STEPS + 6))
+        patch.setattr(training_run, "StopWish", lambda: StopAfter(asked=STEPS + 6))
         assert not train_made(tmp_path / "parts", "cpu")
     position = load_checkpoint(tmp_path / "parts")[1]["position"]
     assert position["epoch"] == 1
@@ -408,11 +408,11 @@ def test_an_error_in_a_stream_comes_out_of_the_loop(tmp_path: Path, device: str)
 def test_an_epoch_reads_the_device_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, webgpu: str) -> None:
     """Where no time passes, in which the loss would be shown."""
     settings = Settings(epochs=1, batch_size=16, lr=0.1, out=tmp_path)
-    made_run = run.Run("made", settings, made(settings, webgpu), webgpu)
+    made_run = training_run.Run("made", settings, made(settings, webgpu), webgpu)
     device, reads = get_device(webgpu), []
     download = device.download
     monkeypatch.setattr(device, "download", lambda *a: (reads.append(a), download(*a))[1])
-    monkeypatch.setattr(run, "SHOW_EVERY", math.inf)
+    monkeypatch.setattr(training_run, "SHOW_EVERY", math.inf)
     with Bar(Console(quiet=True), "samples", STEPS * 16, 0) as bar:
         made_run.train_epoch(bar, StopWish(), Metrics(tmp_path / "metrics.jsonl", 0))
     assert made_run.position.step == STEPS
@@ -439,16 +439,16 @@ def test_help_says_what_it_is_and_takes(capsys: pytest.CaptureFixture[str], reci
 
 def test_a_long_epoch_is_saved_within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where every step is read, and every reading is long after the last checkpoint."""
-    monkeypatch.setattr(run, "SHOW_EVERY", -math.inf)
-    monkeypatch.setattr(run, "SAVE_EVERY", -math.inf)
-    saved, save = [], run.save_checkpoint
+    monkeypatch.setattr(training_run, "SHOW_EVERY", -math.inf)
+    monkeypatch.setattr(training_run, "SAVE_EVERY", -math.inf)
+    saved, save = [], training_run.save_checkpoint
 
     def spy(folder: Path, tensors: Any, meta: Any) -> Path:
         if folder == tmp_path:  # the best stands beside it
             saved.append((meta["position"]["epoch"], meta["position"]["step"]))
         return save(folder, tensors, meta)
 
-    monkeypatch.setattr(run, "save_checkpoint", spy)
+    monkeypatch.setattr(training_run, "save_checkpoint", spy)
     assert train_with(made, tmp_path, "cpu", epochs=2)
     within = range(1, STEPS)
     assert saved == [*((0, k) for k in within), (1, 0), *((1, k) for k in within), (2, 0)]

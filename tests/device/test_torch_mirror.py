@@ -31,7 +31,7 @@ from shadergrad.drive.execute import programs
 from shadergrad.interop import InteropError
 from shadergrad.interop.torch import mirror, torch_name
 from shadergrad.interop.torch.device import to_ours, to_theirs
-from shadergrad.interop.torch.mirrored import Mirror
+from shadergrad.interop.torch.module_mirror import Mirror
 from shadergrad.interop.torch.threads import check_threads, default_threads
 from shadergrad.nn.errors import ModuleError
 from shadergrad.system.optional_packages import MissingPackageError

@@ -29,7 +29,7 @@ from shadergrad.logic.circuit import (
     save,
     to_json,
 )
-from shadergrad.logic.circuit.kinds import KIND_OF, NAMES, apply, flip_a, flip_b, reads_a, reads_b, swap, value_of
+from shadergrad.logic.circuit.gate_kinds import KIND_OF, NAMES, apply, flip_a, flip_b, reads_a, reads_b, swap, value_of
 
 DATA = Path(__file__).parents[1] / "data"
 BITS = (0, 1)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circuit_examples import life, naive_step, random_board, random_cell, random_circuit
-from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitError, minimize, runner
-from shadergrad.logic.circuit.mapping import map_circuit
-from shadergrad.logic.circuit.packing import pack_board, unpack_board
+from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitError, minimize, packed_board
+from shadergrad.logic.circuit.bit_packing import pack_board, unpack_board
+from shadergrad.logic.circuit.word_mapping import map_circuit
 
 WIDTHS = (1, 2, 5, 63, 64, 65, 127, 128, 130)
 
@@ -103,9 +103,9 @@ def test_blocks_of_rows_fit_together(border, monkeypatch):
     rng = np.random.default_rng(0)
     cell, state = random_cell(rng, 2, border), random_board(rng, 11, 70, 2)
     expected = naive_step(cell, state)
-    monkeypatch.setattr(runner, "MIN_BLOCK_WORDS", 1)
+    monkeypatch.setattr(packed_board, "MIN_BLOCK_WORDS", 1)
     for words in (1, 4, 6, 22, 100):
-        monkeypatch.setattr(runner, "MAX_BLOCK_WORDS", words)
+        monkeypatch.setattr(packed_board, "MAX_BLOCK_WORDS", words)
         np.testing.assert_array_equal(cell.step(state), expected)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from shadergrad import cli
 from shadergrad.logic.circuit import Circuit, equivalent, load, minimize, to_aiger, to_blif
-from shadergrad.logic.circuit.diagrams import Diagrams
+from shadergrad.logic.circuit.decision_diagrams import Diagrams
 
 LIFE = str(Path(__file__).parents[1] / "data" / "life_cell.json")
 TRAINED = Path(LIFE).with_name("life_trained.json")  # the active gates that a training of `life` leaves (seed 23, cpu)

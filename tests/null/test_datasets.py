@@ -32,8 +32,8 @@ from shadergrad.data import (
     Vocabulary,
     load_digits,
 )
+from shadergrad.data.dataset_formats import read_idx
 from shadergrad.data.download import KnownFile, data_folder, fetch
-from shadergrad.data.formats import read_idx
 from shadergrad.system.optional_packages import MissingPackageError
 
 ENDLESS = 1 << 28  # bytes: more than any buffer between a server and its client holds

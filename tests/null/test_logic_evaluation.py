@@ -10,10 +10,10 @@ import pytest
 
 from circuit_examples import life, life_circuit
 from shadergrad.errors import CheckpointError
-from shadergrad.logic import evaluation, experiments, study
+from shadergrad.logic import convergence_study, evaluation, experiments
 from shadergrad.logic.circuit import Board, BoardRunner, CellCircuit, Circuit
+from shadergrad.logic.convergence_study import Outcome
 from shadergrad.logic.evaluation import Finding, Sizes, evaluate, published, rollout, zero_from
-from shadergrad.logic.study import Outcome
 from shadergrad.nn.errors import ArgumentError
 
 TINY = Sizes((16, 20), (32, 20), (32, 40), (32, 60, 30), 10, 2)
@@ -196,14 +196,14 @@ def outcome(seed: int, when: int | None) -> Outcome:
 
 def test_a_study_is_summed_up_and_survives_its_file(tmp_path: Path) -> None:
     outcomes = [outcome(23, 244), outcome(24, None), outcome(25, 300), outcome(26, 310)]
-    found = study.summary(outcomes)
+    found = convergence_study.summary(outcomes)
     assert (found.seeds, found.converged, found.earliest, found.median, found.latest) == (4, 3, 244, 300, 310)
-    assert study.summary(outcomes[1:2]).median is None
+    assert convergence_study.summary(outcomes[1:2]).median is None
     path = tmp_path / "study.json"
-    study.write(path, {"experiment": "checkerboard", "steps": 500}, outcomes)
-    assert study.read(path, {"experiment": "checkerboard", "steps": 500}) == outcomes
+    convergence_study.write(path, {"experiment": "checkerboard", "steps": 500}, outcomes)
+    assert convergence_study.read(path, {"experiment": "checkerboard", "steps": 500}) == outcomes
     assert json.loads(path.read_text())["summary"]["converged"] == 3
-    assert study.read(tmp_path / "none.json", {}) == []
+    assert convergence_study.read(tmp_path / "none.json", {}) == []
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"settings": {}}', '{"settings": {}, "outcomes": [{"seed": 1}]}'])
@@ -211,11 +211,11 @@ def test_a_damaged_study_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "study.json"
     path.write_text(text)
     with pytest.raises(CheckpointError, match=r"study\.json is no study's file, or is damaged"):
-        study.read(path, {})
+        convergence_study.read(path, {})
 
 
 def test_a_study_of_other_settings_is_not_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "study.json"
-    study.write(path, {"experiment": "life", "steps": 30}, [])
+    convergence_study.write(path, {"experiment": "life", "steps": 30}, [])
     with pytest.raises(CheckpointError, match=r"it has experiment life \(now lizard\), steps 30 \(now 40\)"):
-        study.read(path, {"experiment": "lizard", "steps": 40})
+        convergence_study.read(path, {"experiment": "lizard", "steps": 40})

@@ -7,13 +7,13 @@ import pytest
 
 from circuit_examples import life, random_board, random_cell
 from shadergrad.config import config
-from shadergrad.logic.circuit import CircuitError, NativeBoard, native
+from shadergrad.logic.circuit import CircuitError, NativeBoard, native_board
 
 borders = pytest.mark.parametrize("border", ["zeros", "periodic"])
 
 
 def require_compiler() -> None:
-    if native.find_compiler() is None:
+    if native_board.find_compiler() is None:
         if config.require_webgpu:
             pytest.fail("no C compiler, and SHADERGRAD_REQUIRE_WEBGPU=1: apt-get install gcc.", pytrace=False)
         pytest.skip("no C compiler: install one (Debian, Ubuntu: gcc)")
@@ -23,7 +23,7 @@ def require_compiler() -> None:
 @pytest.mark.parametrize("channels", [1, 3])
 def test_compiled_boards_equal_boards_of_numpy(border, channels, monkeypatch):
     require_compiler()
-    monkeypatch.setattr(native, "FLAGS", (*native.FLAGS, "-Wall", "-Wextra", "-Werror", "-pedantic"))
+    monkeypatch.setattr(native_board, "FLAGS", (*native_board.FLAGS, "-Wall", "-Wextra", "-Werror", "-pedantic"))
     rng = np.random.default_rng(5)
     cell = random_cell(rng, channels, border, fire_rate=0.6).minimized()
     # 1900 words: several blocks, that end within rows; one word a row; one row
@@ -39,7 +39,7 @@ def test_compiled_boards_equal_boards_of_numpy(border, channels, monkeypatch):
 
 
 def test_a_missing_or_failing_compiler_is_an_error(monkeypatch):
-    monkeypatch.setattr(native, "COMPILERS", ("no-such-compiler",))
+    monkeypatch.setattr(native_board, "COMPILERS", ("no-such-compiler",))
     with pytest.raises(CircuitError, match="none of no-such-compiler is on the path"):
         NativeBoard(life(), 4, 4)
     with pytest.raises(CircuitError, match="false failed"):

@@ -64,5 +64,5 @@ def test_a_setting_that_means_nothing_is_told_at_the_first_use_and_after_it(tmp_
 
 def test_a_foreign_backend_of_matplotlib_does_not_end_a_run(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"epoch": 1, "loss": 1.0}\n')
-    program = "from shadergrad.train.pictures import training_curve as t; print(t('metrics.jsonl', 'curve.png'))"
+    program = "from shadergrad.train.plots import training_curve as t; print(t('metrics.jsonl', 'curve.png'))"
     assert run(program, tmp_path, MPLBACKEND="no_such_backend") == "None\n"

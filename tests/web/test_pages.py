@@ -21,9 +21,9 @@ from circuit_examples import random_cell
 from shadergrad import nn
 from shadergrad.cli import run
 from shadergrad.logic import circuit
-from shadergrad.logic.circuit import native
-from shadergrad.logic.circuit.packing import pack_board, unpack_board
-from shadergrad.logic.circuit.statements import template
+from shadergrad.logic.circuit import native_board
+from shadergrad.logic.circuit.bit_packing import pack_board, unpack_board
+from shadergrad.logic.circuit.export_statements import template
 from shadergrad.logic.experiments import checkerboard
 from shadergrad.recipes.logic.page import automaton_page
 
@@ -358,7 +358,7 @@ def test_the_pages_circuit_steps_as_pythons(visit: Any, tmp_path: Path, border: 
 @pytest.mark.slow
 def test_the_page_writes_circuits_in_c_and_verilog(visit: Any, tmp_path: Path) -> None:
     """Run by a C compiler and a Verilog simulator, against Python's board."""
-    compiler = native.find_compiler()
+    compiler = native_board.find_compiler()
     if compiler is None or shutil.which("iverilog") is None:
         missing("not on the PATH", "no C compiler, or no Icarus Verilog", "apt-get install gcc iverilog")
     rng = np.random.default_rng(0)

@@ -4,7 +4,7 @@ In: names such as torch.nn.functional. Out: modules under those names whose cont
 installed PyTorch is loaded, and other processes see nothing of it.
 """
 
-from .modules import install, installed
-from .script import run_module, run_script
+from .script_runner import run_module, run_script
+from .stand_ins import install, installed
 
 __all__ = ["install", "installed", "run_module", "run_script"]

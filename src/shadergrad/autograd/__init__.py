@@ -10,12 +10,13 @@ Reference: https://pytorch.org/docs/stable/autograd.html
 
 from ..tensor import backward
 from . import functional
+from .activation_checkpointing import checkpoint
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .derivatives import grad
 from .function import Function, FunctionCtx, once_differentiable
+from .grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
-from .legacy import Variable, detect_anomaly, set_detect_anomaly
-from .modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from .recompute import checkpoint
+from .variable import Variable
 
 __all__ = [
     "Function",

@@ -12,11 +12,11 @@ from rich.markup import escape
 from ..errors import ShadergradError
 from ..version import __version__
 from .bench import bench
-from .gpt import gpt
-from .pages import export, serve
-from .predict import predict_app
-from .predictions import PredictGroup, add_predictions
-from .recipes import LogicGroup, RecipeGroup
+from .page_commands import export, serve
+from .predict_coevolution import predict_app
+from .predict_gpt import gpt
+from .predict_recipes import PredictGroup, add_predictions
+from .recipe_commands import LogicGroup, RecipeGroup
 from .run_script import PASSED_ON, run_script
 from .tune import tune
 

@@ -56,7 +56,7 @@ def backward(
     ] = None,
 ) -> None:
     """Train phase 1 of the coevolution transformer with each engine and in PyTorch alone; print sequences per second."""
-    from ..train.run import choose_device  # here, as help needs nothing of it
+    from ..train.training_run import choose_device  # here, as help needs nothing of it
 
     console = Console(highlight=False)
     sizes = {

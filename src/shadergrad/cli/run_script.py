@@ -35,7 +35,7 @@ def run_script(
     tensors there by default. At the end the command lists the names that the program used and the library lacks, with file and line.
     """
     from .. import as_torch  # the library, which help needs nothing of
-    from ..as_torch.devices import give_device  # for the same reason
+    from ..as_torch.device_names import give_device  # for the same reason
 
     path = Path(script)
     if not module and not path.is_file():

@@ -7,8 +7,8 @@ from .collate import default_collate
 from .dataset import ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split
 from .digits import load_digits
 from .errors import DataError, DownloadError, LoaderTimeoutError
-from .folder import ImageFolder
-from .images import CIFAR10, MNIST, FashionMNIST
+from .image_datasets import CIFAR10, MNIST, FashionMNIST
+from .image_folder import ImageFolder
 from .loader import DataLoader, get_worker_info
 from .sampler import (
     BatchSampler,

@@ -4,11 +4,11 @@ Draws come from the generator of the parameters' device, so that sg.manual_seed 
 each run. Constraints of parameters are checked by values, where validate_args is not False.
 """
 
-from .composed import Independent, LogNormal, TransformedDistribution
 from .continuous import Exponential, Laplace, Normal, Uniform
+from .derived import Independent, LogNormal, TransformedDistribution
 from .discrete import Bernoulli, Categorical, OneHotCategorical
 from .distribution import Distribution
-from .gammas import Beta, Dirichlet, Gamma
+from .gamma_family import Beta, Dirichlet, Gamma
 from .kl import NoDivergenceError, kl_divergence, register_kl
 from .multivariate import MultivariateNormal
 from .transforms import AffineTransform, ComposeTransform, ExpTransform, SigmoidTransform, TanhTransform, Transform

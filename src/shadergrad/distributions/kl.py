@@ -10,11 +10,11 @@ from ..errors import ShadergradError
 from ..linalg import solve_triangular
 from ..special import digamma
 from ..tensor import Tensor, where
-from .composed import Independent, LogNormal, sum_last
 from .continuous import Exponential, Laplace, Normal, Uniform
+from .derived import Independent, LogNormal, sum_last
 from .discrete import Bernoulli, Categorical, OneHotCategorical
 from .distribution import Distribution
-from .gammas import Beta, Dirichlet, Gamma
+from .gamma_family import Beta, Dirichlet, Gamma
 from .multivariate import MultivariateNormal, half_log_det, squared_distance
 
 

@@ -4,7 +4,7 @@ From webgpu they raise a DTypeError; x.cpu() on the way in, and .to("webgpu") of
 1965; computed by scipy.fft.
 """
 
-from .helpers import (
+from .frequencies import (
     fftfreq,
     fftshift,
     ifftshift,

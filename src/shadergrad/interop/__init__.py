@@ -3,8 +3,8 @@
 from . import torch as torch
 from .errors import InteropError
 from .files import load_npz, read_arrays, save_npz
-from .pytorch import from_torch, to_torch
 from .state_dict import LoadResult, load_state_dict
+from .torch_tensors import from_torch, to_torch
 
 __all__ = [
     "InteropError",

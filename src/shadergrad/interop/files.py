@@ -21,7 +21,7 @@ from ..system.atomic_files import replacing
 from ..system.optional_packages import require
 from ..tensor import Tensor
 from .errors import InteropError
-from .pytorch import array_from_torch
+from .torch_tensors import array_from_torch
 
 Arrays = dict[str, np.ndarray]
 

@@ -17,7 +17,7 @@ from ..nn.module import Module
 from ..tensor import Tensor
 from .errors import InteropError
 from .files import Arrays, read_arrays
-from .pytorch import array_from_torch
+from .torch_tensors import array_from_torch
 
 Rename = Mapping[str, str | None] | Callable[[str], str | None]
 Transpose = Iterable[str] | Mapping[str, tuple[int, ...]]

@@ -25,7 +25,7 @@ from ..nn import Module, ModuleList
 from ..nn.errors import ArgumentError
 from ..nn.functional import pad
 from . import gates, wiring
-from .circuit import CellCircuit, Circuit, kinds
+from .circuit import CellCircuit, Circuit, gate_kinds
 from .fused import cell as fused_cell
 from .fused import layers as fused_layers
 from .fused.rollout import Rollout
@@ -241,7 +241,7 @@ class LogicCA(Module):
     def active_gates(self) -> int:
         """How many gates with logits, of n_gates, are likeliest to be another kind than A or B: the article's count."""
         found = [layer.kinds().reshape(-1) for net in (self.perception, self.update) for layer in net.layers]
-        return int((~np.isin(np.concatenate(found), [kinds.A, kinds.B])).sum())
+        return int((~np.isin(np.concatenate(found), [gate_kinds.A, gate_kinds.B])).sum())
 
     def coefficients(self, hard: bool = False) -> sg.Tensor:
         """Of all gates, the perception's first (n_gates, 4); hard: of the likeliest gates, without gradient."""

@@ -19,7 +19,7 @@ import numpy as np
 import shadergrad as sg
 
 from ..errors import ShapeError
-from .circuit.kinds import NAMES as NAMES
+from .circuit.gate_kinds import NAMES as NAMES
 
 GATES = len(NAMES)
 PASS_THROUGH = NAMES.index("A")

@@ -15,9 +15,9 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import load_digits
-from shadergrad.data.drawing import read_drawing
+from shadergrad.data.drawn_characters import read_drawing
 from shadergrad.train import BACKWARD, Position, Prediction, Recipe, Settings, Trainable, TrainingStep
-from shadergrad.train.pictures import figure_module, or_the_reason
+from shadergrad.train.plots import figure_module, or_the_reason
 
 PICTURE = "reconstructions.png"
 SHOWN = 10  # a digit of each class

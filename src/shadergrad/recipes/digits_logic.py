@@ -21,7 +21,7 @@ from shadergrad.train import Position, Prediction, Recipe, Settings, Trainable
 from shadergrad.train.prediction import classify_images
 
 from .logic.circuit_files import write_circuit
-from .logic.pictures import gate_plot
+from .logic.plots import gate_plot
 
 CLASSES, PIXELS = 10, 64
 THRESHOLDS = 3  # of a pixel

@@ -10,7 +10,7 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.train import Position, Recipe, Settings, Trainable
-from shadergrad.train.pictures import figure_module, or_the_reason, plain_axes
+from shadergrad.train.plots import figure_module, or_the_reason, plain_axes
 from shadergrad.train.prediction import Prediction
 
 PICTURE = "line.png"

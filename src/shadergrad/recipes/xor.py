@@ -13,7 +13,7 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.train import Position, Recipe, Settings, Trainable
-from shadergrad.train.pictures import figure_module, or_the_reason
+from shadergrad.train.plots import figure_module, or_the_reason
 from shadergrad.train.prediction import Prediction
 
 POINTS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.float32)

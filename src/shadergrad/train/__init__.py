@@ -4,12 +4,12 @@ A recipe is a Python file that ends in `RECIPE = Recipe(...)`. The library's are
 anywhere: `shadergrad train path/to/mine.py`. examples/my_recipe.py is a template.
 """
 
-from .backward import TrainingStep
+from .backward_engines import TrainingStep
 from .callbacks import Callback, Checkpoint, CSVLog, EarlyStopping, Progress, Schedule, TensorBoard, WandB
 from .errors import RecipeError, TrainingError
+from .lr_schedule import WarmUpCosine
 from .prediction import Prediction, classify_images, probabilities
 from .recipe import BACKWARD, SCHEDULE, Option, Recipe
-from .schedule import WarmUpCosine
 from .settings import Settings
 from .trainable import Position, Stream, Trainable
 from .trainer import History, Trainer, accuracy

@@ -13,9 +13,9 @@ import shadergrad as sg
 from shadergrad import Tensor, nn
 
 from ..checkpoint import TENSORS_FILE, Arrays, load_checkpoint, unpack
-from ..data.drawing import read_drawing
+from ..data.drawn_characters import read_drawing
 from ..errors import CheckpointError
-from .best import BEST
+from .best_checkpoint import BEST
 
 Shared = Mapping[str, Any]
 

@@ -18,8 +18,8 @@ from rich.console import Console
 from ..config import ENGINES
 from .errors import RecipeError
 from .prediction import Prediction
-from .run import Build, train
 from .settings import HYPERPARAMETERS, Settings, flag
+from .training_run import Build, train
 
 KINDS = (str, int, float, bool, Path)
 

@@ -20,13 +20,13 @@ from shadergrad.optim import Optimizer
 
 from ..checkpoint import load_checkpoint
 from ..data.loader import DataLoader
-from .backward import TrainingStep
+from .backward_engines import TrainingStep
 from .callbacks import Callback, Progress, Row
 from .checkpoints import put_back
 from .errors import TrainingError
-from .run import Run
 from .settings import Settings
 from .trainable import Trainable
+from .training_run import Run
 
 Measure = Callable[[Tensor, Tensor], Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..arguments import whole
-from ..autograd import recompute
+from ..autograd import activation_checkpointing
 from ..errors import ArgumentError
 
 
@@ -32,7 +32,7 @@ def checkpoint(
     """
     if context_fn is not None:
         raise ArgumentError("[checkpoint] context_fn is not there. Hint: enter the context inside the function.")
-    return recompute.checkpoint(
+    return activation_checkpointing.checkpoint(
         function, *args, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state, **kwargs
     )
 

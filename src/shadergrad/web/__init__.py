@@ -11,6 +11,6 @@ In: a compiled step. Out: files. The package uses only public names of the libra
 from .errors import WebError
 from .export import export
 from .serve import serve
-from .state import load_state, save_state
+from .state_file import load_state, save_state
 
 __all__ = ["WebError", "export", "load_state", "save_state", "serve"]

@@ -20,8 +20,8 @@ from safetensors.numpy import save
 import shadergrad as sg
 
 from .errors import WebError
-from .javascript import render
-from .state import Key, state_bytes
+from .javascript_step import render
+from .state_file import Key, state_bytes
 
 PAGES = {  # and the scripts that each needs alone
     "step": ("step.js",),

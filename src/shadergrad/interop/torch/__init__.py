@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from ...nn.module import Module
 from ...system.optional_packages import require
 from ..errors import InteropError
-from .names import torch_name, torch_names
+from .parameter_names import torch_name, torch_names
 
 if TYPE_CHECKING:
-    from .mirrored import Mirror
+    from .module_mirror import Mirror
 
 
 def mirror(module: Module, threads: int | None = None) -> Mirror:
@@ -40,7 +40,7 @@ def mirror(module: Module, threads: int | None = None) -> Mirror:
     if not isinstance(module, Module):
         raise InteropError(f"[mirror] takes a module of shadergrad, not a {type(module).__name__}.")
     require("torch", "torch", "a mirror in PyTorch")
-    from .mirrored import Mirror  # here, for PyTorch is optional and slow to load
+    from .module_mirror import Mirror  # here, for PyTorch is optional and slow to load
 
     return Mirror(module, threads)
 

@@ -1,6 +1,6 @@
 """The device "torch": values are torch.Tensors, which have PyTorch's history beside ours.
 
-In: pending nodes. Out: their values, each primitive by its rule in PyTorch (rules.py), else by its NumPy twin and its own
+In: pending nodes. Out: their values, each primitive by its rule in PyTorch (primitive_rules.py), else by its NumPy twin and its own
 vjp. Our tape decides which values have a history: a node that requires no gradient (detach, no_grad) has a detached value.
 Only mirrors use it. A compiled step of ours cannot run there.
 """
@@ -26,7 +26,7 @@ from ...target import NUMPY
 from ...tensor import Tensor, wrap
 from ...tensor.results import Meeting, Result
 from ..errors import InteropError
-from .rules import rule_of, torch_dtype
+from .primitive_rules import rule_of, torch_dtype
 
 NAME = "torch"
 

@@ -8,7 +8,8 @@ Verilog, WGSL, BLIF, AIGER, DOT, SVG.
 
 from .cell import CellCircuit
 from .circuit import Circuit
-from .counts import GateCounts, count_gates, histogram
+from .circuit_files import from_json, load, save, to_json
+from .device_board import DeviceBoard
 from .equivalence import Counterexample, Equivalence, equivalent
 from .errors import CircuitError
 from .export_blif import to_aiger, to_blif
@@ -17,11 +18,10 @@ from .export_dot import to_dot
 from .export_svg import to_svg
 from .export_verilog import cell_to_verilog, to_verilog
 from .export_wgsl import cell_to_wgsl, to_wgsl
-from .files import from_json, load, save, to_json
-from .gpu import DeviceBoard
+from .gate_counts import GateCounts, count_gates, histogram
 from .minimize import minimize
-from .native import NativeBoard
-from .runner import Board, BoardRunner
+from .native_board import NativeBoard
+from .packed_board import Board, BoardRunner
 
 __all__ = [
     "Board",

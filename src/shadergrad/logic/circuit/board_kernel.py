@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .cell import CellCircuit
-from .mapping import map_circuit
-from .order import live_inputs
-from .patch import neighbour
-from .statements import Syntax, gate_statements
+from .export_statements import Syntax, gate_statements
+from .gate_order import live_inputs
+from .neighbourhood import neighbour
+from .word_mapping import map_circuit
 
 BITS = 32  # of a word
 VECTOR = 4  # words; rows are padded to so many

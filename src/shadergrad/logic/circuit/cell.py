@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .bit_packing import as_bits
 from .circuit import Circuit
 from .errors import CircuitError
 from .minimize import minimize
-from .packing import as_bits
-from .patch import NEIGHBOURS, PLACES
-from .runner import BoardRunner
+from .neighbourhood import NEIGHBOURS, PLACES
+from .packed_board import BoardRunner
 
 BORDERS = ("zeros", "periodic")
 

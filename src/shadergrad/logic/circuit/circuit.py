@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import draw
+from .bit_packing import as_bits, pack_last, unpack_last
 from .errors import CircuitError
+from .gate_kinds import NAMES
 from .interpret import evaluate_words
-from .kinds import NAMES
-from .packing import as_bits, pack_last, unpack_last
+from .svg_drawing import draw
 
 MOST_DRAWN = 400  # gates, in notebooks
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .bit_packing import WORD, pack_last, unpack_last, words_for
 from .circuit import Circuit
-from .diagrams import FALSE, DiagramLimit, Diagrams
+from .decision_diagrams import FALSE, DiagramLimit, Diagrams
 from .errors import CircuitError
-from .kinds import XOR
-from .order import evaluation_order, operands
-from .packing import WORD, pack_last, unpack_last, words_for
+from .gate_kinds import XOR
+from .gate_order import evaluation_order, operands
 
 EXHAUSTIVE_INPUTS = 20
 RANDOM_PATCHES = 1_000_000

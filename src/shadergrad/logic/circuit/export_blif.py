@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .circuit import Circuit, input_names, output_names
-from .kinds import value_of
+from .gate_kinds import value_of
 
 
 def to_blif(circuit: Circuit, name: str = "circuit") -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from .cell import CellCircuit
 from .circuit import Circuit
-from .order import live_inputs
-from .patch import neighbour
-from .statements import Syntax, check_name, gate_statements, indent, output_statements, template
+from .export_statements import Syntax, check_name, gate_statements, indent, output_statements, template
+from .gate_order import live_inputs
+from .neighbourhood import neighbour
 
 SYNTAX = Syntax("const uint64_t {wire} = {value};", "UINT64_C(0)", "~UINT64_C(0)")
 BLOCK_BYTES = 24 << 10  # of a block's inputs and outputs: most of a first-level cache

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from .circuit import Circuit
-from .drawing import drawn
-from .order import evaluation_order, live_inputs, operands
-from .statements import wire_name
+from .export_statements import wire_name
+from .gate_order import evaluation_order, live_inputs, operands
+from .svg_drawing import drawn
 
 
 def to_dot(circuit: Circuit) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .circuit import Circuit, input_names, output_names
-from .drawing import draw
+from .svg_drawing import draw
 
 
 def to_svg(circuit: Circuit) -> str:

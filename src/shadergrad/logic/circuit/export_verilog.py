@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .cell import CellCircuit
 from .circuit import Circuit
-from .order import live_inputs
-from .statements import Syntax, check_name, gate_statements, indent, output_statements, template
+from .export_statements import Syntax, check_name, gate_statements, indent, output_statements, template
+from .gate_order import live_inputs
 
 SYNTAX = Syntax("wire {wire} = {value};", "1'b0", "1'b1")
 

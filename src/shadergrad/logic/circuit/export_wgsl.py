@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from .bit_packing import words_for
 from .cell import CellCircuit
 from .circuit import Circuit
 from .errors import CircuitError
-from .order import live_inputs
-from .packing import words_for
-from .patch import neighbour
-from .statements import Syntax, check_name, gate_statements, indent, output_statements, template
+from .export_statements import Syntax, check_name, gate_statements, indent, output_statements, template
+from .gate_order import live_inputs
+from .neighbourhood import neighbour
 
 SYNTAX = Syntax("let {wire} = {value};", "0u", "0xffffffffu")
 WORKGROUP = 64

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .kinds import apply
+from .gate_kinds import apply
 
 BLOCK = 1 << 21  # words of intermediate values at a time
 

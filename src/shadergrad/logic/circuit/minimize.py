@@ -11,10 +11,10 @@ verification", 2002; here with XOR as a gate of its own.)
 from __future__ import annotations
 
 from .circuit import Circuit
-from .graph import LogicGraph, graph_of
-from .kinds import FALSE, NOT_A, TRUE, flip_a, flip_b
-from .merge import merged
+from .gate_kinds import FALSE, NOT_A, TRUE, flip_a, flip_b
+from .merge_equivalent import merged
 from .resubstitute import resubstituted
+from .structural_hashing import LogicGraph, graph_of
 
 
 def minimize(circuit: Circuit) -> Circuit:

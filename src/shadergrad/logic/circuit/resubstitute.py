@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .bit_packing import words_for
 from .equivalence import all_words
-from .graph import LogicGraph
-from .kinds import AND, NOT_A, XOR, A, apply, flip_a, flip_b
-from .packing import words_for
+from .gate_kinds import AND, NOT_A, XOR, A, apply, flip_a, flip_b
+from .structural_hashing import LogicGraph
 
 FEW = 10  # inputs of which all assignments are simulated
 MOST_GATES = 1000

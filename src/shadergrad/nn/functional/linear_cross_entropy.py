@@ -10,7 +10,7 @@ import math
 import warnings
 from dataclasses import dataclass
 
-from ...autograd.recompute import in_turn
+from ...autograd.activation_checkpointing import in_turn
 from ...dtypes import DType, float16, float32, float64
 from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor, cat, select_positions, where

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from shadergrad.models.coevolution import Family
-from shadergrad.train.pictures import figure_module, or_the_reason
+from shadergrad.train.plots import figure_module, or_the_reason
 
 
 @or_the_reason

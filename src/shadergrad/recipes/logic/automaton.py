@@ -24,7 +24,7 @@ from shadergrad.train.prediction import Prediction
 from .circuit_files import SIMPLIFIED, write_cell
 from .draws import draws
 from .page import automaton_page
-from .pictures import animation, gate_plot, loss_plot, robustness_plot
+from .plots import animation, gate_plot, loss_plot, robustness_plot
 from .report import Automaton, Results, published, report, summary
 
 SIZES = evaluation.ARTICLE

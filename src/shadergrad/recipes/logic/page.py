@@ -13,7 +13,7 @@ import numpy as np
 
 import shadergrad as sg
 from shadergrad.logic.automata import LogicCA
-from shadergrad.logic.circuit.statements import template
+from shadergrad.logic.circuit.export_statements import template
 from shadergrad.logic.experiments import Training
 
 from .draws import draws

@@ -15,17 +15,17 @@ from rich.table import Table
 
 from shadergrad.logic import LogicCA
 from shadergrad.logic.circuit import count_gates
+from shadergrad.logic.convergence_study import Outcome, read, summary, write
 from shadergrad.logic.evaluation import published, zero_from
 from shadergrad.logic.experiments import EXPERIMENTS
-from shadergrad.logic.study import Outcome, read, summary, write
 from shadergrad.train import Settings, Trainable, TrainingError
-from shadergrad.train.run import Run, begin, make_folder
 from shadergrad.train.settings import command_options
+from shadergrad.train.training_run import Run, begin, make_folder
 
 from ...checkpoint import TENSORS_FILE
 from ...cpython import collect_cycles
 from .automaton import trainable
-from .pictures import convergence_plot
+from .plots import convergence_plot
 
 FILE, PICTURE = "study.json", "study.png"
 

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, Self
 
 from ..system.optional_packages import require
-from .pictures import curve_figure
+from .plots import curve_figure
 
 DRAW_EVERY = 1.0  # seconds between two drawings of the curve
 DPI = 80

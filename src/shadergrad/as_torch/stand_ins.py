@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from ..cpython import frame_of_caller
-from . import missing
+from . import missing_names
 
 PYTORCH = "2.13.0"  # the release whose names these are
 
@@ -104,7 +104,7 @@ class StandIn(ModuleType):
         if name.startswith("__"):  # Python's own questions
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         whole = f"{self.__name__}.{name}"
-        missing.note(whole, frame_of_caller())
+        missing_names.note(whole, frame_of_caller())
         raise AttributeError(
             f"{whole} is not in shadergrad. Hint: docs/from-pytorch.md says what is.", name=name, obj=self
         )
@@ -115,7 +115,7 @@ class Finder(MetaPathFinder, Loader):
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
         if fullname.startswith("torch."):
-            missing.note(fullname, missing.importer())
+            missing_names.note(fullname, missing_names.importer())
             raise ModuleNotFoundError(
                 f"{fullname} is not in shadergrad. Hint: docs/from-pytorch.md says what is.", name=fullname
             )

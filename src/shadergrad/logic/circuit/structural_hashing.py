@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .circuit import Circuit
-from .kinds import NOT_A, NOT_B, diagonal, flip_a, flip_b, swap, value_of, with_a_false, with_b_false
+from .gate_kinds import NOT_A, NOT_B, diagonal, flip_a, flip_b, swap, value_of, with_a_false, with_b_false
 
 
 class LogicGraph:

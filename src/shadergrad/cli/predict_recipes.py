@@ -81,7 +81,7 @@ def _of_text(name: str) -> Callable[..., None]:
 def _load(name: str, run: Path, device: str) -> tuple[Any, Any, Any]:
     from .. import recipes  # here, as help needs nothing of it
     from ..train.prediction import build_model, read_run  # as above
-    from ..train.run import choose_device  # as above
+    from ..train.training_run import choose_device  # as above
 
     recipe, own = read_run(run)[1].get("recipe"), is_path(name)
     if recipe != (Path(name).name if own else name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from .kinds import NAMES, reads_a, reads_b
+from .gate_kinds import NAMES, reads_a, reads_b
 
 COLUMN, ROW, BOX, HEIGHT, MARGIN = 130, 30, 88, 20, 12
 SWEEPS = 4  # over the columns, in which each box moves to the middle of those that it is wired to

@@ -17,13 +17,13 @@ import shadergrad as sg
 
 from ...dtypes import uint32
 from ...extend import Limits, Operation, Shader, Spec, random_key
+from .bit_packing import as_bits, pack_board, pack_last, unpack_board, words_for
 from .board_kernel import THREADS, VECTOR, Blocking, BoardWriter, blocking, row_vectors
 from .cell import CellCircuit
+from .circuit_files import from_json, to_json
 from .errors import CircuitError
-from .files import from_json, to_json
-from .fire import DIGITS, DrawFire
-from .packing import as_bits, pack_board, pack_last, unpack_board, words_for
-from .runner import BoardRunner
+from .fire_masks import DIGITS, DrawFire
+from .packed_board import BoardRunner
 
 LONGEST_RUN = 32  # steps that one plan has
 FIRE_BYTES = 1 << 28  # of masks that are on the device at a time

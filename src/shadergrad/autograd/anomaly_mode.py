@@ -1,23 +1,10 @@
-"""Names of older programs: Variable, which is a tensor, and the detection of anomalies."""
+"""Anomaly detection by PyTorch's names, without effect: errors of gradients name the operation's line in any case."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-
-from ..tensor import Tensor
-
-
-def Variable(data: Tensor, requires_grad: bool = False, volatile: bool = False) -> Tensor:
-    """The tensor, as a leaf that requires grad if requested. All tensors are Variables since PyTorch 0.4.
-
-    >>> sg.autograd.Variable(sg.ones(2), requires_grad=True)
-    tensor([1., 1.], requires_grad=True)
-    """
-    if requires_grad and not data.requires_grad:
-        return data.detach().requires_grad_()
-    return data
 
 
 @contextmanager

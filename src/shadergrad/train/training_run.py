@@ -24,16 +24,16 @@ from shadergrad import Tensor
 from ..checkpoint import save_checkpoint
 from ..runtime.adapters import auto_device_reason, hardware_adapter_available
 from ..runtime.device import get_device
-from .backward import TrainingStep
-from .best import KeepBest
+from .backward_engines import TrainingStep
+from .best_checkpoint import KeepBest
 from .callbacks import Callback
 from .checkpoints import describe, override, remedy, restore_run
-from .console import Bar, StopWish
+from .console_progress import Bar, StopWish
 from .epochs import loader, steps_in_epoch
 from .errors import RecipeError, TrainingError
 from .metrics import Metrics, read_rows
-from .notebook import NotebookBar
-from .pictures import training_curve
+from .notebook_progress import NotebookBar
+from .plots import training_curve
 from .settings import Settings
 from .trainable import Position, Stream, Trainable
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from shadergrad.system.optional_packages import require
-from shadergrad.train.pictures import figure_module, or_the_reason, plain_axes
+from shadergrad.train.plots import figure_module, or_the_reason, plain_axes
 
 BLUE, ORANGE, GREY = "tab:blue", "tab:orange", "0.45"
 Curve = Sequence[Sequence[float]]

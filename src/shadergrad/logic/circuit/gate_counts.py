@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .circuit import Circuit
-from .kinds import NAMES, A, B
+from .gate_kinds import NAMES, A, B
+from .gate_order import live_wires
 from .minimize import minimize
-from .order import live_wires
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .circuit import Circuit
-from .kinds import reads_a, reads_b
+from .gate_kinds import reads_a, reads_b
 
 _READS_A = tuple(reads_a(kind) for kind in range(16))
 _READS_B = tuple(reads_b(kind) for kind in range(16))

@@ -35,7 +35,7 @@ def show(file: File) -> None:
     """Show a circuit: inputs, outputs, gates by kind, and each gate with the names of its inputs."""
     from ..logic.circuit import count_gates, histogram  # as above
     from ..logic.circuit.circuit import input_names, output_names  # as above
-    from ..logic.circuit.kinds import NAMES  # as above
+    from ..logic.circuit.gate_kinds import NAMES  # as above
 
     cell, circuit = read(file)
     inputs, outputs = input_names(circuit), output_names(circuit)

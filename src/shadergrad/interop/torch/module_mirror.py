@@ -18,7 +18,7 @@ from ...tensor import Tensor
 from ..errors import InteropError
 from . import functions as functions
 from .device import NAME, to_ours, to_theirs
-from .names import torch_names
+from .parameter_names import torch_names
 from .threads import check_threads, limited
 
 

@@ -1,4 +1,4 @@
-"""Special functions under the names that they have outside torch.special: functions of the package, methods of tensors."""
+"""Special functions under PyTorch's top-level names: functions of the package, methods of tensors."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def gpt(
     import shadergrad as sg  # here, as help needs nothing of it
 
     from ..models.gpt import Sampler  # for the same reason
-    from ..train.run import choose_device  # and this
+    from ..train.training_run import choose_device  # and this
 
     network, vocabulary = _read_run(model) if model.is_dir() else _read_file(model)
     begin = _begin(prompt, ids, vocabulary, network.config.vocab_size)

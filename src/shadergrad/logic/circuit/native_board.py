@@ -13,7 +13,7 @@ import numpy as np
 from .cell import CellCircuit
 from .errors import CircuitError
 from .export_c import cell_to_c
-from .runner import Board
+from .packed_board import Board
 
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-std=c99", "-O3", "-march=native", "-fPIC", "-shared")

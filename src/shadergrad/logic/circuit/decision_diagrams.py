@@ -8,7 +8,7 @@ Bryant, "Efficient implementation of a BDD package", 1990.
 
 from __future__ import annotations
 
-from .kinds import value_of
+from .gate_kinds import value_of
 
 TRUE, FALSE = 0, 1
 MOST_INPUTS = 256  # of a function: its diagram is made by a recursion over them

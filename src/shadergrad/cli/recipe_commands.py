@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from .. import recipes
 from ..train import Option, Recipe
 from ..train.recipe_files import is_path, recipe_file, unknown_recipe
-from .circuits import COMMANDS, circuit_command
+from .circuit_commands import COMMANDS, circuit_command
 
 INTERRUPTED = 130  # what shells use for a process that SIGINT ended
 

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .dataset import Dataset
+from .dataset_formats import RECORD, read_bytes, read_cifar, read_idx, read_tar
 from .download import KnownFile, data_folder, find_or_fetch
 from .errors import DataError
-from .formats import RECORD, read_bytes, read_cifar, read_idx, read_tar
 
 
 class ImageArrays(Dataset[tuple[Any, Any]]):

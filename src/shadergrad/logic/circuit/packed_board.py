@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .bit_packing import WORD, as_bits, pack_board, pack_last, unpack_board, words_for
 from .circuit import Circuit
 from .errors import CircuitError
-from .mapping import MappedCircuit, map_circuit
-from .packing import WORD, as_bits, pack_board, pack_last, unpack_board, words_for
-from .patch import neighbour
+from .neighbourhood import neighbour
+from .word_mapping import MappedCircuit, map_circuit
 
 SCRATCH_BYTES = 1 << 20  # of planes and registers together: a common second-level cache
 MIN_BLOCK_WORDS = 512  # below that the calls cost more than the work

@@ -9,8 +9,8 @@ from importlib.resources import files
 
 from .circuit import Circuit
 from .errors import CircuitError
-from .kinds import expression
-from .order import evaluation_order
+from .gate_kinds import expression
+from .gate_order import evaluation_order
 
 
 @dataclass(frozen=True)

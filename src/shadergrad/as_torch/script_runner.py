@@ -19,8 +19,8 @@ import shadergrad
 
 from ..errors import ShadergradError
 from ..tensor import Tensor
-from . import missing
-from .modules import StandIn, install
+from . import missing_names
+from .stand_ins import StandIn, install
 
 _OURS = str(Path(shadergrad.__file__).parent) + os.sep
 INTERRUPTED = 130
@@ -47,7 +47,7 @@ def run_module(name: str, arguments: list[str]) -> int:
 
 def _run(program: Callable[[], object]) -> int:
     install()
-    missing.clear()
+    missing_names.clear()
     failure: BaseException | None = None
     code = 0
     try:
@@ -60,7 +60,7 @@ def _run(program: Callable[[], object]) -> int:
         failure, code = error, 1
         sys.stdout.flush()
         print(_own_traceback(error), end="", file=sys.stderr)
-    found = missing.lines(failure, _sources())
+    found = missing_names.lines(failure, _sources())
     if found:
         sys.stdout.flush()
         print("\nNot in shadergrad, and asked for:", *found, sep="\n  ", file=sys.stderr)

@@ -13,11 +13,11 @@ from itertools import count
 
 import numpy as np
 
-from .diagrams import FALSE, DiagramLimit, Diagrams
+from .bit_packing import words_for
+from .decision_diagrams import FALSE, DiagramLimit, Diagrams
 from .equivalence import all_words, random_words
-from .graph import LogicGraph
-from .kinds import value_of
-from .packing import words_for
+from .gate_kinds import value_of
+from .structural_hashing import LogicGraph
 
 FEW = 14  # inputs of which all assignments are simulated
 MOST_NODES = 5_000  # of the diagrams that prove one guess

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from .. import recipes, web
-from ..train.pages import export_recipe
+from ..train.page_export import export_recipe
 from ..train.recipe_files import is_path, recipe_file, unknown_recipe
 
 

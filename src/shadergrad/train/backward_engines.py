@@ -25,9 +25,9 @@ from shadergrad.optim import Optimizer
 from ..config import ENGINES, config
 from ..nn.reflection import Reflection
 from ..system.optional_packages import MissingPackageError
+from .engine_trial import Trial
 from .errors import TrainingError
 from .settings import Settings
-from .trial import Trial
 
 Loss = Callable[..., Tensor]
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from .circuit import Circuit
-from .graph import LogicGraph, graph_of
-from .kinds import A_AND_NOT_B, NOT_A_AND_B, OR, XOR
-from .order import depth_first
+from .gate_kinds import A_AND_NOT_B, NOT_A_AND_B, OR, XOR
+from .gate_order import depth_first
+from .structural_hashing import LogicGraph, graph_of
 
 
 @dataclass(frozen=True)

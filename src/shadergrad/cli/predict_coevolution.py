@@ -16,7 +16,7 @@ from ..errors import CheckpointError
 from ..models import coevolution as co
 from ..recipes.contacts.options import SHAPE
 from ..recipes.contacts.pictures import contact_picture
-from ..train.run import choose_device, make_folder
+from ..train.training_run import choose_device, make_folder
 
 predict_app = typer.Typer(no_args_is_help=True, add_completion=False)
 

@@ -1,4 +1,4 @@
-"""Windows by their older names, functions of the package, which are periodic if not said otherwise."""
+"""Windows under PyTorch's top-level names, functions of the package, which are periodic if not said otherwise."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from ...system.atomic_files import replacing
 from .cell import CellCircuit
 from .circuit import Circuit
 from .errors import CircuitError
-from .kinds import KIND_OF, NAMES
+from .gate_kinds import KIND_OF, NAMES
 
 CIRCUIT_FORMAT, CELL_FORMAT = "shadergrad.circuit", "shadergrad.cell"
 VERSION = 1
