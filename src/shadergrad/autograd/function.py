@@ -278,7 +278,7 @@ def _kind_of(value: Any) -> Node | None:
 
 
 def _summed_to(g: Tensor, shape: tuple[int, ...]) -> Tensor | None:
-    """The gradient of what was broadcast from `shape` to the shape of g; None where it was not."""
+    """The gradient of what was broadcast from `shape` to the shape of g; None if it was not."""
     extra = g.ndim - len(shape)
     if extra < 0 or any(n not in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True)):
         return None

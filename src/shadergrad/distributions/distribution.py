@@ -57,7 +57,7 @@ class Distribution:
         return self._event_shape
 
     def _require(self, name: str, value: Tensor, holds: Any, wanted: str) -> None:
-        """Raises ArgumentError where a condition, of bools, does not hold everywhere."""
+        """Raises ArgumentError if a condition, of bools, does not hold everywhere."""
         if self._checks and current.trace is None and value.numel() and not bool(holds.detach().all().item()):
             raise ArgumentError(
                 f"Expected parameter {name} (Tensor of shape {tuple(value.shape)}) of distribution {type(self).__name__} to be "
@@ -146,7 +146,7 @@ class Distribution:
 
 
 def check_event(what: str, value: Tensor, event_shape: tuple[int, ...]) -> None:
-    """Raises ShapeError where the last axes of a value are not those of an event."""
+    """Raises ShapeError if the last axes of a value are not those of an event."""
     if tuple(value.shape[value.ndim - len(event_shape) :]) != tuple(event_shape):
         raise ShapeError(
             f"The right-most size of value must match event_shape: {tuple(value.shape)} vs {tuple(event_shape)} ({what})."

@@ -45,7 +45,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Callable[[Any, Any], Te
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """The expectation of log p - log q under p: (*batch_shape). Raises NoDivergenceError where there is no formula.
+    """The expectation of log p - log q under p: (*batch_shape). Raises NoDivergenceError if there is no formula.
 
     >>> D = sg.distributions
     >>> D.kl_divergence(D.Normal(0.0, 1.0), D.Normal(1.0, 1.0))

@@ -14,7 +14,7 @@ from .errors import InteropError
 def to_torch(tensor: Tensor) -> Any:
     """A torch.Tensor on the cpu with the same values and dtype; no memory or history is shared.
 
-    MissingPackageError where PyTorch is not installed.
+    Raises MissingPackageError if PyTorch is not installed.
 
     >>> sg.interop.to_torch(sg.tensor([1, 2])).tolist()
     [1, 2]

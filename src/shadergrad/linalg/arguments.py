@@ -45,6 +45,6 @@ def check_square(what: str, x: Tensor, name: str = "A") -> None:
 
 
 def same_batch(*tensors: Tensor) -> list[Any]:
-    """Matrices broadcast to one batch. Raises ShapeError where batches do not broadcast."""
+    """Matrices broadcast to one batch. Raises ShapeError if batches do not broadcast."""
     batch = common_shape(*(tuple(x.shape[:-2]) for x in tensors))
     return [x if tuple(x.shape[:-2]) == batch else x.expand(*batch, *x.shape[-2:]) for x in tensors]

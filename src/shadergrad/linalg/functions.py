@@ -137,7 +137,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """X of A X = B (X A = B where not left), where of A (*, n, n) one triangle alone is read. B (*, n, k).
 
-    unitriangular: the diagonal counts as ones. Raises ShapeError where sizes do not fit.
+    unitriangular: the diagonal counts as ones. Raises ShapeError if sizes do not fit.
 
     >>> A = sg.tensor([[2.0, 1.0], [0.0, 4.0]])
     >>> sg.linalg.solve_triangular(A, sg.tensor([[4.0], [4.0]]), upper=True)

@@ -147,7 +147,7 @@ class Determinant(HostOperation):
 
 @dataclass(frozen=True, eq=False)
 class Cofactors(HostOperation):
-    """The derivative of the determinant: det(A) A^-T where there is an inverse, and finite where there is none."""
+    """The derivative of the determinant: det(A) A^-T where there is an inverse, and finite if there is none."""
 
     kind = "host"
 

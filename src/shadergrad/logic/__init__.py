@@ -1,7 +1,7 @@
 """Networks and cellular automata of learned logic gates.
 
 Gates are relaxed to functions on [0, 1]^2, mixed by softmax, trained by gradients, and hardened to circuits of bits.
-gates.py: the sixteen gates. wiring.py: which wires a gate reads. layers.py, encoding.py: networks and what they read.
+gates.py: the sixteen gates. wiring.py: the wires that a gate reads. layers.py, encoding.py: networks and their inputs.
 automata.py: cellular automata. experiments.py: five published ones. circuit/: circuits, minimized and exported.
 """
 

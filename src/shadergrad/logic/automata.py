@@ -1,13 +1,13 @@
 """Cellular automata whose rule is a network of learned gates, trained by backpropagation through time.
 
-In: states (batch, height, width, channels) in [0, 1]. Out: states after some steps. A cell sees its 3x3 patch. The
-perception, a few small gate networks (kernels) that share their wires, looks at every channel by itself; the update network
-makes the new channels of the cell's own bits and what the perception found.
-Source: "Differentiable Logic Cellular Automata" (Miotti, Niklasson, Randazzo and Mordvintsev, 2025).
+In: states (batch, height, width, channels) in [0, 1]. Out: states after some steps. A cell sees its 3x3 patch. The perception
+consists of a few small gate networks (kernels) that share their wires; each reads every channel by itself. The update network
+computes the new channels from the cell's own bits and the perception's outputs. Source: "Differentiable Logic Cellular
+Automata" (Miotti, Niklasson, Randazzo and Mordvintsev, 2025).
 
-Where a cell fits into a GPU's workgroup memory, a whole step is one kernel (see fused/); the composition of tensor
-operations, gate layer by gate layer, does the rest and is what those kernels are checked against.
-Coefficients depend on the logits alone: compute them once an optimizer step and hand them to every step of the automaton.
+If a cell fits into a GPU's workgroup memory, a whole step is one kernel (see fused/). Otherwise a composition of tensor
+operations computes it, gate layer by gate layer; the tests compare the kernels with it. Coefficients depend only on the logits:
+compute them once per optimizer step and pass them to every step of the automaton.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BORDERS = {"zeros": "constant", "periodic": "circular"}
 
 
 class GateStack(Module):
-    """Gate layers on one another; gates are counted layer by layer, within a layer kernel by kernel."""
+    """A stack of gate layers. Gates are numbered layer by layer, within a layer kernel by kernel."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class GateStack(Module):
 
     @property
     def n_gates(self) -> int:
-        """How many gates have logits, of all layers."""
+        """The number of gates with logits, over all layers."""
         return sum(layer.n_gates for layer in self.layers)
 
     def logits(self) -> list[sg.Tensor]:
@@ -86,10 +86,10 @@ class GateStack(Module):
 class Perception(GateStack):
     """`kernels` small gate networks 9 -> ... that share their wires, each applied to every channel.
 
-    patches (..., channels, 9) give (..., channels * sizes[-1] * kernels), the kernel fastest, then the network's
-    output.
-    Parameters: logits (kernels, n_out, 16) a layer. wires: a pair a layer; by default drawn with key or seed.
-    ArgumentError for sizes that do not begin with 9 and go on, ShapeError for wires or patches that do not fit.
+    patches (..., channels, 9) give (..., channels * sizes[-1] * kernels), the kernel fastest, then the network's output.
+    Parameters: logits (kernels, n_out, 16) a layer.
+    wires: a pair a layer; by default drawn with key or seed.
+    Raises ArgumentError for sizes that do not begin with 9 or have no layer, ShapeError for wires or patches that do not fit.
 
     >>> sg.logic.Perception(channels=2, kernels=3)(sg.zeros(5, 2, 9)).shape
     shadergrad.Size([5, 12])
@@ -114,7 +114,7 @@ class Perception(GateStack):
 
     @property
     def n_out(self) -> int:
-        """How many features a cell gets: channels * sizes[-1] * kernels."""
+        """The number of a cell's features: channels * sizes[-1] * kernels."""
         return self.channels * self.sizes[-1] * self.kernels
 
     def forward(self, patches: sg.Tensor, coefficients: sg.Tensor | None = None) -> sg.Tensor:
@@ -133,7 +133,7 @@ class Perception(GateStack):
 class Update(GateStack):
     """A gate network: features (..., sizes[0]) give (..., sizes[-1]).
 
-    wires: a pair a layer; by default drawn with key or seed. init: see GateLayer. ShapeError for wires that do not fit.
+    wires: a pair a layer; by default drawn with key or seed. init: see GateLayer. Raises ShapeError for wires that do not fit.
 
     >>> sg.logic.Update((6, 4, 2))(sg.zeros(5, 6)).shape
     shadergrad.Size([5, 2])
@@ -163,15 +163,18 @@ class Update(GateStack):
 class LogicCA(Module):
     """A cellular automaton of gates.
 
-    channels: bits of a cell. kernels, perception: see Perception. update: sizes of the update network without its
-    input, which is channels + channels * perception[-1] * kernels; the last must be channels.
-    border: what cells beyond the grid are, "zeros" or "periodic" (the opposite edge).
-    fire_rate: None: all cells change at every step. Else a cell takes its new state where a uniform draw is at most
-    this, all its channels together, and keeps the old one elsewhere: (height, width) draws a step, shared by the batch.
-    key, seed: of the wires (see wiring.automaton). wires: (perception, update), to give them instead.
-    fused: whether a step is one kernel; by default where it can be. Layer by layer it takes more time and memory, and
-    has second derivatives. Changing wires by hand calls for `prepare()`; load_state_dict does it.
-    ArgumentError for arguments out of range, or fused=True that cannot be.
+    channels: bits of a cell.
+    kernels, perception: see Perception.
+    update: sizes of the update network without its input, which is channels + channels * perception[-1] * kernels; the last
+    must be channels.
+    border: the values beyond the grid, "zeros" or "periodic" (the opposite edge).
+    fire_rate: None: all cells change at every step. Otherwise a cell takes its new state, all channels together, if a uniform
+    draw is at most this rate, and else keeps the old one: (height, width) draws per step, shared by the batch.
+    key, seed: those of the wires (see wiring.automaton).
+    wires: given wires (perception, update).
+    fused: whether a step is one kernel; by default if possible. Layer by layer it takes more time and memory, and has second
+    derivatives. Call `prepare()` after changing wires by hand; load_state_dict does so.
+    Raises ArgumentError for arguments out of range, or fused=True if impossible.
 
     >>> model = sg.logic.LogicCA(2, 1, (9, 8, 4, 2), (4, 2), border="periodic")
     >>> model.rollout(sg.zeros(1, 4, 4, 2), steps=3).shape
@@ -235,22 +238,23 @@ class LogicCA(Module):
 
     @property
     def n_gates(self) -> int:
-        """How many gates have logits: the perception's and the update network's."""
+        """The number of gates with logits: the perception's and the update network's."""
         return self.perception.n_gates + self.update.n_gates
 
     def active_gates(self) -> int:
-        """How many gates with logits, of n_gates, are likeliest to be another kind than A or B: the article's count."""
+        """The number of gates with logits whose most likely kind is neither A nor B: the article's count."""
         found = [layer.kinds().reshape(-1) for net in (self.perception, self.update) for layer in net.layers]
         return int((~np.isin(np.concatenate(found), [gate_kinds.A, gate_kinds.B])).sum())
 
     def coefficients(self, hard: bool = False) -> sg.Tensor:
-        """Of all gates, the perception's first (n_gates, 4); hard: of the likeliest gates, without gradient."""
+        """The coefficients of all gates, the perception's first (n_gates, 4); hard: those of the most likely gates, without
+        gradient."""
         return _coefficients([*self.perception.logits(), *self.update.logits()], hard)
 
     def masks(self, steps: int, height: int, width: int, key: np.ndarray | None = None) -> sg.Tensor:
-        """Which cells change at each step, bool (steps, height, width, 1).
+        """The cells that change at each step, bool (steps, height, width, 1).
 
-        key: two uint32 words; step by step it is split as the reference does. Without: from the device's generator.
+        key: two uint32 words, split at each step as in the reference. Without a key the device's generator draws.
         """
         if self.fire_rate is None:
             raise ArgumentError("[LogicCA.masks] this automaton is synchronous: fire_rate is None.")
@@ -260,7 +264,7 @@ class LogicCA(Module):
         return sg.tensor(draw_masks(key, steps, height, width, self.fire_rate), device=device)
 
     def step(self, state: sg.Tensor, coefficients: sg.Tensor | None = None, mask: sg.Tensor | None = None) -> sg.Tensor:
-        """The next state. mask (height, width, 1): which cells take it; drawn where the automaton is asynchronous."""
+        """The next state. mask (height, width, 1): the cells that take it; drawn if the automaton is asynchronous."""
         return self.rollout(state, 1, coefficients=coefficients, masks=None if mask is None else mask.unsqueeze(0))
 
     def rollout(
@@ -275,10 +279,10 @@ class LogicCA(Module):
         """The state after `steps` steps.
 
         coefficients (n_gates, 4): by default those of the logits, hard or not. masks (steps, height, width, 1): see masks();
-        give the same to a soft and a hard rollout that are to be compared.
-        checkpoint_every: keep the state only every so many steps for the backward pass, which computes the steps between
-        anew: less memory, a third more work, the same gradients. A compiled step (sg.compile) is one plan that computes
-        equal things once, so there it saves nothing. Second derivatives need None.
+        give the same masks to a soft and a hard rollout for comparison.
+        checkpoint_every: keep a state for the backward pass only after this many steps, and recompute the steps between: less
+        memory, a third more work, the same gradients. In a compiled step it saves nothing, because the plan computes equal
+        nodes once. Second derivatives need None.
         """
         if steps < 0 or (checkpoint_every is not None and checkpoint_every < 1):
             raise ArgumentError(
@@ -305,7 +309,7 @@ class LogicCA(Module):
     forward = rollout
 
     def harden(self) -> CellCircuit:
-        """The rule as a circuit of the likeliest gates, for one cell: its inputs are the patch's bits (9, channels), cell
+        """The rule as a circuit of the most likely gates, for one cell: its inputs are the patch's bits (9, channels), cell
         by cell as in the patch, its outputs the new channels."""
         channels, kernels = self.channels, self.perception.kernels
         inputs = PATCH * channels
@@ -385,7 +389,7 @@ class LogicCA(Module):
         return masks
 
     def extra_repr(self) -> str:
-        """What the module's printed form says in brackets."""
+        """The text in brackets of the printed module."""
         return f"channels={self.channels}, border={self.border!r}, fire_rate={self.fire_rate}"
 
 
@@ -412,7 +416,7 @@ def _check_perception(channels: int, kernels: int, sizes: Sequence[int]) -> None
 def squared_error(state: sg.Tensor, target: sg.Tensor, channels: int | None = None) -> sg.Tensor:
     """The sum over batch, cells and the first `channels` channels (all, by default) of the squared difference.
 
-    state and target (..., channels or more). ShapeError where the other axes differ, or there are fewer channels.
+    state and target (..., channels or more). Raises ShapeError if the other axes differ, or there are fewer channels.
 
     >>> sg.logic.squared_error(sg.tensor([[1.0, 5.0], [3.0, 5.0]]), sg.zeros(2, 1), channels=1)
     tensor(10.)
@@ -433,9 +437,9 @@ def _coefficients(logits: Sequence[sg.Tensor], hard: bool) -> sg.Tensor:
 
 
 class Recomputed(Function):
-    """run(state, coefficients), of which only the inputs are kept; the backward pass runs it again.
+    """run(state, coefficients), keeping only the inputs; the backward pass runs it again.
 
-    What is pending is computed at once, forward and backward, so that no two pieces are in memory together.
+    Pending tensors are computed at once, forward and backward, so that memory never holds two pieces.
     """
 
     @staticmethod

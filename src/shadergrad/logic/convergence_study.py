@@ -1,7 +1,7 @@
-"""How often and when training converges, over seeds.
+"""Statistics over seeds: how often and when training converges.
 
-In: the outcome of each seed. Out: shares and quantiles, and the file that holds them. A training has converged if its
-hard loss is 0 from some step to its last.
+In: the outcome of each seed. Out: shares and quantiles, and the file that holds them. A training has converged if its hard loss
+stays 0 from some step to the end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Summary:
-    """Over seeds; the quantiles of `zero_from` are those of the trainings that converged, None where there are none."""
+    """Over seeds; the quantiles of `zero_from` are those of the trainings that converged, None if there are none."""
 
     seeds: int
     converged: int
@@ -44,7 +44,7 @@ class Summary:
 
 
 def summary(outcomes: Sequence[Outcome]) -> Summary:
-    """The share that converged, and when."""
+    """The share of converged trainings, and the quantiles of their steps."""
     found = [o.zero_from for o in outcomes if o.zero_from is not None]
     if not found:
         return Summary(len(outcomes), 0, None, None, None)
@@ -52,9 +52,8 @@ def summary(outcomes: Sequence[Outcome]) -> Summary:
 
 
 def write(path: Path, settings: dict[str, Any], outcomes: Sequence[Outcome]) -> None:
-    """The settings that all seeds share, the outcomes and their summary as JSON, replacing the file at once.
-
-    Raises CheckpointError where the disk does not take it.
+    """The settings that all seeds share, the outcomes and their summary as JSON, replacing the file atomically. Raises
+    CheckpointError if the write fails.
     """
     document = {
         "settings": settings,
@@ -72,7 +71,7 @@ def _number(value: Any) -> Any:
 
 
 def read(path: Path, settings: dict[str, Any]) -> list[Outcome]:
-    """The outcomes in a file, none where there is no file. Raises CheckpointError for a file of other settings."""
+    """The outcomes in a file; none without a file. Raises CheckpointError for a file of other settings."""
     if not path.exists():
         return []
     names = {f.name for f in fields(Outcome)}

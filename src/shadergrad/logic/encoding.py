@@ -1,4 +1,4 @@
-"""Numbers as bits: what a logic network reads. In: (..., n). Out: (..., n * bits), values in [0, 1]."""
+"""Numbers as bits, the inputs of a logic network. In: (..., n). Out: (..., n * bits), values in [0, 1]."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MODES = ("soft", "hard", "straight-through")
 
 
 class Thermometer(Module):
-    """`bits` thresholds for each of n numbers: bit k says whether the number is above threshold k.
+    """`bits` thresholds for each of n numbers: bit k is 1 if the number is above threshold k.
 
-    x (..., n) gives (..., n * bits), the bits of a number side by side. The parameter `thresholds` (n, bits) starts
-    evenly spaced inside low..high, without the ends; fit() sets it to quantiles. One bit is a plain threshold.
+    x (..., n) gives (..., n * bits), the bits of a number side by side. The parameter `thresholds` (n, bits) starts evenly
+    spaced inside low..high, without the ends; fit() sets it to quantiles. With one bit it is a plain threshold.
     mode: "soft": sigmoid((x - threshold) / temperature). "hard": 0 or 1, without gradient for the thresholds.
     "straight-through": 0 or 1, with the gradient of "soft". learned=False keeps the thresholds as they are.
-    ArgumentError for arguments out of range, ShapeError for another last axis.
+    Raises ArgumentError for arguments out of range, ShapeError for another last axis.
 
     >>> encode = sg.logic.Thermometer(2, 3, mode="hard")  # thresholds at 0.25, 0.5 and 0.75
     >>> encode(sg.tensor([0.6, 0.1]))
@@ -56,7 +56,7 @@ class Thermometer(Module):
         self.thresholds = Parameter(sg.tensor(np.tile(spaced, (n, 1)), device=device), requires_grad=learned)
 
     def fit(self, data: Any) -> Thermometer:
-        """Set the thresholds to quantiles of data (samples, n), an array or tensor, so that all bits say as much."""
+        """Set the thresholds to quantiles of data (samples, n), an array or tensor, so that all bits carry equal information."""
         values = data.detach().numpy() if isinstance(data, sg.Tensor) else np.asarray(data)
         if values.ndim != 2 or values.shape[1] != self.n or not len(values):
             raise ShapeError(
@@ -79,5 +79,5 @@ class Thermometer(Module):
         return result.reshape(*x.shape[:-1], self.n * self.bits)
 
     def extra_repr(self) -> str:
-        """What the module's printed form says in brackets."""
+        """The text in brackets of the printed module."""
         return f"n={self.n}, bits={self.bits}, mode={self.mode!r}, temperature={self.temperature}"

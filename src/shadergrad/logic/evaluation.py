@@ -1,9 +1,8 @@
-"""What a trained automaton can do beyond its training, measured on its circuit.
+"""Evaluation of a trained automaton's circuit, beyond its training.
 
-In: the name of an experiment and the circuit of its rule. Out: findings, each a count of wrong cells beside how many there
-are. Boards are run packed, 64 cells a word; with the same seed an evaluation gives the same numbers.
-The tests are those of "Differentiable Logic Cellular Automata" (Miotti and others, 2025), and its published numbers are
-in published.json.
+In: the name of an experiment and the circuit of its rule. Out: findings, each a number of wrong cells and of all cells. Boards
+are packed, 64 cells a word. An evaluation with the same seed gives the same numbers. The tests are those of "Differentiable
+Logic Cellular Automata" (Miotti and others, 2025), and its published numbers are in published.json.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ DAMAGE = 20  # the side of the central square that is cleared
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the evaluations are: sides of boards, and steps. The defaults are the article's."""
+    """The sizes of the evaluations: sides of boards, and steps. The defaults are the article's."""
 
     life: tuple[int, int] = (128, 300)
     checkerboard: tuple[int, int] = (64, 80)
@@ -42,7 +41,7 @@ ARTICLE = Sizes()
 
 @dataclass(frozen=True)
 class Finding:
-    """One measurement: `wrong` of `cells`, on average where it is no whole number; `published` is the article's, if any."""
+    """One measurement: `wrong` of `cells`, an average if it is not an integer; `published` is the article's number, if any."""
 
     what: str
     wrong: float
@@ -56,16 +55,16 @@ class Finding:
 
 
 def evaluate(name: str, cell: CellCircuit, sizes: Sizes = ARTICLE) -> list[Finding]:
-    """The findings of an experiment. Simplify the cell first: it is run for thousands of steps.
+    """The findings of an experiment. Minimize the cell first, because it runs for thousands of steps.
 
-    Raises ArgumentError for a name that is no experiment, or a cell with other channels than the experiment's.
+    Raises ArgumentError for a name that is not an experiment, or a cell with other channels than the experiment's.
     """
     check_cell(name, cell)
     return _EVALUATIONS[name](cell, sizes)
 
 
 def check_cell(name: str, cell: CellCircuit) -> None:
-    """Raises ArgumentError where `cell` cannot be a rule of the experiment."""
+    """Raises ArgumentError if `cell` cannot be a rule of the experiment."""
     if name not in EXPERIMENTS:
         raise ArgumentError(f"[evaluation] there is no experiment {name!r}; choose of {', '.join(EXPERIMENTS)}.")
     wanted = EXPERIMENTS[name].channels
@@ -93,14 +92,14 @@ def published() -> dict[str, Any]:
 
 
 def wrong_neighbourhoods(cell: CellCircuit) -> int:
-    """How many of the 512 neighbourhoods give another bit than Conway's rule."""
+    """The number of the 512 neighbourhoods with another bit than Conway's rule."""
     boards = life_boards()
     found = cell.circuit.evaluate(boards.reshape(512, 9))[:, 0]
     return int((found != life_step(boards)[:, 1, 1]).sum())
 
 
 def life_differences(cell: CellCircuit, side: int, steps: int, seed: int = SEED) -> list[int]:
-    """After each step from a random board, how many cells differ from those of true Life (periodic borders)."""
+    """The number of cells that differ from true Life after each step from a random board (periodic borders)."""
     truth = np.random.default_rng(seed).integers(0, 2, (side, side), np.uint8)
     differences = []
     board = loaded(cell, truth[..., None])
@@ -162,7 +161,7 @@ def robustness(
 ) -> list[int]:
     """Wrong cells after each step of an asynchronous run in which each step clears a random square.
 
-    The square's top left cell is uniform over the board; what would lie beyond the border is cut off.
+    The square's top left cell is uniform over the board; the part beyond the border is cut off.
     """
     rng = np.random.default_rng(seed)
     target = checkerboard(side, side).astype(bool)
@@ -278,7 +277,7 @@ def loaded(cell: CellCircuit, state: np.ndarray) -> Board:
 
 
 def rollout(name: str, cell: CellCircuit) -> np.ndarray:
-    """States of a run worth seeing, from the start on: bool (frames, H, W, channels that are shown).
+    """The states of a run for an animation: bool (frames, H, W, shown channels).
 
     life: a random board. The checkerboards: the middle is cleared for half the time, then heals. lizard: on 40x40.
     """

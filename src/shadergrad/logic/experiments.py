@@ -1,7 +1,7 @@
 """The five experiments of "Differentiable Logic Cellular Automata" (Miotti and others, 2025), with their settings.
 
-In: a name and a seed. Out: the automaton, its data, its optimizer and the step that trains it. Where the article and its
-notebook differ, this is the notebook: the same seed gives its wires, start states and masks, bit for bit.
+In: a name and a seed. Out: the automaton, its data, its optimizer and the step that trains it. If the article and its notebook
+differ, this module follows the notebook: the same seed gives its wires, start states and masks, bit for bit.
 """
 
 from __future__ import annotations
@@ -29,10 +29,14 @@ SEED = 23
 class Experiment:
     """Settings of one experiment.
 
-    steps: of the optimizer; ca_steps: of the automaton in each. grid: (height, width). update: sizes of the update network
-    after its input. loss_channels: the first so many are compared with the target.
+    steps: those of the optimizer;
+    ca_steps: those of the automaton in each.
+    grid: (height, width).
+    update: sizes of the update network after its input.
+    loss_channels: the number of channels that the loss compares with the target.
     data: makes (start, target) from a key and the settings; start (batch, height, width, channels), target the same with
-    loss_channels, float32. fresh: whether they differ from step to step.
+    loss_channels, float32.
+    fresh: whether they differ between steps.
     """
 
     name: str
@@ -217,10 +221,9 @@ EXPERIMENTS = {
 
 
 class Training:
-    """An experiment under way: `model`, `optimizer`, and the keys of what is drawn next.
+    """A running experiment: `model`, `optimizer`, and the keys of the next draws.
 
-    data_key, mask_key: two uint32 words each; together with the model's and the optimizer's state they are all that a
-    resumed run needs.
+    data_key, mask_key: two uint32 words each; with the state of model and optimizer they suffice to resume a run.
     """
 
     def __init__(self, settings: Experiment, seed: int = SEED, device: Any = None) -> None:
@@ -248,7 +251,7 @@ class Training:
         return sg.tensor(start, device=self.device), sg.tensor(target, device=self.device)
 
     def masks(self) -> sg.Tensor | None:
-        """The next masks (ca_steps, height, width, 1), or None where all cells change at once."""
+        """The next masks (ca_steps, height, width, 1), or None if all cells change at every step."""
         self.mask_key, drawn = wiring.split(self.mask_key)
         if self.settings.fire_rate is None:
             return None
@@ -266,7 +269,7 @@ class Training:
     def update(
         self, start: sg.Tensor, target: sg.Tensor, masks: sg.Tensor | None = None, checkpoint_every: int | None = None
     ) -> tuple[sg.Tensor, sg.Tensor]:
-        """One optimizer step; the losses before it. It reads no value, so it may be compiled: sg.compile(x.update)."""
+        """One optimizer step. Returns the losses before it. It reads no value, so sg.compile(x.update) works."""
         self.optimizer.zero_grad()
         soft, hard = self.losses(start, target, masks, checkpoint_every)
         soft.backward()
@@ -275,7 +278,7 @@ class Training:
         return soft.detach(), hard
 
     def step(self) -> tuple[sg.Tensor, sg.Tensor]:
-        """One optimizer step on the next batch; the losses before it."""
+        """One optimizer step on the next batch. Returns the losses before it."""
         start, target = self.batch()
         return self.update(start, target, self.masks())
 
@@ -287,7 +290,7 @@ class Training:
 
 
 def build(name: str, seed: int = SEED, device: Any = None) -> Training:
-    """An experiment by name, ready to train; raises ArgumentError for a name that is none of EXPERIMENTS."""
+    """An experiment by name, ready to train. Raises ArgumentError for a name that is not in EXPERIMENTS."""
     if name not in EXPERIMENTS:
         raise ArgumentError(f"[experiments] there is no experiment {name!r}; choose of {', '.join(EXPERIMENTS)}.")
     return Training(EXPERIMENTS[name], seed, device)

@@ -1,4 +1,4 @@
-"""The sixteen gates of two inputs, relaxed: a gate is its 4-bit number, and a mixture of gates is four coefficients.
+"""The sixteen gates of two inputs, relaxed. A 4-bit number identifies a gate, and four coefficients define a mixture of gates.
 
 In: logits (..., 16). Out: coefficients (..., 4), with which a gate's value is c0 + c1 a + c2 b + c3 ab.
 
@@ -7,9 +7,9 @@ agrees with the table at the corners and is linear in a and in b is, on all of [
 
     f00 (1-a)(1-b) + f01 (1-a) b + f10 a (1-b) + f11 ab,
 
-and sorting by powers gives c0 = f00, c1 = f10 - f00, c2 = f01 - f00, c3 = f00 - f01 - f10 + f11. Coefficients are linear
-in the gate, so a mixture with probabilities p (16) has the coefficients p @ COEFFICIENTS: three multiply-adds evaluate what
-sixteen gates would. Source: "Deep Differentiable Logic Gate Networks" (Petersen and others, 2022) has the sixteen-way form.
+and sorting by powers gives c0 = f00, c1 = f10 - f00, c2 = f01 - f00, c3 = f00 - f01 - f10 + f11. Coefficients are linear in the
+gate, so a mixture with probabilities p (16) has the coefficients p @ COEFFICIENTS: three multiply-adds replace the evaluation
+of sixteen gates. Source: "Deep Differentiable Logic Gate Networks" (Petersen and others, 2022) has the sixteen-way form.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COEFFICIENTS = TABLES @ _EXPANSION
 
 
 def coefficients(logits: sg.Tensor) -> sg.Tensor:
-    """The coefficients (..., 4) of the mixture softmax(logits), logits (..., 16). ShapeError for another last axis.
+    """The coefficients (..., 4) of the mixture softmax(logits), logits (..., 16). Raises ShapeError for another last axis.
 
     >>> sg.logic.gates.coefficients(sg.zeros(16))  # all gates alike: half of them are 1, whatever a and b
     tensor([0.5, 0. , 0. , 0. ])
@@ -44,9 +44,9 @@ def coefficients(logits: sg.Tensor) -> sg.Tensor:
 
 
 def hard_coefficients(logits: sg.Tensor) -> sg.Tensor:
-    """The coefficients (..., 4) of the likeliest gate, the first where several are; logits (..., 16). No gradient.
+    """The coefficients (..., 4) of the most likely gate, the first on ties; logits (..., 16). No gradient.
 
-    ShapeError for another last axis.
+    Raises ShapeError for another last axis.
 
     >>> sg.logic.gates.hard_coefficients(sg.arange(16.0))  # gate 15 is TRUE
     tensor([1., 0., 0., 0.])
@@ -56,7 +56,7 @@ def hard_coefficients(logits: sg.Tensor) -> sg.Tensor:
 
 
 def straight_through(logits: sg.Tensor) -> sg.Tensor:
-    """The coefficients (..., 4) of the likeliest gate, with the gradient of the mixture (Bengio and others, 2013).
+    """The coefficients (..., 4) of the most likely gate, with the gradient of the mixture (Bengio and others, 2013).
 
     logits (..., 16); ShapeError for another last axis.
 
@@ -73,7 +73,7 @@ def straight_through(logits: sg.Tensor) -> sg.Tensor:
 def evaluate(coefficients: sg.Tensor, a: sg.Tensor, b: sg.Tensor) -> sg.Tensor:
     """c0 + c1 a + c2 b + c3 ab; coefficients (*gates, 4), a and b broadcast with (*gates).
 
-    ShapeError where the last axis is not 4.
+    Raises ShapeError if the last axis is not 4.
 
     >>> xor = sg.tensor([0.0, 1.0, 1.0, -2.0])
     >>> sg.logic.gates.evaluate(xor, sg.tensor([0.0, 1.0, 0.5]), sg.tensor([1.0, 1.0, 0.0]))

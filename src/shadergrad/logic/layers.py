@@ -1,7 +1,7 @@
 """Layers of learned gates: every output is a mixture of the sixteen gates of two wires.
 
 In: values in [0, 1], (..., n_in). Out: values in [0, 1], (..., n_out). Source: "Deep Differentiable Logic Gate Networks"
-(Petersen and others, 2022). The arithmetic of a gate is in gates.py, the choice of wires in wiring.py.
+(Petersen and others, 2022). gates.py has the arithmetic of a gate, wiring.py the choice of wires.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class GateLayer(Module):
 
     wires: the pair (a, b) of positions below n_in, each (n_out,); the buffer `wires` (2, n_out) int32 holds them.
     init: "pass-through" (also called "residual"): logit 10 for the gate A, else 0. "gaussian": standard normal.
-    ArgumentError for another init or no kernels, ShapeError and IndexRangeError for wires that do not fit.
+    Raises ArgumentError for another init or no kernels, ShapeError and IndexRangeError for wires that do not fit.
 
     >>> layer = sg.logic.GateLayer(3, 2, wires=([0, 1], [1, 2]))
     >>> layer.kinds().tolist()  # gate 3 is A
@@ -71,19 +71,19 @@ class GateLayer(Module):
         self.logits = Parameter(_initial((n_out,) if kernels is None else (kernels, n_out), init, device))
 
     def prepare(self) -> None:
-        """Make the index of who reads each input; call it after changing wires by hand."""
+        """Build the index of each input's readers. Call it after changing wires by hand."""
         table = fused_cell.readers_of(self.n_in, *self.checked_wires())
         kept = table if len(table) <= MOST_READERS else None
         readers = None if kept is None else sg.tensor(kept.astype(np.int32), device=self.wires.device)
         self.register_buffer("readers", readers, persistent=False)
 
     def checked_wires(self) -> wiring_of.Wires:
-        """The pair (a, b) as arrays; raises IndexRangeError where it is out of range, for it may come from a file."""
+        """The pair (a, b) as arrays; raises IndexRangeError if they are out of range, because they may come from a file."""
         return wiring_of.check(self.n_in, self.n_out, self.wires.numpy())
 
     @property
     def n_gates(self) -> int:
-        """How many gates have logits: n_out times the kernels."""
+        """The number of gates with logits: n_out times the kernels."""
         return self.n_out * (self.kernels or 1)
 
     def evaluate(self, x: sg.Tensor, coefficients: sg.Tensor) -> sg.Tensor:
@@ -108,7 +108,7 @@ class GateLayer(Module):
         return gates.evaluate(coefficients, a, b)
 
     def kinds(self) -> np.ndarray:
-        """The number of the likeliest gate, the first where several are: the shape of logits without the last axis."""
+        """The ids of the most likely gates, the first on ties, in the shape of logits without the last axis."""
         return self.logits.detach().argmax(-1).numpy()
 
     def pair(self) -> tuple[list[int], list[int]]:
@@ -117,15 +117,15 @@ class GateLayer(Module):
         return a, b
 
     def extra_repr(self) -> str:
-        """What the module's printed form says in brackets."""
+        """The text in brackets of the printed module."""
         kernels = "" if self.kernels is None else f", kernels={self.kernels}"
         return f"n_in={self.n_in}, n_out={self.n_out}{kernels}, init={self.init!r}"
 
 
 class ReadWires(Function):
-    """x at the wires along an axis; the gradient of an input is gathered from its readers, by an index built once.
+    """x at the wires along an axis. The gradient of an input is gathered from its readers, by an index that is built once.
 
-    readers (most, n_in): positions among the wires, or their count where an input has fewer readers than others.
+    readers (most, n_in): positions among the wires, padded with the number of wires if an input has fewer readers.
     """
 
     @staticmethod
@@ -150,8 +150,8 @@ class LogicLayer(GateLayer):
     wiring: "unique", "random", "moore", drawn with `key` (two uint32 words) or `seed`; or the pair (a, b).
     init: see GateLayer. mode:
     - "soft": the mixture of all gates by softmax(logits).
-    - "hard": the likeliest gate; the gradient reaches x but not the logits.
-    - "straight-through": the likeliest gate, with the mixture's gradient for the logits.
+    - "hard": the most likely gate; the gradient reaches x but not the logits.
+    - "straight-through": the most likely gate, with the mixture's gradient for the logits.
     - "gumbel": the mixture by softmax((logits + Gumbel noise) / temperature), new noise at every call (Jang and others,
       2017); in eval(), as "hard".
     Raises ArgumentError, IndexRangeError or ShapeError for wires that do not fit.
@@ -194,18 +194,18 @@ class LogicLayer(GateLayer):
         return gates.hard_coefficients(self.logits)
 
     def forward(self, input: sg.Tensor) -> sg.Tensor:
-        """The outputs (..., n_out) of x (..., n_in), by the mode. ShapeError for another last axis."""
+        """The outputs (..., n_out) of x (..., n_in), by the mode. Raises ShapeError for another last axis."""
         return self.evaluate(input, self.coefficients())
 
     def extra_repr(self) -> str:
-        """What the module's printed form says in brackets."""
+        """The text in brackets of the printed module."""
         return f"{super().extra_repr()}, mode={self.mode!r}"
 
 
 class GroupSum(Module):
     """Sums of k equal groups of the last axis, divided by tau: (..., n) gives (..., k), scores for k classes.
 
-    ArgumentError for a k below 1 or a tau that is not positive, ShapeError for an axis that k does not divide.
+    Raises ArgumentError for a k below 1 or a tau that is not positive, ShapeError for an axis that k does not divide.
 
     >>> sg.logic.GroupSum(2, tau=2.0)(sg.tensor([1.0, 1.0, 0.0, 1.0]))
     tensor([1. , 0.5])
@@ -226,18 +226,18 @@ class GroupSum(Module):
         return input.reshape(*input.shape[:-1], self.k, input.shape[-1] // self.k).sum(-1) / self.tau
 
     def extra_repr(self) -> str:
-        """What the module's printed form says in brackets."""
+        """The text in brackets of the printed module."""
         return f"k={self.k}, tau={self.tau}"
 
 
 class LogicNetwork(Module):
-    """Logic layers, one on the other: x (..., sizes[0]) gives (..., sizes[-1]).
+    """A stack of logic layers: x (..., sizes[0]) gives (..., sizes[-1]).
 
-    sizes: the number of inputs, then of the gates of each layer. Every layer has wires of its own, from `key` or
-    `seed`; wiring, init, mode and temperature are as for LogicLayer, for all. fused: whether all layers are one kernel;
-    by default where their values fit into a GPU's workgroup memory (layers of up to about 1,000 gates). Layer by layer
-    there are second derivatives, and hooks on the layers. ArgumentError for sizes without a layer, and fused=True that
-    cannot be.
+    sizes: the number of inputs, then of the gates of each layer. Every layer has its own wires, from `key` or `seed`. wiring,
+    init, mode and temperature apply to all layers, as in LogicLayer.
+    fused: whether all layers are one kernel; by default if their values fit into a GPU's workgroup memory (layers of up to
+    about 1,000 gates). Unfused layers support second derivatives and hooks.
+    Raises ArgumentError for sizes without a layer, or fused=True if impossible.
 
     >>> network = sg.logic.LogicNetwork((4, 3, 2), seed=1)
     >>> network(sg.zeros(5, 4)).shape
@@ -279,7 +279,7 @@ class LogicNetwork(Module):
         self.register_load_state_dict_post_hook(lambda module, _: module.prepare())
 
     def prepare(self) -> None:
-        """Make what the fused kernels need of the wires; call it after changing wires by hand."""
+        """Prepare the wires for the fused kernels. Call it after changing wires by hand."""
         if not self.fused:
             return
         pairs = [layer.checked_wires() for layer in self.layers]
@@ -287,7 +287,7 @@ class LogicNetwork(Module):
         register_packed(self, pairs, self.sizes, self.layers[0].wires.device)
 
     def forward(self, input: sg.Tensor) -> sg.Tensor:
-        """The outputs (..., sizes[-1]) of x (..., sizes[0]). ShapeError for another last axis."""
+        """The outputs (..., sizes[-1]) of x (..., sizes[0]). Raises ShapeError for another last axis."""
         if self.fused and input.ndim and input.shape[-1] == self.sizes[0] and input.numel():
             coefficients = sg.cat([layer.coefficients() for layer in self.layers], 0)
             if input.dtype is coefficients.dtype:
@@ -303,7 +303,7 @@ class LogicNetwork(Module):
         return call(*given).reshape(*input.shape[:-1], self.sizes[-1])
 
     def harden(self) -> Circuit:
-        """The circuit of the likeliest gates, with every gate in it, layer by layer."""
+        """The circuit of the most likely gates, with every gate in it, layer by layer."""
         built: list[tuple[int, int, int]] = []
         inputs = self.layers[0].n_in
         outputs = append_layers(built, inputs, list(range(inputs)), self.layers)
@@ -311,7 +311,7 @@ class LogicNetwork(Module):
 
 
 def register_packed(module: Module, pairs: Sequence[Any], sizes: Sequence[int], device: str) -> None:
-    """Give a module the buffers `packed_wires` and `packed_readers` of its fused kernels; they are in no state_dict."""
+    """Register the buffers `packed_wires` and `packed_readers` of a module's fused kernels; they are not in the state_dict."""
     wires, readers = fused_cell.pack_wires(pairs), fused_cell.inverse_wires(pairs, sizes)
     module.register_buffer("packed_wires", sg.tensor(wires, device=device), persistent=False)
     module.register_buffer("packed_readers", sg.tensor(readers, device=device), persistent=False)
@@ -324,9 +324,9 @@ def append_layers(
     layers: Iterable[Any],
     kernel: int | None = None,
 ) -> list[int]:
-    """Append the likeliest gates of layers that read `wires` to a circuit's gates; returns the wires of the last layer.
+    """Append the most likely gates of layers that read `wires` to a circuit's gates; returns the wires of the last layer.
 
-    built: (kind, a, b) of a circuit with so many inputs, whose gate k is wire inputs + k. kernel: which one, of kernels.
+    built: the gates (kind, a, b) of a circuit with `inputs` inputs; gate k is wire inputs + k. kernel: the number of the kernel.
     """
     for layer in layers:
         kinds = layer.kinds() if kernel is None else layer.kinds()[kernel]

@@ -1,4 +1,4 @@
-"""Which wires a layer of gates reads, drawn on the host with JAX's random numbers.
+"""The wires of gate layers, drawn on the host with JAX's random numbers.
 
 In: sizes and keys (two uint32 words). Out: pairs of int32 arrays (a, b), the positions of each gate's two inputs.
 The draws are those of jax.random with jax_threefry_partitionable=False, the default up to JAX 0.4, so a seed gives the
@@ -72,7 +72,7 @@ def uniform(key: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 def randint(key: np.ndarray, shape: Sequence[int], low: int, high: int) -> np.ndarray:
     """int32 on [low, high): 64 random bits modulo the range, the high 32 from one key and the low 32 from another.
 
-    ArgumentError for an empty range, or one wider than 2**31.
+    Raises ArgumentError for an empty range, or one wider than 2**31.
 
     >>> sg.logic.wiring.randint(sg.logic.wiring.prng_key(0), (6,), 0, 10).tolist()
     [8, 1, 5, 8, 8, 0]
@@ -93,7 +93,7 @@ def _shaped(drawn: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 
 def permutation(key: np.ndarray, count: int) -> np.ndarray:
-    """A random order of 0 ... count - 1, int32: sorted by random words, anew as often as ties of words call for.
+    """A random order of 0 ... count - 1, int32: sorted by random words, repeated while words tie.
 
     >>> sg.logic.wiring.permutation(sg.logic.wiring.prng_key(0), 5).tolist()
     [1, 0, 4, 3, 2]
@@ -113,9 +113,9 @@ def unique(n_in: int, n_out: int, key: np.ndarray) -> Wires:
 
     Neighbours (0, 1), (2, 3), ... come first, then (1, 2), (3, 4), ..., then pairs 2, 3, ... apart, until there are
     n_out.
-    Every input is read, but for the last of an odd number where n_out is below n_in - 1.
+    Every input has a reader, except the last of an odd number if n_out is below n_in - 1.
 
-    ArgumentError where 2 * n_out < n_in (inputs would be unread) or there are not so many pairs.
+    Raises ArgumentError if 2 * n_out < n_in (inputs would be unread) or there are not so many pairs.
 
     >>> a, b = sg.logic.wiring.unique(4, 3, sg.logic.wiring.prng_key(0))
     >>> sorted(zip(a.tolist(), b.tolist()))
@@ -145,9 +145,9 @@ def unique(n_in: int, n_out: int, key: np.ndarray) -> Wires:
 
 
 def random(n_in: int, n_out: int, key: np.ndarray) -> Wires:
-    """Inputs at random, each read equally often, as nearly as n_out allows; a pair may come twice.
+    """Random inputs, each read equally often as far as n_out allows; a pair may come twice.
 
-    ArgumentError for no inputs or no gates.
+    Raises ArgumentError for no inputs or no gates.
 
     >>> a, b = sg.logic.wiring.random(4, 2, sg.logic.wiring.prng_key(0))
     >>> sorted([*a.tolist(), *b.tolist()])
@@ -171,7 +171,7 @@ def first_kernel(key: np.ndarray) -> Wires:
 
 
 def moore(n_in: int, n_out: int, key: np.ndarray) -> Wires:
-    """first_kernel, where the sizes are 9 and 8; else raises ArgumentError.
+    """first_kernel for the sizes 9 and 8; else raises ArgumentError.
 
     >>> a, b = sg.logic.wiring.moore(9, 8, sg.logic.wiring.prng_key(0))
     >>> len(a), set(b.tolist())
@@ -188,7 +188,7 @@ KINDS: dict[str, Callable[[int, int, np.ndarray], Wires]] = {"unique": unique, "
 
 
 def draw(kind: str, n_in: int, n_out: int, key: np.ndarray) -> Wires:
-    """The wires of a layer, by the name of the wiring: "unique", "random" or "moore". ArgumentError for another one.
+    """The wires of a layer, by the name of the wiring: "unique", "random" or "moore". Raises ArgumentError for another one.
 
     >>> a, b = sg.logic.wiring.draw("unique", 4, 2, sg.logic.wiring.prng_key(0))
     >>> sorted(zip(a.tolist(), b.tolist()))
@@ -202,8 +202,8 @@ def draw(kind: str, n_in: int, n_out: int, key: np.ndarray) -> Wires:
 def check(n_in: int, n_out: int, pair: Any) -> Wires:
     """A given pair (a, b) as int32 arrays.
 
-    ShapeError unless both are (n_out,), ArgumentError for what is no integer, IndexRangeError for a position that is
-    not below n_in.
+    Raises ShapeError unless both are (n_out,), ArgumentError for values that are not integers, IndexRangeError for a position
+    that is not below n_in.
 
     >>> a, b = sg.logic.wiring.check(3, 2, ([0, 1], [1, 2]))
     >>> a.dtype, b.tolist()
@@ -238,7 +238,7 @@ def _check_sizes(name: str, n_in: int, n_out: int) -> None:
 def network(sizes: Sequence[int], key: np.ndarray, first: str = "unique") -> list[Wires]:
     """The wires of layers sizes[0] -> sizes[1] -> ..., each with a key of its own; `first`: the wiring of the first.
 
-    ArgumentError for fewer than two sizes, or sizes that a wiring does not take.
+    Raises ArgumentError for fewer than two sizes, or sizes that a wiring does not take.
 
     >>> layers = sg.logic.wiring.network((9, 8, 4, 2), sg.logic.wiring.prng_key(0), first="moore")
     >>> [len(a) for a, b in layers]

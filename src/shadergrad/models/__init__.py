@@ -1,6 +1,6 @@
-"""Whole models of a field, written on the public names alone.
+"""Complete models, written with public names only.
 
-coevolution/: which residues of two proteins touch, read from the sequences of both. gpt/: language models of GPT-2's shape.
+coevolution/: contacts between two proteins, from the sequences of both. gpt/: language models in the shape of GPT-2.
 """
 
 from . import coevolution, gpt

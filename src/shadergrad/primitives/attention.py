@@ -364,7 +364,7 @@ def _writable(result: np.ndarray, place: Layout, shape: Shape) -> np.ndarray:
 
 
 def _layout(found: Strided) -> Layout | None:
-    """Of (n, heads, l, d) with neighbours along d, in whole vec4s; None where it is not so."""
+    """Of (n, heads, l, d) with neighbours along d, in whole vec4s; None if it is not so."""
     *outer, inner = found.strides
     layout = (found.offset, *outer)
     fits = inner == 1 and found.base.size % LANES == 0 and all(s % LANES == 0 for s in layout)

@@ -175,7 +175,7 @@ class Shares:
 
 
 def choose_shares(p: Problem, target: Target) -> Shares | None:
-    """As few as keep a large GPU at work; None where that takes too many, or there are few keys."""
+    """As few as keep a large GPU at work; None if that takes too many, or there are few keys."""
     blocks = choose_blocks(p, target, BACKWARD)
     count = max(1, -(-ENOUGH_WORKGROUPS // (p.n * p.heads)))
     of_keys = -(-p.columns // blocks.columns)

@@ -70,7 +70,7 @@ class Call(Primitive):
         raise NotImplementedError
 
     def choose(self, target: Target, *inputs: Node) -> Any:
-        """How the shader is made within the limits of `target`: plain data whose text `explain(choices=True)` shows; None where there
+        """How the shader is made within the limits of `target`: plain data whose text `explain(choices=True)` shows; None if there
         is nothing to choose."""
         return None
 

@@ -34,7 +34,7 @@ def neutral(kind: str, dtype: DType, stored: bool) -> float:
 @dataclass(frozen=True, eq=False)
 class ScatterReduce(Call):
     """out[..., v, ...] = the reduction of source[..., j, ...] over all j with positions[..., j, ...] == v, and the
-    reduction's neutral element where there is none; v < size. Its gradient is that of who uses it."""
+    reduction's neutral element if there is none; v < size. Its gradient is that of who uses it."""
 
     kind = "call"
     differentiable = False

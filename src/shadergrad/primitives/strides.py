@@ -49,7 +49,7 @@ def strided(node: Node) -> Strided:
 
 
 def _through(source: Strided, view: Node) -> Strided:
-    """The strides of one more view; where there are none, it is a base of its own."""
+    """The strides of one more view; if there are none, it is a base of its own."""
     primitive, shape = view.primitive, view.inputs[0].shape
     views = (*source.views, view)
     if isinstance(primitive, Permute):
@@ -67,7 +67,7 @@ def _through(source: Strided, view: Node) -> Strided:
 
 
 def reshaped(shape: Shape, strides: Sequence[int], new: Shape) -> tuple[int, ...] | None:
-    """The strides of a strided array in another shape; None where no strides give its order."""
+    """The strides of a strided array in another shape; None if no strides give its order."""
     runs: list[list[int]] = []  # [elements, step] of axes that are one walk through memory
     for n, step in zip(shape, strides, strict=True):
         if n == 1:

@@ -156,7 +156,7 @@ class Slice(View):
 
 
 def _known(numbers: Sequence[int | Node]) -> Places:
-    """The numbers, with None where there is a node."""
+    """The numbers, with None if there is a node."""
     return tuple(None if isinstance(n, Node) else n for n in numbers)
 
 

@@ -25,7 +25,7 @@ def recipe_names(folders: Iterable[str]) -> list[str]:
 
 
 def packaged_recipe(package: str, name: str) -> Recipe:
-    """The recipe `name` of a package. Raises RecipeError where its file cannot be used."""
+    """The recipe `name` of a package. Raises RecipeError if its file cannot be used."""
     module = f"{package}.{name.replace('-', '_')}"
     spec = find_spec(module)
     path = Path(spec.origin) if spec is not None and spec.origin else Path(module)
@@ -35,7 +35,7 @@ def packaged_recipe(package: str, name: str) -> Recipe:
 def recipe_file(path: Path) -> Recipe:
     """The recipe in a user's file, which may import its neighbours, as a script may.
 
-    Raises RecipeError where there is no such file, it cannot be run, or has no recipe.
+    Raises RecipeError if there is no such file, it cannot be run, or has no recipe.
     """
     if not path.is_file():
         raise RecipeError(f"there is no recipe file {path}{_neighbours(path)}")

@@ -270,7 +270,7 @@ class Run:
             group["lr"] = rate * factor
 
     def save(self, beside: str = "") -> Path:
-        """Write the checkpoint, or one beside it. Raises TrainingError where the model is no longer finite."""
+        """Write the checkpoint, or one beside it. Raises TrainingError if the model is no longer finite."""
         return save_checkpoint(self.settings.out / beside, *self.checkpoint())
 
     def checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

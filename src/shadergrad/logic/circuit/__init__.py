@@ -1,4 +1,4 @@
-"""Circuits of two-input gates: what a trained logic network becomes. Minimize, compare, run, export.
+"""Circuits of two-input gates, the result of a trained logic network. Minimize, compare, run, export.
 
 Circuits are NumPy arrays, boards are packed 64 cells a word; only a board on a device (gpu.py) is a tensor.
 circuit.py: gates and wires. cell.py: a circuit as the rule of a cellular automaton. minimize.py, equivalence.py.

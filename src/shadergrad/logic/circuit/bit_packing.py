@@ -16,7 +16,7 @@ WORD = 64
 
 
 def words_for(bits: int) -> int:
-    """How many words hold so many bits."""
+    """The number of words for this number of bits."""
     return -(-bits // WORD)
 
 

@@ -1,9 +1,9 @@
-"""The WGSL of a step of a packed board: a thread has some words of a row, and several rows below one another.
+"""The WGSL of a step of a packed board: a thread computes some words of several adjacent rows.
 
-In: an automaton and the size of a board. Out: the body and the preamble of a kernel. Rows are padded to vectors of four
-words, so that a thread can take 128 cells at a time. A row is read once for the three rows of output that it touches, and
-its shifts to the east and to the west are made once; neighbouring threads' words come out of the cache. Every gate is one
-instruction, or less, on the words of a row: the text has the circuit once for each row of output.
+In: an automaton and the size of a board. Out: the body and the preamble of a kernel. Rows are padded to vectors of four words,
+so that a thread can take 128 cells at a time. A thread reads a row once for the three output rows that it affects, and shifts
+it to the east and west once; the cache supplies the words of neighbouring threads. Every gate is at most one instruction on the
+words of a row: the source contains the circuit once per output row.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Blocking:
 
 
 def blocking(cell: CellCircuit, height: int, width: int) -> Blocking:
-    """A good share of a board for a thread: as much as its registers hold, unless too few threads remain."""
+    """The part of a board for a thread: as much as its registers hold, unless too few threads remain."""
     mapped = map_circuit(cell.circuit)
     live = len(live_inputs(cell.circuit)) + mapped.registers - mapped.inputs
     lanes = VECTOR if VECTOR * live <= MOST_LIVE else 1
@@ -55,7 +55,7 @@ def blocking(cell: CellCircuit, height: int, width: int) -> Blocking:
 
 
 class BoardWriter:
-    """Writes the kernel. `masked`: whether an array `fire` says which cells take their new bits."""
+    """Writes the kernel. `masked`: whether an array `fire` selects the cells that take their new bits."""
 
     def __init__(self, cell: CellCircuit, height: int, width: int, masked: bool, share: Blocking) -> None:
         self.cell, self.height, self.width, self.masked = cell, height, width, masked

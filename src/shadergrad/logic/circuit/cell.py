@@ -23,12 +23,13 @@ Random = np.random.Generator | int | None
 class CellCircuit:
     """A circuit that maps the 3x3 patch of a cell to the cell's next bits.
 
-    circuit: inputs = 9 * channels, input neighbour * channels + channel with neighbours row by row (0 north-west, 4 the
-    cell itself, 8 south-east); outputs = channels. border: what lies beyond the board, "zeros", or "periodic" for the
-    opposite edge. fire_rate: each step each cell takes its new bits if a uniform number is at most that, else keeps all
-    of them; at 1.0 all cells do. CircuitError where the numbers of inputs and outputs do not fit, or values are out of
-    range.
-    Source: "Differentiable Logic Cellular Automata" (Miotti, Niklasson, Randazzo and Mordvintsev, 2025).
+    circuit: inputs = 9 * channels, input neighbour * channels + channel with neighbours row by row (0 north-west, 4 the cell
+    itself, 8 south-east); outputs = channels.
+    border: the values beyond the board, "zeros", or "periodic" for the opposite edge.
+    fire_rate: at each step a cell takes its new bits if a uniform number is at most this rate, else it keeps all of them; at
+    1.0 all cells do.
+    Raises CircuitError if the numbers of inputs and outputs do not fit, or values are out of range. Source: "Differentiable
+    Logic Cellular Automata" (Miotti, Niklasson, Randazzo and Mordvintsev, 2025).
 
     >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))  # takes its western neighbour
     >>> cell.step([[[1], [0], [0]]]).astype(int).tolist()
@@ -55,12 +56,12 @@ class CellCircuit:
 
     @property
     def channels(self) -> int:
-        """How many bits a cell has."""
+        """The number of bits per cell."""
         return len(self.circuit.outputs)
 
     @property
     def periodic(self) -> bool:
-        """Whether beyond the border lies the opposite edge."""
+        """Whether the border is periodic."""
         return self.border == "periodic"
 
     @property
@@ -98,7 +99,7 @@ class CellCircuit:
     def step(self, state: np.ndarray, rng: Random = None, fire: np.ndarray | None = None) -> np.ndarray:
         """One step of a board (H, W, channels), bool or 0 and 1; gives bool.
 
-        With a fire rate below 1, `rng` (a generator or a seed) decides who fires, or `fire` (H, W) says it.
+        With a fire rate below 1, `rng` (a generator or a seed) draws the cells that fire, or `fire` (H, W) gives them.
         """
         runner = self._loaded(state, "step")
         runner.step(
@@ -116,7 +117,7 @@ class CellCircuit:
         """`steps` steps of a board (H, W, channels); gives bool.
 
         after_step(i, board) is called after step i, from 0; it may look at the board (read, words) and damage it (clear).
-        With a fire rate below 1, `rng` (a generator or a seed) decides who fires.
+        With a fire rate below 1, `rng` (a generator or a seed) draws the cells that fire.
         """
         runner = self._loaded(state, "run")
         generator = None if self.fire_rate == 1 else _generator(rng, "run")
@@ -127,7 +128,7 @@ class CellCircuit:
         return runner.read()
 
     def draw_fire(self, rng: np.random.Generator, height: int, width: int) -> np.ndarray:
-        """Which cells of a board fire in one step: bool (height, width)."""
+        """The cells of a board that fire in one step: bool (height, width)."""
         return rng.random((height, width), np.float32) <= self.fire_rate
 
     def _loaded(self, state: np.ndarray, what: str) -> BoardRunner:

@@ -1,7 +1,7 @@
-"""A circuit of two-input gates: a list of gates, and which wires come out.
+"""A circuit of two-input gates: a list of gates, and its output wires.
 
 Wires are numbers: 0 to inputs - 1 are the inputs, inputs + k is gate k. A gate reads wires that come before it, so the
-list is in topological order and one walk evaluates it. Circuits do not change; what alters one gives another.
+list is in topological order and one walk evaluates it. Circuits are immutable; operations return new ones.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Gates = Sequence[tuple[int, int, int]] | np.ndarray
 class Circuit:
     """`Circuit(inputs, gates, outputs)`: gates are (kind, a, b), outputs are wires.
 
-    `kinds` (uint8), `a` and `b` (int32), one element a gate, and `outputs` (int32) are read-only arrays. A kind is the
-    truth table of the gate (`kinds.py`); a gate that ignores an input names some earlier wire there all the same.
-    Names of inputs and outputs are optional and only label. Raises CircuitError for an unknown gate, a wire that does
-    not exist or comes later, and wrong shapes.
+    `kinds` (uint8), `a` and `b` (int32), one element a gate, and `outputs` (int32) are read-only arrays. A kind is the truth
+    table of the gate (`kinds.py`); a gate that ignores an input still names some earlier wire there. Names of inputs and
+    outputs are optional labels.
+    Raises CircuitError for an unknown gate, a wire that does not exist or comes later, and wrong shapes.
 
     >>> adder = sg.logic.circuit.Circuit(2, [(6, 0, 1), (1, 0, 1)], [2, 3])  # a half adder: sum (XOR) and carry (AND)
     >>> adder.evaluate([[0, 1], [1, 1]]).astype(int).tolist()
@@ -85,7 +85,7 @@ class Circuit:
     def evaluate(self, bits: np.ndarray) -> np.ndarray:
         """Bits (..., inputs) of bool or 0 and 1 to bits (..., outputs) of bool: gate by gate, 64 rows a word.
 
-        This is the reference that everything faster is compared with.
+        This is the reference for all faster evaluations.
         """
         array = as_bits(bits, "evaluate")
         if array.ndim == 0 or array.shape[-1] != self.inputs:

@@ -5,8 +5,8 @@
      "gates": [["g0", "XOR", "x0", "x1"], ["g1", "AND", "x0", "x1"]],
      "outputs": [["y0", "g0"], ["y1", "g1"]]}
 
-A gate is its name, its kind (a name of `kinds.NAMES`, or the number), and the wires that it reads. Gates may come in
-any order. A cell holds a circuit under "circuit", and "channels", "border" and "fire_rate".
+A gate is its name, its kind (a name of `kinds.NAMES`, or the number), and the wires that it reads. Gates may come in any order.
+A cell has a circuit under "circuit", and "channels", "border" and "fire_rate".
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def to_json(circuit: Circuit | CellCircuit) -> str:
 
 
 def save(circuit: Circuit | CellCircuit, path: str | Path) -> None:
-    """Writes `to_json` to a file, atomically. CircuitError where the disk does not take it.
+    """Writes `to_json` to a file, atomically. Raises CircuitError if the write fails.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -113,7 +113,7 @@ def _bracketed(left: str, lines: list[str], right: str, blanks: str) -> str:
 
 
 def from_json(text: str | bytes) -> Circuit | CellCircuit:
-    """A circuit or a cell from text. Gates are sorted if a gate is listed before what it reads.
+    """A circuit or a cell from text. Gates are sorted if a gate is listed before its operands.
 
     Raises CircuitError for text that is no JSON or another format or version, unknown kinds and wires, names used
     twice, a cycle (named in the message), and a cell whose channels do not fit its circuit.
@@ -135,7 +135,7 @@ def from_json(text: str | bytes) -> Circuit | CellCircuit:
 
 
 def load(path: str | Path) -> Circuit | CellCircuit:
-    """`from_json` of a file. Raises CircuitError, which names the file, also where it cannot be read.
+    """`from_json` of a file. Raises a CircuitError that names the file, also if it is unreadable.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
-"""Functions of many inputs as decision diagrams: equal functions are one number, however wide they are.
+"""Functions of many inputs as decision diagrams: equal functions have the same number.
 
-In: gates over diagrams. Out: diagrams, or DiagramLimit where a function takes more nodes than one wants to spend. A diagram
+In: gates over diagrams. Out: diagrams, or DiagramLimit if a function exceeds the allowed number of nodes. A diagram
 is a literal, 2 * node + inverted, so that an inverse costs nothing; node 0 is true. Inputs are decided in the order of their
 numbers. Source: Bryant, "Graph-based algorithms for Boolean function manipulation", 1986; inverted edges: Brace, Rudell and
 Bryant, "Efficient implementation of a BDD package", 1990.
@@ -15,11 +15,11 @@ MOST_INPUTS = 256  # of a function: its diagram is made by a recursion over them
 
 
 class DiagramLimit(Exception):
-    """A function needs more nodes than were granted."""
+    """A function needs more nodes than allowed."""
 
 
 class Diagrams:
-    """Diagrams that share their nodes. most: how many nodes and remembered results there may be."""
+    """Diagrams that share their nodes. most: the largest number of nodes and cached results."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -28,7 +28,7 @@ class Diagrams:
         self._results: dict[tuple[int, int, int], int] = {}
 
     def input(self, number: int) -> int:
-        """The function that is an input. Raises DiagramLimit where there are too many."""
+        """The function of an input. Raises DiagramLimit if there are too many nodes."""
         if number >= MOST_INPUTS:
             raise DiagramLimit
         return self._node(number, FALSE, TRUE)

@@ -34,7 +34,7 @@ class BoardStep(Operation):
     """One step of a packed board.
 
     automaton: the cell as JSON (files.py). masked: an input `fire`, uint32 (H, words), has a 1 where a cell takes its new
-    bits. lanes, rows: what a thread computes, see board_kernel.Blocking.
+    bits. lanes, rows: the part of a thread, see board_kernel.Blocking.
     """
 
     automaton: str
@@ -105,12 +105,14 @@ def to_board(words: np.ndarray, width: int) -> np.ndarray:
 
 
 class DeviceBoard:
-    """A board that a device steps; otherwise as BoardRunner. Minimize the automaton first.
+    """A board that a device steps; otherwise like BoardRunner. Minimize the automaton first.
 
-    device: "webgpu" or "cpu". generator: who draws which cells fire (see `run`), by default the device's own.
-    lanes, rows: words (1 or 4) and rows that a thread computes; None chooses.
-    Work is submitted and not waited for; `read` and `words` wait. CircuitError for a board without cells, other lanes
-    or rows, and a board that is larger than what the device lets a kernel see.
+    device: "webgpu" or "cpu".
+    generator: draws the cells that fire (see `run`), by default the device's own.
+    lanes, rows: words (1 or 4) and rows that a thread computes; None chooses. Steps are submitted without waiting; `read` and
+    `words` wait.
+    Raises CircuitError for a board without cells, other lanes or rows, and a board that is larger than what the device lets a
+    kernel see.
 
     >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))  # takes its western neighbour
     >>> board = sg.logic.circuit.DeviceBoard(cell, 1, 3, device="cpu")

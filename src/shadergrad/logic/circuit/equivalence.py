@@ -1,4 +1,4 @@
-"""Do two circuits compute the same? By every assignment where that is possible, else by many random ones and by diagrams."""
+"""Equivalence of two circuits, by all assignments if possible, else by random assignments and decision diagrams."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BLOCK = 1024  # words at a time
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Bits of the inputs, and what each circuit makes of them.
+    """Bits of the inputs, and the outputs of each circuit.
 
     >>> one = sg.logic.circuit.Circuit(2, [(7, 0, 1)], [2])  # OR
     >>> other = sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2])  # XOR
@@ -37,8 +37,8 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """True if no difference was found. proved: whether there is none, by all assignments (`exhaustive`) or by decision
-    diagrams; otherwise only `checked` random assignments speak for it.
+    """True if no difference was found. proved: whether equality is proved, by all assignments (`exhaustive`) or by decision
+    diagrams; otherwise it rests on `checked` random assignments.
 
     >>> circuit = sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2])
     >>> sg.logic.circuit.equivalent(circuit, circuit)
@@ -55,14 +55,13 @@ class Equivalence:
 
 
 def equivalent(left: Circuit, right: Circuit, patches: int = RANDOM_PATCHES, seed: int = 0) -> Equivalence:
-    """Compares two circuits on all assignments up to 20 inputs, above that on `patches` random ones and, where these
-    show no difference, by decision diagrams, which prove that there is none or find it; of functions that take too many
-    nodes, the assignments remain.
+    """Compare two circuits: up to 20 inputs on all assignments; above, on `patches` random ones and then by decision diagrams,
+    which prove equality or find a difference. If a function takes too many nodes, the result rests on the assignments.
 
-    The random assignments come in blocks of 65,536 in which a bit is 1 with probability 1/2, 1/4, 3/4 or 1/16 in turn:
-    wide ANDs and ORs are seldom decided by fair bits. The same seed gives the same assignments. Both circuits are
-    evaluated gate by gate, by code that shares nothing with `minimize`. Raises CircuitError if the numbers of inputs or
-    outputs differ.
+    The random assignments come in blocks of 65,536 in which a bit is 1 with probability 1/2, 1/4, 3/4 or 1/16 in turn: fair
+    bits seldom distinguish wide ANDs and ORs. The same seed gives the same assignments. Code that shares nothing with
+    `minimize` evaluates both circuits gate by gate.
+    Raises CircuitError if the numbers of inputs or outputs differ.
 
     >>> nand = sg.logic.circuit.Circuit(2, [(14, 0, 1)], [2])
     >>> inverted = sg.logic.circuit.Circuit(2, [(1, 0, 1), (12, 2, 2)], [3])  # NOT (a AND b)

@@ -1,7 +1,7 @@
-"""What can be wrong with a circuit."""
+"""The exception of circuits."""
 
 from ...errors import ShadergradError
 
 
 class CircuitError(ShadergradError, ValueError):
-    """A circuit that is none, or that does not fit what it is used for."""
+    """An invalid circuit, or one that does not fit its use."""

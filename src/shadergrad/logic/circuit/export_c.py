@@ -1,8 +1,8 @@
 """C99: a circuit over blocks of 64-bit words, and a step of a whole board.
 
-The block function has all gates inside one loop over words, so a compiler turns each gate into one instruction on its
-widest registers (and several gates into one, where it has three-operand logic). The step gathers the nine neighbours of
-a block that fits the first-level cache, calls it, and writes the outputs of the cells that fire.
+The block function evaluates all gates inside one loop over words, so a compiler turns each gate into one instruction on its
+widest registers (or several gates into one, with three-operand logic). The step gathers the nine neighbours of a block that
+fits the first-level cache, calls it, and writes the outputs of the cells that fire.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def to_c(circuit: Circuit, name: str = "circuit") -> str:
     """A C99 file with `NAME_block(x, y, n)`: y[k][i] = output k of the inputs x[0][i], x[1][i], ..., for i < n.
 
     Words are uint64_t, 64 cells each; x and y are [inputs][NAME_BLOCK] and [outputs][NAME_BLOCK], n at most NAME_BLOCK.
-    Raises CircuitError for a name that is no identifier.
+    Raises CircuitError for a name that is not an identifier.
 
     >>> text = sg.logic.circuit.to_c(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2]))
     >>> print(text[text.index("const uint64_t x0"):])
@@ -41,9 +41,10 @@ def to_c(circuit: Circuit, name: str = "circuit") -> str:
 def cell_to_c(cell: CellCircuit, name: str = "automaton") -> str:
     """The same file with `NAME_step(state, fire, next, height, width)`, one step of a board.
 
-    state and next are planes [channels][height][words], words = (width + 63) / 64, column 64 k + j at bit j of word k,
-    bits past the width 0 in both. fire is [height][words], a 1 where a cell takes its new bits, or NULL for all cells.
-    Simplify the automaton first. Raises CircuitError for a name that is no identifier.
+    state and next are planes [channels][height][words], words = (width + 63) / 64, column 64 k + j at bit j of word k, bits
+    past the width 0 in both. fire is [height][words], a 1 where a cell takes its new bits, or NULL for all cells. Simplify the
+    automaton first.
+    Raises CircuitError for a name that is not an identifier.
 
     >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))
     >>> "void shift_step(" in sg.logic.circuit.cell_to_c(cell, name="shift")

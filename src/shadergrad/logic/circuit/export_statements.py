@@ -1,4 +1,4 @@
-"""What the exports in C, WGSL and Verilog share: names, and one statement a gate."""
+"""Shared parts of the exports to C, WGSL and Verilog: names, and one statement per gate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .gate_order import evaluation_order
 
 @dataclass(frozen=True)
 class Syntax:
-    """How a language declares a wire (`{wire}`, `{value}`) and writes a wire that is 0 or 1 everywhere."""
+    """A language's syntax for the declaration of a wire (`{wire}`, `{value}`) and for constant wires."""
 
     statement: str
     zero: str
@@ -56,6 +56,6 @@ def indent(lines: list[str], levels: int) -> str:
 
 
 def template(name: str) -> str:
-    """What follows the dashes in a file of this folder; what precedes them stands for the generated part."""
+    """The text after the dashes in a file of this folder; the text before them stands for the generated part."""
     text = files("shadergrad.logic.circuit").joinpath(name).read_text(encoding="utf-8")
     return text.partition("----")[2].partition("\n")[2]

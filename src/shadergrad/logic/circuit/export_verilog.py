@@ -13,7 +13,7 @@ SYNTAX = Syntax("wire {wire} = {value};", "1'b0", "1'b1")
 def to_verilog(circuit: Circuit, name: str = "circuit") -> str:
     """A module `NAME(x, y)`: y[k] is output k of the inputs x[0], x[1], .... Combinational.
 
-    Raises CircuitError for a name that is no identifier.
+    Raises CircuitError for a name that is not an identifier.
 
     >>> print(sg.logic.circuit.to_verilog(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2]), name="xor2"))
     // 1 gates. Made by shadergrad.
@@ -37,12 +37,12 @@ endmodule
 def cell_to_verilog(cell: CellCircuit, height: int, width: int, name: str = "automaton") -> str:
     """Modules `NAME_rule` (the circuit), `NAME_cell` and `NAME_grid` for a board of height x width cells.
 
-    NAME_grid(clk, load, initial_state, fire, state): on a rising edge of clk, all cells take initial_state if load is
-    1; else those whose bit of fire is 1 take their next bits. Bit (y * WIDTH + x) * CHANNELS + c of state and
-    initial_state is channel c of cell (y, x), bit y * WIDTH + x of fire is its own. HEIGHT, WIDTH and PERIODIC are
-    parameters, so other sizes need no new export. Tie fire to ones for an automaton that always fires; below that, its
-    source is the user's, as hardware has its own random bits. Simplify the automaton first. Raises CircuitError for a
-    name that is no identifier.
+    NAME_grid(clk, load, initial_state, fire, state): on a rising edge of clk, all cells take initial_state if load is 1; else
+    those whose bit of fire is 1 take their next bits. Bit (y * WIDTH + x) * CHANNELS + c of state and initial_state is channel
+    c of cell (y, x), bit y * WIDTH + x of fire is its own. HEIGHT, WIDTH and PERIODIC are parameters, so other sizes need no
+    new export. Tie fire to ones for an automaton that always fires; below that, its source is the user's, as hardware has its
+    own random bits. Simplify the automaton first.
+    Raises CircuitError for a name that is not an identifier.
 
     >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))
     >>> text = sg.logic.circuit.cell_to_verilog(cell, 4, 8, name="shift")

@@ -20,7 +20,7 @@ _FUNCTIONS = {-1: "west", 0: "word", 1: "east"}
 def to_wgsl(circuit: Circuit, name: str = "circuit") -> str:
     """A function `NAME(x: array<u32, inputs>) -> array<u32, outputs>`, each bit of the words a cell of its own.
 
-    Raises CircuitError for a name that is no identifier.
+    Raises CircuitError for a name that is not an identifier.
 
     >>> print(sg.logic.circuit.to_wgsl(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2]), name="xor2"))
     // 1 gates on 32-bit words. Made by shadergrad.

@@ -1,8 +1,8 @@
-"""Which cells fire, drawn on the device straight into packed words: nothing as large as a board of floats is stored.
+"""Draws the cells that fire on the device, directly into packed words, without storing a board of floats.
 
 A cell fires if a uniform number of 24 bits is below the rate. The numbers of a word's 32 cells are compared bit by bit, all
-cells at once, from the highest: where a number's bit differs from the rate's, the cell is decided. So few random words do,
-for after a few bits no cell is left.
+cells at once, from the highest: a cell is decided at the first bit that differs from the rate's. A few random words suffice,
+because a few bits decide every cell.
 """
 
 from __future__ import annotations

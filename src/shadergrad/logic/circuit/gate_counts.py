@@ -1,4 +1,4 @@
-"""How large a circuit is, by each of the usual ways to count."""
+"""The size of a circuit, by each of the usual counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .minimize import minimize
 @dataclass(frozen=True)
 class GateCounts:
     """`all` gates; the `active` ones, of kinds other than A and B, as the literature on logic automata counts them;
-    those `reachable` from the outputs, and how many of these are active; and all that are left when `minimized`.
+    those `reachable` from the outputs, the active ones among these, and those of the `minimized` circuit.
 
     >>> circuit = sg.logic.circuit.Circuit(2, [(6, 0, 1), (1, 0, 1)], [2])
     >>> sg.logic.circuit.count_gates(circuit).reachable
@@ -30,7 +30,7 @@ class GateCounts:
 
 
 def count_gates(circuit: Circuit) -> GateCounts:
-    """The size of a circuit by each way of counting.
+    """The size of a circuit by each count.
 
     >>> sg.logic.circuit.count_gates(sg.logic.circuit.Circuit(2, [(6, 0, 1), (3, 2, 2), (1, 0, 1)], [3]))
     GateCounts(all=3, active=2, reachable=2, reachable_active=1, minimized=1)
@@ -47,7 +47,7 @@ def count_gates(circuit: Circuit) -> GateCounts:
 
 
 def histogram(circuit: Circuit) -> dict[str, int]:
-    """How many gates there are of each of the sixteen kinds, by name, in the order of their numbers.
+    """The number of gates of each of the sixteen kinds, by name, in the order of their numbers.
 
     >>> counts = sg.logic.circuit.histogram(sg.logic.circuit.Circuit(2, [(6, 0, 1), (1, 0, 1)], [2, 3]))
     >>> {name: count for name, count in counts.items() if count}

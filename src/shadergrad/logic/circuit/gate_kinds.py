@@ -1,8 +1,8 @@
 """The sixteen two-input gates, each known by its number.
 
-The number is the truth table: f(00) f(01) f(10) f(11) read as four bits, f(00) the highest, A the first input. All that
-this package does with a gate follows from it: the expression in C, Verilog and WGSL, the value on packed words, and the
-gate that is left when an input is inverted, exchanged or known.
+The number is the truth table: f(00) f(01) f(10) f(11) read as four bits, f(00) the highest, A the first input. This package
+derives everything about a gate from it: the expression in C, Verilog and WGSL, the value on packed words, and the gate that
+results when an input is inverted, exchanged or known.
 """
 
 from __future__ import annotations

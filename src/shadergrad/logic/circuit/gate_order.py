@@ -1,4 +1,4 @@
-"""Which gates matter, and a good order to evaluate them in."""
+"""The live gates of a circuit, and a good order of evaluation."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def live_inputs(circuit: Circuit) -> list[int]:
 def depth_first(roots: list[int], operands_of: list[list[int]]) -> list[int]:
     """Everything that roots depend on, operands first, deeper operands before shallower ones.
 
-    A value is computed shortly before it is read, so few are alive at a time: a layer-by-layer order would keep whole
-    layers. `operands_of[i]` lists what i depends on, numbers below i.
+    Each value is computed shortly before its use, so few are alive at a time; a layer-by-layer order would keep whole layers.
+    `operands_of[i]` lists what i depends on, numbers below i.
     """
     depth: list[int] = []
     for parts in operands_of:

@@ -1,10 +1,10 @@
-"""Gates that compute the same, or the opposite, become one, however they are built.
+"""Merges gates with equal or inverse functions, however they are built.
 
-In: a graph of gates and its outputs. Out: another, without what was proved equal to something before it. All nodes are
-simulated; where the inputs are few, on all their assignments, which is a proof. Elsewhere equal bits on random assignments
-are a guess, and it is proved on all assignments of the inputs that the two depend on, where those are few, or by decision
-diagrams; what cannot be proved so stays. Source: SAT sweeping (Kuehlmann, "Dynamic transition relation simplification for
-bounded property checking", 2004), with truth tables and diagrams in place of SAT.
+In: a graph of gates and its outputs. Out: a graph without nodes that are proved equal to earlier ones. All nodes are simulated.
+With few inputs the simulation covers all assignments, which is a proof. Otherwise equal bits on random assignments give a
+candidate; it is proved on all assignments of the inputs of both nodes, if these are few, or by decision diagrams. Unproved
+candidates stay. Source: SAT sweeping (Kuehlmann, "Dynamic transition relation simplification for bounded property checking",
+2004), with truth tables and diagrams in place of SAT.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Same:
         self._known: dict[bytes, list[int]] = {}  # by table, in the form that begins with 0: literals
 
     def add(self, node: int) -> int | None:
-        """The literal of an earlier node that `node` is proved to equal; None where it is the first."""
+        """The literal of an earlier node that `node` is proved to equal; None if it is the first."""
         if self._graph.is_gate(node):
             self._simulate(node)
         table = self._tables[node]

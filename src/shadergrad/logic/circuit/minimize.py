@@ -1,10 +1,10 @@
 """Fewer gates for the same function.
 
-Constants are propagated, wires and inverters absorbed by the gates that read them, gates with equal or opposite inputs
-resolved, equal gates merged whatever the order of their inputs, functions that lose a variable over two levels rebuilt
-from what remains, gates of one function made one however they are built (see `merge`), gates replaced by a wire or one gate
-of others where the outputs cannot tell (see `resubstitute`: circuits of few inputs), and dead gates dropped; repeated until
-nothing changes. (And-inverter graphs with structural hashing, as in logic synthesis: Kuehlmann et al., "Robust Boolean reasoning for equivalence checking and functional property
+Repeats these rules until nothing changes: propagate constants; absorb wires and inverters into the gates that read them;
+simplify gates with equal or opposite inputs; merge equal gates in either order of inputs; rebuild functions that lose a
+variable over two levels; merge gates with the same function (see `merge`); replace gates by a wire or by one gate of others if
+no output can tell (see `resubstitute`: circuits of few inputs); remove dead gates. (And-inverter graphs with structural
+hashing, as in logic synthesis: Kuehlmann et al., "Robust Boolean reasoning for equivalence checking and functional property
 verification", 2002; here with XOR as a gate of its own.)
 """
 
@@ -21,7 +21,7 @@ def minimize(circuit: Circuit) -> Circuit:
     """A circuit with the same inputs, outputs and names, the same function, and never more gates.
 
     An output that is constant costs one gate FALSE or TRUE, an output that is an inverted input one gate NOT A; outputs
-    that are inputs cost nothing. Simplifying the result again changes nothing.
+    that are inputs cost nothing. Minimizing the result again changes nothing.
 
     >>> circuit = sg.logic.circuit.Circuit(2, [(1, 0, 1), (12, 2, 2)], [3])  # NOT (a AND b)
     >>> list(sg.logic.circuit.minimize(circuit).gates())  # NAND

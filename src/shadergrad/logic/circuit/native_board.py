@@ -1,4 +1,4 @@
-"""A board stepped by compiled C: what `cell_to_c` writes, built by the system's compiler and called through ctypes."""
+"""A board stepped by compiled C: the system's compiler builds the output of `cell_to_c`, and ctypes calls it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _WORDS = np.ctypeslib.ndpointer(np.uint64, flags="C_CONTIGUOUS")
 
 
 def find_compiler() -> str | None:
-    """The path of the first C compiler that is there."""
+    """The path of the first available C compiler."""
     return next((path for path in map(shutil.which, COMPILERS) if path), None)
 
 
 class NativeBoard(Board):
-    """A board that machine code steps; otherwise as BoardRunner. Minimize the automaton first.
+    """A board that machine code steps; otherwise like BoardRunner. Minimize the automaton first.
 
-    compiler: its path or name; by default the first of cc, gcc and clang that is there. CircuitError if there is none,
+    compiler: its path or name; by default the first available of cc, gcc and clang. Raises CircuitError if there is none,
     or if it fails.
 
     >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))

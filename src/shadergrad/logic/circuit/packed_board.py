@@ -1,9 +1,8 @@
 """A board of a cellular automaton, packed 64 cells a word, stepped by NumPy.
 
-A step goes over the board in blocks of whole rows, small enough that everything lies in the second-level cache. For
-each block the rows and the two above and below are copied to scratch memory, for all channels that the circuit reads;
-shifted by a column to the east and to the west they give the nine neighbours as views. Then every instruction of
-the mapped circuit is one NumPy call on a block.
+A step processes the board in blocks of whole rows, small enough for the second-level cache. It copies the rows of a block, and
+the rows above and below, to scratch memory, for all channels that the circuit reads. Shifts by a column to the east and west
+give the nine neighbours as views. Then every instruction of the mapped circuit is one NumPy call on the block.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 
 class Rule(Protocol):
-    """What a board must know of its automaton; CellCircuit is one."""
+    """The rule of a board's automaton; CellCircuit is one."""
 
     @property
     def circuit(self) -> Circuit: ...
@@ -45,7 +44,7 @@ class Rule(Protocol):
 class Board:
     """A packed board: `words` are uint64 (channels, H, words), bit j of word k of a row is column 64 k + j.
 
-    Bits past the width are 0. Subclasses say how to step. CircuitError for a board without cells.
+    Bits past the width are 0. Subclasses define the step. Raises CircuitError for a board without cells.
 
     >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))
     >>> board = sg.logic.circuit.Board(cell, height=1, width=3)
@@ -180,7 +179,7 @@ class _Block:
         return calls
 
     def gather(self, words: np.ndarray, start: int) -> None:
-        """Copies rows start - 1 to start + rows of the channels that are read, and shifts them."""
+        """Copies and shifts rows start - 1 to start + rows of the channels that the circuit reads."""
         middle, height, stop = self._planes[0], words.shape[1], start + self._rows
         for k, channel in enumerate(self._channels):
             middle[k, 1:-1] = words[channel, start:stop]

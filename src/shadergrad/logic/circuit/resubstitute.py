@@ -1,9 +1,9 @@
-"""A gate becomes a wire, or one gate of two others, where the outputs cannot tell.
+"""Replaces a gate by a wire, or by one gate of two others, if no output can tell the difference.
 
-In: a graph of gates with few inputs. Out: another with the same outputs on all assignments, and fewer gates. For each gate it
-is known by simulation on which assignments its value can be seen at an output; on the others it may be anything. Source:
-Mishchenko, Brayton, Jiang and Jang, "Scalable don't-care-based logic optimization and resubstitution", 2011, here with whole
-truth tables, as the inputs are few.
+In: a graph of gates with few inputs. Out: another with the same outputs on all assignments, and fewer gates. For each gate,
+simulation gives the assignments on which an output depends on its value; on the others its value is free. Source: Mishchenko,
+Brayton, Jiang and Jang, "Scalable don't-care-based logic optimization and resubstitution", 2011, here with whole truth tables,
+as the inputs are few.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Literal = int  # 2 * node + inverted
 
 
 def resubstituted(graph: LogicGraph, outputs: list[Literal]) -> tuple[LogicGraph, list[Literal]]:
-    """The same functions at the outputs, by as few gates as single replacements lead to."""
+    """The same output functions, with as few gates as single replacements reach."""
     gates = sum(map(graph.is_gate, graph.live(outputs)))
     if graph.inputs > FEW or gates > MOST_GATES:
         return graph, outputs
@@ -63,7 +63,7 @@ class _Network:
         return found, [literals[x >> 1] ^ (x & 1) for x in self.outputs]
 
     def replace_gates(self) -> int:
-        """Replace what can be, from the outputs down; how many gates that saves."""
+        """Replace gates from the outputs down. Returns the number of saved gates."""
         saved = 0
         for node in reversed(range(self.inputs + 1, len(self.kinds))):
             spared = self._spared(node)
@@ -110,7 +110,7 @@ class _Network:
         return np.bitwise_or.reduce(other[rows] ^ self.tables[rows], axis=0)
 
     def _replacement(self, node: int, spared: set[int]) -> tuple[tuple[int, int, int], int] | None:
-        """A gate (kind, a, b) of earlier nodes that does as well, and how many gates it costs; None where none is cheaper."""
+        """A gate (kind, a, b) of earlier nodes that does as well, and how many gates it costs; None if none is cheaper."""
         seen = self._seen(node)
         rows = [k for k in range(node) if k not in spared]
         tables = self.tables[rows] & seen

@@ -1,4 +1,4 @@
-"""Gates shared by structure: what minimization and the mapping to words build on.
+"""Gates with shared structure, for minimization and the mapping to words.
 
 A literal is 2 * node + inverted. Node 0 is the constant false, nodes 1 to inputs are the inputs, the rest are gates in
 one of five forms (AND, A AND NOT B, NOT A AND B, XOR, OR: those that give 0 on 00) with a < b. Constants, wires and
@@ -108,7 +108,7 @@ class LogicGraph:
         return self._of_nodes(kind, leaves[i], leaves[j])
 
     def readers(self, live: Iterable[int]) -> list[int]:
-        """How many of the live gates read each node."""
+        """The number of live gates that read each node."""
         count = [0] * len(self.kinds)
         for node in live:
             if self.is_gate(node):

@@ -1,11 +1,11 @@
 """A circuit mapped to operations on whole words: few operations, few registers.
 
-In: a circuit. Out: instructions AND, OR, XOR and NOT on numbered registers, each written in place of a value that is no
-longer read where possible, so that what an evaluation touches stays in the nearest caches.
+In: a circuit. Out: instructions AND, OR, XOR and NOT on numbered registers, each overwriting a dead value if possible, so that
+an evaluation stays in the nearest caches.
 
-NumPy has no fused AND NOT or NAND. So a node may be held inverted: the inverse of an AND costs nothing if its readers
-know, and NOT a AND NOT b is the inverse of a OR b. Only an AND of a value held as wanted and one held inverted needs a
-NOT of its own, which is then shared.
+NumPy has no fused AND NOT or NAND. So a node may be held inverted: the inverse of an AND costs nothing if its readers account
+for it, and NOT a AND NOT b is the inverse of a OR b. Only an AND of a plain and an inverted value needs a NOT, which other
+readers share.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def sources(instruction: Instruction) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def map_circuit(circuit: Circuit) -> MappedCircuit:
-    """The instructions that compute a circuit; structure is shared and constants are folded on the way. Remembered.
+    """The instructions that compute a circuit; shares structure, folds constants, and is cached.
 
     Logic synthesis calls this technology mapping: gates of any kind to those that the machine has.
     """

@@ -39,7 +39,7 @@ class Layout:
 def layout(
     channels: int, pairs: int, widths: Sequence[int], lanes: int, limits: Limits, back: bool = True
 ) -> Layout | None:
-    """The best layout within a device's limits with at most that many lanes; None where not even one fits. back: for the
+    """The best layout within a device's limits with at most that many lanes; None if not even one fits. back: for the
     gradient's kernel, which gathers in workgroup memory; the other takes no more than its layers need, for browsers set it
     to zero, word by word on a software adapter."""
     most = min(MOST_THREADS, limits.max_workgroup_invocations, 1 << (max(widths[1:]) - 1).bit_length())

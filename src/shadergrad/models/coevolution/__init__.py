@@ -1,8 +1,8 @@
-"""Which residues of two proteins touch, learned from the sequences of both.
+"""Contacts between two proteins, learned from the sequences of both.
 
-vocabulary.py, families.py, alignments.py: from files to families. batches.py: from families to tokens.
-model.py, losses.py, training.py: the transformer, its two phases and what training takes. family_logits.py: a family's map.
-synthetic.py: families whose contacts are known. dca.py: the classical baselines. metrics.py: how good a map is.
+vocabulary.py, families.py, alignments.py: from files to families. batches.py: from families to tokens. model.py, losses.py,
+training.py: the transformer, its two phases and their training. family_logits.py: a family's map. synthetic.py: families with
+known contacts. dca.py: the classical baselines. metrics.py: measures of a map.
 """
 
 from . import dca

@@ -1,8 +1,8 @@
-"""Files of sequences. In: FASTA, A3M or Stockholm, also gzipped. Out: families of pairs; errors say which file and line.
+"""Files of sequences. In: FASTA, A3M or Stockholm, also gzipped. Out: families of pairs; errors name the file and the line.
 
-A format is told by the file's ending: .fasta .fa .faa .fas .afa, .a3m, .sto .stk .stockholm, each also with .gz.
-Pairs stand in two files, row by row, or in one: with a separator in every sequence (`MKV:GHL`), in an A3M behind the
-line `#length_a,length_b`, or with the length of the first chain given.
+The file's extension tells the format: .fasta .fa .faa .fas .afa, .a3m, .sto .stk .stockholm, each also with .gz. Pairs come in
+two files, row by row, or in one: with a separator in every sequence (`MKV:GHL`), in an A3M after the line `#length_a,length_b`,
+or with a given length of the first chain.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Record:
 
 @dataclass(frozen=True)
 class SequenceFile:
-    """What a file holds. aligned: columns mean places. lengths: of both chains, where the file says them."""
+    """The contents of a file. aligned: whether columns correspond. lengths: those of both chains, if the file states them."""
 
     path: Path
     records: list[Record]
@@ -46,12 +46,12 @@ class SequenceFile:
 
 
 def suffix_of(path: Path) -> str:
-    """The ending that tells the format, without .gz."""
+    """The extension of the format, without .gz."""
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file, unpacked if it ends in .gz. Raises DataError where it cannot be read."""
+    """The lines of a text file, unpacked if it ends in .gz. Raises DataError if it cannot be read."""
     try:
         data = path.read_bytes()
         if path.name.endswith(".gz"):
@@ -66,9 +66,8 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_sequences(path: str | Path) -> SequenceFile:
-    """The sequences of one file, by its format. Insertions of an A3M (small letters) are left out.
-
-    Raises DataError, which names the line, where the file does not keep to its format.
+    """The sequences of one file, by its format. Insertions of an A3M (lower-case letters) are dropped. Raises a DataError that
+    names the line if the file violates its format.
     """
     path = Path(path)
     suffix = suffix_of(path)
@@ -155,10 +154,11 @@ def read_pairs(
 ) -> Family:
     """The family of pairs in one file, or in two.
 
-    partner: the file of the second chains. by: whether rows of two files belong together by "name", the first word
-    after >, or by "order". length_a: columns of the first chain, where one file says neither that nor a separator.
-    name: of the family, by default the file's. A FASTA counts as aligned if all its sequences have one length.
-    Raises DataError, which names file and line, for whatever does not fit.
+    partner: the file of the second chains.
+    by: whether rows of two files match by "name", the first word after >, or by "order".
+    length_a: columns of the first chain, if one file has neither lengths nor a separator.
+    name: that of the family, by default the file's. A FASTA counts as aligned if all its sequences have one length.
+    Raises a DataError that names file and line for contents that do not fit.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "kinase.fasta").write_text(">human\\nMKV:GHLE\\n>mouse\\nMRV:GH-E\\n")

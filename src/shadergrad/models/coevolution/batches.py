@@ -1,7 +1,7 @@
 """Batches of pairs. In: families. Out: tokens of few different shapes, masked for phase 1, with contacts for phase 2.
 
-A compiled step is compiled for each shape, so families are put into few buckets: each pads both chains to the longest of
-its families. PAD may stand between the chains, `CLS a PAD SEP b SEP PAD`, so that a lies in the same columns of every row.
+A step is compiled for each shape, so families share a few buckets. A bucket pads both chains to the longest of its families.
+PAD may stand between the chains, `CLS a PAD SEP b SEP PAD`, so that a has the same columns in every row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MASKED, RANDOM, KEPT = 0.15, 0.1, 0.1  # of the residues; of those masked (Devli
 def pair_tokens(a: np.ndarray, b: np.ndarray, length_a: int | None = None, length_b: int | None = None) -> np.ndarray:
     """`CLS a SEP b SEP`, int32 (n, length_a + length_b + 3), of a (n, at most length_a) and b; PAD behind each.
 
-    FamilyError where a chain is longer than its length.
+    Raises FamilyError if a chain is longer than its length.
 
     >>> sg.models.coevolution.pair_tokens(np.array([[0, 1]]), np.array([[2]]), length_b=2)
     array([[23,  0,  1, 24,  2, 22, 24]], dtype=int32)
@@ -98,7 +98,7 @@ def mask_tokens(tokens: np.ndarray, rng: np.random.Generator, share: float = MAS
 def contact_labels(family: Family, rows: int, shape: tuple[int, int]) -> np.ndarray:
     """The contacts of a family for `rows` of its pairs, padded to a bucket's shape with UNKNOWN: float32 (rows, *shape).
 
-    FamilyError where they are not known.
+    Raises FamilyError if they are not known.
 
     >>> rows = np.zeros((1, 2), np.uint8)
     >>> family = sg.models.coevolution.Family("", rows, rows, contacts=np.eye(2, dtype=bool))
@@ -116,7 +116,7 @@ class Batches:
     """Batches without end of random pairs: a bucket each, the larger the oftener; the same for the same seed.
 
     phase "mlm": (tokens with masks, labels), int32 (batch_size, t); "contacts": (tokens, contacts), the second float32
-    (batch_size, length_a, length_b). most: buckets. FamilyError for another phase, and where contacts are not known.
+    (batch_size, length_a, length_b). most: buckets. Raises FamilyError for another phase, and where contacts are not known.
 
     >>> rows = np.zeros((2, 3), np.uint8)
     >>> batches = sg.models.coevolution.Batches([sg.models.coevolution.Family("", rows, rows)], "mlm", batch_size=4)

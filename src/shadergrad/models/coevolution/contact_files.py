@@ -25,7 +25,7 @@ COLUMNS = ("family", "i", "j", "distance", "score", "probability")
 def read_contacts(path: str | Path, families: Sequence[Family]) -> list[Family]:
     """The families with their contacts from a file; those that it does not name keep theirs, or None.
 
-    Raises DataError, which names the line, for a family that is not there, places outside the chains, and what is no number.
+    Raises DataError, which names the line, for a family that is not there, places outside the chains, and what is not a number.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "contacts.tsv").write_text("i\\tj\\tdistance\\n1\\t2\\t5.5\\n2\\t1\\t9.0\\n")
@@ -86,7 +86,7 @@ def write_contacts(path: str | Path, family: Family, scores: np.ndarray, probabi
 
 
 def write_family(folder: str | Path, family: Family) -> Path:
-    """A family as a paired FASTA, `a:b` in each sequence, into a folder; returns the file. DataError if it cannot.
+    """A family as a paired FASTA, `a:b` in each sequence, into a folder; returns the file. Raises DataError if it cannot.
 
     >>> rows = np.array([[0, 1]], np.uint8)
     >>> family = sg.models.coevolution.Family("one", rows, rows, names=("human",))
@@ -107,7 +107,7 @@ def read_families(
 ) -> list[Family]:
     """The family in a file, or those in the files of a folder, with their contacts from a TSV where one is given.
 
-    Raises DataError where there is none, or something does not fit. See `read_pairs` and `read_contacts`.
+    Raises DataError if there is none, or something does not fit. See `read_pairs` and `read_contacts`.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> rows = np.array([[0, 1]], np.uint8)

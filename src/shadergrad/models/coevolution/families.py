@@ -20,8 +20,9 @@ class Family:
     """Pairs of sequences, row by row. a (n, length_a), b (n, length_b): tokens, uint8, PAD for gaps and what is short.
 
     aligned: whether a column means the same place in every row; without it a family's rows cannot be combined.
-    contacts: (length_a, length_b) bools, or None where they are not known. names: of the rows.
-    Raises FamilyError where shapes do not fit.
+    contacts: (length_a, length_b) bools, or None if they are not known.
+    names: of the rows.
+    Raises FamilyError if shapes do not fit.
 
     >>> rows = np.zeros((2, 3), np.uint8)
     >>> family = sg.models.coevolution.Family("example", rows, rows)

@@ -48,7 +48,7 @@ class FamilyPredictor:
     def __call__(self, family: Family, shape: tuple[int, int] | None = None, background: bool = True) -> np.ndarray:
         """Logits, float64; NaN where no member has residues in both columns. background: whether it is subtracted.
 
-        FamilyError where the family is not aligned and has more than one pair.
+        Raises FamilyError if the family is not aligned and has more than one pair.
         """
         if not family.aligned and family.depth > 1:
             raise FamilyError(

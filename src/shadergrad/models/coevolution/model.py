@@ -51,8 +51,9 @@ class CoevolutionTransformer(nn.Module):
     """Tokens (n, t) to representations (n, t, d_model), and, where asked for, the attention maps of every layer.
 
     Token, segment (0 up to the first SEP, then 1) and position embeddings, LayerNorm, dropout, n_layers encoder layers,
-    LayerNorm. With the defaults 1.26 million parameters. max_len: positions, that is residues of a pair and 3.
-    FamilyError for more than max_len tokens.
+    LayerNorm. With the defaults 1.26 million parameters.
+    max_len: positions, that is residues of a pair and 3.
+    Raises FamilyError for more than max_len tokens.
 
     >>> model = sg.models.coevolution.CoevolutionTransformer(d_model=8, n_layers=2, n_heads=2, d_ff=16)
     >>> x, maps = model(sg.tensor([[23, 0, 1, 24, 2, 24, 22]]))

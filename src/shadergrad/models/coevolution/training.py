@@ -32,7 +32,7 @@ def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
 
 
 def model_for(phase: str, transformer: CoevolutionTransformer) -> MaskedLanguageModel | ContactPredictor:
-    """The transformer with the head of a phase, "mlm" or "contacts". FamilyError for another.
+    """The transformer with the head of a phase, "mlm" or "contacts". Raises FamilyError for another.
 
     >>> transformer = sg.models.coevolution.CoevolutionTransformer(d_model=8, n_layers=1, n_heads=2, d_ff=16)
     >>> type(sg.models.coevolution.model_for("contacts", transformer)).__name__

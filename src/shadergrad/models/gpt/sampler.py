@@ -22,9 +22,12 @@ CHUNK = 32  # tokens of the beginning that are taken at once
 class Sampler:
     """Draws what follows, with the model as it is in eval().
 
-    temperature: below 1 likely tokens become likelier; 0 takes the likeliest. top_k: only the k likeliest are drawn; None:
-    all. batch: texts at a time. length: tokens of the longest text, at most the model's n_positions, which it is by default.
-    The draws follow sg.manual_seed. Raises ShapeError for numbers that cannot be.
+    temperature: below 1 likely tokens become likelier; 0 takes the most likely.
+    top_k: only the k likeliest are drawn; None: all.
+    batch: texts at a time.
+    length: tokens of the longest text, at most the model's n_positions, which it is by default. The draws follow
+    sg.manual_seed.
+    Raises ShapeError for numbers that cannot be.
 
     >>> from shadergrad.models.gpt import GPT, Config, Sampler
     >>> model = GPT(Config(vocab_size=11, n_positions=8, n_embd=16, n_layer=2, n_head=2))
@@ -63,7 +66,7 @@ class Sampler:
     def generate(self, tokens: Any, count: int) -> np.ndarray:
         """The tokens (batch, n), n at least 1, and `count` more: int32 (batch, n + count).
 
-        Raises ShapeError where these are more than `length`, or the batch is another; the cache is written anew.
+        Raises ShapeError if these are more than `length`, or the batch is another; the cache is written anew.
         """
         given = np.asarray(tokens, np.int32)
         if given.ndim != 2 or given.shape[0] != self.batch or not given.shape[1]:

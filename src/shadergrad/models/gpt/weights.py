@@ -26,7 +26,7 @@ HEAD_DIM = 64  # of every GPT-2 that was published
 def load_weights(model: GPT, path: str | Path) -> None:
     """Copy the weights in a file under Hugging Face's names into `model`.
 
-    Raises InteropError where they do not fit, or where lm_head.weight is not wte.weight; the model is then unchanged.
+    Raises InteropError if they do not fit, or where lm_head.weight is not wte.weight; the model is then unchanged.
     """
     load_state_dict(model, _arrays(path), transpose=TRANSPOSED)
 
@@ -35,7 +35,7 @@ def read_model(path: str | Path, n_head: int | None = None) -> GPT:
     """The model whose weights a file holds, on the cpu, ready for use (eval).
 
     Shapes are the arrays'; n_head is that in config.json beside the file, else n_embd / 64, unless it is given.
-    Raises InteropError where the file is no GPT-2's.
+    Raises InteropError if the file is no GPT-2's.
     """
     arrays = _arrays(path)
     layers = {int(name.split(".")[1]) for name in arrays if name.startswith("h.") and name.split(".")[1].isdigit()}
