@@ -1,7 +1,7 @@
-"""Probability distributions, as torch.distributions: draws that gradients go through, log densities, entropies, divergences.
+"""Probability distributions, as torch.distributions: draws with gradients, log densities, entropies, divergences.
 
-Draws come from the generator of the parameters' device, so that sg.manual_seed governs them, and a compiled step draws anew at
-each run. Constraints of parameters are checked by values, where validate_args is not False.
+Draws come from the generator of the parameters' device, so sg.manual_seed seeds them, and a compiled step draws new numbers in
+each call. Unless validate_args is False, the values of parameters are checked.
 """
 
 from .continuous import Exponential, Laplace, Normal, Uniform

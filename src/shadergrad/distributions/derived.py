@@ -1,4 +1,4 @@
-"""Distributions of distributions: independent ones as one, and functions of draws."""
+"""Composed distributions: independent ones as one, and transformed ones."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def _one_of(what: str, probs: Any, logits: Any) -> bool:
 
 
 def clamped(probs: Tensor) -> Tensor:
-    """Within the open interval, so that logarithms are finite."""
+    """Clamped to the open interval, so that logarithms are finite."""
     eps = float(np.finfo(probs.dtype.numpy).eps)
     return probs.clamp(eps, 1 - eps)
 

@@ -1,4 +1,4 @@
-"""What distributions are: shapes, samples, and densities of batches of parameters."""
+"""The base of distributions: shapes, samples, and densities of batches of parameters."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def broadcast_all(*values: Any) -> list[Any]:
 class Distribution:
     """Base: batch_shape, that of independent distributions; event_shape, that of one draw.
 
-    A subclass gives `rsample` (draws that gradients go through) or `sample`, `log_prob`, and where they are known `mean`,
-    `variance`, `entropy`, `cdf`, `icdf`. validate_args: parameters and values are looked at, which reads them, outside compiled
-    steps; ArgumentError for those out of range.
+    A subclass defines `rsample` (draws with gradients) or `sample`, `log_prob`, and optionally `mean`, `variance`, `entropy`,
+    `cdf`, `icdf`.
+    validate_args: outside compiled steps, read parameters and values, and raise ArgumentError for those out of range.
 
     >>> d = sg.distributions.Normal(sg.zeros(3), 1.0)
     >>> d.batch_shape, d.event_shape, d.sample((2,)).shape
@@ -43,7 +43,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether arguments are looked at where a distribution does not say."""
+        """Set the default of validate_args."""
         Distribution._validate = value
 
     @property
@@ -80,7 +80,7 @@ class Distribution:
             return self.rsample(sample_shape).detach()
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draws that gradients go through to the parameters."""
+        """Draws with gradients of the parameters."""
         raise NotImplementedError(f"{type(self).__name__} has no rsample().")
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Invertible functions, which make distributions of distributions."""
+"""Invertible functions, for transformed distributions."""
 
 from __future__ import annotations
 

@@ -32,11 +32,15 @@ def stft(
 ) -> Tensor:
     """The Fourier transforms of frames of n_fft samples, hop_length apart: (*, frequencies, frames), complex.
 
-    input: real or complex, (length,) or (batch, length), on the cpu device. hop_length: n_fft // 4 if left out. window
-    (win_length,), ones if left out, stands in the middle of a frame. center: frames are centred at multiples of hop_length, the
-    signal being padded by n_fft // 2 on both sides, by pad_mode 'reflect', 'constant', 'replicate' or 'circular'. normalized:
-    divided by the root of n_fft. onesided: n_fft // 2 + 1 frequencies, as of real signals by default. return_complex: must be
-    said of real ones; False gives pairs (*, 2). Raises ShapeError and ArgumentError for sizes that do not fit.
+    input: real or complex, (length,) or (batch, length), on the cpu device.
+    hop_length: by default n_fft // 4.
+    window: (win_length,), in the middle of a frame, by default ones.
+    center: centre frames at multiples of hop_length, with n_fft // 2 elements of padding on both sides, by pad_mode 'reflect',
+    'constant', 'replicate' or 'circular'.
+    normalized: divide by the root of n_fft.
+    onesided: n_fft // 2 + 1 frequencies, the default for real signals.
+    return_complex: required for real signals; False gives pairs (*, 2).
+    Raises ShapeError and ArgumentError for sizes that do not fit.
 
     >>> sg.stft(sg.ones(8), 4, center=False, return_complex=True).shape
     shadergrad.Size([3, 5])
@@ -77,7 +81,7 @@ def istft(
     """The signal of which `stft` with these arguments gave input (*, frequencies, frames): the least squares, by frames that
     are added where they overlap (Griffin and Lim, 1984). length: of the signal, cut or filled with zeros.
 
-    Raises DTypeError of real numbers, ArgumentError where windows leave samples that no frame says anything of.
+    Raises DTypeError for real numbers, ArgumentError if windows leave samples without any frame.
 
     >>> x = sg.tensor([1.0, 2.0, 3.0, 4.0])
     >>> sg.istft(sg.stft(x, 4, return_complex=True), 4)

@@ -1,4 +1,4 @@
-"""What the functions of this namespace take: batches of matrices, floating."""
+"""The arguments of this namespace: batches of floating matrices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = {"float32": "Float", "float64": "Double", "int32": "Int", "int64": "Long
 
 
 def check_floating(what: str, *tensors: Tensor) -> None:
-    """Raises DTypeError for what is not floating, and where dtypes differ."""
+    """Raises DTypeError if a tensor is not floating, or dtypes differ."""
     for x in tensors:
         if x.dtype.category < 2:
             raise DTypeError(
@@ -29,7 +29,7 @@ def check_floating(what: str, *tensors: Tensor) -> None:
 
 
 def check_matrices(what: str, x: Tensor, name: str = "A") -> None:
-    """Raises ShapeError for what has no two axes, DTypeError for what is not floating."""
+    """Raises ShapeError for fewer than two axes, DTypeError for a tensor that is not floating."""
     if x.ndim < 2:
         raise ShapeError(f"{what}: The input tensor {name} must have at least 2 dimensions, but it has {x.ndim}.")
     check_floating(what, x)

@@ -1,4 +1,4 @@
-"""Decompositions as users call them: their results are named tuples, as PyTorch's."""
+"""The public decompositions. Their results are named tuples, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class LuResult(NamedTuple):
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """L, lower, of A = L L^T, for symmetric positive definite A (*, n, n); upper: L^T. One triangle of A is read.
 
-    Raises LinAlgError for what is not positive definite, ShapeError for what is not square.
+    Raises LinAlgError if A is not positive definite, ShapeError if it is not square.
 
     >>> sg.linalg.cholesky(sg.tensor([[4.0, 2.0], [2.0, 2.0]]))
     tensor([[2., 0.],
@@ -165,8 +165,8 @@ def _upper(what: str, UPLO: str) -> bool:
 def eig(A: Tensor) -> EigResult:
     """(eigenvalues, and eigenvectors of length 1, as columns) of real square A (*, n, n): complex, so on the cpu device.
 
-    Vectors may be turned by any phase, which cotangents should not depend on. The gradient is NaN where eigenvectors are
-    missing. Raises LinAlgError of infinities and NaN.
+    The phase of the vectors is arbitrary, and cotangents should not depend on it. The gradient is NaN if eigenvectors are
+    missing. Raises LinAlgError for infinities and NaN.
 
     >>> sg.linalg.eig(sg.tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues
     tensor([0.+1.j, 0.-1.j])
@@ -216,7 +216,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LuFactorResult:
     """(LU, pivots): L below the diagonal, U from it up, and the rows exchanged, from 1; for `lu_solve`. A (*, m, n).
 
-    Raises ArgumentError for pivot=False, which no LAPACK does.
+    Raises ArgumentError for pivot=False, which LAPACK lacks.
 
     >>> sg.linalg.lu_factor(sg.tensor([[2.0, 1.0], [1.0, 1.0]])).LU
     tensor([[2. , 1. ],
@@ -256,7 +256,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> LuResult:
 
 
 def lu_parts(factors: Tensor, pivots: Tensor) -> LuResult:
-    """P, L and U in what `lu_factor` gives."""
+    """P, L and U from the result of `lu_factor`."""
     m, n = factors.shape[-2:]
     k = min(m, n)
     lower = factors[..., :k].tril(-1) + eye(m, k, dtype=factors.dtype, device=factors.device)
@@ -265,7 +265,7 @@ def lu_parts(factors: Tensor, pivots: Tensor) -> LuResult:
 
 @checked_with_out
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """X of A X = B (X A = B where not left), from what `lu_factor` of A gave; adjoint: of A^T X = B. B (*, n, k).
+    """X of A X = B (X A = B where not left), from the result of `lu_factor` of A; adjoint: of A^T X = B. B (*, n, k).
 
     >>> LU, pivots = sg.linalg.lu_factor(sg.tensor([[2.0, 0.0], [0.0, 4.0]]))
     >>> sg.linalg.lu_solve(LU, pivots, sg.tensor([[2.0], [2.0]]))

@@ -1,4 +1,4 @@
-"""What PyTorch had before torch.linalg, as functions of the package and methods of tensors: sg.inverse(x), x.det(), ..."""
+"""PyTorch's older names of torch.linalg, as functions of the package and methods of tensors: sg.inverse(x), x.det(), ..."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Attention without its matrix: softmax(q k^T scale + mask) v by blocks of queries and keys, forward and backward.
 
-Dao, "FlashAttention-2" (2023). q (n, heads, l, d), k and v (n, heads, s, d), d a multiple of four. The forward pass keeps
-for each row the logarithm of the sum of its exponentials, from which the backward pass computes the weights anew; its three
-gradients are sums in a fixed order, without atomics. attention_shader.py writes the kernels, here are the NumPy twins.
+Dao, "FlashAttention-2" (2023). q (n, heads, l, d), k and v (n, heads, s, d), d a multiple of four. The forward pass keeps the
+log-sum-exp of each row, from which the backward pass recomputes the weights. Its three gradients are sums in a fixed order,
+without atomics. attention_shader.py writes the kernels; this module has the NumPy twins.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Kernels written by hand: a call is a primitive whose shader is given whole, beside its NumPy twin and its gradient.
+"""Hand-written kernels: a call is a primitive with a complete shader, a NumPy twin and a gradient.
 
-A subclass names its `arguments`, gives shape and dtype (`infer`), value (`numpy`), gradient (`vjp`) and the shader
-(`kernel`). A call that is several kernels says in `expand` of which nodes it is made; the cpu device still runs its
-`numpy`. In a graph a call is a node like any other; its inputs are stored before it, reshaped views of them for free.
+A subclass names its `arguments`, gives shape and dtype (`infer`), value (`numpy`), gradient (`vjp`) and the shader (`kernel`).
+A call of several kernels returns its nodes from `expand`; the cpu device still runs its `numpy`. In a graph a call is an
+ordinary node. Its inputs are stored before it; reshapes of them are free.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Parts of complex numbers, and complex numbers of parts: what joins them with real tensors. On the cpu device alone.
+"""Conversions between complex numbers and their real parts, on the cpu device only.
 
-The gradient of z is dL/d(real) + i dL/d(imaginary), as in PyTorch: of analytic functions g times the conjugate of the slope.
+The gradient of z is dL/d(real) + i dL/d(imaginary), as in PyTorch: for analytic functions g times the conjugate of the derivative.
 """
 
 from __future__ import annotations

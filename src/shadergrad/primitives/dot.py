@@ -1,4 +1,4 @@
-"""The matrix product, batched."""
+"""Batched matrix multiplication."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .views import Permute, Reshape
 class Dot(Primitive):
     """a (batch, m, k) times b (batch, k, n) gives (batch, m, n).
 
-    window: k runs over channels and, within each, over so many places of a window; a hint to the kernel, which then takes
-    whole windows at a time.
-    chunk: where it is not 0, each stretch of so many elements of k, the last one shorter, has a product of its own:
-    (batch * stretches, m, n). Made by the compiler only, which then adds them up.
+    window: k runs over channels and, within each, over this number of window positions; a hint to the kernel, which then
+    processes whole windows.
+    chunk: split-K. If not 0, each part of this many elements of k, the last one shorter, has its own result: (batch * parts, m,
+    n). Only the compiler sets it, and then adds the parts.
     """
 
     kind = "dot"

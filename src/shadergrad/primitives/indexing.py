@@ -1,4 +1,4 @@
-"""Reading at positions that are data, and its adjoint."""
+"""Gather with indices that are data, and its adjoint."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Gather(Primitive):
 class InRange(Primitive):
     """Positions as they are; one outside [0, size) is an error: at once on the cpu device, at the next read on a GPU.
 
-    fault: which error, a number of plan.FAULTS.
+    fault: the error, a number of plan.FAULTS.
     """
 
     kind = "index"

@@ -1,9 +1,9 @@
-"""Sorting long rows digit by digit, from the lowest: three calls a digit, whose cost does not depend on the values.
+"""Radix sort of long rows, digit by digit from the lowest: three calls per digit, whose cost does not depend on the values.
 
-The elements of each digit are counted tile by tile (DigitCounts); where those of a tile begin among equal digits is a sum over
-the tiles before it (DigitStarts); then every tile moves its elements (MoveByDigit), in the order in which it has them, so that
-the sort is stable. No workgroup waits for another. What goes in is the values (rows, n) at first, and then what came out: keys
-and positions (2, rows, n), as in `sorting`. Reference: Merrill and Grimshaw, Revisiting Sorting for GPGPU Stream Architectures.
+DigitCounts counts the elements of each digit tile by tile. DigitStarts adds the counts of earlier tiles, which gives each
+tile's first position among equal digits. MoveByDigit moves the elements of every tile in their order, so the sort is stable. No
+workgroup waits for another. The first digit reads the values (rows, n), later ones the previous result: keys and positions (2,
+rows, n), as in `sorting`. Reference: Merrill and Grimshaw, Revisiting Sorting for GPGPU Stream Architectures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reductions over axes. Reduced axes stay, with size 1, so that gradients broadcast back without bookkeeping."""
+"""Reductions over axes. Reduced axes stay with size 1, so that gradients broadcast back directly."""
 
 from __future__ import annotations
 

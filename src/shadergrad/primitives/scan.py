@@ -1,8 +1,8 @@
-"""Running sums and products along the last axis of rows.
+"""Cumulative sums and products along the last axis of rows.
 
-A primitive each, for as a composition it would be a product with a triangle of ones, in which an infinity times 0 spoils
-what comes before it. On a GPU it is masked sums within blocks and the blocks' sums before (Hillis and Steele, "Data
-parallel algorithms", 1986, for the products).
+Each is a primitive, because the composition would be a matrix multiplication with a triangle of ones, in which an infinity
+times 0 spoils earlier results. A GPU computes masked sums within blocks and adds the sums of earlier blocks (Hillis and Steele,
+"Data parallel algorithms", 1986, for the products).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The product or an extremum of what is scattered to each place, where ScatterAdd takes the sum."""
+"""Scatter with a product or an extremum as its reduction; ScatterAdd takes the sum."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def neutral(kind: str, dtype: DType, stored: bool) -> float:
 @dataclass(frozen=True, eq=False)
 class ScatterReduce(Call):
     """out[..., v, ...] = the reduction of source[..., j, ...] over all j with positions[..., j, ...] == v, and the
-    reduction's neutral element if there is none; v < size. Its gradient is that of who uses it."""
+    reduction's neutral element if there is none; v < size. Its users define the gradient."""
 
     kind = "call"
     differentiable = False

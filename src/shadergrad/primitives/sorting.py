@@ -1,7 +1,7 @@
-"""Sorting and summing by position, for axes too long for comparing all pairs: the calls that `lower` puts in their place.
+"""Merge sort and segment sums for long axes: the calls that `lower` substitutes where comparing all pairs is too expensive.
 
-Sorted rows travel as one uint32 array (2, rows, n): the sort keys, then the positions that they came from. Keys order
-as unsigned numbers whatever the values were. The sort is stable, so everything that follows is the same in every run.
+Sorted rows are one uint32 array (2, rows, n): the sort keys, then their original positions. Keys order as unsigned numbers for
+every dtype. The sort is stable, so results are the same in every run.
 """
 
 from __future__ import annotations

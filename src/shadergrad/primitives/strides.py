@@ -1,4 +1,4 @@
-"""Where the elements of a view lie in what it is a view of: so that a kernel reads in place what would else be copied.
+"""The strides of views over their bases, so that a kernel reads a view in place instead of a copy.
 
 In: a node. Out: the node whose buffer holds its elements, the views between, and a stride for each axis.
 """

@@ -1,5 +1,5 @@
-"""Views: the same elements under another index. They cost nothing: a kernel that reads through one only rewrites
-the index. `source_index` maps an index of the result to an index of the input (see graph/index.py)."""
+"""Views: the same elements under another index. They cost nothing, because a kernel that reads a view only rewrites the index.
+`source_index` maps an index of the result to an index of the input (see graph/index.py)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Places = tuple[int | None, ...]
 
 
 class View(Primitive):
-    """Base of views with one input whose every element is an element of it."""
+    """Base of views with one input, whose elements are all elements of the input."""
 
     kind: ClassVar[str] = ""
 

@@ -1,8 +1,8 @@
 """Sliding windows and convolution.
 
-Window is a view: im2col without a buffer. Fold is its adjoint. Conv is a primitive, for as a composition its gradient
-would store every window; as one it has gradients that are convolutions again, and all of them are lowered to products
-over window views.
+Window is a view: im2col without a buffer. Fold is its adjoint. Conv is a primitive, because the gradient of the composition
+would store every window. The gradients of the primitive are convolutions, too, and the compiler lowers all of them to matrix
+multiplications over window views.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Convolutions with 3x3 windows in fewer multiplications: small matrices before and after the product.
+"""Winograd convolution with 3x3 windows: fewer multiplications, by small transforms before and after the matrix multiplication.
 
-Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), F(4x4, 3x3). Tiles of an image and the weights are
-read as polynomials and evaluated at 6 x 6 points (ToPoints); at each point a product sums over the channels, 36 multiplications
-for 16 results that otherwise take 144; the values lead back to tiles of the result (FromPoints). All of it is linear in either
-operand, so the gradient of the weights is the same with transposed matrices, its products summing over the tiles.
+Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), F(4x4, 3x3). ToPoints evaluates the tiles of an
+image and the weights, as polynomials, at 6 x 6 points. At each point a matrix multiplication sums over the channels: 36
+multiplications for 16 results instead of 144. FromPoints maps the values back to tiles of the result. Everything is linear in
+either operand, so the gradient of the weights uses the transposed matrices and sums over the tiles.
 """
 
 from __future__ import annotations

@@ -78,10 +78,10 @@ def _saved(shapes: np.ndarray) -> np.ndarray:
 
 
 def mask_tokens(tokens: np.ndarray, rng: np.random.Generator, share: float = MASKED) -> tuple[np.ndarray, np.ndarray]:
-    """(tokens with some replaced, labels), int32 (n, t) both: what stood there at `share` of the residues, else IGNORED.
+    """(masked tokens, labels), both int32 (n, t). Labels are the original tokens at `share` of the residues, else IGNORED.
 
-    Of the chosen ones 80 % become MASK, 10 % a random residue, 10 % stay (Devlin et al., 2019). X is not chosen, for
-    nobody knows what it is.
+    Of the chosen ones 80 % become MASK, 10 % a random residue, 10 % stay (Devlin et al., 2019). X is never chosen, because it
+    is unknown.
 
     >>> tokens = sg.models.coevolution.pair_tokens(np.zeros((1, 3)), np.ones((1, 3)))
     >>> masked, labels = sg.models.coevolution.mask_tokens(tokens, np.random.default_rng(0), share=1.0)
@@ -113,10 +113,10 @@ def contact_labels(family: Family, rows: int, shape: tuple[int, int]) -> np.ndar
 
 
 class Batches:
-    """Batches without end of random pairs: a bucket each, the larger the oftener; the same for the same seed.
+    """An endless sequence of random batches. Each comes from one bucket, from larger ones more often. The seed determines them.
 
     phase "mlm": (tokens with masks, labels), int32 (batch_size, t); "contacts": (tokens, contacts), the second float32
-    (batch_size, length_a, length_b). most: buckets. Raises FamilyError for another phase, and where contacts are not known.
+    (batch_size, length_a, length_b). most: buckets. Raises FamilyError for another phase, or if contacts are unknown.
 
     >>> rows = np.zeros((2, 3), np.uint8)
     >>> batches = sg.models.coevolution.Batches([sg.models.coevolution.Family("", rows, rows)], "mlm", batch_size=4)

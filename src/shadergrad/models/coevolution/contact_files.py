@@ -1,6 +1,6 @@
-"""Contacts in files. In: tab-separated lines with a header. Out: contact maps; and the other way, predicted ones.
+"""Contacts in files. In: tab-separated lines with a header. Out: contact maps. Also writes predicted contacts.
 
-Columns by name: i, j (places in the chains' columns, from 1), and where there are several families, family. With a
+Columns by name: i, j (places in the chains' columns, from 1), and, for several families, family. With a
 column distance (Å, of Cβ) a line is a contact if it is below 8 Å, the field's convention; without, every line is one.
 """
 
@@ -25,7 +25,7 @@ COLUMNS = ("family", "i", "j", "distance", "score", "probability")
 def read_contacts(path: str | Path, families: Sequence[Family]) -> list[Family]:
     """The families with their contacts from a file; those that it does not name keep theirs, or None.
 
-    Raises DataError, which names the line, for a family that is not there, places outside the chains, and what is not a number.
+    Raises a DataError that names the line for an unknown family, a position outside the chains, or a value that is not a number.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "contacts.tsv").write_text("i\\tj\\tdistance\\n1\\t2\\t5.5\\n2\\t1\\t9.0\\n")
@@ -65,7 +65,7 @@ def read_contacts(path: str | Path, families: Sequence[Family]) -> list[Family]:
 def write_contacts(path: str | Path, family: Family, scores: np.ndarray, probabilities: np.ndarray, top: int) -> None:
     """The `top` best column pairs (length_a, length_b) as lines i, j, residue_i, residue_j, score, probability; best first.
 
-    The residues are those of the first pair. Pairs of columns without a score (NaN) are left out.
+    The residues are those of the first pair. Skips pairs of columns without a score (NaN).
 
     >>> folder, rows = Path(tempfile.mkdtemp()), np.array([[0, 1]], np.uint8)
     >>> family = sg.models.coevolution.Family("one", rows, rows)
@@ -105,9 +105,9 @@ def write_family(folder: str | Path, family: Family) -> Path:
 def read_families(
     path: str | Path, contacts: str | Path | None = None, partner: str | Path | None = None, length_a: int | None = None
 ) -> list[Family]:
-    """The family in a file, or those in the files of a folder, with their contacts from a TSV where one is given.
+    """The family in a file, or those in the files of a folder, with their contacts from an optional TSV.
 
-    Raises DataError if there is none, or something does not fit. See `read_pairs` and `read_contacts`.
+    Raises DataError if there is no family, or the files do not fit. See `read_pairs` and `read_contacts`.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> rows = np.array([[0, 1]], np.uint8)

@@ -1,7 +1,7 @@
-"""The classical ways to contacts, as baselines. In: a family's alignment. Out: scores (length_a, length_b).
+"""The classical methods of contact prediction, as baselines. In: a family's alignment. Out: scores (length_a, length_b).
 
-Gaps, and residues nobody knows, are a 21st state; sequences are weighted at 80 % identity; average-product correction
-(APC; Dunn et al., 2008) where it is usual.
+Gaps and unknown residues are a 21st state. Sequences are weighted at 80 % identity. Average-product correction (APC; Dunn et
+al., 2008) is used where it is usual.
 """
 
 from __future__ import annotations
@@ -104,9 +104,9 @@ def pseudo_likelihood(
 ) -> np.ndarray:
     """Couplings that make each residue likely given all others, by shadergrad's Adam; then as `mean_field`. Ekeberg et al., 2013.
 
-    The symmetric form: one coupling for each pair of columns and states, of the mean over sequences,
-    - sum_i log P(x_i | rest) + regularization (sum of squares of couplings / 2 + of fields). steps: of Adam, its
-    rate falling from lr to 0 as a cosine. The step is compiled once for each shape of an alignment.
+    The symmetric form: one coupling for each pair of columns and states, of the mean over sequences, - sum_i log P(x_i | rest)
+    + regularization (sum of squares of couplings / 2 + of fields).
+    steps: Adam's steps; its rate falls from lr to 0 as a cosine. The step is compiled once per shape of an alignment.
 
     >>> physics = sg.models.coevolution.Physics(coupling=1.0, lengths=(6, 6))
     >>> family = sg.models.coevolution.sample_family("one", np.random.default_rng(0), physics, depth=200)

@@ -1,4 +1,4 @@
-"""A family: the paired sequences of two proteins in many species, and which of their residues touch."""
+"""A family: the paired sequences of two proteins in many species, and their contacts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .vocabulary import PAD
 
 
 class FamilyError(ShadergradError, ValueError):
-    """Families, contacts or scores that do not fit each other."""
+    """Families, contacts or scores that do not match."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """Pairs of sequences, row by row. a (n, length_a), b (n, length_b): tokens, uint8, PAD for gaps and what is short.
+    """Pairs of sequences, row by row. a (n, length_a), b (n, length_b): tokens, uint8, PAD for gaps and after short chains.
 
-    aligned: whether a column means the same place in every row; without it a family's rows cannot be combined.
+    aligned: whether a column is the same position in every row; rows of an unaligned family cannot be combined.
     contacts: (length_a, length_b) bools, or None if they are not known.
     names: of the rows.
     Raises FamilyError if shapes do not fit.
@@ -45,7 +45,7 @@ class Family:
 
     @property
     def depth(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return len(self.a)
 
     @property
@@ -63,7 +63,7 @@ class Family:
 
 
 def split_families(families: Sequence[Family], held_out: float, seed: int = 0) -> tuple[list[Family], list[Family]]:
-    """(training, held out): whole families, so that no relative of what is tested was trained on.
+    """(training, held out): whole families, so that no relative of a test sequence is in the training set.
 
     held_out: the share of the families, rounded, at least one and not all. Raises FamilyError for fewer than two.
 
@@ -82,10 +82,10 @@ def split_families(families: Sequence[Family], held_out: float, seed: int = 0) -
 
 
 def sequence_weights(rows: np.ndarray, identity: float = 0.8) -> np.ndarray:
-    """1 / how many rows (n, length) are as similar to a row, itself included: float64 (n,).
+    """1 / the number of rows (n, length) similar to a row, itself included: float64 (n,).
 
-    identity: the share of columns, of those where one of both has a residue, that two rows share to count as
-    similar. The usual 80 % (Morcos et al., 2011). Their sum is the effective number of sequences.
+    identity: the share of equal columns, among those where either row has a residue, from which two rows count as similar. The
+    usual 80 % (Morcos et al., 2011). Their sum is the effective number of sequences.
 
     >>> sg.models.coevolution.sequence_weights(np.array([[0, 1], [0, 1], [2, 3]], np.uint8))
     array([0.5, 0.5, 1. ])

@@ -1,8 +1,8 @@
 """A family's contact map. In: a trained predictor and an alignment. Out: logits (length_a, length_b).
 
-A logit of one pair is a log-likelihood ratio, and those of a family's members add up, each with its sequence weight. What
-they would add up to without coevolution is subtracted: the same chains paired with chains of other members, where nothing
-but each chain's own habits speaks. The more members, the surer that background is, and the larger its share.
+A logit of one pair is a log-likelihood ratio, and those of a family's members add up, each with its sequence weight. A
+background is subtracted: the sum for the same chains paired with chains of other members, which holds the signal of each chain
+alone. More members estimate the background better and increase its weight.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BACKGROUND_DEPTH = 40.0  # effective members at which the background counts half
 class FamilyPredictor:
     """Contact maps of families by a ContactPredictor, whose forward pass is compiled once for each shape.
 
-    shape: what chains are padded to, to have few shapes; by default the family's own. batch_size: pairs at once.
+    shape: the padded lengths of the chains, to limit the number of shapes; by default the family's own. batch_size: pairs per batch.
 
     >>> physics = sg.models.coevolution.Physics(lengths=(6, 6))
     >>> family = sg.models.coevolution.sample_family("one", np.random.default_rng(0), physics, depth=3)

@@ -30,7 +30,7 @@ class MaskedTokens:
         return F.cross_entropy(flat, labels.reshape(-1), ignore_index=IGNORED, reduction="sum")
 
     def weight(self, labels: sg.Tensor) -> sg.Tensor:
-        """How many positions are masked, (); at least 1."""
+        """The number of masked positions, (); at least 1."""
         return (labels != IGNORED).to(sg.float32).sum().clamp(min=1.0)
 
 
@@ -38,8 +38,8 @@ class MaskedTokens:
 class Contacts:
     """Binary cross-entropy of pairs of columns. Outputs: logits (n, a, b). Labels (n, a, b): 1, 0, or UNKNOWN.
 
-    positive: how much a contact weighs, a column pair without one weighing 1. Of the two classes' ratio it balances
-    them, and logits become log-likelihood ratios.
+    positive: the weight of a contact; a column pair without contact weighs 1. The ratio of the two classes balances them, so
+    that logits become log-likelihood ratios.
 
     >>> loss, labels = sg.models.coevolution.Contacts(3.0), sg.tensor([[[1.0, 0.0, -1.0]]])
     >>> loss.total(sg.zeros(1, 1, 3), labels), loss.weight(labels)
@@ -49,12 +49,12 @@ class Contacts:
     positive: float = 1.0
 
     def total(self, outputs: sg.Tensor, labels: sg.Tensor) -> sg.Tensor:
-        """The weighted sum over what is known, ()."""
+        """The weighted sum over known pairs, ()."""
         target = labels.clamp(min=0.0)
         return F.binary_cross_entropy_with_logits(outputs, target, self._weights(labels), reduction="sum")
 
     def weight(self, labels: sg.Tensor) -> sg.Tensor:
-        """The weights of what is known, added up, (); at least 1."""
+        """The sum of the weights of known pairs, (); at least 1."""
         return self._weights(labels).sum().clamp(min=1.0)
 
     def _weights(self, labels: sg.Tensor) -> sg.Tensor:

@@ -1,4 +1,4 @@
-"""How good a contact map is. In: scores and contacts (length_a, length_b). Out: numbers, per family and averaged.
+"""Measures of a contact map. In: scores and contacts (length_a, length_b). Out: numbers, per family and averaged.
 
 L is the length of the shorter chain. Ties are broken by position, so that equal scores always give the same numbers.
 """
@@ -36,7 +36,7 @@ def precision_at(scores: np.ndarray, contacts: np.ndarray, count: int) -> float:
 
 
 def average_precision(scores: np.ndarray, contacts: np.ndarray) -> float:
-    """The mean, over contacts, of the precision down to their rank; NaN where there is no contact.
+    """The mean, over contacts, of the precision down to their rank; NaN without contacts.
 
     >>> scores, contacts = np.array([[3.0, 2.0], [1.0, 0.0]]), np.array([[True, False], [True, False]])
     >>> round(sg.models.coevolution.average_precision(scores, contacts), 4)
@@ -62,7 +62,7 @@ def measure(scores: np.ndarray, contacts: np.ndarray) -> dict[str, float]:
 def bootstrap_interval(
     values: Sequence[float], level: float = 0.95, samples: int = 2000, seed: int = 0
 ) -> tuple[float, float]:
-    """Between which two numbers the mean over families lies, by drawing families anew (Efron, 1979).
+    """The confidence interval of the mean over families, by resampling families (Efron, 1979).
 
     >>> sg.models.coevolution.bootstrap_interval([0.5, 0.5, 0.5])
     (0.5, 0.5)

@@ -1,10 +1,10 @@
 """The coevolution transformer and its two heads.
 
-In: tokens (n, t) of pairs, `CLS a SEP b SEP`. Out: logits of masked residues, or of contacts between a and b.
-An encoder (Vaswani et al., 2017) with the norm before each part (Xiong et al., 2020), trained by masking (Devlin et al.,
-2019); contacts from representations and attention maps, after Rao et al., 2021 ("Transformer protein language models are
-unsupervised structure learners"). PAD may stand anywhere: it is seen by nobody and has no position, so that a row with
-gaps gives what the sequence without them gives.
+In: tokens (n, t) of pairs, `CLS a SEP b SEP`. Out: logits of masked residues, or of contacts between a and b. An encoder
+(Vaswani et al., 2017) with the norm before each part (Xiong et al., 2020), trained by masking (Devlin et al., 2019); contacts
+from representations and attention maps, after Rao et al., 2021 ("Transformer protein language models are unsupervised structure
+learners"). PAD may stand anywhere: no token attends to it and it has no position, so a row with gaps gives the same output as
+its sequence without them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEAD_WIDTH = 64
 
 
 class EncoderLayer(nn.Module):
-    """x + attention(norm1(x)), then x + ff(norm2(x)): (n, t, d_model) to the same. Also the attention, where asked for.
+    """x + attention(norm1(x)), then x + ff(norm2(x)): (n, t, d_model) to the same shape. Also returns the attention on request.
 
     >>> layer = sg.models.coevolution.EncoderLayer(8, 2, 16, dropout=0.0)
     >>> x, maps = layer(sg.ones(1, 5, 8), need_maps=True)
@@ -40,7 +40,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: sg.Tensor, padding: sg.Tensor | None = None, need_maps: bool = False
     ) -> tuple[sg.Tensor, sg.Tensor | None]:
-        """padding (n, t): true where nobody may look. The second result, with need_maps, is (n, heads, t, t)."""
+        """padding (n, t): true where no token may attend. The second result, with need_maps, is (n, heads, t, t)."""
         y = self.norm1(x)
         y, maps = self.attention(y, y, y, padding, need_weights=need_maps, average_attn_weights=False)
         x = x + self.dropout(y)
@@ -48,11 +48,11 @@ class EncoderLayer(nn.Module):
 
 
 class CoevolutionTransformer(nn.Module):
-    """Tokens (n, t) to representations (n, t, d_model), and, where asked for, the attention maps of every layer.
+    """Tokens (n, t) to representations (n, t, d_model), and, on request, the attention maps of every layer.
 
     Token, segment (0 up to the first SEP, then 1) and position embeddings, LayerNorm, dropout, n_layers encoder layers,
     LayerNorm. With the defaults 1.26 million parameters.
-    max_len: positions, that is residues of a pair and 3.
+    max_len: the number of positions: the residues of a pair, and 3.
     Raises FamilyError for more than max_len tokens.
 
     >>> model = sg.models.coevolution.CoevolutionTransformer(d_model=8, n_layers=2, n_heads=2, d_ff=16)
@@ -106,7 +106,7 @@ class CoevolutionTransformer(nn.Module):
 
 
 def positions_of(tokens: sg.Tensor) -> sg.Tensor:
-    """How many tokens (n, t) of a row, PAD left out, come before each: int32 (n, t)."""
+    """The number of tokens before each token (n, t) of a row, without PAD: int32 (n, t)."""
     return ((tokens != PAD).to(sg.int32).cumsum(1) - 1).clamp(min=0).to(sg.int32)
 
 
@@ -117,7 +117,7 @@ def segments_of(tokens: sg.Tensor) -> sg.Tensor:
 
 
 class MaskedLanguageModel(nn.Module):
-    """Tokens (n, t), some of them MASK, to logits (n, t, vocab_size) of what stands there. Phase 1.
+    """Tokens (n, t), some of them MASK, to logits (n, t, vocab_size) of the original tokens. Phase 1.
 
     The head is dense, GELU, LayerNorm, projection (Devlin et al., 2019).
 
@@ -140,9 +140,9 @@ class MaskedLanguageModel(nn.Module):
 class ContactPredictor(nn.Module):
     """Tokens (n, t) of pairs whose first chain takes length_a of them, to logits (n, length_a, length_b). Phase 2.
 
-    A logit says how far the residues of this one pair speak for a contact of their columns. Trained with the positive
-    class weighted up to balance, it is a log-likelihood ratio, which adds up over the members of a family.
-    Logits at PAD are 0: what is not there says nothing. Which chain comes first makes no difference to the head.
+    A logit is the evidence of this pair's residues for a contact of their columns. Trained with balanced classes it is a
+    log-likelihood ratio, which adds up over the members of a family. Logits at PAD are 0. The head is symmetric in the two
+    chains.
 
     >>> transformer = sg.models.coevolution.CoevolutionTransformer(d_model=8, n_layers=1, n_heads=2, d_ff=16)
     >>> predictor = sg.models.coevolution.ContactPredictor(transformer)
@@ -173,10 +173,10 @@ class ContactPredictor(nn.Module):
 
 
 def between(maps: list[sg.Tensor], a: slice, b: slice, both: sg.Tensor, count: sg.Tensor) -> sg.Tensor:
-    """What chains attend to of each other, (n, length_a, length_b, layers x heads): both directions added, APC, scaled.
+    """The attention between the chains, (n, length_a, length_b, layers x heads): both directions added, APC, scaled.
 
-    maps: (n, heads, t, t) each. both (n, 1, length_a, length_b): 1 where there are residues. count (n, 1, 1, 1): tokens
-    of a row; times it, even attention is 1. APC takes away what rows and columns have in common (Dunn et al., 2008).
+    maps: (n, heads, t, t) each. both (n, 1, length_a, length_b): 1 where both have residues. count (n, 1, 1, 1): tokens of a
+    row; scaled by it, uniform attention is 1. APC removes the common part of rows and columns (Dunn et al., 2008).
     """
     blocks = sg.cat([m[:, :, a, b] + m[:, :, b, a].transpose(2, 3) for m in maps], 1) * both * count
     rows, columns = blocks.sum(3, keepdim=True), blocks.sum(2, keepdim=True)

@@ -1,9 +1,9 @@
-"""Families with planted contacts, drawn from a Potts model, so that everything can be tested where the truth is known.
+"""Families with planted contacts, drawn from a Potts model, for tests with a known truth.
 
-In: a random generator and sizes. Out: families. Each family has fields of its own (which residues a place likes), and
-one residue-pair potential is shared by all: what makes two residues like to touch is physics, and the same everywhere.
-Residues of one chain touch too: i and i + 3, i and i + 4, as in a helix, by the same potential.
-P(x) ~ exp(sum_i h_i(x_i) + sum_(i, j) J(x_i, x_j)) over touching (i, j); Gibbs sampling, at equilibrium or along a tree.
+In: a random generator and sizes. Out: families. Each family has its own fields (the preferences of each position). All families
+share one residue-pair potential, because physics is the same everywhere. Residues within a chain touch, too: i and i + 3, i and
+i + 4, as in a helix, with the same potential. P(x) ~ exp(sum_i h_i(x_i) + sum_(i, j) J(x_i, x_j)) over touching (i, j); Gibbs
+sampling, at equilibrium or along a tree.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ TINY = np.float32(1e-30)  # an exponential in float32 may be 0
 
 @dataclass(frozen=True)
 class Physics:
-    """What all synthetic families share. coupling: the potential's standard deviation; fields: that of a family's fields.
+    """The common parameters of synthetic families. coupling: the potential's standard deviation; fields: that of a family's fields.
 
-    contacts: planted ones, as a share of the shorter chain. lengths: of chains, the shortest and the longest. seed: of
-    the potential.
+    contacts: the number of planted contacts as a share of the shorter chain. lengths: the shortest and the longest chain. seed:
+    that of the potential.
 
     >>> table = sg.models.coevolution.Physics(coupling=0.5).potential()
     >>> table.shape, round(float(table.std()), 3), bool(np.allclose(table, table.T))
@@ -41,7 +41,7 @@ class Physics:
     seed: int = 0
 
     def potential(self) -> np.ndarray:
-        """How much residues like to touch, (20, 20): symmetric, rows of mean 0, of standard deviation `coupling`."""
+        """The energy of each pair of touching residues, (20, 20): symmetric, rows of mean 0, of standard deviation `coupling`."""
         table = np.random.default_rng(self.seed).standard_normal((STATES, STATES))
         table = table + table.T
         table = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
@@ -73,8 +73,8 @@ def sample_family(
 ) -> Family:
     """A family of `depth` pairs with planted contacts.
 
-    mutations: None draws each pair by itself; a number draws them along a tree of halvings, in each of whose
-    generations that share of the residues is drawn anew: what is related then looks alike without touching.
+    mutations: None draws pairs independently; a number draws them along a binary tree. In each generation this share of the
+    residues is redrawn, so relatives resemble each other without contacts.
 
     >>> physics = sg.models.coevolution.Physics(lengths=(10, 12))
     >>> family = sg.models.coevolution.sample_family("one", np.random.default_rng(0), physics, depth=5)
@@ -91,7 +91,7 @@ def sample_family(
 
 
 class Sampler:
-    """Gibbs sampling of one family's Potts model: all residues of a colour, none of which touch, at once."""
+    """Gibbs sampling of one family's Potts model: all residues of a colour at once, because none of them touch."""
 
     def __init__(self, rng: np.random.Generator, physics: Physics, contacts: np.ndarray) -> None:
         length_a, length_b = contacts.shape
@@ -124,7 +124,7 @@ class Sampler:
         return rows[:, :-1].astype(np.uint8)
 
     def along_a_tree(self, depth: int, mutations: float) -> np.ndarray:
-        """Rows (depth, length), the leaves of a tree of halvings whose root is at equilibrium, uint8."""
+        """Rows (depth, length), the leaves of a binary tree whose root is at equilibrium, uint8."""
         rows = self._start(1)
         for _ in range(BURN_IN):
             self.sweep(rows, 1.0)
@@ -139,7 +139,7 @@ class Sampler:
         return rows
 
     def sweep(self, rows: np.ndarray, share: float) -> None:
-        """Draw a share of the residues anew, in place, given all others."""
+        """Redraw a share of the residues in place, given all others."""
         for sites, partners in self._groups:
             logits = self.fields[sites] + self.potential[rows[:, partners]].sum(2)
             noise = np.log(self.rng.standard_exponential(logits.shape, np.float32) + TINY)
@@ -161,7 +161,7 @@ def _colours(touching: np.ndarray) -> list[np.ndarray]:
 def sample_families(
     count: int, depth: int, seed: int = 0, physics: Physics | None = None, mutations: float | None = None
 ) -> list[Family]:
-    """Families with one potential; the k-th is the same however many there are. See `sample_family`.
+    """Families with one potential; the k-th does not depend on their number. See `sample_family`.
 
     >>> physics = sg.models.coevolution.Physics(lengths=(10, 12))
     >>> [f.name for f in sg.models.coevolution.sample_families(2, 3, seed=5, physics=physics)]

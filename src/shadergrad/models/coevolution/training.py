@@ -1,6 +1,6 @@
-"""What training either phase takes. In: a model, a loss, families. Out: what is minimised, and what an optimizer needs.
+"""The objective of both phases. In: a model, a loss, families. Out: the minimised loss, and parameter groups for an optimizer.
 
-How a step is taken is not said here: shadergrad.train.TrainingStep takes it, with any of its engines.
+shadergrad.train.TrainingStep runs the steps, with any of its engines.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ class Objective:
     loss: MaskedTokens | Contacts
 
     def total(self, tokens: sg.Tensor, labels: sg.Tensor) -> sg.Tensor:
-        """The sum over what is asked for, ()."""
+        """The sum over the labels, ()."""
         return self.loss.total(self.model(*inputs_of(self.model, tokens, labels)), labels)
 
     def weight(self, tokens: sg.Tensor, labels: sg.Tensor) -> sg.Tensor:
-        """What the sum is divided by, ()."""
+        """The divisor of the sum, ()."""
         return self.loss.weight(labels)
 
 
 def inputs_of(model: nn.Module, tokens: sg.Tensor, labels: sg.Tensor) -> tuple[Any, ...]:
-    """What a model of either phase is called with, for the tokens and labels of a batch.
+    """The arguments of a model of either phase for the tokens and labels of a batch.
 
     >>> len(sg.models.coevolution.inputs_of(nn.Linear(1, 1), sg.zeros(1, 5), sg.zeros(1, 5)))
     1
@@ -81,7 +81,7 @@ def inputs_of(model: nn.Module, tokens: sg.Tensor, labels: sg.Tensor) -> tuple[A
 
 
 def contact_balance(families: list[Any]) -> float:
-    """Column pairs without a contact for each one with: the weight of a contact that balances the classes.
+    """The number of column pairs without contact per contact: the weight of a contact that balances the classes.
 
     >>> rows = np.zeros((1, 4), np.uint8)
     >>> family = sg.models.coevolution.Family("", rows, rows, contacts=np.eye(4, dtype=bool))

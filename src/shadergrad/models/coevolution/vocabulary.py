@@ -1,7 +1,7 @@
 """Residues as numbers. In: text of one-letter codes. Out: arrays of tokens; and back.
 
-20 amino acids in the order of their letters, X for any other, and what a transformer needs beside them. A gap of an
-alignment is PAD: the model passes over it, so that a row with gaps means the same as the sequence without them.
+20 amino acids in the order of their letters, X for any other, and the special tokens of a transformer. A gap of an alignment is
+PAD, which the model ignores, so a row with gaps means the same as its sequence without them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ _LETTERS = np.array([*AMINO_ACIDS, "X", "?", "-", "?", "?"])
 
 
 class ResidueError(ShadergradError, ValueError):
-    """A letter that no residue has."""
+    """A letter that is not a residue."""
 
 
 def encode(sequence: str) -> np.ndarray:
-    """Tokens, uint8 (length,), of one-letter codes; gaps (- and .) are PAD. Small letters count as large ones.
-
-    Raises ResidueError for what is no residue.
+    """Tokens, uint8 (length,), of one-letter codes; gaps (- and .) are PAD. Lower-case letters count as upper-case. Raises
+    ResidueError for other letters.
 
     >>> sg.models.coevolution.encode("AC-Y")
     array([ 0,  1, 22, 19], dtype=uint8)

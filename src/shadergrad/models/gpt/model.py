@@ -1,4 +1,4 @@
-"""The network. In: tokens. Out: logits of the token that follows each."""
+"""The network. In: tokens. Out: logits of the next token at each position."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Attention(nn.Module):
         return tuple(part.reshape(*shape).transpose(1, 2) for part in self.c_attn(x).chunk(3, -1))
 
     def joined(self, heads: Tensor) -> Tensor:
-        """What the heads found, as one: (batch, length, n_embd)."""
+        """The results of the heads, concatenated: (batch, length, n_embd)."""
         batch, _, length, _ = heads.shape
         return self.resid_dropout(self.c_proj(heads.transpose(1, 2).reshape(batch, length, self.config.n_embd)))
 
@@ -79,7 +79,7 @@ class Attention(nn.Module):
 
 
 class MLP(nn.Module):
-    """Two maps with GELU, by tanh, between them."""
+    """Two linear layers with GELU (tanh form) between them."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and a perceptron, each behind a norm and beside a residual."""
+    """Attention and a perceptron, each after a norm and with a residual connection."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -107,10 +107,11 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Tokens (batch, length), integers, to logits (batch, length, vocab_size) of what follows each (Radford et al., 2019).
+    """Integer tokens (batch, length) to logits (batch, length, vocab_size) of the next tokens (Radford et al., 2019).
 
-    The output map is the token embedding (Press and Wolf, 2017). Weights start normal, 0.02, those that end a residual
-    branch smaller by sqrt(2 n_layer). Raises ShapeError for tokens of other axes, or more than n_positions.
+    The output layer shares its weights with the token embedding (Press and Wolf, 2017). Initial weights are normal with
+    deviation 0.02, smaller by sqrt(2 n_layer) at the end of a residual branch.
+    Raises ShapeError for tokens of another rank, or more than n_positions.
 
     >>> from shadergrad.models.gpt import GPT, Config
     >>> model = GPT(Config(vocab_size=11, n_positions=8, n_embd=16, n_layer=2, n_head=2)).eval()
@@ -130,13 +131,13 @@ class GPT(nn.Module):
 
     @classmethod
     def named(cls, name: str, **changes: Any) -> Self:
-        """One of SHAPES, with other fields of Config where they are given. Raises ShapeError for an unknown name."""
+        """One of SHAPES, with optional other fields of Config. Raises ShapeError for an unknown name."""
         if name not in SHAPES:
             raise sg.ShapeError(f"[gpt] there is no {name!r}; there are {', '.join(SHAPES)}.")
         return cls(Config(**{**SHAPES[name].__dict__, **changes}))
 
     def reset_parameters(self) -> None:
-        """Draw the weights anew."""
+        """Redraw the weights."""
         for name, p in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.zeros_(p)
@@ -145,11 +146,11 @@ class GPT(nn.Module):
                 nn.init.normal_(p, 0.0, STD / math.sqrt(2 * self.config.n_layer) if ends else STD)
 
     def embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """What the first block gets: (batch, length, n_embd)."""
+        """The input of the first block: (batch, length, n_embd)."""
         return self.drop(self.wte(tokens) + self.wpe(positions))
 
     def logits(self, x: Tensor) -> Tensor:
-        """What the last block gives, to logits."""
+        """The logits of the last block's output."""
         return F.linear(self.ln_f(x), self.wte.weight)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -164,7 +165,7 @@ class GPT(nn.Module):
         return self.logits(x)
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
-        """For an optimizer: matrices decay, biases and norms do not."""
+        """Parameter groups for an optimizer: weight decay for matrices, none for biases and norms."""
         named = list(self.named_parameters())
         return [
             {"params": [p for _, p in named if p.ndim > 1], "weight_decay": weight_decay},

@@ -1,7 +1,7 @@
 """Sampling with a key-value cache. In: the beginning of a text, as tokens. Out: tokens that follow.
 
-The cache has the shape of the longest text from the beginning on, and where to write in it is a number on the device; so
-two programs serve every length: one takes CHUNK tokens of the beginning, one a single token and draws the next.
+The cache has the shape of the longest text, and the write position is a number on the device. So two programs serve every
+length: one takes CHUNK tokens of the prompt, the other takes a single token and draws the next.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ CHUNK = 32  # tokens of the beginning that are taken at once
 
 
 class Sampler:
-    """Draws what follows, with the model as it is in eval().
+    """Draws the next tokens, with the model in evaluation mode.
 
-    temperature: below 1 likely tokens become likelier; 0 takes the most likely.
-    top_k: only the k likeliest are drawn; None: all.
-    batch: texts at a time.
-    length: tokens of the longest text, at most the model's n_positions, which it is by default. The draws follow
+    temperature: below 1, likely tokens come more often; 0 takes the most likely.
+    top_k: sample from the k most likely tokens; None: from all.
+    batch: the number of texts.
+    length: the number of tokens of the longest text, at most the model's n_positions, the default. The draws follow
     sg.manual_seed.
-    Raises ShapeError for numbers that cannot be.
+    Raises ShapeError for invalid numbers.
 
     >>> from shadergrad.models.gpt import GPT, Config, Sampler
     >>> model = GPT(Config(vocab_size=11, n_positions=8, n_embd=16, n_layer=2, n_head=2))
@@ -66,7 +66,7 @@ class Sampler:
     def generate(self, tokens: Any, count: int) -> np.ndarray:
         """The tokens (batch, n), n at least 1, and `count` more: int32 (batch, n + count).
 
-        Raises ShapeError if these are more than `length`, or the batch is another; the cache is written anew.
+        Raises ShapeError if these are more than `length`, or for another batch. Overwrites the cache.
         """
         given = np.asarray(tokens, np.int32)
         if given.ndim != 2 or given.shape[0] != self.batch or not given.shape[1]:

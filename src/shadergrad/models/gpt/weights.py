@@ -1,7 +1,7 @@
 """Weights of GPT-2 from Hugging Face's files. In: a safetensors file. Out: a model with them.
 
-Their linear layers are Conv1D, whose weights lie the other way round; names may begin with "transformer."; the causal masks
-that older files hold as attn.bias are left out, and so is lm_head.weight, which is wte.weight.
+Their linear layers are Conv1D with transposed weights. Names may begin with "transformer.". The loader skips the causal masks
+of older files (attn.bias) and lm_head.weight, which equals wte.weight.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HEAD_DIM = 64  # of every GPT-2 that was published
 def load_weights(model: GPT, path: str | Path) -> None:
     """Copy the weights in a file under Hugging Face's names into `model`.
 
-    Raises InteropError if they do not fit, or where lm_head.weight is not wte.weight; the model is then unchanged.
+    Raises InteropError if they do not fit, or lm_head.weight differs from wte.weight; the model is then unchanged.
     """
     load_state_dict(model, _arrays(path), transpose=TRANSPOSED)
 
@@ -34,8 +34,8 @@ def load_weights(model: GPT, path: str | Path) -> None:
 def read_model(path: str | Path, n_head: int | None = None) -> GPT:
     """The model whose weights a file holds, on the cpu, ready for use (eval).
 
-    Shapes are the arrays'; n_head is that in config.json beside the file, else n_embd / 64, unless it is given.
-    Raises InteropError if the file is no GPT-2's.
+    The arrays determine the shapes. n_head: by default that in config.json beside the file, else n_embd / 64.
+    Raises InteropError if the file does not hold a GPT-2.
     """
     arrays = _arrays(path)
     layers = {int(name.split(".")[1]) for name in arrays if name.startswith("h.") and name.split(".")[1].isdigit()}
