@@ -1,4 +1,4 @@
-"""What the kernels of a logic automaton share: the sizes of a cell's networks, and its wires as buffers."""
+"""Shared parts of a logic automaton's kernels: the sizes of a cell's networks, and its wires as buffers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MOST_WORKGROUPS = 256  # of the backward kernel: their sums should stay in the G
 class LayersCall(Operation):
     """The base of the calls here: layers of gates over samples, the cells of an automaton or the rows of a batch.
 
-    widths: inputs of the first layer, then each layer's outputs. readers: how many gates of a layer read one value at most,
-    for each layer. Gates of the coefficients before those of the layers, and slots, are a perception's.
+    widths: inputs of the first layer, then each layer's outputs. readers: for each layer, the largest number of gates that read
+    one value. The first gates of the coefficients, and the slots, belong to a perception.
     """
 
     widths: tuple[int, ...]
@@ -36,7 +36,7 @@ class LayersCall(Operation):
 
     @property
     def cells(self) -> int:
-        """How many samples there are."""
+        """The number of samples."""
         raise NotImplementedError
 
     @property
@@ -59,7 +59,7 @@ class LayersCall(Operation):
 
     @property
     def lanes(self) -> int:
-        """Samples that a workgroup should compute together: more share loads and barriers, fewer keep all cores at work."""
+        """The number of samples per workgroup: more samples share loads and barriers, fewer keep all cores busy."""
         return 4 if self.cells >= 384 else 2 if self.cells >= 192 else 1
 
     @property
@@ -72,7 +72,7 @@ class LayersCall(Operation):
 class CellCall(LayersCall):
     """The base of an automaton's calls; it holds the grid and the networks of a cell.
 
-    perception: the wires of each layer. widths, readers: of the update network. masked: whether an input says which cells
+    perception: the wires of each layer. widths, readers: of the update network. masked: whether an input selects the cells that
     change at each step.
     """
 
@@ -148,13 +148,13 @@ def unpack_wires(wires: np.ndarray, widths: Sequence[int]) -> list[Pair]:
 
 
 def most_readers(layers: Sequence[Pair]) -> tuple[int, ...]:
-    """Of each layer's inputs: how often one is read at most."""
+    """For each layer, the largest number of readers of one input."""
     return tuple(int(np.bincount(np.concatenate(pair)).max()) for pair in layers)
 
 
 def readers_of(n_in: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """For every input its readers, one below the other, (most, n_in): g for input a of gate g, n_out + g for input b;
-    2 n_out stands for none."""
+    2 n_out marks the end."""
     read = np.concatenate([a, b])
     order = np.argsort(read, kind="stable")
     place = np.arange(len(read)) - np.searchsorted(read[order], read[order])  # among the readers of one input

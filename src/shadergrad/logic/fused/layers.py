@@ -1,10 +1,10 @@
-"""Layers of gates in one kernel: what the kernels of automata and of networks share.
+"""Layers of gates in one kernel: the shared parts of automata's and networks' kernels.
 
-A workgroup computes one, two or four samples (cells of an automaton), the components of vectors. The values of two layers
-are in workgroup memory; a thread evaluates the gates of its column in every layer. The gradient keeps the inputs of every
-gate in registers, walks the layers back, and adds to the sums that the gradient of the coefficients needs: of g, g a, g b
-and g a b for every gate, a set a workgroup. The gradient of a wire is gathered from the gates that read it, by an index
-built once on the host, so nothing races. What a barrier would make wait is fetched before it.
+A workgroup computes one, two or four samples (cells of an automaton), as the components of vectors. Workgroup memory holds the
+values of two layers; a thread evaluates the gates of its column in every layer. The gradient kernel keeps the inputs of every
+gate in registers and walks the layers back. For the gradient of the coefficients it adds up g, g a, g b and g a b for every
+gate, one set per workgroup. The gradient of a wire is gathered from the gates that read it, by an index that the host builds
+once, so nothing races. Loads are issued before the barriers that would delay them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ FEWEST_THREADS = 64
 
 @dataclass(frozen=True)
 class Layout:
-    """Where things are in a workgroup's memory, in values of `lanes` floats.
+    """The layout of a workgroup's memory, in values of `lanes` floats.
 
-    The patches begin at 0, one layer at `first`, another, or what the backward pass gathers from, at `second`; what a cell
-    hands on unchanged at `stays`. chunk: perception networks whose gradients are gathered together.
+    The patches begin at 0, one layer at `first`, another, or the source of the backward pass's gather, at `second`; unchanged
+    values of a cell at `stays`. chunk: the number of perception networks whose gradients are gathered together.
     """
 
     threads: int
@@ -39,9 +39,9 @@ class Layout:
 def layout(
     channels: int, pairs: int, widths: Sequence[int], lanes: int, limits: Limits, back: bool = True
 ) -> Layout | None:
-    """The best layout within a device's limits with at most that many lanes; None if not even one fits. back: for the
-    gradient's kernel, which gathers in workgroup memory; the other takes no more than its layers need, for browsers set it
-    to zero, word by word on a software adapter."""
+    """The best layout within a device's limits with at most that many lanes; None if not even one fits. back: for the gradient
+    kernel, which gathers in workgroup memory. The forward kernel uses no more than its layers need, because browsers zero the
+    memory, on a software adapter word by word."""
     most = min(MOST_THREADS, limits.max_workgroup_invocations, 1 << (max(widths[1:]) - 1).bit_length())
     threads = max(FEWEST_THREADS, most)
     first = PATCH * channels
@@ -61,7 +61,7 @@ def layout(
 
 
 def fits(channels: int, pairs: int, widths: Sequence[int]) -> bool:
-    """Whether a sample's values fit into the workgroup memory that every device has, and its wires into 16 bits.
+    """Whether a sample's values fit into the workgroup memory of every device, and its wires into 16 bits.
 
     channels: of a patch; pairs: perception networks; both 0 for a plain network.
     """
@@ -69,7 +69,7 @@ def fits(channels: int, pairs: int, widths: Sequence[int]) -> bool:
 
 
 class Writer:
-    """Writes the parts that all kernels have. back: of a gradient."""
+    """Writes the shared parts of the kernels. back: for a gradient kernel."""
 
     def __init__(self, call: LayersCall, limits: Limits, back: bool = False) -> None:
         found = layout(*call.perceived, call.widths, call.lanes, limits, back)
@@ -94,9 +94,9 @@ class Writer:
         self.functions.append(f"fn {name}(i: i32, own: i32) -> {returns} {{\n  {lines}\n}}\n")
 
     def of_all_lanes(self, name: str, returns: str = "f32") -> str:
-        """What a defined function gives for i, and the cell of each lane.
+        """The results of a defined function for i and the cell of each lane.
 
-        A thread writes whole values: WGSL lets a compiler write all components where one is meant, and then threads race.
+        A thread writes whole values, because WGSL lets a compiler write all components for one, and then threads would race.
         """
         lanes = self.at.lanes
         calls = [f"{name}(i, group * {lanes} + {v})" for v in range(lanes)] if lanes > 1 else [f"{name}(i, group)"]
@@ -120,7 +120,7 @@ class Writer:
         return f"own < {self.call.cells}" if self.call.cells % self.at.lanes else "true"
 
     def text(self) -> str:
-        """All that stands before the entry point."""
+        """The source before the entry point."""
         return self.preamble + "".join(self.functions)
 
     @property
@@ -182,10 +182,10 @@ fn gate(c: vec4<f32>, a: {self.type}, b: {self.type}) -> {self.type} {{ return c
 
 
 class GradientWriter(Writer):
-    """Writes what the gradient kernels have beyond the others.
+    """Writes the additional parts of gradient kernels.
 
-    last: whether the gradient given is that of the result; else it is what the kernel gave for the step after, which holds
-    the sums so far.
+    last: whether the given gradient is that of the result; else it is the kernel's output for the next step, which holds the
+    sums so far.
     """
 
     def __init__(self, call: LayersCall, limits: Limits, last: bool) -> None:

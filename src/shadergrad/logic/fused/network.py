@@ -87,7 +87,7 @@ class Network(NetworkCall):
 
 @dataclass(frozen=True)
 class NetworkGradient(NetworkCall):
-    """The gradient of Network of its x, or of its coefficients. Inputs: those of the network, the gradient of its result."""
+    """The gradient of Network with respect to x, or to its coefficients. Inputs: those of the network, the gradient of its result."""
 
     arguments = ("x", "coefficients", "wires", "readers", "gradient")
     of_input: bool
@@ -119,7 +119,7 @@ class NetworkGradient(NetworkCall):
 
 @dataclass(frozen=True)
 class PackedGradient(NetworkCall):
-    """Both gradients, on a GPU: of x (samples, n_in), padded to a multiple of 4, then every workgroup's sums (gates, 4)."""
+    """Both gradients, on a GPU: that of x (samples, n_in), padded to a multiple of 4, then every workgroup's sums (gates, 4)."""
 
     arguments = ("x", "coefficients", "wires", "readers", "gradient")
 

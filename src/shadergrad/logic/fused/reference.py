@@ -1,8 +1,8 @@
-"""The cell of a logic automaton in NumPy. The cpu device runs it; the shaders are checked against it.
+"""The cell of a logic automaton in NumPy. The cpu device runs it, and the tests compare the shaders with it.
 
-Gates stand along the first axis, cells along the last. Cells are computed in blocks, whose layers stay in the caches, and
-each thread takes blocks, as NumPy lets others run while it computes. Blocks do not depend on how many threads there
-are, and what they add up is added in their order, so neither do the results.
+Gates stand along the first axis, cells along the last. Threads compute blocks of cells, whose layers stay in the caches; NumPy
+releases the lock while it computes. Neither the blocks nor the order of their sums depend on the number of threads, so neither
+do the results.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _dots(g: np.ndarray, x: np.ndarray | None) -> np.ndarray:
 
 
 class Memory:
-    """Arrays by name, kept from use to use; of each name there is one, as large as it was ever wanted."""
+    """Reusable arrays by name: one per name, as large as its largest use."""
 
     def __init__(self, dtype: Any) -> None:
         self._dtype = dtype

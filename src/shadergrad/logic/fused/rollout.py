@@ -1,7 +1,7 @@
 """Rollouts of a logic automaton as operations: chains of one kernel a step on a GPU, NumPy on the cpu device.
 
-Equal steps of a loss and of its gradient are one node in a graph, so a compiled step computes each state once; nothing but
-states is kept from forward to backward.
+Equal steps of a loss and of its gradient are one node in a graph, so a compiled step computes each state once; the forward pass
+keeps only states for the backward pass.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class Rollout(CellCall):
 
 @dataclass(frozen=True)
 class RolloutGradient(CellCall):
-    """The gradient of Rollout of its state, or of its coefficients (gates, 4).
+    """The gradient of Rollout with respect to its state, or to its coefficients (gates, 4).
 
-    Inputs: those of the rollout, then the gradient of its result. On a GPU both are made from one chain of steps back.
+    Inputs: those of the rollout, then the gradient of its result. On a GPU one chain of backward steps gives both.
     """
 
     steps: int
