@@ -135,6 +135,7 @@ SHORT = {
 }
 WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)")
 NAMED = re.compile(r"_|[a-z0-9][A-Z]|[0-9]d$")  # cross_entropy, AvgPool, conv2d: no words of a sentence
+FOLDER = re.compile(r"(\]\((?:\.\./|docs/)*decisions)\)")  # a link to a folder, which a site has a page for
 FEATURES = [
     "navigation.indexes",
     "navigation.tabs",
@@ -168,6 +169,8 @@ def main(folder: Path) -> None:
                 shutil.copyfile(ROOT / path, pages / path)
         (pages / REFERENCE).mkdir()
         (pages / "site.css").write_text(STYLE)
+        for page in pages.rglob("*.md"):
+            page.write_text(FOLDER.sub(r"\1/index.md)", page.read_text(encoding="utf-8")), encoding="utf-8")
         home = pages / "README.md"  # whose code is as wide as the page
         home.write_text(f"---\nhide: [navigation, toc]\n---\n\n{home.read_text(encoding='utf-8')}", encoding="utf-8")
         for path, text in written().items():

@@ -101,6 +101,16 @@ def test_every_public_function_is_on_a_page_of_the_reference() -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/glossary.md"])
+def test_the_files_that_a_page_names_are_there(page: str) -> None:
+    text = (site.ROOT / page).read_text(encoding="utf-8")
+    named = {word.rstrip("/") for word in re.findall(r"`([\w./-]+(?:\.(?:py|md|wgsl)|/))`", text)}
+    source = site.ROOT / "src" / "shadergrad"
+    roots = (site.ROOT, source, *(source / room for room in ("compile", "graph", "web")))
+    assert [name for name in sorted(named) if not any((root / name).exists() for root in roots)] == []
+    assert len(named) > 30
+
+
 @pytest.mark.parametrize("source", ["https://example.org/us/shadergrad", None])
 def test_the_readme_of_a_package_index_has_no_link_into_the_tree(source: str | None) -> None:
     """With an address each link and picture is absolute, and leads to a file there is; without, only words are left."""
