@@ -40,6 +40,10 @@ test-all: test test-portable test-slow adapter  ## every test, and 20,000 random
 test-elsewhere: setup  ## the tests that need no adapter as on another processor, in a random order (SEED=1)
 	$(ELSEWHERE) -m "not webgpu and not slow and not experiment"
 
+.PHONY: matrix
+matrix: adapter  ## the tests that lean on the interpreter, on each that this machine has (DEBIAN=yes fetches more); writes a page
+	$(BIN)/python scripts/matrix.py $(if $(DEBIAN),--debian)
+
 mutants: adapter  ## plant the faults of scripts/faults, one at a time: the tests must catch 95 % (before a release; ONLY=name)
 	$(BIN)/python scripts/mutants.py --jobs $(JOBS) $(if $(ONLY),--only $(ONLY))
 

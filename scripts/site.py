@@ -113,6 +113,7 @@ NAVIGATION: Navigation = {  # four kinds of pages, by https://diataxis.fr: to le
         "Glossary": "docs/glossary.md",
         "Conformance": "docs/conformance.md",
         "Conformance of the browser": "docs/conformance-browser.md",
+        "Conformance of the interpreters": "docs/conformance-interpreters.md",
     },
     "Explanation": {
         "Architecture": "docs/architecture.md",

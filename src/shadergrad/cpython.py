@@ -18,7 +18,8 @@ import gc
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from itertools import islice
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -65,19 +66,22 @@ def frame_of_caller(depth: int = 1) -> FrameType:
     return sys._getframe(depth + 1)
 
 
-def outermost_but(frame: FrameType | None, is_passed: Callable[[str], bool]) -> FrameType | None:
-    """The first frame, from `frame` outwards, whose file is not passed over."""
-    while frame is not None and is_passed(frame.f_code.co_filename):
+def first_outwards(frame: FrameType | None, is_wanted: Callable[[str], object]) -> FrameType | None:
+    """The first frame, from `frame` outwards, whose file is wanted."""
+    while frame is not None and not is_wanted(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 
 
+def instruction_at(frame: FrameType) -> int:
+    """The first byte of the instruction that a frame is at."""
+    return frame.f_lasti
+
+
 def line_at(code: CodeType, instruction: int) -> int | None:
     """The line of an instruction, by its first byte. It takes the longer, the longer the function is."""
-    for k, (line, *_) in enumerate(code.co_positions()):
-        if k == instruction // 2:
-            return line
-    return None
+    line, *_ = next(islice(code.co_positions(), instruction // 2, None), (None,))
+    return line
 
 
 def is_calling(frame: FrameType) -> bool:
@@ -230,17 +234,19 @@ class InstructionTrace(Generic[T]):
     """Runs a function and tells what its code is about to do.
 
     points_of: asked of each frame that begins; gives by offset what to tell before the instruction there runs, or None
-    where the frame is of no interest. at_point: told of these. on_return: told what a frame of interest gives back. A
-    debugger or a coverage tool that traces goes on.
+    where the frame is of no interest. at_point: told of these. on_return: told which frame gets what a frame of interest
+    gives back. passed: the ids of codes whose frames are known to be of no interest, by far the most. A debugger or a coverage
+    tool that traces goes on.
     """
 
     def __init__(
         self,
         points_of: Callable[[FrameType], Mapping[int, T] | None],
         at_point: Callable[[FrameType, T], None],
-        on_return: Callable[[FrameType, Any], None],
+        on_return: Callable[[FrameType | None, Any], None],
+        passed: Container[int] = (),
     ) -> None:
-        self._points_of, self._at_point, self._on_return = points_of, at_point, on_return
+        self._points_of, self._at_point, self._on_return, self._passed = points_of, at_point, on_return, passed
         self._previous: Any = None
 
     def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -257,7 +263,10 @@ class InstructionTrace(Generic[T]):
 
     def _on_call(self, frame: FrameType, event: str, argument: Any) -> Any:
         before = None
-        if self._previous is not None:
+        if self._previous is None:
+            if id(frame.f_code) in self._passed:
+                return None
+        else:
             before = self._previous(frame, event, argument)
             if sys.gettrace() != self._on_call:  # some tracers put themselves back
                 sys.settrace(self._on_call)
@@ -278,7 +287,7 @@ class InstructionTrace(Generic[T]):
                     self._at_point(frame, points[offset])
                 return on_event
             if event == "return":
-                self._on_return(frame, argument)
+                self._on_return(frame.f_back, argument)
             elif event == "line":
                 frame.f_trace_opcodes = True  # Python 3.13 takes no notice of it at the call
             if before is not None:
@@ -372,7 +381,7 @@ def _tells_of_instructions() -> bool:
     trace = InstructionTrace[int](
         lambda frame: points if frame.f_code is sample.__code__ else None,
         lambda frame, offset: seen.append((offset, variable(frame, "found", None))),
-        lambda frame, value: given.append((value, getattr(frame.f_back, "f_code", None))),
+        lambda caller, value: given.append((value, getattr(caller, "f_code", None))),
     )
     owner = _Thing([inner])
     result = trace.run(sample, (owner,), {})
@@ -449,8 +458,8 @@ def warn_once(stacklevel: int = 3) -> None:
     if not _has_said:
         _has_said = True
         warnings.warn(
-            f"steps run uncompiled: {refutation()}. Results are the same, and slower. Hint: CONTRIBUTING.md says how the "
-            "interpreters that are tested are found.",
+            f"steps run uncompiled: {refutation()}. Results are the same, and slower. Hint: "
+            "docs/conformance-interpreters.md lists the interpreters that are tested.",
             stacklevel=stacklevel,
         )
 

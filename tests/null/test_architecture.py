@@ -296,6 +296,43 @@ def test_no_vendor_is_named_where_kernels_are_made() -> None:
             assert not re.search("llvmpipe|nvidia", path.read_text(), re.IGNORECASE), f"{module} names a driver"
 
 
+LEANING = {
+    "getrefcount",
+    "get_referrers",
+    "get_referents",
+    "get_objects",
+    "settrace",
+    "setprofile",
+    "monitoring",
+    "_getframe",
+}
+LEANING |= {
+    "f_lasti",
+    "f_back",
+    "f_locals",
+    "f_trace",
+    "f_trace_opcodes",
+    "co_code",
+    "co_consts",
+    "co_positions",
+    "__flags__",
+}
+
+
+def leans_on_cpython(module: str) -> bool:
+    """Whether a module looks into the interpreter: references, frames, instructions, who holds what."""
+    attributes = {node.attr for node in ast.walk(tree(module)) if isinstance(node, ast.Attribute)}
+    return bool(attributes & LEANING) or bool(packages(module) & {"dis", "opcode"})
+
+
+def test_one_file_leans_on_cpython() -> None:
+    assert {m for m in FILES if leans_on_cpython(m)} == {"cpython"}
+
+
+def test_two_files_ask_the_garbage_collector() -> None:
+    assert {m for m in FILES if "gc" in packages(m)} == {"cpython", "system.gc_pause"}
+
+
 def test_no_private_name_is_taken_across_rooms() -> None:
     for found in all_imports():
         if room(found.source) != room(found.target):

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from ..cpython import frame_of_caller, is_calling, outermost_but
+from ..cpython import first_outwards, frame_of_caller, is_calling
 
 _noted: dict[tuple[str, int, str], None] = {}  # a set in order
 
@@ -28,7 +28,7 @@ def note(name: str, frame: FrameType | None) -> None:
 
 def importer() -> FrameType | None:
     """The frame whose import statement is under way."""
-    return outermost_but(frame_of_caller(2), lambda path: path.startswith(("<frozen importlib", _HERE)))
+    return first_outwards(frame_of_caller(2), lambda path: not path.startswith(("<frozen importlib", _HERE)))
 
 
 def lines(error: BaseException | None, sources: list[str]) -> list[str]:

@@ -14,12 +14,11 @@ from itertools import count
 from types import CodeType, FrameType, MappingProxyType
 from typing import Any, NamedTuple
 
-from ..cpython import frame_of_caller, line_at, outermost_but
+from ..cpython import first_outwards, frame_of_caller, instruction_at, line_at
 from ..explanation import NOWHERE, Origin, Way
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 WRAPPER = "_orig_mod"  # what a compiled module calls the one that it is of
-_files: dict[str, str] = {}  # names of files outside this package, by path; "" of those in it
 _numbers = count(1)
 
 
@@ -39,7 +38,7 @@ class Place(NamedTuple):
 def users_place() -> Place | None:
     """The calling instruction outside this package; None if there is none."""
     name, frame = _users_frame(frame_of_caller())
-    return None if frame is None else Place(name, frame.f_code, frame.f_lasti)
+    return None if frame is None else Place(name, frame.f_code, instruction_at(frame))
 
 
 def users_line() -> str:
@@ -49,16 +48,8 @@ def users_line() -> str:
 
 
 def _users_frame(frame: FrameType | None) -> tuple[str, FrameType | None]:
-    frame = outermost_but(frame, _is_ours)
+    frame = first_outwards(frame, _files.__getitem__)
     return ("", None) if frame is None else (_files[frame.f_code.co_filename], frame)
-
-
-def _is_ours(path: str) -> bool:
-    """Whether a file is one of this package."""
-    name = _files.get(path)
-    if name is None:
-        name = _files[path] = _called(path)
-    return not name
 
 
 def _called(path: str) -> str:
@@ -68,6 +59,15 @@ def _called(path: str) -> str:
     return "cell" if "ipykernel_" in os.path.dirname(path) else os.path.basename(path)
 
 
+class _Names(dict[str, str]):
+    """What files are called, by path: found out once."""
+
+    def __missing__(self, path: str) -> str:
+        name = self[path] = _called(path)
+        return name
+
+
+_files = _Names()
 _entered: dict[int, int] = {}  # the numbers of modules and optimizers that live, by id
 _owners: dict[int, weakref.ref[Any]] = {}  # and they, by number
 

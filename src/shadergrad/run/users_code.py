@@ -30,6 +30,9 @@ class Code(NamedTuple):
 
 
 _seen: dict[int, Code] = {}
+passed: set[int] = (
+    set()
+)  # the ids of those that are seen, and of which there is nothing to follow: the library's own, mostly
 
 
 def is_users(filename: str) -> bool:
@@ -54,10 +57,13 @@ def known_of(code: CodeType, names: dict[str, Any]) -> Code:
     if known is None:
         if len(_seen) >= MOST_CODES:
             _seen.clear()
+            passed.clear()
         is_seen = is_users(code.co_filename) and not _is_generated(code, names)
         is_seen = is_seen and code.co_name != "<module>"  # an import: what it leaves in the new module stays there
         reads = (reads_of(code) or None) if is_seen else None
         known = _seen[id(code)] = Code(code, reads, is_seen and asks_which(code))
+        if reads is None:
+            passed.add(id(code))
     return known
 
 

@@ -21,7 +21,7 @@ from .places import MISSING, elements, held
 from .reads import CALL, STORE, TARGET, VALUE, Read, written
 from .snapshot import Snapshot
 from .trees import leaves_of
-from .users_code import is_users, is_users_class, known_of
+from .users_code import is_users, is_users_class, known_of, passed
 
 NOT_READ = {list: {"append", "extend", "clear"}, deque: {"append", "extend", "clear"}, dict: {"clear", "update"}, set: {"add", "clear", "update"}}  # fmt: skip
 
@@ -54,7 +54,8 @@ class Watcher:
     def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """The function's result, watched; a debugger or a coverage tool that traces goes on."""
         try:
-            result = InstructionTrace(self._reads_in, self._look_up, self._on_return).run(function, args, kwargs)
+            trace = InstructionTrace(self._reads_in, self._look_up, self._on_return, passed)
+            result = trace.run(function, args, kwargs)
             for kind in {type(module): None for module in self.trace.modules.values()}:
                 self._of_class(kind, "forward", f"{kind.__name__}.forward")  # which the library looks up
             return result
@@ -116,10 +117,10 @@ class Watcher:
         if self.snapshot.is_known(value):
             self._end(value, use, path)
 
-    def _on_return(self, frame: FrameType, value: Any) -> None:
+    def _on_return(self, caller: FrameType | None, value: Any) -> None:
         """The user's code gave something to what called it."""
-        self._returned = frame.f_back, value
-        if self._waiting is not None and self._waiting[0] is frame.f_back:
+        self._returned = caller, value
+        if self._waiting is not None and self._waiting[0] is caller:
             waiting, self._waiting = self._waiting, None
             self._follow(waiting[0], value, *waiting[1:])
 
