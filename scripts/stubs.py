@@ -28,7 +28,7 @@ from shadergrad.tensor import names, records
 PACKAGE = Path(sg.__file__).parent
 HEAD = "# Written by scripts/stubs.py (`make stubs`) from the tables; not by hand.\n"
 ROOMS = (
-    "base", "gradients", "elementwise", "numeric", "shape", "reduce", "index", "scatter", "order", "products", "divide",
+    "description", "base", "coercion", "hooks", "gradients", "elementwise", "numeric", "shape", "reduce", "index", "scatter", "order", "products", "divide",
     "scans", "counts", "generator", "random",
 )  # fmt: skip
 
@@ -181,7 +181,7 @@ def functions_stub() -> str:
     listed = "".join(f'    "{n}",\n' for n in functions.__all__)
     return (
         f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Literal, overload\n\nimport numpy as np\n\n"
-        + "\n".join([*imports, *classes_named(body), "from .tensor.handle import Tensor"])
+        + "\n".join([*imports, *classes_named(body), "from .tensor.public import Tensor"])
         + "\n\nMADE: tuple[str, ...]\nWITH_OUT: tuple[str, ...]\ne: float\ninf: float\nnan: float\npi: float\nINPLACE_ACTIVATIONS: tuple[str, ...]\n"
         + f"concat = cat\nconcatenate = cat\n\n{body}\n\n__all__ = [\n{listed}]\n"
     )

@@ -41,18 +41,19 @@ from .tensor.assembly import isin as isin
 from .tensor.assembly import tril_indices as tril_indices
 from .tensor.assembly import triu_indices as triu_indices
 from .tensor.assembly import unravel_index as unravel_index
-from .tensor.base import Number, TensorBase
+from .tensor.base import TensorBase
+from .tensor.coercion import Number
 from .tensor.counts import CountedTensor, Histogram
 from .tensor.divide import DividedTensor
 from .tensor.elementwise import ElementwiseTensor
 from .tensor.generator import Generator
-from .tensor.handle import Tensor
 from .tensor.index import IndexTensor
 from .tensor.numeric import MantissaAndExponent, NumericTensor
 from .tensor.order import OrderTensor
 from .tensor.products import ProductTensor
 from .tensor.products import einsum as einsum
 from .tensor.products import tensordot as tensordot
+from .tensor.public import Tensor
 from .tensor.reduce import MinAndMax, ReduceTensor, ValuesAndIndices
 from .tensor.scans import ScanTensor
 from .tensor.scatter import ScatterTensor

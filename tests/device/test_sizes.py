@@ -16,7 +16,7 @@ from helpers import grad_of
 from shadergrad import nn
 from shadergrad.nn import functional as F
 from shadergrad.runtime.device import get_device
-from shadergrad.tensor.base import Size
+from shadergrad.tensor.description import Size
 
 Data = Callable[[int, np.random.Generator], tuple[np.ndarray, ...]]
 Case = Callable[[str], tuple[Callable[..., Any], Data]]

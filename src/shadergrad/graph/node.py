@@ -84,7 +84,7 @@ class Node:
     released: whether a backward pass has been through it without retain_graph.
     owner: a weak reference to the present or former holder of the node (`_holds` tells), a tensor or a storage that tensors
     share; for a Variable, the object that accumulates its gradient.
-    hooks: None, or the functions that the backward pass calls with the node's gradient (tensor/gradients.py).
+    hooks: None, or the functions that the backward pass calls with the node's gradient (tensor/hooks.py).
     origin: the place of its creation, if recorded (origin.py).
     """
 

@@ -29,8 +29,10 @@ from ..system.gc_pause import collector_waits
 from ..target import Target
 from ..tensor import Tensor, flush
 from ..tensor.generator import Draws
-from ..tensor.storage import Base, Leaf, Path, overlaps
+from ..tensor.paths import Path
+from ..tensor.storage import Base, Leaf
 from ..tensor.storage import Storage as SharedStorage
+from ..tensor.strides import overlaps
 from .effects import effects_of
 from .guards import state_of
 from .leaks import refuse_kept

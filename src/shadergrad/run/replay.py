@@ -21,7 +21,8 @@ from ..runtime.device import Program, Storage
 from ..symbolic_sizes import plain
 from ..tensor import Tensor
 from ..tensor.generator import Draws
-from ..tensor.storage import Path, overlaps
+from ..tensor.paths import Path
+from ..tensor.strides import overlaps
 from .python_state import PlaceSlot, PythonState
 from .trees import exchange
 

@@ -17,7 +17,7 @@ from ..arguments import checked
 from ..errors import IndexRangeError
 from ..symbolic_sizes import varying
 from ..tensor import Tensor
-from ..tensor.base import check_axis
+from ..tensor.axes import check_axis
 
 MOST_PATTERNS = 64  # kinds of arguments that a step remembers sizes of
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import CompileError
 from ..tensor import Tensor
-from ..tensor.storage import is_run_of_rows, lies_row_by_row
+from ..tensor.strides import is_run_of_rows, lies_row_by_row
 
 
 def exchange(value: Any, kind: type, new: Callable[[Any], Any]) -> Any:

@@ -1,18 +1,9 @@
-"""Tensors: what the rest of the library takes from here. base.py names the rooms, handle.py holds the class."""
+"""Tensors: what the rest of the library takes from here. base.py names the rooms, public.py holds the class."""
 
-from .base import (
-    Number,
-    Size,
-    TensorBase,
-    check_axes,
-    check_axis,
-    common_shape,
-    host_tensor,
-    is_dtype_name,
-    operands,
-    sizes_of,
-    wrap,
-)
+from .axes import check_axes, check_axis, common_shape, sizes_of
+from .backpropagation import backward, cotangent, leaf_of, note_flag, tensors_of, together
+from .base import TensorBase, is_dtype_name
+from .coercion import Number, host_tensor, operands
 from .creation import (
     arange,
     empty,
@@ -27,14 +18,16 @@ from .creation import (
     zeros,
     zeros_like,
 )
+from .description import Size
 from .elementwise import where
 from .generator import Generator, default_generator, manual_seed, random_bits
-from .gradients import RemovableHandle, backward, cotangent, leaf_of, note_flag, tensors_of, together
-from .handle import Tensor, as_tensor
+from .handle import wrap
+from .hooks import RemovableHandle
 from .index import holds, in_range, select_along, select_positions
 from .pending import flush, sync
 from .placement import check_storable, device, get_default_device, resolve_device, set_default_device, standing_in
 from .products import einsum, tensordot
+from .public import Tensor, as_tensor
 from .random import rand, rand_like, randint, randn, randn_like, randperm
 from .reduce import MinAndMax, ValuesAndIndices, vector_norm
 from .results import joint, meet, result

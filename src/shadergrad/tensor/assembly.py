@@ -14,10 +14,13 @@ from ..dtypes import bool_, default_dtype, int32, promote_operands
 from ..errors import ArgumentTypeError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
-from .base import Number, TensorBase, check_axis, common_shape, host_tensor, wrap
+from .axes import check_axis, common_shape
+from .base import TensorBase
+from .coercion import Number, host_tensor
 from .counts import Histogram, _bins_of, _edges
 from .elementwise import where
-from .handle import Tensor
+from .handle import wrap
+from .public import Tensor
 from .shape import cat, stack
 
 

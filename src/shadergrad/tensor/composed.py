@@ -18,7 +18,8 @@ from ..dtypes import DType, default_dtype
 from ..graph import node as nodes
 from ..graph.node import Node, mode
 from ..graph.primitive import WITHOUT_TENSORS, Primitive, Shape
-from .base import TensorBase, wrap
+from .base import TensorBase
+from .handle import wrap
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -9,9 +9,12 @@ import numpy as np
 from ..dtypes import bool_, float32, int32
 from ..errors import ArgumentTypeError, DTypeError, ShapeError
 from ..graph import build
-from .base import TensorBase, check_axis, host_tensor, wrap
+from .axes import check_axis
+from .base import TensorBase
+from .coercion import host_tensor
 from .creation import arange, linspace
 from .elementwise import where
+from .handle import wrap
 from .order import _median
 from .reduce import ValuesAndIndices
 from .scans import ScanTensor

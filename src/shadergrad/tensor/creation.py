@@ -12,7 +12,10 @@ from ..dtypes import default_dtype, float32, int64, of_scalar, parse_dtype, uint
 from ..errors import ArgumentTypeError, ShapeError
 from ..graph import build
 from ..graph.node import Node
-from .base import TensorBase, check_sizes, host_tensor, node_of, sizes_of, wrap
+from .axes import check_sizes, sizes_of
+from .base import TensorBase
+from .coercion import host_tensor, node_of
+from .handle import wrap
 from .placement import check_integer, check_storable, resolve_device
 
 MOST_ELEMENTS = 2**60  # so that their bytes are a 64-bit number

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..dtypes import bool_, default_dtype, int32
 from ..errors import DTypeError, ShapeError
-from .base import TensorBase, check_axis, sizes_of
+from .axes import check_axis, sizes_of
+from .base import TensorBase
 from .products import ProductTensor, _added
 from .reduce import vector_norm
 from .shape import stack

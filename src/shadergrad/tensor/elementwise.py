@@ -15,19 +15,10 @@ from ..graph.build import cast
 from ..graph.node import Node, make
 from ..primitives import elementwise as e
 from ..primitives.complex import Magnitude
-from .base import (
-    OPERANDS,
-    Number,
-    TensorBase,
-    binary,
-    common_shape,
-    floating,
-    host_tensor,
-    not_ours,
-    operands,
-    unsupported,
-    wrap,
-)
+from .axes import common_shape
+from .base import TensorBase
+from .coercion import OPERANDS, Number, binary, floating, host_tensor, not_ours, operands, unsupported
+from .handle import wrap
 from .records import RecordTensor
 
 T = TypeVar("T", bound="ElementwiseTensor")

@@ -26,7 +26,7 @@ from ..graph.node import Node, make
 from ..primitives import elementwise as e
 from ..primitives.random import Threefry, threefry2x32
 from ..runtime.device import canonical_name
-from .base import host_tensor
+from .coercion import host_tensor
 from .placement import resolve_device
 
 LONGEST_CHAIN = 8  # draws recorded before the counter is computed

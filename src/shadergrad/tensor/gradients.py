@@ -1,18 +1,13 @@
-"""What happens to a tensor's gradient: backward(), .grad, hooks.
-
-A hook lives on the node that the tensor held when it was registered, and a leaf's on every value that the leaf takes
-later. The gradient that a hook gets is pending: reading it computes it. In a compiled step a hook runs once, while the
-step is captured, and what it computes becomes part of the step.
-"""
+"""What a tensor tells of its gradient: .grad, .data, grad_fn, backward(), hooks."""
 
 from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Self
 
-from ..arguments import checked, type_name
+from ..arguments import type_name
 from ..drive import tracing
 from ..drive.tracing import current
 from ..errors import (
@@ -21,76 +16,16 @@ from ..errors import (
     CompileError,
     DeviceError,
     DTypeError,
-    NotTensorsError,
     ShapeError,
 )
-from ..graph import autodiff, build
-from ..graph import node as nodes
-from ..graph.leaves import Detached, Variable
-from ..graph.node import Node, grad_mode, mode
-from .base import TensorBase, wrap
-from .storage import Leaf, succeeding, without_history
+from ..graph.leaves import Variable
+from ..graph.node import Node, grad_mode
+from .backpropagation import backward
+from .base import TensorBase
+from .hooks import RemovableHandle, hooks_of
+from .succession import succeeding, without_history
 
 _ids = itertools.count()
-
-
-class RemovableHandle:
-    """What registering a hook gives; `remove()` takes the hook out, as does leaving a `with` block."""
-
-    def __init__(self, table: dict[int, Any], id: int, changed: Callable[[], None]) -> None:
-        self._table = table
-        self.id = id
-        self._changed = changed
-
-    def remove(self) -> None:
-        """Take the hook out; a second call does nothing."""
-        if self._table.pop(self.id, None) is not None:
-            self._changed()
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
-
-
-class GradientHooks:
-    """The hooks of a node.
-
-    before: called with the gradient, and may replace it; after: with a leaf, once its .grad is up to date.
-    retainer: the tensor, not a leaf, whose .grad shall hold the gradient.
-    """
-
-    def __init__(self) -> None:
-        self.before: dict[int, Callable[[Any], Any]] = {}
-        self.after: dict[int, Callable[[Any], Any]] = {}
-        self.retainer: weakref.ref[Any] | None = None
-
-    def ids(self) -> tuple[int, ...]:
-        return (*self.before, *self.after)
-
-    def on_gradient(self, g: Node) -> Node:
-        """The gradient that goes on; the backward pass calls this once, with all of it."""
-        for hook in list(self.before.values()):
-            g = _checked(hook, hook(wrap(g)), g)
-        tensor = None if self.retainer is None else self.retainer()
-        if tensor is not None:
-            before = tensor.grad
-            tensor.grad = wrap(g) if before is None else wrap(before._node + g)
-        return g
-
-
-def _checked(hook: Any, found: Any, g: Node) -> Node:
-    if found is None:
-        return g
-    name = getattr(hook, "__name__", type(hook).__name__)
-    if not isinstance(found, TensorBase):
-        raise DTypeError(f"expected a Tensor or None, but the hook {name!r} returned a {type(found).__name__}.")
-    if found.shape != g.shape:
-        raise ShapeError(f"hook {name!r} has changed the size of value: from {list(g.shape)} to {list(found.shape)}.")
-    if found.dtype is not g.dtype:
-        raise DTypeError(f"hook {name!r} has changed the type of value: from {g.dtype.name} to {found.dtype.name}.")
-    return found._node
 
 
 def _changed() -> None:
@@ -280,7 +215,7 @@ class GradientTensor(TensorBase):
         """
         if not self.requires_grad:
             raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
-        return self._register(_hooks_of(self._node).before, hook)
+        return self._register(hooks_of(self._node).before, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
         """Call hook(tensor) when backward() has brought the .grad of this leaf up to date.
@@ -296,7 +231,7 @@ class GradientTensor(TensorBase):
             raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
         if not self.is_leaf:
             raise AutogradError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        return self._register(_hooks_of(self._node).after, hook)
+        return self._register(hooks_of(self._node).after, hook)
 
     def _register(self, table: dict[int, Any], hook: Any) -> RemovableHandle:
         if current.trace is not None:
@@ -325,7 +260,7 @@ class GradientTensor(TensorBase):
         if not self.requires_grad:
             raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
         if not self.is_leaf:
-            _hooks_of(self._node).retainer = weakref.ref(self)
+            hooks_of(self._node).retainer = weakref.ref(self)
 
     @property
     def retains_grad(self) -> bool:
@@ -338,157 +273,3 @@ class GradientTensor(TensorBase):
         """
         hooks = self._node.hooks
         return hooks is not None and hooks.retainer is not None and hooks.retainer() is self
-
-
-def _hooks_of(node: Node) -> GradientHooks:
-    if node.hooks is None:
-        node.hooks = GradientHooks()
-    return node.hooks
-
-
-def tensors_of(value: Any, what: str, name: str) -> list[Any]:
-    """One tensor or a sequence of them, as a list."""
-    if isinstance(value, TensorBase):
-        return [value]
-    given = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
-    for each in given:
-        if not isinstance(each, TensorBase):
-            raise NotTensorsError(
-                f"{what}(): argument '{name}' must be Tensor or tuple of Tensors, not {type_name(each)}."
-            )
-    return given
-
-
-def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
-    if gradient is not None and not isinstance(gradient, TensorBase):
-        raise ArgumentTypeError(f"gradients can be either Tensors or None, but got {type_name(gradient)}.")
-    if not output.requires_grad:
-        raise AutogradError(
-            f"element 0 of tensors does not require grad and does not have a grad_fn{_where_it_stayed(output._node)}"
-        )
-    if current.trace is not None:
-        for node in nodes.topological([output._node], lambda n: [i for i in n.inputs if i.requires_grad]):
-            if isinstance(node.primitive, Variable) and (leaf := leaf_of(node)) is not None:
-                note_flag(leaf)  # without it there would be no history
-    if gradient is None:
-        if output._node.size != 1:
-            raise AutogradError("grad can be implicitly created only for scalar outputs")
-        if output.dtype.is_complex:
-            raise AutogradError(
-                f"grad can be implicitly created only for real scalar outputs but got {output.dtype!r}. Hint: .abs() or .real."
-            )
-        return build.like(output._node, 1)
-    if gradient.shape != output.shape:
-        raise ShapeError(
-            f"Mismatch in shape: grad_output[0] has a shape of {list(gradient.shape)} and output[0] has a shape of {list(output.shape)}."
-        )
-    if gradient.dtype is not output.dtype:
-        raise DTypeError(f"[backward] the gradient is {gradient.dtype.name}, the output {output.dtype.name}.")
-    return gradient._node
-
-
-def _where_it_stayed(node: Node) -> str:
-    """A hint, where a value comes from a compiled step whose function gave it a history."""
-    made = nodes.topological([node], lambda n: n.inputs)
-    if not any(isinstance(n.primitive, Detached) for n in made):
-        return ""
-    return (
-        ": it comes from a compiled step, whose results are detached. Hint: call backward() within the step, or compile the "
-        "model alone, as in model = sg.compile(model)."
-    )
-
-
-def leaf_of(node: Node) -> Any:
-    """The tensor of which a Variable is a value, or was one; None if it is gone."""
-    owner = None if node.owner is None else node.owner()
-    return owner.tensor() if isinstance(owner, Leaf) else owner
-
-
-@checked
-def backward(
-    tensors: Any,
-    grad_tensors: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    inputs: Any = None,
-) -> None:
-    """Tensor.backward of several tensors at once: a tensor, or a sequence of them, each with its cotangent or None.
-
-    Raises AutogradError where the numbers of both differ, where `inputs` is empty or one requires no gradient, and as
-    Tensor.backward.
-
-    >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
-    >>> sg.autograd.backward([w.sum(), w[0]])
-    >>> w.grad
-    tensor([2., 1.])
-    """
-    roots = tensors_of(tensors, "backward", "tensors")
-    given = [grad_tensors] * len(roots) if not isinstance(grad_tensors, list | tuple) else list(grad_tensors)
-    if len(given) != len(roots):
-        raise AutogradError(f"[backward] got {len(roots)} tensors and {len(given)} gradients.")
-    targets = None if inputs is None else tensors_of(inputs, "backward", "inputs")
-    if targets is not None:
-        if not targets:
-            raise AutogradError("`inputs` argument to `backward()` cannot be empty.")
-        if not all(t.requires_grad for t in targets):
-            raise AutogradError("[backward] one of `inputs` does not require grad.")
-        for t in targets:
-            note_flag(t)
-    owners = {id(t._node): t for t in targets or ()}  # of views other nodes, once their history is used up
-    asked = None if targets is None else [t._node for t in targets]
-    found = autodiff.backward(
-        [t._node for t in roots],
-        [cotangent(t, g) for t, g in zip(roots, given, strict=True)],
-        retain_graph=create_graph if retain_graph is None else retain_graph,
-        create_graph=create_graph,
-        targets=asked,
-        leaf_of=leaf_of,
-    )
-    for node, _ in found.values():
-        owner = leaf_of(node) if isinstance(node.primitive, Variable) else None
-        if owner is not None and not owner.is_leaf:
-            raise AutogradError(
-                "leaf variable has been moved into the graph interior: a tensor that this gradient is of was written to in place, "
-                "with gradients recorded. Hint: clone() it before."
-            )
-    with grad_mode(create_graph):
-        for node, grad in found.values():
-            owner = owners.get(id(node))
-            if owner is None and node.owner is not None:
-                owner = leaf_of(node)
-            if owner is not None and owner.requires_grad:
-                _accumulate(owner, wrap(grad))
-                owners[id(node)] = owner
-    together([t._grad for t in owners.values()])
-
-
-def note_flag(target: Any) -> None:
-    """A gradient is asked for: a capture holds while the tensor requires one, though nothing may read the gradient."""
-    trace = current.trace
-    if trace is not None and target._serial <= trace.began:
-        trace.on_attribute(target, "requires_grad", True)
-
-
-def together(tensors: Iterable[Any]) -> None:
-    """Tensors that came from one backward pass: reading one computes all that are alive, in one plan, rather than the
-    whole pass again for each."""
-    group = [t for t in tensors if t is not None]
-    references: list[weakref.ref[Any]] = [weakref.ref(t) for t in group]
-    for t in group:
-        t._siblings = references
-
-
-def _accumulate(owner: Any, grad: TensorBase) -> None:
-    if current.trace is not None and owner._serial <= current.trace.began:
-        current.trace.on_attribute(owner, "_hook_ids", owner._hook_ids)
-    if not owner.retains_grad:  # then .grad has it already
-        before = owner.grad
-        if before is None:
-            owner.grad = grad
-        elif mode.grad:
-            owner.grad = wrap(before._node + grad._node)
-        else:  # whoever holds the gradient sees it grow
-            before._assign(before._node + grad._node, "backward")
-    if owner._hook_ids:
-        for hook in list(owner._node.hooks.after.values()):
-            hook(owner)

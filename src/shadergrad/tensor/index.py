@@ -20,14 +20,17 @@ from ..graph.node import Node, make, mode
 from ..primitives import views as v
 from ..primitives.indexing import Gather, InRange, ScatterAdd
 from ..symbolic_sizes import bounds_of, broadcast_shapes
-from .base import OPERANDS, Number, RaggedError, TensorBase, check_axis, host_tensor, sizes_of, wrap
+from .axes import check_axis, sizes_of
+from .base import TensorBase
+from .coercion import OPERANDS, Number, RaggedError, host_tensor
 from .creation import arange
 from .elementwise import where
+from .handle import wrap
 from .overwrite import overwrite
 from .reduce import ReduceTensor
 from .results import joint
 from .shape import cat, stack
-from .storage import without_history
+from .succession import without_history
 
 T = TypeVar("T", bound="IndexTensor")
 

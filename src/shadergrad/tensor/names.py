@@ -17,7 +17,7 @@ from typing import Any
 from ..arguments import checked
 from ..errors import AutogradError, DeviceError, DTypeError
 from ..graph.node import mode
-from .base import TensorBase
+from .handle import Handle
 from .random import RandomTensor
 
 ALIASES = {
@@ -199,7 +199,7 @@ def _install() -> None:
     for name in IN_PLACE:
         setattr(NamedTensor, f"{name}_", _in_place_form(name))
     for cls in NamedTensor.__mro__:
-        if issubclass(cls, TensorBase):
+        if issubclass(cls, Handle):
             check_methods(cls)
     for operator in ("add", "sub", "mul", "div"):
         setattr(

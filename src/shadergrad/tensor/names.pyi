@@ -2,7 +2,7 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-from .base import Number
+from .coercion import Number
 from .divide import DividedTensor
 from .elementwise import ElementwiseTensor
 from .index import IndexTensor

@@ -11,8 +11,10 @@ from ..graph import build
 from ..graph.node import make
 from ..primitives import elementwise as e
 from ..primitives.complex import ImaginaryPart
-from .base import Number, TensorBase, binary, floating, wrap
+from .base import TensorBase
+from .coercion import Number, binary, floating
 from .elementwise import ElementwiseTensor, where
+from .handle import wrap
 from .placement import widest_float
 
 T = TypeVar("T", bound="NumericTensor")

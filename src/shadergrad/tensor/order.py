@@ -13,8 +13,10 @@ from ..graph import build
 from ..graph.build import cast
 from ..graph.node import make
 from ..primitives.indexing import ArgSort, Gather
-from .base import Number, check_axis, wrap
+from .axes import check_axis
+from .coercion import Number
 from .elementwise import _as_tensor, where
+from .handle import wrap
 from .reduce import ValuesAndIndices, _without
 from .scatter import ScatterTensor
 from .shape import stack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
@@ -20,13 +21,8 @@ _live: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # 
 _failed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # those whose computation raised
 _changed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # in place, and not computed since
 _written: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # views that show what they were given
-_serials = itertools.count(1)
+next_serial: Callable[[], int] = itertools.count(1).__next__  # a number for a tensor: later ones are higher
 _flushed_at = 0
-
-
-def next_serial() -> int:
-    """A number for a tensor: later ones are higher."""
-    return next(_serials)
 
 
 def note(tensor: Any) -> None:

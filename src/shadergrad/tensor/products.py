@@ -12,7 +12,10 @@ from ..errors import DeviceError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.node import Node, make
 from ..primitives.dot import Dot
-from .base import TensorBase, check_axis, common_shape, not_ours, unsupported, wrap
+from .axes import check_axis, common_shape
+from .base import TensorBase
+from .coercion import not_ours, unsupported
+from .handle import wrap
 from .order import OrderTensor
 
 T = TypeVar("T", bound="ProductTensor")

@@ -16,11 +16,14 @@ from ..graph.build import cast
 from ..graph.node import make
 from ..plan import IN_BERNOULLI, IN_MULTINOMIAL
 from ..primitives import elementwise as e
-from .base import TensorBase, check_sizes, common_shape, host_tensor, sizes_of, wrap
+from .axes import check_sizes, common_shape, sizes_of
+from .base import TensorBase
+from .coercion import host_tensor
 from .counts import CountedTensor
 from .creation import _given, finish
 from .elementwise import where
 from .generator import Generator, signed_bits, source, uniform_bits
+from .handle import wrap
 from .index import holds
 from .placement import check_storable, resolve_device
 

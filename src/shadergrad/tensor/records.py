@@ -8,8 +8,9 @@ from ..graph.node import make
 from ..graph.primitive import REGISTRY
 from ..primitives import special as special  # whose records are methods too
 from ..primitives.elementwise import Elementwise
-from .base import floating, wrap
+from .coercion import floating
 from .gradients import GradientTensor
+from .handle import wrap
 
 
 def public_records() -> dict[str, type[Elementwise]]:

@@ -20,11 +20,14 @@ from ..primitives import views as v
 from ..primitives.indexing import Gather, InRange
 from ..primitives.reduce import Reduce, ReduceMax, ReduceMin, ReduceProd, ReduceSum
 from ..primitives.scan import RunningSum
-from .base import TensorBase, binary, check_axes, check_axis, floating, wrap
+from .axes import check_axes, check_axis
+from .base import TensorBase
+from .coercion import binary, floating
 from .composed import composed
 from .elementwise import _truth, where
+from .handle import wrap
 from .shape import ShapeTensor
-from .storage import without_history
+from .succession import without_history
 
 T = TypeVar("T", bound="ReduceTensor")
 V = TypeVar("V")

@@ -16,7 +16,8 @@ from typing import Any
 from ..dtypes import DType
 from ..graph.node import Node, make
 from ..graph.primitive import Primitive, Shape
-from .base import TensorBase, wrap
+from .base import TensorBase
+from .handle import wrap
 
 Gradients = Sequence[TensorBase | None]
 

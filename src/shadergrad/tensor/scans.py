@@ -9,9 +9,11 @@ from ..errors import ShapeError
 from ..graph import build
 from ..graph.node import make
 from ..primitives import views as v
-from .base import Number, check_axis, floating, wrap
+from .axes import check_axis
+from .coercion import Number, floating
 from .divide import DividedTensor
 from .elementwise import where
+from .handle import wrap
 from .reduce import ValuesAndIndices
 from .shape import cat
 

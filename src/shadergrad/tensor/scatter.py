@@ -12,9 +12,12 @@ from ..errors import AxisError, DTypeError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph.node import make, mode
 from ..primitives.scatter import REDUCTIONS, ScatterReduce
-from .base import Number, TensorBase, check_axis, host_tensor, wrap
+from .axes import check_axis
+from .base import TensorBase
+from .coercion import Number, host_tensor
 from .creation import arange
 from .elementwise import where
+from .handle import wrap
 from .index import IndexTensor, _wrapped
 from .placement import widest_float
 from .results import joint

@@ -16,10 +16,11 @@ from ..graph.build import cast
 from ..graph.node import make, mode
 from ..primitives import views as v
 from ..primitives.window import Window
-from .base import check_axes, check_axis, sizes_of, wrap
+from .axes import check_axes, check_axis, sizes_of
 from .elementwise import where
+from .handle import wrap
 from .numeric import NumericTensor
-from .storage import row_major, strides_of_view
+from .strides import row_major, strides_of_view
 
 T = TypeVar("T", bound="ShapeTensor")
 

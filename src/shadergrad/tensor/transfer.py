@@ -2,6 +2,10 @@
 
 A graph has one device, so a value is moved at once, and its node holds it: plans of either device see a value, and the
 backward pass alone looks behind it.
+
+A value that nobody has asked for yet need not be moved: initial values of a network are made of a key, a counter and numbers. When
+it is moved before they are computed, they are drawn where they end up (`computed_on`): the bits are the same on every device,
+and hundreds of millions of numbers are neither computed on the host nor copied.
 """
 
 from __future__ import annotations
@@ -12,8 +16,11 @@ import numpy as np
 
 from ..drive import execute
 from ..dtypes import DType
-from ..graph.node import Node, hear, mode
+from ..graph.node import Node, hear, mode, resolve, topological
 from ..graph.primitive import Primitive, Shape
+
+LARGE = 1 << 18  # elements from which on that is worth a kernel of its own
+SMALL = 64  # elements of what is copied instead: keys, counters
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,3 +47,32 @@ def moved(node: Node, value: np.ndarray, device: str) -> Node:
         hear(result)
     result.materialize(there.storage)
     return result
+
+
+def computed_on(device: str, node: Node) -> Node | None:
+    """The same computation on another device; None where it has been done, is small, or reads more than a few numbers."""
+    if node.storage is not None or node.size < LARGE or node.requires_grad:
+        return None
+    return _computed_on(device, node, SMALL)
+
+
+def constant_on(device: str, node: Node) -> Node | None:
+    """The same computation on another device, of constants alone; None where it reads any value."""
+    return None if node.requires_grad else _computed_on(device, node, 0)
+
+
+def _computed_on(device: str, node: Node, most: int) -> Node | None:
+    """most: elements of values that are copied; None where it reads larger ones."""
+    order = topological([resolve(node)], lambda n: () if n.storage is not None else tuple(map(resolve, n.inputs)))
+    if any(n.storage is not None and n.size > most for n in order):
+        return None
+    made: dict[int, Node] = {}
+    for n in order:
+        if n.storage is not None:
+            value: np.ndarray = execute.download(n)
+            made[id(n)] = execute.upload(value, n.dtype, device)
+        else:
+            inputs = tuple(made[id(resolve(i))] for i in n.inputs)
+            made[id(n)] = Node(n.primitive, inputs, n.shape, n.dtype, device)
+            made[id(n)].origin = n.origin
+    return made[id(resolve(node))]

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..arguments import checked
 from ..errors import ArgumentError
-from ..tensor import base
+from ..tensor import reading
 
 
 @checked
@@ -32,7 +32,7 @@ def set_printoptions(
         "short": {"precision": 2, "threshold": 1000, "edgeitems": 2},
         "full": {"precision": 4, "threshold": 1 << 62},
     }
-    options = base.PRINTED
+    options = reading.PRINTED
     if profile is not None:
         if profile not in profiles:
             raise ArgumentError(f"set_printoptions(): profile is 'default', 'short' or 'full', not {profile!r}.")

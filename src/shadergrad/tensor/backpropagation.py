@@ -1,0 +1,176 @@
+"""The backward pass over tensors: from outputs and their cotangents to the .grad of leaves.
+
+In: tensors as users give them. Out: nothing; gradients are accumulated where they belong, and read together. graph/autodiff.py
+walks the nodes.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from ..arguments import checked, type_name
+from ..drive.tracing import current
+from ..errors import (
+    ArgumentTypeError,
+    AutogradError,
+    DTypeError,
+    NotTensorsError,
+    ShapeError,
+)
+from ..graph import autodiff, build
+from ..graph import node as nodes
+from ..graph.leaves import Detached, Variable
+from ..graph.node import Node, grad_mode, mode
+from .base import TensorBase
+from .handle import wrap
+from .storage import Leaf
+
+
+@checked
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Tensor.backward of several tensors at once: a tensor, or a sequence of them, each with its cotangent or None.
+
+    Raises AutogradError where the numbers of both differ, where `inputs` is empty or one requires no gradient, and as
+    Tensor.backward.
+
+    >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
+    >>> sg.autograd.backward([w.sum(), w[0]])
+    >>> w.grad
+    tensor([2., 1.])
+    """
+    roots = tensors_of(tensors, "backward", "tensors")
+    given = [grad_tensors] * len(roots) if not isinstance(grad_tensors, list | tuple) else list(grad_tensors)
+    if len(given) != len(roots):
+        raise AutogradError(f"[backward] got {len(roots)} tensors and {len(given)} gradients.")
+    targets = None if inputs is None else tensors_of(inputs, "backward", "inputs")
+    if targets is not None:
+        if not targets:
+            raise AutogradError("`inputs` argument to `backward()` cannot be empty.")
+        if not all(t.requires_grad for t in targets):
+            raise AutogradError("[backward] one of `inputs` does not require grad.")
+        for t in targets:
+            note_flag(t)
+    owners = {id(t._node): t for t in targets or ()}  # of views other nodes, once their history is used up
+    asked = None if targets is None else [t._node for t in targets]
+    found = autodiff.backward(
+        [t._node for t in roots],
+        [cotangent(t, g) for t, g in zip(roots, given, strict=True)],
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        create_graph=create_graph,
+        targets=asked,
+        leaf_of=leaf_of,
+    )
+    for node, _ in found.values():
+        owner = leaf_of(node) if isinstance(node.primitive, Variable) else None
+        if owner is not None and not owner.is_leaf:
+            raise AutogradError(
+                "leaf variable has been moved into the graph interior: a tensor that this gradient is of was written to in place, "
+                "with gradients recorded. Hint: clone() it before."
+            )
+    with grad_mode(create_graph):
+        for node, grad in found.values():
+            owner = owners.get(id(node))
+            if owner is None and node.owner is not None:
+                owner = leaf_of(node)
+            if owner is not None and owner.requires_grad:
+                _accumulate(owner, wrap(grad))
+                owners[id(node)] = owner
+    together([t._grad for t in owners.values()])
+
+
+def tensors_of(value: Any, what: str, name: str) -> list[Any]:
+    """One tensor or a sequence of them, as a list."""
+    if isinstance(value, TensorBase):
+        return [value]
+    given = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    for each in given:
+        if not isinstance(each, TensorBase):
+            raise NotTensorsError(
+                f"{what}(): argument '{name}' must be Tensor or tuple of Tensors, not {type_name(each)}."
+            )
+    return given
+
+
+def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
+    if gradient is not None and not isinstance(gradient, TensorBase):
+        raise ArgumentTypeError(f"gradients can be either Tensors or None, but got {type_name(gradient)}.")
+    if not output.requires_grad:
+        raise AutogradError(
+            f"element 0 of tensors does not require grad and does not have a grad_fn{_where_it_stayed(output._node)}"
+        )
+    if current.trace is not None:
+        for node in nodes.topological([output._node], lambda n: [i for i in n.inputs if i.requires_grad]):
+            if isinstance(node.primitive, Variable) and (leaf := leaf_of(node)) is not None:
+                note_flag(leaf)  # without it there would be no history
+    if gradient is None:
+        if output._node.size != 1:
+            raise AutogradError("grad can be implicitly created only for scalar outputs")
+        if output.dtype.is_complex:
+            raise AutogradError(
+                f"grad can be implicitly created only for real scalar outputs but got {output.dtype!r}. Hint: .abs() or .real."
+            )
+        return build.like(output._node, 1)
+    if gradient.shape != output.shape:
+        raise ShapeError(
+            f"Mismatch in shape: grad_output[0] has a shape of {list(gradient.shape)} and output[0] has a shape of {list(output.shape)}."
+        )
+    if gradient.dtype is not output.dtype:
+        raise DTypeError(f"[backward] the gradient is {gradient.dtype.name}, the output {output.dtype.name}.")
+    return gradient._node
+
+
+def _where_it_stayed(node: Node) -> str:
+    """A hint, where a value comes from a compiled step whose function gave it a history."""
+    made = nodes.topological([node], lambda n: n.inputs)
+    if not any(isinstance(n.primitive, Detached) for n in made):
+        return ""
+    return (
+        ": it comes from a compiled step, whose results are detached. Hint: call backward() within the step, or compile the "
+        "model alone, as in model = sg.compile(model)."
+    )
+
+
+def leaf_of(node: Node) -> Any:
+    """The tensor of which a Variable is a value, or was one; None if it is gone."""
+    owner = None if node.owner is None else node.owner()
+    return owner.tensor() if isinstance(owner, Leaf) else owner
+
+
+def note_flag(target: Any) -> None:
+    """A gradient is asked for: a capture holds while the tensor requires one, though nothing may read the gradient."""
+    trace = current.trace
+    if trace is not None and target._serial <= trace.began:
+        trace.on_attribute(target, "requires_grad", True)
+
+
+def together(tensors: Iterable[Any]) -> None:
+    """Tensors that came from one backward pass: reading one computes all that are alive, in one plan, rather than the
+    whole pass again for each."""
+    group = [t for t in tensors if t is not None]
+    references: list[weakref.ref[Any]] = [weakref.ref(t) for t in group]
+    for t in group:
+        t._siblings = references
+
+
+def _accumulate(owner: Any, grad: TensorBase) -> None:
+    if current.trace is not None and owner._serial <= current.trace.began:
+        current.trace.on_attribute(owner, "_hook_ids", owner._hook_ids)
+    if not owner.retains_grad:  # then .grad has it already
+        before = owner.grad
+        if before is None:
+            owner.grad = grad
+        elif mode.grad:
+            owner.grad = wrap(before._node + grad._node)
+        else:  # whoever holds the gradient sees it grow
+            before._assign(before._node + grad._node, "backward")
+    if owner._hook_ids:
+        for hook in list(owner._node.hooks.after.values()):
+            hook(owner)

@@ -1,0 +1,160 @@
+"""What stands beside a tensor, made one of its kind: numbers, lists and arrays as nodes, operands of one shape and dtype.
+
+In: values as users write them. Out: nodes, or the error that names what no tensor can be made of.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arguments import type_name
+from ..drive import execute
+from ..dtypes import DType, default_dtype, of_scalar, parse_dtype, promote_operands
+from ..errors import (
+    ArgumentTypeError,
+    DTypeError,
+    ShapeError,
+)
+from ..graph import build
+from ..graph.build import cast
+from ..graph.node import Node, grad_mode, make
+from ..graph.primitive import Primitive
+from .axes import common_shape
+from .base import TensorBase
+from .handle import wrap
+from .placement import check_storable, resolve_device
+from .succession import without_history
+
+Number = bool | int | float | complex
+OPERANDS = (TensorBase, bool, int, float, complex, np.number, np.bool_)  # what stands beside a tensor at an operator
+
+
+class RaggedError(ShapeError, ArgumentTypeError):
+    """Nested sequences that are no array."""
+
+
+def binary(primitive: Primitive, a: TensorBase | Number, b: TensorBase | Number) -> Any:
+    return wrap(make(primitive, *operands(a, b)))
+
+
+def unsupported(symbol: str, a: Any, b: Any) -> ArgumentTypeError:
+    """The error of an operator between things that it does not take."""
+    names = " and ".join(f"'{type(v).__name__ if isinstance(v, TensorBase) else type_name(v)}'" for v in (a, b))
+    hint = " Hint: sg.tensor(...) makes a Tensor." if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else ""
+    return ArgumentTypeError(f"unsupported operand type(s) for {symbol}: {names}.{hint}")
+
+
+def not_ours(symbol: str, a: TensorBase, b: Any) -> Any:
+    """What an operator gives that does not know its right side: classes of users may; of others nothing can come."""
+    if type(b).__module__ in ("builtins", "numpy", "torch"):
+        raise unsupported(symbol, a, b)
+    return NotImplemented
+
+
+def floating(x: TensorBase) -> Node:
+    """The node of x, as float32 where it is of integers or bools."""
+    node = x._node
+    return node if node.dtype.category >= 2 else cast(node, default_dtype())
+
+
+def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
+    """The nodes of operands, broadcast to one shape and, if `common`, promoted to one dtype.
+
+    Zero-dimensional cpu tensors and Python numbers follow the device of the others, as in PyTorch.
+    """
+    if len(values) == 2 and isinstance(values[0], TensorBase) and isinstance(values[1], TensorBase):
+        a, b = values[0]._node, values[1]._node
+        if a.dtype is b.dtype and a.device == b.device and not a.dtype.is_complex:  # most often
+            if a.shape == b.shape:
+                return [a, b]
+            shape = common_shape(a.shape, b.shape)
+            return [build.broadcast(a, shape), build.broadcast(b, shape)]
+    tensors = [v for v in values if isinstance(v, TensorBase)]
+    lead = next((t for t in tensors if t.ndim), tensors[0])
+    described: list[tuple[DType, int]] = []
+    for v in values:
+        described.append((v.dtype, 2 if v.ndim else 1) if isinstance(v, TensorBase) else (of_scalar(v), 0))
+    dtype = promote_operands(described) if common else None
+    if dtype is not None and dtype.is_complex:
+        check_storable(dtype, lead._node.device)
+    result: list[Node] = []
+    for v, (own, _) in zip(values, described, strict=True):
+        if isinstance(v, TensorBase):
+            if v.ndim == 0 and v.device != lead.device and v.device == "cpu" and not v.requires_grad:
+                v = v.to(lead.device)
+            node = v._node
+        else:
+            node = build.constant(
+                v, dtype if dtype is not None and dtype.category >= own.category else own, lead._node.device
+            )
+        if dtype is not None and node.dtype is not dtype:
+            node = cast(node, dtype)
+        result.append(node)
+    shape = common_shape(*(n.shape for n in result))
+    return [build.broadcast(n, shape) for n in result]
+
+
+def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
+    """A host array and the dtype it shall have."""
+    if isinstance(data, np.ndarray | np.generic):
+        if data.dtype.kind not in "biufc":
+            raise DTypeError(f"cannot make a tensor of an array of {data.dtype}: give one of numbers or bools.")
+        found = parse_dtype(data.dtype) if dtype is None else parse_dtype(dtype)
+        array = np.asarray(data)
+    else:
+        try:
+            array = np.array(_plain(data))
+        except ValueError:
+            raise RaggedError(
+                "expected numbers or sequences of equal lengths, but got sequences that differ."
+            ) from None
+        if array.dtype.kind not in "biufc":
+            raise DTypeError(f"cannot make a tensor of {_culprit(data)}: give numbers, or sequences of them.")
+        if dtype is not None:
+            found = parse_dtype(dtype)
+        elif array.size == 0:
+            found = default_dtype()
+        else:
+            found = of_scalar(array.reshape(-1)[0].item())
+    if array.dtype.kind == "c" and not found.is_complex:
+        raise DTypeError(f"complex numbers are no {found.name}. Hint: take .real or .imag, or dtype=sg.complex64.")
+    if found.category == 1 and array.size and array.dtype.kind in "iuf":
+        info = np.iinfo(found.numpy)
+        if not (array.min() >= info.min and array.max() <= info.max):  # nor is NaN an integer
+            raise DTypeError(
+                f"a value does not fit {found.name}: the range is {array.min()} to {array.max()}. Hint: int64 holds larger numbers."
+            )
+    return array.astype(found.numpy, copy=False), found  # the device makes its copy
+
+
+def _culprit(data: Any) -> str:
+    """The type, in nested lists, of what is no number, or the whole number that no dtype holds."""
+    if isinstance(data, list | tuple) and data:
+        return next(filter(None, map(_culprit, data)), "")
+    if isinstance(data, int):
+        return f"{data}, which no dtype holds" if not -(1 << 63) <= data < 1 << 64 else ""
+    return "" if isinstance(data, float | complex | np.number | np.bool_ | TensorBase) else type_name(data)
+
+
+def _plain(data: Any) -> Any:
+    """Nested lists with tensors inside as numbers."""
+    if isinstance(data, TensorBase):
+        return data.numpy()
+    if isinstance(data, list | tuple):
+        return [_plain(d) for d in data]
+    return data
+
+
+def node_of(data: Any, dtype: Any = None, device: Any = None) -> Node:
+    """The node of a new tensor: of a number, nested lists, a NumPy array, or another tensor's value."""
+    if isinstance(data, TensorBase):
+        with grad_mode(False):
+            return without_history(data.to(device=device, dtype=dtype)._node)
+    return execute.upload(*_host_array(data, dtype), resolve_device(device))
+
+
+def host_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor with the values of a number, nested lists or a NumPy array."""
+    return wrap(node_of(data, dtype, device))

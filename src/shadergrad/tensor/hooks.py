@@ -1,0 +1,85 @@
+"""Hooks on gradients: what registering one gives, and the hooks of a node.
+
+A hook lives on the node that the tensor held when it was registered, and a leaf's on every value that the leaf takes
+later. The gradient that a hook gets is pending: reading it computes it. In a compiled step a hook runs once, while the
+step is captured, and what it computes becomes part of the step.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import (
+    DTypeError,
+    ShapeError,
+)
+from ..graph.node import Node
+from .base import TensorBase
+from .handle import wrap
+
+
+class RemovableHandle:
+    """What registering a hook gives; `remove()` takes the hook out, as does leaving a `with` block."""
+
+    def __init__(self, table: dict[int, Any], id: int, changed: Callable[[], None]) -> None:
+        self._table = table
+        self.id = id
+        self._changed = changed
+
+    def remove(self) -> None:
+        """Take the hook out; a second call does nothing."""
+        if self._table.pop(self.id, None) is not None:
+            self._changed()
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+class GradientHooks:
+    """The hooks of a node.
+
+    before: called with the gradient, and may replace it; after: with a leaf, once its .grad is up to date.
+    retainer: the tensor, not a leaf, whose .grad shall hold the gradient.
+    """
+
+    def __init__(self) -> None:
+        self.before: dict[int, Callable[[Any], Any]] = {}
+        self.after: dict[int, Callable[[Any], Any]] = {}
+        self.retainer: weakref.ref[Any] | None = None
+
+    def ids(self) -> tuple[int, ...]:
+        return (*self.before, *self.after)
+
+    def on_gradient(self, g: Node) -> Node:
+        """The gradient that goes on; the backward pass calls this once, with all of it."""
+        for hook in list(self.before.values()):
+            g = _checked(hook, hook(wrap(g)), g)
+        tensor = None if self.retainer is None else self.retainer()
+        if tensor is not None:
+            before = tensor.grad
+            tensor.grad = wrap(g) if before is None else wrap(before._node + g)
+        return g
+
+
+def _checked(hook: Any, found: Any, g: Node) -> Node:
+    if found is None:
+        return g
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if not isinstance(found, TensorBase):
+        raise DTypeError(f"expected a Tensor or None, but the hook {name!r} returned a {type(found).__name__}.")
+    if found.shape != g.shape:
+        raise ShapeError(f"hook {name!r} has changed the size of value: from {list(g.shape)} to {list(found.shape)}.")
+    if found.dtype is not g.dtype:
+        raise DTypeError(f"hook {name!r} has changed the type of value: from {g.dtype.name} to {found.dtype.name}.")
+    return found._node
+
+
+def hooks_of(node: Node) -> GradientHooks:
+    if node.hooks is None:
+        node.hooks = GradientHooks()
+    return node.hooks

@@ -1,0 +1,95 @@
+"""Paths of views: what one shows of a value, and a value in which that part is another.
+
+In: a node, and the views that lead from it. Out: the node of the part, or of the whole with another part. Views are slices, other
+shapes, transposes, and those that show an element more than once (`may_repeat`).
+"""
+
+from __future__ import annotations
+
+from ..dtypes import bool_
+from ..graph import build
+from ..graph.node import Node, make
+from ..graph.primitive import Primitive
+from ..primitives import views as v
+from ..primitives.window import Window
+from .overwrite import overwrite
+
+Path = tuple[Primitive, ...]
+
+
+def follow(path: Path, node: Node) -> Node:
+    """What a path shows of a value."""
+    for step in path:
+        node = make(step, node)
+    return node
+
+
+def between(whole: Node, part: Node) -> Path:
+    """The path from one node to another that was made of it by views alone."""
+    steps: list[Primitive] = []
+    while part is not whole:
+        steps.append(part.primitive)
+        (part,) = part.inputs
+    return tuple(reversed(steps))
+
+
+def joined(path: Path) -> Path:
+    """The path with each slice of a slice as one: plans would be made for the size of what lies between them."""
+    found: list[Primitive] = []
+    for step in path:
+        last = found[-1] if found else None
+        if isinstance(step, v.Slice) and isinstance(last, v.Slice):
+            starts = tuple(a + b * s for a, b, s in zip(last.starts, step.starts, last.steps, strict=True))
+            steps = tuple(s * t for s, t in zip(last.steps, step.steps, strict=True))
+            found[-1] = v.Slice(starts, step.sizes, steps)
+        else:
+            found.append(step)
+    return tuple(found) if len(found) < len(path) else path
+
+
+def may_repeat(path: Path) -> bool:
+    """Whether a path may show an element twice."""
+    return any(isinstance(step, v.Expand | Window) for step in path)
+
+
+def put(whole: Node, path: Path, part: Node) -> Node:
+    """`whole` with `part` in the place of what the path shows."""
+    if may_repeat(path):
+        return _scattered(whole, path, part)
+    inputs = []
+    shown = whole
+    for step in path:
+        inputs.append(shown)
+        shown = make(step, shown)
+    for step, x in zip(reversed(path), reversed(inputs), strict=True):
+        if isinstance(step, v.Reshape):
+            part = build.reshape(part, x.shape)
+        elif isinstance(step, v.Permute):
+            part = build.permute(part, tuple(sorted(range(x.ndim), key=step.axes.__getitem__)))
+        else:
+            assert isinstance(step, v.Slice), step
+            part = with_block(x, step, part)
+    return part
+
+
+def _scattered(whole: Node, path: Path, part: Node) -> Node:
+    """`put` where a path may show elements twice: by their numbers."""
+    places = follow(path, build.reshape(build.iota(whole.size, whole.device), whole.shape))
+    flat = build.reshape(whole, (whole.size,))
+    written = overwrite(flat, 0, build.reshape(places, (part.size,)), build.reshape(part, (part.size,)))
+    return build.reshape(written, whole.shape)
+
+
+def with_block(x: Node, block: v.Slice, part: Node) -> Node:
+    """x with a strided block replaced: the block padded to the whole, chosen where it lies."""
+    if part.size == 0:
+        return x
+    if part.shape == x.shape:
+        return part
+    ends = zip(x.shape, block.starts, block.sizes, block.steps, strict=True)
+    high = tuple(n - a - (k - 1) * s - 1 for n, a, k, s in ends)
+    steps = tuple(s - 1 for s in block.steps)
+    inside = build.constant(True, bool_, x.device, block.sizes)
+    number = False if x.dtype is bool_ else 0
+    chosen = make(v.Pad(block.starts, high, steps, False), inside)
+    return build.where(chosen, make(v.Pad(block.starts, high, steps, number), part), x)

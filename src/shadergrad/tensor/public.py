@@ -1,0 +1,236 @@
+"""The tensor: the user's handle on a node. PyTorch's names, argument order, defaults, broadcasting and dtype rules.
+
+A tensor computes nothing until its value is needed: numpy(), item(), tolist(), print, sync(), or an optimizer step.
+Differences from PyTorch are in docs/from-pytorch.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arguments import checked
+from ..drive.tracing import current
+from ..dtypes import bool_, default_dtype, float32, int32, int64, parse_dtype
+from ..errors import AutogradError, CompileError, ShapeError
+from ..graph import build
+from .axes import sizes_of
+from .coercion import Number, node_of
+from .creation import empty, full, ones, tensor, zeros
+from .handle import Handle
+from .names import NamedTensor, check_methods
+
+COPIED = "shadergrad"  # where a deep copy notes the memory that it has copied
+
+
+class Tensor(NamedTensor):
+    """An array on a device, with automatic differentiation.
+
+    data: a number, nested lists, a NumPy array, or a Tensor (copied). Python floats give float32, ints int32; NumPy
+    arrays keep their dtype. Several numbers are sizes: Tensor(2, 3) is of that shape, of zeros. Errors: as `tensor`.
+
+    >>> sg.Tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+
+    __slots__ = ()
+
+    def __init__(self, *data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> None:
+        if len(data) == 1 or (len(data) == 2 and not isinstance(data[1], int)):
+            value, dtype = data[0], dtype if len(data) == 1 else data[1]
+        else:
+            value = np.zeros(sizes_of(data, "Tensor") if data else 0, default_dtype().numpy)
+        self._adopt(node_of(value, dtype, device))
+        if requires_grad:
+            self.requires_grad_()
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
+        """A leaf of its own with the same value, as copy.deepcopy of a module needs. What shares memory with others that are
+        copied with it shares that of their copies."""
+        if not self.is_leaf:
+            raise AutogradError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+            )
+        result = memo[id(self)] = object.__new__(type(self))
+        shown = self._copied_memory(memo)
+        if shown is None:
+            result._adopt(self.detach().clone()._node)
+        else:
+            result._alias_of(shown)
+        result.requires_grad_(self.requires_grad)
+        gradient = self.grad  # which a compiled step is told of
+        result._grad = None if gradient is None else gradient.__deepcopy__(memo)
+        return result
+
+    def _copied_memory(self, memo: dict[Any, Any]) -> Tensor | None:
+        """What a deep copy of this tensor sees of the copy of the memory that it shares; None where its memory is its own."""
+        if current.trace is not None:
+            current.trace.on_copy(self)
+        if self._shared is None or (current.trace is None and self._share_no_more()):
+            return None
+        copied = memo.setdefault(COPIED, {})  # by storages, which the tensors that are copied keep alive
+        storage, path = self._shared.storage, (*self._shared.path, *self._path)
+        if id(storage) not in copied:
+            if path and current.trace is not None:  # a capture does not read what no tensor of the function's shows
+                copied[id(storage)] = None
+                return None
+            copied[id(storage)] = (Tensor._all_of(storage) if path else self).detach().clone()
+        whole = copied[id(storage)]
+        if whole is None:
+            raise CompileError(
+                "a compiled step makes a deep copy of a view, and of another tensor that shares its memory. "
+                "Hint: give copy.deepcopy what they are views of first, or copy outside the step."
+            )
+        return whole._seen_along(path, True)
+
+    def copy_(self, source: Tensor | Number) -> Tensor:
+        """Take the values of `source`, broadcast to the shape and cast to the dtype of self. In place; gives self.
+
+        They may come from another device. Raises ShapeError for a shape that does not broadcast, AutogradError for a
+        leaf that requires grad, outside no_grad.
+
+        >>> sg.zeros(2, 2).copy_(sg.tensor([1, 2]))
+        tensor([[1., 2.],
+                [1., 2.]])
+        """
+        if not isinstance(source, Tensor):
+            source = Tensor(source, device=self.device)
+        value = source.to(self.device, self.dtype)
+        if value.shape != self.shape:
+            value = value.expand(self.shape)
+        return self._update_in_place(value, "copy_")
+
+    def fill_(self, value: Number | Tensor) -> Tensor:
+        """Put a number, or a tensor without axes, into every element. In place; gives self.
+
+        >>> sg.zeros(2).fill_(3)
+        tensor([3., 3.])
+        """
+        if isinstance(value, Tensor):
+            if value.ndim:
+                raise ShapeError(
+                    f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+                )
+            return self.copy_(value)
+        return self._update_in_place(build.like(self._node, value), "fill_")
+
+    def zero_(self) -> Tensor:
+        """Put 0 into every element. In place; gives self.
+
+        >>> sg.ones(2).zero_()
+        tensor([0., 0.])
+        """
+        return self.fill_(0)
+
+    def new_tensor(self, data: Any, **options: Any) -> Tensor:
+        """A tensor of `data` with the dtype and device of self, unless options say others.
+
+        >>> sg.ones(1).new_tensor([1, 2])
+        tensor([1., 2.])
+        """
+        return tensor(data, **_like(self, options))
+
+    def new_full(self, size: Any, fill_value: Number, **options: Any) -> Tensor:
+        """A tensor of shape `size` full of one number, with the dtype and device of self, where options name no others.
+
+        >>> sg.ones(1).new_full((2, 2), 7)
+        tensor([[7., 7.],
+                [7., 7.]])
+        """
+        return full(size, fill_value, **_like(self, options))  # type: ignore[arg-type]
+
+    def new_zeros(self, *size: Any, **options: Any) -> Tensor:
+        """Zeros of shape `size`, with the dtype and device of self, where options name no others.
+
+        >>> sg.tensor([5]).new_zeros(2, 2)
+        tensor([[0, 0],
+                [0, 0]])
+        """
+        return zeros(*size, **_like(self, options))
+
+    def new_ones(self, *size: Any, **options: Any) -> Tensor:
+        """Ones of shape `size`, with the dtype and device of self, where options name no others.
+
+        >>> sg.tensor([5]).new_ones(3)
+        tensor([1, 1, 1])
+        """
+        return ones(*size, **_like(self, options))
+
+    def new_empty(self, *size: Any, **options: Any) -> Tensor:
+        """Zeros, as new_zeros: there is no uninitialised memory here.
+
+        >>> sg.tensor([5]).new_empty(3).shape
+        shadergrad.Size([3])
+        """
+        return empty(*size, **_like(self, options))
+
+    # -- conversions named as Python's types; last, for within the class they hide those
+
+    def float(self) -> Tensor:
+        """As float32.
+
+        >>> sg.tensor([1, 2]).float()
+        tensor([1., 2.])
+        """
+        return self.to(dtype=float32)
+
+    def double(self) -> Tensor:
+        """As float64, which is on the cpu device only: DTypeError elsewhere.
+
+        >>> sg.tensor([1, 2]).double()
+        tensor([1., 2.], dtype=shadergrad.float64)
+        """
+        return self.to(dtype="float64")
+
+    def int(self) -> Tensor:
+        """As int32, rounded toward 0.
+
+        >>> sg.tensor([1.7, -1.7]).int()
+        tensor([ 1, -1])
+        """
+        return self.to(dtype=int32)
+
+    def long(self) -> Tensor:
+        """As int64, rounded toward 0.
+
+        >>> sg.tensor([1.7, -1.7]).long()
+        tensor([ 1, -1], dtype=shadergrad.int64)
+        """
+        return self.to(dtype=int64)
+
+    def bool(self) -> Tensor:
+        """As bool: whether elements are not 0.
+
+        >>> sg.tensor([0.0, 0.5]).bool()
+        tensor([False,  True])
+        """
+        return self.to(dtype=bool_)
+
+
+Handle._class = Tensor
+check_methods(Tensor)
+
+
+@checked
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` itself if it is a tensor of that dtype and device, else a new one, as `tensor`.
+
+    >>> x = sg.ones(2)
+    >>> sg.as_tensor(x) is x, sg.as_tensor([1, 2])
+    (True, tensor([1, 2]))
+    """
+    if isinstance(data, Tensor):
+        return data.to(device=device, dtype=dtype) if device is not None or dtype is not None else data
+    return Tensor(data, dtype=dtype, device=device)
+
+
+def _like(x: Tensor, options: dict[str, Any]) -> dict[str, Any]:
+    """Options with the dtype and device of x where they name none."""
+    dtype, device = options.get("dtype"), options.get("device")
+    return {
+        **options,
+        "dtype": x.dtype if dtype is None else parse_dtype(dtype),
+        "device": x.device if device is None else device,
+    }

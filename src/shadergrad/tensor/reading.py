@@ -1,0 +1,137 @@
+"""The values of a tensor on the host: as arrays, numbers, truth and text. Each of these waits for the device.
+
+In: a tensor, pending or computed. Out: host data. Reading computes what is pending, together with what came from the same backward
+pass and what was changed in place (`_read_together`). A compiled step must not read: its trace refuses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import html_repr
+from ..drive import execute
+from ..drive.tracing import current
+from ..dtypes import bool_, complex64, float32, int32
+from ..errors import (
+    ArgumentTypeError,
+    AutogradError,
+    ShapeError,
+)
+from ..graph.node import Node
+from . import pending
+from .handle import wrap
+from .history import HistoryTensor
+
+PRINTED: dict[str, Any] = {"precision": 4, "threshold": 200}  # how tensors print: arguments of np.array2string
+
+
+class ReadableTensor(HistoryTensor):
+    """A tensor that can be read."""
+
+    __slots__ = ()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The values as a fresh NumPy array (PyTorch: shared memory); waits for the device.
+
+        Raises AutogradError for a tensor that requires grad, unless force: detach() it first. CompileError within a
+        compiled step.
+
+        >>> sg.tensor([1.0, 2.0]).numpy()
+        array([1., 2.], dtype=float32)
+        """
+        if self.requires_grad and not force:
+            raise AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        return self._read("numpy()")
+
+    def _read(self, what: str) -> np.ndarray:
+        if current.trace is not None:
+            current.trace.on_read(what)
+        try:
+            node = self._node
+            if node.storage is None:
+                pending.compute(node, self._read_together())
+            return execute.download(node)
+        except Exception:
+            pending.leave_out(self)
+            raise
+
+    def _read_together(self) -> list[Node]:
+        """What is computed in the plan that computes this value: what came from the same backward pass, and whatever was
+        changed in place, whose history would grow with each change that no one asks for."""
+        alive = [] if self._siblings is None else [t._node for r in self._siblings if (t := r()) is not None]
+        device = self._node.device
+        return [n for n in (*alive, *pending.take_changed(device)) if n.device == device and n.storage is None]
+
+    def item(self) -> Any:
+        """The value of a tensor with one element, as a Python number; waits for the device.
+
+        Raises ShapeError for another number of elements, CompileError within a compiled step.
+
+        >>> sg.tensor([2.5]).item()
+        2.5
+        """
+        if self._node.size != 1:
+            raise ShapeError(
+                f"[item] a Tensor with {self._node.size} elements (shape {tuple(self.shape)}) cannot be converted to Scalar"
+            )
+        return self._read("item()").reshape(()).item()
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers; waits for the device. A number, where there are no axes.
+
+        >>> sg.tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
+        return self._read("tolist()").tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __format__(self, spec: str) -> str:
+        """A tensor without axes as its number; others take no format but the empty one, as in PyTorch."""
+        return format(self.item(), spec) if spec and not self.ndim else object.__format__(self, spec)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self.item(), digits) if not self.ndim else wrap(self._node).round(decimals=digits or 0)
+
+    def __bool__(self) -> bool:
+        if self._node.size != 1:
+            raise ShapeError(
+                "Boolean value of Tensor with more than one value is ambiguous. Hint: use .any() or .all()."
+            )
+        return bool(self._read("bool()").reshape(()).item())
+
+    def __index__(self) -> int:
+        if self.dtype.category >= 2 or self._node.size != 1:
+            raise ArgumentTypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __repr__(self) -> str:
+        if current.trace is not None:
+            return f"tensor(<captured {self._node!r}>)"
+        parts = [np.array2string(self._read("repr()"), separator=", ", prefix="tensor(", **PRINTED)]
+        if self.device != "cpu":
+            parts.append(f"device='{self.device}'")
+        if self.dtype not in (float32, int32, bool_, complex64):
+            parts.append(f"dtype={self.dtype!r}")
+        if self.requires_grad:
+            function = None if self.is_leaf else getattr(self, "grad_fn", None)
+            parts.append("requires_grad=True" if function is None else f"grad_fn=<{function.name()}>")
+        return f"tensor({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """In notebooks: what print shows, and what the tensor is."""
+        kind = f"{self.dtype.name} {tuple(self.shape)} on {self.device}"
+        return html_repr.text(repr(self), kind + (", requires grad" if self.requires_grad else ""))

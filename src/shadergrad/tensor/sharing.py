@@ -1,0 +1,236 @@
+"""How a tensor comes to share memory, sees a part of it, and is alone again.
+
+In: a tensor and a path of views. Out: a tensor that sees that part, with the history of the first (`_view`) or one of its own
+(`_alias`). storage.py says what is shared. Nothing is shared until someone asks: a tensor that no view or alias was made
+of holds its node alone. References tell when that is so again (`_share_no_more`, `_keep_memory_private`): a variable more in
+these two changes the count, which tests/memory and tests/device/test_storages.py notice.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Self
+
+from .. import cpython
+from ..drive import execute
+from ..drive.tracing import current
+from ..dtypes import bool_
+from ..graph import build
+from ..graph import node as nodes
+from ..graph.leaves import Variable
+from ..graph.node import Node, grad_mode, make, mode
+from ..primitives.views import Reshape
+from . import pending
+from .description import DescribedTensor
+from .handle import Handle
+from .paths import Path, between, follow, joined
+from .storage import Base, Storage, new_version
+from .strides import row_major, strides
+from .succession import renamed, succeeding, without_history
+
+
+class SharedTensor(DescribedTensor):
+    """A tensor whose memory others may share."""
+
+    __slots__ = ()
+
+    def _share(self) -> Base:
+        """What this tensor and its views and aliases are parts of."""
+        shared = self._shared
+        if shared is None:
+            node = self._current
+            shared = self._shared = Base(Storage(self), (), node, self)
+            self._path = ()
+            self._seen = shared.version
+            if node.owner is None or node.owner() is self or node.owner() is None:
+                shared.own(node)
+                self._leaf = shared.leaf
+        return shared
+
+    def _seen_through(self, shared: Base, path: Path, node: Node, seen: int | None = None) -> Self:
+        """A tensor that sees a base through a path, where it is `node` now, or was in the storage's version `seen`."""
+        result = object.__new__(Handle._class)
+        result._begin(node, shared, path, shared.storage.version if seen is None else seen)
+        if node.owner is None:
+            node.owner = weakref.ref(result)
+        pending.bound()
+        return result
+
+    def _view(self, show: Callable[[Node], Node]) -> Self:
+        """A view of this tensor: `show` makes its value of this tensor's, by views alone."""
+        shared = self._share()
+        seen = shared.storage.version  # before the value, which another thread may write: then it is looked at again
+        mine = self._node
+        node = show(mine)
+        if node is mine and isinstance(mine.primitive, Variable):
+            node = make(Reshape(mine.shape), mine)  # of a leaf the whole of it is a result
+        path = (*self._path, *between(mine, node)) if node is not mine else self._path
+        if mine.requires_grad and not (node.requires_grad and mode.grad):
+            return self._alias(path, without_history(node), ambiguous=True)
+        if not mine.requires_grad and (shorter := joined(path)) is not path:
+            path, node = shorter, follow(shorter, shared.current())
+        return self._seen_through(shared, path, node, seen)
+
+    def _seen_along(self, path: Path, is_alias: bool) -> Self:
+        """A view through a path, without history. is_alias: also where this tensor gets one later."""
+        node = self._node
+        with grad_mode(False):
+            seen = follow(path, without_history(node))
+        if is_alias or node.requires_grad:
+            return self._alias((*self._path, *path), seen)
+        return self._seen_through(self._share(), (*self._path, *path), seen)
+
+    def _alias(self, path: Path, node: Node, ambiguous: bool = False) -> Self:
+        """A tensor with a history of its own, and that a new one, which shares what `path` shows of this one's base."""
+        shared = self._share()
+        base = Base(shared.storage, (*shared.path, *path), node, self, ambiguous)
+        node = base.node = self._apart(base, node)
+        result = self._seen_through(base, (), node)
+        base.tensor = weakref.ref(result)
+        return result
+
+    def _apart(self, base: Base, node: Node) -> Node:
+        """`node`, the value of an alias of this tensor, as that of the alias's own base: it stays someone's when this tensor is
+        gone. In a capture it stays this tensor's, which was there before."""
+        if node.requires_grad or current.trace is not None:
+            return node
+        if node is self._current:
+            if not base.path:  # the storage's, which both of them hold
+                return node
+            node = renamed(node)
+        base.own(node)
+        return node
+
+    def _alias_of(self, other: SharedTensor) -> None:
+        """Be, from the beginning, a tensor that shares what `other` sees, without its history."""
+        node = without_history(other._node)
+        self._begin(node)
+        self._join(other, node)
+
+    def _cell(self) -> Any:
+        """What holds the value: the storage where the tensor shows all of it, else the tensor."""
+        shared = self._shared
+        return self if shared is None or shared.path or self._path else shared.storage
+
+    def _keep_memory_private(self) -> bool:
+        """Before the memory of the value is overwritten: see to it that no one else has it. The others keep it, this
+        tensor, which shows all of what it shares, goes on with a copy. Whether that was needed.
+
+        References tell: to the node of the value, and to its memory. One too many costs a copy, and nothing else.
+        """
+        self._share_no_more()
+        shared = self._shared
+        node = self._node
+        if shared is not None:
+            shared.node = shared.storage.node = node
+        # it is the tensor's and the variable's, and what is shared has it twice; the memory is the node's and that of the list of inputs
+        ours = (2 if shared is None else 4) + cpython.ASKING
+        if cpython.references(self._current) <= ours and cpython.references(node.storage) <= 2 + cpython.ASKING:
+            return False
+        copy = build.elementwise("Or", node, False) if self.dtype is bool_ else build.elementwise("Mul", node, 1)
+        execute.realize([copy])
+        with grad_mode(False):
+            made = succeeding(node, nodes.leaf(copy.storage, node.shape, node.dtype, node.device), self)
+        if made.storage is None:
+            made.materialize(copy.storage)
+        self._current = made
+        if shared is None:
+            made.owner = weakref.ref(self)
+        else:
+            shared.own(made)
+            self._leaf = shared.leaf
+            shared.node = shared.storage.node = made
+        return True
+
+    def _share_no_more(self) -> bool:
+        """Be alone again, where all that shared the value is gone. Whether the tensor shares nothing."""
+        shared = self._shared
+        if shared is None:
+            return True
+        if self._path:
+            return False
+        notes = (0, 0) if current.trace is None else current.trace.references(shared)
+        others = cpython.references(self._shared) - notes[0] - 2 - cpython.ASKING  # the tensor has it, and the variable
+        if others > 0 or cpython.references(shared.storage) - notes[1] > 1 + cpython.ASKING:
+            return False
+        if current.trace is not None:
+            current.trace.on_seen(self)
+        node = self._current = shared.current()
+        self._shared = None
+        value = nodes.resolve(node)
+        value.owner = node.owner = weakref.ref(self)  # of a leaf, its earlier nodes know `_leaf`
+        if value.storage is None:
+            pending.succeed(self, shared.storage)
+        return True
+
+    @property
+    def _exchanged(self) -> int:
+        """How often the memory was exchanged, 0 for what is alone with it: to that it makes no difference."""
+        return 0 if not self._rebound or self._share_no_more() else self._rebound
+
+    def _was_overwritten(self) -> None:
+        """The memory of the value holds another one now: who shares it derives what it sees anew."""
+        shared = self._shared
+        if shared is not None:
+            self._seen = shared.version = shared.storage.version = new_version()
+
+    @staticmethod
+    def _all_of(storage: Storage) -> Any:
+        """A tensor that shows all of a storage: the one that it knows, if that still does."""
+        first = storage.tensor()
+        if first is not None and first._cell() is storage:
+            return first
+        result = object.__new__(Handle._class)
+        base = Base(storage, (), storage.value(), result)
+        result._begin(base.node, base, (), storage.version)
+        result._serial = storage.origin
+        return result
+
+    def _join(self, other: SharedTensor, node: Node) -> Base:
+        """See henceforth what `other` sees, with a history of one's own; `node` is the value now. The new base."""
+        shared = other._share()
+        base = self._shared = Base(shared.storage, (*shared.path, *other._path), node, self)
+        base.leaf = self._leaf
+        self._path = ()
+        self._current = base.node = other._apart(base, node)
+        self._seen = base.version
+        if not base.path and not (current.trace is not None and base.storage.origin <= current.trace.began):
+            base.storage.tensor = weakref.ref(self)  # in a capture what was there before stays the one that it is
+        return base
+
+    def _snapshot(self) -> tuple[Any, ...]:
+        return self._current, self._shared, self._path, self._seen
+
+    def _restore(self, state: tuple[Any, ...]) -> None:
+        self._current, self._shared, self._path, self._seen = state
+        node = self._current
+        owner = None if node.owner is None else node.owner()
+        if self._shared is None and not isinstance(owner, Handle):  # what it was shared through meanwhile
+            node.owner = weakref.ref(self)
+
+    def _is_the_same_view(self, other: SharedTensor) -> bool:
+        """Whether both see the same elements of the same base."""
+        return self._shared is not None and self._shared is other._shared and self._path == other._path
+
+    def _is_the_same_memory(self, other: SharedTensor) -> bool:
+        """Whether both see the same elements of the same storage, in the same order."""
+        mine, its = self._shared, other._shared
+        if mine is None or its is None:
+            return self is other
+        return mine.storage is its.storage and (*mine.path, *self._path) == (*its.path, *other._path)
+
+    def _strides(self) -> tuple[tuple[int, ...], int]:
+        """Elements from one to the next along every axis, and before the first, in what is shared."""
+        shared = self._shared
+        if shared is None:
+            return self._lies(self._serial, self._node.shape), 0
+        whole = shared.storage.node.shape
+        found = strides((*shared.path, *self._path), whole, self._lies(shared.storage.origin, whole))
+        return (row_major(self._node.shape), 0) if found is None else found
+
+    @staticmethod
+    def _lies(origin: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The strides of what tensors share: row by row, but for arguments of a compiled step that lie otherwise."""
+        given = None if current.trace is None else current.trace.layouts.get(origin)
+        return row_major(shape) if given is None else given

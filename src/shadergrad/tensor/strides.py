@@ -1,0 +1,137 @@
+"""Where the elements of a view lie in what is shared, by PyTorch's strides.
+
+In: shapes, strides and paths of views. Out: strides, or None where no strides tell. Nothing is computed by them: they decide where
+`reshape` copies, what `contiguous` is, and which writes are refused.
+"""
+
+from __future__ import annotations
+
+from operator import mul
+
+from ..dtypes import bool_
+from ..graph.node import Node
+from ..graph.primitive import Primitive, Shape
+from ..primitives import views as v
+from ..primitives.window import Window
+from .paths import Path
+
+
+def strides(path: Path, shape: Shape, given: tuple[int, ...]) -> tuple[tuple[int, ...], int] | None:
+    """How many elements lie from one to the next along every axis of what a path shows of a value of that shape that lies by
+    `given`, and before the first; None where no such numbers tell (a reshape that its strides cannot express).
+
+    Those are PyTorch's, with which it decides where `reshape` copies.
+    """
+    found, offset = given, 0
+    left = list(reversed(path))
+    while left:
+        step = left.pop()
+        if isinstance(step, v.Slice):
+            offset += sum(map(mul, step.starts, found))
+            found, shape = tuple(map(mul, step.steps, found)), step.sizes
+            continue
+        if isinstance(step, v.Permute):
+            found, shape = tuple([found[a] for a in step.axes]), tuple([shape[a] for a in step.axes])
+            continue
+        after = _shape_after(step, shape)
+        if isinstance(step, v.Expand):
+            found = tuple(0 if n != m else s for n, m, s in zip(shape, after, found, strict=True))
+        elif isinstance(step, Window):
+            more = [found[a] * d for a, d in zip(step.axes, step.dilations, strict=True)]
+            along = dict(zip(step.axes, step.steps, strict=True))
+            found = (*(s * along.get(a, 1) for a, s in enumerate(found)), *more)
+        else:
+            reshaped = strides_of_view(shape, found, after)
+            if reshaped is None:
+                line = _of_a_matrix_in_a_line(left[-1], shape, found) if left and after[:-1] == shape[:-2] else None
+                if line is None:
+                    return None
+                reshaped, first = line
+                after = _shape_after(left.pop(), after)
+                offset += first
+            found = reshaped
+        shape = after
+    return found, offset
+
+
+def _shape_after(step: Primitive, shape: Shape) -> Shape:
+    """What shape a view gives to a value of a shape."""
+    described = Node(step, (), shape, bool_, "")
+    return step.infer(described)[0]
+
+
+def _of_a_matrix_in_a_line(step: Primitive, shape: Shape, given: tuple[int, ...]) -> tuple[tuple[int, ...], int] | None:
+    """The strides and the first element of a slice of what lies by `given`, its rows put one behind the other: of a
+    diagonal, for one. None where the elements of the slice are not equally far from each other."""
+    if not isinstance(step, v.Slice):
+        return None
+    columns = shape[-1]
+    row, column = divmod(step.starts[-1], columns)
+    down, across = divmod(step.steps[-1], columns)
+    if column + (step.sizes[-1] - 1) * across >= columns:
+        return None
+    first = sum(a * s for a, s in zip((*step.starts[:-1], row, column), given, strict=True))
+    outer = (a * s for a, s in zip(step.steps[:-1], given[:-2], strict=True))
+    return (*outer, down * given[-2] + across * given[-1]), first
+
+
+def overlaps(shape: Shape, layout: tuple[int, ...]) -> bool:
+    """Whether two elements may lie in one place: an axis does not step over all that the finer ones reach."""
+    reach = 0
+    for step, n in sorted((s, n) for n, s in zip(shape, layout, strict=True) if n > 1):
+        if step <= reach:
+            return True
+        reach += step * (n - 1)
+    return False
+
+
+def lies_row_by_row(shape: Shape, layout: tuple[int, ...]) -> bool:
+    """Whether elements with such strides lie row by row, one behind the other."""
+    whole = row_major(shape)
+    return layout == whole or 0 in shape or all(n == 1 or a == b for n, a, b in zip(shape, layout, whole, strict=True))
+
+
+def is_run_of_rows(step: Primitive, shape: Shape) -> bool:
+    """Whether a view shows what lies one behind the other: indices along the first axis of a shape, without gaps."""
+    return isinstance(step, v.Slice) and step.sizes[1:] == shape[1:] and step.steps[:1] == (1,)
+
+
+def row_major(shape: Shape) -> tuple[int, ...]:
+    """The strides of a value whose elements lie row by row."""
+    found: list[int] = []
+    step = 1
+    for n in reversed(shape):
+        found.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(found))
+
+
+def strides_of_view(shape: Shape, given: tuple[int, ...], wanted: Shape) -> tuple[int, ...] | None:
+    """The strides with which elements that lie by `given` show in another shape; None where none do.
+
+    Axes that lie within each other as one run of memory are cut anew; no new axis may reach over two runs.
+    """
+    if 0 in shape:
+        return row_major(wanted)
+    runs: list[list[int]] = []  # [elements, stride] of each, outermost first
+    for n, s in zip(shape, given, strict=True):
+        if n == 1:
+            continue
+        if runs and runs[-1][1] == n * s:
+            runs[-1] = [runs[-1][0] * n, s]
+        else:
+            runs.append([n, s])
+    result: list[int] = []
+    left, step = 1, 1  # of the innermost run that is not used up: elements, stride of the next axis
+    for n in reversed(wanted):
+        if n == 1:
+            result.append(step)
+            continue
+        if left == 1:
+            left, step = runs.pop()
+        if left % n:
+            return None
+        result.append(step)
+        left //= n
+        step *= n
+    return tuple(reversed(result))

@@ -1,0 +1,139 @@
+"""Another value in place of the one that a tensor has, seen by whoever shares it.
+
+In: a tensor and a node of its shape, dtype and device. Out: the same tensor. `_assign` is the one way in; `_update_in_place`
+refuses first what PyTorch refuses.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Self
+
+import numpy as np
+
+from ..drive import execute, tracing
+from ..drive.tracing import current
+from ..errors import (
+    AutogradError,
+    DeviceError,
+    DTypeError,
+    ShapeError,
+)
+from ..graph.build import cast
+from ..graph.leaves import Variable
+from ..graph.node import Node, grad_mode, mode
+from . import pending
+from .reading import ReadableTensor
+from .strides import overlaps
+from .succession import renamed, succeeding
+
+
+class WritableTensor(ReadableTensor):
+    """A tensor that can be written."""
+
+    __slots__ = ()
+
+    def _assign(self, node: Node, what: str = "write") -> None:
+        """Take another value, in place, and so whatever shares it; a leaf that requires grad stays one.
+
+        Raises ShapeError, under the name `what`, where elements share a place: of which only fill_ says one value.
+        """
+        self._check_memory(what)
+        if current.trace is not None:
+            current.trace.on_assign(self)
+        shared = self._shared
+        if shared is None:
+            if current.trace is not None:
+                current.trace.on_change(self)
+            before = self._current
+            self._own(succeeding(before, node, self))
+            if self._current.requires_grad != before.requires_grad:
+                tracing.changes += 1
+            if self._current.storage is None:
+                pending.changed(self)
+            return
+        shared.write(self._path, node)
+        if self._path and not node.requires_grad and not shared.node.requires_grad:
+            if current.trace is not None:
+                current.trace.on_seen(self)
+            self._current = renamed(node)  # no need to cut out what was put in
+            self._current.owner = weakref.ref(self)
+            self._seen = shared.storage.version
+        if (self._path or shared.path) and node.storage is None:
+            pending.written(self)
+
+    def _is_part_again(self) -> bool:
+        """Show, of a storage that is computed, the part that the paths lead to, and not what was written there. Whether it is."""
+        shared = self._shared
+        if shared is None or shared.node.requires_grad:
+            return True
+        if shared.storage.node.storage is None:
+            return False
+        if shared.path and shared.node.storage is None:
+            shared.version = 0
+        if self._current.storage is None:
+            self._seen = 0
+        return True
+
+    def _update_in_place(self, value: WritableTensor | Node, what: str) -> Self:
+        """The result of an in-place operation; refuses what PyTorch refuses."""
+        node = value if isinstance(value, Node) else value._node
+        self._check_writable(what)
+        if node.shape != self._node.shape:
+            raise ShapeError(
+                f"[{what}] output with shape {list(self.shape)} doesn't match the broadcast shape {list(node.shape)}"
+            )
+        if node.dtype is not self.dtype:
+            if node.dtype.category > self.dtype.category:
+                raise DTypeError(
+                    f"[{what}] result type {node.dtype.name} can't be cast to the desired output type {self.dtype.name}"
+                )
+            node = cast(node, self.dtype)
+        if node.device != self._node.device:
+            raise DeviceError(f"[{what}] the value is on {node.device}, the tensor on {self.device}.")
+        self._assign(node, what)
+        return self
+
+    def _check_writable(self, what: str) -> None:
+        """Raises AutogradError where a write has no place on the tape."""
+        shared = self._shared
+        whole = self._current if shared is None else shared.current()
+        if mode.grad:
+            if isinstance(whole.primitive, Variable):
+                leaf = "a leaf Variable" if not self._path else "a view of a leaf Variable"
+                raise AutogradError(
+                    f"{leaf} that requires grad is being used in an in-place operation ({what}). Hint: do it under sg.no_grad()."
+                )
+            if shared is not None and shared.ambiguous:
+                raise AutogradError(
+                    f"A view was created in no_grad mode and is being modified inplace with grad mode enabled ({what}). "
+                    "Hint: make the view outside no_grad, or write to it within."
+                )
+
+    def _check_memory(self, what: str) -> None:
+        shared = self._shared
+        if shared is None or not (shared.path or self._path) or what == "fill_":
+            return
+        if overlaps(self._node.shape, self._strides()[0]):
+            raise ShapeError(
+                f"[{what}] unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                "location. Please clone() the tensor before performing the operation."
+            )
+
+    def write_(self, array: np.ndarray) -> Self:
+        """Overwrite the value with a host array of the same shape, ordered after all work submitted so far.
+
+        The array is cast to the tensor's dtype. Not in PyTorch. Raises ShapeError for another shape.
+
+        >>> x = sg.zeros(2)
+        >>> x.write_(np.array([1.0, 2.0]))
+        tensor([1., 2.])
+        """
+        if array.dtype.kind not in "biuf":
+            raise DTypeError(f"write_(): cannot write an array of {array.dtype}: give one of numbers or bools.")
+        array = np.asarray(array, self.dtype.numpy, order="C")
+        if array.shape != self._node.shape:
+            raise ShapeError(f"[write_] the array is {array.shape}, the tensor {tuple(self.shape)}.")
+        with grad_mode(False):
+            self._assign(execute.upload(array, self.dtype, self._node.device), "write_")
+        return self
