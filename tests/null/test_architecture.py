@@ -340,6 +340,18 @@ def test_no_private_name_is_taken_across_rooms() -> None:
             assert not private, f"{found.source}:{found.line} takes {private} from {found.target}"
 
 
+@pytest.mark.parametrize("package", ["drive", "run", "runtime", "tensor"])
+def test_a_readme_names_the_files_of_its_package(package: str) -> None:
+    """Files that it names exist; those of the package are all named, but for tensors' operations, which base.py lists."""
+    folder = ROOT / package
+    named = set(re.findall(r"`([\w/]+\.py)`", (folder / "README.md").read_text()))
+    tests = {path.name for path in Path(__file__).parents[1].rglob("test_*.py")}
+    there = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
+    strange = [n for n in named - there if not (ROOT / n).exists() and n.rpartition("/")[2] not in tests]
+    assert not strange
+    assert package == "tensor" or there <= named
+
+
 def test_the_test_itself_sees_circles_late_imports_and_rooms() -> None:
     """What the tests above rest on finds something where there is something."""
     assert any(i.target == "graph.node" and i.source == "graph.build" for i in all_imports())
