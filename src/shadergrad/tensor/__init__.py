@@ -4,6 +4,7 @@ from .axes import check_axes, check_axis, common_shape, sizes_of
 from .backpropagation import backward, cotangent, leaf_of, note_flag, tensors_of, together
 from .base import TensorBase, is_dtype_name
 from .coercion import Number, host_tensor, operands
+from .comparison import where
 from .creation import (
     arange,
     empty,
@@ -19,7 +20,6 @@ from .creation import (
     zeros_like,
 )
 from .description import Size
-from .elementwise import where
 from .generator import Generator, default_generator, manual_seed, random_bits
 from .handle import wrap
 from .hooks import RemovableHandle

@@ -17,8 +17,8 @@ from ..graph.build import cast
 from .axes import check_axis, common_shape
 from .base import TensorBase
 from .coercion import Number, host_tensor
+from .comparison import where
 from .counts import Histogram, _bins_of, _edges
-from .elementwise import where
 from .handle import wrap
 from .public import Tensor
 from .shape import cat, stack

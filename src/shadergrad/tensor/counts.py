@@ -12,8 +12,8 @@ from ..graph import build
 from .axes import check_axis
 from .base import TensorBase
 from .coercion import host_tensor
+from .comparison import where
 from .creation import arange, linspace
-from .elementwise import where
 from .handle import wrap
 from .order import _median
 from .reduce import ValuesAndIndices

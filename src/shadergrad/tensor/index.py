@@ -23,8 +23,8 @@ from ..symbolic_sizes import bounds_of, broadcast_shapes
 from .axes import check_axis, sizes_of
 from .base import TensorBase
 from .coercion import OPERANDS, Number, RaggedError, host_tensor
+from .comparison import where
 from .creation import arange
-from .elementwise import where
 from .handle import wrap
 from .overwrite import overwrite
 from .reduce import ReduceTensor

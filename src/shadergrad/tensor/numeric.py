@@ -13,7 +13,8 @@ from ..primitives import elementwise as e
 from ..primitives.complex import ImaginaryPart
 from .base import TensorBase
 from .coercion import Number, binary, floating
-from .elementwise import ElementwiseTensor, where
+from .comparison import where
+from .elementwise import ElementwiseTensor
 from .handle import wrap
 from .placement import widest_float
 

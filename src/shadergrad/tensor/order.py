@@ -15,7 +15,8 @@ from ..graph.node import make
 from ..primitives.indexing import ArgSort, Gather
 from .axes import check_axis
 from .coercion import Number
-from .elementwise import _as_tensor, where
+from .comparison import where
+from .elementwise import _as_tensor
 from .handle import wrap
 from .reduce import ValuesAndIndices, _without
 from .scatter import ScatterTensor

@@ -19,9 +19,9 @@ from ..primitives import elementwise as e
 from .axes import check_sizes, common_shape, sizes_of
 from .base import TensorBase
 from .coercion import host_tensor
+from .comparison import where
 from .counts import CountedTensor
 from .creation import _given, finish
-from .elementwise import where
 from .generator import Generator, signed_bits, source, uniform_bits
 from .handle import wrap
 from .index import holds

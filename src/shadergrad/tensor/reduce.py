@@ -23,8 +23,8 @@ from ..primitives.scan import RunningSum
 from .axes import check_axes, check_axis
 from .base import TensorBase
 from .coercion import binary, floating
+from .comparison import _truth, where
 from .composed import composed
-from .elementwise import _truth, where
 from .handle import wrap
 from .shape import ShapeTensor
 from .succession import without_history

@@ -11,8 +11,8 @@ from ..graph.node import make
 from ..primitives import views as v
 from .axes import check_axis
 from .coercion import Number, floating
+from .comparison import where
 from .divide import DividedTensor
-from .elementwise import where
 from .handle import wrap
 from .reduce import ValuesAndIndices
 from .shape import cat

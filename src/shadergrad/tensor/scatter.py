@@ -15,8 +15,8 @@ from ..primitives.scatter import REDUCTIONS, ScatterReduce
 from .axes import check_axis
 from .base import TensorBase
 from .coercion import Number, host_tensor
+from .comparison import where
 from .creation import arange
-from .elementwise import where
 from .handle import wrap
 from .index import IndexTensor, _wrapped
 from .placement import widest_float

@@ -17,7 +17,7 @@ from ..graph.node import make, mode
 from ..primitives import views as v
 from ..primitives.window import Window
 from .axes import check_axes, check_axis, sizes_of
-from .elementwise import where
+from .comparison import where
 from .handle import wrap
 from .numeric import NumericTensor
 from .strides import row_major, strides_of_view

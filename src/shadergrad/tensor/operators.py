@@ -1,0 +1,35 @@
+"""Operators between a tensor and what stands beside it: a number, an array, another tensor, or something that knows better.
+
+In: the name of a method, and both sides. Out: what the method gives. Files that define methods with operators add them to the tables.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .coercion import OPERANDS, host_tensor, not_ours, unsupported
+
+# by the method that each is: its symbol, and the method before its checks
+OPERATORS: dict[str, tuple[str, Any]] = {}
+REFLECTED: dict[str, Any] = {}  # those for a right side that is a tensor
+
+
+def apply_operator(method: str, a: Any, b: Any) -> Any:
+    """a ∘ b, for a tensor a."""
+    symbol, function = OPERATORS[method]
+    if isinstance(b, OPERANDS):
+        return function(a, b)
+    if isinstance(b, np.ndarray):
+        return function(a, host_tensor(b, device=a.device))
+    if symbol in ("==", "!="):  # of other things, Python says that they differ
+        return NotImplemented
+    return not_ours(symbol, a, b)
+
+
+def apply_reflected(method: str, a: Any, b: Any) -> Any:
+    """b ∘ a, for a tensor a and what b could not do itself."""
+    if isinstance(b, OPERANDS):
+        return REFLECTED[method](b, a)
+    raise unsupported(OPERATORS[method][0], b, a)
