@@ -17,6 +17,13 @@ from .tensor import Tensor
 
 PICKLED = b"shadergrad pickle 1\n"  # what a file begins with that holds more than data
 
+# Modules whose classes pickled files of earlier versions name, and where those classes are now.
+RENAMED_MODULES = {
+    "shadergrad.nn.bags": "shadergrad.nn.embedding_bags",
+    "shadergrad.nn.packed": "shadergrad.nn.packed_sequence",
+    "shadergrad.nn.utils.norms": "shadergrad.nn.utils.weight_and_spectral_norm",
+}
+
 
 @checked
 def save(obj: Any, path: Any) -> None:
@@ -113,10 +120,17 @@ def _begins(path: str | Path) -> bool:
         return False  # load_tensors says what is wrong
 
 
+class _Unpickler(pickle.Unpickler):
+    """Also reads pickled files of earlier versions, which name classes by modules that have been renamed."""
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        return super().find_class(RENAMED_MODULES.get(module_name, module_name), global_name)
+
+
 def _unpickled(path: Path, device: Any) -> Any:
     file = io.BytesIO(path.read_bytes()[len(PICKLED) :])
     try:
-        found = pickle.load(file)
+        found = _Unpickler(file).load()
     except Exception as error:
         raise CheckpointError(f"cannot load {path}: {type(error).__name__}: {error}.") from None
     return found if device is None else _moved(found, device)

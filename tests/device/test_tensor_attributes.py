@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import io
 import pickle
+import sys
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import torch
 import shadergrad as sg
 from shadergrad import amp, nn
 from shadergrad.errors import PrecisionWarning
+from shadergrad.serialization import RENAMED_MODULES
 
 LINES = [
     "f'{x[0]:.4f}'", "f'{x[0]:>10.2e}'",  "float(x[1])", "int(x[1])", "complex(x[0])",
@@ -305,6 +308,23 @@ def test_whole_models_and_nested_checkpoints_are_saved(to_file: bool, device: st
         if not whole:
             assert found["state"][1] == {"a": 1.5}
             assert found["state"][0]["0.weight"].device == device
+
+
+def test_whole_modules_of_earlier_versions_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    file, old = io.BytesIO(), next(iter(RENAMED_MODULES))
+    with monkeypatch.context() as before:
+        before.setitem(sys.modules, old, sys.modules[RENAMED_MODULES[old]])
+        before.setattr(nn.EmbeddingBag, "__module__", old)
+        sg.save(nn.EmbeddingBag(3, 2), file)
+    assert old.encode() in file.getvalue()
+    file.seek(0)
+    assert type(sg.load(file, weights_only=False)) is nn.EmbeddingBag
+
+
+def test_renamed_modules_are_there() -> None:
+    for old, new in RENAMED_MODULES.items():
+        assert importlib.util.find_spec(new)
+        assert not importlib.util.find_spec(old)
 
 
 def test_map_locations(tmp_path: Any) -> None:

@@ -55,6 +55,7 @@ ROOMS = [
     "compiled_module",
     "optim",
     "tensor_attributes",
+    # PyTorch's public module paths. They are files of the root because type checkers resolve no redirect in sys.modules.
     "random",
     "amp",
     "cuda",
@@ -67,6 +68,7 @@ ROOMS = [
     "jit",
     "compiler",
     "func",
+    # the rest of the library
     "distributions",
     "interop",
     "functions",

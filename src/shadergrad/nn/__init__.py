@@ -6,12 +6,12 @@ from . import parallel as parallel
 from . import utils as utils
 from .activations import *
 from .attention import *
-from .bags import *
 from .batchnorm import *
 from .containers import *
 from .conv import *
 from .dropout import *
 from .embedding import *
+from .embedding_bags import *
 from .folding import *
 from .label_losses import *
 from .lazy import *

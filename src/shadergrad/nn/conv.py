@@ -11,7 +11,7 @@ from . import functional as F
 from .applied import _Applied
 from .arguments import per_axis, takes_tensors, whole
 from .errors import ArgumentError
-from .functional.windows import Ints
+from .functional.sliding_windows import Ints
 from .parameter import Parameter
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]

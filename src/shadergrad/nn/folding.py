@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..tensor import Tensor
 from . import functional as F
-from .functional.windows import Ints
+from .functional.sliding_windows import Ints
 from .module import Module
 from .pooling import Upsample
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from ..errors import ShapeError
 from ..tensor import Tensor, empty, zeros
 from . import batchnorm, conv, init, linear
-from .functional.windows import Ints
+from .functional.sliding_windows import Ints
 from .module import Module
 from .parameter import Parameter
 

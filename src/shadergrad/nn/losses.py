@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..tensor import Tensor
 from . import functional as F
-from .functional.contrast import check_margin
+from .functional.contrastive_losses import check_margin
 from .module import Module
 
 __all__ = [

@@ -14,11 +14,11 @@ from ..errors import CompileError, DeviceError
 from ..graph.node import mode
 from ..tensor import Tensor
 from ..tensor.placement import has_stand_in
-from . import placement, state
+from . import placement, state_dicts
 from .errors import ModuleAttributeError, ModuleError, ModuleKeyError, ModuleTypeError
 from .hooks import HookMethods, HookTables
+from .module_tree import ModuleTree
 from .parameter import Parameter
-from .tree import ModuleTree
 
 __all__ = ["Module"]
 
@@ -339,7 +339,7 @@ class Module(ModuleTree["Module"], HookMethods):
         is given back. Take copy.deepcopy of it to keep values: compiled steps write where these tensors look, others do
         not.
         """
-        found = state.state_dict(self, prefix, keep_vars)
+        found = state_dicts.state_dict(self, prefix, keep_vars)
         if destination is None:
             return found
         destination.update(found)
@@ -347,13 +347,13 @@ class Module(ModuleTree["Module"], HookMethods):
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> state.IncompatibleKeys:
+    ) -> state_dicts.IncompatibleKeys:
         """Copy values in: tensors, PyTorch's tensors or arrays. Shapes must match, with strict the names too.
 
         assign: put the given tensors themselves in place. Gives (missing_keys, unexpected_keys), lists of names.
         Raises StateDictError, and then nothing has changed; ModuleTypeError for what is no mapping.
         """
-        return state.load_state_dict(self, state_dict, strict, assign)
+        return state_dicts.load_state_dict(self, state_dict, strict, assign)
 
     # -- printing
 

@@ -7,7 +7,7 @@ from typing import Any
 from ..dtypes import DType, parse_dtype
 from ..tensor import Tensor, is_dtype_name
 from .errors import ModuleTypeError
-from .tree import ModuleTree
+from .module_tree import ModuleTree
 
 
 def move(module: ModuleTree[Any], args: tuple[Any, ...], device: Any, dtype: Any) -> None:

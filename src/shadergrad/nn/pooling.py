@@ -10,7 +10,7 @@ from . import functional as F
 from .applied import _Applied
 from .arguments import per_axis
 from .functional.pooling import Sizes
-from .functional.windows import Ints
+from .functional.sliding_windows import Ints
 from .module import Module
 
 __all__ = [

@@ -18,7 +18,7 @@ from . import init
 from .arguments import check_tensor, number, takes_tensors
 from .errors import ArgumentError, ModuleTypeError
 from .module import Module
-from .packed import PackedSequence, lengths_of, packed_from, padded
+from .packed_sequence import PackedSequence, lengths_of, packed_from, padded
 from .parameter import Parameter
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]

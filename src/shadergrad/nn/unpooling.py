@@ -10,7 +10,7 @@ from . import functional as F
 from .applied import _Applied
 from .arguments import per_axis
 from .errors import ArgumentError
-from .functional.windows import Ints
+from .functional.sliding_windows import Ints
 
 __all__ = [
     "FractionalMaxPool2d", "FractionalMaxPool3d", "LPPool1d", "LPPool2d", "LPPool3d", "MaxUnpool1d",

@@ -23,7 +23,7 @@ from shadergrad import Tensor, nn
 from shadergrad.optim import Optimizer
 
 from ..config import ENGINES, config
-from ..nn.reflection import Reflection
+from ..nn.device_twins import DeviceTwins
 from ..system.optional_packages import MissingPackageError
 from .engine_trial import Trial
 from .errors import TrainingError
@@ -321,15 +321,15 @@ class _Torch(_Apart):
 class _Numpy(_Apart):
     def __init__(self, step: TrainingStep) -> None:
         super().__init__(step)
-        self._reflection = Reflection(step.model, "cpu")
+        self._device_twins = DeviceTwins(step.model, "cpu")
 
     def sync(self) -> None:
-        self._reflection.sync()
+        self._device_twins.sync()
 
     def gradients(self, batch: tuple[Any, ...]) -> tuple[dict[str, np.ndarray], Tensor]:
-        with self._reflection.in_place():
+        with self._device_twins.in_place():
             loss = self._step.total(tuple(_on(x, "cpu") for x in batch), Tensor.backward)
-        return self._reflection.gradients(), loss
+        return self._device_twins.gradients(), loss
 
 
 def _on(x: Any, device: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch.nn.functional as theirs
 
-from ...nn.functional.substitutes import substitute
+from ...nn.functional.device_overrides import override
 from ...tensor import Tensor
 from .device import NAME, to_ours, to_theirs
 
@@ -46,7 +46,7 @@ def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool
     return input._update_in_place(result, "dropout_") if inplace else result
 
 
-substitute(
+override(
     NAME,
     {
         "linear": _translated(theirs.linear),

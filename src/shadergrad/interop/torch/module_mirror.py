@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from ...graph.node import grad_mode
+from ...nn.device_twins import DeviceTwins, Twin
 from ...nn.module import Module
 from ...nn.parameter import Parameter
-from ...nn.reflection import Reflection, Twin
 from ...run.trees import exchange
 from ...tensor import Tensor
 from ..errors import InteropError
@@ -22,7 +22,7 @@ from .parameter_names import torch_names
 from .threads import check_threads, limited
 
 
-class _Reflection(Reflection):
+class _TorchTwins(DeviceTwins):
     """Twins that are the parameters and buffers of a torch.nn.Module."""
 
     def __init__(self, module: Module) -> None:
@@ -79,12 +79,12 @@ class Mirror(torch.nn.Module):
 
     def __init__(self, module: Module, threads: int | None = None) -> None:
         super().__init__()
-        self._reflection = _Reflection(module)
+        self._device_twins = _TorchTwins(module)
         self._threads = check_threads(threads)
         self.names = torch_names(dict.fromkeys(name for name, _ in _named(module)))
         parts: dict[str, torch.nn.Module] = {"": self}
         kinds = {path: part._get_name() for path, part in module.named_modules()}
-        by_id = {id(twin.own): self._reflection.theirs[twin.name] for twin in self._reflection.twins}
+        by_id = {id(twin.own): self._device_twins.theirs[twin.name] for twin in self._device_twins.twins}
         persistent = module.state_dict().keys()
         for name, own in _named(module):
             prefix, _, last = self.names[name].rpartition(".")
@@ -101,7 +101,7 @@ class Mirror(torch.nn.Module):
 
         It uses the module's training flags. Dropout draws from PyTorch's generator, seeded by ours.
         """
-        return self.run(self._reflection.module, *args, **kwargs)
+        return self.run(self._device_twins.module, *args, **kwargs)
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function that calls the module, for example to compute a loss, in the same way as forward."""
@@ -110,9 +110,9 @@ class Mirror(torch.nn.Module):
 
     def run_unsynced(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """As run, with the values of the latest sync, even if the module's values have changed since."""
-        reflection = self._reflection
-        seed = reflection.next_seed()
-        with reflection.in_place(), limited(self._threads), _seeded(seed), grad_mode(torch.is_grad_enabled()):
+        device_twins = self._device_twins
+        seed = device_twins.next_seed()
+        with device_twins.in_place(), limited(self._threads), _seeded(seed), grad_mode(torch.is_grad_enabled()):
             given = _exchanged((args, kwargs))
             result = function(*given[0], **given[1])
             return exchange(result, Tensor, to_theirs)
@@ -122,13 +122,13 @@ class Mirror(torch.nn.Module):
 
         Each call does so first.
         """
-        return self._reflection.sync()
+        return self._device_twins.sync()
 
     def gradients(self) -> dict[str, np.ndarray]:
         """The gradients by our names, as arrays; those of the mirror are None afterwards."""
         found = {}
-        for twin in self._reflection.twins:
-            theirs = self._reflection.theirs[twin.name]
+        for twin in self._device_twins.twins:
+            theirs = self._device_twins.theirs[twin.name]
             if theirs.grad is not None:
                 found[twin.name] = theirs.grad.numpy()
                 theirs.grad = None
@@ -142,7 +142,7 @@ class Mirror(torch.nn.Module):
     def write_gradients(self) -> None:
         """Add the mirror's gradients to .grad of the module's parameters, and forget them here."""
         gradients = self.gradients()
-        for twin in self._reflection.twins:
+        for twin in self._device_twins.twins:
             if twin.name in gradients:
                 own = twin.own
                 new = Tensor(gradients[twin.name], dtype=own.dtype, device=own.device)
@@ -151,17 +151,17 @@ class Mirror(torch.nn.Module):
     def write_back_buffers(self) -> None:
         """Count calls of the mirror as calls of the module: copy the mirror's buffers to it, and advance its generator by a
         draw."""
-        self._reflection.write_back_buffers()
+        self._device_twins.write_back_buffers()
 
     def write_back(self) -> None:
         """Copy values of the mirror that were trained or loaded to the module."""
-        for twin in self._reflection.twins:
-            twin.own.write_(self._reflection.theirs[twin.name].detach().numpy())
+        for twin in self._device_twins.twins:
+            twin.own.write_(self._device_twins.theirs[twin.name].detach().numpy())
 
     def train(self, mode: bool = True) -> Mirror:
         """Set the training flags, also of the module, whose forward reads them."""
         super().train(mode)
-        self._reflection.module.train(mode)
+        self._device_twins.module.train(mode)
         return self
 
 

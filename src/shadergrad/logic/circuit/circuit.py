@@ -28,7 +28,7 @@ class Circuit:
     """`Circuit(inputs, gates, outputs)`: gates are (kind, a, b), outputs are wires.
 
     `kinds` (uint8), `a` and `b` (int32), one element a gate, and `outputs` (int32) are read-only arrays. A kind is the truth
-    table of the gate (`kinds.py`); a gate that ignores an input still names some earlier wire there. Names of inputs and
+    table of the gate (`gate_kinds.py`); a gate that ignores an input still names some earlier wire there. Names of inputs and
     outputs are optional labels.
     Raises CircuitError for an unknown gate, a wire that does not exist or comes later, and wrong shapes.
 

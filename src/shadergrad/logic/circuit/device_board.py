@@ -33,7 +33,7 @@ FIRE_BYTES = 1 << 28  # of masks that are on the device at a time
 class BoardStep(Operation):
     """One step of a packed board.
 
-    automaton: the cell as JSON (files.py). masked: an input `fire`, uint32 (H, words), has a 1 where a cell takes its new
+    automaton: the cell as JSON (circuit_files.py). masked: an input `fire`, uint32 (H, words), has a 1 where a cell takes its new
     bits. lanes, rows: the part of a thread, see board_kernel.Blocking.
     """
 

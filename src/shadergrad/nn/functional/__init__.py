@@ -7,25 +7,25 @@ from types import FunctionType as _FunctionType
 
 from ..arguments import takes_tensors as _takes_tensors
 from .activations import *
-from .alignment import *
 from .attention import *
-from .bags import *
-from .classification import *
-from .contrast import *
+from .classification_losses import *
+from .contrastive_losses import *
 from .conv import *
+from .ctc import *
 from .distance import *
 from .dropout import *
-from .inplace import *
+from .embedding_bags import *
+from .grid_sampling import *
+from .inplace_activations import *
+from .interpolation import *
 from .linear import *
 from .linear_cross_entropy import *
 from .losses import *
-from .margins import *
-from .multihead import *
+from .margin_losses import *
+from .multihead_attention import *
 from .normalization import *
 from .padding import *
 from .pooling import *
-from .resampling import *
-from .sampling import *
 from .unpooling import *
 
 # what may be told a tensor to write its result to, `out=`

@@ -10,7 +10,7 @@ from ...dtypes import bool_
 from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor, check_axis, rand, where
 from ..errors import ArgumentError
-from .substitutes import replaceable
+from .device_overrides import overridable
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
@@ -34,7 +34,7 @@ def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
     return input._update_in_place(result, "inplace") if inplace else result
 
 
-@replaceable
+@overridable
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel, 2016).
 

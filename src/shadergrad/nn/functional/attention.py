@@ -10,8 +10,8 @@ from ...graph import node as nodes
 from ...primitives.attention import Attention, lies_by_row
 from ...symbolic_sizes import hint
 from ...tensor import Tensor, arange, default_generator, where
+from .device_overrides import overridable
 from .dropout import check_probability, dropout
-from .substitutes import replaceable
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -19,7 +19,7 @@ SHORTEST = 8  # queries or keys from which on the fused kernels are worth their 
 HEADS = (16, 128)  # sizes of heads that they are made for
 
 
-@replaceable
+@overridable
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -12,7 +12,7 @@ from ...primitives.window import Conv, Fold, window_count
 from ...tensor import Tensor, wrap
 from ..arguments import per_axis, whole
 from ..errors import ArgumentError
-from .windows import Ints, batched_input, cropped, padded, windows
+from .sliding_windows import Ints, batched_input, cropped, padded, windows
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "fold", "unfold"]
 

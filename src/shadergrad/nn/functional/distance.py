@@ -7,7 +7,7 @@ import numpy as np
 from ...errors import ShapeError
 from ...symbolic_sizes import broadcast_shapes
 from ...tensor import Tensor, vector_norm
-from .reduction import check_floats
+from .loss_reduction import check_floats
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance", "pdist"]
 

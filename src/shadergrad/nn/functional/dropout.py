@@ -14,7 +14,7 @@ from ...errors import ShapeError
 from ...tensor import Tensor, rand, where
 from ..arguments import number
 from ..errors import ArgumentError
-from .substitutes import replaceable
+from .device_overrides import overridable
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 
@@ -45,7 +45,7 @@ def _dropped(what: str, input: Tensor, shape: Sequence[int], p: float, training:
     return _placed(input, where(kept, input * (1.0 / (1.0 - p)), 0.0), inplace)
 
 
-@replaceable
+@overridable
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Each element 0 with probability p, else times 1 / (1 - p); without training, the input (Srivastava et al., 2014).
 

@@ -15,12 +15,12 @@ from ...tensor.composed import composed
 from ...tensor.products import product_of
 from ..arguments import whole
 from ..errors import ArgumentError
-from .substitutes import replaceable
+from .device_overrides import overridable
 
 __all__ = ["bilinear", "channel_shuffle", "embedding", "linear", "one_hot", "unflatten"]
 
 
-@replaceable
+@overridable
 @composed
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input (..., n_in) @ weight (n_out, n_in) transposed + bias (n_out,): (..., n_out).
@@ -66,7 +66,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return result if bias is None else result + bias
 
 
-@replaceable
+@overridable
 def embedding(
     input: Tensor,
     weight: Tensor,

@@ -15,9 +15,9 @@ from ...dtypes import DType, float16, float32, float64
 from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor, cat, select_positions, where
 from ..errors import ArgumentError
-from .classification import cross_entropy
+from .classification_losses import cross_entropy
 from .linear import linear
-from .reduction import check_reduction
+from .loss_reduction import check_reduction
 
 __all__ = ["linear_cross_entropy"]
 

@@ -14,7 +14,7 @@ from ...tensor import Tensor, common_shape, holds, where
 from ...tensor.composed import composed
 from ..errors import ArgumentError
 from .activations import softplus
-from .reduction import check_floats, check_reduction, check_same, check_weight, reduced, weighted
+from .loss_reduction import check_floats, check_reduction, check_same, check_weight, reduced, weighted
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss", "kl_div",

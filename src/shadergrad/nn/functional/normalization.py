@@ -18,7 +18,7 @@ from ...graph.node import grad_mode, mode
 from ...tensor import Tensor
 from ...tensor.composed import composed
 from ..errors import ArgumentError
-from .substitutes import replaceable
+from .device_overrides import overridable
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
 
@@ -224,7 +224,7 @@ def _trailing(input: Tensor, normalized_shape: Sequence[int], star: str, **tenso
     return tuple(range(input.ndim - len(wanted), input.ndim))
 
 
-@replaceable
+@overridable
 @composed
 def layer_norm(
     input: Tensor,

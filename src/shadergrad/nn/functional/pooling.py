@@ -15,7 +15,7 @@ from ...tensor import Tensor, arange
 from ...tensor.placement import integer_range
 from ..arguments import per_axis, whole
 from ..errors import ArgumentError
-from .windows import Ints, along_axis, batched_input, padded, windows
+from .sliding_windows import Ints, along_axis, batched_input, padded, windows
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",

@@ -12,7 +12,7 @@ from ...tensor import Tensor, arange, rand, zeros
 from ..arguments import per_axis
 from ..errors import ArgumentError
 from .pooling import avg_pool
-from .windows import Ints, batched_input
+from .sliding_windows import Ints, batched_input
 
 __all__ = [
     "fractional_max_pool2d", "fractional_max_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_unpool1d",

@@ -11,7 +11,7 @@ from .gradients import (
     parameters_to_vector,
     vector_to_parameters,
 )
-from .norms import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
+from .weight_and_spectral_norm import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 
 __all__ = [
     "NonFiniteError",

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import ArgumentError, ShapeError
 from ...tensor import Tensor, stack
-from ..packed import PackedSequence, lengths_of, packed_from, padded
+from ..packed_sequence import PackedSequence, lengths_of, packed_from, padded
 
 __all__ = [
     "PackedSequence",

@@ -42,7 +42,7 @@ class Twin:
         return isinstance(self.own, Parameter)
 
 
-class Reflection:
+class DeviceTwins:
     """A module's tensors on `device`, in whose place they are within `in_place()`.
 
     twins: one for each tensor, also where the module has it under several names. copied: how many the latest `sync` copied.

@@ -17,26 +17,26 @@ from ...tensor import Tensor
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_substitutes: dict[tuple[str, str], Callable[..., Any]] = {}  # by device and name
-_replaceable: set[str] = set()
+_overrides: dict[tuple[str, str], Callable[..., Any]] = {}  # by device and name
+_overridable: set[str] = set()
 
 
-def substitute(device: str, functions: Mapping[str, Callable[..., Any]]) -> None:
+def override(device: str, functions: Mapping[str, Callable[..., Any]]) -> None:
     """Let `device` compute these functions, by their names, in its own way."""
-    assert _replaceable.issuperset(functions), f"no replaceable functions: {functions.keys() - _replaceable}"
-    _substitutes.update({(device, name): function for name, function in functions.items()})
+    assert _overridable.issuperset(functions), f"no overridable functions: {functions.keys() - _overridable}"
+    _overrides.update({(device, name): function for name, function in functions.items()})
 
 
-def replaceable(function: Callable[P, R]) -> Callable[P, R]:
+def overridable(function: Callable[P, R]) -> Callable[P, R]:
     """The function, or the substitute on the device of its first argument."""
     name = function.__name__
-    _replaceable.add(name)
+    _overridable.add(name)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if _substitutes:
+        if _overrides:
             first = args[0] if args else next(iter(kwargs.values()), None)
-            found = _substitutes.get((first._node.device, name)) if isinstance(first, Tensor) else None
+            found = _overrides.get((first._node.device, name)) if isinstance(first, Tensor) else None
             if found is not None:
                 with suppress(RuntimeError, IndexError, TypeError, ValueError):
                     return found(*args, **kwargs)

@@ -8,11 +8,11 @@ from ...plan import IN_TARGET
 from ...tensor import Tensor, in_range, select_along, select_positions, where
 from ...tensor.composed import composed
 from ..errors import ArgumentError
-from .reduction import check_floats, check_reduction, reduced
-from .substitutes import replaceable
+from .device_overrides import overridable
+from .loss_reduction import check_floats, check_reduction, reduced
 
 
-@replaceable
+@overridable
 @composed
 def cross_entropy(
     input: Tensor,

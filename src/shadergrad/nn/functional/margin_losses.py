@@ -9,7 +9,7 @@ from ...plan import IN_TARGET
 from ...tensor import Tensor, arange, in_range, select_positions, where
 from ..errors import ArgumentError
 from .activations import logsigmoid
-from .reduction import check_floats, check_reduction, check_same, reduced
+from .loss_reduction import check_floats, check_reduction, check_same, reduced
 
 __all__ = ["multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from ...dtypes import int32
 from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor, cat, full, where
-from .reduction import check_reduction
+from .loss_reduction import check_reduction
 
 __all__ = ["ctc_loss"]
 

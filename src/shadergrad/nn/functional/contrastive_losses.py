@@ -8,7 +8,7 @@ from ...errors import ShapeError
 from ...tensor import Tensor, where
 from ..errors import ArgumentError
 from .distance import pairwise_distance
-from .reduction import check_floats, reduced
+from .loss_reduction import check_floats, reduced
 
 __all__ = [
     "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "triplet_margin_loss",

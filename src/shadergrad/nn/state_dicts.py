@@ -10,8 +10,8 @@ import numpy as np
 
 from ..tensor import Size, Tensor
 from .errors import ModuleTypeError, StateDictError
+from .module_tree import ModuleTree
 from .parameter import Parameter
-from .tree import ModuleTree
 
 
 class IncompatibleKeys(NamedTuple):

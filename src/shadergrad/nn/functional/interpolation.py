@@ -11,9 +11,9 @@ from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor
 from ..arguments import per_axis, refuse, whole
 from ..errors import ArgumentError
+from .grid_sampling import cubic_weights
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from .sampling import cubic_weights
-from .windows import Ints, along_axis
+from .sliding_windows import Ints, along_axis
 
 __all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle", "upsample", "upsample_bilinear", "upsample_nearest"]
 
