@@ -1,9 +1,9 @@
 """Circuits of two-input gates, the result of a trained logic network. Minimize, compare, run, export.
 
-Circuits are NumPy arrays, boards are packed 64 cells a word; only a board on a device (gpu.py) is a tensor.
+Circuits are NumPy arrays, boards are packed 64 cells a word; only a board on a device (device_board.py) is a tensor.
 circuit.py: gates and wires. cell.py: a circuit as the rule of a cellular automaton. minimize.py, equivalence.py.
-runner.py, native.py, gpu.py: boards, stepped by NumPy, by compiled C, and on a device. files.py: JSON. export_*.py: C,
-Verilog, WGSL, BLIF, AIGER, DOT, SVG.
+packed_board.py, native_board.py, device_board.py: boards, stepped by NumPy, by compiled C, and on a device. circuit_files.py: JSON.
+export_*.py: C, Verilog, WGSL, BLIF, AIGER, DOT, SVG.
 """
 
 from .cell import CellCircuit

@@ -5,7 +5,7 @@
      "gates": [["g0", "XOR", "x0", "x1"], ["g1", "AND", "x0", "x1"]],
      "outputs": [["y0", "g0"], ["y1", "g1"]]}
 
-A gate is its name, its kind (a name of `kinds.NAMES`, or the number), and the wires that it reads. Gates may come in any order.
+A gate is its name, its kind (a name of `gate_kinds.NAMES`, or the number), and the wires that it reads. Gates may come in any order.
 A cell has a circuit under "circuit", and "channels", "border" and "fire_rate".
 """
 

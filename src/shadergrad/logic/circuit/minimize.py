@@ -2,7 +2,7 @@
 
 Repeats these rules until nothing changes: propagate constants; absorb wires and inverters into the gates that read them;
 simplify gates with equal or opposite inputs; merge equal gates in either order of inputs; rebuild functions that lose a
-variable over two levels; merge gates with the same function (see `merge`); replace gates by a wire or by one gate of others if
+variable over two levels; merge gates with the same function (see `merge_equivalent`); replace gates by a wire or by one gate of others if
 no output can tell (see `resubstitute`: circuits of few inputs); remove dead gates. (And-inverter graphs with structural
 hashing, as in logic synthesis: Kuehlmann et al., "Robust Boolean reasoning for equivalence checking and functional property
 verification", 2002; here with XOR as a gate of its own.)
