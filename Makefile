@@ -15,7 +15,7 @@ ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott
 	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
 	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
 
-.PHONY: train test test-portable test-slow test-all test-elsewhere mutants experiments check lint format stubs docs notebooks results conformance setup adapter style types source-types javascript null print-python clean help
+.PHONY: train test test-portable test-slow test-all test-elsewhere mutants experiments check lint format stubs op composed module optimizer docs notebooks results conformance setup adapter style types source-types javascript null print-python clean help
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -81,6 +81,18 @@ format: $(VENV)/.stamp-lint  ## format the sources and mend what ruff can mend
 
 stubs: $(VENV)/.stamp-lint  ## write the types of what is made from tables: methods of records, aliases, functions
 	$(BIN)/python scripts/stubs.py
+
+op: $(VENV)/.stamp-dev  ## begin an elementwise operation, with its case, fault and digests: make op NAME=entr
+	$(BIN)/python scripts/scaffold.py op $(NAME)
+
+composed: $(VENV)/.stamp-dev  ## begin a composed operation: make composed NAME=standardize ROOM=reduce
+	$(BIN)/python scripts/scaffold.py composed $(NAME) $(if $(ROOM),--room $(ROOM))
+
+module: $(VENV)/.stamp-dev  ## begin a module: make module NAME=Scale
+	$(BIN)/python scripts/scaffold.py module $(NAME)
+
+optimizer: $(VENV)/.stamp-dev  ## begin an optimizer: make optimizer NAME=Signum
+	$(BIN)/python scripts/scaffold.py optimizer $(NAME)
 
 results: $(VENV)/.stamp-lint  ## write benchmarks/RESULTS.md and the tables of README and docs from benchmarks/results
 	$(BIN)/python scripts/results.py

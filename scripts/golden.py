@@ -3,6 +3,7 @@
     python scripts/golden.py                 compare with tests/golden/kernels.json; exit 1 where they differ
     python scripts/golden.py --write         take what comes out now as golden
     python scripts/golden.py --diff [REV]    print what became of every kernel since REV (HEAD), as text
+    python scripts/golden.py --only NAME     one operation's programs, or one step's ("step mlp"); with any of these
 
 A program is a case of the operator table (values, gradients) or a training step, compiled without any adapter for
 the portable limits and for a larger GPU. Its digest covers the text of every kernel and the table of dispatches.
@@ -32,12 +33,17 @@ def digests(text: Text) -> dict[str, str]:
     return {name: hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16] for name, parts in sorted(text.items())}
 
 
-def compiled() -> Text:
-    """What the compiler writes for every program, on this revision's sources."""
+def compiled(only: str = "") -> Text:
+    """What the compiler writes for every program, or those whose names begin with `only`, on this revision's sources."""
     sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
     from golden_programs import programs  # beside the tests, so that every revision brings its own
 
-    return dict(programs())
+    return dict(programs(only))
+
+
+def begins(name: str, words: str) -> bool:
+    """Whether a program, `NAME, TARGET`, is one of those that --only asks for."""
+    return not words or name.startswith((f"{words} ", f"{words}, "))
 
 
 def of_revision(revision: str) -> Text:
@@ -69,21 +75,29 @@ def main(arguments: Any = None) -> int:
     parser.add_argument("--write", action="store_true", help="take what comes out now as golden")
     parser.add_argument("--diff", nargs="?", const="HEAD", metavar="REV", help="show what changed since a revision")
     parser.add_argument("--dump", metavar="FILE", help="write the text of all kernels to a file")
+    parser.add_argument("--only", default="", metavar="NAME", help="those whose names begin with these words")
     chosen = parser.parse_args(arguments)
-    text = compiled()
+    text = compiled(chosen.only)
+    if not text:
+        sys.exit(
+            f"no program's name begins with {chosen.only!r}: give an operation, as tests/cases.py calls it, or a step"
+        )
     if chosen.dump:
         Path(chosen.dump).write_text(json.dumps(text))
         return 0
     if chosen.diff:
-        changes = list(differences(of_revision(chosen.diff), text))
+        before = of_revision(chosen.diff)
+        changes = list(differences({n: t for n, t in before.items() if begins(n, chosen.only)}, text))
         print(*changes, f"{len(changes)} kinds of change since {chosen.diff}", sep="\n")
         return 0
     found = digests(text)
+    golden = json.loads(GOLDEN.read_text())
     if chosen.write:
-        GOLDEN.write_text(json.dumps(found, indent=0, sort_keys=True) + "\n")
+        kept = {n: d for n, d in golden.items() if not begins(n, chosen.only)}
+        GOLDEN.write_text(json.dumps(kept | found, indent=0, sort_keys=True) + "\n")
         print(f"{len(found)} programs written to {GOLDEN.relative_to(ROOT)}")
         return 0
-    golden = json.loads(GOLDEN.read_text())
+    golden = {n: d for n, d in golden.items() if begins(n, chosen.only)}
     changed = sorted(n for n in found.keys() | golden.keys() if found.get(n) != golden.get(n))
     print(f"{len(found)} programs, {len(changed)} differ from the golden ones", *changed[:20], sep="\n  ")
     return 1 if changed else 0

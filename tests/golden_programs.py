@@ -115,16 +115,24 @@ STEPS: dict[str, Callable[[], None]] = {
 } | {"step automaton": train_automaton}
 
 
-def programs() -> Iterator[tuple[str, list[str]]]:
-    """(name, text) of every program and target."""
+def programs(only: str = "") -> Iterator[tuple[str, list[str]]]:
+    """(name, text) of every program and target; only: of those whose names begin with these words."""
     for case in CASES:
+        if not _begins(case.id, only):
+            continue
         graph = graph_of_case(case)
         sums = case.length > 1 or any(isinstance(n.primitive, Reduce) for n in graph.nodes)
         yield from _for_targets(case.id, [graph], list(TARGETS)[: 2 if sums else 1])
     for name, run in STEPS.items():
+        if not _begins(name, only):
+            continue
         with graphs_compiled() as graphs:
             run()
         yield from _for_targets(name, graphs, TARGETS)
+
+
+def _begins(name: str, words: str) -> bool:
+    return not words or f"{name} ".startswith(f"{words} ")
 
 
 def _for_targets(name: str, graphs: list[Graph], targets: Any) -> Iterator[tuple[str, list[str]]]:

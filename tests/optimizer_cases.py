@@ -123,5 +123,8 @@ class TorchLion(torch.optim.Optimizer):
                 mean.mul_(beta2).add_(grad, alpha=1 - beta2)
 
 
+REFERENCES = {"Lion": TorchLion}  # of what PyTorch has not
+
+
 def torch_optimizer(kind: str) -> Any:
-    return TorchLion if kind == "Lion" else getattr(torch.optim, kind)
+    return REFERENCES.get(kind) or getattr(torch.optim, kind)
