@@ -17,11 +17,15 @@ from .tensor import Tensor
 
 PICKLED = b"shadergrad pickle 1\n"  # what a file begins with that holds more than data
 
-# Modules whose classes pickled files of earlier versions name, and where those classes are now.
+# Where classes are now that pickled files of earlier versions name: all of a module, or single ones.
 RENAMED_MODULES = {
     "shadergrad.nn.bags": "shadergrad.nn.embedding_bags",
     "shadergrad.nn.packed": "shadergrad.nn.packed_sequence",
     "shadergrad.nn.utils.norms": "shadergrad.nn.utils.weight_and_spectral_norm",
+}
+MOVED_CLASSES = {
+    ("shadergrad.tensor.handle", "Tensor"): "shadergrad.tensor.public",
+    ("shadergrad.tensor.base", "Size"): "shadergrad.tensor.description",
 }
 
 
@@ -121,10 +125,11 @@ def _begins(path: str | Path) -> bool:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Also reads pickled files of earlier versions, which name classes by modules that have been renamed."""
+    """Also reads pickled files of earlier versions, which name classes where they were."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
-        return super().find_class(RENAMED_MODULES.get(module_name, module_name), global_name)
+        now = RENAMED_MODULES.get(module_name, module_name)
+        return super().find_class(MOVED_CLASSES.get((module_name, global_name), now), global_name)
 
 
 def _unpickled(path: Path, device: Any) -> Any:
