@@ -1,8 +1,8 @@
 """A run: one training by a recipe, from the start or from its checkpoint. Out: a trained model and a folder of files.
 
 The folder holds `checkpoint.safetensors` and `checkpoint.json` (see `checkpoints`), `metrics.jsonl`, `curve.png` and what
-the recipe writes. Where the user counts epochs, each is measured, saved, and a line of metrics; where steps are counted,
-each tenth is a line. Batches are made and uploaded while earlier ones are trained (see `epochs`). The device keeps the
+the recipe writes. If the run counts epochs, each epoch is measured, saved and written as a line of metrics; if it counts
+steps, each tenth is a line. Batches are made and uploaded while earlier ones are trained (see `epochs`). The device keeps the
 losses of the latest steps, which are read a few times a second: no step waits.
 """
 
