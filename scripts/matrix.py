@@ -64,10 +64,10 @@ print("; ".join(cpython.refuted))
 """
 HEAD = """# Conformance of the interpreters
 
-`make matrix` writes this page: the tests of compiled steps, captures, Python state and memory on each interpreter that could be
-had, on {date} ({machine}). They compare with the same programs run uncompiled.
+`make matrix` writes this page: the tests of compiled steps, captures, Python state and memory on each available interpreter, on
+{date} ({machine}). They compare compiled programs with the same programs uncompiled.
 
-Compiled steps lean on the interpreter itself: `src/shadergrad/cpython.py` names each assumption, and tries it at import. Where
+Compiled steps depend on details of the interpreter. `src/shadergrad/cpython.py` names each assumption, and tests it at import. If
 one does not hold, steps run uncompiled, and a warning names it.
 
 | interpreter | from | assumptions | tests |
@@ -185,7 +185,7 @@ def environment_for(interpreter: Interpreter, folder: Path) -> tuple[Path, str]:
             raise SystemExit(f"no environment could be made for {interpreter.name}: {made.stderr}")
     pip = (tools(folder) / "pip", "--python", executable, "install", "--quiet", "--only-binary", ":all:")
     missing = [package for package in PACKAGES if run(*pip, package, seconds=SECONDS).returncode]
-    return executable, f"not to be had for it: {', '.join(missing)}" if missing else ""
+    return executable, f"no packages for it: {', '.join(missing)}" if missing else ""
 
 
 def assumptions(executable: Path) -> str:

@@ -1,4 +1,4 @@
-"""The library's own data set of handwritten digits. In: nothing. Out: NumPy arrays in a fixed split.
+"""The handwritten digits that the library includes. In: nothing. Out: NumPy arrays in a fixed split.
 
 1,797 images of 8x8 pixels, 10 classes: the test half of UCI's "Optical Recognition of Handwritten Digits", which scikit-learn
 has, too. Source: https://archive.ics.uci.edu/dataset/80; the licence, CC BY 4.0, is beside the file.

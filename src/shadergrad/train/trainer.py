@@ -1,6 +1,6 @@
 """A training loop: Trainer(model, optimizer, loss, data).fit(epochs). In: these objects. Out: a history.
 
-The loop is that of the recipes (see `run`). A step is one submission, the loop reads losses a few times a second, prepares
+The loop is that of the recipes (see `training_run`). A step is one submission. The loop reads losses a few times a second, prepares
 batches ahead, and Ctrl-C stops after a complete step. Callbacks add special behaviour; a plain loop is the alternative.
 """
 
