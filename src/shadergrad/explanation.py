@@ -102,6 +102,7 @@ class Why(Enum):
     LONG = "few rows, of {n} elements each"
     BUFFERS = "too many buffers ({n} are the limit)"
     DEEP = "{n} operations deep already"
+    COMPARED = "its bits are compared, so one kernel computes them"
     BETWEEN = "another kernel must run in between"
 
 

@@ -22,6 +22,7 @@ from ..primitives.indexing import Gather, InRange
 from ..primitives.views import Cat, Reshape, SliceAt, View
 from ..symbolic_sizes import form, hint
 from ..target import Target
+from .comparisons import Compared
 from .groups import (
     Group,
     behind_reshapes,
@@ -92,13 +93,14 @@ class Fuser:
             for source in {id(i): i for i in node.inputs}.values():
                 self.consumers[id(source)].append(node)
         self.stored: dict[int, Node] = {}  # nodes that get a buffer
-        self.cuts: set[int] = set()  # those that get one because the chain behind them is deep; they keep it
+        self.cuts: dict[int, Refusal] = {}  # those whose kernel no reader is fused into, and why
         self.producer: dict[int, Group] = {}
         self.groups: dict[int, Group] = {}  # by id
         self.shared: set[int] = set()  # nodes that get a buffer because several read them
         self.narrowed: set[int] = set()  # and those without which some kernel would bind too many
         self.refused: dict[tuple[int, int], Refusal] = {}  # pairs of groups, by id, that were not merged at last
         self.became: dict[int, Group] = {}  # what a group, by id, was merged into since
+        self.compared = Compared(self.order, self.is_source, self.kept)
         self._reads: dict[int, dict[int, Node]] = {}
         self._places: dict[tuple[int, Any], dict[tuple[int, Index], Node]] = {}
         self._retired: list[Group] = []  # kept, so that ids stay unique
@@ -134,8 +136,16 @@ class Fuser:
             below = max((depth[id(i)] for i in node.inputs), default=0)
             if below >= DEEPEST and id(node) not in self.stored:
                 self._store(node)
-                self.cuts.add(id(node))
+                self.cuts[id(node)] = Refusal(Why.DEEP, DEEPEST)
             depth[id(node)] = 0 if id(node) in self.stored or not node.inputs else below + 1
+        self._store_compared()
+
+    def _store_compared(self) -> None:
+        """Values whose bits are compared get buffers. Each that is stored is a value that others were computed of elsewhere."""
+        while found := {id(n): n for n in self.compared.recomputed(self.stored)}:
+            for node in found.values():
+                self._store(node)
+                self.cuts[id(node)] = Refusal(Why.COMPARED)
 
     def _store(self, node: Node) -> None:
         self.stored[id(node)] = node
@@ -261,7 +271,7 @@ class Fuser:
         reader. What lies on the way is claimed: no second group may grow over it."""
         taken = Elementwise | Reshape if has_epilogue(anchor) else Reshape
         chain, length, end = [anchor], 1, anchor
-        while id(end) not in self.output_ids | self.cuts and len(self.consumers[id(end)]) == 1:
+        while id(end) not in self.output_ids | self.cuts.keys() and len(self.consumers[id(end)]) == 1:
             (user,) = self.consumers[id(end)]
             if id(user) in claimed or form(user.size) != form(anchor.size):
                 break
@@ -417,8 +427,9 @@ class Fuser:
         grown = producer.archetype in ("dot", "call") and consumer.archetype == "map"
         if "call" in archetypes and not (grown and producer.call is not None and has_epilogue(producer.call)):
             return Refusal(Why.CALL)
-        if any(id(n) in self.cuts for n in producer.roots):
-            return Refusal(Why.DEEP, DEEPEST)
+        refusal = next((self.cuts[id(n)] for n in producer.roots if id(n) in self.cuts), None)
+        if refusal is not None:
+            return refusal
         if grown or archetypes == ("map", "map"):
             return self._merged_elements(producer, consumer)
         times = self._times_read(producer, consumer)

@@ -24,7 +24,7 @@ from ..plan import BufferSpec, Dispatch, Kernel, Plan, count
 from ..primitives.elementwise import Cast
 from ..system.gc_pause import collector_waits
 from ..target import Target
-from . import convolution, lower, order, simplify
+from . import comparisons, convolution, lower, order, simplify
 from .fuse import Fuser
 from .rewrite import Rewriter
 from .schedule import Schedule
@@ -68,6 +68,8 @@ def _compiled(graph: Graph, target: Target, begin: Begin) -> tuple[Plan, list[in
         verify.verify([*outputs, *(new[id(n)] for n in graph.keep)], "lowered")
     fuser = Fuser(outputs, target, [new[id(n)] for n in graph.keep])
     fuser.run()
+    if verify.enabled or target.checked:
+        comparisons.verify(fuser.compared, fuser.stored)
     kept = [k for k, n in enumerate(graph.keep) if id(new[id(n)]) in fuser.stored and id(new[id(n)]) in fuser.producer]
     outputs += [new[id(graph.keep[k])] for k in kept]
     schedule = Schedule(graph, fuser, outputs)

@@ -117,14 +117,16 @@ class Capture:
         return (node.shape, node.dtype)
 
     def _asked_again(self) -> list[int]:
-        """The positions of nodes that may be needed later, besides the outputs: by a backward pass, or by a living tensor. For
-        views their bases, because views and constants cost nothing."""
+        """The positions of nodes that may be needed later, besides the outputs: by a backward pass, by a living tensor, or by a search for
+        an extremum. For views their bases, because views and constants cost nothing."""
         asked: set[int] = set()
         for node, place in self._position.items():
             owner = None if node.owner is None else node.owner()
             if owner is not None and owner._holds(node):
                 asked.add(place)
         found: list[int] = []
+        outputs = set(self.outputs)
+        given = outputs | asked  # or what they are views of
         for place in range(len(self.order) - 1, -1, -1):
             node = self.order[place]
             if node.storage is not None:
@@ -132,9 +134,12 @@ class Capture:
             if node.primitive.kind == "view":
                 if place in asked:
                     asked.add(self._position[node.inputs[0]])
+                if place in given:
+                    given.add(self._position[resolve(node.inputs[0])])
             elif node.inputs and (place in asked or (node.requires_grad and not node.released)):
                 found.append(place)
-        outputs = set(self.outputs)
+            if node.primitive.selects and (place in given or found[-1:] == [place]):
+                asked.add(self._position[resolve(node.inputs[0])])  # in which the extremum is looked for later
         return [place for place in reversed(found) if place not in outputs]
 
     def position_of_source(self, node: Node) -> int | None:

@@ -72,6 +72,7 @@ class Primitive(metaclass=_Interned):
 
     kind: ClassVar[str] = ""  # source, elementwise, view, index, reduce, dot, call, host
     differentiable: ClassVar[bool] = True
+    selects: ClassVar[bool] = False  # gives an element of its input, whose bits may be compared with those of the input
     cost: ClassVar[int] = 1  # scalar operations an element, roughly
     form: ClassVar[Form | None] = None  # of each primitive its own
     structural: ClassVar[bool] = (

@@ -68,6 +68,8 @@ class ReduceSum(Reduce):
 class _Extremum(Reduce):
     """The gradient goes to all elements that tie, in equal parts (as torch.amax)."""
 
+    selects = True
+
     def vjp(self, g, node):
         (x,) = node.inputs
         chosen = build.equal(x, build.broadcast(node, x.shape))

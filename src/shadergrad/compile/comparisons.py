@@ -1,0 +1,174 @@
+"""Values whose bits are compared: each is computed once.
+
+Two kernels that compute the same expression may round it differently: one contracts a multiplication and an addition, the other does
+not. That is no fault of either, but `x == max(x)` has no true element where the comparison and the maximum are given different x. So a
+floating-point value that a comparison sees in two ways is stored, in a kernel that no reader is fused into.
+
+In: a graph, and which nodes are stored. Out: the values that must be stored besides. The fuser asks until there are none; `verify`
+refuses a fused graph in which there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator
+
+from ..errors import CompileError
+from ..graph.index import variable
+from ..graph.node import Node
+from ..graph.printer import describe
+from ..primitives.elementwise import (
+    Abs,
+    Add,
+    Bitcast,
+    Cast,
+    Equal,
+    Floor,
+    Greater,
+    GreaterEqual,
+    Less,
+    LessEqual,
+    Maximum,
+    Minimum,
+    Mul,
+    Neg,
+    NotEqual,
+    Relu,
+    Round,
+    Sign,
+    Sub,
+    Trunc,
+    Where,
+)
+from ..primitives.views import SliceAt, View
+from .render import Recorder
+
+COMPARISONS = (Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual)
+EXACT = (Maximum, Minimum, Neg, Abs, Sign, Relu, Floor, Round, Trunc, Where, Cast, Bitcast)
+CORRECTLY_ROUNDED = (Add, Sub, Mul)
+MANY = 2
+FLOATS = 2  # the category of dtypes that round
+
+
+class Compared:
+    """What the comparisons of a graph see. is_source: whether a node is an input. sees_again: nodes that a later graph may read, whose
+    extremum an earlier one has given away."""
+
+    def __init__(self, order: Iterable[Node], is_source: Callable[[Node], bool], sees_again: Container[int]) -> None:
+        self.is_source, self.sees_again = is_source, sees_again
+        order = list(order)
+        self._comparisons = [n for n in order if isinstance(n.primitive, COMPARISONS) and _rounds(n.inputs[0])]
+        self._extrema = [n for n in order if n.primitive.selects and _rounds(n.inputs[0])]
+        self._rank = {id(n): k for k, n in enumerate(order)}
+
+    def recomputed(self, stored: Container[int]) -> Iterator[Node]:
+        """Values that kernels would compute more than once, though their bits are compared. What these are computed of may be missing."""
+        errors: dict[int, int] = {}
+        for node in self._extrema:
+            x = _behind_views(node.inputs[0])
+            if id(x) in self.sees_again and self._may_differ(x, stored, errors):
+                yield x
+        for node in self._comparisons:
+            found = self._seen_twice(*node.inputs, stored, errors)
+            if found is not None:
+                yield found
+
+    def _seen_twice(self, a: Node, b: Node, stored: Container[int], errors: dict[int, int]) -> Node | None:
+        """Of two operands: what both are computed of here, at different places; or what one is computed of here, and the other, or what
+        it reads, was computed of elsewhere."""
+        (of_a, ends_a), (of_b, ends_b) = (self._near(x, stored, errors) for x in (a, b))
+        candidates = of_a | of_b
+        if not candidates:
+            return None
+        elsewhere = self._elsewhere(candidates, (*ends_a, *ends_b))
+        for key, node in candidates.items():
+            both = key in of_a and key in of_b
+            if key in elsewhere or (both and self._places(a, node, stored) != self._places(b, node, stored)):
+                return node
+        return None
+
+    def _near(self, x: Node, stored: Container[int], errors: dict[int, int]) -> tuple[dict[int, Node], list[Node]]:
+        """The values that a kernel computes on its way to x, and that another may round otherwise; and the buffers that it reads."""
+        found: dict[int, Node] = {}
+        ends: list[Node] = []
+        seen: set[int] = set()
+        stack = [x]
+        while stack:
+            node = stack.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if self._is_read(node, stored):
+                ends.append(node)
+                continue
+            if self._may_differ(node, stored, errors):
+                found[id(node)] = node
+            stack.extend(node.inputs)
+        return found, ends
+
+    def _is_read(self, node: Node, stored: Container[int]) -> bool:
+        return id(node) in stored or self.is_source(node) or node.primitive.kind in ("reduce", "dot", "call")
+
+    def _may_differ(self, node: Node, stored: Container[int], errors: dict[int, int]) -> bool:
+        """Whether two kernels may compute a value differently: not what is exact, nor a sum or a product of what is, which is rounded
+        once and correctly (https://www.w3.org/TR/WGSL/#floating-point-accuracy)."""
+        return node.primitive.kind == "elementwise" and _rounds(node) and self._error(node, stored, errors) > 1
+
+    def _error(self, node: Node, stored: Container[int], errors: dict[int, int]) -> int:
+        """How often a value is rounded on its way from buffers: 0, 1, or MANY times. Walks without recursion: chains may be long."""
+        stack = [node]
+        while stack:
+            n = stack[-1]
+            if id(n) in errors:
+                stack.pop()
+            elif self._is_read(n, stored):
+                errors[id(n)] = 0
+            elif missing := [i for i in n.inputs if id(i) not in errors]:
+                stack += missing
+            else:
+                errors[id(n)] = _error_of(n, max((errors[id(i)] for i in n.inputs), default=0))
+        return errors[id(node)]
+
+    def _elsewhere(self, candidates: dict[int, Node], ends: Iterable[Node]) -> set[int]:
+        """Those of the candidates that buffers were computed of. What comes before all candidates leads to none."""
+        first = min(self._rank[key] for key in candidates)
+        seen: set[int] = set()
+        stack = [below for end in ends for below in end.inputs]
+        while stack:
+            node = stack.pop()
+            if id(node) not in seen and self._rank[id(node)] >= first:
+                seen.add(id(node))
+                stack.extend(node.inputs)
+        return seen & candidates.keys()
+
+    def _places(self, x: Node, node: Node, stored: Container[int]) -> set[object]:
+        """At which places of `node` an element of x is computed."""
+        recorder = Recorder(lambda n: n is node or self._is_read(n, stored))
+        recorder.pull(x, tuple(variable(f"x{a}", n) for a, n in enumerate(x.shape)))
+        return {flat for key, flat in recorder.reads if key == id(node)}
+
+
+def verify(compared: Compared, stored: Container[int]) -> None:
+    """Raises CompileError where a kernel would compute a value anew whose bits are compared."""
+    for node in compared.recomputed(stored):
+        raise CompileError(
+            f"two kernels compute {describe(node)}, and a comparison sees both values, which may be rounded differently. This is a fault of "
+            "the compiler, not of your program. Hint: call sg.sync() before the comparison, outside of sg.compile, and report it."
+        )
+
+
+def _error_of(node: Node, error: int) -> int:
+    """How often a value is rounded whose inputs are rounded `error` times."""
+    exact = not _rounds(node) or node.primitive.kind != "elementwise" or isinstance(node.primitive, EXACT)
+    if exact:
+        return error
+    return 1 if error == 0 and isinstance(node.primitive, CORRECTLY_ROUNDED) else MANY
+
+
+def _rounds(node: Node) -> bool:
+    return node.dtype.category == FLOATS
+
+
+def _behind_views(node: Node) -> Node:
+    while isinstance(node.primitive, View | SliceAt):
+        node = node.inputs[0]
+    return node
