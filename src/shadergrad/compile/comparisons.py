@@ -4,8 +4,8 @@ Two kernels that compute the same expression may round it differently: one contr
 not. That is no fault of either, but `x == max(x)` has no true element where the comparison and the maximum are given different x. So a
 floating-point value that a comparison sees in two ways is stored, in a kernel that no reader is fused into.
 
-In: a graph, and which nodes are stored. Out: the values that must be stored besides. The fuser asks until there are none; `verify`
-refuses a fused graph in which there are.
+In: a graph, and which nodes one kernel computes for all readers. Out: the values that one kernel must compute besides. The fuser asks
+until there are none; `verify` refuses a fused graph in which there are.
 """
 
 from __future__ import annotations
@@ -60,33 +60,35 @@ class Compared:
         self._extrema = [n for n in order if n.primitive.selects and _rounds(n.inputs[0])]
         self._rank = {id(n): k for k, n in enumerate(order)}
 
-    def recomputed(self, stored: Container[int]) -> Iterator[Node]:
+    def recomputed(self, once: Container[int]) -> Iterator[Node]:
         """Values that kernels would compute more than once, though their bits are compared. What these are computed of may be missing."""
         errors: dict[int, int] = {}
         for node in self._extrema:
             x = _behind_views(node.inputs[0])
-            if id(x) in self.sees_again and self._may_differ(x, stored, errors):
+            if id(x) in self.sees_again and self._may_differ(x, once, errors):
                 yield x
         for node in self._comparisons:
-            found = self._seen_twice(*node.inputs, stored, errors)
+            found = self._seen_twice(*node.inputs, once, errors)
             if found is not None:
                 yield found
 
-    def _seen_twice(self, a: Node, b: Node, stored: Container[int], errors: dict[int, int]) -> Node | None:
+    def _seen_twice(self, a: Node, b: Node, once: Container[int], errors: dict[int, int]) -> Node | None:
         """Of two operands: what both are computed of here, at different places; or what one is computed of here, and the other, or what
         it reads, was computed of elsewhere."""
-        (of_a, ends_a), (of_b, ends_b) = (self._near(x, stored, errors) for x in (a, b))
+        (of_a, ends_a), (of_b, ends_b) = (self._near(x, once, errors) for x in (a, b))
         candidates = of_a | of_b
         if not candidates:
             return None
         elsewhere = self._elsewhere(candidates, (*ends_a, *ends_b))
+        if elsewhere:  # a slice of what was joined reads less than it is computed of
+            elsewhere = self._elsewhere(candidates, [*self._reads(a, once), *self._reads(b, once)])
         for key, node in candidates.items():
             both = key in of_a and key in of_b
-            if key in elsewhere or (both and self._places(a, node, stored) != self._places(b, node, stored)):
+            if key in elsewhere or (both and self._places(a, node, once) != self._places(b, node, once)):
                 return node
         return None
 
-    def _near(self, x: Node, stored: Container[int], errors: dict[int, int]) -> tuple[dict[int, Node], list[Node]]:
+    def _near(self, x: Node, once: Container[int], errors: dict[int, int]) -> tuple[dict[int, Node], list[Node]]:
         """The values that a kernel computes on its way to x, and that another may round otherwise; and the buffers that it reads."""
         found: dict[int, Node] = {}
         ends: list[Node] = []
@@ -97,30 +99,30 @@ class Compared:
             if id(node) in seen:
                 continue
             seen.add(id(node))
-            if self._is_read(node, stored):
+            if self._is_read(node, once):
                 ends.append(node)
                 continue
-            if self._may_differ(node, stored, errors):
+            if self._may_differ(node, once, errors):
                 found[id(node)] = node
             stack.extend(node.inputs)
         return found, ends
 
-    def _is_read(self, node: Node, stored: Container[int]) -> bool:
-        return id(node) in stored or self.is_source(node) or node.primitive.kind in ("reduce", "dot", "call")
+    def _is_read(self, node: Node, once: Container[int]) -> bool:
+        return id(node) in once or self.is_source(node) or node.primitive.kind in ("reduce", "dot", "call")
 
-    def _may_differ(self, node: Node, stored: Container[int], errors: dict[int, int]) -> bool:
+    def _may_differ(self, node: Node, once: Container[int], errors: dict[int, int]) -> bool:
         """Whether two kernels may compute a value differently: not what is exact, nor a sum or a product of what is, which is rounded
         once and correctly (https://www.w3.org/TR/WGSL/#floating-point-accuracy)."""
-        return node.primitive.kind == "elementwise" and _rounds(node) and self._error(node, stored, errors) > 1
+        return node.primitive.kind == "elementwise" and _rounds(node) and self._error(node, once, errors) > 1
 
-    def _error(self, node: Node, stored: Container[int], errors: dict[int, int]) -> int:
+    def _error(self, node: Node, once: Container[int], errors: dict[int, int]) -> int:
         """How often a value is rounded on its way from buffers: 0, 1, or MANY times. Walks without recursion: chains may be long."""
         stack = [node]
         while stack:
             n = stack[-1]
             if id(n) in errors:
                 stack.pop()
-            elif self._is_read(n, stored):
+            elif self._is_read(n, once):
                 errors[id(n)] = 0
             elif missing := [i for i in n.inputs if id(i) not in errors]:
                 stack += missing
@@ -140,16 +142,25 @@ class Compared:
                 stack.extend(node.inputs)
         return seen & candidates.keys()
 
-    def _places(self, x: Node, node: Node, stored: Container[int]) -> set[object]:
+    def _places(self, x: Node, node: Node, once: Container[int]) -> set[object]:
         """At which places of `node` an element of x is computed."""
-        recorder = Recorder(lambda n: n is node or self._is_read(n, stored))
+        reads = self._recorded(x, lambda n: n is node or self._is_read(n, once)).reads
+        return {flat for key, flat in reads if key == id(node)}
+
+    def _reads(self, x: Node, once: Container[int]) -> Iterable[Node]:
+        """The buffers that an element of x is computed of."""
+        return self._recorded(x, lambda n: self._is_read(n, once)).reads.values()
+
+    @staticmethod
+    def _recorded(x: Node, is_buffer: Callable[[Node], bool]) -> Recorder:
+        recorder = Recorder(is_buffer)
         recorder.pull(x, tuple(variable(f"x{a}", n) for a, n in enumerate(x.shape)))
-        return {flat for key, flat in recorder.reads if key == id(node)}
+        return recorder
 
 
-def verify(compared: Compared, stored: Container[int]) -> None:
+def verify(compared: Compared, once: Container[int]) -> None:
     """Raises CompileError where a kernel would compute a value anew whose bits are compared."""
-    for node in compared.recomputed(stored):
+    for node in compared.recomputed(once):
         raise CompileError(
             f"two kernels compute {describe(node)}, and a comparison sees both values, which may be rounded differently. This is a fault of "
             "the compiler, not of your program. Hint: call sg.sync() before the comparison, outside of sg.compile, and report it."

@@ -141,8 +141,8 @@ class Fuser:
         self._store_compared()
 
     def _store_compared(self) -> None:
-        """Values whose bits are compared get buffers. Each that is stored is a value that others were computed of elsewhere."""
-        while found := {id(n): n for n in self.compared.recomputed(self.stored)}:
+        """Values whose bits are compared get buffers, and kernels that no reader is fused into: it would compute them in each of its loops."""
+        while found := {id(n): n for n in self.compared.recomputed(self.cuts)}:
             for node in found.values():
                 self._store(node)
                 self.cuts[id(node)] = Refusal(Why.COMPARED)
