@@ -68,7 +68,8 @@ class Compared:
             if id(x) in self.sees_again and self._may_differ(x, once, errors):
                 yield x
         for node in self._comparisons:
-            found = self._seen_twice(*node.inputs, once, errors)
+            a, b = node.inputs
+            found = self._seen_twice(a, b, once, errors)
             if found is not None:
                 yield found
 
