@@ -2,7 +2,7 @@
 
     python benchmarks/host_time.py xor mlp --device webgpu
 
-Medians of microseconds over steps that find the queue empty. `record` is the loop over dispatches: Python, cffi, and what wgpu
+Medians of microseconds a step, over bursts of steps that find the queue empty; small steps of a burst share a submission. `record` is the loop over dispatches: Python, cffi, and what wgpu
 does at once; `finish` and `submit` are wgpu's alone.
 """
 
@@ -78,16 +78,18 @@ def main(
         rows: list[dict[str, float]] = []
         library = native.lib
         for _ in range(rounds):
+            native.lib = clock = Clock(library)
+            begun = time.perf_counter()
             for _ in range(BURST):
-                native.lib = clock = Clock(library)
-                begun = time.perf_counter()
                 step(x, y)
-                whole = time.perf_counter() - begun
-                native.lib = library
-                rows.append({**clock.spent, "python": whole - sum(clock.spent.values()), "call": whole})
-            sg.sync()
+            whole = time.perf_counter() - begun
+            inside = sum(clock.spent.values())
+            sg.sync()  # small steps share a submission, which may be made here
+            native.lib = library
+            row = {**clock.spent, "python": whole - inside, "call": whole}
+            rows.append({part: seconds / BURST for part, seconds in row.items()})
         count = len(step.plan.dispatches)
-        medians = {part: statistics.median(row[part] for row in rows[BURST:]) * 1e6 for part in rows[0]}
+        medians = {part: statistics.median(row[part] for row in rows[1:]) * 1e6 for part in rows[0]}
         parts = ", ".join(f"{part} {us:.0f}" for part, us in medians.items())
         wgpu = sum(medians[part] for part in PARTS) / max(count, 1)
         typer.echo(f"{task}: {count} dispatches, us a step: {parts}; {wgpu:.2f} us a dispatch from begin to submit")

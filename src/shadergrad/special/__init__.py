@@ -9,4 +9,7 @@ from .elementary import *
 from .host_functions import *
 from .polynomials import *
 
-__all__ = [*elementary.__all__, *host_functions.__all__, *polynomials.__all__]
+__all__: list[str] = []
+__all__ += elementary.__all__
+__all__ += host_functions.__all__
+__all__ += polynomials.__all__
