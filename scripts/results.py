@@ -295,19 +295,24 @@ def results_page(records: list[Record]) -> str:
 
 `scripts/results.py` writes this page from the records in [benchmarks/results](results): of each case the newest figure, by machine.
 Figures beside each other in a row were measured in one run. Of speeds the last column says how many times ours is the peer's: above 1 ours is
-faster, and where it is slower the figure is bold. "Entered by hand": noted before records were kept, often a mean of several runs.
+faster, and where it is slower the figure is bold. "Entered by hand": noted before records were kept, often a mean of several runs; of such GPUs the page shows
+training steps only.
 Experiments that led here, successful or not, are in [docs/experiments](../docs/experiments/README.md).
 
     python benchmarks/all.py --results benchmarks/results    # measures this machine
     python scripts/results.py                                # writes the page anew
 """
     machines = sorted({r.machine for r in records}, key=lambda m: order_of(m, records))
+    of_gpus = [r for r in records if is_gpu(r.machine)]
     parts = []
     for machine in machines:
         own = [r for r in records if r.machine == machine and r.benchmark in ("step", *SHOWN)]
-        tables = [
-            text for text in (steps([r for r in own if r.benchmark == "step"]), others(own)) if text.count("\n") > 2
-        ]
+        training = [r for r in own if r.benchmark == "step"]
+        is_brief = is_gpu(machine) and all(BY_HAND in r.how for r in own) and not all(BY_HAND in r.how for r in of_gpus)
+        tables = [steps(training)] if is_brief else [steps(training), others(own)]
+        tables = [text for text in tables if text.count("\n") > 2]
+        if tables and is_brief:
+            tables.append(f"{len(own) - len(training)} other figures of this machine are in the records.\n")
         if tables:
             parts.append(f"## {described(machine)}\n\n{caption(own, machine)}\n\n" + "\n".join(tables))
     return "\n".join([intro, *parts])

@@ -115,7 +115,7 @@ def test_every_size_of_blocks_gives_the_same(
     """Those that fit the adapter, and one taller than broad; rows and columns fill none."""
     if 16 * blocks.pool > get_device(webgpu).target.max_workgroup_storage:
         pytest.skip("the adapter has too little workgroup memory")
-    monkeypatch.setattr(attention_shader, "choose_blocks", lambda *_: blocks)
+    monkeypatch.setattr(attention_tiles, "choose_blocks", lambda *_: blocks)
     arrays = draw(1, 1, 150, 136, 32)
     programs.clear()
     found = ours(arrays, webgpu, lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, is_causal=causal))
