@@ -280,14 +280,16 @@ def op(name: str) -> tuple[Changes, list[str]]:
         ),
         "tests/cases.py": lambda t: behind_last(t, calls("unary"), line),
         "scripts/faults/primitives.py": fault(
-            f"vjp-{name}", "primitives/elementwise.py", title, "x * 2.0", "x * 3.0", "GRADIENT", f"{name} of 7 elements"
+            f"vjp-{name}", "primitives/elementwise.py", title, "x * 2.0", "x * 3.0", "GRADIENT", f"{name} of "
         ),
     }
     return changes, [
         f"write what it computes: NumPy value, WGSL, dy/dx and domain of {title}, and PyTorch's function in tests/cases.py",
         "a function that WGSL lacks goes into compile/wgsl/math.wgsl, and into ACCURACY of tests/device/test_records.py",
+        FAULT.format("primitives"),
+        f"python scripts/golden.py --only {name} --write",
         *ENDS[0:1],
-        f'pytest tests/golden tests/device/test_ops.py tests/null -k "golden or {name} or scaffold or fault"',
+        f'pytest tests/golden tests/device/test_ops.py tests/device/test_records.py tests/null -k "golden or {name} or scaffold or fault"',
     ]
 
 
@@ -310,11 +312,13 @@ def composed(name: str, room: str) -> tuple[Changes, list[str]]:
             "self * self",
             "self + self",
             "VALUE",
-            f"{name} of (3, 5)",
+            f"{name} of ",  # of each of its cases
         ),
     }
     return changes, [
         f"write what it computes in {kind}.{name}, and PyTorch's equivalent in tests/cases.py",
+        FAULT.format("tensor"),
+        f"python scripts/golden.py --only {name} --write",
         *ENDS[0:1],
         f'pytest tests/golden tests/device/test_ops.py tests/null -k "golden or {name} or scaffold or fault"',
     ]
@@ -356,6 +360,7 @@ def module(name: str) -> tuple[Changes, list[str]]:
     return changes, [
         f"write what it computes in src/shadergrad/{file}; what is in another's family may move into that file",
         f'if PyTorch has it, its case is case("{name}", lambda nn: nn.{name}(...), ...), without a reference',
+        FAULT.format("nn"),
         *ENDS[0:1],
         f'pytest tests/device/test_modules.py tests/null -k "{name} or public or scaffold or fault"',
     ]
@@ -391,10 +396,13 @@ def optimizer(name: str) -> tuple[Changes, list[str]]:
     return changes, [
         f"write its state (slots, scalars) and its formula in src/shadergrad/{file}",
         f"if PyTorch has it, remove Torch{name} from tests/optimizer_cases.py; a rule for each option goes there",
+        "otherwise its state has the names of scalars, then those of slots, in that order",
+        FAULT.format("optim"),
         f'pytest tests/device/test_optimizers.py tests/null -k "{name} or public or scaffold or fault"',
     ]
 
 
+FAULT = "change find and put of its fault, the last row of scripts/faults/{}.py, with the formula"
 ENDS = ("python scripts/conformance.py --new             # its line in docs/conformance.md, when it is done",)
 KINDS: dict[str, Callable[..., tuple[Changes, list[str]]]] = {
     "op": op, "composed": composed, "module": module, "optimizer": optimizer,
