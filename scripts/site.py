@@ -212,7 +212,7 @@ def _listed(navigation: Navigation) -> list[dict[str, Any]]:
 def written() -> dict[str, str]:
     """The pages that are made of the sources, by their paths."""
     pages = {f"{REFERENCE}/{name}.md": reference(name) for name in MODULES}
-    decisions = [f"- [{title}]({Path(path).name})" for title, path in _titled("docs/decisions").items()]
+    decisions = [f"- [{title}]({Path(str(path)).name})" for title, path in _titled("docs/decisions").items()]
     return pages | {
         f"{REFERENCE}/index.md": modules(),
         "docs/variables.md": variables(),
