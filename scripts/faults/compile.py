@@ -133,7 +133,7 @@ FAULTS = (
           "beside.setdefault((level[id(group)], group.dot.dtype), [])", "beside.setdefault((0, group.dot.dtype), [])",
           SCHEDULE + "a_product_that_waits_for_another_is_another_dispatch"),
     fault("products-together-shortest-first", "compile/horizontal.py", "longest_first",
-          'key=lambda pair: -seconds_busy(*pair, costs)', 'key=lambda pair: seconds_busy(*pair, costs)',
+          'key=lambda pair: -seconds_busy(pair[1], pair[0].chunk, costs)', 'key=lambda pair: seconds_busy(pair[1], pair[0].chunk, costs)',
           SCHEDULE + "the_longest_product_begins_and_all_have_memory_for_the_largest_tile"),
     fault("products-together-without-what-was-measured", "compile/horizontal.py", "beside",
           "if len(chosen) == 1 and (measured", "if len(chosen) == 9 and (measured",

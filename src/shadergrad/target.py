@@ -101,8 +101,8 @@ class Target:
     language: "wgsl" or "numpy". max_storage_buffers: bindings of a kernel. max_workgroup_invocations: threads of a workgroup.
     max_workgroup_storage: bytes of workgroup memory. max_workgroups: of a dispatch, along each dimension. max_binding_bytes: of one
     binding. checked: whether kernels report indices that are out of range. traits: the row of ROWS. measured: the digest of the table
-    of measured tiles (compile/tuning.py), "" for none. f16: whether kernels may compute in half precision. subgroups: the least and
-    the largest size of a subgroup, (0, 0) where kernels may not use them. matrices: what matrix units multiply.
+    of measured tiles (compile/tuning.py), "" for none. f16: whether the adapter offers half precision (`shader-f16`). subgroups: the
+    least and the largest size of its subgroups, (0, 0) for none. matrices: the products of its matrix units.
     """
 
     language: str

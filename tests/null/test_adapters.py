@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import pytest
 
 from shadergrad.config import config
 from shadergrad.runtime.adapters import _record
+from shadergrad.runtime.targets import target_of
+from shadergrad.target import Target
 
 LIMITS = (
     "max-storage-buffer-binding-size",
@@ -48,3 +50,16 @@ def test_products_hand_round_only_where_eight_threads_are_one_subgroup(
     record = _record(adapter, 0, replace(config, portable=False))
     assert record.target.traits.unrolls
     assert record.target.traits.dear_loads == dear_loads
+
+
+@pytest.mark.parametrize("portable", [False, True])
+def test_a_target_tells_what_the_adapter_offers_unless_it_is_for_any_browser(portable: bool) -> None:
+    info = {"device": "Some GPU", "description": "", "adapter_type": "DiscreteGPU"}
+    sizes = {"stackgroup_min_size": 32, "stackgroup_max_size": 64}
+    limits, settings = dict.fromkeys(LIMITS, 1 << 20), replace(config, portable=portable)
+    with_both = target_of(info | sizes, limits, {"shader-f16", "subgroup"}, settings)
+    with_none = target_of(info | sizes, limits, set(), settings)
+    assert (with_both.f16, with_both.subgroups) == ((False, (0, 0)) if portable else (True, (32, 64)))
+    assert (with_none.f16, with_none.subgroups) == (False, (0, 0))
+    assert with_both.traits.name == ("portable" if portable else "discrete")
+    assert Target.from_data(asdict(with_both)) == with_both

@@ -18,22 +18,16 @@ LARGEST = 128 * 128  # results of a workgroup, of which a core has room for two
 
 
 def seconds_of(tile: Tile, batch: int, m: int, n: int, k: int, costs: Costs) -> float:
-    """Of a product that has the GPU for itself."""
+    """Of `batch` products of m x n results over k that have the GPU for themselves."""
     workgroups = batch * -(-m // tile.bm) * -(-n // tile.bn)
     busiest = -(-workgroups // costs.cores)
-    registers = tile.registers
-    resident = max(1, min(busiest, costs.registers // (tile.threads * registers)))
+    resident = max(1, min(busiest, costs.registers // (tile.threads * tile.registers)))
     warps = resident * max(tile.threads / 32, 1)
-    steps = -(-k // tile.bk)
-    uneven = tile.bk * tile.bm % tile.threads or tile.bk * tile.bn % tile.threads or k % tile.bk
-    dear = 1 + 0.4 * (1 / tile.tm + 1 / tile.tn) + 20 * (1 / tile.bm + 1 / tile.bn) + 2 / tile.bk
-    busy = (
-        busiest * tile.bm * tile.bn * steps * tile.bk * dear * (1.15 if uneven else 1) * (1 + 8 / warps**2) / costs.rate
-    )
+    busy = busiest * seconds_busy(tile, k, costs) * (1 + 8 / warps**2)
     if tile.threads * tile.tm * tile.tn >= LARGEST and (m % 4 or n % 4 or k % 4):
         busy *= 1.25  # elements that come or go one by one take registers: a core has room for one workgroup, not two
     joined = busiest * costs.join if tile.slices > 1 else 0
-    return costs.launch + max(busy, busiest / resident * steps * costs.step) + joined
+    return costs.launch + max(busy, busiest / resident * -(-k // tile.bk) * costs.step) + joined
 
 
 def seconds_of_parts(results: int, parts: int, costs: Costs) -> float:
@@ -49,7 +43,7 @@ def seconds_beside(chosen: Sequence[tuple[Product, Tile]], costs: Costs) -> floa
     registers = max(t.registers for _, t in chosen)
     fit = max(1, costs.registers // (threads * registers))
     resident = max(1, min(-(-total // costs.cores), fit))
-    busy = [seconds_busy(*pair, costs) for pair in chosen]
+    busy = [seconds_busy(tile, product.chunk, costs) for product, tile in chosen]
     steps = [-(-product.chunk // tile.bk) for product, tile in chosen]
     work = sum(n * each for n, each in zip(counts, busy, strict=True)) / costs.cores
     waits = sum(n * each for n, each in zip(counts, steps, strict=True)) / costs.cores / resident
@@ -59,10 +53,9 @@ def seconds_beside(chosen: Sequence[tuple[Product, Tile]], costs: Costs) -> floa
     return costs.launch + max(max(work, dealt) * (1 + 8 / warps**2), max(waits, *steps) * costs.step)
 
 
-def seconds_busy(product: Product, tile: Tile, costs: Costs) -> float:
-    """Of a workgroup's multiplications."""
-    steps = -(-product.chunk // tile.bk)
+def seconds_busy(tile: Tile, k: int, costs: Costs) -> float:
+    """Of a workgroup's multiplications over k: what each costs in a tile of that shape, and more where threads fetch unequal parts."""
     fetched = tile.bk * tile.bm, tile.bk * tile.bn
-    uneven = any(n % tile.threads for n in fetched) or product.chunk % tile.bk
+    uneven = any(n % tile.threads for n in fetched) or k % tile.bk
     dear = 1 + 0.4 * (1 / tile.tm + 1 / tile.tn) + 20 * (1 / tile.bm + 1 / tile.bn) + 2 / tile.bk
-    return tile.bm * tile.bn * steps * tile.bk * dear * (1.15 if uneven else 1) / costs.rate
+    return tile.bm * tile.bn * -(-k // tile.bk) * tile.bk * dear * (1.15 if uneven else 1) / costs.rate

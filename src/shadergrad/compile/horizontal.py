@@ -83,4 +83,4 @@ def _measured(first: Product, second: Product, target: Target) -> Chosen | None:
 
 
 def longest_first(chosen: Iterable[tuple[Product, Tile]], costs: Costs) -> Chosen:
-    return tuple(sorted(chosen, key=lambda pair: -seconds_busy(*pair, costs)))
+    return tuple(sorted(chosen, key=lambda pair: -seconds_busy(pair[1], pair[0].chunk, costs)))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from ..compile.tiles import SHARED_BY
 from ..compile.tuning import digest_for
@@ -33,18 +35,22 @@ MOST_STORAGE_BUFFERS = 64
 MOST_INVOCATIONS = 1024
 
 
-def target_of(info: Mapping[str, str], limits: Mapping[str, int], features: Iterable[str], settings: Config) -> Target:
+def target_of(info: Mapping[str, Any], limits: Mapping[str, int], features: Iterable[str], settings: Config) -> Target:
     """What the compiler may use of an adapter. info: wgpu-py's words: "device", "description" (the driver), "adapter_type"."""
     row = row_of(info, features, settings)
     target = target_with(limits, settings, row)
     if row == "portable":
         return target
     name = info["device"] or info["description"] or "unnamed adapter"
-    measured = digest_for(name, info["description"], target.traits.table)
-    return target_with(limits, settings, row, measured)
+    return replace(
+        target,
+        measured=digest_for(name, info["description"], target.traits.table),
+        f16="shader-f16" in {*features},
+        subgroups=_subgroups(info, features),
+    )
 
 
-def row_of(info: Mapping[str, str], features: Iterable[str], settings: Config) -> str:
+def row_of(info: Mapping[str, Any], features: Iterable[str], settings: Config) -> str:
     """The name of the row of `target.ROWS` that describes an adapter."""
     if settings.portable:
         return "portable"
@@ -54,13 +60,21 @@ def row_of(info: Mapping[str, str], features: Iterable[str], settings: Config) -
     return "discrete" if info["adapter_type"] == "DiscreteGPU" else "native"
 
 
+def _subgroups(info: Mapping[str, Any], features: Iterable[str]) -> tuple[int, int]:
+    """The least and the largest size; (0, 0) where the adapter has none."""
+    if "subgroup" not in {*features}:
+        return 0, 0
+    # the misspelt names of wgpu-py 0.32
+    return info.get("stackgroup_min_size", 0), info.get("stackgroup_max_size", 0)
+
+
 def _lanes(device: str) -> int:
     """Of llvmpipe's vectors, whose bits stand in the adapter's name; 0 of other adapters."""
     found = re.match(r"llvmpipe .*?(\d+) bits", device)
     return int(found[1]) // 32 if found else 0
 
 
-def target_with(limits: Mapping[str, int], settings: Config, row: str, measured: str = "") -> Target:
+def target_with(limits: Mapping[str, int], settings: Config, row: str) -> Target:
     """A target within limits (wgpu-py's names: 'max-buffer-size'), with the traits of a row."""
 
     def limit(name: str) -> int:
@@ -85,7 +99,6 @@ def target_with(limits: Mapping[str, int], settings: Config, row: str, measured:
         max_binding_bytes=binding // 16 * 16,
         checked=settings.checked,
         traits=ROWS[row],
-        measured=measured,
     )
 
 
