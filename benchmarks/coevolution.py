@@ -128,8 +128,9 @@ def compare(
 
 def precisions(test: str, curves: dict[str, dict[int, Any]], small: bool) -> list[Measured]:
     """Of the model's curve, the others as its peers."""
-    own = curves.get("model") or next(iter(curves.values()))
-    size = ", small" if small else ""
+    name = "model" if "model" in curves else "model without phase 1"
+    own = curves[name]
+    size = f"{name.removeprefix('model')}{', small' if small else ''}"
     return [
         Measured(
             f"{test} families of {depth} pairs{size}",

@@ -7,7 +7,7 @@
 
 A step is measured in rounds: `--steps` steps are submitted, then the device is waited for once. Medians over `--rounds`
 rounds are printed, ours and the peers' taken in turns in the same run; torch.compile, whose compilation takes long, comes after
-the others. Host time is that of the calls alone. Memory is the most that buffers (PyTorch eager: tensors) had taken at once since
+the others, which are measured again beside it. Host time is that of the calls alone. Memory is the most that buffers (PyTorch eager: tensors) had taken at once since
 the process began. See `workloads` for what is trained.
 """
 
@@ -122,9 +122,8 @@ def memory_line(runners: list[Runner]) -> str:
     return "  peak device memory: " + (", ".join(texts) or "not counted on the cpu")
 
 
-def in_turns(own: Runner, peer: Runner | None, steps: int, rounds: int) -> tuple[list[float], str]:
-    """Milliseconds a step of ours and of the peer, and how many steps were measured."""
-    runners = [own, *([peer] if peer else [])]
+def in_turns(runners: list[Runner], steps: int, rounds: int) -> tuple[list[float], str]:
+    """Milliseconds a step of each, and how many steps were measured."""
     if not steps:
         for runner in runners:  # the first steps of a process are no measure
             measure(runner, FEWEST)
@@ -170,16 +169,20 @@ def main(
     first = time.perf_counter() - begun
     print(f"{task}{', small,' if small else ''} on {own.name}")
     print(f"  first step, capture and compilation included: {first:.2f} s", flush=True)
-    ms = 0.0
-    theirs: dict[str, float] = {}
+    how = ""
+    peers: dict[str, Runner] = {}
     memory: dict[str, float] = {}
     for name in ("torch" if "torch" in names else "", *(["compile"] if "compile" in names else [])):
         peer = peer_of(workload, name) if name else None
         if name and peer is None:
             continue
-        (ms, *other), how = in_turns(own, peer, steps, rounds)
+        is_first = not how
+        if peer:
+            peers[PEERS[name]] = peer
+        (ms, *others), how = in_turns([own, *peers.values()], steps, rounds)  # all anew: a record is of one run
+        theirs = dict(zip(peers, others, strict=True))
         dispatches = len(own.compiled.plan.dispatches)
-        if not theirs:
+        if is_first:
             # In bursts shorter than the bound on work in flight, so that no call waits for the device.
             burst = max(1, min(steps or MOST, config.in_flight // 2))
             host = statistics.median(measure(own, burst)[1] for _ in range(min(steps or MOST, BURSTS))) * 1e6
@@ -188,15 +191,15 @@ def main(
             )
             print(memory_line([own, *([peer] if peer else [])]))
         if peer:
-            theirs[PEERS[name]] = other[0]
-            print(
-                f"  {other[0]:.4f} ms/step {peer.name}: ours is {other[0] / ms:.2f} times as fast ({ms:.4f} ms)",
-                flush=True,
-            )
+            for runner, other in zip(peers.values(), others, strict=True):
+                print(
+                    f"  {other:.4f} ms/step {runner.name}: ours is {other / ms:.2f} times as fast ({ms:.4f} ms)",
+                    flush=True,
+                )
             if name == "torch" and (peak := peer.peak()):
                 memory[PEERS[name]] = peak
         found = [
-            Measured(case, "time", ms, "ms", dict(theirs), how),
+            Measured(case, "time", ms, "ms", theirs, how),
             Measured(case, "dispatches", dispatches, "dispatches"),
         ]
         if own_peak := own.peak():

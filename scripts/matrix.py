@@ -155,8 +155,8 @@ def of_debian(folder: Path, known: set[str]) -> Iterator[Interpreter]:
     options = [word for key, name in places.items() for word in ("-o", f"Dir::{key}={lists / name}")]
     options += ["-o", "Dir::Etc::sourceparts=-", "-o", "APT::Sandbox::User=root", "-o", "APT::Install-Recommends=false"]
     options += ["-o", "APT::Keep-Downloaded-Packages=true"]
-    if run("apt-get", *options, "update").returncode:
-        return
+    if (updated := run("apt-get", *options, "update")).returncode:
+        raise SystemExit(f"Debian's list of packages could not be had: {updated.stderr}")
     listed = run("apt-cache", *options, "search", r"^(python3\.[0-9]+|pypy3)$").stdout
     names = sorted(line.split()[0] for line in listed.splitlines() if line.strip())
     names = [name for name in names if name.removeprefix("python") not in known]
@@ -249,6 +249,8 @@ def main(
             if only in interpreter.name:
                 rows.append(row(interpreter, work))
                 print(rows[-1], flush=True)
+    if not rows:
+        raise SystemExit(f"no interpreter with {only!r} in its name is found")
     if not only:
         machine = f"{platform.machine()}, {platform.system()} {platform.release()}"
         PAGE.write_text(HEAD.format(date=date.today(), machine=machine) + "\n".join(rows) + "\n", encoding="utf-8")

@@ -253,7 +253,9 @@ def circuits(records: list[Record]) -> str:
 
 def browser(records: list[Record]) -> str:
     """Pages' steps beside those of the native runtime."""
-    own = [r for r in records if r.benchmark == "browser" and r.quantity == "rate"]
+    own = [r for r in records if r.benchmark == "browser" and r.quantity == "rate" and r.peers]
+    if not own:
+        raise RecordError("a page has a table of which there is no record")
     rows = [
         [
             f"{r.case}, {r.machine.adapter}",
@@ -271,6 +273,8 @@ def best_machine(records: Iterable[Record]) -> Machine:
     by_machine: dict[Machine, list[Record]] = {}
     for r in records:
         by_machine.setdefault(r.machine, []).append(r)
+    if not by_machine:
+        raise RecordError("a page has a table of which there is no record")
     return max(by_machine, key=lambda m: (is_gpu(m), len(by_machine[m]), max(r.date for r in by_machine[m]), m))
 
 
@@ -324,7 +328,9 @@ def not_replaced(records: list[Record]) -> list[Record]:
 
     def is_replaced(r: Record) -> bool:
         return BY_HAND in r.how and any(
-            m.key[:3] == r.key[:3] and m.date >= r.date and kind_of(m.machine).startswith(kind_of(r.machine))
+            m.key[:3] == r.key[:3]
+            and m.date >= r.date
+            and f"{kind_of(m.machine)} ".startswith(f"{kind_of(r.machine)} ")
             for m in measured
         )
 

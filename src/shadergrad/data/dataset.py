@@ -68,7 +68,7 @@ class IterableDataset(Dataset[T_co]):
 class TensorDataset(Dataset[tuple[Any, ...]]):
     """Rows of arrays that have equal first axes: sample i is (a[i], b[i], ...).
 
-    arrays: NumPy arrays, which stay on the host until a loader uploads a batch, or tensors, which stay on their device. Raises
+    arrays: NumPy arrays, which stay on the host until a loader uploads a batch, or tensors, which stay on their device.
     Raises ShapeError if the first axes differ, DataError without arrays.
 
     >>> dataset = sg.data.TensorDataset(sg.tensor([[1.0, 2.0], [3.0, 4.0]]), sg.tensor([0, 1]))

@@ -28,12 +28,11 @@ class DataLoader:
     dataset: by index (`__getitem__`, `__len__`) or a stream (IterableDataset).
     batch_size: samples per batch; None: single samples, not collated.
     shuffle, sampler, batch_sampler, drop_last: as in PyTorch; shuffle, sampler and batch_sampler exclude each other.
-    collate_fn: from a list of samples to a batch;
-    default: `default_collate`. the loader uploads NumPy arrays in its result.
+    collate_fn: from a list of samples to a batch; by default `default_collate`. The loader uploads NumPy arrays in its result.
     num_workers: threads that prepare batches ahead; 0: the iterating thread prepares each on demand. A data set of tensors uses
     none.
-    device: the device of the batches; None: NumPy arrays go to the default device, tensors stay on theirs. generator or seed:
-    draws random orders; by default the generator of sg.manual_seed.
+    device: the device of the batches; None: NumPy arrays go to the default device, tensors stay on theirs.
+    generator or seed: draws random orders; by default the generator of sg.manual_seed.
     prefetch_factor: the number of batches that each worker prepares and uploads ahead.
     timeout: seconds to wait for a worker's batch before LoaderTimeoutError; 0 waits for ever.
     worker_init_fn: called in each worker with its number. pin_memory and persistent_workers have no effect.

@@ -85,7 +85,8 @@ class _Lazy(Module):
         super().__init_subclass__(**others)
         if becomes is not None:
             cls.becomes = becomes
-            cls.__doc__ = cls.__doc__ or cls._docstring(becomes.__name__)
+            if cls.__module__ == __name__:  # a user's class keeps the docstring that it has
+                cls.__doc__ = cls.__doc__ or cls._docstring(becomes.__name__)
 
     @classmethod
     def _docstring(cls, eager: str) -> str:

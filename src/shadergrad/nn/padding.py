@@ -72,7 +72,9 @@ class _Padding(Module):
     def __init_subclass__(cls, rank: int = 0, mode: str = "", **others: Any) -> None:
         super().__init_subclass__(**others)
         if rank:
-            cls.rank, cls.mode, cls.__doc__ = rank, mode or cls.mode, _docstring(cls.__name__, rank)
+            cls.rank, cls.mode = rank, mode or cls.mode
+            if cls.__module__ == __name__:  # a user's class keeps the docstring that it has
+                cls.__doc__ = _docstring(cls.__name__, rank)
 
     def __init__(self, padding: int | tuple[int, ...]) -> None:
         super().__init__()
