@@ -17,15 +17,31 @@ from .tensor import Tensor
 
 PICKLED = b"shadergrad pickle 1\n"  # what a file begins with that holds more than data
 
-# Where classes are now that pickled files of earlier versions name: all of a module, or single ones.
+# Where classes and functions are now that pickled files of earlier versions name: all of a module, or single ones.
 RENAMED_MODULES = {
+    "shadergrad.autograd.modes": "shadergrad.autograd.grad_mode",
+    "shadergrad.compiled": "shadergrad.compiled_module",
+    "shadergrad.data.folder": "shadergrad.data.image_folder",
+    "shadergrad.data.images": "shadergrad.data.image_datasets",
+    "shadergrad.distributions.composed": "shadergrad.distributions.derived",
+    "shadergrad.distributions.gammas": "shadergrad.distributions.gamma_family",
+    "shadergrad.fft.frames": "shadergrad.fft.short_time",
+    "shadergrad.fft.helpers": "shadergrad.fft.frequencies",
+    "shadergrad.linalg.older": "shadergrad.linalg.top_level",
     "shadergrad.nn.bags": "shadergrad.nn.embedding_bags",
     "shadergrad.nn.packed": "shadergrad.nn.packed_sequence",
+    "shadergrad.nn.state": "shadergrad.nn.state_dicts",
     "shadergrad.nn.utils.norms": "shadergrad.nn.utils.weight_and_spectral_norm",
+    "shadergrad.signal.older": "shadergrad.signal.top_level",
+    "shadergrad.special.older": "shadergrad.special.top_level",
+    "shadergrad.train.best": "shadergrad.train.best_checkpoint",
+    "shadergrad.train.schedule": "shadergrad.train.lr_schedule",
 }
 MOVED_CLASSES = {
     ("shadergrad.tensor.handle", "Tensor"): "shadergrad.tensor.public",
     ("shadergrad.tensor.base", "Size"): "shadergrad.tensor.description",
+    ("shadergrad.plan", "Target"): "shadergrad.target",
+    ("shadergrad.tensor.gradients", "RemovableHandle"): "shadergrad.tensor.hooks",
 }
 
 

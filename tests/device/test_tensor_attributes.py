@@ -6,7 +6,7 @@ import copy
 import importlib.util
 import io
 import pickle
-import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import torch
 import shadergrad as sg
 from shadergrad import amp, nn
 from shadergrad.errors import PrecisionWarning
-from shadergrad.serialization import RENAMED_MODULES
+from shadergrad.serialization import MOVED_CLASSES, RENAMED_MODULES, _Unpickler
 
 LINES = [
     "f'{x[0]:.4f}'", "f'{x[0]:>10.2e}'",  "float(x[1])", "int(x[1])", "complex(x[0])",
@@ -310,21 +310,40 @@ def test_whole_models_and_nested_checkpoints_are_saved(to_file: bool, device: st
             assert found["state"][0]["0.weight"].device == device
 
 
-def test_whole_modules_of_earlier_versions_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    file, old = io.BytesIO(), next(iter(RENAMED_MODULES))
-    with monkeypatch.context() as before:
-        before.setitem(sys.modules, old, sys.modules[RENAMED_MODULES[old]])
-        before.setattr(nn.EmbeddingBag, "__module__", old)
-        sg.save(nn.EmbeddingBag(3, 2), file)
-    assert old.encode() in file.getvalue()
-    file.seek(0)
-    assert type(sg.load(file, weights_only=False)) is nn.EmbeddingBag
+PICKLED_BEFORE = Path(__file__).parents[1] / "data" / "pickled_before_the_moves.pickle"  # by sg.save at commit e98939c
+
+
+def test_whole_modules_of_earlier_versions_are_loaded() -> None:
+    assert b"shadergrad.tensor.handle" in PICKLED_BEFORE.read_bytes()
+    found: Any = sg.load(PICKLED_BEFORE, device="cpu", weights_only=False)
+    x = sg.ones(3, 2, device="cpu")
+    for name in ("model", "compiled", "norm"):
+        assert found[name](x).shape == (3, 1), name
+    assert type(found["bag"]) is nn.EmbeddingBag
+    assert type(found["compiled"]) is sg.CompiledModule
+    assert type(found["packed"]) is nn.utils.rnn.PackedSequence
+    model = found["model"]
+    assert type(model.sizes) is sg.Size
+    assert type(model.mode) is sg.no_grad
+    assert type(model.prior) is sg.distributions.LogNormal
+    assert type(model.rate) is sg.distributions.Beta
+    assert model.window is sg.hann_window
+    found["opt"].step()  # of the model that it was saved with
+    assert found["opt"].param_groups[0]["params"][0] is next(model.parameters())
 
 
 def test_renamed_modules_are_there() -> None:
     for old, new in RENAMED_MODULES.items():
         assert importlib.util.find_spec(new)
         assert not importlib.util.find_spec(old)
+
+
+@pytest.mark.parametrize(("old", "name"), MOVED_CLASSES)
+def test_moved_classes_are_there(old: str, name: str) -> None:
+    new = MOVED_CLASSES[old, name]
+    kind = _Unpickler(io.BytesIO()).find_class(old, name)
+    assert kind is getattr(importlib.import_module(new), name)
+    assert kind.__module__ == new != old
 
 
 def test_map_locations(tmp_path: Any) -> None:

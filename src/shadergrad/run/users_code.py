@@ -30,9 +30,8 @@ class Code(NamedTuple):
 
 
 _seen: dict[int, Code] = {}
-passed: set[int] = (
-    set()
-)  # the ids of those that are seen, and of which there is nothing to follow: the library's own, mostly
+# the ids of those that are seen, and of which there is nothing to follow: the library's own, mostly
+passed: set[int] = set()
 
 
 def is_users(filename: str) -> bool:
