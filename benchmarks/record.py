@@ -51,7 +51,7 @@ Folder = Annotated[Path | None, typer.Option("--results", help="a folder to keep
 
 
 class RecordError(ValueError):
-    """A file of results that cannot be taken as it is."""
+    """A file of results is not valid."""
 
 
 @dataclass(frozen=True, order=True)
@@ -65,8 +65,8 @@ class Machine:
 
 @dataclass(frozen=True)
 class Record:
-    """One figure. peers: those of others in the same unit, by name. versions: of what had a part in it. how: rounds and the like.
-    commit: of the tree, `+` behind it where files had changed, "" where nobody knows."""
+    """One figure. peers: figures of other libraries in the same unit, by name. versions: of the software in the measurement. how: rounds and
+    the like. commit: of the tree, with `+` if files had changed, "" if unknown."""
 
     benchmark: str
     case: str
@@ -92,7 +92,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a benchmark found of a case, before machine and day are added."""
+    """A benchmark's figure for a case, before machine and date are added."""
 
     case: str
     quantity: str
@@ -135,7 +135,7 @@ def append(folder: Path, records: Iterable[Record]) -> None:
 
 
 def text_of(records: Iterable[Record]) -> str:
-    """A JSON list, a line a record, in an order that does not depend on when they came. What is empty is left out."""
+    """A JSON list with a line per record, in an order independent of insertion. Empty fields are left out."""
     rows = [asdict(r) for r in sorted(records, key=lambda r: r.key)]
     lines = [json.dumps({k: v for k, v in row.items() if v not in ("", {})}, ensure_ascii=False) for row in rows]
     return "[\n" + ",\n".join(lines) + "\n]\n"
@@ -185,7 +185,7 @@ OPTIONAL = {"peers", "versions", "commit", "how"}
 
 
 def check(row: Any, where: str) -> None:
-    """Raises RecordError, in words, where something is not a record's."""
+    """Raises RecordError, with the reason, if data is not a valid record."""
     if not isinstance(row, dict):
         raise RecordError(f"{where}: a record is an object with fields")
     check_names(where, row, TYPES, OPTIONAL)
@@ -239,7 +239,7 @@ def machine_of(device: str) -> Machine:
 
 
 def processor() -> str:
-    """Its name and how many cores the process may use."""
+    """The processor's name and the number of cores that the process may use."""
     name = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -250,7 +250,7 @@ def processor() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Python's, the library's, and those of what the process has loaded of the others."""
+    """Versions of Python, the library, and the other packages that the process has loaded."""
     found = {"python": platform.python_version()}
     for name in ("shadergrad", "numpy", "wgpu", "torch", "jax"):
         if name in sys.modules:

@@ -26,7 +26,7 @@ TEXTS = (".py", ".wgsl", ".js")  # what a fault can be planted in
 
 @dataclass(frozen=True)
 class Fault:
-    """See the module. file: below src/shadergrad; tests: ids below tests/, whole or as they begin."""
+    """A planted fault; the module docstring describes the fields. file: below src/shadergrad. tests: ids below tests/, or their beginnings."""
 
     name: str
     file: str
@@ -43,7 +43,7 @@ def fault(name: str, file: str, within: str, find: str, put: str, *tests: str, n
 
 
 class NotPlanted(Exception):
-    """A fault does not fit; the words say what was not found, and what is nearest."""
+    """A fault does not fit; the message names the missing text and the nearest one."""
 
 
 # -- definitions
@@ -216,7 +216,7 @@ def around(planted: str, start: int, length: int) -> str:
 
 
 def trouble(fault: Fault, root: Path = ROOT) -> str | None:
-    """Why a fault cannot be planted in a tree, None where it can."""
+    """The reason that a fault cannot be planted in a tree; None if it can."""
     path = root / SOURCE / fault.file
     if not path.is_file():
         return f"{SOURCE / fault.file} is not there"
@@ -244,7 +244,7 @@ def _read(path: Path, changed: int) -> str:
 
 
 def anchors(find: str, root: Path = ROOT) -> list[tuple[str, str]]:
-    """All (file, definition) in which a text is found exactly once: the innermost ones."""
+    """All (file, definition) that contain a text exactly once: the innermost ones."""
     found = []
     for path in sorted((root / SOURCE).rglob("*")):
         if path.suffix not in TEXTS:

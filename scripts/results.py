@@ -1,8 +1,8 @@
-"""The pages of results: python scripts/results.py [--check].
+"""Writes the pages of results: python scripts/results.py [--check].
 
 In: the records of benchmarks/results (`benchmarks/record.py`). Out: benchmarks/RESULTS.md, the newest figures by machine, and the tables
-that stand in README.md and in docs between `<!-- results NAME: begin -->` and `<!-- results NAME: end -->`. No figure on these pages is
-typed. With --check nothing is written; the exit status is 1, and the pages are named, where one is not what the records say.
+in README.md and docs between `<!-- results NAME: begin -->` and `<!-- results NAME: end -->`. Nobody types a figure on these pages.
+With --check the script writes nothing; if a page differs from the records, it names the page and exits with status 1.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def title(machine: Machine) -> str:
 
 
 def table(head: list[str], rows: Iterable[list[str]]) -> str:
-    """Without the columns, but for the first, that are empty in each row."""
+    """A Markdown table without its empty columns; the first column always stays."""
     rows = [*rows]
     kept = [k for k in range(len(head)) if k == 0 or any(row[k] for row in rows)]
     lines = ["| " + " | ".join(line[k] for k in kept) + " |\n" for line in (head, *rows)]
@@ -119,7 +119,7 @@ def table(head: list[str], rows: Iterable[list[str]]) -> str:
 
 
 def ratio(record: Record, peer: str = "") -> float | None:
-    """How many times as fast ours is as the peer, by default the first; None where there is none."""
+    """The speed relative to a peer, by default the first; None without that peer."""
     peer = peer or first_peer(record)
     if record.quantity == SHARE:
         return record.value
@@ -269,7 +269,7 @@ def browser(records: list[Record]) -> str:
 
 
 def best_machine(records: Iterable[Record]) -> Machine:
-    """That with most records; of equals the one measured last. A GPU's come before others."""
+    """The machine with most records, among equals the one measured last. GPUs come before others."""
     by_machine: dict[Machine, list[Record]] = {}
     for r in records:
         by_machine.setdefault(r.machine, []).append(r)
@@ -352,7 +352,7 @@ def order_of(machine: Machine, records: list[Record]) -> tuple[bool, int, str]:
 
 
 def pages(records: list[Record]) -> dict[Path, str]:
-    """What each page should be. Raises RecordError where one asks for a table that nobody knows, or a marker has no end."""
+    """The text of each page. Raises RecordError if a page asks for an unknown table, or a marker has no end."""
     shown = not_replaced([r for r in records if not r.case.endswith(", small")])
     found = {PAGE: results_page(shown)}
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):

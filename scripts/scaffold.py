@@ -161,7 +161,7 @@ REFERENCE = '''class TorchNewName(torch.optim.Optimizer):
 
 
 class Refused(Exception):
-    """Nothing was written; the words say why."""
+    """The name is invalid or taken. Nothing was written; the message gives the reason."""
 
 
 # -- names
@@ -176,7 +176,7 @@ def snake(name: str) -> str:
 
 
 def check_function(name: str, words: str = "words joined by _, such as soft_sign") -> None:
-    """Raises Refused for what cannot be a new method of tensors."""
+    """Raises Refused if the name cannot be a new method of tensors."""
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) or keyword.iskeyword(name):
         raise Refused(f"{name!r} is no name of an operation: lower case, {words}")
     import shadergrad as sg
@@ -189,7 +189,7 @@ def check_function(name: str, words: str = "words joined by _, such as soft_sign
 
 
 def check_class(name: str, room: str) -> None:
-    """Raises Refused for what cannot be a new class of sg.nn or sg.optim."""
+    """Raises Refused if the name cannot be a new class of sg.nn or sg.optim."""
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name) or keyword.iskeyword(name):
         raise Refused(f"{name!r} is no name of a class: words that begin in upper case, such as SoftSign")
     import shadergrad as sg
@@ -267,7 +267,7 @@ Changes = dict[str, Callable[[str], str]]  # what becomes of each file's text; "
 
 
 def op(name: str) -> tuple[Changes, list[str]]:
-    """An elementwise operation of its own, a primitive."""
+    """Begins an elementwise primitive."""
     words = "one word, such as entr (its record is Entr)"
     if "_" in name:
         raise Refused(f"{name!r} is no name of an elementwise operation: lower case, {words}")
@@ -294,7 +294,7 @@ def op(name: str) -> tuple[Changes, list[str]]:
 
 
 def composed(name: str, room: str) -> tuple[Changes, list[str]]:
-    """An operation composed of others: a method."""
+    """Begins a composed method."""
     check_function(name)
     if room not in ROOMS:
         raise Refused(f"{room!r} is no room of composed operations: {', '.join(ROOMS)}")
@@ -331,7 +331,7 @@ def _with_self(text: str) -> str:
 
 
 def module(name: str) -> tuple[Changes, list[str]]:
-    """A module in a file of its own."""
+    """Begins a module in a file of its own."""
     check_class(name, "nn")
     file = f"nn/{snake(name)}.py"
     changes = {
@@ -367,7 +367,7 @@ def module(name: str) -> tuple[Changes, list[str]]:
 
 
 def optimizer(name: str) -> tuple[Changes, list[str]]:
-    """An optimizer in a file of its own."""
+    """Begins an optimizer in a file of its own."""
     check_class(name, "optim")
     file = f"optim/{snake(name)}.py"
     rules = f'    "{name}": ("{name}", {{"lr": 0.02}}),\n    "{name}, maximize": ("{name}", {{"lr": 1e-3, "maximize": True}}),\n'
@@ -410,7 +410,7 @@ KINDS: dict[str, Callable[..., tuple[Changes, list[str]]]] = {
 
 
 def begin(kind: str, name: str, **options: str) -> list[str]:
-    """Writes everything; what to do next. Raises Refused."""
+    """Writes all files and returns the next steps. Raises Refused."""
     changes, following = KINDS[kind](name, **options)
     written = {}
     for file, change in changes.items():  # all of them, before the first is written

@@ -1,14 +1,13 @@
-"""All that this package takes for granted of CPython itself, in one place, and a test of each assumption at import.
+"""All code that depends on CPython's internals, and a test of each assumption at import.
 
-Compiled steps look into the interpreter: they count references to tensors, follow the user's code instruction by
-instruction while it is captured, and find functions by their code. None of that is promised by the language, and
-versions differ in it. Each section below hides the differences of one subject; `ASSUMPTIONS`, at the end, tries each by a
-small experiment. Where one does not hold, `refuted` says so in words, sg.compile runs steps as they are written, and
-warns once; whoever counts references is told that there are too many, which costs a copy and nothing else.
+Compiled steps use the interpreter's internals: they count references to tensors, trace the user's code instruction by instruction
+during a capture, and find functions by their code objects. The language guarantees none of that, and versions differ. Each section
+hides the differences of one subject. `ASSUMPTIONS`, at the end, tests each assumption by a small experiment. If one fails, `refuted`
+names it, sg.compile runs functions uncompiled and warns once, and `references` returns a number so large that callers copy memory
+instead of overwriting it.
 
-Known to differ: 3.12 asks for events of instructions before tracing begins; 3.13 takes no notice of the wish at a call, and
-loads two variables by one instruction; from 3.14 on neither a variable on the stack nor a parameter needs to count as a
-reference.
+Differences between versions: 3.12 asks for events of instructions before tracing begins. 3.13 ignores the request at a call, and
+loads two variables by one instruction. From 3.14 on neither a variable on the stack nor a parameter needs to count as a reference.
 """
 
 from __future__ import annotations
@@ -43,17 +42,17 @@ references: Callable[[Any], int] = getattr(sys, "getrefcount", _uncounted)
 
 
 def collect_cycles() -> None:
-    """Let go of what is held in circles alone; all else went when its last reference did."""
+    """Run the garbage collector. Only objects in reference cycles need it: others are freed with their last reference."""
     gc.collect()
 
 
 def holders_of(thing: Any, but: Any) -> set[str]:
-    """The kinds of objects that hold something, variables of running functions and `but` left out."""
+    """The types of the objects that refer to a thing, without local variables of running functions and without `but`."""
     return {type(r).__name__ for r in gc.get_referrers(thing) if r is not but and not isinstance(r, FrameType)}
 
 
 def living(kind: type[T]) -> Iterator[T]:
-    """The objects of a kind that hold others, whoever has them."""
+    """The live objects of a type that the garbage collector tracks."""
     # by type(): isinstance asks a proxy, whose object may be gone
     return (thing for thing in gc.get_objects() if issubclass(type(thing), kind))
 
@@ -62,7 +61,7 @@ def living(kind: type[T]) -> Iterator[T]:
 
 
 def frame_of_caller(depth: int = 1) -> FrameType:
-    """The frame of what called the function that asks, or of what called that, `depth` calls out."""
+    """The frame of the caller of the function that calls this, or the one `depth` frames further out."""
     return sys._getframe(depth + 1)
 
 
@@ -74,23 +73,23 @@ def first_outwards(frame: FrameType | None, is_wanted: Callable[[str], object]) 
 
 
 def instruction_at(frame: FrameType) -> int:
-    """The first byte of the instruction that a frame is at."""
+    """The offset of a frame's current instruction."""
     return frame.f_lasti
 
 
 def line_at(code: CodeType, instruction: int) -> int | None:
-    """The line of an instruction, by its first byte. It takes the longer, the longer the function is."""
+    """The line of the instruction at an offset. Takes time in proportion to the length of the function."""
     line, *_ = next(islice(code.co_positions(), instruction // 2, None), (None,))
     return line
 
 
 def is_calling(frame: FrameType) -> bool:
-    """Whether the instruction that a frame is at calls something, as it is where hasattr or getattr asks on its behalf."""
+    """Whether a frame's current instruction is a call, as it is while hasattr or getattr runs for it."""
     return dis.opname[frame.f_code.co_code[frame.f_lasti]] in ("CALL", "CALL_KW", "CALL_FUNCTION_EX", "PRECALL")
 
 
 def variable(frame: FrameType, name: str, missing: Any) -> Any:
-    """The value of a variable of a function that runs."""
+    """The value of a local variable of a running function."""
     return frame.f_locals.get(name, missing)
 
 
@@ -105,12 +104,12 @@ def is_made_by_class_statement(kind: type) -> bool:
 
 
 def functions_with(code: CodeType) -> list[FunctionType]:
-    """The functions that exist with a code."""
+    """The existing functions with a code object."""
     return [f for f in gc.get_referrers(code) if isinstance(f, FunctionType) and f.__code__ is code]
 
 
 def codes_within(code: CodeType) -> list[CodeType]:
-    """The codes of the functions that a code defines."""
+    """The code objects of the functions that a code object defines."""
     return [c for c in code.co_consts if isinstance(c, CodeType)]
 
 
@@ -432,7 +431,7 @@ def _holds(experiment: Callable[[], bool]) -> bool:
 
 
 def examine() -> list[str]:
-    """Try each assumption. Gives those that do not hold, as `refuted` does from here on."""
+    """Test each assumption. Returns the failed ones and stores them in `refuted`."""
     global references, _has_said
     references = getattr(sys, "getrefcount", _uncounted)
     refuted[:] = [words for words, experiment in ASSUMPTIONS.items() if not _holds(experiment)]
@@ -443,17 +442,17 @@ def examine() -> list[str]:
 
 
 def interpreter() -> str:
-    """What runs this, in words: "cpython 3.12.1"."""
+    """The name and version of the interpreter: "cpython 3.12.1"."""
     return f"{sys.implementation.name} {sys.version.split()[0]}"
 
 
 def refutation() -> str:
-    """Why steps are not compiled here, in words."""
+    """The reason that steps are not compiled here, for messages."""
     return f"on {interpreter()} it does not hold that {' or that '.join(refuted)}, which compiled steps rely on"
 
 
 def warn_once(stacklevel: int = 3) -> None:
-    """Say, the first time, that steps run as they are written. stacklevel: as for warnings.warn."""
+    """Warn at the first call that steps run uncompiled. stacklevel: as for warnings.warn."""
     global _has_said
     if not _has_said:
         _has_said = True
@@ -465,7 +464,7 @@ def warn_once(stacklevel: int = 3) -> None:
 
 
 def require() -> None:
-    """Raise CompileError where assumptions do not hold."""
+    """Raises CompileError if an assumption failed."""
     if refuted:
         raise CompileError(f"a step cannot be captured: {refutation()}. Hint: call the function itself.")
 

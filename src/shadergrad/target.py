@@ -1,8 +1,7 @@
-"""A target: all that the compiler knows of a device, as plain data. In: nothing but values. Out: one frozen record.
+"""The compiler's description of a device, as plain data.
 
-`Target` holds the limits that an adapter reports and the `Traits` of a named row of ROWS, which says what such adapters take
-long for. Only `runtime/targets.py` turns an adapter into a Target: no other module compares the name of a vendor or a driver.
-A GPU with other habits is another row.
+`Target` holds the limits that an adapter reports and the `Traits` of a named row of ROWS. Only `runtime/targets.py` turns an
+adapter into a Target: no other module reads the name of a vendor or a driver. A GPU with other traits is another row.
 """
 
 from __future__ import annotations
@@ -14,12 +13,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Costs:
-    """The numbers of the estimate that orders tiles (compile/estimate.py), fitted to an H200 (benchmarks/products.py). A GPU with
-    fewer cores wants the same order, only sooner.
+    """Constants of the time estimate that ranks tiles (compile/estimate.py), fitted to an H200 (benchmarks/products.py).
 
-    cores: of the GPU. registers: of a core, in words. rate: multiplications a second and core. step: seconds that a step along a
-    contraction waits for memory and barriers. launch: seconds of a dispatch. join: seconds in which a workgroup adds up the sums of
-    its slices. bandwidth: bytes a second.
+    cores: of the GPU. registers: of a core, in words. rate: multiplications per second and core. step: seconds that a step along a
+    contraction waits for memory and barriers. launch: seconds of a dispatch. join: seconds in which a workgroup adds the sums of its
+    slices. bandwidth: bytes per second.
     """
 
     cores: int = 132
@@ -33,22 +31,22 @@ class Costs:
 
 @dataclass(frozen=True)
 class Traits:
-    """What adapters of a kind take long for, and what they gain by.
+    """Performance traits of a kind of adapter.
 
     name: of the row in ROWS.
-    unrolls: long texts cost nothing, so loops are written out: drivers get no hint to unroll them. A browser compiles each text
-        again whenever a page is opened.
+    unrolls: the length of a kernel's text costs nothing, so emitters unroll loops. False for browsers, which compile each text again
+        whenever a page is opened.
     component_stores: a thread may write one component of a vector in workgroup memory. WGSL lets a compiler write the whole vector
-        (Direct3D's does), over what other threads write beside it.
-    zeroes_slowly: the zeroing of workgroup memory, which WebGPU asks for, is written out word by word in every thread.
-    dear_loads: a load takes as long as hundreds of multiplications, from workgroup memory too, for it is made for one thread after
-        the other; threads of a subgroup hand each other values for next to nothing, and a load of 64 bits takes no longer than one of
-        32. Both sides of a branch take time in all threads, so that a workgroup takes as long as all that its kernel may do.
-    shuffled_from: where loads are dear, matrix multiplications of more multiplications than this share loads within a subgroup.
-    branches_up_to: where loads are dear, elements up to which a kernel may be part of one whose workgroups do different things.
-    winograd: 3x3 convolutions and their gradients go by Winograd's way (primitives/winograd.py) where that is estimated to take less
-        than so many times the time of plain products; 0: none do, but large ones where loads are dear.
-    table: the file in compile/tables with the tiles that were measured on such adapters; "" for none.
+        (Direct3D's does), over components that other threads write.
+    zeroes_slowly: every thread zeroes workgroup memory word by word, as WebGPU requires zeroed memory.
+    dear_loads: a load takes as long as hundreds of multiplications, also from workgroup memory, because the driver loads for one
+        thread after the other. Subgroup shuffles cost almost nothing, and a load of 64 bits takes no longer than one of 32. A
+        workgroup executes both sides of every branch.
+    shuffled_from: where loads are dear, larger matrix multiplications (in multiplications) share loads within a subgroup.
+    branches_up_to: where loads are dear, the most elements of a kernel that may share a dispatch with different kernels.
+    winograd: 3x3 convolutions and their gradients use Winograd's algorithm (primitives/winograd.py) if its estimated time is below
+        this multiple of the time of direct matrix multiplications. 0: none do, except large ones where loads are dear.
+    table: the file in compile/tables with the tiles measured on such adapters; "" for none.
     """
 
     name: str
@@ -69,9 +67,9 @@ NATIVE_TRAITS = Traits("native", unrolls=True, component_stores=True)
 ROWS: Mapping[str, Traits] = {
     row.name: row
     for row in (
-        # whatever a browser runs on
+        # browsers, on any GPU
         PORTABLE_TRAITS,
-        # a GPU of which no more is known, through wgpu-native
+        # any other GPU through wgpu-native
         NATIVE_TRAITS,
         # Winograd's way takes less than is estimated on an H200 (2026-11-24): 0.3 to 0.5 for 0.37 to 0.54 (128 to 512 channels), 0.46
         # for 0.64 to 0.7 (64), 0.43 for 0.76, 0.64 for 0.79 and 0.79 for 0.93 (32 to 64 channels)
@@ -85,7 +83,7 @@ ROWS: Mapping[str, Traits] = {
 
 @dataclass(frozen=True)
 class Matrices:
-    """A product that matrix units make in one instruction: m x n results over k, of `operand` into `result` (names of dtypes)."""
+    """A matrix multiplication-add of one instruction of matrix units: m x n results over k, from dtype `operand` to dtype `result`."""
 
     m: int
     n: int
@@ -96,7 +94,7 @@ class Matrices:
 
 @dataclass(frozen=True)
 class Target:
-    """What the compiler must know of a device.
+    """Limits, features and traits of a device, for the compiler.
 
     language: "wgsl" or "numpy". max_storage_buffers: bindings of a kernel. max_workgroup_invocations: threads of a workgroup.
     max_workgroup_storage: bytes of workgroup memory. max_workgroups: of a dispatch, along each dimension. max_binding_bytes: of one
@@ -119,7 +117,7 @@ class Target:
     matrices: tuple[Matrices, ...] = ()
 
     def __hash__(self) -> int:
-        """Computed once: programs are looked up by it in every step."""
+        """Computed once: every step looks programs up by it."""
         found = self.__dict__.get("_hash")
         if found is None:
             found = hash(tuple(getattr(self, f.name) for f in fields(self)))
@@ -135,17 +133,16 @@ class Target:
         return replace(self, traits=replace(self.traits, **traits))
 
     def shuffles(self, multiplications: int) -> bool:
-        """Whether threads that compute a product of so many multiplications hand each other what they loaded, instead of going by
-        tiles. Smaller ones do not take long either way."""
+        """Whether a matrix multiplication of this many multiplications shares loads by subgroup shuffles instead of tiles."""
         return self.traits.dear_loads and multiplications > self.traits.shuffled_from
 
     def takes_branches(self, elements: int) -> bool:
-        """Whether what makes so many elements may be part of a kernel whose workgroups do different things."""
+        """Whether a kernel of this many elements may share a dispatch with different kernels."""
         return not self.traits.dear_loads or elements <= self.traits.branches_up_to
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Target:
-        """What `dataclasses.asdict` made plain; raises TypeError or KeyError for other data."""
+        """A target from the output of `dataclasses.asdict`. Raises TypeError or KeyError for other data."""
         traits = {**data["traits"]}
         return cls(
             **{

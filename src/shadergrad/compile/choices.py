@@ -1,8 +1,8 @@
-"""Choices: how each kernel is made, as plain data. In: nothing but values. Out: the records that pass from choosing to emission.
+"""The parameters of each kernel, as plain data.
 
-compile/choose.py makes a `Choice` for each kernel, from its groups, their shapes and the Target. The emitters in compile/wgsl obey it
-and know no target. What a table of measurements holds (compile/tables, `shadergrad tune`) is part of the same records: a `Cut`, that
-is a tile and the number of parts of the contraction. `str(choice)` is the line that `explain(choices=True)` shows.
+compile/choose.py makes a `Choice` for each kernel from its groups, their shapes and the Target. The emitters in compile/wgsl follow
+it and know no target. Tables of measurements (compile/tables, `shadergrad tune`) hold a `Cut` for each shape: a tile and the number
+of parts of the contraction. `str(choice)` is the line that `explain(choices=True)` shows.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ SHORTEST_STEP = 16  # what parts are a multiple of, so that steps do not reach f
 
 @dataclass(frozen=True)
 class Tile:
-    """bm x bn results a workgroup in steps of bk; tm x tn results a thread. stages: how many steps' tiles are in workgroup
-    memory at a time; with two, one is filled while the other is read, and a step takes one barrier. slices: a step is cut into
-    so many, each for some of the threads, which then have as many sums of the same results: more threads where there are few
-    results and a long contraction."""
+    """The tile of a matrix multiplication: bm x bn results per workgroup in steps of bk, tm x tn results per thread.
+
+    stages: the number of steps whose tiles are in workgroup memory at once. With two (double buffering), threads fill one while they read
+    the other, and a step takes one barrier. slices: the number of slices of a step. Each slice has its own threads, which accumulate
+    partial sums of the same results. Slices add threads if a product has few results and a long contraction.
+    """
 
     bm: int
     bn: int
@@ -51,7 +53,7 @@ class Tile:
 
     @cached_property
     def slice(self) -> int:
-        """Threads of a slice."""
+        """Threads per slice."""
         return (self.bm // self.tm) * (self.bn // self.tn)
 
     @cached_property
@@ -65,13 +67,13 @@ class Tile:
 
     @property
     def deals_rows(self) -> bool:
-        """Whether the sums of all slices have room in both operands' tiles, so that each slice joins those of some rows."""
+        """Whether the tiles of both operands have room for the sums of all slices, so that each slice joins some rows."""
         room = 2 * self.bk * min(self.bm, self.bn) * self.stages
         return self.slices % 2 == 0 and self.tm % self.slices == 0 and self.slices * self.bm * self.bn <= room
 
     @property
     def narrow(self) -> bool:
-        """Whether each thread has a whole column of results, and only the left operand is shared."""
+        """Whether each thread computes a whole column of results, and only the left operand is in workgroup memory."""
         return self.tn == 1
 
     @cached_property
@@ -88,16 +90,16 @@ class Tile:
 
     @cached_property
     def fetched(self) -> int:
-        """Elements of both operands that a thread keeps in registers while they are on their way."""
+        """Elements of both operands that a thread holds in registers between load and store."""
         return -(-self.bk * (self.bm + self.bn) // self.threads)
 
     @cached_property
     def registers(self) -> int:
-        """Of a thread, about."""
+        """Approximate registers per thread."""
         return self._registers(QUAD if self.keeps_rows else 1)
 
     def _registers(self, places: int) -> int:
-        """Of a thread that reads so many places along the contraction at a time."""
+        """Approximate registers of a thread that reads `places` places along the contraction at once."""
         return self.tm * self.tn + places * (self.tm + self.tn) + self.fetched + 44
 
 
@@ -118,19 +120,19 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Cut:
-    """A tile, and into how many parts the contraction is cut (split-K)."""
+    """A tile, and the number of parts of the contraction (split-K)."""
 
     tile: Tile
     parts: int = 1
 
     def chunk(self, k: int) -> int:
-        """How long the parts of a contraction over k are; k: it stays whole."""
+        """The length of a part of a contraction over k; k if it is not cut."""
         unit = math.lcm(self.tile.bk, SHORTEST_STEP)
         chunk = -(-k // (self.parts * unit)) * unit
         return k if chunk >= k else chunk
 
     def divides(self, k: int) -> bool:
-        """Whether a contraction over k has so many parts of some length."""
+        """Whether a contraction over k can have this many parts."""
         return self.parts == 1 or (self.chunk(k) >= SHORTEST_PART and -(-k // self.chunk(k)) == self.parts)
 
 
@@ -190,24 +192,24 @@ class RowChoice:
 
 @dataclass(frozen=True)
 class DotChoice:
-    """How a matrix multiplication is made.
+    """The parameters of a matrix multiplication.
 
-    way: "tiled": operands go through tiles in workgroup memory. "narrow": only the left one does, and a thread has a whole column.
-        "direct": operands are read where they are wanted. "shuffled": likewise, and the threads of a subgroup share what they load.
-    tile: see Tile. layouts: of both operands, where they have tiles.
-    window: places along the contraction that belong together; 1 where steps do not take whole windows.
-    padded: whether rows of tiles are, against conflicts of memory banks. apart: whether four rows of a transposed tile lie apart from
+    way: "tiled": both operands are staged in workgroup memory. "narrow": only the left one is, and a thread computes a whole column.
+        "direct": threads read operands from memory as they need them. "shuffled": as direct, and threads of a subgroup share loads.
+    tile: see Tile. layouts: of both operands, if they have tiles.
+    window: the number of places along the contraction that form a window; 1 if steps do not take whole windows.
+    padded: whether rows of tiles are padded against bank conflicts. apart: whether four rows of a transposed tile are separated from
         the next four, for the same reason.
-    striped: whether workgroups take tiles in stripes, so that those which run at a time share what they read.
-    written_out: whether all places of a step are, or a loop goes over some at a time.
-    fma_order: whether multiplications are written one by one in the order that suits registers (boustrophedon). pipelined: whether
-        those of a place wait until the next was read (software pipelining). scalar_sums: whether the sums grow as scalars.
-        many_sums: whether a thread has so many that it reads operands in turn.
-    loads_always: whether the last step loads its own tiles once more, instead of asking whether there is a next one.
-    moves_sums: whether sums are stored from other registers than those in which they grew.
+    striped: whether workgroups take tiles in stripes, so that concurrent ones share reads.
+    written_out: whether a step is fully unrolled; if not, a loop runs over some places at a time.
+    fma_order: whether single multiply-adds are written in the order that suits registers (boustrophedon). pipelined: whether the
+        multiplications of a place follow the reads of the next (software pipelining). scalar_sums: whether the accumulators are
+        scalars. many_sums: whether a thread has so many accumulators that it reads operands in turn.
+    loads_always: whether the last step loads its own tiles again, instead of a test for a next step.
+    moves_sums: whether accumulators are copied to other registers before they are stored.
     component_stores: whether tiles are arrays of vectors of which a thread writes single components.
-    quads: whether four columns of the right operand are one load, and along_k: whether four places along the contraction are;
-        of direct and shuffled ones.
+    quads: whether four columns of the right operand are one load. along_k: whether four places along the contraction are. Both for
+        direct and shuffled products.
     """
 
     way: Literal["tiled", "narrow", "direct", "shuffled"]
@@ -249,7 +251,7 @@ class DotChoice:
 
 @dataclass(frozen=True)
 class CallChoice:
-    """options: what the primitive chose for its own shader, plain data; None where there is nothing to choose."""
+    """options: the primitive's own choice for its shader, plain data; None if it has none."""
 
     options: Any = None
 
@@ -262,10 +264,10 @@ Part = MapChoice | RowChoice | DotChoice | CallChoice
 
 @dataclass(frozen=True)
 class Choice:
-    """How one kernel is made.
+    """The parameters of one kernel.
 
-    parts: of each group that shares the dispatch. max_workgroups: of the grid, along each dimension. checked: whether indices that are
-    out of range are reported. wide_loads: whether buffers of vec4s that are only read are read 64 bits at a time.
+    parts: one choice for each group of the dispatch. max_workgroups: of the grid, along each dimension. checked: whether the kernel reports
+    indices that are out of range. wide_loads: whether read-only buffers of vec4s are read 64 bits at a time.
     """
 
     archetype: str
@@ -282,7 +284,7 @@ class Choice:
         return (text + (", loads of 64 bits" if self.wide_loads else "")).replace(MARK, "")
 
     def grid(self, workgroups: int) -> tuple[int, int, int]:
-        """A grid of at least that many workgroups within the limit per dimension."""
+        """A grid of at least this many workgroups within the limit per dimension."""
         if workgroups <= self.max_workgroups:
             return (workgroups, 1, 1)
         y = math.ceil(workgroups / self.max_workgroups)

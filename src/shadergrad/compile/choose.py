@@ -1,9 +1,9 @@
-"""How each kernel is made: the stage between fusing and emission.
+"""Chooses the parameters of each kernel: the stage between fusion and emission.
 
-In: a group of nodes, the Target, and which nodes are buffers. Out: a Choice, plain data that the emitters in compile/wgsl obey. All
-that differs between devices is decided here, or before by tiles.py and horizontal.py: an emitter is given no Target.
+In: a group of nodes, the Target, and the nodes that have buffers. Out: a Choice, plain data that the emitters in compile/wgsl follow.
+All differences between devices are decided here, or before by tiles.py and horizontal.py: an emitter gets no Target.
 
-Numbers without a source were measured on an H200; those of a device in software, where `Traits.dear_loads` holds, on two cores.
+Constants without a source were measured on an H200; those for software adapters (`Traits.dear_loads`) on two cores.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def axis_of_tiles(group: Group, is_buffer: IsBuffer) -> int | None:
 
 
 def reads_of_map(group: Group, is_buffer: IsBuffer) -> Recorder:
-    """What a map reads for its element at (x0, x1, ...)."""
+    """A Recorder with the reads of a map for its element at (x0, x1, ...)."""
     sizes = group.roots[0].shape
     index = tuple(variable(f"x{a}", n) for a, n in enumerate(sizes))
     recorder = Recorder(is_buffer)
@@ -103,7 +103,7 @@ FEW = 16  # threads of a row whose results are joined in one stage, where every 
 
 
 def threads_of_rows(group: Group, target: Target) -> int:
-    """Of a workgroup of a row kernel."""
+    """Threads per workgroup of a row kernel."""
     rows, width = _rows_and_width(group, target)
     return rows * width
 
@@ -228,14 +228,14 @@ class _Dot:
         return self._tiled(tile)
 
     def _way(self) -> str:
-        """That of a product without tiles; "" of others."""
+        """The way of a product without tiles; "" for a tiled one."""
         if self.target.shuffles(self.multiplications) and self._cost() <= CHEAP_BESIDE_LOADS:
             return "shuffled"
         small = self.multiplications <= SMALLEST and self.target.traits.zeroes_slowly and self.product.window == 1
         return "direct" if small and self._cost() <= CHEAP else ""
 
     def _cost(self) -> int:
-        """Operations that an element of both operands takes besides reading."""
+        """Operations per element of both operands, besides reading it."""
         m, n, k = (variable(x, size) for x, size in (("m", self.m), ("n", self.product.n), ("k", self.k)))
         a, b = self.dot.inputs
         recorder = Recorder(self.is_buffer)
@@ -341,7 +341,8 @@ def _takes_four(tile: Tile) -> bool:
 
 
 def _loads_always(tile: Tile, layouts: Sequence[Layout]) -> bool:
-    """As was measured: where loads bring four elements, in short steps, and in all steps that transpose both operands."""
+    """Whether the last step loads its tiles again, as measured: for loads of four elements, in short steps, and in all steps that
+    transpose both operands."""
     transposed: tuple[Layout, ...] = ("along k", "rows")
     of = (*transposed, "along free") if tile.bk <= SHORT_STEP else transposed
     return all(layout in of for layout in layouts)

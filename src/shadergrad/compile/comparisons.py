@@ -1,11 +1,11 @@
-"""Values whose bits are compared: each is computed once.
+"""Finds values whose bits are compared, so that one kernel computes each of them.
 
-Two kernels that compute the same expression may round it differently: one contracts a multiplication and an addition, the other does
-not. That is no fault of either, but `x == max(x)` has no true element where the comparison and the maximum are given different x. So a
-floating-point value that a comparison sees in two ways is stored, in a kernel that no reader is fused into.
+Two kernels may round the same expression differently, because one contracts a multiplication and an addition. Then `x == max(x)` has no
+true element if the comparison and the maximum get different x. So the fuser stores a floating-point value that reaches a comparison by
+two ways, in a kernel into which no reader is fused.
 
-In: a graph, and which nodes one kernel computes for all readers. Out: the values that one kernel must compute besides. The fuser asks
-until there are none; `verify` refuses a fused graph in which there are.
+In: a graph, and the nodes that one kernel computes for all readers. Out: the further values that one kernel must compute. The fuser
+asks until there are none; `verify` refuses a fused graph that has some.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Compared:
         self._rank = {id(n): k for k, n in enumerate(order)}
 
     def recomputed(self, once: Container[int]) -> Iterator[Node]:
-        """Values that kernels would compute more than once, though their bits are compared. What these are computed of may be missing."""
+        """Values that several kernels would compute although their bits are compared. Values that these depend on may be missing."""
         errors: dict[int, int] = {}
         for node in self._extrema:
             x = _behind_views(node.inputs[0])
@@ -149,7 +149,7 @@ class Compared:
         return {flat for key, flat in reads if key == id(node)}
 
     def _reads(self, x: Node, once: Container[int]) -> Iterable[Node]:
-        """The buffers that an element of x is computed of."""
+        """The buffers from which an element of x is computed."""
         return self._recorded(x, lambda n: self._is_read(n, once)).reads.values()
 
     @staticmethod
@@ -160,7 +160,7 @@ class Compared:
 
 
 def verify(compared: Compared, once: Container[int]) -> None:
-    """Raises CompileError where a kernel would compute a value anew whose bits are compared."""
+    """Raises CompileError if several kernels would compute a value whose bits are compared."""
     for node in compared.recomputed(once):
         raise CompileError(
             f"two kernels compute {describe(node)}, and a comparison sees both values, which may be rounded differently. This is a fault of "
@@ -169,7 +169,7 @@ def verify(compared: Compared, once: Container[int]) -> None:
 
 
 def _error_of(node: Node, error: int) -> int:
-    """How often a value is rounded whose inputs are rounded `error` times."""
+    """The number of roundings of a value whose inputs have `error` roundings."""
     exact = not _rounds(node) or node.primitive.kind != "elementwise" or isinstance(node.primitive, EXACT)
     if exact:
         return error

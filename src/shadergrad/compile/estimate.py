@@ -1,7 +1,7 @@
-"""An estimate of the time of matrix multiplications, which orders tiles. In: a tile and sizes, and the target's Costs. Out: seconds.
+"""Estimates the time of a matrix multiplication, to rank tiles. In: a tile, sizes and the target's Costs. Out: seconds.
 
-It knows three things: what a multiplication costs in a tile of that shape, how full the busiest core of a large GPU is, and that a step
-along the contraction waits for memory.
+The model has three terms: the cost of a multiplication in a tile of this shape, the load of the busiest core of a large GPU, and the
+time that each step along the contraction waits for memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LARGEST = 128 * 128  # results of a workgroup, of which a core has room for two
 
 
 def seconds_of(tile: Tile, batch: int, m: int, n: int, k: int, costs: Costs) -> float:
-    """Of `batch` products of m x n results over k that have the GPU for themselves."""
+    """Seconds of `batch` products of m x n results over k that run alone on the GPU."""
     workgroups = batch * -(-m // tile.bm) * -(-n // tile.bn)
     busiest = -(-workgroups // costs.cores)
     resident = max(1, min(busiest, costs.registers // (tile.threads * tile.registers)))
@@ -31,13 +31,13 @@ def seconds_of(tile: Tile, batch: int, m: int, n: int, k: int, costs: Costs) -> 
 
 
 def seconds_of_parts(results: int, parts: int, costs: Costs) -> float:
-    """What a contraction in several parts takes besides: another dispatch, which reads partial results and writes their sums."""
+    """Additional seconds of split-K: a second dispatch reads the partial sums and writes the results."""
     return costs.launch + 4 * results * (2 * parts + 1) / costs.bandwidth
 
 
 def seconds_beside(chosen: Sequence[tuple[Product, Tile]], costs: Costs) -> float:
-    """Of products in one dispatch: what the busiest core has to multiply, and what steps wait for memory. The workgroups that fit are
-    dealt to the cores in turn, so the first core has the first of each round."""
+    """Seconds of products in one dispatch: the multiplications of the busiest core, and the time that steps wait for memory. The workgroups
+    that fit are dealt to the cores in turn, so the first core has the first of each round."""
     counts = [product.workgroups(tile) for product, tile in chosen]
     total, threads = sum(counts), max(tile.threads for _, tile in chosen)
     registers = max(t.registers for _, t in chosen)
@@ -54,7 +54,7 @@ def seconds_beside(chosen: Sequence[tuple[Product, Tile]], costs: Costs) -> floa
 
 
 def seconds_busy(tile: Tile, k: int, costs: Costs) -> float:
-    """Of a workgroup's multiplications over k: what each costs in a tile of that shape, and more where threads fetch unequal parts."""
+    """Seconds of a workgroup's multiplications over k: the cost of each depends on the tile's shape, and is higher if threads fetch unequal parts."""
     fetched = tile.bk * tile.bm, tile.bk * tile.bn
     uneven = any(n % tile.threads for n in fetched) or k % tile.bk
     dear = 1 + 0.4 * (1 / tile.tm + 1 / tile.tn) + 20 * (1 / tile.bm + 1 / tile.bn) + 2 / tile.bk

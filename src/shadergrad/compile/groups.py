@@ -52,11 +52,11 @@ class Group:
 
     @property
     def rows(self) -> tuple[Any, Any, bool]:
-        """Equal for row kernels that have the same rows, however many that are."""
+        """A key that is equal for row kernels over the same rows, regardless of the number of rows."""
         return form(self.outer), form(self.inner), self.trailing
 
     def has_rows_of(self, other: Group) -> bool:
-        """Whether another row kernel has the same rows as this one, or a map these rows, or their elements, as its domain."""
+        """Whether another kernel iterates over this one's rows: a row kernel with the same rows, or a map over the rows or their elements."""
         if other.archetype == "row":
             return other.rows == self.rows
         if form(other.size) == form(self.outer):
@@ -65,12 +65,12 @@ class Group:
         return self.trailing and form(other.size) == form(self.outer * self.inner) and pays
 
     def position(self, node: Node) -> Index:
-        """Where a root is written: row-major, in the domain variables."""
+        """The row-major index at which a root is written, in the domain variables."""
         return row_position(node, self.outer, self.inner) if self.archetype == "row" else variable("i", self.size)
 
 
 def row_position(node: Node, outer: int, inner: int) -> Index:
-    """Where an element stands that belongs to a row, or to an element of it: row-major."""
+    """The row-major index of a value of a row, or of an element of a row."""
     o = variable("o", outer)
     return o if node.size == outer else o * inner + variable("r", inner)
 
@@ -89,7 +89,7 @@ def reduce_index(node: Node, o: Index, r: Index) -> tuple[Index, ...]:
 
 
 def operands_of(group: Group) -> Iterator[tuple[Node, tuple[Index, ...]]]:
-    """What the reductions and the product of a group are of, with the index of each element."""
+    """The inputs of a group's reductions and of its product, with the index of each element."""
     o, r = variable("o", group.outer), variable("r", group.inner)
     for node in group.reduces:
         yield node.inputs[0], reduce_index(node, o, r)
@@ -138,7 +138,7 @@ def has_epilogue(anchor: Node) -> bool:
 
 
 def behind_reshapes(node: Node) -> Node:
-    """The node whose elements these are, in the same row-major order."""
+    """The node behind reshapes, with the same elements in row-major order."""
     while isinstance(node.primitive, Reshape):
         node = node.inputs[0]
     return node

@@ -1,10 +1,10 @@
-"""Which matrix multiplications share a dispatch (horizontal fusion), and with which tiles.
+"""Chooses the matrix multiplications that share a dispatch (horizontal fusion), and their tiles.
 
-In: products that do not wait for each other. Out: those that run as one, each with its tile.
+In: products that do not depend on each other. Out: those that share a dispatch, each with its tile.
 
-A product of a few hundred workgroups ends with most of a GPU idle, and a dispatch begins when all before it has ended. Both
-gradients of a layer, say, are such products, and together they take less time than one after another. A workgroup has as many
-threads in all parts of a kernel, so tiles are chosen anew, by an estimate of the time of all. Those that last longest begin first.
+A product of a few hundred workgroups leaves most of a GPU idle at its end, and a dispatch begins only after the earlier ones end. Both
+gradients of a layer are such products; together they take less time than one after the other. All parts of a kernel have the same
+number of threads per workgroup, so tiles are chosen again, by an estimate of the total time. The longest products begin first.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Chosen = tuple[tuple[Product, Tile], ...]  # in the order in which they begin
 
 
 def may_share(product: Product, target: Target) -> bool:
-    """Whether a product leaves cores idle. Sizes that vary have no estimate, browsers mind long texts, and whole windows, dear in
-    registers, gained where they were measured: on a large GPU."""
+    """Whether a product may share a dispatch: it leaves cores idle, its sizes do not vary (the estimate needs numbers), the target
+    tolerates long texts, and it takes no whole windows, except on large GPUs, where a gain was measured."""
     traits = target.traits
     if not traits.unrolls or product.varies() or (product.window > 1 and not traits.winograd):
         return False

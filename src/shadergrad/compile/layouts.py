@@ -1,4 +1,7 @@
-"""Where the elements of operands lie in memory, by index algebra. In: a node and an index into it. Out: which neighbours are one load."""
+"""The positions of operands' elements in memory, by index algebra.
+
+In: a node and an index into it. Out: the neighbours that one vector load covers.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ IsBuffer = Callable[[Node], bool]
 
 
 def layout_of(operand: Node, free: int, k: int, index: IndexOf, tile: Tile, window: int, is_buffer: IsBuffer) -> Layout:
-    """How an operand of (free axis, k) comes into its tile: along the axis on which four neighbours are one load, k before the other;
-    by whole windows; or one by one, along that which is nearer in memory."""
+    """The layout in which an operand of (free axis, k) is loaded into its tile: vector loads along k, else along the free axis; whole
+    windows; or single elements along the axis that is nearer in memory."""
     k_quads = index(variable("f", free), variable("q", -(-k // LANES)) * LANES + lane_variable())
     free_quads = index(variable("q", -(-free // LANES)) * LANES + lane_variable(), variable("k", k))
     if divides(LANES, k) and tile.bk % LANES == 0 and reads_quads(operand, k_quads, is_buffer):
@@ -31,7 +34,7 @@ def layout_of(operand: Node, free: int, k: int, index: IndexOf, tile: Tile, wind
 
 
 def reads_quads(operand: Node, index: tuple[Index, ...], is_buffer: IsBuffer) -> bool:
-    """Whether four neighbours, which `index` numbers by its lane, are one load."""
+    """Whether one vector load covers the four neighbours that `index` numbers by its lane."""
     recorder = Recorder(is_buffer)
     recorder.pull(operand, index)
     splits = [flat.split(LANE) for _, flat in recorder.reads]
@@ -56,13 +59,13 @@ def _is_nearer_along_k(operand: Node, k: int, index: IndexOf, is_buffer: IsBuffe
 
 
 def is_shared(x: Node) -> bool:
-    """Whether the elements of x are the same all along its first axis."""
+    """Whether x is constant along its first axis."""
     _, index = _behind_views(x)
     return x.shape[0] > 1 and not any("x0" in i.variables() for i in index)
 
 
 def has_windows(x: Node) -> bool:
-    """Whether x is a view of windows that overlap."""
+    """Whether x is a view of overlapping windows."""
     while isinstance(x.primitive, View | SliceAt):
         if isinstance(x.primitive, Window):
             return True
@@ -71,7 +74,7 @@ def has_windows(x: Node) -> bool:
 
 
 def innermost(x: Node) -> int | None:
-    """The axis of x along which neighbours are neighbours in the memory behind its views, if there is one."""
+    """The axis of x whose neighbours are neighbours in memory, through all views; None if there is none."""
     source, index = _behind_views(x)
     flat = flatten(index, source.shape)
     splits = {a: flat.split(f"x{a}") for a, n in enumerate(x.shape) if n > 1}
@@ -79,7 +82,7 @@ def innermost(x: Node) -> int | None:
 
 
 def _behind_views(x: Node) -> tuple[Node, tuple[Index, ...]]:
-    """What x is a view of, and the index into it of element (x0, x1, ...)."""
+    """The node of which x is a view, and the index in it of element (x0, x1, ...)."""
     index = tuple(variable(f"x{a}", n) for a, n in enumerate(x.shape))
     while isinstance(x.primitive, View):
         (source,) = x.inputs

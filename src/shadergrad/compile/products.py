@@ -1,4 +1,4 @@
-"""A matrix multiplication as sizes, without the graph around it. In: a Dot node. Out: plain data that choosing and estimates read."""
+"""The sizes of a matrix multiplication, without its graph. In: a Dot node. Out: plain data for choices and estimates."""
 
 from __future__ import annotations
 

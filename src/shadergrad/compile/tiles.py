@@ -1,7 +1,7 @@
-"""Which tile a matrix multiplication takes, and into how many parts its contraction is cut (split-K).
+"""Chooses the tile of a matrix multiplication, and the number of parts of its contraction (split-K).
 
-In: the sizes of a product and what the target allows. Out: the tile, and the length of the parts, with the least estimated time
-(estimate.py). What was measured for an adapter (tuning.py) goes before the estimate.
+In: the sizes of a product and the target's limits. Out: the tile and the length of the parts with the least estimated time
+(estimate.py). A measurement for the adapter (tuning.py) takes precedence over the estimate.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ tables: dict[str, Table] = {}  # those that targets name, by digest
 
 
 def register(table: Table) -> str:
-    """The digest under which a Target may name the table."""
+    """The digest by which a Target may name the table."""
     digest = hashlib.sha256(repr(sorted(table.items(), key=str)).encode()).hexdigest()[:12]
     tables.setdefault(digest, dict(table))
     return digest
@@ -92,7 +92,7 @@ def _cut(digest: str, batch: int, m: int, n: int, k: int) -> Cut | None:
 
 
 def _measured(batch: int, m: int, n: int, k: int, window: int, target: Target) -> Cut | None:
-    """What the target's table says."""
+    """The entry of the target's table."""
     if not target.measured or takes_windows(window):
         return None
     found = _cut(target.measured, batch, m, n, k)
@@ -100,18 +100,18 @@ def _measured(batch: int, m: int, n: int, k: int, window: int, target: Target) -
 
 
 def measured_beside(product: Product, other: Product, target: Target) -> Tile | None:
-    """The tile that was fastest for a product that shares a dispatch with another, where both were measured."""
+    """The tile that was fastest for a product that shares a dispatch with another, if both were measured."""
     found = tables.get(target.measured, {}).get(Beside(product.shape, other.shape))
     if found is None or not fits(found.tile, target) or found.chunk(product.k) != product.chunk:
         return None
     return found.tile
 
 
-# -- what is taken
+# -- choosing
 
 
 def fits(tile: Tile, target: Target) -> bool:
-    """Whether the target allows it. Sums of slices are joined in the larger operand's tiles, which must have room for one of
+    """Whether the target's limits allow the tile. Slices join their sums in the tiles of the larger operand, which must hold one sum of
     each thread of half of them."""
     if max(tile.stages, tile.slices) > 1 and not target.traits.unrolls:
         return False
@@ -121,8 +121,8 @@ def fits(tile: Tile, target: Target) -> bool:
 
 
 def choose_tile(batch: int, m: int, n: int, k: int, window: int, target: Target, chunk: int = 0) -> Tile:
-    """The tile for `batch` products of m x n results over k, cut into parts of `chunk` if that is not 0, in whole windows
-    where `window` is above 1."""
+    """The tile for `batch` products of m x n results over k, cut into parts of `chunk` unless that is 0, in whole windows
+    if `window` is above 1."""
     if (narrow := narrow_tile(m, n, k, window, target)) and not chunk:
         return narrow
     part, divisor = hint(chunk or k), factor(chunk or k)
@@ -133,13 +133,13 @@ def choose_tile(batch: int, m: int, n: int, k: int, window: int, target: Target,
 
 
 def tile_of(product: Product, target: Target) -> Tile:
-    """That which a product has in a dispatch of its own."""
+    """The tile of a product that has a dispatch of its own."""
     p = product
     return choose_tile(p.batches, p.m, p.n, p.k, p.window, target, p.chunk if p.parts > 1 else 0)
 
 
 def narrow_tile(m: int, n: int, k: int, window: int, target: Target) -> Tile | None:
-    """That of a product with a few rows over whole windows, where it fits."""
+    """The narrow tile of a product with a few rows over whole windows, if it fits."""
     if not target.traits.unrolls or window == 1 or varies(m) or varies(k) or not 0 < m <= FEW_ROWS or hint(n) < COLUMNS:
         return None
     tile = Tile(m, COLUMNS, k, m, 1)
@@ -161,7 +161,7 @@ def shuffled_tile(product: Shape, quads: bool, along: bool) -> Tile:
 
 
 def direct_tile(m: int, n: int) -> Tile:
-    """That of threads which read operands where they want them."""
+    """The tile of a product whose threads read operands from memory as they need them."""
     return min(DIRECT, key=lambda t: -(-hint(m) // t.bm) * -(-hint(n) // t.bn))
 
 
@@ -188,7 +188,7 @@ def takes_windows(window: int) -> bool:
     return 1 < window <= LONGEST_STEP
 
 
-_plain = lru_cache(maxsize=None)(Tile)  # what was computed of a tile is asked again and again
+_plain = lru_cache(maxsize=None)(Tile)  # cached: the same tiles are estimated many times
 
 
 def _tiles(k: int, divisor: int, window: int, target: Target, shortest: bool) -> Iterator[Tile]:
@@ -208,7 +208,7 @@ def _tiles(k: int, divisor: int, window: int, target: Target, shortest: bool) ->
 
 
 def chunk_of(batch: int, m: int, n: int, k: int, window: int, target: Target) -> int:
-    """How long the stretches are into which the contraction is best cut; k: it stays whole."""
+    """The length of the parts into which the contraction is best cut; k if it is not cut."""
     if window == 1 and target.shuffles(hint(batch * m * n * k)):
         parts = -(-hint(k) // LONGEST_SUM)
         return k if parts == 1 else -(-hint(k) // (parts * SHORTEST_STEP)) * SHORTEST_STEP
@@ -238,7 +238,7 @@ def _chunk_of(batch: int, m: int, n: int, k: int, divisor: int, window: int, tar
 
 
 def estimated(shape: Shape, target: Target) -> float:
-    """Seconds of a product in the best number of parts."""
+    """Estimated seconds of a product in the best number of parts."""
     batch, m, n, k = shape
     chunk = _chunk_of(batch, m, n, k, k, 1, target)
     parts = -(-k // chunk)
@@ -246,7 +246,7 @@ def estimated(shape: Shape, target: Target) -> float:
     return seconds + (seconds_of_parts(batch * m * n, parts, target.traits.costs) if parts > 1 else 0)
 
 
-# -- what tuning tries
+# -- candidates for tuning
 
 TUNED = (  # tiles that tuning tries besides those of SHAPES
     Tile(256, 128, 8, 16, 8, 2),
@@ -276,7 +276,7 @@ MOST_TRIED = 40
 
 
 def candidates(shape: Shape, target: Target) -> list[Cut]:
-    """What tuning tries for a shape: the estimate's choice first, then others that may be better, the likeliest first."""
+    """The candidates that tuning measures for a shape: the estimate's choice first, then others, the most promising first."""
     batch, m, n, k = shape
     target, costs = replace(target, measured=""), target.traits.costs
     chunk = chunk_of(batch, m, n, k, 1, target)

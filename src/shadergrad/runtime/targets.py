@@ -1,7 +1,7 @@
-"""From an adapter to a Target: the only place that knows the names of adapters and drivers.
+"""From an adapter to a Target. Only this module knows names of adapters and drivers.
 
-In: what an adapter reports (names, limits, features) and the environment's wishes. Out: a Target, whose traits are a row of
-`target.ROWS`, with the table of what was measured on such an adapter.
+In: an adapter's names, limits and features, and the configuration. Out: a Target, whose traits are a row of `target.ROWS`, with the
+table of tiles measured on such an adapter.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ MOST_INVOCATIONS = 1024
 
 
 def target_of(info: Mapping[str, Any], limits: Mapping[str, int], features: Iterable[str], settings: Config) -> Target:
-    """What the compiler may use of an adapter. info: wgpu-py's words: "device", "description" (the driver), "adapter_type"."""
+    """The Target of an adapter. info: a mapping with wgpu-py's keys "device", "description" (the driver), "adapter_type", and the sizes
+    of subgroups."""
     row = row_of(info, features, settings)
     target = target_with(limits, settings, row)
     if row == "portable":
@@ -61,7 +62,7 @@ def row_of(info: Mapping[str, Any], features: Iterable[str], settings: Config) -
 
 
 def _subgroups(info: Mapping[str, Any], features: Iterable[str]) -> tuple[int, int]:
-    """The least and the largest size; (0, 0) where the adapter has none."""
+    """The least and the largest size of a subgroup; (0, 0) if the adapter has none."""
     if "subgroup" not in {*features}:
         return 0, 0
     # the misspelt names of wgpu-py 0.32
@@ -69,13 +70,13 @@ def _subgroups(info: Mapping[str, Any], features: Iterable[str]) -> tuple[int, i
 
 
 def _lanes(device: str) -> int:
-    """Of llvmpipe's vectors, whose bits stand in the adapter's name; 0 of other adapters."""
+    """The lanes of llvmpipe's vectors, from the adapter's name; 0 for other adapters."""
     found = re.match(r"llvmpipe .*?(\d+) bits", device)
     return int(found[1]) // 32 if found else 0
 
 
 def target_with(limits: Mapping[str, int], settings: Config, row: str) -> Target:
-    """A target within limits (wgpu-py's names: 'max-buffer-size'), with the traits of a row."""
+    """A target with these limits (by wgpu-py's names, such as 'max-buffer-size') and the traits of a row."""
 
     def limit(name: str) -> int:
         value = limits[name]

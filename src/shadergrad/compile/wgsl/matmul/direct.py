@@ -1,4 +1,4 @@
-"""Products without tiles: threads read operands where they want them, or share what they load within a subgroup."""
+"""Products without tiles: threads read operands as they need them, or share loads within a subgroup."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .product import SLOTS, ProductWriter
 
 
 def sum_up(w: ProductWriter) -> None:
-    """A walk along the contraction: tm elements of the left operand, tn of the right one, their products."""
+    """Writes the loop along the contraction: load tm elements of the left operand and tn of the right one, and add their products."""
     r = w.r
     rows = _rows(w)
     first, last = w.stretch()
@@ -44,7 +44,7 @@ def sum_up_shuffled(w: ProductWriter) -> None:
 
 
 def _own(w: ProductWriter, row: Index, place: Index) -> str:
-    """What a thread loads of a row of the left operand."""
+    """The load of a row of the left operand by a thread."""
     r, a = w.r, w.dot.inputs[0]
     if w.choice.along_k:
         return r.as_vector(r.pull(a, w.index.left(row, place * LANES + lane_variable())), w.dot.dtype)
@@ -53,7 +53,7 @@ def _own(w: ProductWriter, row: Index, place: Index) -> str:
 
 
 def _rows(w: ProductWriter) -> list[Index]:
-    """Those of a thread's results."""
+    """The rows of a thread's results."""
     t = w.tile
     down, exact = t.bm // t.tm, divides(t.bm, w.m)
     places = [f"m0 + ({i // LANES * down} + tm) * {LANES} + {i % LANES}" for i in range(t.tm)]

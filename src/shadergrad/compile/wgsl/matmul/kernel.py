@@ -65,7 +65,7 @@ def _shape(w: ProductWriter) -> str:
 
 
 def _write(w: ProductWriter, number: str) -> tuple[Operand, ...]:
-    """Writes the statements of a product, `number` that of the workgroup in it; gives what has tiles."""
+    """Writes the statements of a product; `number` is the workgroup's number in it. Returns the operands that have tiles."""
     t, r = w.tile, w.r
     tiles_m, tiles_n = -(-w.m // t.bm), -(-w.columns // t.bn)
     r.lanes = 1 if t.narrow else LANES

@@ -13,7 +13,7 @@ WRITTEN_TWICE = 8  # steps of two stages up to which two are written out
 
 
 def over_contraction(w: ProductWriter) -> tuple[Operand, Operand]:
-    """Writes the sums of all products into the thread's registers; gives the operands, which have tiles."""
+    """Writes the accumulation of all products into the thread's registers. Returns the operands, which have tiles."""
     t, r, choice = w.tile, w.r, w.choice
     (a, b), (of_a, of_b) = w.dot.inputs, choice.layouts
     operands = (
@@ -45,14 +45,14 @@ def over_contraction(w: ProductWriter) -> tuple[Operand, Operand]:
 
 
 def _declare_scalars(w: ProductWriter) -> None:
-    """Sums as scalars."""
+    """Declares scalar accumulators."""
     for i in range(w.tile.tm):
         for j in range(w.tile.tn):
             w.r.line(f"var {w.sum(i, j)} = {w.element}();")
 
 
 def _join_scalars(w: ProductWriter) -> None:
-    """Sums as vectors, from which results are made."""
+    """Joins scalar accumulators into the vectors that the epilogue reads."""
     for i in range(w.tile.tm):
         for j in range(0, w.tile.tn, LANES):
             four = ", ".join(w.sum(i, j + e) for e in range(LANES))
@@ -114,7 +114,7 @@ def _close(w: ProductWriter) -> None:
 
 
 def _own_place(w: ProductWriter, operand: Operand) -> str:
-    """Where in a tile a thread begins to read, in vec4s."""
+    """The place in a tile, in vec4s, at which a thread begins to read."""
     thread = "tm" if operand.name == "a" else "tn"
     if isinstance(operand, Rows):
         return f"slice * {w.tile.bk // LANES // w.tile.slices} + {thread} * {operand.pitch}"
@@ -130,8 +130,8 @@ def _store(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
 
 
 def _fetch_next(w: ProductWriter, operands: tuple[Operand, ...], last: str) -> None:
-    """What the next step takes. Where that pays, the last step loads its own tiles once more instead of asking whether there is a
-    next one: without a branch a compiler mixes loads and multiplications."""
+    """Writes the fetch for the next step. If the choice says `loads_always`, the last step loads its own tiles again instead of a test for
+    a next one: without a branch a driver interleaves loads and multiplications."""
     r, following = w.r, f"k + {w.tile.bk}"
     if w.choice.loads_always:
         r.line(f"k0 = select(k, {following}, {following} < {last});")
@@ -142,7 +142,7 @@ def _fetch_next(w: ProductWriter, operands: tuple[Operand, ...], last: str) -> N
 
 
 def _fetch(w: ProductWriter, operands: tuple[Operand, ...], head: str) -> None:
-    """Loads into registers, in a block with that head."""
+    """Writes loads into registers, in a block with this head."""
     w.r.open("k0")
     for operand in operands:
         operand.fetch()

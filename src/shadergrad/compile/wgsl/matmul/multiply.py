@@ -1,4 +1,4 @@
-"""The multiplications of a step: what a thread reads of both tiles, and in which order it multiplies."""
+"""The multiplications of a step: a thread's reads of both tiles, and the order of its multiply-adds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HELD = "held"  # the place along the contraction that a step leaves to the next
 
 
 def multiply(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
-    """The products of a step."""
+    """Writes the multiply-adds of a step."""
     t, r = w.tile, w.r
     if w.choice.pipelined:
         _pipelined(w, operands)
@@ -32,12 +32,12 @@ def multiply(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
 
 
 def multiply_held(w: ProductWriter) -> None:
-    """The products of the place that the last step has left, where steps are pipelined."""
+    """Writes the multiply-adds of the last place of the previous step, if steps are pipelined."""
     _fma_order(w, HELD)
 
 
 def names_read(operands: tuple[Operand, ...], place: str) -> list[str]:
-    """The names of what a thread multiplies at a place along the contraction."""
+    """The names of the operands that a thread multiplies at a place along the contraction."""
     return [f"{o.name}_{place}_{quad}" for o in operands for quad in range(len(o.offsets))]
 
 

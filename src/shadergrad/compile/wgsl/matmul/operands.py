@@ -59,7 +59,7 @@ class Operand:
 
     @property
     def filled(self) -> str:
-        """Where the tile begins that is stored to, as a summand."""
+        """The offset, as a summand, of the tile to which threads store."""
         return f"fill_{self.name} + " if self.kernel.tile.stages > 1 else ""
 
     @property
@@ -76,7 +76,7 @@ class Operand:
         return self.count % self.kernel.tile.threads == 0
 
     def registers(self) -> Iterator[str]:
-        """The declarations of what a thread holds."""
+        """The declarations of the thread's registers for fetched elements."""
         for part in range(self.parts):
             yield f"var {self.register(part)} = {self.zero()};"
 
@@ -124,7 +124,7 @@ class Operand:
         return lines
 
     def stored(self, part: int) -> Iterator[str]:
-        """Those that move one part."""
+        """Statements that store one part."""
         raise NotImplementedError
 
     # -- the tile in workgroup memory
@@ -372,5 +372,5 @@ def operand_of(
     start: str,
     index: IndexOf,
 ) -> Operand:
-    """The operand with the way that suits its layout."""
+    """An Operand of the class for the layout."""
     return LOADERS[layout](kernel, node, name, free, tile_free, start, index)

@@ -49,12 +49,12 @@ class ProductWriter:
     # -- texts
 
     def close_loop(self, head: str) -> None:
-        """What was written since the scope was opened, as the body of a loop."""
+        """Writes the statements since the scope was opened as the body of a loop."""
         for line in (f"{head} {{", *indent(self.r.close()), "}"):
             self.r.line(line)
 
     def stretch(self) -> tuple[str, str]:
-        """Where along the contraction the sums begin and end."""
+        """The range of the contraction that the sums cover."""
         return ("first", "last") if self.parts > 1 else ("0", f"{self.k}")
 
     def sum(self, i: int, j: int) -> str:
