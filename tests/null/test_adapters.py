@@ -56,7 +56,8 @@ def test_products_hand_round_only_where_eight_threads_are_one_subgroup(
 def test_a_target_tells_what_the_adapter_offers_unless_it_is_for_any_browser(portable: bool) -> None:
     info = {"device": "Some GPU", "description": "", "adapter_type": "DiscreteGPU"}
     sizes = {"stackgroup_min_size": 32, "stackgroup_max_size": 64}
-    limits, settings = dict.fromkeys(LIMITS, 1 << 20), replace(config, portable=portable)
+    limits: dict[str, int] = dict.fromkeys(LIMITS, 1 << 20)
+    settings = replace(config, portable=portable)
     with_both = target_of(info | sizes, limits, {"shader-f16", "subgroup"}, settings)
     with_none = target_of(info | sizes, limits, set(), settings)
     assert (with_both.f16, with_both.subgroups) == ((False, (0, 0)) if portable else (True, (32, 64)))
