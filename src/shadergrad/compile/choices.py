@@ -230,10 +230,6 @@ class DotChoice:
     quads: bool = False
     along_k: bool = False
 
-    @property
-    def has_tiles(self) -> bool:
-        return self.way == "tiled"
-
     def __str__(self) -> str:
         marks = {
             f"windows of {self.window}": self.window > 1,

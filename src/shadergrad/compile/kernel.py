@@ -108,9 +108,3 @@ def store_results(r: Renderer, group: Group, anchor: Node, value: str, flat: Ind
     values = [(root, r.pull(root, unflatten(flat, root.shape))) for root in group.roots]
     for root, result in values:
         r.store(root, flat, result)
-
-
-def store_root(r: Renderer, group: Group, root: Node) -> None:
-    """Compute a root at its place in the domain and write it."""
-    position = group.position(root)
-    r.store(root, position, r.pull_flat(root, position))
