@@ -1,0 +1,39 @@
+"""Learning rates that change over time, with PyTorch's names, arguments and values. In: an optimizer; out: its rates.
+
+A scheduler sets `lr` of the optimizer's groups at every step(), on the host, between calls of a compiled step. That
+writes one number to the device and compiles nothing. Call it after the optimizer's step. A scheduler has two forms of
+its values: `get_lr` steps from the present rate, so that schedulers combine, and `_get_closed_form_lr`, where there is
+one, computes it from the first. Reference: torch.optim.lr_scheduler.
+"""
+
+from .base import LRScheduler as LRScheduler
+from .base import ResumeError as ResumeError
+from .base import SchedulerError as SchedulerError
+from .by_function import LambdaLR, MultiplicativeLR
+from .combined import ChainedScheduler, SequentialLR, warmup_cosine
+from .cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
+from .cycles import CyclicLR, OneCycleLR
+from .formulas import ConstantLR, ExponentialLR, LinearLR, MultiStepLR, PolynomialLR, StepLR
+from .plateau import ReduceLROnPlateau
+
+_LRScheduler = LRScheduler  # its older name, of which programs derive
+
+__all__ = [
+    "ChainedScheduler",
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CyclicLR",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "MultiplicativeLR",
+    "OneCycleLR",
+    "PolynomialLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
+    "warmup_cosine",
+]

@@ -1,0 +1,183 @@
+"""What all schedulers share: how rates are read and set, what is checked, what is saved."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ...drive.tracing import current
+from ...errors import CompileError, ShadergradError
+from ..optimizer import Optimizer
+
+Rates = list[float]
+Scheduler = TypeVar("Scheduler", bound=type)
+
+
+class SchedulerError(ShadergradError, ValueError, TypeError):
+    """Arguments that make no schedule. PyTorch raises ValueError or TypeError."""
+
+
+class ResumeError(SchedulerError, KeyError):
+    """A schedule that shall go on from the middle, and an optimizer that does not know where it began."""
+
+    __str__ = Exception.__str__
+
+
+def shown(arguments: str, *rates: float, of: str = "lr=8.0") -> Callable[[Scheduler], Scheduler]:
+    """Give a scheduler's docstring an example: the rates it sets, made with these arguments, of an optimizer made with `of`."""
+
+    def documented(cls: Scheduler) -> Scheduler:
+        shown = "\n".join(f"[{rate}]" for rate in rates)
+        cls.__doc__ = f"""{inspect.cleandoc(cls.__doc__ or "")}
+
+>>> optimizer = sg.optim.SGD([sg.zeros(1)], {of})
+>>> scheduler = sg.optim.lr_scheduler.{cls.__name__}(optimizer, {arguments})
+>>> for _ in range({len(rates)}):
+...     print(scheduler.get_last_lr())
+...     optimizer.step()
+...     scheduler.step()
+{shown}
+"""
+        return cls
+
+    return documented
+
+
+class LRScheduler:
+    """Base of the schedulers: a subclass writes `get_lr`, the rates of the groups at `self.last_epoch`.
+
+    It may read `self.base_lrs`, the rates of the beginning, and the groups' present ones. Call step() after the
+    optimizer's, outside of compiled steps (CompileError); before it, PyTorch's UserWarning.
+    last_epoch: -1 to begin, else the number of the step to go on from; ResumeError where a group has no 'initial_lr'
+    then.
+    SchedulerError for what is no optimizer.
+
+    >>> class Halving(sg.optim.lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [rate / 2**self.last_epoch for rate in self.base_lrs]
+    >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
+    >>> scheduler = Halving(optimizer)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [4.0]
+    """
+
+    _is_initial = False
+    _step_count = 0
+    last_epoch: int
+    _last_lr: Rates
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        self.optimizer = checked(optimizer)
+        for k, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise ResumeError(
+                    f"param 'initial_lr' is not specified in param_groups[{k}] when resuming scheduler with "
+                    f"last_epoch={last_epoch}. Hint: load the optimizer's state first; for a fresh run leave last_epoch at -1."
+                )
+        self.base_lrs: Rates = [group["initial_lr"] for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
+
+    def get_lr(self) -> Rates:
+        """The rates of the groups at `last_epoch`. To ask for the present ones, use get_last_lr()."""
+        raise NotImplementedError
+
+    def get_last_lr(self) -> Rates:
+        """The rates that were set last, one a group."""
+        return self._last_lr
+
+    def step(self, epoch: Any = None) -> None:
+        """Set the rates of the next epoch (or of `epoch`, which PyTorch discourages)."""
+        refuse_capture()
+        if self._step_count == 1 and not self.optimizer._opt_called:
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call them in the opposite "
+                "order: `optimizer.step()` before `lr_scheduler.step()`. Failure to do this will result in skipping the "
+                "first value of the learning rate schedule.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._step_count += 1
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        closed = None if epoch is None else getattr(self, "_get_closed_form_lr", None)
+        self._set(self.get_lr() if closed is None else closed())
+
+    def _set(self, rates: Rates) -> None:
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+        self._last_lr = self._present()
+
+    def _present(self) -> Rates:
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def _times(self, factor: float) -> Rates:
+        """The present rates times a factor."""
+        return [rate * factor for rate in self._present()]
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is needed to go on, apart from the optimizer, whose state is to be saved too."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from where a state_dict was taken."""
+        self.__dict__.update(state_dict)
+
+
+def checked(optimizer: Any) -> Optimizer:
+    if not isinstance(optimizer, Optimizer):
+        raise SchedulerError(f"{type(optimizer).__name__} is not an Optimizer")
+    return optimizer
+
+
+def number(name: str, value: Any) -> float:
+    if isinstance(value, str) or not hasattr(value, "__float__"):
+        raise SchedulerError(f"argument '{name}' must be float, not {type(value).__name__}")
+    return value
+
+
+def period(name: str, value: Any, least: int = 1) -> int:
+    """A number of epochs."""
+    if not hasattr(value, "__index__"):
+        raise SchedulerError(f"argument '{name}' must be int, not {type(value).__name__}")
+    if value < least:
+        words = "positive" if least else "non-negative"
+        raise SchedulerError(f"Expected {words} integer {name}, but got {name}={value}")
+    return value
+
+
+def refuse_capture() -> None:
+    if current.trace is not None:
+        raise CompileError(
+            "a scheduler's step() inside a compiled step would happen once, not at every call. "
+            "Hint: call it after the compiled step; changing the rate compiles nothing."
+        )
+
+
+def a_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
+    """A value for each group, of one for all or of a list."""
+    count = len(optimizer.param_groups)
+    if not isinstance(value, list | tuple):
+        return [value] * count
+    if len(value) != count:
+        raise SchedulerError(
+            f"{name} must have the same length as optimizer.param_groups. "
+            f"{name} has {len(value)} values, param_groups has {count}."
+        )
+    return list(value)
