@@ -50,6 +50,9 @@ from .tensor.divide import DividedTensor
 from .tensor.elementwise import ElementwiseTensor
 from .tensor.generator import Generator
 from .tensor.index import IndexTensor
+from .tensor.joining import cat as cat
+from .tensor.joining import meshgrid as meshgrid
+from .tensor.joining import stack as stack
 from .tensor.numeric import MantissaAndExponent, NumericTensor
 from .tensor.order import OrderTensor
 from .tensor.products import ProductTensor
@@ -59,10 +62,7 @@ from .tensor.public import Tensor
 from .tensor.reduce import MinAndMax, ReduceTensor, ValuesAndIndices
 from .tensor.scans import ScanTensor
 from .tensor.scatter import ScatterTensor
-from .tensor.shape import ShapeTensor
-from .tensor.shape import cat as cat
-from .tensor.shape import meshgrid as meshgrid
-from .tensor.shape import stack as stack
+from .tensor.slices import SliceTensor
 
 MADE: tuple[str, ...]
 WITH_OUT: tuple[str, ...]
@@ -190,8 +190,8 @@ def diff(
     input: Tensor,
     n: int = 1,
     dim: int = -1,
-    prepend: IndexTensor | None = None,
-    append: IndexTensor | None = None,
+    prepend: SliceTensor | None = None,
+    append: SliceTensor | None = None,
     *,
     out: Any = None,
 ) -> Tensor: ...
@@ -361,7 +361,7 @@ def nanquantile(
 def nansum(
     input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Tensor: ...
-def narrow(input: Tensor, dim: int, start: int | IndexTensor, length: int) -> Tensor: ...
+def narrow(input: Tensor, dim: int, start: int | SliceTensor, length: int) -> Tensor: ...
 def ne(input: Tensor, other: ComparisonTensor | Number, *, out: Any = None) -> Tensor: ...
 def neg(input: Tensor, *, out: Any = None) -> Tensor: ...
 def negative(input: Tensor, *, out: Any = None) -> Tensor: ...
@@ -385,7 +385,7 @@ def outer(input: Tensor, vec2: ProductTensor, *, out: Any = None) -> Tensor: ...
 def permute(input: Tensor, *dims: Any) -> Tensor: ...
 def positive(input: Tensor) -> Tensor: ...
 def pow(input: Tensor, exponent: ArithmeticTensor | Number, *, out: Any = None) -> Tensor: ...
-def prelu(input: Tensor, weight: ShapeTensor) -> Tensor: ...
+def prelu(input: Tensor, weight: ReduceTensor) -> Tensor: ...
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Tensor: ...

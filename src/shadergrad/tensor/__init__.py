@@ -23,15 +23,17 @@ from .description import Size
 from .generator import Generator, default_generator, manual_seed, random_bits
 from .handle import wrap
 from .hooks import RemovableHandle
-from .index import holds, in_range, select_along, select_positions
+from .index import holds, select_along
+from .joining import cat, meshgrid, stack
+from .norms import vector_norm
 from .pending import flush, sync
 from .placement import check_storable, device, get_default_device, resolve_device, set_default_device, standing_in
 from .products import einsum, tensordot
 from .public import Tensor, as_tensor
 from .random import rand, rand_like, randint, randn, randn_like, randperm
-from .reduce import MinAndMax, ValuesAndIndices, vector_norm
+from .reduce import MinAndMax, ValuesAndIndices
 from .results import joint, meet, result
-from .shape import cat, meshgrid, stack
+from .subscript import in_range, select_positions
 
 __all__ = [
     "Generator",

@@ -20,8 +20,8 @@ from .coercion import Number, host_tensor
 from .comparison import where
 from .counts import Histogram, _bins_of, _edges
 from .handle import wrap
+from .joining import cat, stack
 from .public import Tensor
-from .shape import cat, stack
 
 
 def _tensors(tensors: Any) -> list[Any]:

@@ -5,7 +5,8 @@ The methods of tensors lie in rooms, each a class that extends the one before it
 other:
 
     handle -> description -> sharing -> history -> reading -> writing -> base ->
-    gradients -> records -> comparison -> arithmetic -> elementwise -> numeric -> shape -> reduce -> index -> scatter -> order -> products ->
+    gradients -> records -> comparison -> arithmetic -> elementwise -> numeric -> shape -> repetition -> addresses ->
+    reduce -> norms -> subscript -> slices -> index -> scatter -> order -> products ->
     divide -> scans -> counts -> random -> names -> public
 
 Results are always of the class that public.py defines, Tensor.

@@ -11,9 +11,9 @@ from ..dtypes import bool_, default_dtype, int32
 from ..errors import DTypeError, ShapeError
 from .axes import check_axis, sizes_of
 from .base import TensorBase
+from .joining import stack
+from .norms import vector_norm
 from .products import ProductTensor, _added
-from .reduce import vector_norm
-from .shape import stack
 
 
 class DividedTensor(ProductTensor):

@@ -18,9 +18,9 @@ from .coercion import Number
 from .comparison import where
 from .elementwise import _as_tensor
 from .handle import wrap
+from .joining import stack
 from .reduce import ValuesAndIndices, _without
 from .scatter import ScatterTensor
-from .shape import stack
 
 T = TypeVar("T", bound="OrderTensor")
 

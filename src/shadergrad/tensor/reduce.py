@@ -1,12 +1,10 @@
-"""Methods that reduce and scan: sums, extrema, moments, softmax, norms, running sums."""
+"""Methods that reduce axes: sums, means, extrema, variances."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
-
-import numpy as np
 
 from ..dtypes import bool_, float32, int32, int64, parse_dtype, uint8
 from ..errors import AxisError, DTypeError, ShapeError
@@ -19,15 +17,12 @@ from ..primitives import elementwise as e
 from ..primitives import views as v
 from ..primitives.indexing import Gather, InRange
 from ..primitives.reduce import Reduce, ReduceMax, ReduceMin, ReduceProd, ReduceSum
-from ..primitives.scan import RunningSum
+from .addresses import AddressTensor
 from .axes import check_axes, check_axis
 from .base import TensorBase
-from .coercion import binary, floating
+from .coercion import binary
 from .comparison import _truth, where
-from .composed import composed
 from .handle import wrap
-from .shape import ShapeTensor
-from .succession import without_history
 
 T = TypeVar("T", bound="ReduceTensor")
 V = TypeVar("V")
@@ -47,8 +42,8 @@ class MinAndMax(NamedTuple, Generic[V]):
     max: V
 
 
-class ReduceTensor(ShapeTensor):
-    """Methods that reduce and scan: sums, extrema, moments, softmax, norms, running sums."""
+class ReduceTensor(AddressTensor):
+    """Methods that reduce axes: sums, means, extrema, variances."""
 
     __slots__ = ()
 
@@ -109,10 +104,13 @@ class ReduceTensor(ShapeTensor):
 
     @overload
     def max(self, dim: None = None, keepdim: bool = False) -> Self: ...
+
     @overload
     def max(self, dim: int, keepdim: bool = False) -> ValuesAndIndices[Self]: ...
+
     @overload
     def max(self, dim: ReduceTensor) -> Self: ...
+
     def max(self, dim: int | ReduceTensor | None = None, keepdim: bool = False) -> Self | ValuesAndIndices[Self]:
         """max(): the largest of all. max(dim): (values, indices) along an axis. max(other): the larger of each pair, as
         maximum.
@@ -128,10 +126,13 @@ class ReduceTensor(ShapeTensor):
 
     @overload
     def min(self, dim: None = None, keepdim: bool = False) -> Self: ...
+
     @overload
     def min(self, dim: int, keepdim: bool = False) -> ValuesAndIndices[Self]: ...
+
     @overload
     def min(self, dim: ReduceTensor) -> Self: ...
+
     def min(self, dim: int | ReduceTensor | None = None, keepdim: bool = False) -> Self | ValuesAndIndices[Self]:
         """min(): the smallest of all. min(dim): (values, indices) along an axis. min(other): the smaller of each pair,
         as minimum.
@@ -273,50 +274,6 @@ class ReduceTensor(ShapeTensor):
         mean = self.mean(None if isinstance(dim, bool) else dim, keepdim)
         return self.std(dim, unbiased, keepdim, correction=correction), mean
 
-    def logsumexp(self, dim: int | Sequence[int], keepdim: bool = False) -> Self:
-        """log(sum(exp(x))) over `dim` (an axis or several), without overflow. Shape: as sum's. Integers give float32.
-
-        >>> sg.tensor([0.0, 0.0]).logsumexp(0)
-        tensor(0.6931)
-        """
-        x: Any = wrap(floating(self))
-        top = _finite_top(x, dim)
-        result = (x - top).exp().sum(dim, keepdim=True).log() + top
-        return result if keepdim else _without(result, check_axes(dim, self.ndim, "logsumexp"))
-
-    @composed
-    def softmax(self, dim: int, dtype: Any = None) -> Self:
-        """exp(x) / sum(exp(x)) along `dim`, without overflow; of the shape of x. Integers give float32 (PyTorch
-        raises).
-
-        dtype: to which x is cast before.
-
-        >>> sg.tensor([0.0, math.log(3.0)]).softmax(0)
-        tensor([0.25, 0.75])
-        """
-        x = self if dtype is None else self.to(dtype=dtype)
-        if not x.numel():
-            check_axis(dim, x.ndim, "softmax")
-            return wrap(floating(x))
-        shifted = (x - _top(x, dim, "softmax")).exp()
-        return shifted / shifted.sum(dim, keepdim=True)
-
-    @composed
-    def log_softmax(self, dim: int, dtype: Any = None) -> Self:
-        """log(softmax(x)) along `dim`, without overflow; of the shape of x. Integers give float32 (PyTorch raises).
-
-        dtype: to which x is cast before.
-
-        >>> sg.tensor([0.0, 0.0]).log_softmax(0)
-        tensor([-0.6931, -0.6931])
-        """
-        x = self if dtype is None else self.to(dtype=dtype)
-        if not x.numel():
-            check_axis(dim, x.ndim, "log_softmax")
-            return wrap(floating(x))
-        shifted = x - _top(x, dim, "log_softmax")
-        return shifted - shifted.exp().sum(dim, keepdim=True).log()
-
     def prod(self, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
         """The product over `dim` (an axis, several, or None for all); bools and uint8 give int32, no elements 1. Shape as of sum.
 
@@ -326,26 +283,6 @@ class ReduceTensor(ShapeTensor):
         if dtype is not None and parse_dtype(dtype) is bool_:
             return self.to(dtype=bool_).all(dim, keepdim)
         return _totals(_summable(self, dtype), lambda x: _reduce(ReduceProd, x, dim, keepdim, "prod"))
-
-    def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
-        """The sums of the first 1, 2, … elements along `dim`, of the shape of x; bools and uint8 give int32.
-
-        >>> sg.tensor([1, 2, 3]).cumsum(0)
-        tensor([1, 3, 6])
-        """
-        return _totals(
-            _summable(self, dtype), lambda x: _along_last(x, dim, "cumsum", lambda rows: make(RunningSum(), rows))
-        )
-
-    def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
-        """The products of the first 1, 2, … elements along `dim`, of the shape of x; bools and uint8 give int32.
-
-        By doubling (Hillis and Steele, "Data parallel algorithms", 1986).
-
-        >>> sg.tensor([1, 2, 3]).cumprod(0)
-        tensor([1, 2, 6])
-        """
-        return _totals(_summable(self, dtype), lambda x: _along_last(x, dim, "cumprod", _running_product))
 
     def count_nonzero(self, dim: int | Sequence[int] | None = None) -> Self:
         """How many elements over `dim` (an axis, several, or None for all) are not 0, int32.
@@ -371,68 +308,11 @@ class ReduceTensor(ShapeTensor):
         """
         return self.nansum(dim, keepdim) / (~self.isnan()).sum(dim, keepdim)
 
-    def norm(
-        self,
-        p: float | str | None = "fro",
-        dim: int | Sequence[int] | None = None,
-        keepdim: bool = False,
-        *,
-        dtype: Any = None,
-    ) -> Self:
-        """The p-norm over `dim` (an axis, several, or None for all): (sum |x|^p)^(1/p). Shape: as sum's.
-
-        p: 'fro' or 2, 1, inf (the largest |x|), -inf (the smallest), 0 (how many are not 0), or any other number. Its
-        gradient at 0 is 0; or 'nuc', of matrices. Integers give float32. Raises ShapeError for another p.
-
-        >>> sg.tensor([3.0, 4.0]).norm()
-        tensor(5.)
-        >>> sg.tensor([3.0, -4.0]).norm(1)
-        tensor(7.)
-        """
-        if p == "nuc":
-            matrices: Any = self if dtype is None else self.to(dtype=dtype)
-            return matrices._nuclear_norm((-2, -1) if dim is None else dim, keepdim)
-        if p not in ("fro", None) and not isinstance(p, int | float):
-            raise ShapeError(f"[norm] p is {p!r}; known are 'fro', 'nuc' and numbers.")
-        x = self if dtype is None else self.to(dtype=dtype)
-        return vector_norm(wrap(floating(x)), float(p) if isinstance(p, int | float) else 2.0, dim, keepdim)
-
-    def dist(self, other: ReduceTensor, p: float = 2) -> Self:
-        """The p-norm of self - other, of all elements; the two are broadcast.
-
-        >>> sg.tensor([1.0, 1.0]).dist(sg.tensor([4.0, 5.0]))
-        tensor(5.)
-        """
-        return (self - other).norm(p)
-
-    def allclose(self, other: ReduceTensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-        """Whether |self - other| <= atol + rtol * |other| everywhere, as a Python bool. Reads the result.
-
-        >>> sg.tensor([1.0, 2.0]).allclose(sg.tensor([1.0, 2.000001]))
-        True
-        """
-        return bool(self.isclose(other, rtol, atol, equal_nan).all().item())
-
-    def equal(self, other: ReduceTensor) -> bool:
-        """Whether shape and all elements are equal, as a Python bool; NaN equals nothing. Reads the result.
-
-        >>> sg.tensor([1, 2]).equal(sg.tensor([1, 2]))
-        True
-        """
-        return self.shape == other.shape and bool((self.detach() == other.detach()).all().item())
-
 
 def _reduce(kind: type[Reduce], node: Node, dim: Any, keepdim: bool, what: str) -> Any:
     axes = check_axes(dim, node.ndim, what)
     result = wrap(make(kind(axes), node) if axes else node)
     return result if keepdim else _without(result, axes)
-
-
-def _top(x: T, dim: int, what: str) -> T:
-    """The largest along an axis that stays, without history."""
-    if x.ndim == 0 or x.dtype is bool_:
-        return x.detach().amax(dim, keepdim=True)
-    return wrap(make(ReduceMax((check_axis(dim, x.ndim, what),)), without_history(x._node)))
 
 
 def _extremum(kind: type[Reduce], x: T, dim: Any, keepdim: bool, what: str) -> T:
@@ -488,12 +368,6 @@ def _max_or_min(x: ReduceTensor, dim: Any, keepdim: bool, kind: type[Reduce], el
     )
 
 
-def _finite_top(x: T, dim: Any) -> T:
-    """The maximum without history, 0 where it is infinite: what may be subtracted before exp."""
-    top = x.detach().amax(dim, keepdim=True)
-    return where(top.isfinite(), top, 0.0)
-
-
 def _empty_logic(x: T, dim: int | Sequence[int] | None, keepdim: bool, value: bool) -> T:
     axes = check_axes(dim, x.ndim, "any")
     shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
@@ -533,50 +407,6 @@ def _largest(node: Node) -> float:
         (node,) = node.inputs
     known = {0: 1, 1: 255 if node.dtype is uint8 else math.inf}
     return _largest(node.inputs[0]) if isinstance(node.primitive, e.Cast) else known.get(node.dtype.category, math.inf)
-
-
-def _along_last(node: Node, dim: int, what: str, scan: Any) -> Any:
-    """A scan of rows, applied along any axis."""
-    axis = check_axis(dim, node.ndim, what)
-    if node.ndim == 0 or node.size == 0:
-        return wrap(node)
-    order = (*(a for a in range(node.ndim) if a != axis), axis)
-    moved = build.permute(node, order)
-    rows = build.reshape(moved, (node.size // node.shape[axis], node.shape[axis]))
-    back = tuple(int(a) for a in np.argsort(order))
-    return wrap(build.permute(build.reshape(scan(rows), moved.shape), back))
-
-
-def _running_product(rows: Node) -> Node:
-    """Doubling (Hillis and Steele, 1986): after the pass with distance d, an element is the product of the last 2 d."""
-    count, n = rows.shape
-    distance = 1
-    while distance < n:
-        one = 1 if rows.dtype.category == 1 else 1.0
-        shifted = make(v.Pad((0, distance), (0, 0), (0, 0), one), rows)
-        rows = make(e.Mul(), rows, make(v.Slice((0, 0), (count, n), (1, 1)), shifted))
-        distance *= 2
-    return rows
-
-
-def vector_norm(x: T, p: float = 2.0, dim: int | Sequence[int] | None = -1, keepdim: bool = False) -> T:
-    """The p-norm along `dim` (None: of all elements): (sum |x|^p)^(1/p), the largest or smallest |x| for p = inf or
-    -inf, the number of elements other than 0 for p = 0.
-
-    >>> sg.tensor([[3.0, 4.0]]).norm(2, dim=1)
-    tensor([5.])
-    """
-    if p == math.inf:
-        return x.abs().amax(dim, keepdim=keepdim)
-    if p == -math.inf:
-        return x.abs().amin(dim, keepdim=keepdim)
-    if p == 0:
-        return where(x != 0, 1.0, x * 0.0).sum(dim, keepdim=keepdim)
-    if p == 1:
-        return x.abs().sum(dim, keepdim=keepdim)
-    if p == 2:
-        return _power((x * x).sum(dim, keepdim=keepdim), 0.5)
-    return _power(_power(x.abs(), p).sum(dim, keepdim=keepdim), 1.0 / p)
 
 
 def _power(x: T, p: float) -> T:

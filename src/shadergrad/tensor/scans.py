@@ -14,8 +14,8 @@ from .coercion import Number, floating
 from .comparison import where
 from .divide import DividedTensor
 from .handle import wrap
+from .joining import cat
 from .reduce import ValuesAndIndices
-from .shape import cat
 
 
 class ScanTensor(DividedTensor):

@@ -18,9 +18,10 @@ from .coercion import Number, host_tensor
 from .comparison import where
 from .creation import arange
 from .handle import wrap
-from .index import IndexTensor, _wrapped
+from .index import IndexTensor
 from .placement import widest_float
 from .results import joint
+from .subscript import _wrapped
 
 T = TypeVar("T", bound="ScatterTensor")
 

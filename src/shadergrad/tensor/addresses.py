@@ -1,0 +1,99 @@
+"""Where the elements of a tensor lie: strides, offsets and the memory that tensors share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .axes import check_axis
+from .repetition import RepeatTensor
+
+
+class AddressTensor(RepeatTensor):
+    """Methods that tell where elements lie."""
+
+    __slots__ = ()
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie row by row in what the tensor shares.
+
+        >>> x = sg.zeros(2, 3)
+        >>> x.is_contiguous(), x.t().is_contiguous()
+        (True, False)
+        """
+        return self._is_row_major()
+
+    def stride(self, dim: int | None = None) -> Any:
+        """How many elements lie from one to the next along every axis, or along `dim`, in what the tensor shares.
+
+        Raises IndexRangeError for an axis that is not there.
+
+        >>> sg.zeros(2, 3).stride(), sg.zeros(2, 3).t().stride(0)
+        ((3, 1), 1)
+        """
+        layout = self._strides()[0]
+        return layout if dim is None else layout[check_axis(dim, self.ndim, "stride")]
+
+    def storage_offset(self) -> int:
+        """How many elements lie before the first in what the tensor shares.
+
+        >>> sg.arange(5)[2:].storage_offset()
+        2
+        """
+        return self._strides()[1]
+
+    def data_ptr(self) -> int:
+        """A number for where the first element is: equal for tensors that begin at the same element of the same memory,
+        different otherwise. No address.
+
+        >>> x = sg.zeros(2, 3)
+        >>> x.data_ptr() == x.t().data_ptr(), x.data_ptr() == x[1].data_ptr(), x.data_ptr() == x.clone().data_ptr()
+        (True, False, False)
+        """
+        return self.untyped_storage().data_ptr() + self.storage_offset() * self.element_size()
+
+    def untyped_storage(self) -> StorageHandle:
+        """The memory that the tensor shares with its views and aliases: to be compared, by data_ptr(), and no more.
+
+        >>> x = sg.zeros(2, 3)
+        >>> x.untyped_storage().data_ptr() == x[1].untyped_storage().data_ptr()
+        True
+        """
+        shared = self._shared
+        if shared is None:
+            return StorageHandle(self._serial, self._node.size * self.element_size())
+        return StorageHandle(shared.storage.origin, shared.storage.node.size * self.element_size())
+
+    def storage(self) -> StorageHandle:
+        """`untyped_storage` by another name.
+
+        >>> x = sg.zeros(2, 3)
+        >>> x.storage().data_ptr() == x.detach().storage().data_ptr()
+        True
+        """
+        return self.untyped_storage()
+
+
+@dataclass(frozen=True)
+class StorageHandle:
+    """The memory behind tensors, as far as programs look at it: whether two tensors share it, and its size."""
+
+    origin: int
+    nbytes_: int
+
+    def data_ptr(self) -> int:
+        """A number that is equal for tensors that share their memory, and different for others. No address.
+
+        >>> x = sg.zeros(2)
+        >>> x.untyped_storage().data_ptr() == x.data.untyped_storage().data_ptr()
+        True
+        """
+        return self.origin << 40
+
+    def nbytes(self) -> int:
+        """Bytes of all the elements.
+
+        >>> sg.zeros(2, 3)[0].untyped_storage().nbytes()
+        24
+        """
+        return self.nbytes_

@@ -1,0 +1,269 @@
+"""x[key] and x[key] = value."""
+
+from __future__ import annotations
+
+import math
+import operator
+from types import EllipsisType
+from typing import Any, NamedTuple, Self, TypeVar
+
+import numpy as np
+
+from ..arguments import refuse, type_name
+from ..dtypes import bool_, int32, uint8
+from ..errors import DTypeError, IndexRangeError, IndexTypeError
+from ..graph import build
+from ..graph.build import cast
+from ..graph.node import Node, make
+from ..primitives import views as v
+from ..primitives.indexing import Gather, InRange
+from ..symbolic_sizes import bounds_of, broadcast_shapes
+from .base import TensorBase
+from .coercion import OPERANDS, RaggedError, host_tensor
+from .comparison import where
+from .creation import arange
+from .handle import wrap
+from .norms import NormTensor
+from .overwrite import overwrite
+
+T = TypeVar("T", bound="SubscriptTensor")
+
+
+class StepError(IndexRangeError, ValueError):
+    """A slice that goes backwards or stands still."""
+
+
+class _Block(NamedTuple):
+    """Every `step`-th of `size` positions along an axis, from `start` on."""
+
+    start: int
+    size: int
+    step: int
+
+
+class SubscriptTensor(NormTensor):
+    """Subscripts: indices, slices, tensors of positions, masks."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Self:
+        """By ints, slices with positive steps, None, Ellipsis, integer and bool tensors (bools are read)."""
+        parts = key if isinstance(key, tuple) else (key,)
+        if len(parts) == 1 and isinstance(key, SubscriptTensor) and key.dtype is bool_ and not key.ndim:
+            return self.unsqueeze(0)[key.unsqueeze(0)]  # one or none
+        return _index(self, tuple(list(k) if isinstance(k, range) else _beside(self, k) for k in parts))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Assignment to a part. Of several values for one place, the last one stays."""
+        _assign(self, key, value)
+
+    def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, OPERANDS):
+            refuse("__contains__", "element", element, "Tensor or Number")
+        return bool((self == element).any().item())
+
+
+def select_positions(x: T, axis: int, index: SubscriptTensor) -> T:
+    """x at positions `index` (any shape) along an axis, which the axes of `index` replace."""
+    if not index.dtype.is_position:
+        wanted = "int32 or int64. Hint: .long() them" if index.dtype is uint8 else "integers"
+        raise DTypeError(f"[index] positions are {index.dtype.name}, not {wanted}.")
+    count = index._node.size
+    shape = tuple(count if a == axis else n for a, n in enumerate(x.shape))
+    flat = build.reshape(index._node, tuple(count if a == axis else 1 for a in range(x.ndim)))
+    picked = make(Gather(axis), x._node, build.broadcast(flat, shape))
+    return wrap(build.reshape(picked, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])))
+
+
+def in_range(index: T, size: int, fault: int) -> T:
+    """The same positions; one outside [0, size) raises IndexRangeError: at once on cpu, at the next read on webgpu.
+
+    fault: what is told, a number of plan.FAULTS.
+    """
+    return wrap(make(InRange(size, fault), index._node))
+
+
+def _index(x: T, key: tuple[Any, ...]) -> T:
+    shape: list[int] = []
+    blocks: list[_Block] = []
+    selected: list[tuple[int, Any]] = []  # axis of the sliced tensor, positions along it
+    for k in _full_key(x, key):
+        if k is None:
+            shape.append(1)
+            continue
+        axis = len(blocks)
+        if isinstance(k, TensorBase):
+            selected.append((len(shape), _wrapped(k, x.shape[axis])))
+            k = slice(None)
+        blocks.append(_block(k, axis, x.shape[axis]))
+        if isinstance(k, slice):
+            shape.append(blocks[-1].size)
+
+    def shown(node: Node) -> Node:
+        if any(block.size != n for block, n in zip(blocks, node.shape, strict=True)):
+            starts, sizes, steps = zip(*blocks, strict=True)
+            node = make(v.Slice(starts, sizes, steps), node)
+        return build.reshape(node, tuple(shape))
+
+    if not selected:
+        return x._view(shown)
+    result = wrap(shown(x._node))
+    if len(selected) == 1:
+        return select_positions(result, *selected[0])
+    return _select_several(result, selected)
+
+
+def _full_key(x: TensorBase, key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An entry for every axis: an int, a slice or a tensor of integers; and None where there shall be a new one."""
+    parts = [_host_index(k, x) if isinstance(k, list | np.ndarray) else k for k in key]
+    used = sum(_axes_of(k) for k in parts)
+    if used > x.ndim:
+        raise IndexRangeError(f"too many indices for tensor of dimension {x.ndim}: {used}.")
+    dots = [p for p, k in enumerate(parts) if isinstance(k, EllipsisType)]
+    if len(dots) > 1:
+        raise IndexRangeError("an index can only have a single ellipsis ('...')")
+    at = dots[0] if dots else len(parts)
+    full: list[Any] = []
+    axis = 0
+    for k in (*parts[:at], *(slice(None),) * (x.ndim - used), *parts[at + 1 :]):
+        if isinstance(k, TensorBase) and k.dtype is bool_:
+            full += _positions_of(k, axis, x)
+        else:
+            full.append(k)
+        axis += _axes_of(k)
+    return tuple(full)
+
+
+def _axes_of(k: Any) -> int:
+    """How many axes an entry is for."""
+    if k is None or k is Ellipsis:
+        return 0
+    if not isinstance(k, TensorBase) or k.dtype.is_position:
+        return 1
+    if k.dtype is bool_:
+        return k.ndim
+    hint = " Hint: .bool() is a mask, .long() gives positions." if k.dtype is uint8 else ""
+    raise IndexTypeError(f"tensors used as indices must be of integers or bools, not {k.dtype.name}.{hint}")
+
+
+def _beside(x: TensorBase, key: Any) -> Any:
+    """An index tensor of the cpu device where x is; another that is elsewhere is refused later on."""
+    elsewhere = isinstance(key, TensorBase) and key.device != x.device and key.device == "cpu"
+    return key.to(x.device) if elsewhere else key
+
+
+def _host_index(key: list[Any] | np.ndarray, x: TensorBase) -> Any:
+    """Positions in a list or an array as a tensor; of an empty list, no positions."""
+    try:
+        return host_tensor(key, dtype=None if len(key) else int32, device=x.device)
+    except (DTypeError, RaggedError):
+        raise _no_index(key) from None
+
+
+def _no_index(key: Any) -> IndexTypeError:
+    hint = " Hint: x[None] adds an axis." if isinstance(key, bool | np.bool_) else ""
+    return IndexTypeError(
+        "only integers, slices (':'), ellipsis ('...'), None and tensors of integers or bools are valid indices "
+        f"(got {type_name(key)}).{hint}"
+    )
+
+
+def _block(k: Any, axis: int, n: int) -> _Block:
+    """The positions that an int or a slice means along an axis of n elements."""
+    if isinstance(k, slice):
+        try:
+            start, stop, step = bounds_of(k, n)
+        except TypeError:
+            raise IndexTypeError(f"slice indices must be integers or None, not {k}.") from None
+        except ValueError:
+            start, stop, step = 0, 0, 0
+        if step < 1:
+            raise StepError(f"step must be greater than zero, not {k.step}. Hint: use flip().")
+        size = max(0, -(-(stop - start) // step))
+        return _Block(min(start, n) if size else 0, size, step)
+    if isinstance(k, bool | np.bool_) or not hasattr(k, "__index__"):
+        raise _no_index(k)
+    at = operator.index(k)
+    if not -n <= at < n:
+        raise IndexRangeError(f"index {at} is out of bounds for dimension {axis} with size {n}")
+    return _Block(at + n if at < 0 else at, 1, 1)
+
+
+def _positions_of(mask: TensorBase, axis: int, x: TensorBase) -> tuple[Any, ...]:
+    """A bool index as positions along each of its axes, which begin at `axis` of x. Reads the mask: how many there are
+    is the result's shape."""
+    if mask.shape != x.shape[axis : axis + mask.ndim]:
+        raise IndexRangeError(
+            f"the shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
+            f"{list(x.shape)} at index {axis}."
+        )
+    return tuple(
+        host_tensor(p.astype(np.int32), device=mask.device) for p in np.nonzero(mask._read("indexing by a bool tensor"))
+    )
+
+
+def _select_several(x: T, selected: list[tuple[int, Any]]) -> T:
+    """Positions along several axes at once, broadcast together: one gather over the axes joined."""
+    axes = [axis for axis, _ in selected]
+    try:
+        shape = broadcast_shapes(*(tuple(p.shape) for _, p in selected))
+    except ValueError:
+        raise IndexRangeError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {[list(p.shape) for _, p in selected]}"
+        ) from None
+    rest = [a for a in range(x.ndim) if a not in axes]
+    front = x.permute(*axes, *rest).reshape(math.prod(x.shape[a] for a in axes), *(x.shape[a] for a in rest))
+    flat: Any = None
+    for axis, positions in selected:
+        flat = positions if flat is None else flat * x.shape[axis] + positions
+    assert flat is not None
+    picked = select_positions(front, 0, flat.expand(*shape))
+    if axes != list(range(axes[0], axes[-1] + 1)):
+        return picked  # apart from each other: their axes come first, as in NumPy
+    k, before = len(shape), axes[0]
+    return picked.permute(*range(k, k + before), *range(k), *range(k + before, picked.ndim))
+
+
+def _wrapped(index: Any, size: int) -> Any:
+    """Negative positions count from the end."""
+    return where(index < 0, index + size, index)
+
+
+def _assign(x: Any, key: Any, value: Any) -> None:
+    keys = tuple(_beside(x, k) for k in (key if isinstance(key, tuple) else (key,)))
+    is_plain = all(k is None or k is Ellipsis or isinstance(k, int | np.integer | slice) for k in keys)
+    if is_plain and isinstance(value, bool | int | float):
+        part = x[keys]
+        part._update_in_place(build.like(part._node, value), "setitem")
+        return
+    if not isinstance(value, TensorBase):
+        value = host_tensor(value, dtype=x.dtype, device=x.device)
+    if is_plain:
+        _assign_to_part(x[keys], value)
+        return
+    x._check_writable("setitem")  # before keys are looked at, as in PyTorch
+    value = wrap(cast(value.to(x.device)._node, x.dtype))
+    if len(keys) == 1 and isinstance(keys[0], TensorBase) and keys[0].dtype is bool_ and value.numel() == 1:
+        chosen: Any = keys[0]
+        if tuple(chosen.shape) != tuple(x.shape[: chosen.ndim]):
+            raise IndexRangeError(
+                f"The shape of the mask {list(chosen.shape)} does not match the shape of the indexed tensor {list(x.shape)}"
+            )
+        mask = chosen.reshape(*chosen.shape, *(1,) * (x.ndim - chosen.ndim))
+        x._update_in_place(where(mask, value.reshape(()), x), "setitem")
+        return
+    numbers = arange(x.numel(), device=x.device).reshape(x.shape)
+    places = numbers[key]
+    value = value.expand(*places.shape).reshape(-1)
+    written = overwrite(x.reshape(-1)._node, 0, places.reshape(-1)._node, value._node)
+    x._update_in_place(build.reshape(written, tuple(x.shape)), "setitem")
+
+
+def _assign_to_part(part: Any, value: Any) -> None:
+    if part._is_the_same_view(value):  # x[0] += 1, which has written already
+        part._check_writable("setitem")
+        return
+    value = value.to(part.device, part.dtype)
+    while value.ndim > part.ndim and value.shape[0] == 1:  # leading axes of size 1 fall away, as in PyTorch
+        value = value.squeeze(0)
+    part._update_in_place(value.expand(*part.shape), "setitem")
