@@ -291,3 +291,22 @@ def test_many_sizes_that_were_said_to_come_warn_no_one(device: str) -> None:
         step(sg.ones(n, 5, device=device))
     with pytest.warns(UserWarning, match=r"argument 'x' went from \(7, 5\) to \(8, 5\)"):
         step(sg.ones(8, 5, device=device))
+
+
+def test_a_program_that_runs_uncompiled_over_many_sizes_stops_compiling(
+    webgpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernels of later sizes are those of earlier ones, with other numbers bound; each value is as on the cpu device."""
+    monkeypatch.setattr("shadergrad.runtime.families.MANY_PLANS", 2)
+    rng = np.random.default_rng(7)
+    compiled = []
+    for n in range(161, 161 + 4 * 12, 4):
+        arrays = [rng.standard_normal((2, 2, n, 8), dtype=np.float32) for _ in range(3)]
+        found = []
+        for device in (webgpu, "cpu"):
+            q, k, v = (sg.tensor(a, device=device, requires_grad=True) for a in arrays)
+            F.scaled_dot_product_attention(q, k, v, is_causal=True).square().mean().backward()
+            found.append([grad_of(t) for t in (q, k, v)])
+        assert_alike(found[:1], found[1:])
+        compiled.append(pipelines(webgpu))
+    assert compiled[-4:] == compiled[-1:] * 4

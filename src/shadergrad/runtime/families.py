@@ -7,6 +7,9 @@ that an earlier plan of the same step had with other numbers, with those open as
 computed: an open number is bound with the value that the text had. So nothing here has to be right about sizes, only about
 WGSL: a number within a function may be an expression, except in a type.
 
+A program that runs uncompiled over many lengths makes a plan for each. So a kernel is compiled with its numbers open, too, whose text
+`MANY_PLANS` plans before it had with other numbers.
+
 Of a large plan for a driver that compiles slowly, llvmpipe, products become one kernel where they differ in numbers: layers of
 several widths have them. Those numbers are read once, at the beginning of the kernel; what a loop divides by stays in
 the text, for a division by a number that is not known takes ten times as long, and so does compiling it.
@@ -14,6 +17,7 @@ the text, for a division by a number that is not known takes ten times as long, 
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +36,11 @@ MOST_NUMBERS = 2048  # that one kernel reads: 8 KiB, of the 64 that any device b
 NAME = "sg_sizes"
 ENTRY = "\nfn main("
 CLOSED = {"0.0", "1.0"}
+
+MANY_PLANS = 8  # with other numbers in a text; a model's layers of several widths lie in one plan, and stay as they are
+MOST_OUTLINES = 1 << 13
+UNCOMPILED = -1  # the family of plans that belong to no compiled step
+DIGITS = b"0123456789."
 
 MANY, LONG = 8, 2_000  # products of a large plan that have more characters than that
 
@@ -70,6 +79,9 @@ class Families:
     def __init__(self, try_out: Callable[[Kernel], object]) -> None:
         self._try_out = try_out
         self._known: OrderedDict[tuple[str, tuple[str, ...]], list[Opened]] = OrderedDict()
+        self._plans: dict[
+            tuple[bytes, tuple[str, ...]], int
+        ] = {}  # by outline: those that had it, each with new numbers
 
     def choose(
         self, kernels: Sequence[Kernel], family: int, is_compiled: Callable[[Kernel], bool]
@@ -77,6 +89,26 @@ class Families:
         """For each kernel of a plan what to compile, and the numbers to bind."""
         before = {id(o) for alike in self._known.values() for o in alike if o.family == family}
         return [self._chosen(kernel, family, before, is_compiled) for kernel in kernels]
+
+    def follow(
+        self, kernels: Sequence[Kernel], is_compiled: Callable[[Kernel], bool]
+    ) -> list[tuple[Kernel, np.ndarray | None]]:
+        """The same for a plan by itself: what many plans before it had with other numbers is compiled with those open."""
+        if len(self._plans) > MOST_OUTLINES:
+            self._plans.clear()
+        for outline in {_outline(kernel) for kernel in kernels if not is_compiled(kernel)}:
+            self._plans[outline] = self._plans.get(outline, 0) + 1
+        if not any(map(self.varies, kernels)):
+            return [(kernel, None) for kernel in kernels]
+        before = {id(o) for alike in self._known.values() for o in alike if o.family == UNCOMPILED}
+        return [
+            self._chosen(kernel, UNCOMPILED, before, is_compiled) if self.varies(kernel) else (kernel, None)
+            for kernel in kernels
+        ]
+
+    def varies(self, kernel: Kernel) -> bool:
+        """Whether many plans had its text with other numbers."""
+        return self._plans.get(_outline(kernel), 0) > MANY_PLANS
 
     def join(
         self, kernels: Sequence[Kernel], is_compiled: Callable[[Kernel], bool]
@@ -161,6 +193,11 @@ class Families:
             except CompileError:
                 return Opened(kernel, numbers, (), family)
         return Opened(made, numbers, places, family)
+
+
+def _outline(kernel: Kernel) -> tuple[bytes, tuple[str, ...]]:
+    """What kernels that differ in their numbers alone have in common, quickly found."""
+    return hashlib.sha1(kernel.source.encode().translate(None, DIGITS), usedforsecurity=False).digest(), kernel.access
 
 
 def _without_numbers(body: str) -> tuple[str, Numbers, list[int]]:

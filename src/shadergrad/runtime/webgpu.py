@@ -149,7 +149,7 @@ class WebGPUDevice(Gpu):
         with self.lock, self.translate_errors():
             self.guard()
             try:
-                yield self._begin
+                yield lambda kernel: None if self._families.varies(kernel) else self._begin(kernel)
             finally:
                 self._forget_begun()
 
@@ -312,9 +312,10 @@ class WebGPUDevice(Gpu):
     def open_kernels(self, kernels: Sequence[Kernel], family: int) -> list[tuple[Kernel, np.ndarray | None]]:
         if family:
             return self._families.choose(kernels, family, self._pipelines.has)
-        if self.adapter.compiles_at_dispatch:
+        found = self._families.follow(kernels, self._pipelines.has)
+        if self.adapter.compiles_at_dispatch and all(numbers is None for _, numbers in found):
             return self._families.join(kernels, self._pipelines.has)
-        return [(kernel, None) for kernel in kernels]
+        return found
 
     def bound_bind_groups(self, running: WebGPUProgram) -> None:
         """Keep to MOST_BIND_GROUPS: the programs that ran longest ago make theirs anew when they run again."""
