@@ -63,6 +63,12 @@ class Config:
         return Path(self.cache or Path.home() / ".cache" / "shadergrad").expanduser() / what
 
 
+def torch_home() -> Path:
+    """The folder where PyTorch keeps what torch.hub has downloaded: $TORCH_HOME, or torch in the user's cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    return Path(os.environ.get("TORCH_HOME") or cache / "torch").expanduser()
+
+
 def parse_bytes(text: str, name: str = "size") -> int:
     """Bytes in '4096', '512M' or '8G' (powers of 1024); at least 1."""
     match = re.fullmatch(r"([0-9]+)\s*([kKmMgGtT]?)(?:i?[bB])?", text.strip())

@@ -72,6 +72,13 @@ def first_outwards(frame: FrameType | None, is_wanted: Callable[[str], object]) 
     return frame
 
 
+def frames_outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame, its caller, and so on."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
 def instruction_at(frame: FrameType) -> int:
     """The offset of a frame's current instruction."""
     return frame.f_lasti
@@ -86,6 +93,24 @@ def line_at(code: CodeType, instruction: int) -> int | None:
 def is_calling(frame: FrameType) -> bool:
     """Whether a frame's current instruction is a call, as it is while hasattr or getattr runs for it."""
     return dis.opname[frame.f_code.co_code[frame.f_lasti]] in ("CALL", "CALL_KW", "CALL_FUNCTION_EX", "PRECALL")
+
+
+def is_importing(frame: FrameType) -> bool:
+    """Whether a frame's current instruction is part of an import statement."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]] in (
+        "IMPORT_NAME",
+        "IMPORT_FROM",
+        "IMPORT_STAR",
+        "CALL_INTRINSIC_1",
+    )
+
+
+def span_at(code: CodeType, instruction: int) -> tuple[int, int, int, int] | None:
+    """Where the instruction at an offset stands in its file: first line, last line, first column, last column."""
+    place = next(islice(code.co_positions(), instruction // 2, None), None)
+    if place is None or None in place:
+        return None
+    return place  # type: ignore[return-value]
 
 
 def variable(frame: FrameType, name: str, missing: Any) -> Any:

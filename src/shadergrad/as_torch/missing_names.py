@@ -21,14 +21,20 @@ _HERE = str(Path(__file__).parent)
 
 
 def note(name: str, frame: FrameType | None) -> None:
-    """`name` was asked for in `frame`; where hasattr or getattr asks, it is no loss."""
-    if frame is not None and not is_calling(frame):
+    """`name` was used in vain in `frame`."""
+    if frame is not None:
         _noted[(frame.f_code.co_filename, frame.f_lineno, name)] = None
+
+
+def note_question(name: str, frame: FrameType | None) -> None:
+    """A program asked for `name` and can do without. Where hasattr or getattr asks, or an installed package, it is no loss."""
+    if frame is not None and not is_calling(frame) and "site-packages" not in frame.f_code.co_filename:
+        note(name, frame)
 
 
 def importer() -> FrameType | None:
     """The frame whose import statement is under way."""
-    return first_outwards(frame_of_caller(2), lambda path: not path.startswith(("<frozen importlib", _HERE)))
+    return first_outwards(frame_of_caller(1), lambda path: not path.startswith(("<frozen importlib", _HERE)))
 
 
 def lines(error: BaseException | None, sources: list[str]) -> list[str]:
@@ -92,10 +98,19 @@ def _is_pytorchs(module: str) -> bool:
     return module.split(".")[0] == "torch"
 
 
+def _is_here(module: str) -> bool:
+    return module in sys.modules and not is_absent(sys.modules[module])
+
+
+def is_absent(module: ModuleType) -> bool:
+    """Whether a module only stands for one that is not here."""
+    return "__absent__" in vars(module)
+
+
 def _imports(node: ast.Import, bound: dict[str, Any]) -> Iterator[tuple[int, str]]:
     """Bind what `import torch.a as b` binds; give what there is not."""
     for alias in node.names:
-        if _is_pytorchs(alias.name) and alias.name not in sys.modules:
+        if _is_pytorchs(alias.name) and not _is_here(alias.name):
             yield node.lineno, alias.name
         elif _is_pytorchs(alias.name):
             bound[alias.asname or "torch"] = sys.modules[alias.name if alias.asname else "torch"]
@@ -103,7 +118,7 @@ def _imports(node: ast.Import, bound: dict[str, Any]) -> Iterator[tuple[int, str
 
 def _imports_from(node: ast.ImportFrom, module: str, bound: dict[str, Any]) -> Iterator[tuple[int, str]]:
     """Bind what `from torch.a import b` binds; give what there is not."""
-    if module not in sys.modules:
+    if not _is_here(module):
         yield node.lineno, module
         return
     names = vars(sys.modules[module])
@@ -126,6 +141,6 @@ def _lacking(node: ast.Attribute, bound: dict[str, Any]) -> str | None:
     found = bound[inner.id]
     for part in reversed(parts[1:]):
         found = vars(found).get(part) if isinstance(found, ModuleType) else None
-    if not isinstance(found, ModuleType) or parts[0] in vars(found) or parts[0].startswith("__"):
+    if not isinstance(found, ModuleType) or is_absent(found) or parts[0] in vars(found) or parts[0].startswith("__"):
         return None
     return f"{found.__name__}.{parts[0]}"

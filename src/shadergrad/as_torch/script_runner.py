@@ -20,7 +20,8 @@ import shadergrad
 from ..errors import ShadergradError
 from ..tensor import Tensor
 from . import missing_names
-from .stand_ins import StandIn, install
+from .absent import Absent, StandIn
+from .stand_ins import install
 
 _OURS = str(Path(shadergrad.__file__).parent) + os.sep
 INTERRUPTED = 130
@@ -106,7 +107,7 @@ def _is_refusal(error: BaseException) -> bool:
     """Whether the library said on purpose what was wrong."""
     if isinstance(error, ImportError):
         return (error.name or "").split(".")[0] == "torch"
-    return isinstance(error, ShadergradError) or isinstance(getattr(error, "obj", None), StandIn | Tensor)
+    return isinstance(error, ShadergradError) or isinstance(getattr(error, "obj", None), StandIn | Absent | Tensor)
 
 
 def _sources() -> list[str]:

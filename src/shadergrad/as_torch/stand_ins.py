@@ -10,15 +10,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..cpython import frame_of_caller
-from . import missing_names
-
-PYTORCH = "2.13.0"  # the release whose names these are
+from .absent import StandIn
+from .finder import PYTORCH, Finder
+from .modules.library import OPS
+from .modules.small import SMALL
+from .modules.top import TorchVersion
 
 # Under PyTorch's name, as far as it is ours too
 _SAME = [
@@ -36,6 +37,9 @@ _SAME = [
     "compiler",
     "cuda",
     "cuda.amp",
+    "cuda.memory",
+    "cuda.nvtx",
+    "cuda.streams",
     "distributed",
     "distributions",
     "distributions.kl",
@@ -78,14 +82,25 @@ _ELSEWHERE = {
         nn.modules.pooling nn.modules.rnn nn.modules.sparse nn.modules.transformer nn.modules.upsampling""",
     "nn.utils": "nn.utils.clip_grad nn.utils.weight_norm nn.utils.spectral_norm nn.utils.convert_parameters",
     "optim": "optim.adam optim.adamw optim.adagrad optim.adadelta optim.lbfgs optim.rmsprop optim.sgd",
-    "utils.data": "utils.data.dataset utils.data.dataloader utils.data.sampler",
+    "utils.data": "utils.data.dataset utils.data.dataloader utils.data.sampler utils.data.distributed",
     "distributions": """distributions.distribution distributions.normal distributions.categorical
         distributions.bernoulli distributions.uniform distributions.multivariate_normal distributions.independent
         distributions.transformed_distribution""",
     "amp": "amp.autocast_mode amp.grad_scaler",
     "autograd": "autograd.variable autograd.grad_mode",
-    "": "types functional",
+    "": "functional",
     "compiler": "_dynamo",
+}
+
+# PyTorch's own modules that work here, and the file of `modules` that holds each; also names beside ours
+_OWN = {
+    "": "top",
+    "hub": "hub",
+    "jit": "jit",
+    "library": "library",
+    "multiprocessing": "multiprocessing",
+    "torch_version": "top",
+    "utils._pytree": "pytree",
 }
 
 # Private names that programs import all the same
@@ -97,42 +112,36 @@ _PRIVATE = {
 }
 
 
-class StandIn(ModuleType):
-    """A module under PyTorch's name. A name that it lacks is noted, with who asked."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # Python's own questions
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        whole = f"{self.__name__}.{name}"
-        missing_names.note(whole, frame_of_caller())
-        raise AttributeError(
-            f"{whole} is not in shadergrad. Hint: docs/from-pytorch.md says what is.", name=name, obj=self
-        )
-
-
-class Finder(MetaPathFinder, Loader):
-    """Asked for modules that are not there, before Python looks for them in an installed PyTorch."""
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
-        if fullname.startswith("torch."):
-            missing_names.note(fullname, missing_names.importer())
-            raise ModuleNotFoundError(
-                f"{fullname} is not in shadergrad. Hint: docs/from-pytorch.md says what is.", name=fullname
-            )
-
-
-def _stand_in(name: str, source: ModuleType) -> StandIn:
+def _stand_in(name: str, source: ModuleType | None) -> StandIn:
     """A module torch.name with the public names of `source`; those that are modules are left to their own stand-ins."""
-    made = StandIn(f"torch.{name}" if name else "torch", source.__doc__)
-    shown = {k: v for k, v in vars(source).items() if not k.startswith("_") and not isinstance(v, ModuleType)}
-    made.__dict__.update(shown, __path__=[])
-    made.__spec__ = ModuleSpec(made.__name__, None, is_package=True)
+    made = StandIn(f"torch.{name}" if name else "torch", source.__doc__ if source else None)
+    if source is not None:
+        shown = {k: v for k, v in vars(source).items() if not k.startswith("_") and not isinstance(v, ModuleType)}
+        made.__dict__.update(shown)
+    made.__dict__.update(__path__=[], __file__=str(Path(__file__).parent / f"{name or 'torch'}.py"))
+    made.__spec__ = ModuleSpec(made.__name__, None, origin=made.__file__, is_package=True)
+    if name in _OWN:
+        made.__dict__.update(_names_of(import_module(f".modules.{_OWN[name]}", __package__)))
+    if name in SMALL:
+        made.__dict__.update(SMALL[name]())
     for private, where in _PRIVATE.get(name, {}).items():
         found: Any = source
         for part in where.split("."):
             found = getattr(found, part)
         setattr(made, private, found)
     return made
+
+
+def _names_of(own: ModuleType) -> dict[str, Any]:
+    """What a file of `modules` holds, private names too, without what it imports for itself."""
+    defined = (own.__name__, "multiprocessing")
+    return {
+        name: value
+        for name, value in vars(own).items()
+        if not name.startswith("__")
+        and not isinstance(value, ModuleType)
+        and getattr(value, "__module__", own.__name__).startswith(defined)
+    }
 
 
 def _ntuple(n: int) -> Any:
@@ -144,22 +153,27 @@ def stand_ins() -> dict[str, StandIn]:
     sources = {"": ""} | {name: name for name in _SAME}
     sources |= {name: source for source, names in _ELSEWHERE.items() for name in names.split()}
     found = {n: _stand_in(n, import_module(f"shadergrad.{s}" if s else "shadergrad")) for n, s in sources.items()}
-    tuples = StandIn("torch.nn.modules.utils")
+    found |= {n: _stand_in(n, None) for n in (*_OWN, *SMALL) if n not in found}
+    tuples = _stand_in("nn.modules.utils", None)
     tuples.__dict__.update(
         _single=_ntuple(1), _pair=_ntuple(2), _triple=_ntuple(3), _quadruple=_ntuple(4), _ntuple=_ntuple
     )
     found["nn.modules.utils"] = tuples
-    version = StandIn("torch.version")
-    version.__dict__.update(__version__=PYTORCH, cuda=None, hip=None, debug=False)
+    version = _stand_in("version", None)
+    version.__dict__.update(
+        __version__=TorchVersion(PYTORCH), cuda=None, hip=None, xpu=None, rocm=None, debug=False, git_version=""
+    )
     found["version"] = version
-    core = StandIn("torch._C")  # PyTorch's extension module: libraries report to it that they are used
-    core.__dict__.update(_log_api_usage_once=lambda event: None)
-    found["_C"] = core
-    vars(found[""])["__version__"] = PYTORCH
+    found["ops"] = OPS
+    found[""].__dict__.update(__version__=TorchVersion(PYTORCH))
+    for name in list(found):
+        while name := name.rpartition(".")[0]:
+            found.setdefault(name, _stand_in(name, None))
     for name in sorted(found):
         if name:
             holder, _, last = name.rpartition(".")
             found[holder].__dict__.setdefault(last, found[name])  # torch.nn.utils.weight_norm is the function
+    found[""].__dict__["__config__"] = found["__config__"]
     return {module.__name__: module for module in found.values()}
 
 

@@ -8,10 +8,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import DeviceError
+from .. import random
+from ..errors import DeviceError, OutOfMemoryError
 from ..runtime.device import get_device, standing_for
 from ..tensor import sync
-from . import amp
+from . import amp, nvtx
+from .memory import (
+    empty_cache,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    reset_max_memory_allocated,
+    reset_peak_memory_stats,
+)
+from .properties import get_arch_list, get_device_capability, get_device_properties
+from .streams import Event, Stream, StreamContext, current_stream, default_stream, is_current_stream_capturing, stream
 
 WITHOUT = "CUDA is not there: GPUs are reached by WebGPU. Hint: .to('webgpu'), sg.devices for what there is."
 
@@ -82,45 +97,53 @@ def set_rng_state_all(new_states: Any) -> None:
     """
 
 
-def empty_cache() -> None:
-    """Nothing.
+def ipc_collect() -> None:
+    """Nothing: no memory is shared between processes.
 
-    >>> sg.cuda.empty_cache()
+    >>> sg.cuda.ipc_collect()
     """
 
 
-def reset_peak_memory_stats(device: Any = None) -> None:
-    """Nothing.
+def get_rng_state(device: Any = None) -> Any:
+    """sg.get_rng_state(): one stream is behind all devices.
 
-    >>> sg.cuda.reset_peak_memory_stats()
+    >>> len(sg.cuda.get_rng_state()) > 0
+    True
+    """
+    return random.get_rng_state()
+
+
+def set_rng_state(new_state: Any, device: Any = None) -> None:
+    """sg.set_rng_state(new_state): one stream is behind all devices.
+
+    >>> sg.cuda.set_rng_state(sg.cuda.get_rng_state())
+    """
+    random.set_rng_state(new_state)
+
+
+def init() -> None:
+    """Nothing: devices open at their first use.
+
+    >>> sg.cuda.init()
     """
 
 
-def memory_allocated(device: Any = None) -> int:
-    """0.
+class device:  # PyTorch's name
+    """Within, tensors stay where they are: there is one device of the name 'cuda' at most.
 
-    >>> sg.cuda.memory_allocated()
-    0
+    >>> with sg.cuda.device(-1):
+    ...     pass
     """
-    return 0
 
+    def __init__(self, device: Any) -> None:
+        self.idx = device
 
-def max_memory_allocated(device: Any = None) -> int:
-    """0.
+    def __enter__(self) -> None:
+        if self.idx not in (None, -1):
+            set_device(self.idx)
 
-    >>> sg.cuda.max_memory_allocated()
-    0
-    """
-    return 0
-
-
-def memory_reserved(device: Any = None) -> int:
-    """0.
-
-    >>> sg.cuda.memory_reserved()
-    0
-    """
-    return 0
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 def synchronize(device: Any = None) -> None:
@@ -181,22 +204,44 @@ def get_device_name(device: Any = None) -> str:
 
 
 __all__ = [
+    "Event",
+    "OutOfMemoryError",
+    "Stream",
+    "StreamContext",
     "amp",
     "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
     "device_count",
     "empty_cache",
+    "get_arch_list",
+    "get_device_capability",
     "get_device_name",
+    "get_device_properties",
+    "get_rng_state",
     "get_rng_state_all",
+    "init",
+    "ipc_collect",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
     "memory_allocated",
     "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "nvtx",
+    "reset_max_memory_allocated",
     "reset_peak_memory_stats",
     "set_device",
+    "set_rng_state",
     "set_rng_state_all",
+    "stream",
     "synchronize",
 ]

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import chain
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from ..tensor import Generator, default_generator, randperm
 from .errors import DataError
 
+Index = TypeVar("Index", covariant=True)
 
-class Sampler:
+
+class Sampler(Generic[Index]):
     """Base: an iterable of indices with a length. Write `__iter__` and `__len__`.
 
     >>> class Backwards(sg.data.Sampler):

@@ -155,7 +155,10 @@ def canonical_name(name: object) -> str:
     text = _stands.get(text.removesuffix(":0"), text)
     kind, _, index = text.partition(":")
     if kind not in _factories or (index and not index.isdigit()):
-        raise DeviceError(f"unknown device {text!r}. Known: cpu, webgpu (or webgpu:N for the N-th adapter).")
+        known = f"unknown device {text!r}. Known: cpu, webgpu (or webgpu:N for the N-th adapter)."
+        if kind == "meta":
+            known += " Tensors without values are not there. Hint: make the model on the device where it will run."
+        raise DeviceError(known)
     return kind if index in ("", "0") else f"{kind}:{int(index)}"
 
 

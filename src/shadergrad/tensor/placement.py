@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,8 @@ from ..runtime.device import canonical_name, get_device, standing_for
 class device(str):
     """A device name such as 'cpu', 'webgpu' or 'webgpu:1', with `type` and `index`; the device is opened on first use.
 
-    Within `with sg.device(...):` tensors that name no device are made there.
+    Within `with sg.device(...):` tensors that name no device are made there. PyTorch's other devices, such as 'cuda' and 'meta',
+    may be named; whatever is to lie there raises DeviceError.
 
     >>> sg.device("webgpu:1").type, sg.device("webgpu:1").index
     ('webgpu', 1)
@@ -27,7 +29,7 @@ class device(str):
         name = type if name == "" and type else name
         if index is not None:
             name = f"{name}:{index}"
-        return super().__new__(cls, _checked_name(name))
+        return super().__new__(cls, name if _is_named_elsewhere(name) else _checked_name(name))
 
     def __enter__(self) -> device:
         """Tensors that name no device are made here, within `with`."""
@@ -61,6 +63,15 @@ class device(str):
 def named_device(name: str) -> device:
     """The device of a name that a node has."""
     return device(name)
+
+
+# Devices of PyTorch's that programs name before they ask whether they are there
+ELSEWHERE = re.compile(r"(cuda|meta|mps|xpu|mtia|hpu|npu|mlu|xla|ipu|hip|vulkan|mkldnn)(:\d+)?")
+
+
+def _is_named_elsewhere(name: object) -> bool:
+    kind = ELSEWHERE.fullmatch(name) if isinstance(name, str) else None
+    return kind is not None and standing_for(kind[1]) is None
 
 
 def _checked_name(name: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import DeviceError
+from ..runtime.device import standing_for
 from ..tensor import Tensor
 from ..tensor.placement import has_stand_in
 from .installation import install_methods, install_properties
@@ -72,12 +73,12 @@ def _is_shared(self: Tensor) -> bool:
 
 
 def _is_cuda(self: Tensor) -> bool:
-    """False: GPUs are reached by WebGPU.
+    """Whether it is on the device that the name 'cuda' stands for, as under `shadergrad run` on a GPU.
 
     >>> sg.ones(2).is_cuda
     False
     """
-    return False
+    return self.device == standing_for("cuda")
 
 
 install_methods(
@@ -90,4 +91,25 @@ install_methods(
         "is_shared": _is_shared,
     }
 )
-install_properties({"is_cuda": _is_cuda, "is_mps": _is_cuda})
+
+
+def _is_cpu(self: Tensor) -> bool:
+    """Whether it is on the cpu device.
+
+    >>> sg.ones(2).is_cpu
+    True
+    """
+    return self.device == "cpu"
+
+
+def _is_elsewhere(self: Tensor) -> bool:
+    """False: there are no tensors of that kind.
+
+    >>> sg.ones(2).is_xpu, sg.ones(2).is_meta
+    (False, False)
+    """
+    return False
+
+
+_NOWHERE = ("is_mps", "is_xpu", "is_meta", "is_mtia", "is_hpu", "is_xla", "is_ipu", "is_vulkan", "is_mkldnn", "is_maia")
+install_properties({"is_cuda": _is_cuda, "is_cpu": _is_cpu} | dict.fromkeys(_NOWHERE, _is_elsewhere))

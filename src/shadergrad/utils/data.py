@@ -17,12 +17,14 @@ from ..data import (
     get_worker_info,
     random_split,
 )
+from .distributed_sampler import DistributedSampler
 
 __all__ = [
     "BatchSampler",
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",

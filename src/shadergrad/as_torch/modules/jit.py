@@ -1,0 +1,77 @@
+"""torch.jit: what programs written for TorchScript import, decorate and annotate with. There is no second language here."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any, Final, Generic, TypeVar
+
+from ... import nn
+from ...jit import ignore, script
+
+T = TypeVar("T")
+
+
+class ScriptModule(nn.Module):
+    """A class that no module here is of."""
+
+
+RecursiveScriptModule = type(
+    "RecursiveScriptModule", (ScriptModule,), {"__doc__": "A class that no module here is of."}
+)
+ScriptFunction = type("ScriptFunction", (), {"__doc__": "A class that no function here is of."})
+TopLevelTracedModule = type("TopLevelTracedModule", (ScriptModule,), {"__doc__": "A class that no module here is of."})
+
+
+class Attribute(Generic[T]):
+    """A value with the type that TorchScript would take it for; the value itself."""
+
+    def __new__(cls, value: Any, type: Any = None) -> Any:
+        return value
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value."""
+    return the_value
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """Python's isinstance, also for typing's containers, of which the outer type alone counts."""
+    import builtins  # whose isinstance this name hides
+    import typing
+
+    return builtins.isinstance(obj, typing.get_origin(target_type) or target_type)
+
+
+def _identity(thing: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """The function, class or module itself."""
+    return (lambda f: f) if thing is None else thing
+
+
+script_if_tracing = interface = _overload = _overload_method = script_method = _identity
+freeze = optimize_for_inference = _script_if_tracing = _identity
+_drop = unused = ignore
+
+
+def _set_nothing(*args: Any, **kwargs: Any) -> None:
+    """Nothing: there is no compiler of TorchScript to set."""
+
+
+set_fusion_strategy = enable_onednn_fusion = _set_nothing
+
+
+@contextmanager
+def optimized_execution(should_optimize: bool) -> Any:
+    """Nothing changes within: there is no compiler of TorchScript."""
+    yield
+
+
+fuser = optimized_execution
+trace_module = _identity
+
+
+def is_scripting() -> bool:
+    """False."""
+    return False
+
+
+__all__ = ["Final", "script"]

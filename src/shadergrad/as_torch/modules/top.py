@@ -1,0 +1,196 @@
+"""Names of torch itself that are PyTorch's own: assertions, the version, questions of one answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import shadergrad
+
+from ...tensor import Tensor
+from ..finder import PYTORCH
+
+
+class TorchVersion(str):
+    """A version as text that compares as a version, also with tuples: TorchVersion("2.13.0") >= (2, 1)."""
+
+    __slots__ = ()
+
+    def _parts(self, other: Any) -> tuple[Any, Any]:
+        from packaging.version import Version  # PyTorch's programs have it; without it versions compare as text
+
+        return Version(str(self)), Version(other if isinstance(other, str) else ".".join(map(str, other)))
+
+    def _compare(self, other: Any, how: str) -> Any:
+        if not isinstance(other, str | tuple | list) and not hasattr(other, "release"):
+            return NotImplemented
+        try:
+            mine, theirs = self._parts(str(other) if hasattr(other, "release") else other)
+        except (ImportError, ValueError):
+            return getattr(str, how)(self, other)
+        return getattr(mine, how)(theirs)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(other, "__lt__")
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare(other, "__le__")
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(other, "__gt__")
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(other, "__ge__")
+
+    def __eq__(self, other: Any) -> Any:
+        return self._compare(other, "__eq__")
+
+    __hash__ = str.__hash__
+
+
+__version__ = TorchVersion(PYTORCH)
+
+
+def _assert(condition: Any, message: str) -> None:
+    """Raise AssertionError with the message where the condition is false."""
+    assert condition, message
+
+
+def _check_error(cond: Any, message: Any, kind: type[Exception]) -> None:
+    if not cond:
+        raise kind("Expected cond to be True" if message is None else message() if callable(message) else str(message))
+
+
+def _check(cond: Any, message: Any = None) -> None:
+    """Raise RuntimeError with what message() gives where the condition is false."""
+    _check_error(cond, message, RuntimeError)
+
+
+def _check_index(cond: Any, message: Any = None) -> None:
+    """Raise IndexError where the condition is false."""
+    _check_error(cond, message, IndexError)
+
+
+def _check_value(cond: Any, message: Any = None) -> None:
+    """Raise ValueError where the condition is false."""
+    _check_error(cond, message, ValueError)
+
+
+def _check_type(cond: Any, message: Any = None) -> None:
+    """Raise TypeError where the condition is false."""
+    _check_error(cond, message, TypeError)
+
+
+def _check_not_implemented(cond: Any, message: Any = None) -> None:
+    """Raise NotImplementedError where the condition is false."""
+    _check_error(cond, message, NotImplementedError)
+
+
+def _check_with(kind: type[Exception], cond: Any, message: Any) -> None:
+    """Raise an error of a kind where the condition is false."""
+    _check_error(cond, message, kind)
+
+
+def _check_is_size(i: Any, message: Any = None, *, max: Any = None) -> None:
+    """Raise RuntimeError for a negative size."""
+    _check_error(i >= 0, message, RuntimeError)
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether it is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether it is a storage of a tensor."""
+    return type(obj).__name__ == "StorageHandle"
+
+
+def is_warn_always_enabled() -> bool:
+    """False: Python's own filters decide."""
+    return False
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """False: nothing here is not deterministic."""
+    return False
+
+
+def get_deterministic_debug_mode() -> int:
+    """0."""
+    return 0
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """True: the answer of every release of this version."""
+    return True
+
+
+def is_vulkan_available() -> bool:
+    """False: PyTorch's own backend of that name is not here."""
+    return False
+
+
+def _is_functional_tensor(t: Any) -> bool:
+    """False: there are none."""
+    return False
+
+
+def get_device_module(device: Any = None) -> Any:
+    """torch.cuda, torch.mps or torch.cpu by a device's name."""
+    import sys  # where the stand-ins are
+
+    kind = str(device or "cpu").partition(":")[0]
+    kind = "cuda" if kind == "webgpu" else kind
+    if f"torch.{kind}" not in sys.modules:
+        raise RuntimeError(f"there is no torch.{kind}.")
+    return sys.modules[f"torch.{kind}"]
+
+
+class layout:  # PyTorch's name
+    """The class of torch.strided."""
+
+
+class memory_format:  # PyTorch's name
+    """The class of torch.channels_last."""
+
+
+class qscheme:  # PyTorch's name
+    """The class of quantization schemes, of which there are none."""
+
+
+class SymInt(int):
+    """A size that is not known yet, in PyTorch; sizes here are ints."""
+
+    def __new__(cls, *args: Any) -> Any:
+        raise TypeError("SymInt: sizes are ints here.")
+
+
+SymFloat = type("SymFloat", (), {"__doc__": "A number that is not known yet, in PyTorch; there are none here."})
+SymBool = type("SymBool", (), {"__doc__": "A truth that is not known yet, in PyTorch; there are none here."})
+OutOfMemoryError = shadergrad.OutOfMemoryError
+AcceleratorError = shadergrad.DeviceError
+
+
+def sym_int(x: Any) -> int:
+    """int(x)."""
+    return int(x)
+
+
+def sym_float(x: Any) -> float:
+    """float(x)."""
+    return float(x)
+
+
+def sym_not(x: Any) -> Any:
+    """not x."""
+    return not x
+
+
+def sym_max(a: Any, b: Any) -> Any:
+    """max(a, b)."""
+    return max(a, b)
+
+
+def sym_min(a: Any, b: Any) -> Any:
+    """min(a, b)."""
+    return min(a, b)
