@@ -42,6 +42,8 @@ NAMESPACES: dict[str, Any] = {
     "sg.nn": sg.nn,
     "sg.nn.functional": sg.nn.functional,
     "sg.nn.init": sg.nn.init,
+    "sg.nn.modules.module": sg.nn.modules.module,
+    "sg.nn.modules.utils": sg.nn.modules.utils,
     "sg.nn.utils": sg.nn.utils,
     "sg.nn.utils.parametrizations": sg.nn.utils.parametrizations,
     "sg.nn.utils.parametrize": sg.nn.utils.parametrize,

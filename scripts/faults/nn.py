@@ -6,9 +6,18 @@ from .tests import BACKWARD, CONV, HAND, LOSS, MODULE
 
 # fmt: off
 FAULTS = (
-    fault("run-hooks-of-modules-stay", "nn/hooks.py", "HookTables.add",
-          "current.trace.on_table(table)", "pass",
+    fault("run-hooks-of-modules-stay", "nn/hooks.py", "HookTable.add",
+          "current.trace.on_table(self)", "pass",
           HAND + "a_hook_of_a_module_is_registered_at_every_call"),
+    fault("nn-hooks-of-all-modules-are-unseen", "nn/module.py", "Module._settings",
+          "everywhere.ids(),", "",
+          "device/test_module_hooks.py::test_hooks_of_all_modules_are_part_of_compiled_steps"),
+    fault("nn-failed-loads-stay", "nn/loading.py", "Loading.__exit__",
+          "undo()", "pass",
+          "device/test_module_states.py::test_a_load_that_fails_changes_no_tensor"),
+    fault("nn-post-hooks-come-too-late", "nn/state_dicts.py", "_load",
+          "hook(module, keys)", "hook(module, IncompatibleKeys([], []))",
+          "device/test_module_states.py::test_states_go_out_and_in_as_pytorchs[forgiving]"),
     fault("run-buffers-are-overwritten", "nn/module.py", "Module._set_buffer",
           "elif not current.trace.is_portable:", "elif False:",
           HAND + "a_buffer_is_replaced_and_the_old_one_kept"),

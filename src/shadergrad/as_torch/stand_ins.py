@@ -52,6 +52,7 @@ _SAME = [
     "nn",
     "nn.functional",
     "nn.init",
+    "nn.modules.module",
     "nn.parallel",
     "nn.parameter",
     "nn.utils",
@@ -78,7 +79,7 @@ _SAME = [
 _ELSEWHERE = {
     "nn": """nn.attention nn.modules nn.modules.activation nn.modules.batchnorm nn.modules.container nn.modules.conv
         nn.modules.distance nn.modules.dropout nn.modules.flatten nn.modules.instancenorm nn.modules.linear
-        nn.modules.loss nn.modules.module nn.modules.normalization nn.modules.padding nn.modules.pixelshuffle
+        nn.modules.loss nn.modules.normalization nn.modules.padding nn.modules.pixelshuffle
         nn.modules.pooling nn.modules.rnn nn.modules.sparse nn.modules.transformer nn.modules.upsampling""",
     "nn.utils": "nn.utils.clip_grad nn.utils.weight_norm nn.utils.spectral_norm nn.utils.convert_parameters",
     "optim": "optim.adam optim.adamw optim.adagrad optim.adadelta optim.lbfgs optim.rmsprop optim.sgd",
@@ -109,6 +110,10 @@ _PRIVATE = {
     "nn.modules.batchnorm": {"_BatchNorm": "batchnorm._BatchNorm"},
     "nn.modules.instancenorm": {"_InstanceNorm": "batchnorm._InstanceNorm"},
     "nn.modules.loss": {"_Loss": "Module"},
+    "nn.modules.module": {
+        "_EXTRA_STATE_KEY_SUFFIX": "_EXTRA_STATE_KEY_SUFFIX",
+        "_IncompatibleKeys": "_IncompatibleKeys",
+    },
 }
 
 
@@ -156,7 +161,14 @@ def stand_ins() -> dict[str, StandIn]:
     found |= {n: _stand_in(n, None) for n in (*_OWN, *SMALL) if n not in found}
     tuples = _stand_in("nn.modules.utils", None)
     tuples.__dict__.update(
-        _single=_ntuple(1), _pair=_ntuple(2), _triple=_ntuple(3), _quadruple=_ntuple(4), _ntuple=_ntuple
+        consume_prefix_in_state_dict_if_present=import_module(
+            "shadergrad.nn.modules.utils"
+        ).consume_prefix_in_state_dict_if_present,
+        _single=_ntuple(1),
+        _pair=_ntuple(2),
+        _triple=_ntuple(3),
+        _quadruple=_ntuple(4),
+        _ntuple=_ntuple,
     )
     found["nn.modules.utils"] = tuples
     version = _stand_in("version", None)

@@ -2,6 +2,7 @@
 
 from . import functional as functional
 from . import init as init
+from . import modules as modules
 from . import parallel as parallel
 from . import utils as utils
 from .activations import *
@@ -37,5 +38,6 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     *sorted(name for name, value in globals().items() if isinstance(value, type)),
     "functional",
     "init",
+    "modules",
     "utils",
 ]

@@ -26,6 +26,7 @@ class _Tracking(_Affine):
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
+    _version = 2  # since 2 there is num_batches_tracked
 
     def __init__(
         self,
@@ -61,6 +62,15 @@ class _Tracking(_Affine):
         """Set weight to ones, bias to zeros, and the running statistics to their start."""
         self.reset_running_stats()
         super().reset_parameters()
+
+    def _load_from_state_dict(  # type: ignore[override]
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, *others: Any
+    ) -> None:
+        """A state without a version may lack num_batches_tracked, which then stays."""
+        key = f"{prefix}num_batches_tracked"
+        if (local_metadata.get("version") or 1) < 2 and self.track_running_stats and key not in state_dict:
+            state_dict[key] = zeros((), dtype=int32) if self.num_batches_tracked is None else self.num_batches_tracked
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
 
     def _check_input(self, input: Tensor) -> None:
         if input.ndim not in self.ranks:
@@ -153,6 +163,21 @@ class _InstanceNorm(_Tracking):
         bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def _load_from_state_dict(  # type: ignore[override]
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, *others: Any
+    ) -> None:
+        """A state without a version may hold statistics that are not tracked any more: they are refused with the reason."""
+        names = [name for name in ("running_mean", "running_var") if prefix + name in state_dict]
+        if local_metadata.get("version") is None and not self.track_running_stats and names:
+            for name in names:
+                del state_dict[prefix + name]
+            problems = others[3]
+            problems.append(
+                f"Unexpected running stats buffer(s) {' and '.join(names)} for {type(self).__name__} with "
+                "track_running_stats=False. Hint: take them out of state_dict, or track_running_stats=True."
+            )
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
 
     @takes_tensors
     def forward(self, input: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Hooks: functions that a module calls around its forward and backward pass.
+"""Hooks: functions that a module calls around its forward and backward pass, and around its state dicts.
 
 Nothing has been computed when a hook runs: it sees pending tensors, whose values it may read, keep or replace.
 In a compiled step a hook runs once, while the step is captured, and what it computes becomes part of the step.
@@ -7,51 +7,94 @@ In a compiled step a hook runs once, while the step is captured, and what it com
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..drive import tracing
 from ..drive.tracing import current
-from ..graph.node import mode
-from ..tensor import RemovableHandle, Tensor, joint
+from ..tensor import RemovableHandle
+from .backward_hooks import Watch
 from .errors import ModuleError
 
-FORWARD_PRE, FORWARD, BACKWARD_PRE, BACKWARD = "forward pre", "forward", "backward pre", "backward"
+FORWARD_PRE, FORWARD, BACKWARD_PRE, BACKWARD = CALLED = ("forward pre", "forward", "backward pre", "backward")
+SAVE_PRE, SAVE, LOAD_PRE, LOAD = OF_STATE = ("save pre", "save", "load pre", "load")
+REGISTERED = ("parameter", "buffer", "module")
 
-_ids = itertools.count()
+_numbers = itertools.count()
+
+
+def note_change() -> None:
+    """Something changed that a compiled step may depend on."""
+    if current.trace is None:
+        tracing.changes += 1
+
+
+class HookTable(OrderedDict[int, Callable[..., Any]]):
+    """Hooks by number, in the order in which they run. PyTorch's programs reach for it: `module._forward_hooks.clear()`.
+
+    with_kwargs, always, with_module, public: the numbers of those that take keyword arguments, run also where forward raised, take the
+    module first, and were registered by the public name.
+    """
+
+    def __init__(self, *entries: Any) -> None:
+        super().__init__(*entries)
+        self.with_kwargs: set[int] = set()
+        self.always: set[int] = set()
+        self.with_module: set[int] = set()
+        self.public: set[int] = set()
+
+    def add(self, hook: Callable[..., Any], prepend: bool = False, *kinds: set[int]) -> RemovableHandle:
+        """Register a hook, the first to run with `prepend`. kinds: those of the sets above that it belongs to."""
+        if current.trace is not None:
+            current.trace.on_table(self)
+        number = next(_numbers)
+        for kind in kinds:
+            kind.add(number)
+        self[number] = hook
+        if prepend:
+            self.move_to_end(number, last=False)
+        return RemovableHandle(self, number, note_change)
+
+    def __setitem__(self, number: int, hook: Callable[..., Any]) -> None:
+        note_change()
+        super().__setitem__(number, hook)
+
+    def __delitem__(self, number: int) -> None:
+        note_change()
+        super().__delitem__(number)
+
+    def clear(self) -> None:
+        """Take out all hooks."""
+        note_change()
+        super().clear()
 
 
 class HookTables:
-    """The hooks of a module by kind, in order: id to (function, whether it takes keyword arguments, always called)."""
+    """The hooks of a module by kind."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
-        self._changed = changed
-        self.tables: dict[str, dict[int, tuple[Callable[..., Any], bool, bool]]] = {
-            kind: {} for kind in (FORWARD_PRE, FORWARD, BACKWARD_PRE, BACKWARD)
-        }
-        self.after_load: dict[int, Callable[..., Any]] = {}  # no part of a call
+    def __init__(self) -> None:
+        self.tables = {kind: HookTable() for kind in CALLED}  # of a call
+        self.of_state = {kind: HookTable() for kind in OF_STATE}
 
-    def add(
-        self, kind: str, hook: Callable[..., Any], prepend: bool, with_kwargs: bool = False, always: bool = False
-    ) -> RemovableHandle:
-        table = self.tables[kind]
-        if current.trace is not None:
-            current.trace.on_table(table)
-        number = next(_ids)
-        if prepend:
-            others = list(table.items())
-            table.clear()
-            table[number] = (hook, with_kwargs, always)
-            table.update(others)
-        else:
-            table[number] = (hook, with_kwargs, always)
-        self._changed()
-        return RemovableHandle(table, number, self._changed)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__()
+        for kind, table in state["tables"].items():
+            self.tables[kind] = table if isinstance(table, HookTable) else _of_version_0_1(table)
+        self.of_state.update(state.get("of_state", {}))
 
     def ids(self) -> tuple[tuple[int, ...], ...]:
         return tuple(tuple(t) for t in self.tables.values())
 
     def __bool__(self) -> bool:
         return any(self.tables.values())
+
+    def run_by(self, kind: str) -> Iterator[tuple[HookTable, int, Callable[..., Any]]]:
+        """The hooks of a kind in the order in which they run: those of all modules first. Each with its table and number."""
+        for table in (everywhere.tables[kind], self.tables[kind]):
+            for number, hook in list(table.items()):
+                yield table, number, hook
 
     # -- the call
 
@@ -61,24 +104,35 @@ class HookTables:
         result: Any = None
         try:
             args, kwargs = self._before(module, args, kwargs)
-            watch = _Watch(module, self) if self.tables[BACKWARD] or self.tables[BACKWARD_PRE] else None
-            if watch is not None:
+            watch = None
+            before_backward = [hook for _, _, hook in self.run_by(BACKWARD_PRE)]
+            backward = [hook for _, _, hook in self.run_by(BACKWARD)]
+            if before_backward or backward:
+                watch = Watch(module, before_backward, backward)
                 args = watch.inputs(args)
             result = module.forward(*args, **kwargs)
-            for number, (hook, with_kwargs, _) in list(self.tables[FORWARD].items()):
+            for table, number, hook in self.run_by(FORWARD):
                 called.add(number)
-                changed = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
+                changed = _call_after(hook, number in table.with_kwargs, module, args, kwargs, result)
                 result = result if changed is None else changed
+            return result if watch is None else watch.outputs(result)
         except Exception:
-            for number, (hook, with_kwargs, always) in list(self.tables[FORWARD].items()):
-                if always and number not in called:
-                    hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
+            for table, number, hook in self.run_by(FORWARD):
+                if number in table.always and number not in called:
+                    try:
+                        changed = _call_after(hook, number in table.with_kwargs, module, args, kwargs, result)
+                        result = result if changed is None else changed
+                    except Exception as error:
+                        warnings.warn(
+                            f"a forward hook with always_call=True raised {type(error).__name__}: {error}. It was silenced, "
+                            "because forward raised before.",
+                            stacklevel=3,
+                        )
             raise
-        return result if watch is None else watch.outputs(result)
 
     def _before(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        for hook, with_kwargs, _ in list(self.tables[FORWARD_PRE].values()):
-            if with_kwargs:
+        for table, number, hook in self.run_by(FORWARD_PRE):
+            if number in table.with_kwargs:
                 changed = hook(module, args, kwargs)
                 if changed is not None:
                     if not (isinstance(changed, tuple) and len(changed) == 2):
@@ -91,6 +145,30 @@ class HookTables:
                 if changed is not None:
                     args = changed if isinstance(changed, tuple) else (changed,)
         return args, kwargs
+
+
+def _call_after(hook: Any, with_kwargs: bool, module: Any, args: Any, kwargs: Any, result: Any) -> Any:
+    return hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
+
+
+def _of_version_0_1(entries: dict[int, tuple[Callable[..., Any], bool, bool]]) -> HookTable:
+    """A table of a module that was pickled: each hook with whether it takes keyword arguments, and is always called."""
+    made = HookTable()
+    for hook, with_kwargs, always in entries.values():
+        made.add(hook, False, *([made.with_kwargs] if with_kwargs else []), *([made.always] if always else []))
+    return made
+
+
+everywhere = HookTables()  # hooks of all modules
+registrations = {kind: HookTable() for kind in REGISTERED}  # hooks of the registration of anything
+
+
+def registered(kind: str, module: Any, name: str, value: Any) -> Any:
+    """What is registered: `value`, or what hooks put in its place."""
+    for hook in list(registrations[kind].values()):
+        changed = hook(module, name, value)
+        value = value if changed is None else changed
+    return value
 
 
 class HookMethods:
@@ -106,7 +184,8 @@ class HookMethods:
         with_kwargs: hook(module, args, kwargs), which returns None or (args, kwargs), else ModuleError. prepend: before
         the hooks that are there. In a compiled step hooks run once, while it is captured. handle.remove() ends it.
         """
-        return self._hooks.add(FORWARD_PRE, hook, prepend, with_kwargs)
+        table = self._hooks.tables[FORWARD_PRE]
+        return table.add(hook, prepend, *([table.with_kwargs] if with_kwargs else []))
 
     def register_forward_hook(
         self,
@@ -122,16 +201,9 @@ class HookMethods:
         prepend: before the hooks that are there. In a compiled step hooks run once, while it is captured.
         handle.remove() ends it.
         """
-        return self._hooks.add(FORWARD, hook, prepend, with_kwargs, always_call)
-
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """hook(module, incompatible_keys) after load_state_dict of the module, or of one that holds it.
-
-        incompatible_keys: (missing_keys, unexpected_keys), lists that it may change. handle.remove() ends it.
-        """
-        number = next(_ids)
-        self._hooks.after_load[number] = hook
-        return RemovableHandle(self._hooks.after_load, number, self._hooks._changed)
+        table = self._hooks.tables[FORWARD]
+        kinds = [kind for kind, wanted in ((table.with_kwargs, with_kwargs), (table.always, always_call)) if wanted]
+        return table.add(hook, prepend, *kinds)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """hook(module, grad_input, grad_output) when backward() has been through the module.
@@ -141,87 +213,40 @@ class HookMethods:
         pending; reading one (print, item()) computes it then. In a compiled step it runs once, when the step is
         captured, and must not read. prepend: before the hooks that are there. handle.remove() ends it.
         """
-        return self._hooks.add(BACKWARD, hook, prepend)
+        return self._hooks.tables[BACKWARD].add(hook, prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """hook(module, grad_output) before backward() goes through; what it returns takes the place of grad_output.
 
         grad_output is a tuple; pending as in register_full_backward_hook. handle.remove() ends it.
         """
-        return self._hooks.add(BACKWARD_PRE, hook, prepend)
+        return self._hooks.tables[BACKWARD_PRE].add(hook, prepend)
 
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """As register_full_backward_hook, with a FutureWarning: grad_input are the gradients of the module's arguments.
 
-class _Watch:
-    """The backward hooks of one call: gradients of all outputs meet, then those of all inputs."""
+        PyTorch, which advises against this name, gives those of its last operation instead.
+        """
+        warnings.warn(
+            "register_backward_hook is register_full_backward_hook here: grad_input are the gradients of the module's arguments, "
+            "not those of its last operation. Hint: use the newer name.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self._hooks.tables[BACKWARD].add(hook)
 
-    def __init__(self, module: Any, hooks: HookTables) -> None:
-        self.module = module
-        self.hooks = hooks
-        self.n_inputs = 0
-        self.has_input_grads = False
-        self.grad_output: tuple[Tensor | None, ...] | None = None  # while a backward pass is between the two
+    @property
+    def _forward_pre_hooks(self) -> HookTable:
+        return self._hooks.tables[FORWARD_PRE]
 
-    def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        self.n_inputs = len(args)
-        replaced = _rewired(args, self._on_inputs)
-        self.has_input_grads = replaced is not None
-        return args if replaced is None else tuple(replaced)
+    @property
+    def _forward_hooks(self) -> HookTable:
+        return self._hooks.tables[FORWARD]
 
-    def outputs(self, result: Any) -> Any:
-        is_sequence = isinstance(result, tuple | list)
-        replaced = _rewired(tuple(result) if is_sequence else (result,), self._on_outputs)
-        if replaced is None:
-            return result
-        if not is_sequence:
-            return replaced[0]
-        return type(result)(*replaced) if hasattr(result, "_fields") else type(result)(replaced)
+    @property
+    def _backward_pre_hooks(self) -> HookTable:
+        return self._hooks.tables[BACKWARD_PRE]
 
-    def _on_outputs(self, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-        for hook, _, _ in list(self.hooks.tables[BACKWARD_PRE].values()):
-            grads = _checked(hook(self.module, grads), grads, "Backward pre hook", "grad_output")
-        self.grad_output = grads
-        if not self.has_input_grads:
-            self._on_inputs((None,) * self.n_inputs)
-        return grads
-
-    def _on_inputs(self, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-        grad_output, self.grad_output = self.grad_output, None
-        if grad_output is None:  # a second derivative that comes from within: as in PyTorch, not the hook's business
-            return grads
-        for hook, _, _ in list(self.hooks.tables[BACKWARD].values()):
-            grads = _checked(hook(self.module, grads, grad_output), grads, "Backward hook", "grad_input")
-        return grads
-
-
-def _rewired(values: tuple[Any, ...], on_grads: Callable[..., tuple[Tensor | None, ...]]) -> list[Any] | None:
-    """`values` with the tensors that require grad exchanged for aliases; on_grads sees the gradients of all values,
-    None where there is none, and may replace them. None where no value requires grad."""
-    places = [k for k, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
-    if not places or not mode.grad:
-        return None
-
-    def backward(grads: Any) -> list[Tensor | None]:
-        full: list[Tensor | None] = [None] * len(values)
-        for k, g in zip(places, grads, strict=True):
-            full[k] = g
-        replaced = on_grads(tuple(full))
-        return [replaced[k] for k in places]
-
-    result = list(values)
-    aliases = joint([values[k] for k in places], [values[k].detach() for k in places], backward)
-    for k, alias in zip(places, aliases, strict=True):
-        result[k] = alias
-    return result
-
-
-def _checked(changed: Any, grads: tuple[Any, ...], who: str, what: str) -> tuple[Any, ...]:
-    """What a backward hook returned, as one gradient for each of `grads`."""
-    if changed is None:
-        return grads
-    found = changed if isinstance(changed, tuple) else (changed,)
-    if len(found) != len(grads):
-        raise ModuleError(f"{who} returned an invalid number of {what}, got {len(found)}, but expected {len(grads)}")
-    for new, old in zip(found, grads, strict=True):
-        if isinstance(new, Tensor) and old is not None and new.shape != old.shape:
-            raise ModuleError(f"{who} returned a {what} of shape {list(new.shape)}, expected {list(old.shape)}.")
-    return found
+    @property
+    def _backward_hooks(self) -> HookTable:
+        return self._hooks.tables[BACKWARD]

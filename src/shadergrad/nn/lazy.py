@@ -9,7 +9,7 @@ from ..tensor import Tensor, empty, zeros
 from . import batchnorm, conv, init, linear
 from .functional.sliding_windows import Ints
 from .module import Module
-from .parameter import Parameter
+from .parameter import Buffer, Parameter
 
 __all__ = [
     "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d",
@@ -26,8 +26,6 @@ class UninitializedParameter(Parameter):
     >>> p.shape
     shadergrad.Size([2])
     """
-
-    __slots__ = ()
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(empty(0, device=device, dtype=dtype), requires_grad)
@@ -46,7 +44,7 @@ class UninitializedParameter(Parameter):
         return result
 
 
-class UninitializedBuffer(Tensor):
+class UninitializedBuffer(Buffer):
     """A buffer without a shape, until `materialize` gives it one.
 
     >>> b = nn.UninitializedBuffer()
@@ -55,15 +53,17 @@ class UninitializedBuffer(Tensor):
     shadergrad.Size([2])
     """
 
-    __slots__ = ()
-
-    def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> None:
-        super().__init__(empty(0, device=device, dtype=dtype), requires_grad=requires_grad)
+    def __init__(
+        self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> None:
+        super().__init__(empty(0, device=device, dtype=dtype), persistent=persistent)
+        if requires_grad:
+            self.requires_grad_()
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Be a tensor of that shape, of zeros; dtype and device stay, if not said otherwise."""
         made = zeros(*shape, device=device or self.device, dtype=dtype or self.dtype)
-        self.__class__ = Tensor  # type: ignore[assignment]
+        self.__class__ = Buffer  # type: ignore[assignment]
         self._become(made._node)
 
     def __repr__(self) -> str:

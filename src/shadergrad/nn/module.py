@@ -7,25 +7,25 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from .. import html_repr
-from ..drive import tracing
 from ..drive.tracing import current
 from ..dtypes import bfloat16
 from ..errors import CompileError, DeviceError
 from ..graph.node import mode
 from ..tensor import Tensor
 from ..tensor.placement import has_stand_in
-from . import placement, state_dicts
+from . import placement
 from .errors import ModuleAttributeError, ModuleError, ModuleKeyError, ModuleTypeError
-from .hooks import HookMethods, HookTables
+from .hooks import HookMethods, HookTables, everywhere, note_change, registered
 from .module_tree import ModuleTree
-from .parameter import Parameter
+from .parameter import Buffer, Parameter
+from .state_dicts import StateMethods
 
 __all__ = ["Module"]
 
 M = TypeVar("M", bound="Module")
 
 
-class Module(ModuleTree["Module"], HookMethods):
+class Module(HookMethods, StateMethods, ModuleTree["Module"]):
     """Assign parameters and modules as attributes; write `forward`; call the module.
 
     A compiled step depends on what it saw of a module: its tensors, submodules, hooks, plain attributes
@@ -56,7 +56,7 @@ class Module(ModuleTree["Module"], HookMethods):
         own["_buffers"] = OrderedDict()
         own["_non_persistent_buffers_set"] = set()
         own["_modules"] = OrderedDict()
-        own["_hooks"] = HookTables(_changed)
+        own["_hooks"] = HookTables()
         own["_replaced"] = set()
         own["_training"] = True
 
@@ -68,7 +68,7 @@ class Module(ModuleTree["Module"], HookMethods):
             _refuse_before_init(value)
             object.__setattr__(self, name, value)
             return
-        _changed()
+        note_change()
         if name == "training":
             if current.trace is not None:
                 current.trace.on_attribute(self, "_training", self._training)
@@ -80,9 +80,11 @@ class Module(ModuleTree["Module"], HookMethods):
             _leave_out(self._parameters, name, value, "parameter", "nn.Parameter")
         elif isinstance(value, Module):
             self._forget(name, self._buffers, self._parameters)
-            self._modules[name] = value
+            self._modules[name] = registered("module", self, name, value)
         elif name in self._modules:
             _leave_out(self._modules, name, value, "child module", "nn.Module")
+        elif isinstance(value, Buffer):
+            self.register_buffer(name, value, value.persistent)
         elif name in self._buffers:
             self._set_buffer(name, value)
         else:
@@ -127,7 +129,7 @@ class Module(ModuleTree["Module"], HookMethods):
         raise ModuleAttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __delattr__(self, name: str) -> None:
-        _changed()
+        note_change()
         for table in (self._parameters, self._buffers, self._modules):
             if name in table:
                 del table[name]
@@ -162,7 +164,7 @@ class Module(ModuleTree["Module"], HookMethods):
         tables = (self._parameters, self._buffers, self._modules)
         forward = id(self.__dict__.get("forward"))
         held = ((k, id(v)) for table in tables for k, v in table.items() if k not in self._replaced)
-        return (*plain, *held, self._hooks.ids(), forward)
+        return (*plain, *held, self._hooks.ids(), everywhere.ids(), forward)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Give the module a parameter by name, as assigning the attribute does.
@@ -181,8 +183,8 @@ class Module(ModuleTree["Module"], HookMethods):
                     f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
                     f"express '{name}' as a function of another Tensor, compute the value in the forward() method."
                 )
-        self._parameters[name] = param
-        _changed()
+        self._parameters[name] = None if param is None else registered("parameter", self, name, param)
+        note_change()
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Give the module a tensor that is state but not trained; in the state_dict if persistent. Change it in place.
@@ -195,9 +197,9 @@ class Module(ModuleTree["Module"], HookMethods):
             raise ModuleTypeError(
                 f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (shadergrad Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = registered("buffer", self, name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
-        _changed()
+        note_change()
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Give the module a child by name, as assigning the attribute does.
@@ -208,8 +210,8 @@ class Module(ModuleTree["Module"], HookMethods):
         if not isinstance(module, Module) and module is not None:
             raise ModuleTypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name("module", name, self._modules)
-        self._modules[name] = module  # type: ignore[assignment]  # None: a module left out, as in PyTorch
-        _changed()
+        self._modules[name] = registered("module", self, name, module)  # None: a module left out, as in PyTorch
+        note_change()
 
     register_module = add_module
 
@@ -238,7 +240,9 @@ class Module(ModuleTree["Module"], HookMethods):
         origins = mode.origins
         before = None if origins is None else origins.enter(self)
         try:
-            return self._hooks.call(self, args, kwargs) if self._hooks else self.forward(*args, **kwargs)
+            if self._hooks or everywhere:
+                return self._hooks.call(self, args, kwargs)
+            return self.forward(*args, **kwargs)
         finally:
             if origins is not None and before is not None:
                 origins.here = before
@@ -287,7 +291,7 @@ class Module(ModuleTree["Module"], HookMethods):
         Raises ModuleTypeError for a dtype that is not floating, DTypeError for one that the device does not have.
         """
         placement.move(self, args, device, dtype)
-        _changed()
+        note_change()
         return self
 
     def cpu(self: M) -> M:
@@ -328,33 +332,6 @@ class Module(ModuleTree["Module"], HookMethods):
         """The module itself; other processes get a copy."""
         return self
 
-    # -- state
-
-    def state_dict(
-        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
-    ) -> dict[str, Tensor]:
-        """Names to values of parameters and persistent buffers: an OrderedDict of tensors that require no gradients.
-
-        Dotted names, each after prefix. keep_vars: the parameters themselves. destination: a dict that gets them, and
-        is given back. Take copy.deepcopy of it to keep values: compiled steps write where these tensors look, others do
-        not.
-        """
-        found = state_dicts.state_dict(self, prefix, keep_vars)
-        if destination is None:
-            return found
-        destination.update(found)
-        return destination
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> state_dicts.IncompatibleKeys:
-        """Copy values in: tensors, PyTorch's tensors or arrays. Shapes must match, with strict the names too.
-
-        assign: put the given tensors themselves in place. Gives (missing_keys, unexpected_keys), lists of names.
-        Raises StateDictError, and then nothing has changed; ModuleTypeError for what is no mapping.
-        """
-        return state_dicts.load_state_dict(self, state_dict, strict, assign)
-
     # -- printing
 
     def extra_repr(self) -> str:
@@ -393,12 +370,6 @@ class Module(ModuleTree["Module"], HookMethods):
         )
 
 
-def _changed() -> None:
-    """Something changed that a compiled step may depend on."""
-    if current.trace is None:
-        tracing.changes += 1
-
-
 def _is_plain(value: Any) -> bool:
     """Whether two values compare to one truth."""
     if isinstance(value, tuple):
@@ -419,3 +390,6 @@ def _leave_out(table: dict[str, Any], name: str, value: Any, what: str, wanted: 
     if value is not None:
         raise ModuleTypeError(f"cannot assign '{type(value).__name__}' as {what} '{name}' ({wanted} or None expected)")
     table[name] = None
+
+
+_changed = note_change  # modules that version 0.1 pickled name it

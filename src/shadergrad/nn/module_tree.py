@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from ..tensor import Tensor
-from .errors import ModuleAttributeError
+from .errors import ArgumentError, ModuleAttributeError
 from .hooks import HookTables
 from .parameter import Parameter
 
@@ -62,9 +62,9 @@ class ModuleTree(Generic[M]):
             if child is not None:
                 yield from child.named_modules(seen, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self) -> Iterator[M]:
-        """This module and all below it, each once; parents first."""
-        for _, module in self.named_modules():
+    def modules(self, remove_duplicate: bool = True) -> Iterator[M]:
+        """This module and all below it, parents first; each once, or as often as it is held."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def _named(self, table: str, prefix: str, recurse: bool, unique: bool) -> Iterator[tuple[str, Any]]:
@@ -111,6 +111,25 @@ class ModuleTree(Generic[M]):
             if not isinstance(found, ModuleTree):
                 raise ModuleAttributeError(f"`{name}` is not an nn.Module")
         return found
+
+    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+        """Put a module in the place of the one of a dotted name, or, unless strict, into a place that is free.
+
+        Raises ArgumentError for an empty name and for what is no module, ModuleAttributeError where the module that is to hold it is
+        not there, where the name is taken by something else, and with strict where it is free.
+        """
+        if target == "":
+            raise ArgumentError("Cannot set the submodule without a target name!")
+        if not isinstance(module, ModuleTree):
+            raise ArgumentError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if hasattr(parent, name):
+            if not isinstance(getattr(parent, name), ModuleTree):
+                raise ModuleAttributeError(f"`{name}` is not an nn.Module")
+        elif strict:
+            raise ModuleAttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter of a dotted name. Raises ModuleAttributeError where there is none."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..tensor import Tensor
+from ..tensor import Tensor, empty
 from .arguments import check_tensor
 
-__all__ = ["Parameter"]
+__all__ = ["Buffer", "Parameter"]
 
 
 class Parameter(Tensor):
@@ -20,8 +20,6 @@ class Parameter(Tensor):
     Parameter containing:
     tensor([1., 2.], requires_grad=True)
     """
-
-    __slots__ = ()
 
     def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
         check_tensor("Parameter", "data", data)
@@ -36,3 +34,33 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
+
+
+class Buffer(Tensor):
+    """A tensor that modules register as a buffer when it is set as an attribute; in the state dict if persistent.
+
+    data: a tensor, whose memory the buffer shares; an empty one by default. Raises ArgumentTypeError for what is no tensor.
+
+    >>> class Counter(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.count = nn.Buffer(sg.zeros(1))
+    >>> [name for name, _ in Counter().named_buffers()]
+    ['count']
+    """
+
+    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
+        given = empty(0) if data is None else check_tensor("Buffer", "data", data)
+        self._alias_of(given)
+        if given.requires_grad:
+            self.requires_grad_()
+        self.persistent = persistent
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """A buffer of its own with the same value."""
+        result: Any = super().__deepcopy__(memo)
+        result.persistent = self.persistent
+        return result
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return (*super().__reduce_ex__(protocol), {"persistent": self.persistent})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ...autograd import no_grad
@@ -37,13 +38,23 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     """A parameter as its length times its direction, g v / |v| (Salimans and Kingma, 2016); gives the module.
 
     dim: a length for each slice along it, one for all where None. The parameters are parametrizations.<name>.original0 and
-    original1.
+    original1; files of nn.utils.weight_norm, with <name>_g and <name>_v, load, too.
 
     >>> layer = sg.nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))
     >>> layer.parametrizations.weight.original0.shape
     shadergrad.Size([2, 1])
     """
-    return register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    module._register_load_state_dict_pre_hook(functools.partial(_from_older_form, name))
+    return module
+
+
+def _from_older_form(name: str, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+    """Rename <name>_g and <name>_v, of files of nn.utils.weight_norm."""
+    older = [f"{prefix}{name}_g", f"{prefix}{name}_v"]
+    if all(key in state_dict for key in older):
+        for k, key in enumerate(older):
+            state_dict[f"{prefix}parametrizations.{name}.original{k}"] = state_dict.pop(key)
 
 
 class SpectralNorm(Module):
