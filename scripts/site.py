@@ -35,6 +35,8 @@ MODULES = (  # of each a page
     "sg.nn.utils.rnn",
     "sg.nn.utils.parametrize",
     "sg.nn.utils.parametrizations",
+    "sg.nn.modules.module",
+    "sg.nn.modules.utils",
     "sg.nn.parallel",
     "sg.optim",
     "sg.optim.lr_scheduler",

@@ -83,7 +83,7 @@ def test_a_module_is_called_with_other_parameters() -> None:
     out.sum().backward()
     assert weights["0.weight"].grad is not None
     assert {k: v.tolist() for k, v in model.state_dict().items()} == before
-    with pytest.raises(sg.ShadergradError, match="unexpected"):
+    with pytest.raises(sg.ShadergradError, match="Unexpected"):
         sg.func.functional_call(model, {"none": x}, (x,), strict=True)
 
 

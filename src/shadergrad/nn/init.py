@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.node import grad_mode
-from ..tensor import Generator, Tensor, rand, randn
+from ..tensor import Generator, Tensor, rand, randn, where
 from .arguments import takes_tensors
 from .errors import ArgumentError
 
@@ -28,6 +28,7 @@ __all__ = [
     "normal_",
     "ones_",
     "orthogonal_",
+    "sparse_",
     "trunc_normal_",
     "uniform_",
     "xavier_normal_",
@@ -310,6 +311,26 @@ def kaiming_normal_(
     if _is_empty(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
+    """Fill with normal numbers, and the share `sparsity` of each column with zeros at random, in place (Martens, 2010).
+
+    tensor (n, m); of each column ceil(sparsity n) elements are 0. Gives the tensor back. Raises ArgumentError for another number of
+    axes.
+
+    >>> w = nn.init.sparse_(sg.empty(10, 4), sparsity=0.3)
+    >>> (w == 0).sum(0)
+    tensor([3, 3, 3, 3])
+    """
+    if tensor.ndim != 2:
+        raise ArgumentError("Only tensors with 2 dimensions are supported")
+    zeros = math.ceil(sparsity * tensor.shape[0])
+    normal_(tensor, 0.0, std, generator)
+    with grad_mode(False):
+        order = rand(*tensor.shape, device=tensor.device, generator=generator).argsort(0).argsort(0)
+        tensor.copy_(where(order < zeros, 0.0, tensor))
+    return tensor
 
 
 def _older(name: str) -> Any:

@@ -9,6 +9,7 @@ from ..tensor import Tensor
 from . import functional as F
 from .arguments import check_tensor
 from .errors import ArgumentError
+from .functional.loss_reduction import older_reduction
 from .losses import _Loss, _Weighted
 
 __all__ = ["CTCLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss"]
@@ -25,6 +26,7 @@ class MultiMarginLoss(_Weighted):
     tensor(0.75)
     """
 
+    @older_reduction
     def __init__(
         self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, *, reduction: str = "mean"
     ) -> None:
@@ -50,6 +52,7 @@ class MultiLabelMarginLoss(_Loss):
     tensor(0.625)
     """
 
+    @older_reduction
     def __init__(self, *, reduction: str = "mean") -> None:
         super().__init__(reduction)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ..tensor import Tensor
 from . import functional as F
 from .functional.contrastive_losses import check_margin
+from .functional.loss_reduction import older_reduction
 from .module import Module
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
 
 
 class _Loss(Module):
+    @older_reduction
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
         self.reduction = reduction
@@ -28,6 +30,7 @@ class _Weighted(_Loss):
 
     weight: Tensor | None
 
+    @older_reduction
     def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.register_buffer("weight", weight)
@@ -67,6 +70,7 @@ class SmoothL1Loss(_Loss):
     tensor([0.5, 2.5])
     """
 
+    @older_reduction
     def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(reduction)
         self.beta = beta
@@ -110,6 +114,7 @@ class CrossEntropyLoss(_Weighted):
     tensor(1.3863)
     """
 
+    @older_reduction
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -142,6 +147,7 @@ class NLLLoss(_Weighted):
     tensor(2.5)
     """
 
+    @older_reduction
     def __init__(self, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean") -> None:
         super().__init__(weight, reduction=reduction)
         self.ignore_index = ignore_index
@@ -177,6 +183,7 @@ class BCEWithLogitsLoss(_Weighted):
 
     pos_weight: Tensor | None
 
+    @older_reduction
     def __init__(
         self, weight: Tensor | None = None, *, reduction: str = "mean", pos_weight: Tensor | None = None
     ) -> None:
@@ -200,6 +207,7 @@ class KLDivLoss(_Loss):
     tensor(0.6931)
     """
 
+    @older_reduction
     def __init__(self, *, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__(reduction)
         self.log_target = log_target
@@ -219,6 +227,7 @@ class PoissonNLLLoss(_Loss):
     tensor(1.)
     """
 
+    @older_reduction
     def __init__(
         self, log_input: bool = True, full: bool = False, *, eps: float = 1e-8, reduction: str = "mean"
     ) -> None:
@@ -265,6 +274,7 @@ class SoftMarginLoss(_Loss):
 class _Margin(_Loss):
     margin: float
 
+    @older_reduction
     def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.margin = margin
@@ -308,6 +318,7 @@ class HingeEmbeddingLoss(_Margin):
     tensor([0.25, 0.75])
     """
 
+    @older_reduction
     def __init__(self, margin: float = 1.0, *, reduction: str = "mean") -> None:
         super().__init__(margin, reduction=reduction)
 
@@ -325,6 +336,7 @@ class TripletMarginLoss(_Margin):
     tensor(2.)
     """
 
+    @older_reduction
     def __init__(
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, *, reduction: str = "mean"
     ) -> None:

@@ -20,6 +20,7 @@ from .inplace_activations import *
 from .interpolation import *
 from .linear import *
 from .linear_cross_entropy import *
+from .loss_reduction import older_reduction as _older_reduction
 from .losses import *
 from .margin_losses import *
 from .multihead_attention import *
@@ -39,9 +40,19 @@ _FLOATING = frozenset((
     "rrelu", "selu", "silu", "softplus", "softshrink",
 ))  # fmt: skip
 
+# what takes size_average and reduce in PyTorch, of the losses
+_OLDER_REDUCTION = frozenset((
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy",
+    "hinge_embedding_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "multi_margin_loss",
+    "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss",
+    "soft_margin_loss", "triplet_margin_loss",
+))  # fmt: skip
+
 for _name, _function in list(globals().items()):
     if isinstance(_function, _FunctionType) and not _name.startswith("_"):
         globals()[_name] = _takes_tensors(_function, _name, _name in _WITH_OUT, _name in _FLOATING)
+        if _name in _OLDER_REDUCTION:
+            globals()[_name] = _older_reduction(globals()[_name])
         globals()[_name].__module__ = __name__  # where pickle finds it
 
 __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor
 from ..errors import ReductionError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def check_reduction(reduction: str, also: tuple[str, ...] = ()) -> None:
@@ -47,3 +54,22 @@ def check_same(what: str, input: Tensor, target: Tensor) -> None:
             f"[{what}] input is {tuple(input.shape)}, target is {tuple(target.shape)}. "
             "Hint: reshape one; broadcasting here is mostly a mistake."
         )
+
+
+def older_reduction(function: F) -> F:
+    """The function, which takes size_average and reduce, too, of before PyTorch 0.4.1, and warns as there."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if "size_average" in kwargs or "reduce" in kwargs:
+            averaged, reduces = kwargs.pop("size_average", None), kwargs.pop("reduce", None)
+            if averaged is not None or reduces is not None:
+                chosen = "none" if reduces is False else "sum" if averaged is False else "mean"
+                warnings.warn(
+                    f"size_average and reduce args will be deprecated, please use reduction={chosen!r} instead.",
+                    stacklevel=2,
+                )
+                kwargs["reduction"] = chosen
+        return function(*args, **kwargs)
+
+    return called  # type: ignore[return-value]  # wraps gives another type, and the same signature

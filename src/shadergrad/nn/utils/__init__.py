@@ -11,6 +11,7 @@ from .gradients import (
     parameters_to_vector,
     vector_to_parameters,
 )
+from .skip_init import skip_init
 from .weight_and_spectral_norm import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",
+    "skip_init",
     "spectral_norm",
     "vector_to_parameters",
     "weight_norm",

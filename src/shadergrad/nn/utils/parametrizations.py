@@ -1,4 +1,4 @@
-"""Weight normalisation and spectral normalisation, as torch.nn.utils.parametrizations."""
+"""Weight normalisation, spectral normalisation and orthogonal matrices, as torch.nn.utils.parametrizations."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 from ...autograd import no_grad
 from ...tensor import Tensor, randn
 from ..module import Module
+from .orthogonal import orthogonal
 from .parametrize import register_parametrization
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 def norm_except(v: Tensor, dim: int | None) -> Tensor:

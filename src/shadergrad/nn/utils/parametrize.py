@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ...autograd import no_grad
+from ...drive.tracing import current
 from ...errors import ArgumentError
+from ...graph.node import mode
 from ...tensor import Tensor
 from ..containers import ModuleDict, ModuleList
+from ..errors import ModuleError
 from ..module import Module
 from ..parameter import Parameter
 
-__all__ = ["ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations"]
+__all__ = [
+    "ParametrizationList",
+    "cached",
+    "is_parametrized",
+    "register_parametrization",
+    "remove_parametrizations",
+    "type_before_parametrizations",
+]
 
 
 class ParametrizationList(ModuleList):
     """The functions of one parameter, in order, and the parameter that they are of: `original`, or `original0`, `original1`, ...
+
+    is_tensor: whether it is one, `original`; ntensors: how many there are. unsafe: whether shape and dtype may change.
 
     >>> class Double(nn.Module):
     ...     def forward(self, x):
@@ -28,48 +40,162 @@ class ParametrizationList(ModuleList):
     'ParametrizationList'
     """
 
-    def __init__(self, modules: list[Module], original: Tensor, is_parameter: bool = True) -> None:
+    def __init__(self, modules: list[Module], original: Tensor, unsafe: bool = False) -> None:
+        if not modules:
+            raise ArgumentError("ParametrizationList requires one or more modules.")
         super().__init__(modules)
+        self.unsafe = unsafe
         given: Any = original
         with no_grad():
             for module in reversed(modules):
-                inverse = getattr(module, "right_inverse", None)
-                if inverse is not None:
-                    given = inverse(given)
-        self.several = isinstance(given, list | tuple)
-        names = [f"original{k}" for k in range(len(given))] if self.several else ["original"]
-        for name, value in zip(names, given if self.several else [given], strict=True):
-            if is_parameter:
-                whole = original if value is original else Parameter(value.detach(), original.requires_grad)
-                self.register_parameter(name, whole)  # type: ignore[arg-type]
-            else:
-                self.register_buffer(name, value)
-        self._names = tuple(names)
+                given = _inverse(module, given)
+        self.is_tensor: bool = isinstance(given, Tensor)
+        if not (self.is_tensor or isinstance(given, list | tuple)):
+            raise ArgumentError(
+                f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(given).__name__}"
+            )
+        self.ntensors = 1 if self.is_tensor else len(given)
+        shape, dtype = original.shape, original.dtype
+        if self.is_tensor:
+            only: Any = given
+            _check_dtype("When `right_inverse` outputs one tensor, it may not change the dtype", dtype, only.dtype)
+            _put(original, only)  # the same parameter: an optimizer has it
+            self._register("original", original)
+        else:
+            for k, part in enumerate(given):
+                if not isinstance(part, Tensor):
+                    raise ArgumentError(
+                        "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element "
+                        f"{k} of the sequence with type {type(part).__name__}."
+                    )
+                whole = part
+                if isinstance(original, Parameter):
+                    whole = Parameter(part.detach(), original.requires_grad)
+                self._register(f"original{k}", whole)
+        if not unsafe:
+            with no_grad():
+                _check_same(self(), shape, dtype)
+
+    def _register(self, name: str, tensor: Tensor) -> None:
+        if isinstance(tensor, Parameter):
+            self.register_parameter(name, tensor)
+        else:
+            self.register_buffer(name, tensor)
+
+    def originals(self) -> list[Tensor]:
+        """The tensors that the functions are of."""
+        return [getattr(self, name) for name in self._names()]
+
+    def _names(self) -> list[str]:
+        return ["original"] if self.is_tensor else [f"original{k}" for k in range(self.ntensors)]
 
     def forward(self) -> Tensor:
         """The value of the parametrized tensor."""
-        x: Any = tuple(getattr(self, name) for name in self._names)
+        x: Any = self.originals()
         for k, module in enumerate(self):
             x = module(*x) if k == 0 else module(x)
         return x
 
-    def take(self, value: Tensor) -> None:
-        """Set the originals so that the parametrized tensor is `value`, by the functions' right_inverse."""
+    def right_inverse(self, value: Tensor) -> None:
+        """Set the originals so that the parametrized tensor is `value`, by the functions' right_inverse.
+
+        Raises ModuleError where one has none, ArgumentError where it gives other tensors than the originals are.
+        """
         given: Any = value
         with no_grad():
             for module in reversed(list(self)):
                 inverse = getattr(module, "right_inverse", None)
                 if inverse is None:
-                    raise ArgumentError(f"parametrization {type(module).__name__} does not implement right_inverse.")
+                    raise ModuleError(f"parametrization {type(module).__name__} does not implement right_inverse.")
                 given = inverse(given)
-            for name, part in zip(self._names, given if self.several else [given], strict=True):
-                getattr(self, name).copy_(part)
+            if self.is_tensor and not isinstance(given, Tensor):
+                raise ArgumentError(f"`right_inverse` should return a tensor. Got {type(given).__name__}")
+            parts = [given] if self.is_tensor else given
+            if not isinstance(parts, Sequence) or len(parts) != self.ntensors:
+                raise ArgumentError(f"'right_inverse' must return a sequence of tensors of length {self.ntensors}.")
+            for name, own, part in zip(self._names(), self.originals(), parts, strict=True):
+                _check_dtype(f"The tensor returned by `right_inverse` is for `{name}`", own.dtype, part.dtype)
+                _put(own, part)
+
+
+def _inverse(module: Module, value: Any) -> Any:
+    """What a parametrization says that gives `value`; the value itself where it does not say."""
+    inverse = getattr(module, "right_inverse", None)
+    if inverse is None:
+        return value
+    try:
+        return inverse(value)
+    except NotImplementedError:
+        return value
+
+
+def _put(tensor: Tensor, value: Tensor) -> None:
+    """Let a tensor have the value, of whatever shape, and stay the object that it is."""
+    if value is tensor:
+        return
+    with no_grad():
+        if value.shape == tensor.shape:
+            tensor.copy_(value)
+        else:
+            tensor.data = value.detach()
+
+
+def _check_dtype(what: str, wanted: Any, found: Any) -> None:
+    if found is not wanted:
+        raise ArgumentError(f"{what}: {wanted!r} became {found!r}.")
+
+
+def _check_same(found: Any, shape: Any, dtype: Any) -> None:
+    """Raise ArgumentError where a parametrization gives something else than what it is of."""
+    if not isinstance(found, Tensor):
+        raise ArgumentError(f"A parametrization must return a tensor. Got {type(found).__name__}.")
+    for what, before, after in (("dtype", dtype, found.dtype), ("shape", shape, found.shape)):
+        if before != after:
+            raise ArgumentError(
+                f"Registering a parametrization may not change the {what} of the tensor, unless `unsafe` flag is enabled: "
+                f"{before!r} became {after!r}."
+            )
+
+
+class _Cache:
+    """The values of parametrized tensors within `cached`, by module, name and whether gradients are recorded. A step that is captured within
+    has none of them: they would be constants of it."""
+
+    def __init__(self) -> None:
+        self.trace = current.trace
+        self.values: dict[tuple[int, str, bool], Any] = {}
+
+
+_caches: list[_Cache] = []  # of the contexts that were entered
+_instead: dict[tuple[int, str], Tensor] = {}  # by id of the module, and name: what func.functional_call puts in place
 
 
 def _property(name: str) -> property:
-    return property(
-        lambda self: self.parametrizations[name](), lambda self, value: self.parametrizations[name].take(value)
-    )
+    def value_of(module: Any) -> Tensor:
+        if _instead and (id(module), name) in _instead:
+            return _instead[id(module), name]
+        made_of = module.parametrizations[name]
+        if not _caches or _caches[-1].trace is not current.trace:
+            return made_of()
+        values, key = _caches[-1].values, (id(made_of), name, mode.grad)
+        if key not in values:
+            values[key] = (made_of(), made_of)  # which keeps its id
+        return values[key][0]
+
+    return property(value_of, lambda module, value: module.parametrizations[name].right_inverse(value))
+
+
+@contextmanager
+def replaced(module: Module, name: str, value: Tensor) -> Iterator[None]:
+    """Within, the parametrized tensor of that name is `value`, and its functions are not called."""
+    before = _instead.get((id(module), name))
+    _instead[id(module), name] = value
+    try:
+        yield
+    finally:
+        del _instead[id(module), name]
+        if before is not None:
+            _instead[id(module), name] = before
 
 
 def register_parametrization(
@@ -78,8 +204,8 @@ def register_parametrization(
     """Make a parameter or buffer of a module the value of a function of what it was; gives the module.
 
     parametrization: a module whose forward takes the tensor; its right_inverse, where it has one, says of what original the
-    present value comes. Further ones are applied to what the earlier give. Raises ArgumentError for a name that is no tensor,
-    and for another shape or dtype, unless unsafe.
+    present value comes. Further ones are applied to what the earlier give. It takes the module's training mode. Raises ArgumentError
+    for a name that is no tensor, and for another shape or dtype, unless unsafe.
 
     >>> class Double(nn.Module):
     ...     def forward(self, x):
@@ -90,8 +216,13 @@ def register_parametrization(
     >>> layer.weight.detach().equal(before * 2)
     True
     """
+    parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
-        module.parametrizations[tensor_name].append(parametrization)
+        parts: Any = module.parametrizations[tensor_name]
+        if not unsafe:
+            _check_further(module, tensor_name, parametrization)
+        parts.append(parametrization)
+        parts.unsafe = parts.unsafe or unsafe
         return module
     parameter, buffer = module._parameters.get(tensor_name), module._buffers.get(tensor_name)
     tensor = parameter if parameter is not None else buffer
@@ -99,23 +230,36 @@ def register_parametrization(
         raise ArgumentError(
             f"Module '{type(module).__name__}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'"
         )
-    made = ParametrizationList([parametrization], tensor, parameter is not None)
-    if not unsafe:
-        with no_grad():
-            found = made()
-        if found.shape != tensor.shape or found.dtype is not tensor.dtype:
-            raise ArgumentError(
-                f"Registering a parametrization may not change the shape or dtype of the tensor: {tensor.dtype.name} "
-                f"{tuple(tensor.shape)} became {found.dtype.name} {tuple(found.shape)}. Hint: unsafe=True."
-            )
+    made = ParametrizationList([parametrization], tensor, unsafe).train(module.training)
     delattr(module, tensor_name)
     if "parametrizations" not in module._modules:
-        module.parametrizations = ModuleDict()
+        module.parametrizations = ModuleDict().train(module.training)
         cls = type(module)
         module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), {"_plain_class": cls})
     module.parametrizations[tensor_name] = made
     setattr(type(module), tensor_name, _property(tensor_name))
     return module
+
+
+def _check_further(module: Module, name: str, parametrization: Module) -> None:
+    """Raise ArgumentError where a further parametrization changes shape or dtype."""
+    with no_grad():
+        before = getattr(module, name)
+        after = parametrization(before)
+        _check_same(after, before.shape, before.dtype)
+        back = _inverse(parametrization, after)
+        if back is not after:
+            _check_same(back, before.shape, before.dtype)
+
+
+def type_before_parametrizations(module: Module) -> type:
+    """The class of a module, without parametrizations.
+
+    >>> layer = sg.nn.utils.parametrizations.weight_norm(nn.Linear(2, 1))
+    >>> sg.nn.utils.parametrize.type_before_parametrizations(layer).__name__
+    'Linear'
+    """
+    return getattr(type(module), "_plain_class", type(module)) if is_parametrized(module) else type(module)
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
@@ -142,19 +286,26 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     if not is_parametrized(module, tensor_name):
         raise ArgumentError(f"Module {type(module).__name__} does not have a parametrization on {tensor_name}")
     parts: Any = module.parametrizations[tensor_name]
-    if not leave_parametrized and parts.several:
+    if not leave_parametrized and not parts.is_tensor:
         raise ArgumentError(
             "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a sequence of tensors."
         )
-    first = getattr(parts, parts._names[0])
+    first = parts.originals()[0]
     with no_grad():
-        value = parts() if leave_parametrized else first
+        if not leave_parametrized:
+            kept: Any = first
+        elif parts.is_tensor:  # the same parameter: an optimizer has it
+            kept = first
+            _put(first, parts().detach().clone())
+        else:
+            kept = parts().detach().clone()
+            kept = Parameter(kept, first.requires_grad) if isinstance(first, Parameter) else kept
     delattr(type(module), tensor_name)
     del module.parametrizations[tensor_name]
-    if isinstance(first, Parameter):
-        module.register_parameter(tensor_name, Parameter(value.detach().clone(), first.requires_grad))
+    if isinstance(kept, Parameter):
+        module.register_parameter(tensor_name, kept)
     else:
-        module.register_buffer(tensor_name, value)
+        module.register_buffer(tensor_name, kept)
     if not len(module.parametrizations):  # type: ignore[arg-type]
         del module.parametrizations
         module.__class__ = module._plain_class  # type: ignore[assignment]
@@ -163,9 +314,16 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Nothing to keep: equal values are computed once in a plan.
+    """A context in which each parametrized tensor is computed once, when it is first read. What it is made of should not change within.
 
+    >>> layer = sg.nn.utils.parametrizations.weight_norm(nn.Linear(2, 1))
     >>> with sg.nn.utils.parametrize.cached():
-    ...     y = nn.Linear(2, 1)(sg.ones(2))
+    ...     layer.weight is layer.weight
+    True
     """
-    yield
+    is_outermost = not _caches or _caches[-1].trace is not current.trace
+    _caches.append(_Cache() if is_outermost else _caches[-1])
+    try:
+        yield
+    finally:
+        _caches.pop()
