@@ -37,7 +37,7 @@ ALL = CORE | {
     "global number", "attribute number", "dict number", "cell number", "cell tensor", "flag", "None", "string", "counter",
     "counter unread", "list append", "list read", "attribute store", "attribute state", "dict store", "exception in step",
     "number argument", "flag argument", "offset argument", "None argument", "captured name rebound", "list number", "list of tensors",
-    "function", "module parameter replaced", "load_state_dict", "threads", "mask",
+    "which list", "which tensor", "swap", "shared list", "function", "module parameter replaced", "load_state_dict", "threads", "mask",
     "gradient changed between calls", "capture written between calls", "flag changed between calls",
     # calls
     "argument written", "capture written in step", "gradient written in step", "same argument twice", "shared argument written", "arguments that share memory", "captured argument",

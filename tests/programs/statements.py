@@ -586,6 +586,10 @@ PYTHON_STATES = [
     PythonState("list number", "betas = [2.0, 1.0]", "{y} = {x} * betas[0]", ("betas[0] = 0.5", "betas = [-1.0]", "betas.reverse()")),
     PythonState("list of tensors", "state.bank = [lib.tensor(1.0), lib.tensor(2.0)]", "{y} = {x} + state.bank[0]", ("state.bank[0] = lib.tensor(5.0)", "state.bank.reverse()", "state.bank[0].add_(1.0)")),
     PythonState("function", "twist = lambda t: t * 2.0", "{y} = twist({x})", ("twist = lambda t: t + 1.0", "twist = lambda t: -t")),
+    PythonState("which list", "state.cur = [1.0]\nstate.first = state.cur\nstate.other = [1.0]", "if state.cur is state.first:\n    state.cur = state.other\n    {y} = {x} * 2.0\nelse:\n    state.cur = state.first\n    {y} = {x} + 1.0", ("state.cur = [1.0]", "state.cur = state.first", "state.first = state.other")),
+    PythonState("which tensor", "state.cur = lib.tensor(1.0)\nstate.first = state.cur", "if state.cur is state.first:\n    state.cur = state.cur + 1.0\n    {y} = {x} * 2.0\nelse:\n    state.cur = state.first\n    {y} = {x} + state.cur", ("state.cur = lib.tensor(1.0)", "state.first = state.cur", "state.cur.add_(1.0)")),
+    PythonState("swap", "state.cur = [lib.tensor(1.0)]\nstate.other = [lib.tensor(2.0)]", "state.cur, state.other = state.other, state.cur\n{y} = {x} * state.cur[0]", ("state.cur = [lib.tensor(3.0)]", "state.other[0].add_(1.0)", "state.other = state.cur")),
+    PythonState("shared list", "state.cur = []\nstate.other = []", "{y} = {x} * 2.0 if state.cur is state.other else {x} + 1.0\nstate.cur = state.other = [{x}.detach().clone()]", ("state.cur = []", "state.other = state.cur")),
     PythonState("exception in step", "bad = False", "if bad:\n    raise ValueError('bad')\n{y} = {x} + 1.0", ("bad = True", "bad = False")),
 ]  # fmt: skip
 

@@ -24,7 +24,7 @@ from ..graph.leaves import Variable
 from ..graph.node import Node, resolve, topological
 from ..graph.origin import Origins, named
 from ..plan import Label, Plan
-from ..symbolic_sizes import Varying, following
+from ..symbolic_sizes import following
 from ..system.gc_pause import collector_waits
 from ..target import Target
 from ..tensor import Tensor, flush
@@ -33,14 +33,14 @@ from ..tensor.paths import Path
 from ..tensor.storage import Base, Leaf
 from ..tensor.storage import Storage as SharedStorage
 from ..tensor.strides import overlaps
-from .effects import effects_of
+from .effects import effects_of, in_outside
 from .guards import state_of
 from .leaks import refuse_kept
 from .naming import Names, distinct, name_arguments
 from .python_state import PlaceSlot, PythonState
 from .replay import Fresh, GradSlot, Holder, KeptGradient, Mark, Replay, empty
 from .sizes import FIXED, Sizes
-from .trees import exchange, has_gradient, layout_of, leaves_of, tensors_in
+from .trees import containers_in, exchange, has_gradient, layout_of, leaves_of, tensors_in
 from .watcher import Watcher
 
 
@@ -166,10 +166,10 @@ def _capture(
     for k, t in enumerate(tensors):
         if id(t) not in instead:
             instead[id(t)] = stand_ins[k] = _stand_in(t, sizes.shape_of(k, t))
-    given = [instead[id(t)] for t in tensors]
+    given = [instead[id(t)] for t in tensors]  # a container that is given twice is one there, too
     watch.layouts = {s._serial: layout for k, s in stand_ins.items() if (layout := layout_of(tensors[k])) is not None}
-    replaced = iter(given)
-    args, kwargs = exchange((args, kwargs), Tensor, lambda _: next(replaced))
+    args, kwargs = exchange((args, kwargs), Tensor, lambda t: instead[id(t)], {})
+    containers = list(containers_in((args, kwargs)))
     watch.began = newest()
     python = Watcher(function, (args, kwargs), watch)
     ambient = _ambient()
@@ -183,11 +183,10 @@ def _capture(
             _refuse_ambient(ambient)
             watch.keep_histories_before(made)
             del made
-            effects = effects_of(python.snapshot)
+            effects, result = effects_of(python.snapshot, containers, result)
             python.snapshot.undo()
-            result = exchange(result, Varying, int)
             state = state_of(python, effects, result, [tensors[k] for k in themselves])
-            seen = Observed(watch, result, stand_ins, state, given)
+            seen = Observed(watch, result, stand_ins, state, given, in_outside(result, containers))
             captured = Captured(watch, stand_ins, seen, state)
             arguments = name_arguments(function, args, kwargs)
             of_arguments = {k: arguments.get(id(s), "") for k, s in stand_ins.items()}
@@ -253,8 +252,15 @@ class Observed:
     """
 
     def __init__(
-        self, watch: Trace, result: Any, stand_ins: dict[int, Tensor], state: PythonState, given: list[Tensor]
+        self,
+        watch: Trace,
+        result: Any,
+        stand_ins: dict[int, Tensor],
+        state: PythonState,
+        given: list[Tensor],
+        shown: list[Tensor],
     ) -> None:
+        """given: the tensors among the arguments. shown: those in containers of before that the function returned."""
         self._began = watch.began
         candidates = _touched(watch)
         self.gradients = [  # one that is put back was taken from its slot; what was there, and came from elsewhere, is set anew
@@ -278,7 +284,7 @@ class Observed:
             [w for t in tensors if isinstance(w := views[id(t)][0], Tensor) and w._serial > watch.began]
             for tensors in ([t for _, t in returned], gradients)
         )
-        values = {id(t): t._node for t in (*computed, *candidates, *made, *handed)}
+        values = {id(t): t._node for t in (*computed, *candidates, *made, *handed, *shown)}
         flagged = [t for t in watch.flags.values() if t._serial <= watch.began and t.is_leaf]
         self.flags = [(t, t.requires_grad) for t in flagged]
         self.leaves = {id(t): type(t) for t in handed if t.requires_grad and t.is_leaf and t._serial > watch.began}
@@ -289,7 +295,7 @@ class Observed:
             _refuse_lost_histories([*stored, *(("a tensor of the outside", t) for t in self.assigned)], values)
         self.before = {id(t): resolve(t._node) for t in self.assigned}
         wanted = [*computed, *self.assigned, *made]
-        self.outputs = list({id(t): t for t in wanted or handed}.values())
+        self.outputs = list({id(t): t for t in wanted or handed or shown}.values())
         self.nodes = [values[id(t)] for t in self.outputs]
         self._check()
         self.place = {id(t): k for k, t in enumerate(self.outputs)}
@@ -571,6 +577,7 @@ class Captured:
                 (*seen.left, [g for _, g in slots], [pair for _, *pair in seen.own_gradients]),
                 Tensor,
                 lambda t: seen.marks[id(t)],
+                {},
             ),
             flags=[*self.watch.attributes.values(), *flags],
             # one that the function made itself is another one in each call

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from operator import is_
 from typing import Any
 
 from ..symbolic_sizes import Varying
+from ..tensor import Tensor
 from .places import MISSING, appended, contents, is_plain, put, refill
 from .snapshot import Snapshot, is_unchanged
-from .trees import exchange
+from .trees import containers_in, exchange, leaves_of, tensors_in
 
 
 class Outside:
@@ -16,6 +18,13 @@ class Outside:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+class Given:
+    """A container among the arguments, by its number: each call is given another one."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
 
 
 class Effect:
@@ -28,17 +37,19 @@ class Effect:
         self.container, self.key, self.value, self.path, self.adds = container, key, value, path, adds
         self.is_fresh = False
 
-    def do(self, value: Any) -> None:
+    def do(self, value: Any, given: list[Any]) -> None:
+        """given: the containers among the arguments."""
         if self.adds:
             self.container.extend(value)
         elif self.key is MISSING:
-            refill(self.container, value)
+            refill(given[self.container.number] if isinstance(self.container, Given) else self.container, value)
         else:
             put(self.container, self.key, value)
 
 
-def effects_of(snapshot: Snapshot) -> list[Effect]:
-    """What a function left in places, before that is undone."""
+def effects_of(snapshot: Snapshot, containers: list[tuple[Any, Any]], result: Any) -> tuple[list[Effect], Any]:
+    """What a function left in places, before that is undone, and its result, as each run makes them anew. containers: those
+    among its arguments, with what they held."""
     found: list[Effect] = []
     for container, before, path in snapshot.before.values():
         if isinstance(before, dict):
@@ -50,12 +61,32 @@ def effects_of(snapshot: Snapshot) -> list[Effect]:
                     found.append(Effect(container, k, new, f"{path}[{k}]", False))
         elif not is_unchanged(container, before):
             found.append(_refilled(snapshot, container, before, path))
+    made: dict[int, Any] = {}
+    marked: dict[int, Any] = {id(value): Given(k) for k, (value, _) in enumerate(containers)}
+    for value, held in containers:
+        _, now = next(containers_in(value))
+        if len(now) != len(held) or not all(map(is_, _parts(now), _parts(held))):
+            found.append(
+                Effect(marked[id(value)], MISSING, now, f"a {type(value).__name__} among the arguments", False)
+            )
     for effect in found:
-        effect.value = value = exchange(effect.value, Varying, int)
+        value = effect.value
         effect.is_fresh = not (is_plain(value) or value is MISSING or id(value) in snapshot.known)
-        if effect.is_fresh:
-            effect.value = _with_outside_marked(snapshot, value)
-    return found
+        if effect.is_fresh or isinstance(value, Varying):
+            effect.value = exchange(_with_outside_marked(snapshot, value, marked), Varying, int, made)
+    return found, exchange(_with_outside_marked(snapshot, result, marked), Varying, int, made)
+
+
+def _parts(held: Any) -> list[Any]:
+    return [*held, *held.values()] if isinstance(held, dict) else held
+
+
+def in_outside(value: Any, containers: list[tuple[Any, Any]]) -> list[Tensor]:
+    """The tensors in containers of the outside, or among the arguments, within a value."""
+    leaves = [leaf for _, leaf in leaves_of(value)]
+    found = [leaf.value for leaf in leaves if isinstance(leaf, Outside)]
+    found += [containers[leaf.number][0] for leaf in leaves if isinstance(leaf, Given)]
+    return [t for _, t in tensors_in(found)]
 
 
 def _refilled(snapshot: Snapshot, container: Any, before: Any, path: str) -> Effect:
@@ -70,12 +101,16 @@ def _refilled(snapshot: Snapshot, container: Any, before: Any, path: str) -> Eff
     return Effect(container, MISSING, contents(container), path, False)
 
 
-def _with_outside_marked(snapshot: Snapshot, value: Any) -> Any:
-    """A container that the function made, in which those that existed before are not to be copied."""
+def _with_outside_marked(snapshot: Snapshot, value: Any, made: dict[int, Any]) -> Any:
+    """A container that the function made, in which those that existed before are not to be copied. made: those that were met
+    became what, by id."""
     if id(value) in snapshot.known:
         return Outside(value)
-    if type(value) in (list, tuple):
-        return type(value)(_with_outside_marked(snapshot, v) for v in value)
-    if type(value) is dict:
-        return {k: _with_outside_marked(snapshot, v) for k, v in value.items()}
-    return value
+    if type(value) not in (list, tuple, dict) and id(value) not in made:
+        return value
+    if id(value) not in made:
+        if type(value) is dict:
+            made[id(value)] = {k: _with_outside_marked(snapshot, v, made) for k, v in value.items()}
+        else:
+            made[id(value)] = type(value)(_with_outside_marked(snapshot, v, made) for v in value)
+    return made[id(value)]

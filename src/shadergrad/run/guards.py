@@ -36,13 +36,14 @@ def state_of(watcher: Watcher, effects: list[Effect], result: Any, given: list[T
         value = held(container, key)
         effect = rewritten.get((container_id, key))
         is_replaced = effect is not None or (container_id, key) in watcher.replaced
-        inside = tensors_within(value) if is_replaced else []
+        is_asked = id(value) in snapshot.asked  # then an equal one is not as good
+        inside = tensors_within(value) if is_replaced and not is_asked else []
         is_state = bool(inside) and (effect is None or any(True for _ in tensors_in(effect.value)))
         if is_state and all(tensors[id(t)] == 1 and _may_be_read_anew(watcher, t, stays) for t in inside):
             state.slots += [PlaceSlot(container, key, k, t, path) for k, t in enumerate(inside)]
             state.shapes.append((container, key, form_of(value)))
         elif not _is_guarded_by_its_module(watcher.trace, container, key, value):
-            state.places.append((container, key, value, path))
+            (state.exact if is_asked else state.places).append((container, key, value, path))
     state.settle()
     return state
 

@@ -11,7 +11,7 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from operator import is_
-from types import CellType, MappingProxyType, MemberDescriptorType, MethodType
+from types import CellType, MemberDescriptorType, MethodType
 from typing import Any
 
 import numpy as np
@@ -35,11 +35,19 @@ class Slots:
         }
 
 
+class ClassAttributes:
+    """The attributes of a class itself."""
+
+    def __init__(self, owner: type) -> None:
+        self.owner = owner
+        self.get = vars(owner).get  # the class's own dict, whatever lies in it later
+
+
 def held(container: Any, key: Any) -> Any:
     """What lies in a place; MISSING where nothing does."""
     if isinstance(container, dict):
         return dict.get(container, key, MISSING)
-    if isinstance(container, MappingProxyType):
+    if isinstance(container, ClassAttributes):
         return container.get(key, MISSING)
     if isinstance(container, CellType):
         try:
@@ -67,6 +75,11 @@ def put(container: Any, key: Any, value: Any) -> None:
             member.__delete__(container.owner)
         else:
             member.__set__(container.owner, value)
+    elif isinstance(container, ClassAttributes):
+        if value is MISSING:
+            type.__delattr__(container.owner, key)
+        else:
+            type.__setattr__(container.owner, key, value)
     elif isinstance(container, list | deque):
         container[key] = value
     elif value is MISSING:
@@ -81,6 +94,8 @@ def contents(container: Any) -> Any:
         return {"": held(container, "")}
     if isinstance(container, Slots):
         return {name: held(container, name) for name in container.members}
+    if isinstance(container, ClassAttributes):
+        return {name: value for name, value in vars(container.owner).items() if not name.startswith("__")}
     if isinstance(container, dict):
         return dict(container)
     return set(container) if isinstance(container, set) else list(container)
@@ -92,12 +107,15 @@ def keys_of(container: Any) -> Any:
 
 
 def refill(container: Any, items: Any) -> None:
-    """Let a list, a deque or a set hold something else."""
+    """Let a list, a deque, a set, a dict or a dataclass hold something else."""
     if isinstance(container, list):
         container[:] = items
+    elif not isinstance(container, deque | set | dict):
+        for name, value in items.items():
+            object.__setattr__(container, name, value)
     else:
         container.clear()
-        container.update(items) if isinstance(container, set) else container.extend(items)
+        container.extend(items) if isinstance(container, deque) else container.update(items)
 
 
 def appended(before: list[Any], after: list[Any], most: int | None) -> list[Any] | None:
@@ -148,12 +166,13 @@ def same_contents(container: Any, items: Any) -> bool:
     return all(map(is_, container, items)) or all(map(same, container, items))
 
 
-def differences(container: Any, before: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    """The keys whose places hold something else than before, with what they hold."""
+def differences(container: Any, before: dict[Any, Any], asked: dict[int, Any]) -> Iterator[tuple[Any, Any]]:
+    """The keys whose places hold something else than before, with what they hold. asked: values, by id, that an equal one is
+    told apart from."""
     now = contents(container) if not isinstance(container, dict) else container
     for key, old in before.items():
         new = now.get(key, MISSING)
-        if new is not old and not (is_plain(new) and same(new, old)):
+        if new is not old and not (is_plain(new) and same(new, old) and id(old) not in asked and id(new) not in asked):
             yield key, new
     if len(now) > len(before) or any(k not in before for k in now):
         yield from [(key, value) for key, value in now.items() if key not in before]

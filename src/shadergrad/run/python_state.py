@@ -8,14 +8,14 @@ input of the step, read from there at each call.
 
 from __future__ import annotations
 
-from types import CellType, MappingProxyType
+from types import CellType
 from typing import Any
 
 from ..drive import tracing
 from ..graph.node import Node
 from ..tensor import Tensor
-from .effects import Effect, Outside
-from .places import MISSING, held, keys_of, same, same_contents, shown
+from .effects import Effect
+from .places import MISSING, ClassAttributes, held, keys_of, same, same_contents, shown
 from .snapshot import tensors_within
 from .trees import exchange, tensors_in
 
@@ -45,7 +45,7 @@ class PlaceSlot:
 class PythonState:
     """What a captured function read and leaves behind, besides tensors.
 
-    places: (container, key, value, how it is written); whole: (container, its items, how it is written), lengths:
+    places: (container, key, value, how it is written); exact: the same, of values that must be the same object; whole: (container, its items, how it is written), lengths:
     (container, its keys or their number, how it is written): must be the same for the capture to hold. slots, shapes: tensors that are read at each call, and what they must agree in.
     effects: what each run does; which of them get values anew: `fresh`. tensors: ids of those that it found in places, while the
     capture lasts. asks_which: whether it may have asked which tensor one is. keys: tensors that are keys of dicts which it met.
@@ -55,6 +55,7 @@ class PythonState:
         self.asks_which = asks_which
         self.keys: list[Tensor] = []
         self.places: list[tuple[Any, Any, Any, str]] = []
+        self.exact: list[tuple[Any, Any, Any, str]] = []
         self.whole: list[tuple[Any, Any, str]] = []
         self.lengths: list[tuple[Any, Any, str]] = []
         self.slots: list[PlaceSlot] = []
@@ -72,9 +73,8 @@ class PythonState:
     def settle(self) -> None:
         """Sort the guards by how they are looked up."""
         for container, key, value, _ in self.places:
-            if isinstance(container, dict | MappingProxyType) and type(container).get in (
-                dict.get,
-                MappingProxyType.get,
+            if isinstance(container, ClassAttributes) or (
+                isinstance(container, dict) and type(container).get is dict.get
             ):
                 self._dicts.append((container.get, key, value))
             elif isinstance(container, CellType) and value is not MISSING:
@@ -92,7 +92,9 @@ class PythonState:
     def met(self) -> list[Tensor]:
         """The tensors that it found in places which must stay as they are, and as keys."""
         whole = (v for _, items, _ in self.whole for v in (items.values() if isinstance(items, dict) else items))
-        found = [t for v in (*(value for _, _, value, _ in self.places), *whole) for t in tensors_within(v)]
+        found = [
+            t for v in (*(value for _, _, value, _ in (*self.places, *self.exact)), *whole) for t in tensors_within(v)
+        ]
         return [*found, *self.keys]
 
     def met_anew(self, tensors: list[Tensor]) -> set[int]:
@@ -105,10 +107,11 @@ class PythonState:
     @property
     def is_empty(self) -> bool:
         """Whether the function found nothing of Python that could be otherwise."""
-        return not (self.places or self.whole or self.lengths or self.slots)
+        return not (self.places or self.exact or self.whole or self.lengths or self.slots)
 
-    def holds(self, changed: list[Tensor], arguments: list[Tensor]) -> bool:
-        """Whether Python is as the function found it. changed: tensors that it changes."""
+    def holds(self, changed: list[Tensor], met: set[int], arguments: list[Tensor]) -> bool:
+        """Whether Python is as the function found it. changed: tensors that it changes; met: ids of those that it may ask
+        another one to be."""
         for get, key, value in self._dicts:
             found = get(key, MISSING)
             if found is not value and not same(found, value):
@@ -120,23 +123,25 @@ class PythonState:
                 return False
             if found is not value and not same(found, value):
                 return False
-        for container, key, value in self._others:
-            if not same(held(container, key), value):
-                return False
+        if any(not same(held(container, key), value) for container, key, value in self._others):
+            return False
+        if any(held(container, key) is not value for container, key, value, _ in self.exact):
+            return False
         for container, items, _ in self.whole:
             if not same_contents(container, items):
                 return False
         for container, keys, _ in self.lengths:
             if keys_of(container) != keys:
                 return False
-        return not self.slots or (self._slots_hold(changed) and not self.met_anew(arguments))
+        return not self.slots or (self._slots_hold(changed, met) and not self.met_anew(arguments))
 
-    def _slots_hold(self, changed: list[Tensor]) -> bool:
+    def _slots_hold(self, changed: list[Tensor], met: set[int]) -> bool:
         for container, key, form in self.shapes:
             if form_of(held(container, key)) != form:
                 return False
         found = [slot.tensor for slot in self.slots]
-        if len({id(t) for t in found}) < len(found):
+        ids = {id(t) for t in found}
+        if len(ids) < len(found) or ids & met:
             return False
         return not any(t._shared is not None or t.requires_grad or any(t is c for c in changed) for t in found)
 
@@ -153,6 +158,9 @@ class PythonState:
                     if is_own
                     else words
                 )
+        for container, key, value, path in self.exact:
+            if held(container, key) is not value:
+                return f"{path} is another object than the {type(value).__name__} that it was"
         for container, items, path in self.whole:
             if not same_contents(container, items):
                 same_size = len(container) == len(items)
@@ -174,10 +182,10 @@ class PythonState:
         """What places get anew at each run, with tensors of the capture."""
         return [e.value for e in self.fresh]
 
-    def do(self, values: list[Any]) -> None:
-        """Leave in places what the function left there. values: of `fresh`."""
+    def do(self, values: list[Any], given: list[Any]) -> None:
+        """Leave in places what the function left there. values: of `fresh`; given: the containers among the arguments."""
         new = iter(values)
         for effect in self.effects:
-            effect.do(exchange(next(new), Outside, lambda s: s.value) if effect.is_fresh else effect.value)
+            effect.do(next(new) if effect.is_fresh else effect.value, given)
         if self._wakes:
             tracing.changes += 1

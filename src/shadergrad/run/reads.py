@@ -13,9 +13,10 @@ from typing import Any
 from ..cpython import Instruction, instructions_of
 
 # how what a chain leads to is used, the weakest first
-TARGET, STORE, ALIAS, CALL, VALUE = range(5)
-# it is replaced, something is put into it, it is given a name, its method is called, anything else
+TARGET, STORE, ALIAS, WHICH, CALL, VALUE = range(6)
+# it is replaced, something is put into it, it is given a name, it is asked which object it is, its method is called, anything else
 
+OF_ONE = {"vars": "__dict__", "len": "__len__", "type": "__class__"}  # functions of one argument that read this of it
 LOADS = ("global", "free", "local", "attribute", "constant", "other")  # kinds of instructions that may load a name
 
 
@@ -141,6 +142,14 @@ class _Follower:
                 self.pop()
                 self.pop()
                 self.push(_Operand())
+            case "identity":
+                a, b = self.pop(-1), self.pop(-1)
+                how = (
+                    WHICH if a.constant is b.constant is None else ALIAS
+                )  # of equal values one is a constant as much as another
+                a.used(how)
+                b.used(how)
+                self.push(_Operand())
             case "copy":
                 self.stack.append(self.stack[-i.argument] if 0 < i.argument <= len(self.stack) else _Operand())
             case "swap" if 0 < i.argument <= len(self.stack):
@@ -172,7 +181,7 @@ class _Follower:
         self.push(owner.then("attribute", name) if owner.root else _Operand())
 
     def call(self, count: int, following: int) -> None:
-        """A call with that many arguments; of getattr, hasattr, vars and len it is known what they read."""
+        """A call with that many arguments; of getattr, hasattr and those of OF_ONE it is known what they read."""
         found = self.stack[-count:] if 0 < count < len(self.stack) else []
         functions = {o.name for o in self.stack[-count - 2 : -count] if o.root == "global" and not o.steps}
         owner = found[0] if found else _Operand()
@@ -183,8 +192,8 @@ class _Follower:
                 self.forget()
                 self.push(chain)
                 return
-        elif owner.root and functions & {"vars", "len"} and count == 1:
-            chain = owner.then("attribute", "__dict__" if "vars" in functions else "__len__")
+        elif owner.root and functions & OF_ONE.keys() and count == 1:
+            chain = owner.then("attribute", OF_ONE[next(iter(functions & OF_ONE.keys()))])
             self.forget()
             self.push(chain)
             return

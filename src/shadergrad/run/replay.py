@@ -23,8 +23,9 @@ from ..tensor import Tensor
 from ..tensor.generator import Draws
 from ..tensor.paths import Path
 from ..tensor.strides import overlaps
+from .effects import Given, Outside
 from .python_state import PlaceSlot, PythonState
-from .trees import exchange
+from .trees import containers_in, exchange
 
 NO_VALUE = object()  # in place of a storage, until a run gives one
 STORAGE_HOLDERS = 2  # of a gradient's storage: its node and `into`
@@ -50,10 +51,11 @@ class GradSlot:
     def is_none(self) -> bool:
         return self.tensor._grad is None
 
-    def holds(self, none: bool, same: Tensor | None) -> bool:
-        """Whether there is nothing in it, where there was nothing; else something, or the tensor that it must be."""
+    def holds(self, none: bool, same: Tensor | None, met: set[int]) -> bool:
+        """Whether there is nothing in it, where there was nothing; else the tensor that it must be, or any but those `met`,
+        by id, that the function may ask it to be."""
         found = self.tensor._grad
-        return (found is None) is none and (same is None or found is same)
+        return (found is None) is none and (id(found) not in met if same is None else found is same)
 
     @property
     def gradient(self) -> Tensor:
@@ -231,9 +233,9 @@ class Replay:
                 return False
             self.flags_seen = tracing.changes
         for slot, none, same in self.slots:
-            if not slot.holds(none, same):
+            if not slot.holds(none, same, self._met_ids):
                 return False
-        if self._asks_python and not self.python.holds(self.captured, tensors):
+        if self._asks_python and not self.python.holds(self.captured, self._met_ids, tensors):
             return False
         return not self.uses_up and (not self._entering or self._gradients_are_alone())
 
@@ -256,7 +258,10 @@ class Replay:
                 return FLAGS.get(name, "{} is not as it was").format(f"a {type(owner).__name__}")
         if any(slot.is_none != none for slot, none, _ in self.slots):
             return "a tensor has a gradient and had none, or has none and had one"
-        if not all(slot.holds(none, same) for slot, none, same in self.slots) or not self._gradients_are_alone():
+        if (
+            not all(slot.holds(none, same, self._met_ids) for slot, none, same in self.slots)
+            or not self._gradients_are_alone()
+        ):
             return "a gradient that other places lead to is another tensor"
         return "arguments are other tensors, or share memory otherwise"
 
@@ -328,8 +333,8 @@ class Replay:
         """`written`, with the tensors that the holders are now."""
         return [(k, _tensor_of(holder)) for k, holder in self.written] if self._fixed is None else self._fixed
 
-    def run(self, inputs: list[Storage], tensors: list[Tensor]) -> Any:
-        """One submission. What tensors and .grad slots hold afterwards is what the function would have left there."""
+    def run(self, inputs: list[Storage], tensors: list[Tensor], arguments: Any) -> Any:
+        """One submission. What tensors, .grad slots and containers hold afterwards is what the function would have left there."""
         into = self._memory_for_gradients()
         if timing.listeners:
             with timing.noting(self.plan.notes):
@@ -350,7 +355,8 @@ class Replay:
         for holder, k in self.changed:
             tensor = tensors[holder] if isinstance(holder, int) else _tensor_of(holder)
             _give(tensor, outputs[k])
-        result, stored, gradients = self._handed_out(outputs, tensors)
+        given = [value for value, _ in containers_in(arguments)] if self._alone is None or self.python.effects else []
+        result, stored, gradients = self._handed_out(outputs, tensors, given)
         for kept in self.gradients:
             kept.owner._grad = kept.tensor
         for owner, gradient in zip(self.grads, gradients, strict=True):
@@ -358,7 +364,7 @@ class Replay:
         for owner, flag in self.flags_left:
             (tensors[owner] if isinstance(owner, int) else owner).requires_grad_(flag)
         if self.python.effects:
-            self.python.do(stored)
+            self.python.do(stored, given)
         return result
 
     def let_go(self) -> None:
@@ -367,7 +373,7 @@ class Replay:
         for kept in self.gradients:
             kept.renew()
 
-    def _handed_out(self, outputs: list[Storage], tensors: list[Tensor]) -> Any:
+    def _handed_out(self, outputs: list[Storage], tensors: list[Tensor], given: list[Any]) -> Any:
         """The result, in which what the function returned twice is one tensor, and what shared memory shares it. Before any
         slot is filled."""
         if self._alone is not None:
@@ -391,7 +397,12 @@ class Replay:
                 made[mark] = found
             return made[mark]
 
-        *handed, own = exchange(self.result, Mark, tensor)
+        def handed_out(inner: Mark | Outside | Given) -> Any:
+            if isinstance(inner, Mark):
+                return tensor(inner)
+            return inner.value if isinstance(inner, Outside) else given[inner.number]
+
+        *handed, own = exchange(self.result, Mark | Outside | Given, handed_out, {})
         for owner, gradient in own:
             owner._grad = gradient
         return handed

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from types import CellType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ..tensor import Tensor
 from .attributes import is_network
-from .places import MISSING, Slots, contents, differences, held, is_plain, put, refill
+from .places import MISSING, ClassAttributes, Slots, contents, differences, held, is_plain, put, refill
 from .trees import tensors_in
 from .users_code import is_users
 
@@ -29,7 +29,8 @@ class Snapshot:
     known: objects, by id. before: what containers held when they were first met, by id; of namespaces only what was asked
     for. reads: places that the function's course depends on, with how they are written; whole: containers that it looked at
     as a whole; lengths: of which it asked how many elements they have. alone: tensors that shared no memory when they were
-    first met. functions: by the id of their code.
+    first met. asked: tuples and plain values of which the function asked which object they are, by id. functions: by the id of
+    their code.
     """
 
     def __init__(self) -> None:
@@ -40,6 +41,7 @@ class Snapshot:
         self.whole: dict[int, str] = {}
         self.lengths: dict[int, str] = {}
         self.alone: dict[int, Tensor] = {}
+        self.asked: dict[int, Any] = {}
         self.functions: dict[int, list[FunctionType]] = {}
 
     def is_known(self, value: Any) -> bool:
@@ -105,6 +107,13 @@ class Snapshot:
             slots = self.known[-id(owner)] = Slots(owner)
         return slots
 
+    def of_class(self, owner: type) -> ClassAttributes:
+        """The one ClassAttributes of a class."""
+        attributes = self.known.get(-id(owner))
+        if attributes is None:
+            attributes = self.known[-id(owner)] = ClassAttributes(owner)
+        return attributes
+
     def name(self, container: Any, key: Any, path: str) -> str:
         """How a place is written. path: how its container is."""
         if isinstance(container, CellType) or id(container) in self.partial:
@@ -128,14 +137,12 @@ class Snapshot:
 
     def differences(self, container: Any, before: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
         """The keys whose places hold something else than when they were first met, with what they hold."""
-        if isinstance(container, MappingProxyType):
-            return
         if id(container) in self.partial:
             found = ((k, held(container, k)) for k in before)
             yield from ((k, v) for k, v in found if v is not before[k])
         else:
             passed = PASSED if isinstance(container, dict) and "_parameters" in container else ()
-            yield from ((k, v) for k, v in differences(container, before) if k not in passed)
+            yield from ((k, v) for k, v in differences(container, before, self.asked) if k not in passed)
 
 
 def is_unchanged(container: Any, before: Any) -> bool:

@@ -28,7 +28,7 @@ from .naming import describe_arguments
 from .portable import PortableStep
 from .replay import Replay
 from .sizes import SizesSeen
-from .trees import has_gradient, layout_of, signature, without_numbers, without_sizes
+from .trees import containers_in, has_gradient, layout_of, signature, without_numbers, without_sizes
 
 P = ParamSpec("P")  # the parameters of a function that is compiled
 R = TypeVar("R")  # what it gives
@@ -94,7 +94,7 @@ class CompiledStep(Generic[P, R]):
                 entry = self._find(key, args, kwargs, tensors)
             if nodes.nodes_made != self._nodes_seen:
                 self._protect()
-            return entry.run(entry.storages(tensors), tensors)
+            return entry.run(entry.storages(tensors), tensors, (args, kwargs))
 
     def _find(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
         """The capture that holds for a call, a new one where none does. From here on it is the latest, which calls try first."""
@@ -275,11 +275,12 @@ def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
             return tuple(described), list(args)
     tensors: list[Tensor] = []
     signed = signature((args, kwargs), tensors)
-    return (signed, _which_is_which(tensors)), tensors
+    containers = [value for value, _ in containers_in((args, kwargs))]
+    return (signed, _which_is_which(tensors), _which_is_which(containers)), tensors
 
 
 def _which_is_which(tensors: Sequence[Any]) -> tuple[int, ...]:
-    """For each tensor, which of them is the first that is the same object: functions may ask whether `x is y`."""
+    """For each of some objects, which of them is the first that is the same: functions may ask whether `x is y`."""
     first: dict[int, int] = {}
     return tuple(first.setdefault(id(t), k) for k, t in enumerate(tensors))
 

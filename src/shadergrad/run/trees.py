@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -18,22 +19,53 @@ from ..tensor import Tensor
 from ..tensor.strides import is_run_of_rows, lies_row_by_row
 
 
-def exchange(value: Any, kind: type, new: Callable[[Any], Any]) -> Any:
-    """`value` with new(x) for every x of a kind within."""
+def exchange(value: Any, kind: type | UnionType, new: Callable[[Any], Any], made: dict[int, Any] | None = None) -> Any:
+    """`value` with new(x) for every x of a kind within.
+
+    made: what the containers that were met became, by id: given, a container that is in two places stays one. Calls that
+    share it keep what their values share.
+    """
     if isinstance(value, kind):
         return new(value)
+    if not isinstance(value, tuple | list | dict) and not _is_record(value):
+        return value
+    if made is None:
+        return _exchanged(value, kind, new, None)
+    if id(value) not in made:
+        made[id(value)] = _exchanged(value, kind, new, made)
+    return made[id(value)]
+
+
+def _exchanged(value: Any, kind: type | UnionType, new: Callable[[Any], Any], made: dict[int, Any] | None) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(exchange(v, kind, new) for v in value))
+        return type(value)(*(exchange(v, kind, new, made) for v in value))
     if isinstance(value, tuple | list):
-        return type(value)(exchange(v, kind, new) for v in value)
+        return type(value)(exchange(v, kind, new, made) for v in value)
     if isinstance(value, dict):
-        return {k: exchange(v, kind, new) for k, v in value.items()}
-    if _is_record(value) and any(isinstance(leaf, kind) for _, leaf in leaves_of(value)):
-        made = copy.copy(value)  # not made anew: its checks are for tensors, and have been made
+        return {k: exchange(v, kind, new, made) for k, v in value.items()}
+    if any(isinstance(leaf, kind) for _, leaf in leaves_of(value)):
+        record = copy.copy(value)  # not made anew: its checks are for tensors, and have been made
         for name, v in _fields(value):
-            object.__setattr__(made, name, exchange(v, kind, new))
-        return made
+            object.__setattr__(record, name, exchange(v, kind, new, made))
+        return record
     return value
+
+
+def containers_in(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Each list, dict and dataclass within, which can be changed, with what it holds: a list, or a dict by keys or names."""
+    if isinstance(value, tuple):
+        inner = value
+    elif isinstance(value, list):
+        yield value, list(value)
+        inner = value
+    elif isinstance(value, dict) or _is_record(value):
+        held = dict(value) if isinstance(value, dict) else dict(_fields(value))
+        yield value, held
+        inner = held.values()
+    else:
+        return
+    for v in inner:
+        yield from containers_in(v)
 
 
 def tensors_in(value: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:

@@ -17,8 +17,8 @@ from ..cpython import InstructionTrace, codes_within, functions_with, variable
 from ..drive.tracing import Trace
 from ..tensor import Tensor
 from .attributes import attributes_of, in_tables, is_network, is_opaque
-from .places import MISSING, elements, held
-from .reads import CALL, STORE, TARGET, VALUE, Read, written
+from .places import MISSING, elements, held, is_plain
+from .reads import CALL, STORE, TARGET, VALUE, WHICH, Read, written
 from .snapshot import Snapshot
 from .trees import leaves_of
 from .users_code import is_users, is_users_class, known_of, passed
@@ -114,6 +114,8 @@ class Watcher:
             else:
                 value = self._item(value, key, path)
             path += written((kind, key))
+        if use == WHICH and (isinstance(value, tuple) or is_plain(value)):
+            self.snapshot.asked[id(value)] = value
         if self.snapshot.is_known(value):
             self._end(value, use, path)
 
@@ -160,9 +162,9 @@ class Watcher:
         if isinstance(type(owner).__getattribute__, FunctionType):
             return MISSING
         own = attributes_of(owner)
-        if name == "__dict__" and own is not None:
+        if name in ("__class__", "__dict__") and own is not None:
             self.snapshot.know(own)
-            return own
+            return type(owner) if name == "__class__" else own
         found = next((vars(c)[name] for c in type(owner).__mro__ if name in vars(c)), MISSING)
         if isinstance(found, MemberDescriptorType):
             return self.snapshot.at(self.snapshot.slots(owner), name, path)
@@ -180,7 +182,7 @@ class Watcher:
         for c in kind.__mro__:
             if not is_users_class(c):
                 return MISSING
-            found = self.snapshot.at(vars(c), name, path, is_namespace=True)
+            found = self.snapshot.at(self.snapshot.of_class(c), name, path)
             if found is not MISSING:
                 return found
         return MISSING
@@ -215,7 +217,10 @@ class Watcher:
             if use > STORE:
                 for element in elements(self.snapshot.before[id(value)][1]):
                     self.snapshot.meet(element)
-        elif not isinstance(value, type | ModuleType | FunctionType | tuple) and not is_opaque(value):
+        elif isinstance(value, type):
+            if use == STORE and is_users_class(value):
+                self.snapshot.open(self.snapshot.of_class(value), path)
+        elif not isinstance(value, ModuleType | FunctionType | tuple) and not is_opaque(value):
             own = attributes_of(value)
             if own is not None:
                 self.snapshot.open(own, path)
