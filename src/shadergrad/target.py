@@ -46,6 +46,7 @@ class Traits:
     branches_up_to: where loads are dear, the most elements of a kernel that may share a dispatch with different kernels.
     winograd: 3x3 convolutions and their gradients use Winograd's algorithm (primitives/winograd.py) if its estimated time is below
         this multiple of the time of direct matrix multiplications. 0: none do, except large ones where loads are dear.
+    counts_rounds: an invocation stops in silence once its loops have made 65,535 rounds together (compile/rounds.py).
     table: the file in compile/tables with the tiles measured on such adapters; "" for none.
     """
 
@@ -58,6 +59,7 @@ class Traits:
     shuffled_from: int = 1 << 19
     branches_up_to: int = 1 << 16  # a map of 128 times as many takes 13 ms of a processor in software
     winograd: float = 0.0
+    counts_rounds: bool = False
     table: str = ""
     costs: Costs = Costs()
 
@@ -75,8 +77,8 @@ ROWS: Mapping[str, Traits] = {
         # for 0.64 to 0.7 (64), 0.43 for 0.76, 0.64 for 0.79 and 0.79 for 0.93 (32 to 64 channels)
         replace(NATIVE_TRAITS, name="discrete", winograd=1.0, table="discrete"),
         # a rasteriser on the processor whose vectors have at least eight lanes
-        replace(NATIVE_TRAITS, name="software", dear_loads=True, table="software"),
-        replace(NATIVE_TRAITS, name="narrow software", table="software"),
+        replace(NATIVE_TRAITS, name="software", dear_loads=True, counts_rounds=True, table="software"),
+        replace(NATIVE_TRAITS, name="narrow software", counts_rounds=True, table="software"),
     )
 }
 

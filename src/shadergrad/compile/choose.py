@@ -8,12 +8,14 @@ Constants without a source were measured on an H200; those for software adapters
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..graph.index import Index, flatten, unflatten, variable
 from ..graph.node import Node
 from ..primitives.call import Call
+from ..primitives.elementwise import Elementwise
 from ..symbolic_sizes import divides, hint, varies
 from ..target import Target
 from . import tiles
@@ -21,7 +23,8 @@ from .choices import CallChoice, Choice, DotChoice, Layout, MapChoice, Part, Row
 from .groups import Group, behind_reshapes, reduce_index, row_position, row_recorder
 from .layouts import IndexOf, IsBuffer, layout_of, reads_quads
 from .products import Product
-from .render import LANE, LANES, Recorder, lane_variable
+from .render import LANE, LANES, Recorder, lane_variable, math_functions
+from .rounds import MOST_ROUNDS, rounds_within
 
 
 def choose(group: Group, target: Target, is_buffer: IsBuffer) -> Choice:
@@ -99,6 +102,8 @@ THREADS_ALONE = 8
 COLUMNS = 32  # neighbouring rows of a strided reduction in one workgroup
 A_THREAD = 16  # elements of a row that a thread keeps in registers, where there are many rows
 ROUNDS = 4  # that are written out
+FEW_ROUNDS = 256  # of a thread along a row, which need no thought
+A_ROUND = 1.1  # rounds of loops for a place of a row, those of blocks counted in (wgsl/row.py)
 FEW = 16  # threads of a row whose results are joined in one stage, where every word of workgroup memory is slow
 
 
@@ -111,8 +116,20 @@ def threads_of_rows(group: Group, target: Target) -> int:
 def _rows_and_width(group: Group, target: Target) -> tuple[int, int]:
     """(rows a workgroup, threads a row)."""
     inner, outer = hint(group.inner), hint(group.outer)
-    if target.traits.dear_loads and outer >= ROWS_ALONE and inner * outer >= ELEMENTS_ALONE:
-        return THREADS_ALONE, 1
+    alone = target.traits.dear_loads and outer >= ROWS_ALONE and inner * outer >= ELEMENTS_ALONE
+    rows, width = (THREADS_ALONE, 1) if alone else _shared_rows(group, inner, outer)
+    if inner <= FEW_ROUNDS * width:
+        return rows, width
+    wanted = _fewest_threads(group, inner)
+    if alone and wanted > 1:
+        rows, width = _shared_rows(group, inner, outer)
+    while width < min(wanted, MAX_THREADS):
+        rows, width = max(1, rows // 2), width * 2
+    return rows, width
+
+
+def _shared_rows(group: Group, inner: int, outer: int) -> tuple[int, int]:
+    """(rows a workgroup, threads a row) where loads are not dear."""
     if inner <= SHORT_ROW:
         return min(MIN_THREADS, power_of_two(outer)), 1
     if group.trailing:
@@ -123,6 +140,36 @@ def _rows_and_width(group: Group, target: Target) -> tuple[int, int]:
         return max(1, min(MIN_THREADS // width, power_of_two(outer))), width
     rows = min(COLUMNS, power_of_two(outer))
     return rows, min(MAX_THREADS // rows, power_of_two(inner))
+
+
+def _fewest_threads(group: Group, inner: int) -> int:
+    """The threads of a row with which an invocation makes no more rounds than it may (compile/rounds.py)."""
+    walks = len(group.reduces) + any(root.size != group.outer for root in group.roots)
+    rounds = A_ROUND + sum(map(_rounds_within, _elementwise_behind(group)))
+    return power_of_two(math.ceil(inner * walks * rounds / MOST_ROUNDS))
+
+
+def _rounds_within(node: Node) -> int:
+    """The rounds of loops that compute one element of an elementwise operation."""
+    primitive = node.primitive
+    return (
+        rounds_within(primitive.expression(node.inputs[-1].dtype), math_functions())
+        if isinstance(primitive, Elementwise)
+        else 0
+    )
+
+
+def _elementwise_behind(group: Group) -> list[Node]:
+    """The nodes that a kernel may compute for an element of its rows."""
+    ends = {id(n) for n in group.reduces}
+    found: dict[int, Node] = {}
+    stack = [*group.roots, *(i for n in group.reduces for i in n.inputs)]
+    while stack:
+        node = stack.pop()
+        if id(node) not in found and id(node) not in ends and node.primitive.kind in ("elementwise", "view", "index"):
+            found[id(node)] = node
+            stack.extend(node.inputs)
+    return list(found.values())
 
 
 def _rows(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[RowChoice]:

@@ -17,6 +17,7 @@ from .order import argsort_to_merges, argsort_to_ranks, scatter_to_index, scatte
 from .rewrite import Inputs, Rewriter
 from .tiles import chunk_of
 
+MOST_INDEX = 2**31 - 1  # of an i32
 SPLIT_FROM = 4096  # elements a reduction must have more than before it is worth a second pass
 SPLIT_OUTPUTS = 2048  # with more results than this, there is work enough for every core in one pass
 SPLIT_PARTS = 512
@@ -77,13 +78,18 @@ def split_large_reductions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | 
     wide = [a for a in range(x.ndim) if x.shape[a] > 1]
     along_rows = set(wide[len(wide) - sum(a in p.axes for a in wide) :]) <= set(p.axes)
     parts = (_parts_of_rows if along_rows else _parts_of_columns)(hint(count), hint(outputs))
+    chunk = -(-count // max(parts, 1))
+    if (
+        outputs * parts * chunk > MOST_INDEX and len(p.axes) > 1
+    ):  # one axis after the other: no number names a place of them all
+        partial = r.make(type(p)((p.axes[-1],)), x)
+        return r.make(type(p)(p.axes[:-1]), partial)
     if parts < 2:
         return None
     before = tuple(a for a in range(min(p.axes)) if a not in p.axes)
     after = tuple(a for a in range(min(p.axes), x.ndim) if a not in p.axes)
     head, tail = (tuple(x.shape[a] for a in axes) for axes in (before, after))
     flat = r.reshape(r.permute(x, (*before, *p.axes, *after)), (*head, count, *tail))
-    chunk = -(-count // parts)
     if parts * chunk > count:
         zeros = (0,) * flat.ndim
         high = (*zeros[: len(head)], parts * chunk - count, *zeros[len(head) + 1 :])

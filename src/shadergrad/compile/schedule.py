@@ -20,7 +20,7 @@ from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, round_up
 from ..primitives.call import Call
 from ..symbolic_sizes import hint, varies
 from ..target import Target
-from . import horizontal
+from . import horizontal, rounds
 from .choices import Choice
 from .choose import choose, threads_of_rows
 from .deduplicate import Kernels, Likeness
@@ -409,6 +409,8 @@ class Schedule:
             result = rendered[id(group)] = self._render(group, target, known)
             if result.workgroups and _code(result.kernel) not in told:
                 told.add(_code(result.kernel))
+                if target.traits.counts_rounds:
+                    rounds.check(result.kernel.source, result.kernel.name)
                 begin(result.kernel)
         return rendered
 

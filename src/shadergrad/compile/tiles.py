@@ -53,6 +53,8 @@ SHUFFLED = tuple(Tile(tm, SHARED_BY * tn, 1, tm, tn) for tm, tn in ((32, 8), (16
 # and with three others along the contraction; and as it takes the driver to compile a result of a thread, divided among some eight runs
 LEFT, SINGLE, IN_QUAD, ALONG, WRITTEN = 2.5, 28, 10, 6, 300_000
 LEAST_OF_ROW = 8  # columns of a thread: fewer of a row, which lies in memory by itself, take no less
+LONGEST_WALK = 131072  # places along a contraction that a thread takes, at least eight a round
+LONGEST_STEP_BY_STEP = 32768  # the same where a round may take one
 LONGEST_SUM = 1024  # of such products, for the error's sake
 DIRECT = (Tile(32, 32, 1, 4, 4), Tile(16, 64, 1, 4, 4), Tile(64, 16, 1, 4, 4))
 
@@ -214,9 +216,18 @@ def chunk_of(batch: int, m: int, n: int, k: int, window: int, target: Target) ->
         return k if parts == 1 else -(-hint(k) // (parts * SHORTEST_STEP)) * SHORTEST_STEP
     measured = None if varies(k) else _measured(hint(batch), hint(m), hint(n), k, window, target)
     if measured is not None:
-        return measured.chunk(k)
+        return _bounded(measured.chunk(k), k, window, target)
     found = _chunk_of(*map(hint, (batch, m, n, k)), factor(k), window, target)
-    return k if found == hint(k) else found
+    return _bounded(k if found == hint(k) else found, k, window, target)
+
+
+def _bounded(chunk: int, k: int, window: int, target: Target) -> int:
+    """A part that a kernel walks along in no more rounds than an invocation may make (compile/rounds.py)."""
+    longest = LONGEST_STEP_BY_STEP if target.traits.zeroes_slowly else LONGEST_WALK  # the former may take none
+    if hint(chunk) <= longest:
+        return chunk
+    unit = window if takes_windows(window) else SHORTEST_STEP
+    return -(-hint(k) // (-(-hint(k) // longest) * unit)) * unit
 
 
 @lru_cache(maxsize=4096)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Literal
 
+from ..errors import CompileError
 from ..symbolic_sizes import common_divisor, divides, factor, varies
 
 
@@ -297,8 +298,16 @@ def _reshape_index(index: tuple[Index, ...], shape: tuple[int, ...], source: tup
     return tuple(result)
 
 
+MOST = 2**31 - 1  # of an i32
+
+
 def render(x: Index, name: Callable[[str], str] = lambda n: n) -> str:
-    """The WGSL text of the expression, an i32."""
+    """The WGSL text of the expression, an i32. Raises CompileError where it does not fit one."""
+    if x.low >= 0 and x.high > MOST:
+        raise CompileError(
+            f"a kernel would need the position {int(x.high):,} of a tensor that is never stored; positions have 31 bits. Hint: compute "
+            "it in parts, or reduce one axis after the other instead of a reshaped whole."
+        )
     parts: list[str] = []
     for atom, c in sorted(x.terms.items(), key=lambda t: (-abs(t[1]), t[0].name)):
         text = name(atom.name) if atom.of is None else f"({_divided(atom.of, atom.kind, atom.by, name)})"

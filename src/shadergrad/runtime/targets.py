@@ -41,7 +41,7 @@ def target_of(info: Mapping[str, Any], limits: Mapping[str, int], features: Iter
     row = row_of(info, features, settings)
     target = target_with(limits, settings, row)
     if row == "portable":
-        return target
+        return target.having(counts_rounds="llvmpipe" in info["device"].lower())
     name = info["device"] or info["description"] or "unnamed adapter"
     return replace(
         target,
