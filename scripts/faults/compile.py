@@ -46,7 +46,7 @@ FAULTS = (
           "if (residue + k * dilation - low) % spread == 0", "if (residue + k * dilation) % spread == 0",
           "null/test_simplify.py::test_spread_to_residues_meets_no_zeros"),
     fault("points-in-software-by-the-estimate-of-gpus", "compile/convolution.py", "winograd_pays",
-          'if traits.dear_loads:\n    return POINTS**2 * m', 'if False:\n    return POINTS**2 * m',
+          'if traits.slow_loads:\n    return POINTS**2 * m', 'if False:\n    return POINTS**2 * m',
           "device/test_winograd.py::test_in_software_large_ones_go_by_points"),
     fault("points-of-weights-that-were-not-turned", "compile/convolution.py", "_unturned",
           "return w.inputs[0], True", "return w.inputs[0], False",

@@ -67,7 +67,7 @@ FAULTS = (
           "node.released = True", "pass",
           "device/test_autograd.py::test_backward_a_second_time_says_retain_graph"),
     fault("explain-tells-the-way-back-as-the-way-forward", "graph/origin.py", "Origins.derive",
-          'spot._replace(way="backward")', "spot",
+          'spot._replace(phase="backward")', "spot",
           "null/test_explanation.py"),
     fault("capture-key-without-the-order-of-operands", "graph/capture.py", "Capture.__init__",
           "tuple([position[i] for i in inputs])", "tuple(sorted([position[i] for i in inputs]))",

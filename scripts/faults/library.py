@@ -31,7 +31,7 @@ FAULTS = (
           "if collects:", "if True:",
           "null/test_gc_pause.py::test_it_waits_for_a_capture_and_is_as_before"),
     fault("plan-large-kernels-take-branches-in-software", "target.py", "Target.takes_branches",
-          'not self.traits.dear_loads or elements <= self.traits.branches_up_to', 'True',
+          'not self.traits.slow_loads or elements <= self.traits.branches_up_to', 'True',
           "null/test_schedule.py::test_large_maps_share_no_dispatch_where_workgroups_go_through_every_branch"),
     fault("sizes-are-taken-for-less-than-nothing", "symbolic_sizes.py", "hint",
           "return n.hint if n.hint > 0 or int(n) <= 0 else int(n)", "return n.hint",

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 from . import html_repr
 
-Way = Literal["forward", "update", "backward"]
-WAYS: tuple[Way, ...] = ("forward", "update", "backward")  # what is on several ways counts as on the last of them
+Phase = Literal["forward", "update", "backward"]
+PHASES: tuple[Phase, ...] = ("forward", "update", "backward")  # what several phases use counts as of the last of them
 WIDEST = 30  # characters of a name in a table
 MOST_NAMES = 2  # in the name of what lies in several places
 
@@ -23,7 +23,7 @@ class Origin(NamedTuple):
     module: the innermost that was at work, by its name in named_modules of the outermost one, which is called by its class; of
     an update the optimizer's class. Where there are several, names begin with a variable's or a class's. "" outside of all.
     line: the user's, "train.py:12"; "" where there are several.
-    way: "forward", "backward" for what computes gradients of what that module did, or "update".
+    phase: "forward", "backward" for what computes gradients of what that module did, or "update".
 
     >>> from shadergrad.explanation import Origin
     >>> str(Origin("layers.0.linear1", "train.py:12", "backward"))
@@ -32,7 +32,7 @@ class Origin(NamedTuple):
 
     module: str = ""
     line: str = ""
-    way: Way = "forward"
+    phase: Phase = "forward"
 
     @property
     def name(self) -> str:
@@ -40,7 +40,7 @@ class Origin(NamedTuple):
         return self.module or self.line
 
     def __str__(self) -> str:
-        return f"backward of {self.name}" if self.name and self.way == "backward" else self.name
+        return f"backward of {self.name}" if self.name and self.phase == "backward" else self.name
 
 
 NOWHERE = Origin()
@@ -62,7 +62,7 @@ def merged(origins: Iterable[Origin]) -> Origin:
     if not module and not (len(names) == 1 and names[0] in lines):
         tops = names if len(names) <= MOST_NAMES else list(dict.fromkeys(name.split(".")[0] for name in names))
         module = ", ".join(tops[:MOST_NAMES]) + (", ..." if len(tops) > MOST_NAMES else "")
-    return Origin(module, lines.pop() if len(lines) == 1 else "", max(known, key=lambda o: WAYS.index(o.way)).way)
+    return Origin(module, lines.pop() if len(lines) == 1 else "", max(known, key=lambda o: PHASES.index(o.phase)).phase)
 
 
 def _around(names: list[str]) -> str:
@@ -79,14 +79,14 @@ def _around(names: list[str]) -> str:
 
 
 def in_column(origin: Origin) -> str:
-    """An origin in a table, where an arrow marks the way back; of a long name the end, which tells more."""
-    arrow = "← " if origin.way == "backward" and origin.name else ""
+    """An origin in a table, where an arrow marks the backward pass; of a long name the end, which tells more."""
+    arrow = "← " if origin.phase == "backward" and origin.name else ""
     room = WIDEST - len(arrow)
     return arrow + (origin.name if len(origin.name) <= room else "…" + origin.name[1 - room :])
 
 
 class Why(Enum):
-    """Why a kernel does not compute what it reads of another itself. {n}: a number, see Apart."""
+    """Why a kernel does not compute what it reads of another itself. {n}: a number, see Separation."""
 
     SHARED = "stored once: {n} kernels read it"
     PRODUCT = "a product reads each element {n} times"
@@ -113,7 +113,7 @@ class Refusal(NamedTuple):
     n: int = 0
 
 
-class Apart(NamedTuple):
+class Separation(NamedTuple):
     """Why a kernel is not one with an earlier one that it reads from. before: the number of that dispatch."""
 
     before: int
@@ -128,22 +128,22 @@ class Note(NamedTuple):
     """What there is to tell of a dispatch.
 
     places: the nodes of the captured graph that it stands for (its product, its reductions, or what it writes), by number.
-    apart: one for each dispatch that it reads from. origin: of these nodes, once the capture is known.
+    separations: one for each dispatch that it reads from. origin: of these nodes, once the capture is known.
     """
 
     places: tuple[int, ...] = ()
-    apart: tuple[Apart, ...] = ()
+    separations: tuple[Separation, ...] = ()
     origin: Origin = NOWHERE
 
     def to_data(self) -> list[Any]:
         """As JSON has it, without the origin: another capture has another one."""
-        return [self.places, [(a.before, a.why.name, a.n) for a in self.apart]]
+        return [self.places, [(a.before, a.why.name, a.n) for a in self.separations]]
 
     @classmethod
     def from_data(cls, data: Any) -> Note:
         """What `to_data` gave. Raises ValueError, KeyError or TypeError for anything else."""
-        places, apart = data
-        return cls(tuple(map(int, places)), tuple(Apart(int(b), Why[why], int(n)) for b, why, n in apart))
+        places, separations = data
+        return cls(tuple(map(int, places)), tuple(Separation(int(b), Why[why], int(n)) for b, why, n in separations))
 
 
 class Explanation(str):

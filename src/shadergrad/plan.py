@@ -172,8 +172,8 @@ class Plan:
     def located(self, origins: Sequence[Origin]) -> Plan:
         """The same plan, whose notes tell where dispatches come from. origins: of the nodes of the captured graph, by place."""
         notes = [
-            Note(places, apart, origins[places[0]] if len(places) == 1 else merged(origins[k] for k in places))
-            for places, apart, _ in self.notes
+            Note(places, separations, origins[places[0]] if len(places) == 1 else merged(origins[k] for k in places))
+            for places, separations, _ in self.notes
         ]
         return replace(self, notes=tuple(notes))
 
@@ -362,8 +362,8 @@ def _table_of_reasons(plan: Plan) -> Explanation:
     notes = plan.notes or (Note(),) * len(plan.dispatches)
     for n, (d, note) in enumerate(zip(plan.dispatches, notes, strict=True)):
         reasons: dict[str, list[int]] = {}
-        for apart in sorted(note.apart, key=lambda a: -a.before):
-            reasons.setdefault(str(apart), []).append(apart.before)
+        for separation in sorted(note.separations, key=lambda a: -a.before):
+            reasons.setdefault(str(separation), []).append(separation.before)
         first = (str(n), plan.kernels[d.kernel].name, in_column(note.origin))
         for reason, before in reasons.items() or [("", [])]:
             numbers = " ".join(f"#{k}" for k in before[:MOST_READ]) + (" ..." if len(before) > MOST_READ else "")

@@ -171,9 +171,9 @@ class profile:
             )
         self._sums[key] = replace(row, calls=row.calls + 1, seconds=row.seconds + t.seconds)
         self._origins.setdefault(key, set()).add(t.origin)
-        name, way = t.origin.name, t.origin.way
+        name, phase = t.origin.name, t.origin.phase
         module = self._modules.get(name) or ModuleTime(name, 0)
-        times = {way: getattr(module, way) + t.seconds}
+        times = {phase: getattr(module, phase) + t.seconds}
         self._modules[name] = replace(module, calls=module.calls + 1, **times)
         self._clocks.add(t.clock)
         self._runs.add(t.run)
@@ -317,7 +317,7 @@ class profile:
                         "computes": kernel.origin,
                         "module": t.origin.module,
                         "line": t.origin.line,
-                        "way": t.origin.way,
+                        "phase": t.origin.phase,
                         "run": t.run,
                     },
                 }

@@ -39,7 +39,7 @@ class Traits:
     component_stores: a thread may write one component of a vector in workgroup memory. WGSL lets a compiler write the whole vector
         (Direct3D's does), over components that other threads write.
     zeroes_slowly: every thread zeroes workgroup memory word by word, as WebGPU requires zeroed memory.
-    dear_loads: a load takes as long as hundreds of multiplications, also from workgroup memory, because the driver loads for one
+    slow_loads: a load takes as long as hundreds of multiplications, also from workgroup memory, because the driver loads for one
         thread after the other. Subgroup shuffles cost almost nothing, and a load of 64 bits takes no longer than one of 32. A
         workgroup executes both sides of every branch.
     shuffled_from: where loads are dear, larger matrix multiplications (in multiplications) share loads within a subgroup.
@@ -54,7 +54,7 @@ class Traits:
     unrolls: bool = False
     component_stores: bool = False
     zeroes_slowly: bool = False
-    dear_loads: bool = False
+    slow_loads: bool = False
     # tiles take half a second of a processor to compile in software, and 16 times as many multiplications 20 to 40 ms to run
     shuffled_from: int = 1 << 19
     branches_up_to: int = 1 << 16  # a map of 128 times as many takes 13 ms of a processor in software
@@ -77,7 +77,7 @@ ROWS: Mapping[str, Traits] = {
         # for 0.64 to 0.7 (64), 0.43 for 0.76, 0.64 for 0.79 and 0.79 for 0.93 (32 to 64 channels)
         replace(NATIVE_TRAITS, name="discrete", winograd=1.0, table="discrete"),
         # a rasteriser on the processor whose vectors have at least eight lanes
-        replace(NATIVE_TRAITS, name="software", dear_loads=True, counts_rounds=True, table="software"),
+        replace(NATIVE_TRAITS, name="software", slow_loads=True, counts_rounds=True, table="software"),
         replace(NATIVE_TRAITS, name="narrow software", counts_rounds=True, table="software"),
     )
 }
@@ -136,11 +136,11 @@ class Target:
 
     def shuffles(self, multiplications: int) -> bool:
         """Whether a matrix multiplication of this many multiplications shares loads by subgroup shuffles instead of tiles."""
-        return self.traits.dear_loads and multiplications > self.traits.shuffled_from
+        return self.traits.slow_loads and multiplications > self.traits.shuffled_from
 
     def takes_branches(self, elements: int) -> bool:
         """Whether a kernel of this many elements may share a dispatch with different kernels."""
-        return not self.traits.dear_loads or elements <= self.traits.branches_up_to
+        return not self.traits.slow_loads or elements <= self.traits.branches_up_to
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Target:

@@ -139,9 +139,9 @@ def test_a_trace_holds_every_kernel_in_order(device: str, tmp_path: Path) -> Non
     assert [e["name"] for e in kernels] == [plan.kernels[d.kernel].name for d in plan.dispatches]
     assert [e["ts"] for e in kernels] == sorted(e["ts"] for e in kernels)
     assert min(e["ts"] for e in kernels) == 0
-    told = [(e["args"]["module"], e["args"]["line"], e["args"]["way"]) for e in kernels]
+    told = [(e["args"]["module"], e["args"]["line"], e["args"]["phase"]) for e in kernels]
     assert told == [tuple(note.origin) for note in plan.notes]
-    assert ("0", "backward") in {(module, way) for module, _, way in told}
+    assert ("0", "backward") in {(module, phase) for module, _, phase in told}
 
 
 @pytest.mark.parametrize("compiled", [True, False])

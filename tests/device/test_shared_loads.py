@@ -32,7 +32,7 @@ def shares(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
     gpu: Any = get_device(webgpu)
     monkeypatch.setattr(gpu, "target", gpu.target.having(shuffled_from=0))
     programs.clear()
-    yield gpu.target.traits.dear_loads
+    yield gpu.target.traits.slow_loads
     programs.clear()
 
 
@@ -148,7 +148,7 @@ def test_elements_that_are_read_two_by_two(webgpu: str) -> None:
         np.testing.assert_array_equal(ours.numpy(), theirs.astype(ours.numpy().dtype))
     gpu: Any = get_device(webgpu)
     for function in ("(sg_four(", "(sg_one("):
-        assert (function in sources(step)) == gpu.target.traits.dear_loads
+        assert (function in sources(step)) == gpu.target.traits.slow_loads
 
 
 def test_products_of_many_sizes_share_kernels(webgpu: str, shares: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_rows_of_one_thread(rows: int, webgpu: str) -> None:
     found = sg.tensor(x, device=webgpu)
     step = sg.compile(lambda x: x.softmax(-1))
     step(found)
-    assert ("workgroupBarrier" in sources(step)) != gpu.target.traits.dear_loads
+    assert ("workgroupBarrier" in sources(step)) != gpu.target.traits.slow_loads
     double = torch.tensor(x, dtype=torch.float64)
     assert_close(found.softmax(-1).numpy(), double.softmax(-1).numpy(), 1e-4, 1e-7)
     assert_close(found.sum(0).numpy(), double.sum(0).numpy(), 1e-4, 1e-4)

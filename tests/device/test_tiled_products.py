@@ -58,7 +58,7 @@ def test_products_of_tuned_tiles(
     gpu: Any = get_device(webgpu)
     m, n, k = sizes
     table = register({Shape(1, m, n, k): Cut(tile, parts)})
-    monkeypatch.setattr(gpu, "target", replace(gpu.target, measured=table).having(dear_loads=False))
+    monkeypatch.setattr(gpu, "target", replace(gpu.target, measured=table).having(slow_loads=False))
     a, b = drawn(m, k), drawn(k, n)
     laid = [np.ascontiguousarray(x.T) if name in layout else x for name, x in (("a", a), ("b", b))]
     step = sg.compile(lambda a, b: (a.T if "a" in layout else a) @ (b.T if "b" in layout else b))
@@ -73,7 +73,7 @@ def test_many_tiles_are_taken_in_stripes(webgpu: str, monkeypatch: pytest.Monkey
     gpu: Any = get_device(webgpu)
     m, n, k = 740, 730, 128
     table = register({Shape(2, m, n, k): Cut(Tile(16, 16, 8, 4, 4), 2)})
-    monkeypatch.setattr(gpu, "target", replace(gpu.target, measured=table).having(dear_loads=False))
+    monkeypatch.setattr(gpu, "target", replace(gpu.target, measured=table).having(slow_loads=False))
     a, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((2, m, k), (2, k, n)))
     step = sg.compile(lambda a, b: a @ b)
     found = step(*(sg.tensor(x, device=webgpu) for x in (a, b))).numpy()
@@ -166,7 +166,7 @@ def test_a_row_that_fits_the_registers_is_read_once(webgpu: str, monkeypatch: py
     """Softmax of many rows of 256: two vec4s a thread, each loaded once for the maximum, the sum and the result. On a GPU, that is:
     in software each thread has a row."""
     gpu: Any = get_device(webgpu)
-    monkeypatch.setattr(gpu, "target", gpu.target.having(dear_loads=False))
+    monkeypatch.setattr(gpu, "target", gpu.target.having(slow_loads=False))
     step = sg.compile(lambda x: x.softmax(-1))
     step(sg.tensor(drawn(2048, 256), device=webgpu)).numpy()
     (kernel,) = step.plan.kernels

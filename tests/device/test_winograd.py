@@ -131,7 +131,7 @@ def test_small_convolutions_stay_products() -> None:
 
 
 def test_in_software_large_ones_go_by_points() -> None:
-    target = large_gpu(winograd=0.0, dear_loads=True)
+    target = large_gpu(winograd=0.0, slow_loads=True)
 
     def pays(samples: int) -> bool:
         return winograd_pays(64, 64 * samples, 64, Sizes(1, 64, 1024 * samples, 576), samples, target)
@@ -139,12 +139,12 @@ def test_in_software_large_ones_go_by_points() -> None:
     assert [pays(samples) for samples in (8, 16, 32, 128)] == [False, False, True, True]
 
 
-@pytest.mark.parametrize(("dear_loads", "transforms"), [(True, [1, 1]), (False, [2])])
-def test_in_software_each_operand_goes_to_points_by_itself(dear_loads: bool, transforms: list[int]) -> None:
+@pytest.mark.parametrize(("slow_loads", "transforms"), [(True, [1, 1]), (False, [2])])
+def test_in_software_each_operand_goes_to_points_by_itself(slow_loads: bool, transforms: list[int]) -> None:
     """There a workgroup would take the time of both transforms."""
     step = sg.compile(lambda x, w: conv(sg, x, w, padding=1))
     x, w = sg.zeros(32, 64, 32, 32), sg.zeros(64, 64, 3, 3)
-    plan = step._planned(large_gpu(dear_loads=dear_loads), (x, w), {}).plan
+    plan = step._planned(large_gpu(slow_loads=slow_loads), (x, w), {}).plan
     found = [plan.kernels[d.kernel] for d in plan.dispatches]
     assert [len(k.access) - 1 for k in found if k.name == "topoints"] == transforms
 
@@ -181,7 +181,7 @@ def test_in_software_weight_gradients_that_are_too_large_go_by_halves(
     programs.clear()
     device: Any = get_device(by_points)
     assert "topoints" in kernels[0]
-    in_halves = samples > 1 and device.target.traits.dear_loads
+    in_halves = samples > 1 and device.target.traits.slow_loads
     assert ("topoints" in kernels[1]) == in_halves
     assert len(kernels[1]) > len(kernels[0]) or not in_halves
 

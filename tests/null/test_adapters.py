@@ -25,7 +25,7 @@ LIMITS = (
 
 
 @pytest.mark.parametrize(
-    ("device", "features", "dear_loads"),
+    ("device", "features", "slow_loads"),
     [
         ("llvmpipe (LLVM 15.0.6, 256 bits)", {"subgroup", "shader-int64"}, True),
         ("llvmpipe (LLVM 15.0.6, 512 bits)", {"subgroup", "shader-int64"}, True),
@@ -35,7 +35,7 @@ LIMITS = (
     ],
 )
 def test_products_hand_round_only_where_eight_threads_are_one_subgroup(
-    device: str, features: set[str], dear_loads: bool
+    device: str, features: set[str], slow_loads: bool
 ) -> None:
     info = {
         "device": device,
@@ -49,7 +49,7 @@ def test_products_hand_round_only_where_eight_threads_are_one_subgroup(
     adapter = SimpleNamespace(info=info, limits=dict.fromkeys(LIMITS, 1 << 20), features=features)
     record = _record(adapter, 0, replace(config, portable=False))
     assert record.target.traits.unrolls
-    assert record.target.traits.dear_loads == dear_loads
+    assert record.target.traits.slow_loads == slow_loads
 
 
 @pytest.mark.parametrize("portable", [False, True])

@@ -55,10 +55,10 @@ def plan() -> Plan:
     return training().portable(sg.ones(2, 5, dtype=sg.int64)).plan
 
 
-def kernels_of(plan: Plan, module: str, way: str) -> list[int]:
+def kernels_of(plan: Plan, module: str, phase: str) -> list[int]:
     """Those of the dispatches that are from within a module."""
     dispatches = zip(plan.dispatches, plan.notes, strict=True)
-    return [d.kernel for d, note in dispatches if note.origin.module.startswith(module) and note.origin.way == way]
+    return [d.kernel for d, note in dispatches if note.origin.module.startswith(module) and note.origin.phase == phase]
 
 
 def test_every_dispatch_of_a_transformer_has_an_origin(plan: Plan) -> None:
@@ -68,12 +68,12 @@ def test_every_dispatch_of_a_transformer_has_an_origin(plan: Plan) -> None:
     here = Path(__file__).name
     assert {"embed", "head", "AdamW"} <= names
     assert any(name.startswith(here) for name in names)  # the loss is in no module
-    assert {"forward", "backward", "update"} == {note.origin.way for note in plan.notes}
+    assert {"forward", "backward", "update"} == {note.origin.phase for note in plan.notes}
 
 
-@pytest.mark.parametrize("way", ["forward", "backward"])
-def test_attention_names_its_block_and_equal_blocks_share_kernels(plan: Plan, way: str) -> None:
-    first, second = (kernels_of(plan, f"encoder.layers.{k}.self_attn", way) for k in range(2))
+@pytest.mark.parametrize("phase", ["forward", "backward"])
+def test_attention_names_its_block_and_equal_blocks_share_kernels(plan: Plan, phase: str) -> None:
+    first, second = (kernels_of(plan, f"encoder.layers.{k}.self_attn", phase) for k in range(2))
     assert len(first) == len(second) > 3
     assert set(first) == set(second)
 
@@ -189,8 +189,8 @@ def reasons(function: Callable[..., Any], *args: Any) -> list[tuple[Why, int]]:
     """Of all pairs of dispatches."""
     plan = sg.compile(function).portable(*args).plan
     for number, note in enumerate(plan.notes):
-        assert all(apart.before < number for apart in note.apart)
-    return [(apart.why, apart.n) for note in plan.notes for apart in note.apart]
+        assert all(apart.before < number for apart in note.separations)
+    return [(apart.why, apart.n) for note in plan.notes for apart in note.separations]
 
 
 w, large = sg.ones(8, 24), sg.ones(300, 8)
@@ -232,6 +232,6 @@ def test_a_plan_from_disk_tells_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     plans = [training().portable(x).plan for _ in range(2)]
     assert compiled.count(PORTABLE) == 1
     assert plans[0].notes == plans[1].notes
-    assert any(note.apart for note in plans[0].notes)
+    assert any(note.separations for note in plans[0].notes)
     for why in (False, True):
         assert plans[0].explain(why) == plans[1].explain(why)

@@ -69,12 +69,12 @@ def test_a_tensor_that_all_read_is_bound_once(count: int, dispatches: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("size", "dear_loads", "dispatches"), [(1 << 16, True, 1), (70_000, True, 2), (70_000, False, 1)]
+    ("size", "slow_loads", "dispatches"), [(1 << 16, True, 1), (70_000, True, 2), (70_000, False, 1)]
 )
 def test_large_maps_share_no_dispatch_where_workgroups_go_through_every_branch(
-    size: int, dear_loads: bool, dispatches: int
+    size: int, slow_loads: bool, dispatches: int
 ) -> None:
-    target = replace(WIDE, traits=ROWS["native"]).having(dear_loads=dear_loads)
+    target = replace(WIDE, traits=ROWS["native"]).having(slow_loads=slow_loads)
     assert len(plan_of([full(1, size) - 1, full(2, size - 4) * 3], target=target).dispatches) == dispatches
 
 

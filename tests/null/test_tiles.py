@@ -124,7 +124,7 @@ def text_of_product(m: int, n: int, k: int, target: Target, negated: bool = Fals
     return kernel.source
 
 
-DEAR = LARGE.having(dear_loads=True)
+DEAR = LARGE.having(slow_loads=True)
 
 
 def tuned(*tile: int) -> Target:

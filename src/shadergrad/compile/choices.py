@@ -66,8 +66,8 @@ class Tile:
         return self._registers(QUAD) * self.threads <= REGISTERS
 
     @property
-    def deals_rows(self) -> bool:
-        """Whether the tiles of both operands have room for the sums of all slices, so that each slice joins some rows."""
+    def distributes_rows(self) -> bool:
+        """Whether the tiles of both operands have room for the sums of all slices, so that each slice adds up some rows."""
         room = 2 * self.bk * min(self.bm, self.bn) * self.stages
         return self.slices % 2 == 0 and self.tm % self.slices == 0 and self.slices * self.bm * self.bn <= room
 
@@ -168,14 +168,14 @@ class MapChoice:
 
 @dataclass(frozen=True)
 class RowChoice:
-    """rows: of a workgroup. width: threads of a row. lanes: elements of a load. written_out: whether the walk along a row is, so
+    """rows: of a workgroup. width: threads of a row. lanes: elements of a load. unrolled: whether the loop along a row is, so
     that values stay in registers from one walk to the next. alone: whether a thread takes a row by itself and its loops stay loops.
     one_stage: whether the threads' results are joined between one pair of barriers."""
 
     rows: int
     width: int
     lanes: int
-    written_out: bool
+    unrolled: bool
     alone: bool
     one_stage: bool
 
@@ -184,7 +184,7 @@ class RowChoice:
         return self.rows * self.width
 
     def __str__(self) -> str:
-        marks = {"written out": self.written_out, "loops kept": self.alone, "joined at once": self.one_stage}
+        marks = {"unrolled": self.unrolled, "loops kept": self.alone, "joined at once": self.one_stage}
         threads = "a thread" if self.width == 1 else f"{self.width} threads"
         head = f"{threads} a row, {self.rows} a workgroup, loads of {self.lanes}"
         return ", ".join([head, *(mark for mark, holds in marks.items() if holds)])
@@ -194,14 +194,14 @@ class RowChoice:
 class DotChoice:
     """The parameters of a matrix multiplication.
 
-    way: "tiled": both operands are staged in workgroup memory. "narrow": only the left one is, and a thread computes a whole column.
+    method: "tiled": both operands are staged in workgroup memory. "narrow": only the left one is, and a thread computes a whole column.
         "direct": threads read operands from memory as they need them. "shuffled": as direct, and threads of a subgroup share loads.
     tile: see Tile. layouts: of both operands, if they have tiles.
     window: the number of places along the contraction that form a window; 1 if steps do not take whole windows.
-    padded: whether rows of tiles are padded against bank conflicts. apart: whether four rows of a transposed tile are separated from
+    padded: whether rows of tiles are padded against bank conflicts. skewed: whether four rows of a transposed tile are separated from
         the next four, for the same reason.
     striped: whether workgroups take tiles in stripes, so that concurrent ones share reads.
-    written_out: whether a step is fully unrolled; if not, a loop runs over some places at a time.
+    unrolled: whether a step is fully unrolled; if not, a loop runs over some places at a time.
     fma_order: whether single multiply-adds are written in the order that suits registers (boustrophedon). pipelined: whether the
         multiplications of a place follow the reads of the next (software pipelining). scalar_sums: whether the accumulators are
         scalars. many_sums: whether a thread has so many accumulators that it reads operands in turn.
@@ -212,14 +212,14 @@ class DotChoice:
         direct and shuffled products.
     """
 
-    way: Literal["tiled", "narrow", "direct", "shuffled"]
+    method: Literal["tiled", "narrow", "direct", "shuffled"]
     tile: Tile
     layouts: tuple[Layout, ...] = ()
     window: int = 1
     padded: bool = False
-    apart: bool = False
+    skewed: bool = False
     striped: bool = False
-    written_out: bool = False
+    unrolled: bool = False
     fma_order: bool = False
     pipelined: bool = False
     scalar_sums: bool = False
@@ -242,7 +242,7 @@ class DotChoice:
             "loads of 4 places": self.along_k,
         }
         of = [" x ".join(self.layouts)] if self.layouts else []
-        return ", ".join([f"{self.way} {self.tile}", *of, *(mark for mark, holds in marks.items() if holds)])
+        return ", ".join([f"{self.method} {self.tile}", *of, *(mark for mark, holds in marks.items() if holds)])
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 In: a group of nodes, the Target, and the nodes that have buffers. Out: a Choice, plain data that the emitters in compile/wgsl follow.
 All differences between devices are decided here, or before by tiles.py and horizontal.py: an emitter gets no Target.
 
-Constants without a source were measured on an H200; those for software adapters (`Traits.dear_loads`) on two cores.
+Constants without a source were measured on an H200; those for software adapters (`Traits.slow_loads`) on two cores.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def choose(group: Group, target: Target, is_buffer: IsBuffer) -> Choice:
         tuple(parts),
         target.max_workgroups,
         checked=target.checked,
-        wide_loads=target.traits.dear_loads,
+        wide_loads=target.traits.slow_loads,
     )
 
 
@@ -116,7 +116,7 @@ def threads_of_rows(group: Group, target: Target) -> int:
 def _rows_and_width(group: Group, target: Target) -> tuple[int, int]:
     """(rows a workgroup, threads a row)."""
     inner, outer = hint(group.inner), hint(group.outer)
-    alone = target.traits.dear_loads and outer >= ROWS_ALONE and inner * outer >= ELEMENTS_ALONE
+    alone = target.traits.slow_loads and outer >= ROWS_ALONE and inner * outer >= ELEMENTS_ALONE
     rows, width = (THREADS_ALONE, 1) if alone else _shared_rows(group, inner, outer)
     if inner <= FEW_ROUNDS * width:
         return rows, width
@@ -129,7 +129,7 @@ def _rows_and_width(group: Group, target: Target) -> tuple[int, int]:
 
 
 def _shared_rows(group: Group, inner: int, outer: int) -> tuple[int, int]:
-    """(rows a workgroup, threads a row) where loads are not dear."""
+    """(rows a workgroup, threads a row) where loads are not slow."""
     if inner <= SHORT_ROW:
         return min(MIN_THREADS, power_of_two(outer)), 1
     if group.trailing:
@@ -184,8 +184,8 @@ def _row(group: Group, target: Target, is_buffer: IsBuffer) -> RowChoice:
         rows,
         width,
         lanes,
-        written_out=-(-hint(steps) // width) <= ROUNDS and not varies(steps),
-        alone=target.traits.dear_loads and width == 1,
+        unrolled=-(-hint(steps) // width) <= ROUNDS and not varies(steps),
+        alone=target.traits.slow_loads and width == 1,
         one_stage=target.traits.zeroes_slowly and width <= FEW,
     )
 
@@ -265,17 +265,17 @@ class _Dot:
 
     def choice(self) -> DotChoice:
         product, target = self.product, self.target
-        way = self._way()
-        if way:
-            return self._without_tiles(shuffled=way == "shuffled")
+        method = self._method()
+        if method:
+            return self._without_tiles(shuffled=method == "shuffled")
         tile = self.group.tile or tiles.tile_of(product, target)
         assert product.parts == 1 or product.chunk % tile.bk == 0, "a step reaches into the next part"
         if tile.narrow:
             return DotChoice("narrow", tile, window=product.window)
         return self._tiled(tile)
 
-    def _way(self) -> str:
-        """The way of a product without tiles; "" for a tiled one."""
+    def _method(self) -> str:
+        """The method of a matrix multiplication without tiles; "" for a tiled one."""
         if self.target.shuffles(self.multiplications) and self._cost() <= CHEAP_BESIDE_LOADS:
             return "shuffled"
         small = self.multiplications <= SMALLEST and self.target.traits.zeroes_slowly and self.product.window == 1
@@ -330,7 +330,7 @@ class _Dot:
         window = 1 if tile.bk % product.window else product.window
         layouts = self._layouts(tile, window)
         padded = self._is_padded(tile)
-        fma_order = self.dot.dtype.category == 2 and traits.unrolls and not traits.dear_loads
+        fma_order = self.dot.dtype.category == 2 and traits.unrolls and not traits.slow_loads
         many_sums = tile.tm * tile.tn >= MANY_SUMS
         return DotChoice(
             "tiled",
@@ -338,9 +338,9 @@ class _Dot:
             layouts,
             window=window,
             padded=padded,
-            apart=padded and traits.unrolls and _takes_four(tile),
+            skewed=padded and traits.unrolls and _takes_four(tile),
             striped=self._is_striped(tile),
-            written_out=traits.unrolls,
+            unrolled=traits.unrolls,
             fma_order=fma_order,
             pipelined=fma_order and self._is_pipelined(tile),
             scalar_sums=fma_order and many_sums and layouts[1] not in ("along k", "scalars along k"),

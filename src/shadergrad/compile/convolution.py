@@ -38,14 +38,14 @@ def winograd_pays(m: int, n: int, k: int, plain: Sizes, samples: int, target: Ta
     `Traits.winograd` times what it takes as a plain product. Its operands and results at the points go through memory twice;
     where loads are dear, multiplications stand for the time."""
     traits = target.traits
-    if traits.winograd <= 0 and not traits.dear_loads:
+    if traits.winograd <= 0 and not traits.slow_loads:
         return False
     operands, results = 4 * POINTS**2 * (m * k + k * n), 4 * POINTS**2 * m * n
     moved = 2 * (operands + results)
     most = MOST_POINTS * max(samples, MANY_SAMPLES) // MANY_SAMPLES
     if max(operands, results) > min(most, target.max_binding_bytes):
         return False
-    if traits.dear_loads:
+    if traits.slow_loads:
         return POINTS**2 * m * n * k + TRANSFORMS < (traits.winograd or SHARE) * math.prod(plain)
     costs = traits.costs
     seconds = estimated(Sizes(POINTS**2, m, n, k), target) + moved / costs.bandwidth + 2 * costs.launch
@@ -200,7 +200,7 @@ def _weight_gradient_by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node |
     k = channels * math.prod(tiles)
     plain = Sizes(1, out, batch * WINDOW**2, channels * math.prod(window))
     if not winograd_pays(out, batch, k, plain, channels, r.target):
-        in_halves = r.target.traits.dear_loads and channels > 1
+        in_halves = r.target.traits.slow_loads and channels > 1
         if in_halves and winograd_pays(out, batch, k // 2, plain, channels, r.target):
             return _of_halves(r, p, x, w)
         return None

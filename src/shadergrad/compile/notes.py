@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..explanation import Apart, Note, Refusal, Why
+from ..explanation import Note, Refusal, Separation, Why
 from ..graph.node import Node
 from .fuse import Fuser
 from .groups import Group
@@ -26,14 +26,16 @@ def notes_of(groups: Sequence[Group], fuser: Fuser, places: Mapping[int, int]) -
     for k, group in enumerate(groups):
         for key in fuser.buffers_read(group):
             readers.setdefault(key, set()).add(k)
-    apart: list[dict[int, Apart]] = [{} for _ in groups]
+    separations: list[dict[int, Separation]] = [{} for _ in groups]
     for (a, b), refusal in fuser.refused.items():
         before, after = dispatch(a), dispatch(b)
         if before is not None and after is not None and before != after:
-            apart[after][before] = Apart(before, *_reason(groups[before], groups[after], refusal, fuser, readers))
+            separations[after][before] = Separation(
+                before, *_reason(groups[before], groups[after], refusal, fuser, readers)
+            )
     return tuple(
         Note(tuple(sorted({places[id(n)] for n in _heads(group) if id(n) in places})), tuple(reasons.values()))
-        for group, reasons in zip(groups, apart, strict=True)
+        for group, reasons in zip(groups, separations, strict=True)
     )
 
 

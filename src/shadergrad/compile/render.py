@@ -349,7 +349,7 @@ class Binding:
     """A buffer of the kernel. `vectorized` once something accesses it four at a time.
 
     start: its first element that the kernel reads, rounded down; what comes before is not bound. wide: its elements are read two by
-    two, as integers of 64 bits (`Traits.dear_loads`).
+    two, as integers of 64 bits (`Traits.slow_loads`).
     """
 
     name: str

@@ -182,7 +182,7 @@ def _best(
 
 
 def _takes_slices(target: Target) -> bool:
-    return target.traits.unrolls and not target.traits.dear_loads
+    return target.traits.unrolls and not target.traits.slow_loads
 
 
 def takes_windows(window: int) -> bool:

@@ -73,7 +73,7 @@ def hear(node: Node) -> None:
     origins = mode.origins
     if origins is not None:
         here = origins.here
-        node.origin = here if here.line else Spot(here.owner, users_line(), here.way)
+        node.origin = here if here.line else Spot(here.owner, users_line(), here.phase)
 
 
 class Node:

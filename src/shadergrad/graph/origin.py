@@ -15,7 +15,7 @@ from types import CodeType, FrameType, MappingProxyType
 from typing import Any, NamedTuple
 
 from ..cpython import first_outwards, frame_of_caller, instruction_at, line_at
-from ..explanation import NOWHERE, Origin, Way
+from ..explanation import NOWHERE, Origin, Phase
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 WRAPPER = "_orig_mod"  # what a compiled module calls the one that it is of
@@ -97,7 +97,7 @@ class Spot(NamedTuple):
 
     owner: int = 0
     line: str = ""
-    way: Way = "forward"
+    phase: Phase = "forward"
 
 
 class Origins:
@@ -106,10 +106,10 @@ class Origins:
     def __init__(self) -> None:
         self.here = Spot()
 
-    def enter(self, owner: Any, way: Way | None = None) -> Spot:
+    def enter(self, owner: Any, phase: Phase | None = None) -> Spot:
         """A module or an optimizer begins its work. Returns the value for `here` when it ends."""
         before = self.here
-        self.here = Spot(_number_of(owner), before.line, way or before.way)
+        self.here = Spot(_number_of(owner), before.line, phase or before.phase)
         return before
 
     @contextmanager
@@ -123,7 +123,7 @@ class Origins:
 
     def derive(self, spot: Spot | None) -> None:
         """The following nodes belong to the gradient of a node with that origin."""
-        self.here = Spot(way="backward") if spot is None else spot._replace(way="backward")
+        self.here = Spot(phase="backward") if spot is None else spot._replace(phase="backward")
 
 
 def named(
@@ -137,7 +137,7 @@ def named(
     for spot in known:
         if spot is not None:
             owner = owners.get(spot.owner)
-            known[spot] = Origin("" if owner is None else names[id(owner)], spot.line, spot.way)
+            known[spot] = Origin("" if owner is None else names[id(owner)], spot.line, spot.phase)
     return [known[spot] for spot in spots]
 
 

@@ -199,7 +199,7 @@ class CompiledStep(Generic[P, R]):
         #  kernel                   from  choice
         ----------------------------------------
         0  dot_add                  0     dot: direct 32x32x1, 4x4 a thread
-        1  reducemax_reducesum_div  1     row: a thread a row, 4 a workgroup, loads of 1, written out, joined at once
+        1  reducemax_reducesum_div  1     row: a thread a row, 4 a workgroup, loads of 1, unrolled, joined at once
         2 dispatches, and the choice that each kernel was made by
         """
         return self._ran_last("table")[1].plan.explain(why, choices)

@@ -351,8 +351,8 @@ class WebGPUDevice(Gpu):
         try:
             with open_quietly():
                 overrides = portable_overrides(self._settings)
-                dear_loads = adapter.target.traits.dear_loads
-                return self._module.NativeDevice(raw_adapter, overrides, self._settings.in_flight, dear_loads)
+                slow_loads = adapter.target.traits.slow_loads
+                return self._module.NativeDevice(raw_adapter, overrides, self._settings.in_flight, slow_loads)
         except self._module.NativeError as error:
             raise DeviceError(
                 f"[webgpu] {adapter.describe()} cannot be opened: {error}\n"

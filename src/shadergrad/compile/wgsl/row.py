@@ -67,7 +67,7 @@ class RowKernel:
     def __init__(self, group: Group, choice: RowChoice, r: Renderer, partials: dict[str, str]) -> None:
         self.group, self.r, self.partials = group, r, partials
         self.rows, self.width, self.lanes = choice.rows, choice.width, choice.lanes
-        self.alone, self.one_stage, self.written_out = choice.alone, choice.one_stage, choice.written_out
+        self.alone, self.one_stage, self.unrolled = choice.alone, choice.one_stage, choice.unrolled
         self.o = variable("o", group.outer)
         self.steps = group.inner // self.lanes
         self.rounds = -(-hint(self.steps) // self.width)
@@ -87,7 +87,7 @@ class RowKernel:
             r.line(f"let o = min(row, {group.outer - 1});")
         for reduce in group.reduces:
             r.local[id(reduce)] = self._result_of(reduce)
-        places = list(self._places()) if self.written_out else []
+        places = list(self._places()) if self.unrolled else []
         for level in _levels(group, r):
             for first in range(0, len(level), TOGETHER):
                 self._reduce(level[first : first + TOGETHER], places)
@@ -132,7 +132,7 @@ class RowKernel:
         self._start(level, accumulators)
         for name in accumulators:  # what is made of results stays within the part
             r.depth[name] = r.depth[name.replace("acc", "s")] = len(r.scopes) - 1
-        if self.written_out:
+        if self.unrolled:
             for place in places:
                 self._add(level, accumulators, place)
         else:
@@ -277,7 +277,7 @@ class RowKernel:
             return
         r.lanes = self.lanes
         lines = []
-        if self.written_out:
+        if self.unrolled:
             for place in places:
                 r.open()
                 for root in vectors:

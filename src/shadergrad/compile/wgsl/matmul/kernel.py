@@ -12,7 +12,7 @@ from .product import ProductWriter
 
 STRIPE = 16  # tiles beside each other
 SUBGROUP = ", @builtin(subgroup_size) subgroup_size: u32, @builtin(subgroup_invocation_id) subgroup_lane: u32"
-WAYS = {
+METHODS = {
     "tiled": "tile",
     "narrow": "narrow",
     "direct": "direct",
@@ -52,7 +52,7 @@ def render_dot(group: Group, choice: Choice, r: Renderer) -> Rendered:
         workgroups=total,
         body=body,
         globals_="".join(operand.declaration() for operand in tiles.values()) + narrow.declaration(first),
-        arguments=SUBGROUP if any(w.choice.way == "shuffled" for w in products) else "",
+        arguments=SUBGROUP if any(w.choice.method == "shuffled" for w in products) else "",
         shape=" + ".join(map(_shape, products)),
         flops=sum(w.flops for w in products),
     )
@@ -61,7 +61,7 @@ def render_dot(group: Group, choice: Choice, r: Renderer) -> Rendered:
 def _shape(w: ProductWriter) -> str:
     t, batch = w.tile, w.dot.shape[0]
     sizes = f"{batch} x " * (batch > 1) + f"{w.m} x {w.n} x {w.chunk}"
-    return f"{sizes} ({WAYS[w.choice.way]} {t.bm} x {t.bn} x {t.bk})"
+    return f"{sizes} ({METHODS[w.choice.method]} {t.bm} x {t.bn} x {t.bk})"
 
 
 def _write(w: ProductWriter, number: str) -> tuple[Operand, ...]:
@@ -78,7 +78,7 @@ def _write(w: ProductWriter, number: str) -> tuple[Operand, ...]:
         r.line(f"let first = part * {w.chunk};")
         r.line(f"let last = min(first + {w.chunk}, {w.k});")
     r.line("let id = i32(lid);")
-    if w.choice.way == "narrow":
+    if w.choice.method == "narrow":
         narrow.columns(w)
         return ()
     _places(w)
@@ -86,13 +86,13 @@ def _write(w: ProductWriter, number: str) -> tuple[Operand, ...]:
         for j in range(t.tn // LANES):
             r.line(f"var c_{i}_{j} = vec4<{w.element}>();")
     operands: tuple[Operand, ...] = ()
-    if w.choice.way == "tiled":
+    if w.choice.method == "tiled":
         operands = loop.over_contraction(w)
-    elif w.choice.way == "shuffled":
+    elif w.choice.method == "shuffled":
         direct.sum_up_shuffled(w)
     else:
         direct.sum_up(w)
-    if t.deals_rows:
+    if t.distributes_rows:
         slices.deal_rows(w)
     elif t.slices > 1:
         slices.join(w, operands)

@@ -18,7 +18,7 @@ def multiply(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
     t, r = w.tile, w.r
     if w.choice.pipelined:
         _pipelined(w, operands)
-    elif w.choice.written_out:
+    elif w.choice.unrolled:
         for step in range(t.bk // t.slices):
             _read(w, operands, str(step), step)
             (_fma_order if w.choice.fma_order else _by_rows)(w, str(step))

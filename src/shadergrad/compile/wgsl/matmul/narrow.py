@@ -14,7 +14,7 @@ from .product import ProductWriter
 
 def declaration(w: ProductWriter) -> str:
     """The left operand in workgroup memory; "" for other products."""
-    return "" if w.choice.way != "narrow" else f"var<workgroup> rows: array<{_column(w)}, {w.k}>;\n"
+    return "" if w.choice.method != "narrow" else f"var<workgroup> rows: array<{_column(w)}, {w.k}>;\n"
 
 
 def _column(w: ProductWriter) -> str:

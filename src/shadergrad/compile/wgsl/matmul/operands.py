@@ -181,17 +181,17 @@ class AlongK(Quads):
     of the tile that one of them stores lie apart from those of the next."""
 
     @property
-    def apart(self) -> int:
+    def skew(self) -> int:
         """vec4s between four rows of the tile and the next four. Two are eight banks: four threads that store four rows each, for eight
         neighbours along the free axis, take all 32."""
-        return 2 if self.kernel.choice.apart else 0
+        return 2 if self.kernel.choice.skewed else 0
 
     @property
     def across(self) -> int:
-        return self.tile_free // LANES if self.apart else super().across
+        return self.tile_free // LANES if self.skew else super().across
 
     def row(self, k: int) -> int:
-        return super().row(k) + k // LANES * self.apart
+        return super().row(k) + k // LANES * self.skew
 
     def fetch(self) -> None:
         d = self.kernel

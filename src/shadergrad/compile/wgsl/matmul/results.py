@@ -20,14 +20,14 @@ def write(w: ProductWriter) -> None:
     r.lanes = LANES if vector else 1
     for j in range(t.tn // LANES):
         r.line(f"let n_{j} = n0 + ({j * across} + tn) * {LANES};")
-    if w.choice.way == "shuffled":
+    if w.choice.method == "shuffled":
         _row_by_row(w, vector)
         return
     if w.choice.moves_sums:  # no driver knows that what is added here is zero
         r.line(f"let zero = vec4<{w.element}>({w.element}(wid.z));")
-    dealt = t.tm // t.slices if t.deals_rows else t.tm
+    dealt = t.tm // t.slices if t.distributes_rows else t.tm
     for i in range(dealt):
-        if t.deals_rows:
+        if t.distributes_rows:
             r.line(f"let row_{i} = slice * {dealt} + {i};")
             r.line(f"let m_{i} = m0 + (row_{i} / {LANES} * {rows} + tm) * {LANES} + row_{i} % {LANES};")
         else:
