@@ -150,7 +150,12 @@ def functions_stub() -> str:
         line
         for n in made
         for line in declarations(
-            n, getattr(sg.Tensor, n), "Tensor", "input: Tensor", "", n in names.FUNCTIONS and n not in names.WITHOUT_OUT
+            n,
+            getattr(sg.Tensor, n),
+            "Tensor",
+            "input: Tensor | Number" if n in functions.NUMBER_FIRST else "input: Tensor",
+            "",
+            n in names.FUNCTIONS and n not in names.WITHOUT_OUT,
         )
     ]
     source = Path(functions.__file__).read_text()
@@ -180,9 +185,9 @@ def functions_stub() -> str:
     body = "\n".join(lines)
     listed = "".join(f'    "{n}",\n' for n in functions.__all__)
     return (
-        f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Literal, overload\n\nimport numpy as np\n\n"
+        f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Literal, overload\n\nimport numpy as np\n\nfrom .dtypes import FloatLimits, IntegerLimits\n"
         + "\n".join([*imports, *classes_named(body), "from .tensor.public import Tensor"])
-        + "\n\nMADE: tuple[str, ...]\nWITH_OUT: tuple[str, ...]\ne: float\ninf: float\nnan: float\npi: float\nINPLACE_ACTIVATIONS: tuple[str, ...]\n"
+        + "\n\nMADE: tuple[str, ...]\nWITH_OUT: tuple[str, ...]\nNUMBER_FIRST: frozenset[str]\ne: float\ninf: float\nnan: float\npi: float\nINPLACE_ACTIVATIONS: tuple[str, ...]\n"
         + f"concat = cat\nconcatenate = cat\n\n{body}\n\n__all__ = [\n{listed}]\n"
     )
 

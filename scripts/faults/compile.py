@@ -7,8 +7,8 @@ from .tests import CONV_WEBGPU, DONATION, EDGES, INTEGERS, NUMBERS, RULE, SCHEDU
 # fmt: off
 FAULTS = (
     fault("uint8-does-not-wrap", "compile/render.py", "narrowed",
-          "if dtype is not uint8:\n    return text", "return text",
-          INTEGERS + "chains_of_operations_wrap_uint8_at_every_step["),
+          "return dtype.narrowed(text, vector)", "return text",
+          INTEGERS + "chains_of_operations_wrap_small_integers_at_every_step["),
     fault("int64-constants-are-cut", "compile/render.py", "literal",
           "if not low <= value <= high:", "if low > value:",
           INTEGERS + "an_int64_beyond_32_bits_is_refused[a number"),

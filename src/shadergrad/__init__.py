@@ -40,7 +40,27 @@ from .autograd.grad_mode import is_inference_mode_enabled
 from .compiled_module import CompiledModule, compile
 from .complex_numbers import angle, complex, conj, imag, is_complex, polar, real, view_as_complex, view_as_real
 from .dtypes import DType as dtype
-from .dtypes import bfloat16, complex64, complex128, float16, float32, float64, int32, int64, uint8, uint32
+from .dtypes import (
+    bfloat16,
+    complex64,
+    complex128,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 from .dtypes import bool_ as bool
 from .errors import (
     ArgumentTypeError,
@@ -101,13 +121,16 @@ from .tensor import (
     sync,
 )
 from .tensor_attributes import (
+    BFloat16Tensor,
     BoolTensor,
     ByteTensor,
+    CharTensor,
     DoubleTensor,
     FloatTensor,
     HalfTensor,
     IntTensor,
     LongTensor,
+    ShortTensor,
     are_deterministic_algorithms_enabled,
     asarray,
     can_cast,
@@ -150,6 +173,7 @@ if TYPE_CHECKING:
 
 float = float32
 int = int32
+short = int16
 long = int64
 half = float16
 double = float64
@@ -159,8 +183,10 @@ cdouble = complex128
 __all__ = [
     "ArgumentTypeError",
     "AutogradError",
+    "BFloat16Tensor",
     "BoolTensor",
     "ByteTensor",
+    "CharTensor",
     "CheckpointError",
     "CompileError",
     "CompiledModule",
@@ -180,6 +206,7 @@ __all__ = [
     "PlanError",
     "ShadergradError",
     "ShapeError",
+    "ShortTensor",
     "Size",
     "Tensor",
     "__version__",
@@ -226,6 +253,11 @@ __all__ = [
     "extend",
     "fft",
     "float",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
     "float16",
     "float32",
     "float64",
@@ -247,6 +279,8 @@ __all__ = [
     "inference_mode",
     "initial_seed",
     "int",
+    "int8",
+    "int16",
     "int32",
     "int64",
     "interop",
@@ -305,6 +339,7 @@ __all__ = [
     "set_num_threads",
     "set_printoptions",
     "set_rng_state",
+    "short",
     "signal",
     "slogdet",
     "special",
@@ -318,7 +353,9 @@ __all__ = [
     "triangular_solve",
     "typename",
     "uint8",
+    "uint16",
     "uint32",
+    "uint64",
     "use_deterministic_algorithms",
     "utils",
     "view_as_complex",

@@ -233,15 +233,17 @@ HARMLESS_VALUES = ("strided", "preserve_format", "contiguous_format", "channels_
 class _Signature:
     """What a function takes, and what it is to say of what it does not.
 
-    first: what the first argument is called, where the function is a method as users call it as a function. It is a tensor.
+    first: what the first argument is called, where the function is a method as users call it as a function, and its kind.
     skip: arguments in front that are not looked at: self, of a method.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str, first: str, skip: int, on_tensor: bool) -> None:
+    def __init__(
+        self, function: Callable[..., Any], name: str, first: str, skip: int, on_tensor: bool, first_kind: str
+    ) -> None:
         signature = inspect.signature(function)
         parameters = list(signature.parameters.values())
         if first:
-            parameters[0] = parameters[0].replace(name=first, annotation="Tensor")
+            parameters[0] = parameters[0].replace(name=first, annotation=first_kind)
         self.signature = signature.replace(parameters=parameters)
         self.name = name
         self.first = first
@@ -323,17 +325,24 @@ def mismatch(what: str, signature: inspect.Signature, args: Any, options: dict[s
 
 
 def checked(
-    function: F, name: str = "", first: str = "", *, method: bool = False, constructor: bool = False, out: bool = False
+    function: F,
+    name: str = "",
+    first: str = "",
+    *,
+    method: bool = False,
+    constructor: bool = False,
+    out: bool = False,
+    first_kind: str = "Tensor",
 ) -> F:
     """The function behind a check of its arguments: what is not as annotated is an ArgumentTypeError.
 
     name: what users call it, if not by its own name. first: the name of the first argument, a tensor, where a method is
     to be a function. method: the first argument is `self`, a tensor; constructor: it is what is made. out: whether it may
-    be told tensors that the result is written to, by a keyword of that name. What is admitted costs a look into a set for each argument; a wrong number of arguments is seen when the call fails.
+    be told tensors that the result is written to, by a keyword of that name. first_kind: the annotation of `first`. What is admitted costs a look into a set for each argument; a wrong number of arguments is seen when the call fails.
     """
     public = name or function.__name__
     few = 1 if method or constructor else 0
-    takes = _Signature(function, public, first, skip=few, on_tensor=method)
+    takes = _Signature(function, public, first, skip=few, on_tensor=method, first_kind=first_kind)
     types, rest = takes.types, takes.rest in takes.kinds
     by_position = tuple(types.get(n) for n in takes.positional)
 

@@ -1,13 +1,15 @@
 """Element types and PyTorch's promotion rules.
 
 A dtype knows its NumPy type and, where a shader can hold it, its WGSL type. On the GPU every element takes 32 bits: bool
-is stored as u32 (WGSL booleans are not host-shareable), uint8 as u32 of 8 bits, and int64 as i32, so that values beyond
-int32 are refused there. float64, float16 and the complex dtypes live on the cpu device only.
+is stored as u32 (WGSL booleans are not host-shareable), uint8 and uint16 as u32 and int8 and int16 as i32 that wrap at their
+own bits, and int64 as i32, so that values beyond int32 are refused there. float64, float16, uint64 and the complex dtypes live
+on the cpu device only. bfloat16 and the float8 dtypes are names: they have limits (finfo), and tensors without elements.
 Promotion: https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +54,22 @@ class DType:
     @property
     def is_signed(self) -> bool:
         """Whether it holds negative numbers."""
-        return self.name not in ("bool", "uint8", "uint32")
+        return self.category >= 2 or (self.category == 1 and self.numpy.kind == "i")
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is bool or an integer of fewer than 32 bits, whose sums are int32."""
+        return self.category < 2 and self.itemsize < 4
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it is an integer of up to 32 bits."""
+        return self.category == 1 and self.itemsize <= 4
+
+    @property
+    def bits(self) -> int:
+        """The bits at which its values wrap."""
+        return 8 * self.itemsize
 
     @property
     def real(self) -> DType:
@@ -66,14 +83,14 @@ class DType:
 
     @property
     def is_position(self) -> bool:
-        """Whether positions may be of it: integers but uint8, whose tensors PyTorch takes for masks, or refuses."""
-        return self.category == 1 and self is not uint8
+        """Whether positions may be of it: integers of 32 bits and more. Those of uint8 are masks in PyTorch, others refused."""
+        return self.category == 1 and self.itemsize >= 4
 
     @property
     def range(self) -> tuple[int, int]:
         """The least and the largest value of an integer dtype."""
-        limits = np.iinfo(self.numpy)
-        return int(limits.min), int(limits.max)
+        low = -(1 << self.bits - 1) if self.is_signed else 0
+        return low, low + (1 << self.bits) - 1
 
     @property
     def stored_range(self) -> tuple[int, int]:
@@ -81,6 +98,22 @@ class DType:
         limits = np.iinfo(self.stored)
         low, high = self.range
         return max(low, int(limits.min)), min(high, int(limits.max))
+
+    def wrapped(self, value: int) -> int:
+        """An integer as this dtype holds it."""
+        low, high = self.range
+        return (value - low) % (high - low + 1) + low
+
+    def narrowed(self, text: str, vector: bool = False) -> str:
+        """A WGSL expression of a value as this dtype holds it: integers of 8 and 16 bits, which shaders hold in 32, wrap."""
+        if self.category != 1 or not self.is_small:
+            return text
+        if self.wgsl == "u32":
+            mask = f"{(1 << self.bits) - 1}u"
+            return f"(({text}) & {f'vec4<u32>({mask})' if vector else mask})"
+        by = f"{32 - self.bits}u"
+        by = f"vec4<u32>({by})" if vector else by
+        return f"((({text}) << {by}) >> {by})"  # of i32 the shift to the right keeps the sign
 
     def refused(self, value: int, where: str) -> DTypeError:
         """The error of an integer that a GPU cannot store."""
@@ -94,18 +127,90 @@ class DType:
 _f32, _i32, _u32 = np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.uint32)
 bool_ = DType("bool", 0, 0, "bool", np.dtype(np.bool_), 1, _u32)
 uint8 = DType("uint8", 1, 1, "u32", np.dtype(np.uint8), 1, _u32)
-int32 = DType("int32", 1, 2, "i32", _i32, 4, _i32)
-uint32 = DType("uint32", 1, 3, "u32", _u32, 4, _u32)
-int64 = DType("int64", 1, 4, "i32", np.dtype(np.int64), 8, _i32)
-float16 = DType("float16", 2, 5, None, np.dtype(np.float16), 2)
-float32 = DType("float32", 2, 6, "f32", _f32, 4, _f32)
-float64 = DType("float64", 2, 7, None, np.dtype(np.float64), 8)
-complex64 = DType("complex64", 3, 8, None, np.dtype(np.complex64), 8)
-complex128 = DType("complex128", 3, 9, None, np.dtype(np.complex128), 16)
+int8 = DType("int8", 1, 2, "i32", np.dtype(np.int8), 1, _i32)
+uint16 = DType("uint16", 1, 3, "u32", np.dtype(np.uint16), 2, _u32)
+int16 = DType("int16", 1, 4, "i32", np.dtype(np.int16), 2, _i32)
+int32 = DType("int32", 1, 5, "i32", _i32, 4, _i32)
+uint32 = DType("uint32", 1, 6, "u32", _u32, 4, _u32)
+int64 = DType("int64", 1, 7, "i32", np.dtype(np.int64), 8, _i32)
+uint64 = DType("uint64", 1, 8, None, np.dtype(np.uint64), 8)
+float16 = DType("float16", 2, 10, None, np.dtype(np.float16), 2)
+float32 = DType("float32", 2, 11, "f32", _f32, 4, _f32)
+float64 = DType("float64", 2, 12, None, np.dtype(np.float64), 8)
+complex64 = DType("complex64", 3, 13, None, np.dtype(np.complex64), 8)
+complex128 = DType("complex128", 3, 14, None, np.dtype(np.complex128), 16)
 
-bfloat16 = DType("bfloat16", 2, 5, None, None, 2)  # a name that programs ask for; parse_dtype refuses it
 
-ALL = (bool_, uint8, int32, uint32, int64, float16, float32, float64, complex64, complex128)
+class NamedDType(DType):
+    """A dtype that programs name and no tensor's elements have. Tensors without elements may have it: their NumPy arrays are
+    float32."""
+
+
+bfloat16 = NamedDType("bfloat16", 2, 9, None, _f32, 2)
+float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu = (
+    NamedDType(f"float8_{kind}", 2, 9, None, _f32, 1) for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
+)
+_LIMITS = {  # the distance from 1 to the next number, the largest, the least that is normal: what NumPy cannot say
+    "bfloat16": (2.0**-7, (2 - 2.0**-7) * 2.0**127, 2.0**-126),
+    "float8_e4m3fn": (2.0**-3, 448.0, 2.0**-6),
+    "float8_e4m3fnuz": (2.0**-3, 240.0, 2.0**-7),
+    "float8_e5m2": (2.0**-2, 57344.0, 2.0**-14),
+    "float8_e5m2fnuz": (2.0**-3, 57344.0, 2.0**-15),  # as PyTorch says; its numbers are 2 ** -2 apart
+    "float8_e8m0fnu": (1.0, 2.0**127, 2.0**-127),
+}
+
+
+@dataclass(frozen=True)
+class FloatLimits:
+    """What finfo gives: the limits of a floating dtype."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    tiny: float
+    resolution: float
+    dtype: str
+
+    @property
+    def smallest_normal(self) -> float:
+        """The least positive number with all its bits, as `tiny`."""
+        return self.tiny
+
+    @classmethod
+    def of(cls, dtype: DType) -> FloatLimits:
+        """Those of a dtype."""
+        if dtype.name in _LIMITS:
+            eps, largest, tiny = _LIMITS[dtype.name]
+        else:
+            known = np.finfo(dtype.numpy)
+            eps, largest, tiny = float(known.eps), float(known.max), float(known.tiny)
+        resolution = 10.0 ** -math.floor(-math.log10(eps))
+        least = tiny if dtype is float8_e8m0fnu else -largest  # which has no sign
+        return cls(dtype.bits, eps, largest, least, tiny, resolution, dtype.name)
+
+
+@dataclass(frozen=True)
+class IntegerLimits:
+    """What iinfo gives: the limits of an integer dtype."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: str
+
+    @classmethod
+    def of(cls, dtype: DType) -> IntegerLimits:
+        """Those of a dtype."""
+        low, high = dtype.range
+        return cls(dtype.bits, high, low, dtype.name)
+
+
+NAMES_ONLY = (bfloat16, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu)
+
+ALL = (
+    bool_, uint8, int8, uint16, int16, int32, uint32, int64, uint64, float16, float32, float64, complex64, complex128,
+)  # fmt: skip
 _BY_NAME = {d.name: d for d in ALL}
 _BY_NUMPY = {d.numpy: d for d in ALL}
 
@@ -113,10 +218,8 @@ _BY_NUMPY = {d.numpy: d for d in ALL}
 def parse_dtype(value: DType | str | type | np.dtype) -> DType:
     """The DType meant by a DType, its name, a NumPy type, or Python's bool, int, float."""
     if isinstance(value, DType):
-        if value.numpy is None:
-            raise DTypeError(
-                f"{value.name} is not available: no shader has it, nor NumPy. Hint: float32, which is exact there."
-            )
+        if type(value) is NamedDType:
+            raise unavailable(value)
         return value
     if value is bool:
         return bool_
@@ -132,6 +235,13 @@ def parse_dtype(value: DType | str | type | np.dtype) -> DType:
         return _BY_NUMPY[np.dtype(value)]
     except (TypeError, KeyError):
         raise DTypeError(f"unknown dtype {value!r}. Known: {', '.join(_BY_NAME)}.") from None
+
+
+def unavailable(dtype: DType) -> DTypeError:
+    """The error of a dtype that is a name only."""
+    return DTypeError(
+        f"{dtype.name} is not available: no shader has it, nor NumPy. Hint: float32, which holds all its numbers."
+    )
 
 
 def of_scalar(value: bool | int | float | complex) -> DType:
@@ -161,9 +271,20 @@ def set_default(dtype: DType) -> None:
 
 def promote(a: DType, b: DType) -> DType:
     """The dtype that holds both."""
+    if a is b:
+        return a
     if float64 in (a, b) and 3 in (a.category, b.category):
         return complex128
-    return a if a is b or a.rank >= b.rank else b
+    low, high = (a, b) if a.rank < b.rank else (b, a)
+    if low.category == high.category == 1:
+        if low is uint8 and high is int8:
+            return int16
+        barred = (uint16, uint64)
+        if low in barred or high in barred:
+            raise DTypeError(
+                f"promotion of {low.name} and {high.name} is not defined, as in PyTorch. Hint: .to() one of both, or .int()."
+            )
+    return high
 
 
 def promote_operands(operands: list[tuple[DType, int]]) -> DType:

@@ -509,7 +509,9 @@ def _results(
     operation: Operation, arrays: Sequence[np.ndarray], device: str, differentiable: bool
 ) -> tuple[np.ndarray, list[np.ndarray | None]]:
     """The value, and the gradients by argument for a random cotangent."""
-    inputs = [Tensor(a, device=device, requires_grad=differentiable and a.dtype.kind == "f") for a in arrays]
+    inputs = [
+        Tensor(a, dtype=a.dtype, device=device, requires_grad=differentiable and a.dtype.kind == "f") for a in arrays
+    ]
     result = operation(*inputs)
     slopes: list[np.ndarray | None] = [None] * len(inputs)
     if result.requires_grad:

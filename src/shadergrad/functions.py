@@ -5,6 +5,7 @@ Which methods are functions too stands in tensor/names.py; their types are writt
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Sequence
 from math import e as e
@@ -13,10 +14,8 @@ from math import nan as nan
 from math import pi as pi
 from typing import Any
 
-import numpy as np
-
 from .arguments import checked, refuse
-from .dtypes import parse_dtype
+from .dtypes import DType, FloatLimits, IntegerLimits, default_dtype, parse_dtype
 from .errors import DTypeError, ShapeError
 from .nn.functional import (  # noqa: F401
     adaptive_avg_pool1d,
@@ -89,8 +88,10 @@ from .tensor.assembly import (  # noqa: F401
     triu_indices,
     unravel_index,
 )
+from .tensor.coercion import host_tensor
 from .tensor.creation import logspace, scalar_tensor  # noqa: F401
-from .tensor.names import FUNCTIONS, WITHOUT_OUT
+from .tensor.names import ALIASES, FUNCTIONS, WITHOUT_OUT
+from .tensor.operators import REFLECTED
 from .tensor.random import normal, randint_like  # noqa: F401
 
 # what makes tensors, and what the rooms, which stand below Tensor, cannot say the type of
@@ -128,9 +129,39 @@ WITH_OUT = (
 INPLACE_ACTIVATIONS = ("relu_", "sigmoid_", "tanh_")
 
 
+# whose first argument may be a number beside a tensor, and for some beside another number, as in PyTorch
+NUMBER_FIRST = frozenset((
+    "add", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bucketize", "div", "divide",
+    "float_power", "floor_divide", "mul", "multiply", "pow", "remainder", "sub", "subtract", "true_divide", "xlogy",
+))  # fmt: skip
+
+
+def _number_first(name: str, method: Any) -> Any:
+    """The method, for a number too: the operator of a number and a tensor where there is one, which promotes as that does."""
+    plain = ALIASES.get(name, name)
+    reflected = REFLECTED.get(plain)
+    if plain in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+        reflected = lambda a, b: method(b, a)  # noqa: E731
+
+    @functools.wraps(method)
+    def form(self: Any, *args: Any, **options: Any) -> Any:
+        if not isinstance(self, Tensor):
+            if len(args) == 1 and not options and isinstance(args[0], Tensor) and reflected is not None:
+                return reflected(self, args[0])
+            beside = next((v for v in (*args, *options.values()) if isinstance(v, Tensor)), None)
+            self = host_tensor(self, device=None if beside is None else beside.device)
+        return method(self, *args, **options)
+
+    return form
+
+
 def _function_form(name: str) -> Any:
     """The function whose first argument is the tensor."""
-    form = checked(getattr(Tensor, name).unchecked, name, "input", out=name not in WITHOUT_OUT)
+    method = getattr(Tensor, name).unchecked
+    first = "Tensor"
+    if name in NUMBER_FIRST:
+        method, first = _number_first(name, method), "Tensor | Number"
+    form = checked(method, name, "input", out=name not in WITHOUT_OUT, first_kind=first)
     form.__module__ = "shadergrad"
     return form
 
@@ -295,28 +326,33 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @checked
-def finfo(dtype: Any) -> np.finfo:
-    """The limits of a floating dtype, as NumPy gives them: eps, max, min, tiny, bits. Raises DTypeError for another
-    dtype.
+def finfo(type: Any = None) -> FloatLimits:
+    """The limits of a floating dtype, or of the parts of a complex one, the default dtype if none is named: bits, eps, max,
+    min, tiny, smallest_normal, resolution, dtype. bfloat16 and the float8 dtypes have them too. Raises DTypeError for
+    another dtype.
 
-    >>> float(sg.finfo(sg.float32).max)
+    >>> sg.finfo(sg.float32).max
     3.4028234663852886e+38
+    >>> sg.finfo(sg.bfloat16).eps
+    0.0078125
     """
-    if not parse_dtype(dtype).is_floating_point:
-        raise DTypeError(f"finfo() requires a floating point dtype, not {parse_dtype(dtype).name}. Hint: use iinfo.")
-    return np.finfo(parse_dtype(dtype).numpy)
+    kind = default_dtype() if type is None else type if isinstance(type, DType) else parse_dtype(type)
+    if kind.category < 2:
+        raise DTypeError(f"finfo() requires a floating point dtype, not {kind.name}. Hint: use iinfo.")
+    return FloatLimits.of(kind.real)
 
 
 @checked
-def iinfo(dtype: Any) -> np.iinfo:
-    """The limits of an integer dtype, as NumPy gives them: max, min, bits. Raises DTypeError for another dtype.
+def iinfo(type: Any) -> IntegerLimits:
+    """The limits of an integer dtype: max, min, bits, dtype. Raises DTypeError for another dtype.
 
     >>> sg.iinfo(sg.int32).max
     2147483647
     """
-    if parse_dtype(dtype).category != 1:
-        raise DTypeError(f"iinfo() requires an integer dtype, not {parse_dtype(dtype).name}.")
-    return np.iinfo(parse_dtype(dtype).numpy)
+    kind = type if isinstance(type, DType) else parse_dtype(type)
+    if kind.category != 1:
+        raise DTypeError(f"iinfo() requires an integer dtype, not {kind.name}. Hint: use finfo.")
+    return IntegerLimits.of(kind)
 
 
 concat, concatenate = (checked(inspect.unwrap(cat), name) for name in ("concat", "concatenate"))

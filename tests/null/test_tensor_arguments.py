@@ -153,10 +153,37 @@ def test_a_range_that_int32_does_not_hold_is_refused() -> None:
         sg.randint(0, 2**40, (2,))
 
 
-def test_bools_are_no_index() -> None:
-    for key in (True, False, np.True_):
-        with pytest.raises(sg.IndexRangeError, match="valid indices"):
-            sg.arange(6)[key]
+@pytest.mark.filterwarnings("ignore:indexing with dtype torch.uint8")
+def test_a_bool_as_an_index_adds_an_axis_of_one_element_or_none() -> None:
+    x, y = sg.arange(6).reshape(2, 3), torch.arange(6).reshape(2, 3)
+    flags, theirs = sg.tensor([True, False]), torch.tensor([True, False])
+    for name, key in KEYS_WITH_BOOLS.items():
+        found, expected = x[key(sg, flags)], y[key(torch, theirs)]
+        assert (tuple(found.shape), found.tolist()) == (tuple(expected.shape), expected.tolist()), name
+        if name.startswith("bytes"):  # which PyTorch does not assign to
+            continue
+        written, wanted = x.clone(), y.clone()
+        written[key(sg, flags)] = 9
+        wanted[key(torch, theirs)] = 9
+        assert written.tolist() == wanted.tolist(), name
+
+
+KEYS_WITH_BOOLS: dict[str, Any] = {
+    "True": lambda t, m: True,
+    "False": lambda t, m: False,
+    "a tensor": lambda t, m: t.tensor(True),
+    "a tensor, false": lambda t, m: t.tensor(False),
+    "with an int": lambda t, m: (True, 1),
+    "after an int": lambda t, m: (1, True),
+    "with a slice": lambda t, m: (slice(None), True),
+    "with None": lambda t, m: (None, True),
+    "with dots": lambda t, m: (..., True),
+    "with a mask": lambda t, m: (True, m),
+    "with positions": lambda t, m: (True, t.tensor([1, 0])),
+    "two": lambda t, m: (True, True),
+    "bytes": lambda t, m: m.to(t.uint8),
+    "bytes with a slice": lambda t, m: (m.to(t.uint8), slice(1, None)),
+}
 
 
 def test_a_generator_of_another_device_is_refused() -> None:

@@ -54,7 +54,7 @@ def _read_file(path: Path) -> tuple[Any, None]:
 
 def _read_run(folder: Path) -> tuple[Any, Any]:
     """The model of a run, and its characters."""
-    from .. import Tensor  # as above
+    from .. import tensor  # as above
     from ..checkpoint import load_checkpoint, unpack  # as above
     from ..data.text import Vocabulary  # as above
     from ..models.gpt import GPT, Config  # as above
@@ -65,7 +65,7 @@ def _read_run(folder: Path) -> tuple[Any, Any]:
             raise CheckpointError(f"{folder} is a run of {meta['recipe']}, not of gpt.")
         described = meta["hyperparameters"]
         network = GPT(Config(**described["model"]))
-        network.load_state_dict(unpack({name: Tensor(array) for name, array in arrays.items()}, meta["model"]))
+        network.load_state_dict(unpack({name: tensor(array) for name, array in arrays.items()}, meta["model"]))
         return network, Vocabulary(described["characters"])
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{folder} is no run of gpt: {error}.") from None

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, bool_, float32, uint8
+from ..dtypes import DType, bool_, float32
 from ..errors import CompileError
 from ..graph.index import Index, flatten, number, opaque, render, unflatten, variable
 from ..graph.leaves import Constant, Iota
@@ -775,11 +775,10 @@ def literal(value: float, dtype: DType, functions: set[str]) -> str:
 
 
 def narrowed(text: str, dtype: DType, vector: bool = False) -> str:
-    """A computed value as its dtype holds it: a uint8, which shaders hold in 32 bits, wraps at 8. Every place that computes
-    values passes them through here: elementwise operations, reductions, products. tests/device/test_integers.py"""
-    if dtype is not uint8:
-        return text
-    return f"(({text}) & {'vec4<u32>(255u)' if vector else '255u'})"
+    """A computed value as its dtype holds it: an integer of 8 or 16 bits, which shaders hold in 32, wraps at those. Every
+    place that computes values passes them through here: elementwise operations, reductions, products, sums by an index.
+    tests/device/test_integers.py"""
+    return dtype.narrowed(text, vector)
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
-from ..tensor import Tensor, stack
+from ..tensor import Tensor, host_tensor, stack
 from .errors import DataError
 
 
@@ -59,7 +59,7 @@ def upload(batch: Any, device: str, move: bool) -> Any:
     if isinstance(batch, Tensor):
         return batch.to(device) if move and batch.device != device else batch
     if isinstance(batch, np.ndarray | np.generic):
-        return Tensor(batch, device=device) if batch.dtype.kind in "biuf" else batch
+        return host_tensor(batch, device=device) if batch.dtype.kind in "biuf" else batch
     if isinstance(batch, Mapping):
         return {key: upload(value, device, move) for key, value in batch.items()}
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):

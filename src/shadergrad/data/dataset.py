@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..errors import IndexRangeError, ShapeError
-from ..tensor import Generator, Tensor, randperm
+from ..tensor import Generator, Tensor, host_tensor, randperm
 from .errors import DataError
 
 T_co = TypeVar("T_co", covariant=True)
@@ -101,7 +101,7 @@ def _rows_of(array: Array, rows: np.ndarray) -> Array:
     if isinstance(array, np.ndarray):
         return array[rows]
     size = array.shape[0]
-    return array.index_select(0, Tensor(np.where(rows < 0, rows + size, rows), device=array.device))
+    return array.index_select(0, host_tensor(np.where(rows < 0, rows + size, rows), device=array.device))
 
 
 class Subset(Dataset[T_co]):

@@ -7,14 +7,14 @@ from typing import Any
 from ..drive.tracing import current
 from ..errors import ArgumentError, ShapeError
 from ..graph.node import grad_mode
-from ..tensor import Size, Tensor, common_shape, full_like
+from ..tensor import Size, Tensor, common_shape, full_like, host_tensor
 
 
 def broadcast_all(*values: Any) -> list[Any]:
     """Tensors and numbers as floating tensors of one shape and dtype; numbers follow the first tensor."""
     tensors = [v for v in values if isinstance(v, Tensor)]
     if not tensors:
-        return [Tensor(float(v)) for v in values]
+        return [host_tensor(float(v)) for v in values]
     lead = tensors[0] if tensors[0].is_floating_point() else tensors[0].float()
     found = [v if isinstance(v, Tensor) else full_like(lead, float(v)) for v in values]
     found = [v if v.is_floating_point() else v.to(dtype=lead.dtype) for v in found]

@@ -35,6 +35,14 @@ class Builder:
     def constant(self, value: Number, dtype: DType, device: str, shape: Shape = ()) -> Node:
         """A number, in every element of `shape`."""
         try:
+            if (
+                dtype.category == 1
+                and type(value) is int
+                and value < 0
+                and -value <= dtype.range[1]
+                and not dtype.is_signed
+            ):
+                value += dtype.range[1] + 1  # as PyTorch has it: -1 is the largest
             plain = dtype.numpy.type(value).item() if dtype.category != 2 else float(value)  # type: ignore[arg-type]
             if isinstance(value, Varying) and dtype.category in (1, 2):
                 plain = value

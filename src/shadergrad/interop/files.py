@@ -19,7 +19,7 @@ from ..errors import DTypeError
 from ..nn.module import Module
 from ..system.atomic_files import replacing
 from ..system.optional_packages import require
-from ..tensor import Tensor
+from ..tensor import Tensor, host_tensor
 from .errors import InteropError
 from .torch_tensors import array_from_torch
 
@@ -97,7 +97,7 @@ def load_npz(path: str | Path, device: Any = None) -> dict[str, Tensor]:
     tensors = {}
     for name, array in _read_npz(Path(path)).items():
         try:
-            tensors[name] = Tensor(array, device=device)
+            tensors[name] = host_tensor(array, device=device)
         except DTypeError as error:
             raise InteropError(f"{path} holds {name!r}, which no tensor can: {error}") from None
     return tensors

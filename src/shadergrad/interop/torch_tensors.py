@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..system.optional_packages import require
-from ..tensor import Tensor
+from ..tensor import Tensor, host_tensor
 from .errors import InteropError
 
 
@@ -33,7 +33,7 @@ def from_torch(tensor: Any, device: Any = None, dtype: Any = None) -> Tensor:
     >>> sg.interop.from_torch(torch.tensor([1.0, 2.0], requires_grad=True))
     tensor([1., 2.])
     """
-    return Tensor(array_from_torch(tensor), dtype=dtype, device=device)
+    return host_tensor(array_from_torch(tensor), dtype=dtype, device=device)
 
 
 def array_from_torch(tensor: Any) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.node import grad_mode
-from ..tensor import Tensor
+from ..tensor import Tensor, host_tensor
 from .parameter import Parameter
 
 
@@ -93,14 +93,14 @@ def _put(tensor: Tensor, value: Any) -> None:
         if isinstance(value, Tensor):
             tensor._assign(value._node)
         elif value.dtype.kind == "c":
-            tensor.copy_(Tensor(value))
+            tensor.copy_(host_tensor(value))
         else:
             tensor.write_(value)
 
 
 def _assigned(old: Tensor, value: Any) -> Tensor:
     """What takes the place of a parameter or buffer."""
-    new = value if isinstance(value, Tensor) else Tensor(value)
+    new = value if isinstance(value, Tensor) else host_tensor(value)
     if not isinstance(old, Parameter):
         return new
     if not isinstance(new, Parameter):

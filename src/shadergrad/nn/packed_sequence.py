@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import ShapeError
-from ..tensor import Tensor, where
+from ..tensor import Tensor, host_tensor, where
 
 
 class PackedSequence(NamedTuple):
@@ -67,9 +67,9 @@ def padded(packed: PackedSequence, value: float = 0.0, total: int | None = None)
     all_sizes = np.concatenate([sizes, more])
     index = np.concatenate([places(sizes), np.zeros((len(more), sizes[0]), np.int64)]).astype(np.int32)
     data = packed.data
-    found = data[Tensor(index.ravel(), device=data.device)].reshape(*index.shape, *data.shape[1:])
+    found = data[host_tensor(index.ravel(), device=data.device)].reshape(*index.shape, *data.shape[1:])
     real = np.arange(sizes[0]) < all_sizes[:, None]
-    mask = Tensor(real.reshape(*real.shape, *[1] * (data.ndim - 1)), device=data.device)
+    mask = host_tensor(real.reshape(*real.shape, *[1] * (data.ndim - 1)), device=data.device)
     return where(mask.expand(*found.shape), found, value if data.is_floating_point() else int(value))
 
 
@@ -77,5 +77,5 @@ def packed_from(x: Tensor, batch_sizes: np.ndarray, *orders: Tensor | None) -> P
     """Of (time, sequence, *), longest first, what the batch sizes count."""
     times, count = x.shape[:2]
     index = np.concatenate([t * count + np.arange(n) for t, n in enumerate(batch_sizes)]).astype(np.int32)
-    data = x.reshape(times * count, *x.shape[2:])[Tensor(index, device=x.device)]
-    return PackedSequence(data, Tensor(np.asarray(batch_sizes, np.int64), device="cpu"), *orders)
+    data = x.reshape(times * count, *x.shape[2:])[host_tensor(index, device=x.device)]
+    return PackedSequence(data, host_tensor(np.asarray(batch_sizes, np.int64), device="cpu"), *orders)

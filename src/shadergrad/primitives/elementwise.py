@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import special
 
-from ..dtypes import DType, bool_, float32, int64, uint8
+from ..dtypes import DType, bool_, float32, int64, uint8, uint16
 from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
@@ -458,7 +458,7 @@ class Cast(Elementwise):
         return self.dtype
 
     def expression(self, dtype):
-        if self.dtype is uint8 and dtype.category == 2:
+        if self.dtype in (uint8, uint16) and dtype.category == 2:
             return "{type}({itype}({a}))"  # negative numbers wrap, as on the cpu device; u32() takes them to 0
         return "sg_truth({a})" if self.dtype is bool_ and dtype.category == 2 else "{type}({a})"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, uint8, uint32
+from ..dtypes import DType, uint32
 from ..graph.node import Node
 from ..graph.primitive import Shape
 from .call import Call, CallKernel
@@ -339,7 +339,7 @@ for (var j = first + i32(lid) / {results}; j < end; j += {helpers}) {{
                 body += f"if (lid < {step * results}u) {{ sums[lid] += sums[lid + {step * results}u]; }}\nworkgroupBarrier();\n"
                 step //= 2
             body += "sum = sums[lid];\n"
-        wrapped = f"sum & {element}(255u)" if source.dtype is uint8 else "sum"
+        wrapped = source.dtype.narrowed("sum", lanes > 1)
         body += f"if (lid < {results}u && wg * {results} + i32(lid) < {total}) {{ result[o] = {wrapped}; }}"
         vectors = frozenset(("source", "result") if lanes > 1 else ())
         return CallKernel(body, THREADS, -(-total // results), preamble, flops=source.size, vectors=vectors)

@@ -354,14 +354,14 @@ def _refuse_bools(*values: Any) -> None:
 
 
 def _divide(a: T | Number, b: ArithmeticTensor | Number) -> T:
-    left, right = operands(a, b)
-    if left.dtype.category < 2:
-        left, right = cast(left, default_dtype()), cast(right, default_dtype())
-    return wrap(make(e.Div(), left, right))
+    kinds = [v.dtype if isinstance(v, TensorBase) else of_scalar(v) for v in (a, b)]
+    if max(k.category for k in kinds) < 2:  # before a number wraps at the bits of an integer
+        a, b = (wrap(cast(v._node, default_dtype())) if isinstance(v, TensorBase) else float(v) for v in (a, b))  # type: ignore[arg-type]
+    return wrap(make(e.Div(), *operands(a, b)))
 
 
 def _floor_divide(a: T | Number, b: ArithmeticTensor | Number) -> T:
-    left, right = operands(a, b)
+    left, right = operands(a, b, wraps=True)
     if left.dtype.category < 2:
         left, right = (cast(n, int32) if n.dtype is bool_ else n for n in (left, right))
         return wrap(make(e.FloorDiv(), left, right))
@@ -386,7 +386,7 @@ def _divide_towards_zero(a: T, b: ArithmeticTensor | Number) -> T:
 
 
 def _remainder(a: T | Number, b: ArithmeticTensor | Number) -> T:
-    left, right = operands(a, b)
+    left, right = operands(a, b, wraps=True)
     if left.dtype.category < 2:
         quotient = _floor_divide(a, b)
         result: Any = a - quotient * b

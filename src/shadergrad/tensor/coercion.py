@@ -35,8 +35,15 @@ class RaggedError(ShapeError, ArgumentTypeError):
     """Nested sequences that are no array."""
 
 
+# operations that take a number beyond the range of an integer tensor as that dtype holds it; others refuse it
+WRAPPING = frozenset((
+    "Add", "Sub", "Mul", "And", "Or", "Xor", "ShiftLeft", "ShiftRight", "Fmod", "Gcd", "Equal", "NotEqual", "Less", "LessEqual",
+    "Greater", "GreaterEqual",
+))  # fmt: skip
+
+
 def binary(primitive: Primitive, a: TensorBase | Number, b: TensorBase | Number) -> Any:
-    return wrap(make(primitive, *operands(a, b)))
+    return wrap(make(primitive, *operands(a, b, wraps=type(primitive).__name__ in WRAPPING)))
 
 
 def unsupported(symbol: str, a: Any, b: Any) -> ArgumentTypeError:
@@ -59,8 +66,9 @@ def floating(x: TensorBase) -> Node:
     return node if node.dtype.category >= 2 else cast(node, default_dtype())
 
 
-def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
-    """The nodes of operands, broadcast to one shape and, if `common`, promoted to one dtype.
+def operands(*values: TensorBase | Number, common: bool = True, wraps: bool = False) -> list[Node]:
+    """The nodes of operands, broadcast to one shape and, if `common`, promoted to one dtype. wraps: a whole number beyond the
+    range of that dtype wraps; else it is refused.
 
     Zero-dimensional cpu tensors and Python numbers follow the device of the others, as in PyTorch.
     """
@@ -86,9 +94,10 @@ def operands(*values: TensorBase | Number, common: bool = True) -> list[Node]:
                 v = v.to(lead.device)
             node = v._node
         else:
-            node = build.constant(
-                v, dtype if dtype is not None and dtype.category >= own.category else own, lead._node.device
-            )
+            kind = dtype if dtype is not None and dtype.category >= own.category else own
+            if wraps and kind.is_narrow and type(v) is int:
+                v = kind.wrapped(v)
+            node = build.constant(v, kind, lead._node.device)
         if dtype is not None and node.dtype is not dtype:
             node = cast(node, dtype)
         result.append(node)
@@ -120,12 +129,16 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
             found = of_scalar(array.reshape(-1)[0].item())
     if array.dtype.kind == "c" and not found.is_complex:
         raise DTypeError(f"complex numbers are no {found.name}. Hint: take .real or .imag, or dtype=sg.complex64.")
-    if found.category == 1 and array.size and array.dtype.kind in "iuf":
-        info = np.iinfo(found.numpy)
-        if not (array.min() >= info.min and array.max() <= info.max):  # nor is NaN an integer
+    wraps = isinstance(data, np.ndarray | np.generic) and found.is_small and array.dtype.kind in "iu"  # as PyTorch's do
+    if found.category == 1 and array.size and array.dtype.kind in "iuf" and not wraps:
+        low, high = found.range
+        low = low if found.is_signed else -high  # as in PyTorch: -1 is the largest number without a sign
+        if not (array.min() >= low and array.max() <= high):  # nor is NaN an integer
             raise DTypeError(
                 f"a value does not fit {found.name}: the range is {array.min()} to {array.max()}. Hint: int64 holds larger numbers."
             )
+    if array.dtype.kind == "f" and found.category == 1 and not found.is_signed:
+        array = array.astype(np.int64)  # of which negative numbers wrap
     return array.astype(found.numpy, copy=False), found  # the device makes its copy
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import checked
-from ..dtypes import default_dtype, float32, int64, of_scalar, parse_dtype, uint8
+from ..dtypes import NAMES_ONLY, default_dtype, float32, int64, of_scalar, parse_dtype
 from ..errors import ArgumentTypeError, ShapeError
 from ..graph import build
 from ..graph.node import Node
@@ -72,6 +72,8 @@ def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None,
 
 def _filled(what: str, size: tuple[int, ...], fill_value: float, dtype: Any, device: Any, requires_grad: bool) -> Any:
     shape = check_sizes(size, what)
+    if dtype in NAMES_ONLY and 0 in shape:
+        return finish(build.constant(0, dtype, "cpu", shape), requires_grad)
     kind = of_scalar(fill_value) if dtype is None else parse_dtype(dtype)
     name = resolve_device(device)
     check_storable(kind, name)
@@ -204,7 +206,7 @@ def arange(
     for value in (low, low + max(count - 1, 0) * step):
         check_integer("arange", value, kind, name)
     node = build.iota(count, name)
-    if kind is not uint8:  # which may not hold the step
+    if not kind.is_small:  # which may not hold the step
         node = build.cast(node, kind)
     if step != 1:
         node = node * step

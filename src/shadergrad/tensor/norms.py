@@ -99,7 +99,7 @@ class NormTensor(ReduceTensor):
         return where(self > 0, self, weight * self)
 
     def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
-        """The sums of the first 1, 2, … elements along `dim`, of the shape of x; bools and uint8 give int32.
+        """The sums of the first 1, 2, … elements along `dim`, of the shape of x; bools and integers of 8 and 16 bits give int32.
 
         >>> sg.tensor([1, 2, 3]).cumsum(0)
         tensor([1, 3, 6])
@@ -109,7 +109,7 @@ class NormTensor(ReduceTensor):
         )
 
     def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
-        """The products of the first 1, 2, … elements along `dim`, of the shape of x; bools and uint8 give int32.
+        """The products of the first 1, 2, … elements along `dim`, of the shape of x; bools and integers of 8 and 16 bits give int32.
 
         By doubling (Hillis and Steele, "Data parallel algorithms", 1986).
 

@@ -10,39 +10,53 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import checked
+from ..arguments import checked, type_name
 from ..drive.tracing import current
-from ..dtypes import bool_, default_dtype, float32, int32, int64, parse_dtype
-from ..errors import AutogradError, CompileError, ShapeError
+from ..dtypes import DType, bool_, default_dtype, float32, int32, int64, parse_dtype
+from ..errors import ArgumentTypeError, AutogradError, CompileError, ShapeError
 from ..graph import build
+from ..symbolic_sizes import Varying
 from .axes import sizes_of
 from .coercion import Number, node_of
 from .creation import empty, full, ones, tensor, zeros
+from .description import Size
 from .handle import Handle
 from .names import NamedTensor, check_methods
 
 COPIED = "shadergrad"  # where a deep copy notes the memory that it has copied
 
 
+def constructed(name: str, data: tuple[Any, ...], dtype: Any) -> tuple[Any, Any]:
+    """The values and the dtype that a constructor of tensors is given: values, sizes, or nothing, which is a size of 0."""
+    if len(data) == 2 and isinstance(data[1], DType | np.dtype | type | str):
+        return constructed(name, data[:1], data[1])
+    kind = default_dtype() if dtype is None else parse_dtype(dtype)
+    value: Any = data[0] if len(data) == 1 else 0
+    if len(data) != 1 or (isinstance(value, int | np.integer | Size | Varying) and not isinstance(value, bool)):
+        return np.zeros(sizes_of(data, name) if data else 0, kind.numpy), kind
+    if isinstance(value, float | complex | bool | np.floating | np.bool_) and dtype is None:
+        raise ArgumentTypeError(f"{name}(): data must be a sequence, not {type_name(value)}. Hint: sg.tensor({value}).")
+    return value, dtype if isinstance(value, Handle) else kind
+
+
 class Tensor(NamedTensor):
     """An array on a device, with automatic differentiation.
 
-    data: a number, nested lists, a NumPy array, or a Tensor (copied). Python floats give float32, ints int32; NumPy
-    arrays keep their dtype. Several numbers are sizes: Tensor(2, 3) is of that shape, of zeros. Errors: as `tensor`.
+    data: nested lists, a NumPy array, or a Tensor (copied), which keeps its dtype. Without a dtype the elements of others are
+    float32, as in PyTorch, whatever they were; `tensor` keeps the dtype. Whole numbers are sizes: Tensor(5) and Tensor(2, 3) are zeros of those shapes.
+    Raises ArgumentTypeError for a number that is no size. Other errors: as `tensor`.
 
     >>> sg.Tensor([[1, 2], [3, 4]])
-    tensor([[1, 2],
-            [3, 4]])
+    tensor([[1., 2.],
+            [3., 4.]])
+    >>> sg.Tensor(2)
+    tensor([0., 0.])
     """
 
     __slots__ = ()
 
     def __init__(self, *data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> None:
-        if len(data) == 1 or (len(data) == 2 and not isinstance(data[1], int)):
-            value, dtype = data[0], dtype if len(data) == 1 else data[1]
-        else:
-            value = np.zeros(sizes_of(data, "Tensor") if data else 0, default_dtype().numpy)
-        self._adopt(node_of(value, dtype, device))
+        self._adopt(node_of(*constructed("Tensor", data, dtype), device))
         if requires_grad:
             self.requires_grad_()
 
@@ -95,9 +109,8 @@ class Tensor(NamedTensor):
         tensor([[1., 2.],
                 [1., 2.]])
         """
-        if not isinstance(source, Tensor):
-            source = Tensor(source, device=self.device)
-        value = source.to(self.device, self.dtype)
+        given: Tensor = source if isinstance(source, Tensor) else tensor(source, device=self.device)
+        value = given.to(self.device, self.dtype)
         if value.shape != self.shape:
             value = value.expand(self.shape)
         return self._update_in_place(value, "copy_")
@@ -223,7 +236,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """
     if isinstance(data, Tensor):
         return data.to(device=device, dtype=dtype) if device is not None or dtype is not None else data
-    return Tensor(data, dtype=dtype, device=device)
+    return tensor(data, dtype=dtype, device=device)
 
 
 def _like(x: Tensor, options: dict[str, Any]) -> dict[str, Any]:

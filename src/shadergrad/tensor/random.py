@@ -280,8 +280,8 @@ class RandomTensor(CountedTensor):
             to = (
                 2
                 if self.dtype.name == "bool"
-                else 256
-                if self.dtype.name == "uint8"
+                else self.dtype.range[1] + 1
+                if self.dtype.is_small
                 else 2**24
                 if self.dtype is float32
                 else 2**31 - 1

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
-from ..dtypes import bool_, float32, int32, int64, parse_dtype, uint8
+from ..dtypes import bool_, float32, int32, int64, parse_dtype
 from ..errors import AxisError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
@@ -48,7 +48,7 @@ class ReduceTensor(AddressTensor):
     __slots__ = ()
 
     def sum(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The sum over `dim` (an axis, several, or None for all); bools and uint8 sum to int32, of which one that does not
+        """The sum over `dim` (an axis, several, or None for all); bools and integers of 8 and 16 bits sum to int32, of which one that does not
         fit raises DTypeError where it is computed.
 
         Shape: without those axes, or with size 1 in their place if keepdim. dtype: to which elements are cast before.
@@ -61,7 +61,7 @@ class ReduceTensor(AddressTensor):
         node = self._node
         if dtype is not None:
             node = cast(node, parse_dtype(dtype))
-        elif node.dtype in (bool_, uint8):
+        elif node.dtype.is_small:
             node = cast(node, int32)
         return _totals(node, lambda x: _reduce(ReduceSum, x, dim, keepdim, "sum"))
 
@@ -275,7 +275,7 @@ class ReduceTensor(AddressTensor):
         return self.std(dim, unbiased, keepdim, correction=correction), mean
 
     def prod(self, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The product over `dim` (an axis, several, or None for all); bools and uint8 give int32, no elements 1. Shape as of sum.
+        """The product over `dim` (an axis, several, or None for all); bools and integers of 8 and 16 bits give int32, no elements 1. Shape as of sum.
 
         >>> sg.tensor([[2, 3], [4, 5]]).prod(1)
         tensor([ 6, 20])
@@ -383,7 +383,7 @@ def _without(x: T, axes: Sequence[int]) -> T:
 def _summable(x: ReduceTensor, dtype: Any) -> Node:
     if dtype is not None:
         return cast(x._node, parse_dtype(dtype))
-    return cast(x._node, int32) if x.dtype in (bool_, uint8) else x._node
+    return cast(x._node, int32) if x.dtype.is_small else x._node
 
 
 def _totals(node: Node, total: Callable[[Node], Any]) -> Any:
@@ -405,7 +405,7 @@ def _largest(node: Node) -> float:
     """A bound of |x|: of masks and bytes, whose counts are what integers are mostly summed for."""
     while isinstance(node.primitive, v.View):
         (node,) = node.inputs
-    known = {0: 1, 1: 255 if node.dtype is uint8 else math.inf}
+    known = {0: 1, 1: max(map(abs, node.dtype.range)) if node.dtype.is_small and node.dtype is not bool_ else math.inf}
     return _largest(node.inputs[0]) if isinstance(node.primitive, e.Cast) else known.get(node.dtype.category, math.inf)
 
 

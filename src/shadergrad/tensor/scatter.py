@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from ..dtypes import bool_, float32, int32, uint8
+from ..dtypes import float32, int32
 from ..errors import AxisError, DTypeError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph.node import make, mode
@@ -54,7 +54,7 @@ class ScatterTensor(IndexTensor):
                 f"scatter(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
             )
         axis = check_axis(dim, self.ndim, "scatter_reduce")
-        if self.dtype in (bool_, uint8):
+        if self.dtype.is_small:
             wide = self.to(dtype=int32).scatter_reduce(
                 dim, index, src.to(dtype=int32), reduce, include_self=include_self
             )
@@ -350,7 +350,7 @@ def _placed(x: T, places: Any, values: Any, accumulate: bool) -> T:
     flat, index, source = x.reshape(-1), places.reshape(-1), values.reshape(-1)
     if not index.numel():
         return x._copied()
-    if accumulate and x.dtype in (bool_, uint8):
+    if accumulate and x.dtype.is_small:
         found = flat.to(dtype=int32).scatter_add(0, index, source.to(dtype=int32)).to(dtype=x.dtype)
     else:
         found = flat.scatter_add(0, index, source) if accumulate else flat.scatter(0, index, source)

@@ -47,11 +47,13 @@ class SubscriptTensor(NormTensor):
     __slots__ = ()
 
     def __getitem__(self, key: Any) -> Self:
-        """By ints, slices with positive steps, None, Ellipsis, integer and bool tensors (bools are read)."""
+        """By ints, slices with positive steps, None, Ellipsis, sequences, integer and bool tensors (bools are read; those of
+        uint8 too, as in PyTorch). A single bool adds an axis of one element or none."""
         parts = key if isinstance(key, tuple) else (key,)
-        if len(parts) == 1 and isinstance(key, SubscriptTensor) and key.dtype is bool_ and not key.ndim:
-            return self.unsqueeze(0)[key.unsqueeze(0)]  # one or none
-        return _index(self, tuple(list(k) if isinstance(k, range) else _beside(self, k) for k in parts))
+        parts = tuple(_beside(self, list(k) if isinstance(k, range | tuple) else k) for k in parts)
+        if any(isinstance(k, bool | np.bool_) or _is_mask(k) for k in parts):
+            return _index_by_bools(self, parts)
+        return _index(self, parts)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Assignment to a part. Of several values for one place, the last one stays."""
@@ -63,10 +65,39 @@ class SubscriptTensor(NormTensor):
         return bool((self == element).any().item())
 
 
+def _is_mask(k: Any) -> bool:
+    """Whether an entry of a key is a single bool, or bytes that stand for bools."""
+    return isinstance(k, TensorBase) and (k.dtype is uint8 or (k.dtype is bool_ and not k.ndim))
+
+
+def _index_by_bools(x: T, parts: tuple[Any, ...]) -> T:
+    """Subscripts with single bools, each an axis of its own whose one position is chosen or not, and bytes as bools."""
+    made = [k.to(dtype=bool_) if isinstance(k, TensorBase) and k.dtype is uint8 else k for k in parts]
+    if Ellipsis not in [k if k is Ellipsis else 0 for k in made] and len(made) < x.ndim + len(made):
+        made.append(Ellipsis)
+    dots = next(p for p, k in enumerate(made) if k is Ellipsis)
+    found, axis = x, 0
+    for p, k in enumerate(made):
+        if p == dots:
+            axis = x.ndim + (axis - sum(_axes_of(q) for q in made if not _is_single(q)))
+            continue
+        if _is_single(k):
+            found = found.unsqueeze(axis)
+            made[p] = host_tensor(np.zeros(int(bool(k)), np.int32), device=x.device)
+            axis += 1
+        else:
+            axis += _axes_of(k)
+    return _index(found, tuple(made))
+
+
+def _is_single(k: Any) -> bool:
+    return isinstance(k, bool | np.bool_) or (isinstance(k, TensorBase) and k.dtype is bool_ and not k.ndim)
+
+
 def select_positions(x: T, axis: int, index: SubscriptTensor) -> T:
     """x at positions `index` (any shape) along an axis, which the axes of `index` replace."""
     if not index.dtype.is_position:
-        wanted = "int32 or int64. Hint: .long() them" if index.dtype is uint8 else "integers"
+        wanted = "int32 or int64. Hint: .long() them" if index.dtype.category == 1 else "integers"
         raise DTypeError(f"[index] positions are {index.dtype.name}, not {wanted}.")
     count = index._node.size
     shape = tuple(count if a == axis else n for a, n in enumerate(x.shape))
@@ -142,7 +173,7 @@ def _axes_of(k: Any) -> int:
         return 1
     if k.dtype is bool_:
         return k.ndim
-    hint = " Hint: .bool() is a mask, .long() gives positions." if k.dtype is uint8 else ""
+    hint = " Hint: .long() gives positions." if k.dtype.category == 1 else ""
     raise IndexTypeError(f"tensors used as indices must be of integers or bools, not {k.dtype.name}.{hint}")
 
 
@@ -230,8 +261,14 @@ def _wrapped(index: Any, size: int) -> Any:
 
 
 def _assign(x: Any, key: Any, value: Any) -> None:
-    keys = tuple(_beside(x, k) for k in (key if isinstance(key, tuple) else (key,)))
-    is_plain = all(k is None or k is Ellipsis or isinstance(k, int | np.integer | slice) for k in keys)
+    keys = tuple(
+        _beside(x, k.to(dtype=bool_) if isinstance(k, TensorBase) and k.dtype is uint8 else k)
+        for k in (key if isinstance(key, tuple) else (key,))
+    )
+    is_plain = all(
+        k is None or k is Ellipsis or (isinstance(k, int | np.integer | slice) and not isinstance(k, bool))
+        for k in keys
+    )
     if is_plain and isinstance(value, bool | int | float):
         part = x[keys]
         part._update_in_place(build.like(part._node, value), "setitem")
@@ -243,7 +280,13 @@ def _assign(x: Any, key: Any, value: Any) -> None:
         return
     x._check_writable("setitem")  # before keys are looked at, as in PyTorch
     value = wrap(cast(value.to(x.device)._node, x.dtype))
-    if len(keys) == 1 and isinstance(keys[0], TensorBase) and keys[0].dtype is bool_ and value.numel() == 1:
+    if (
+        len(keys) == 1
+        and isinstance(keys[0], TensorBase)
+        and keys[0].dtype is bool_
+        and value.numel() == 1
+        and keys[0].ndim
+    ):
         chosen: Any = keys[0]
         if tuple(chosen.shape) != tuple(x.shape[: chosen.ndim]):
             raise IndexRangeError(
@@ -253,10 +296,17 @@ def _assign(x: Any, key: Any, value: Any) -> None:
         x._update_in_place(where(mask, value.reshape(()), x), "setitem")
         return
     numbers = arange(x.numel(), device=x.device).reshape(x.shape)
-    places = numbers[key]
-    value = value.expand(*places.shape).reshape(-1)
+    places = numbers[keys]
+    value = _without_leading_ones(value, places.ndim).expand(*places.shape).reshape(-1)
     written = overwrite(x.reshape(-1)._node, 0, places.reshape(-1)._node, value._node)
     x._update_in_place(build.reshape(written, tuple(x.shape)), "setitem")
+
+
+def _without_leading_ones(value: Any, ndim: int) -> Any:
+    """A value without the leading axes of size 1 that the part of `ndim` axes has not, as in PyTorch."""
+    while value.ndim > ndim and value.shape[0] == 1:
+        value = value.squeeze(0)
+    return value
 
 
 def _assign_to_part(part: Any, value: Any) -> None:
@@ -264,6 +314,5 @@ def _assign_to_part(part: Any, value: Any) -> None:
         part._check_writable("setitem")
         return
     value = value.to(part.device, part.dtype)
-    while value.ndim > part.ndim and value.shape[0] == 1:  # leading axes of size 1 fall away, as in PyTorch
-        value = value.squeeze(0)
+    value = _without_leading_ones(value, part.ndim)
     part._update_in_place(value.expand(*part.shape), "setitem")

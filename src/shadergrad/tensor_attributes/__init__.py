@@ -29,13 +29,16 @@ from .memory_layout import (
 )
 from .printing import set_printoptions
 from .tensor_types import (
+    BFloat16Tensor,
     BoolTensor,
     ByteTensor,
+    CharTensor,
     DoubleTensor,
     FloatTensor,
     HalfTensor,
     IntTensor,
     LongTensor,
+    ShortTensor,
     get_default_dtype,
     set_default_dtype,
     set_default_tensor_type,
@@ -44,13 +47,16 @@ from .tensor_types import (
 from .type_promotion import can_cast, promote_types, result_type
 
 __all__ = [
+    "BFloat16Tensor",
     "BoolTensor",
     "ByteTensor",
+    "CharTensor",
     "DoubleTensor",
     "FloatTensor",
     "HalfTensor",
     "IntTensor",
     "LongTensor",
+    "ShortTensor",
     "are_deterministic_algorithms_enabled",
     "asarray",
     "can_cast",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor import Tensor
+from ..tensor import Tensor, host_tensor
 from .installation import install_methods
 
 
@@ -19,7 +19,7 @@ def _map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     values = self.detach().numpy()
     others = np.broadcast_to(tensor.detach().numpy(), values.shape)
     found = [callable(a, b) for a, b in zip(values.ravel().tolist(), others.ravel().tolist(), strict=True)]
-    return self.copy_(Tensor(np.array(found, values.dtype).reshape(values.shape), device=self.device))
+    return self.copy_(host_tensor(np.array(found, values.dtype).reshape(values.shape), device=self.device))
 
 
 def _apply_(self: Tensor, function: Any) -> Tensor:
@@ -30,7 +30,7 @@ def _apply_(self: Tensor, function: Any) -> Tensor:
     """
     values = self.detach().numpy()
     changed = np.array([function(v) for v in values.ravel().tolist()], values.dtype).reshape(values.shape)
-    return self.copy_(Tensor(changed, device=self.device))
+    return self.copy_(host_tensor(changed, device=self.device))
 
 
 install_methods({"apply_": _apply_, "map_": _map_})

@@ -4,59 +4,109 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .. import dtypes
 from ..arguments import checked
 from ..dtypes import DType, bool_, default_dtype, float16, float32, float64, int32, int64, parse_dtype, uint8
-from ..errors import DeviceError
-from ..tensor import Tensor, sizes_of, zeros
+from ..errors import DeviceError, DTypeError
+from ..tensor import Tensor, tensor
+from ..tensor.placement import has_stand_in
+from ..tensor.public import constructed
 from .installation import install_methods
 
 
-def _constructor(name: str, kind: DType) -> Any:
-    def make(*data: Any) -> Tensor:
-        if all(isinstance(d, int) and not isinstance(d, bool) for d in data):
-            return zeros(*sizes_of(data, name), dtype=kind, device="cpu")
-        (values,) = data
-        return Tensor(
-            np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values), dtype=kind, device="cpu"
-        )
+class TensorType(type):
+    """The class of FloatTensor and its like: a call makes a tensor of the type, and isinstance asks whether one is."""
 
-    make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"""A tensor of {kind.name} on the cpu device: {name}(values), or {name}(2, 3) of zeros by sizes.
+    dtype: DType
+    device: str | None
+
+    def __call__(cls, *data: Any) -> Tensor:
+        if cls.dtype in dtypes.NAMES_ONLY:
+            raise dtypes.unavailable(cls.dtype)
+        values, kind = constructed(cls.__name__, data, cls.dtype)
+        if isinstance(values, Tensor):
+            if values.dtype is not cls.dtype:
+                raise DTypeError(
+                    f"{cls.__name__}(): a tensor of {cls.dtype.name} is wanted, not {values.dtype.name}. Hint: x.to()."
+                )
+            values = values.detach()
+        return tensor(values, dtype=kind, device=cls.device or "cpu")
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and _lies_at(instance, cls.device)
+
+    def __repr__(cls) -> str:
+        return f"<class '{cls.__module__}.{cls.__name__}'>"
+
+
+def _lies_at(x: Tensor, device: str | None) -> bool:
+    return (x.device == "cpu") if device is None else (x.device != "cpu")
+
+
+def tensor_type(name: str, kind: DType, device: str | None = None) -> TensorType:
+    """A constructor by the name of a type: of the cpu device, or of a device that `device` names, as torch.cuda.FloatTensor."""
+    module = "torch" if device is None else f"torch.{device}"
+    example = f"""
 
 >>> sg.{name}([1, 0]).dtype
 shadergrad.{kind.name}
 """
-    return checked(make, name)
+    if kind in dtypes.NAMES_ONLY:
+        example = f" No tensor has it: raises DTypeError.\n\n>>> sg.{name}.__name__\n'{name}'\n"
+    where = "the cpu device" if device is None else f"the device that {device!r} means"
+    return TensorType(
+        name,
+        (),
+        {
+            "__doc__": f"A tensor of {kind.name} on {where}: {name}(values), or {name}(2, 3) of zeros by sizes."
+            + (example if device is None else ""),
+            "__module__": module,
+            "dtype": kind,
+            "device": device,
+        },
+    )
 
 
-FloatTensor = _constructor("FloatTensor", float32)
-DoubleTensor = _constructor("DoubleTensor", float64)
-HalfTensor = _constructor("HalfTensor", float16)
-LongTensor = _constructor("LongTensor", int64)
-IntTensor = _constructor("IntTensor", int32)
-ByteTensor = _constructor("ByteTensor", uint8)
-BoolTensor = _constructor("BoolTensor", bool_)
 TYPES = {
     "FloatTensor": float32,
     "DoubleTensor": float64,
     "HalfTensor": float16,
+    "BFloat16Tensor": dtypes.bfloat16,
     "LongTensor": int64,
     "IntTensor": int32,
+    "ShortTensor": dtypes.int16,
+    "CharTensor": dtypes.int8,
     "ByteTensor": uint8,
     "BoolTensor": bool_,
 }
+FloatTensor = tensor_type("FloatTensor", float32)
+DoubleTensor = tensor_type("DoubleTensor", float64)
+HalfTensor = tensor_type("HalfTensor", float16)
+BFloat16Tensor = tensor_type("BFloat16Tensor", dtypes.bfloat16)
+LongTensor = tensor_type("LongTensor", int64)
+IntTensor = tensor_type("IntTensor", int32)
+ShortTensor = tensor_type("ShortTensor", dtypes.int16)
+CharTensor = tensor_type("CharTensor", dtypes.int8)
+ByteTensor = tensor_type("ByteTensor", uint8)
+BoolTensor = tensor_type("BoolTensor", bool_)
 
 
 def _kind(t: Any) -> DType:
     """The dtype of a constructor, or of its name."""
     name = t if isinstance(t, str) else getattr(t, "__name__", "")
     last = name.rpartition(".")[2]
-    if ".cuda." in name:
-        raise DeviceError(f"[type] {name} is of CUDA, which is not there. Hint: x.to('webgpu').")
     return TYPES[last] if last in TYPES else parse_dtype(t)
+
+
+def _device_of(t: Any) -> str | None:
+    """The device that a constructor, or its name, says: None where it is a dtype, which says none."""
+    if isinstance(t, TensorType):
+        return t.device or "cpu"
+    if isinstance(t, str) and t.endswith("Tensor"):
+        if ".cuda." in t and not has_stand_in("cuda"):
+            raise DeviceError(f"[type] {t} is of CUDA, which is not there. Hint: x.to('webgpu').")
+        return "cuda" if ".cuda." in t else "cpu"
+    return None
 
 
 @checked
@@ -106,9 +156,9 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     ('torch.FloatTensor', shadergrad.int64)
     """
     if dtype is not None:
-        return self.to(dtype=_kind(dtype))
+        return self.to(device=_device_of(dtype), dtype=_kind(dtype))
     name = next((n for n, d in TYPES.items() if d is self.dtype), f"{self.dtype.name.capitalize()}Tensor")
-    return f"torch.{name}"
+    return f"torch.cuda.{name}" if self.device != "cpu" and has_stand_in("cuda") else f"torch.{name}"
 
 
 def _half(self: Tensor) -> Tensor:
@@ -127,7 +177,7 @@ def _bfloat16(self: Tensor) -> Tensor:
     ...     sg.ones(2).bfloat16()
     ... except sg.DTypeError as error:
     ...     print(error)
-    bfloat16 is not available: no shader has it, nor NumPy. Hint: float32, which is exact there.
+    bfloat16 is not available: no shader has it, nor NumPy. Hint: float32, which holds all its numbers.
     """
     return self.to(dtype=dtypes.bfloat16)
 
@@ -141,15 +191,34 @@ def _byte(self: Tensor) -> Tensor:
     return self.to(dtype=uint8)
 
 
+def _char(self: Tensor) -> Tensor:
+    """As int8.
+
+    >>> sg.ones(2).char().dtype
+    shadergrad.int8
+    """
+    return self.to(dtype=dtypes.int8)
+
+
+def _short(self: Tensor) -> Tensor:
+    """As int16.
+
+    >>> sg.ones(2).short().dtype
+    shadergrad.int16
+    """
+    return self.to(dtype=dtypes.int16)
+
+
 def _new(self: Tensor, *args: Any) -> Tensor:
     """A tensor of this dtype and device, of zeros by sizes, or of values: x.new(2, 3), x.new([1, 2]).
 
     >>> sg.ones(2).new(2, 3).shape
     shadergrad.Size([2, 3])
     """
-    if args and not all(isinstance(a, int) for a in args):
-        return Tensor(args[0], dtype=self.dtype, device=self.device)
-    return self.new_zeros(*args) if args else self.new_zeros(0)
+    values, kind = constructed("new", args, self.dtype)
+    return tensor(values.detach() if isinstance(values, Tensor) else values, dtype=kind, device=self.device)
 
 
-install_methods({"type": _type, "half": _half, "bfloat16": _bfloat16, "byte": _byte, "new": _new})
+install_methods({
+    "type": _type, "half": _half, "bfloat16": _bfloat16, "byte": _byte, "char": _char, "short": _short, "new": _new,
+})  # fmt: skip

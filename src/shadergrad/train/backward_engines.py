@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import shadergrad as sg
-from shadergrad import Tensor, nn
+from shadergrad import Tensor, nn, tensor
 from shadergrad.optim import Optimizer
 
 from ..config import ENGINES, config
@@ -315,7 +315,7 @@ class _Torch(_Apart):
             total = total + loss.detach()
         if step.device == "cpu":
             mirror.write_back_buffers()
-        return mirror.gradients(), Tensor(total.numpy())
+        return mirror.gradients(), tensor(total.numpy())
 
 
 class _Numpy(_Apart):
@@ -335,5 +335,5 @@ class _Numpy(_Apart):
 def _on(x: Any, device: str) -> Any:
     """A tensor from a part of a batch."""
     if isinstance(x, np.ndarray):
-        return Tensor(x, device=device)
+        return tensor(x, device=device)
     return x.to(device) if isinstance(x, Tensor) else x

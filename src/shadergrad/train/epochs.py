@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from shadergrad import Tensor
+from shadergrad import Tensor, tensor
 
 from ..data.dataset import IterableDataset, TensorDataset
 from ..data.loader import DataLoader
@@ -75,7 +75,7 @@ def _uploaded(batches: Iterable[Any], device: str) -> Iterator[tuple[Any, ...]]:
     for batch in batches:
         if not isinstance(batch, tuple | list):
             raise TrainingError(f"[Trainer] a batch is a {type(batch).__name__}; it must be a tuple, the target last.")
-        yield tuple(part.to(device) if isinstance(part, Tensor) else Tensor(part, device=device) for part in batch)
+        yield tuple(part.to(device) if isinstance(part, Tensor) else tensor(part, device=device) for part in batch)
 
 
 class _Batches(IterableDataset[Any]):

@@ -22,6 +22,9 @@ ARRAYS = {
     "uint32": "Uint32Array",
     "bool": "Uint8Array",
     "uint8": "Uint8Array",
+    "int8": "Int8Array",
+    "uint16": "Uint16Array",
+    "int16": "Int16Array",
 }  # others: Int32
 UNARY = {
     "Neg": "-a", "Exp": "Math.exp(a)", "Log": "Math.log(a)", "Expm1": "Math.expm1(a)", "Log1p": "Math.log1p(a)",

@@ -16,7 +16,20 @@ from ...dtypes import DType
 Rule = Callable[..., Tensor]
 DTYPES: dict[str, torch.dtype] = {
     name: getattr(torch, name)
-    for name in ("bool", "uint8", "int32", "uint32", "int64", "float16", "float32", "float64")
+    for name in (
+        "bool",
+        "uint8",
+        "int8",
+        "uint16",
+        "int16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+    )
 }
 
 RULES: dict[str, Rule] = {}  # by the name of the primitive's class; takes the primitive, then its operands

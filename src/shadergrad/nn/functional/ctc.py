@@ -9,7 +9,7 @@ import numpy as np
 
 from ...dtypes import int32
 from ...errors import DTypeError, ShapeError
-from ...tensor import Tensor, cat, full, where
+from ...tensor import Tensor, cat, full, host_tensor, where
 from .loss_reduction import check_reduction
 
 __all__ = ["ctc_loss"]
@@ -89,7 +89,7 @@ def _labels(targets: Tensor, lengths: list[int], batch: int, batched: bool) -> T
     places = np.minimum(places, max(targets.numel() - 1, 0)).astype(np.int32)
     if not longest:
         return full((batch, 0), 0, dtype=int32, device=targets.device)
-    return targets.reshape(-1)[Tensor(places, device=targets.device)]
+    return targets.reshape(-1)[host_tensor(places, device=targets.device)]
 
 
 def _log_sum(*terms: Any) -> Any:
@@ -118,7 +118,7 @@ def _losses(x: Any, labels: Any, of_input: list[int], of_target: list[int], blan
     emitted = x.gather(2, states.unsqueeze(0).expand(steps, batch, width))
     reached = np.full((batch, width), NEVER)
     reached[:, :2] = 0.0
-    alpha = where(Tensor(reached == 0.0, device=x.device), emitted[0] if steps else x.sum() * 0.0, NEVER)
+    alpha = where(host_tensor(reached == 0.0, device=x.device), emitted[0] if steps else x.sum() * 0.0, NEVER)
     running = np.array(of_input)
     for t in range(1, steps):
         terms = [alpha, _moved(alpha, 1)]
@@ -126,14 +126,14 @@ def _losses(x: Any, labels: Any, of_input: list[int], of_target: list[int], blan
             skipped = where(differs, alpha[:, :-2], NEVER)
             terms.append(_moved_by(skipped, 2))
         step = _log_sum(*terms) + emitted[t]
-        alpha = where(Tensor(running > t, device=x.device).unsqueeze(1), step, alpha)
+        alpha = where(host_tensor(running > t, device=x.device).unsqueeze(1), step, alpha)
     ends = np.array([[2 * n, max(2 * n - 1, 0)] for n in of_target], np.int32).reshape(batch, 2)
-    last = alpha.gather(1, Tensor(ends, device=x.device))
-    some = Tensor(np.array(of_target) > 0, device=x.device)
+    last = alpha.gather(1, host_tensor(ends, device=x.device))
+    some = host_tensor(np.array(of_target) > 0, device=x.device)
     loss = -_log_sum(last[:, 0], where(some, last[:, 1], NEVER))
     if not steps:
         return loss
-    inside = Tensor((np.arange(steps)[:, None] < running)[:, :, None], device=x.device)
+    inside = host_tensor((np.arange(steps)[:, None] < running)[:, :, None], device=x.device)
     mass = where(inside, x.exp(), 0.0).sum((0, 2))  # its gradient goes through a softmax without a trace
     return where(loss == math.inf, loss, loss + (mass - mass.detach()))
 

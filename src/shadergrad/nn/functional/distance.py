@@ -6,7 +6,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...symbolic_sizes import broadcast_shapes
-from ...tensor import Tensor, vector_norm
+from ...tensor import Tensor, host_tensor, vector_norm
 from .loss_reduction import check_floats
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance", "pdist"]
@@ -62,5 +62,5 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if p < 0:
         raise ShapeError("pdist only supports non-negative p values")
-    first, second = (Tensor(k.astype(np.int32), device=input.device) for k in np.triu_indices(input.shape[0], 1))
+    first, second = (host_tensor(k.astype(np.int32), device=input.device) for k in np.triu_indices(input.shape[0], 1))
     return (input.index_select(0, first) - input.index_select(0, second)).norm(p, -1)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...tensor import Tensor
+from ...tensor import Tensor, host_tensor
 from ..arguments import per_axis, refuse, whole
 from ..errors import ArgumentError
 from .grid_sampling import cubic_weights
@@ -146,7 +146,7 @@ def _nearest(x: Tensor, axis: int, n: int, m: int, ratio: float, exact: bool) ->
         return wide.reshape(*x.shape[:axis], m, *x.shape[axis + 1 :])
     places = (np.arange(m) + (0.5 if exact else 0.0)) * np.float32(ratio)
     table = np.minimum(np.floor(places).astype(np.int32), n - 1)
-    return x.index_select(axis, Tensor(table, device=x.device))
+    return x.index_select(axis, host_tensor(table, device=x.device))
 
 
 def _positions(n: int, m: int, ratio: float, align_corners: bool) -> np.ndarray:
@@ -172,7 +172,7 @@ def _between(x: Tensor, axis: int, n: int, m: int, ratio: float, cubic: bool, al
         places = np.clip(low + first + k, 0, n - 1).astype(np.int32)
         shape = [-1 if a == axis else 1 for a in range(x.ndim)]
         scale = Tensor(weight, dtype=x.dtype, device=x.device).reshape(shape)
-        term = x.index_select(axis, Tensor(places, device=x.device)) * scale
+        term = x.index_select(axis, host_tensor(places, device=x.device)) * scale
         total = term if total is None else total + term
     assert total is not None
     return total

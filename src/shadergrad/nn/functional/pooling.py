@@ -11,7 +11,7 @@ import numpy as np
 from ...dtypes import int32
 from ...errors import DTypeError, ShapeError
 from ...primitives.window import window_count
-from ...tensor import Tensor, arange
+from ...tensor import Tensor, arange, host_tensor
 from ...tensor.placement import integer_range
 from ..arguments import per_axis, whole
 from ..errors import ArgumentError
@@ -368,7 +368,7 @@ def _adaptive_max_pool(
     x = input
     for a, table in enumerate(tables):
         axis = len(lead) + 2 * a
-        picked = x.index_select(axis, Tensor(table.reshape(-1), device=x.device))
+        picked = x.index_select(axis, host_tensor(table.reshape(-1), device=x.device))
         x = picked.reshape(*x.shape[:axis], *table.shape, *x.shape[axis + 1 :])
     k = len(lead)
     x = x.permute(*range(k), *range(k, k + 2 * rank, 2), *range(k + 1, k + 2 * rank, 2))
@@ -381,7 +381,7 @@ def _adaptive_max_pool(
         shape = [1] * (2 * rank)
         shape[a], shape[rank + a] = table.shape
         grids = grids * n + table.reshape(shape)
-    flat = Tensor(grids.reshape(*counts, -1), device=input.device)
+    flat = host_tensor(grids.reshape(*counts, -1), device=input.device)
     wide = flat.expand(*lead, *flat.shape)
     return values, wide.gather(-1, best.unsqueeze(-1)).squeeze(-1)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArgumentError, ShapeError
-from ...tensor import Tensor, stack
+from ...tensor import Tensor, host_tensor, stack
 from ..packed_sequence import PackedSequence, lengths_of, packed_from, padded
 
 __all__ = [
@@ -99,7 +99,7 @@ def pack_padded_sequence(
     if not enforce_sorted:
         order = np.argsort(-counts, kind="stable").astype(np.int32)
         back = np.argsort(order, kind="stable").astype(np.int32)
-        orders = [Tensor(o, device=x.device) for o in (order, back)]
+        orders = [host_tensor(o, device=x.device) for o in (order, back)]
         x, counts = x.index_select(1, orders[0]), counts[order]  # type: ignore[arg-type]
     elif (np.diff(counts) > 0).any():
         raise ArgumentError(
@@ -121,7 +121,7 @@ def pad_packed_sequence(
             [3, 0]]), [2, 1])
     """
     x = padded(sequence, padding_value, total_length)
-    lengths = Tensor(lengths_of(sequence), device="cpu")
+    lengths = host_tensor(lengths_of(sequence), device="cpu")
     if sequence.unsorted_indices is not None:
         x = x.index_select(1, sequence.unsorted_indices)
         lengths = lengths[sequence.unsorted_indices.cpu()]
