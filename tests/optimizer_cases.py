@@ -114,7 +114,7 @@ class TorchLion(torch.optim.Optimizer):
     def step(self) -> None:  # type: ignore[override]
         for group in self.param_groups:
             beta1, beta2 = group["betas"]
-            for p in group["params"]:
+            for p in (p for p in group["params"] if p.grad is not None):
                 grad = -p.grad if group["maximize"] else p.grad
                 state = self.state[p]
                 mean = state.setdefault("exp_avg", torch.zeros_like(p))

@@ -537,3 +537,36 @@ def test_a_scheduler_inside_a_compiled_step_is_refused() -> None:
         with pytest.raises(sg.CompileError, match="call it after the compiled step"):
             sg.compile(scheduler.step)()
         assert scheduler.last_epoch == before
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["uncompiled", "compiled"])
+@every_schedule
+@quiet
+def test_a_rate_that_is_a_tensor_is_written_in_place(schedule: str, compiled: bool) -> None:
+    """The tensor stays the group's, what the scheduler keeps are copies, and the parameters go PyTorch's way."""
+
+    def course(lib: Any, plans: Any) -> list[float]:
+        leaves = [lib.ones(2, dtype=lib.float64).requires_grad_() for _ in RATES]
+        rates = [lib.tensor(rate / 10, dtype=lib.float64) for rate in RATES]
+        groups = [{"params": [p], "lr": rate} for p, rate in zip(leaves, rates, strict=True)]
+        optimizer = lib.optim.SGD(groups, lr=1.0, momentum=0.9)
+        scheduler = SCHEDULES[schedule](plans, optimizer)
+        first = [float(group["initial_lr"]) for group in optimizer.param_groups]
+
+        def step() -> None:
+            optimizer.zero_grad()
+            sum((p * p).sum() for p in leaves).backward()
+            optimizer.step()
+
+        run = sg.compile(step) if compiled and lib is sg else step
+        found = []
+        for _ in range(6):
+            run()
+            scheduler.step()
+            assert all(g["lr"] is rate for g, rate in zip(optimizer.param_groups, rates, strict=True))
+            found += [*map(float, rates), *map(float, scheduler.get_last_lr())]
+            found += [value for p in leaves for value in p.detach().tolist()]
+        assert first == [float(group["initial_lr"]) for group in optimizer.param_groups]
+        return found
+
+    assert course(sg, schedulers) == pytest.approx(course(torch, torch.optim.lr_scheduler), 1e-9, 1e-12)

@@ -40,6 +40,7 @@ class Trace:
     memory and were read: each has a history of its own, whichever holds the value.
     modules, optimizers, generators: those that the function used, in order: they name what it captures.
     seeded: streams of random numbers, by id, whose seed it set.
+    carried: what carries a value over from another device, before each run.
     began: tensors with a higher serial number were made since. layouts: the strides of arguments that do not lie row by row, by
     serial number.
     on_place: told of a place, container, key and how it is written, that steps replace the tensor of.
@@ -75,6 +76,7 @@ class Trace:
         self.optimizers: dict[int, Any] = {}
         self.generators: dict[int, Any] = {}
         self.seeded: set[int] = set()
+        self.carried: dict[int, Any] = {}
         self.made: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.let_go: list[tuple[Any, Any, Any]] = []
         self.copied: dict[int, Any] = {}
@@ -165,6 +167,10 @@ class Trace:
             f"{what} reads a value inside a compiled step, where nothing has been computed yet. "
             "Hint: return the tensor and read it after the step, or choose with sg.where instead of if."
         )
+
+    def on_carried(self, carried: Any) -> None:
+        """A value of another device is read: `carried.ready()` brings it over before each run."""
+        self.carried[id(carried)] = carried
 
     def on_seen(self, view: Any) -> None:
         """A view is about to be derived anew."""

@@ -54,9 +54,9 @@ class Adadelta(Optimizer):
         super().check(group)
 
     def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
-        if group["weight_decay"]:
-            gradient = gradient + p * group["weight_decay"]
-        rho, eps = group["rho"], group["eps"]
+        if group.uses("weight_decay"):
+            gradient = gradient + p * group.value("weight_decay", p)
+        rho, eps = group.value("rho", p), group.value("eps", p)
         square, moved = state["square_avg"], state["acc_delta"]
         square.copy_(square * rho + gradient * gradient * (1.0 - rho))
         change = (moved + eps).sqrt() / (square + eps).sqrt() * gradient

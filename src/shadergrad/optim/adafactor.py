@@ -76,15 +76,15 @@ class Adafactor(Optimizer):
 
     def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
         rate, step = group.rate(p), state["step"]
-        least, least_size = group["eps"]
+        least, least_size = group.value("eps", p, 0), group.value("eps", p, 1)
         if least is None:
             least = float(np.finfo(p.dtype.numpy).eps)
-        fresh = step ** group["beta2_decay"]
+        fresh = step ** group.value("beta2_decay", p)
         size = (_rms(p)).clamp(min=least_size) * rate.minimum(step**-0.5)
-        value = p * (1.0 - rate * group["weight_decay"]) if group["weight_decay"] else p
+        value = p * (1.0 - rate * group.value("weight_decay", p)) if group.uses("weight_decay") else p
         estimate = self._estimate(gradient, state, fresh, least)
         update = estimate.clamp(min=least * least).rsqrt() * gradient
-        p.copy_(value - update * (size / (_rms(update) / group["d"]).clamp(min=1.0)))
+        p.copy_(value - update * (size / (_rms(update) / group.value("d", p)).clamp(min=1.0)))
 
     @staticmethod
     def _estimate(gradient: Tensor, state: dict[str, Tensor], fresh: Tensor, least: float) -> Tensor:

@@ -59,10 +59,10 @@ class Adagrad(Optimizer):
 
     def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
         rate = group.rate(p)
-        if group["weight_decay"]:
-            gradient = gradient + p * group["weight_decay"]
-        if group["lr_decay"]:
-            rate = rate / (1.0 + (state["step"] - 1.0) * group["lr_decay"])
+        if group.uses("weight_decay"):
+            gradient = gradient + p * group.value("weight_decay", p)
+        if group.uses("lr_decay"):
+            rate = rate / (1.0 + (state["step"] - 1.0) * group.value("lr_decay", p))
         total = state["sum"]
         total.copy_(total + gradient * gradient)
-        p.copy_(p - gradient / (total.sqrt() + group["eps"]) * rate)
+        p.copy_(p - gradient / (total.sqrt() + group.value("eps", p)) * rate)

@@ -70,7 +70,7 @@ class Adam(Optimizer):
             largest = state["max_exp_avg_sq"]
             root = largest.copy_(largest.maximum(root))
         scale = rate / beta1.bias_correction(state["step"])
-        denominator = root.sqrt() * beta2.bias_correction(state["step"]).rsqrt() + group["eps"]
+        denominator = root.sqrt() * beta2.bias_correction(state["step"]).rsqrt() + group.value("eps", p)
         p.copy_(value - state["exp_avg"] / denominator * scale)
 
 
@@ -114,9 +114,9 @@ class AdamW(Adam):
 
 def decayed(p: Tensor, gradient: Tensor, rate: Tensor, group: ParamGroup) -> tuple[Tensor, Tensor]:
     """The parameter and the gradient after weight decay, which acts on the one or the other."""
-    decay = group["weight_decay"]
-    if not decay:
+    if not group.uses("weight_decay"):
         return p, gradient
+    decay = group.value("weight_decay", p)
     if group["decoupled_weight_decay"]:
         return p * (1.0 - rate * decay), gradient
     return p, gradient + p * decay
@@ -124,7 +124,7 @@ def decayed(p: Tensor, gradient: Tensor, rate: Tensor, group: ParamGroup) -> tup
 
 def moments(p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> tuple[Decay, Decay]:
     """Advance the running means of the gradient and of its square; returns their decay rates."""
-    beta1, beta2 = group.momentum(p), Decay.of(group["betas"][1])
+    beta1, beta2 = group.momentum(p), group.decay("betas", p, 1)
     mean, square = state["exp_avg"], state["exp_avg_sq"]
     mean.copy_(mean + (gradient - mean) * beta1.rest)
     square.copy_(square * beta2.value + gradient * gradient * beta2.rest)

@@ -44,11 +44,11 @@ class Adamax(Optimizer):
         super().__init__(params, defaults, implementation)
 
     def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
-        if group["weight_decay"]:
-            gradient = gradient + p * group["weight_decay"]
-        first, (_, beta2) = group.momentum(p), group["betas"]
+        if group.uses("weight_decay"):
+            gradient = gradient + p * group.value("weight_decay", p)
+        first, beta2 = group.momentum(p), group.value("betas", p, 1)
         mean = state["exp_avg"] * first.value + gradient * first.rest
-        largest = (state["exp_inf"] * beta2).maximum(gradient.abs() + group["eps"])
+        largest = (state["exp_inf"] * beta2).maximum(gradient.abs() + group.value("eps", p))
         p.sub_(mean / largest * group.rate(p) / first.bias_correction(state["step"]))
         state["exp_avg"].copy_(mean)
         state["exp_inf"].copy_(largest)

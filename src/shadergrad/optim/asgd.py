@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from ..tensor import Tensor
+from ..tensor import Tensor, where
 from .optimizer import Implementation, Optimizer, ParamGroup
 
 
@@ -45,17 +45,19 @@ class ASGD(Optimizer):
         super().__init__(params, {**defaults, "weight_decay": weight_decay, "maximize": maximize}, implementation)
 
     def start_of(self, name: str, group: ParamGroup) -> float:
-        return {"eta": float(group["lr"]), "mu": 1.0}.get(name, 0.0)
+        return 1.0 if name == "mu" else 0.0
 
     def shape_of(self, name: str, p: Tensor) -> tuple[int, ...] | None:
         return tuple(p.shape) if name == "ax" else ()
 
     def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
         eta, mean, step, rate = state["eta"], state["ax"], state["step"], group.rate(p)
-        if group["weight_decay"]:
-            gradient = gradient + p * group["weight_decay"]
-        value = p * (1.0 - eta * group["lambd"]) - gradient * eta
+        lambd = group.value("lambd", p)
+        now = where(step == 1.0, rate, eta)  # the first step goes by the rate of its time
+        if group.uses("weight_decay"):
+            gradient = gradient + p * group.value("weight_decay", p)
+        value = p * (1.0 - now * lambd) - gradient * now
         p.copy_(value)
         mean.copy_(mean + (value - mean) * state["mu"])
-        eta.copy_(rate / (1.0 + step * rate * group["lambd"]) ** group["alpha"])
-        state["mu"].copy_(1.0 / (step - group["t0"]).clamp(min=1.0))
+        eta.copy_(rate / (1.0 + step * rate * lambd) ** group.value("alpha", p))
+        state["mu"].copy_(1.0 / (step - group.value("t0", p)).clamp(min=1.0))

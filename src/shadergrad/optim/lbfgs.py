@@ -96,7 +96,6 @@ class LBFGS(Optimizer):
             )
         if closure is None:
             raise OptimizerError("LBFGS.step() needs a closure that computes the loss again and returns it.")
-        self._opt_called = True
         with grad_mode(False):
             return self._minimise(closure)
 
@@ -209,12 +208,12 @@ class LBFGS(Optimizer):
 
     # -- saving
 
-    def load_state(self, p: Tensor, number: int, saved: dict[str, Any] | None, group: ParamGroup) -> None:
+    def load_state(self, p: Tensor, saved: dict[str, Any], group: ParamGroup) -> None:
         def tensor(value: Any) -> Tensor:
             return Tensor(as_array(value), dtype=p.dtype, device=p.device)
 
         state: dict[str, Any] = {}
-        for name, value in (saved or {}).items():
+        for name, value in saved.items():
             if name in LISTS:
                 state[name] = [tensor(v) for v in value]
             elif name in TENSORS:

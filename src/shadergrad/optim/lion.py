@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from ..tensor import Tensor
-from .optimizer import Decay, Implementation, Optimizer, ParamGroup
+from .optimizer import Implementation, Optimizer, ParamGroup
 
 
 class Lion(Optimizer):
@@ -46,8 +46,8 @@ class Lion(Optimizer):
 
     def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
         rate, mean = group.rate(p), state["exp_avg"]
-        beta1, beta2 = group.momentum(p), Decay.of(group["betas"][1])
+        beta1, beta2 = group.momentum(p), group.decay("betas", p, 1)
         direction = (mean * beta1.value + gradient * beta1.rest).sign()
-        value = p * (1.0 - rate * group["weight_decay"]) if group["weight_decay"] else p
+        value = p * (1.0 - rate * group.value("weight_decay", p)) if group.uses("weight_decay") else p
         p.copy_(value - direction * rate)
         mean.copy_(mean * beta2.value + gradient * beta2.rest)

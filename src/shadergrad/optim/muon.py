@@ -86,13 +86,13 @@ class Muon(Optimizer):
         rate, mean, momentum = group.rate(p), state["momentum_buffer"], group.momentum(p)
         mean.copy_(mean + (gradient - mean) * momentum.rest)
         direction = gradient + (mean - gradient) * momentum.value if group["nesterov"] else mean
-        direction = orthogonal(direction, group["ns_coefficients"], group["ns_steps"], group["eps"])
+        direction = orthogonal(direction, group["ns_coefficients"], group["ns_steps"], group.value("eps", p))
         rows, columns = p.shape
         if group["adjust_lr_fn"] == "match_rms_adamw":
             scale = 0.2 * math.sqrt(max(rows, columns))
         else:
             scale = math.sqrt(max(1.0, rows / columns))
-        p.copy_(p * (1.0 - rate * group["weight_decay"]) - direction * (rate * scale))
+        p.copy_(p * (1.0 - rate * group.value("weight_decay", p)) - direction * (rate * scale))
 
 
 def orthogonal(x: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:

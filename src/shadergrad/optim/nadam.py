@@ -72,11 +72,11 @@ class NAdam(Optimizer):
         now, after = momentum_at(step, group), momentum_at(step + 1, group)
         of_gradient = rate * (1.0 - now) / (1.0 - product)
         of_mean = rate * after / (1.0 - product * after)
-        denominator = (state["exp_avg_sq"] / beta2.bias_correction(step)).sqrt() + group["eps"]
+        denominator = (state["exp_avg_sq"] / beta2.bias_correction(step)).sqrt() + group.value("eps", p)
         p.copy_(value - (gradient * of_gradient + state["exp_avg"] * of_mean) / denominator)
 
 
 def momentum_at(step: Tensor, group: ParamGroup) -> Tensor:
     """mu(step), on the device."""
-    fading = (step * (group["momentum_decay"] * math.log(0.96))).exp()
+    fading = (step * (group.value("momentum_decay", step) * math.log(0.96))).exp()
     return (1.0 - fading * 0.5) * group.momentum(step).value

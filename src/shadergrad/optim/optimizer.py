@@ -1,248 +1,44 @@
 """What all optimizers share: parameter groups, state, and their saving.
 
-State is made in the constructor. The learning rate lives on the device, so that changing it compiles nothing; so does
-momentum once a schedule cycles it (`ParamGroup.cycle_momentum`). Other hyperparameters are constants of a compiled
-step, and changing one compiles the step anew. Reference for names, texts and layouts: torch.optim.
+State is made when a parameter is first updated, inside a captured step too. Reference for names, texts and layouts:
+torch.optim.
 """
 
 from __future__ import annotations
 
-import copy
 import functools
-import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from typing import Any, ClassVar, NamedTuple, Self, TypedDict
-
-import numpy as np
+from typing import Any, ClassVar
 
 from ..drive import tracing
 from ..drive.tracing import current
-from ..errors import CompileError, ShadergradError
+from ..errors import CompileError
 from ..graph.node import grad_mode, mode
 from ..run.step import CompiledStep
-from ..tensor import Tensor, flush, full
-
-
-class OptimizerError(ShadergradError, ValueError, TypeError):
-    """Hyperparameters, parameters or state that do not fit. PyTorch raises ValueError or TypeError."""
-
-
-class MissingKeyError(OptimizerError, KeyError):
-    """A group or a state without something that it must have."""
-
-    __str__ = Exception.__str__  # KeyError would put quotes around
-
-
-class Implementation(TypedDict, total=False):
-    """PyTorch's choices of how to compute the same. Taken, and without effect: here every step is one fused program."""
-
-    foreach: bool | None
-    fused: bool | None
-    capturable: bool
-    differentiable: bool
-
+from ..tensor import Tensor, flush
+from . import saving
+from .checks import NOT_NEGATIVE as NOT_NEGATIVE
+from .checks import Implementation as Implementation
+from .checks import MissingKeyError as MissingKeyError
+from .checks import OptimizerError as OptimizerError
+from .checks import check_number as check_number
+from .checks import pair_of
+from .group import Decay as Decay
+from .group import ParamGroup as ParamGroup
+from .group import unpickled as _unpickled  # noqa: F401  # by which groups were pickled
+from .hooks import Hooks, hooked
+from .hooks import register_optimizer_step_post_hook as register_optimizer_step_post_hook
+from .hooks import register_optimizer_step_pre_hook as register_optimizer_step_pre_hook
+from .state import Filling, Kept, States, Within, alike, all_held, filled, held, holders_of, put, scalar_dtype
+from .state import Noted as Noted
+from .state import as_array as as_array
 
 MOST_CAPTURES = 16  # of the update by itself, by as many hyperparameters and parameters without gradients
-LOG_OF_ZERO = -1e4  # finite, and small enough that exp of it is 0
 
 
-class Decay(NamedTuple):
-    """A decay rate b as update rules use it: b, 1 - b, log b. Numbers, or 0-d tensors where b is on the device."""
-
-    value: Any
-    rest: Any
-    log: Any
-
-    @classmethod
-    def of(cls, rate: float) -> Decay:
-        return cls(rate, 1.0 - rate, max(math.log(rate), LOG_OF_ZERO) if rate > 0.0 else LOG_OF_ZERO)
-
-    def bias_correction(self, step: Tensor) -> Tensor:
-        """1 - b ** step, without the cancellation that float32 would suffer at the first steps."""
-        return -(step * self.log).expm1()
-
-
-class ParamGroup(dict):
-    """Parameters with their hyperparameters, a dict. Setting `lr` writes it to the device and compiles nothing.
-
-    constants: the keys that update rules read as numbers; setting one raises `version`, and compiled steps are compiled
-    anew. CompileError for setting anything inside a compiled step.
-
-    >>> optimizer = sg.optim.SGD([sg.zeros(2)], lr=0.5, momentum=0.75)
-    >>> group = optimizer.param_groups[0]
-    >>> group["lr"] = 0.25
-    >>> group["lr"], group["momentum"]
-    (0.25, 0.75)
-    """
-
-    def __init__(self, items: dict[str, Any], constants: Iterable[str] = (), owner: Optimizer | None = None) -> None:
-        super().__init__(items)
-        self.version = 0
-        self._constants = {"params", *constants} - {"lr"}
-        self._owner = None if owner is None else weakref.ref(owner)
-        self._rates: dict[str, Tensor] = {}
-        self._decays: dict[str, Tensor] = {}
-        self._cycles = False
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        if current.trace is not None:
-            raise CompileError(
-                f"setting {key!r} of a parameter group inside a compiled step would happen once, not at every call. "
-                "Hint: set it between the calls; a scheduler's step() belongs there too."
-            )
-        before = self.get(key)
-        super().__setitem__(key, value)
-        if key == "lr":
-            for rate in self._rates.values():
-                rate.write_(np.array(value, rate.dtype.numpy))
-        elif key in self._constants and (key == "params" or before != value):
-            constant = True
-            if self._cycles and key == self._momentum_key:
-                for decay in self._decays.values():
-                    decay.write_(np.array(Decay.of(self._momentum), decay.dtype.numpy))
-                constant = key == "betas" and tuple(before or ())[1:] != tuple(value)[1:]
-            if constant:
-                self._changed()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> ParamGroup:
-        """A group of a copied optimizer, with all that is on the device copied too."""
-        result = memo[id(self)] = ParamGroup.__new__(ParamGroup)
-        owner = None if self._owner is None else copy.deepcopy(self._owner(), memo)
-        result.__dict__.update({k: copy.deepcopy(v, memo) for k, v in self.__dict__.items() if k != "_owner"})
-        result._owner = None if owner is None else weakref.ref(owner)
-        dict.update(result, {k: copy.deepcopy(v, memo) for k, v in self.items()})  # sets, and tells nobody
-        return result
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (dict(self), {k: v for k, v in self.__dict__.items() if k != "_owner"})
-
-    def update(self, *args: Any, **kwargs: Any) -> None:
-        for key, value in dict(*args, **kwargs).items():
-            self[key] = value
-
-    def _changed(self) -> None:
-        """Compiled steps are compiled anew; state that the group now needs is made."""
-        self.version += 1
-        tracing.changes += 1
-        owner = None if self._owner is None else self._owner()
-        if owner is not None:
-            owner.make_state(self)
-
-    def rate(self, like: Tensor) -> Tensor:
-        """The learning rate as a 0-d tensor on the device of a parameter, in its dtype."""
-        return _on_device(self._rates, self["lr"], like)
-
-    def has_momentum(self) -> bool:
-        """Whether 'momentum' may be other than 0."""
-        return self._cycles or bool(self["momentum"])
-
-    def momentum(self, like: Tensor) -> Decay:
-        """'momentum', or the first of 'betas': numbers, or on the device of a parameter once it is cycled."""
-        if not self._cycles:
-            return Decay.of(self._momentum)
-        held = _on_device(self._decays, Decay.of(self._momentum), like)
-        return Decay(held[0], held[1], held[2])
-
-    def cycle_momentum(self) -> None:
-        """Keep momentum on the device from now on, so that changing it compiles nothing. Costs the kernels a buffer."""
-        if not self._cycles:
-            self._cycles = True
-            self._changed()
-
-    def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """The hyperparameters that live on devices, with their keys."""
-        yield from (("lr", rate) for rate in self._rates.values())
-        yield from ((self._momentum_key, decay) for decay in self._decays.values())
-
-    @property
-    def _momentum_key(self) -> str:
-        return "betas" if "betas" in self else "momentum"
-
-    @property
-    def _momentum(self) -> float:
-        return self["betas"][0] if "betas" in self else self["momentum"]
-
-
-def _unpickled(items: dict[str, Any], state: dict[str, Any]) -> ParamGroup:
-    result = ParamGroup({})
-    result.__dict__.update(state)
-    dict.update(result, items)  # sets, and tells nobody
-    return result
-
-
-def _on_device(known: dict[str, Tensor], value: Any, like: Tensor) -> Tensor:
-    """The tensor of a hyperparameter on the device of another, in its dtype; made on first use."""
-    key = f"{like.device} {like.dtype.name}"
-    if key not in known:
-        known[key] = Tensor(np.array(value, like.dtype.numpy), dtype=like.dtype, device=like.device)
-    return known[key]
-
-
-def check_number(name: str, value: Any) -> Any:
-    """The number that a hyperparameter must be."""
-    if isinstance(value, str) or not hasattr(value, "__float__"):
-        raise OptimizerError(f"{name} must be a number, but got {name}={value!r}")
-    return value
-
-
-def _pair(betas: Any) -> tuple[float, float]:
-    given = tuple(betas) if isinstance(betas, Iterable) and not isinstance(betas, str | Tensor) else ()
-    if len(given) != 2:
-        raise OptimizerError(f"betas must be two numbers, but got {betas=}")
-    return given
-
-
-NOT_NEGATIVE = {  # PyTorch's words for what may not be negative, nor NaN
-    "lr": "learning rate",
-    "lr_decay": "lr_decay value",
-    "momentum": "momentum value",
-    "weight_decay": "weight_decay value",
-    "initial_accumulator_value": "initial_accumulator_value value",
-    "eps": "epsilon value",
-    "alpha": "alpha value",
-    "momentum_decay": "momentum_decay value",
-}
-
-
-class Noted(dict):
-    """A dict of which compiled steps learn that it was changed."""
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        tracing.changes += 1
-        super().__setitem__(key, value)
-
-    def __delitem__(self, key: Any) -> None:
-        tracing.changes += 1
-        super().__delitem__(key)
-
-    def __ior__(self, other: Any) -> Self:
-        self.update(other)
-        return self
-
-    def clear(self) -> None:
-        tracing.changes += 1
-        super().clear()
-
-    def pop(self, *args: Any) -> Any:
-        tracing.changes += 1
-        return super().pop(*args)
-
-    def popitem(self) -> tuple[Any, Any]:
-        tracing.changes += 1
-        return super().popitem()
-
-    def setdefault(self, key: Any, default: Any = None) -> Any:
-        tracing.changes += 1
-        return super().setdefault(key, default)
-
-    def update(self, *args: Any, **kwargs: Any) -> None:
-        tracing.changes += 1
-        super().update(*args, **kwargs)
-
-
-class Optimizer:
+class Optimizer(Hooks):
     """Base of the optimizers: a subclass names its state and writes `update`, the rule for one parameter.
 
     slots: names of state that every parameter has, of its shape; scalars: of 0-d state that a group shares, 'step'
@@ -286,8 +82,8 @@ class Optimizer:
             )
         self.defaults = defaults
         self.param_groups: list[ParamGroup] = []
-        self._state: dict[Tensor, dict[str, Any]] = Noted()
-        self._changes_seen = -1
+        self._state: dict[Tensor, dict[str, Any]] = States()
+        self._begin_hooks()
         self.version = 0
         self._opt_called = False  # schedulers warn when they are stepped first
         groups = list(params)
@@ -332,13 +128,12 @@ class Optimizer:
             known.add(id(p))
         items = {**self.defaults, **param_group, "params": params}
         if "betas" in items:
-            items["betas"] = _pair(items["betas"])
+            items["betas"] = pair_of(items["betas"])
         if names:
             items["param_names"] = names
         made = ParamGroup(items, self.defaults, self)
         self.check(made)
         self.param_groups.append(made)
-        self.make_state(made)
         self.version += 1
         tracing.changes += 1
 
@@ -352,29 +147,10 @@ class Optimizer:
         tracing.changes += 1
         self._state = state
 
-    def _lacks_state(self, group: ParamGroup) -> bool:
-        """Whether some of the state that the parameters of a group need was taken out."""
-        for p in group["params"]:
-            have = self._state.get(p)
-            if have is None or any(name not in have for name in self.scalars_of(group)):
-                return True
-            if any(name not in have and self.shape_of(name, p) is not None for name in self.slots_of(group)):
-                return True
-        return False
-
-    def _mend_state(self) -> None:
-        if self._changes_seen != tracing.changes or not isinstance(self._state, Noted):
-            for group in self.param_groups:
-                if self._lacks_state(group):
-                    self.make_state(group)
-            self._changes_seen = tracing.changes
-
     @property
     def _held_state(self) -> tuple[Any, ...]:
         """Which tensors the state holds: a compiled step changes those that it found."""
-        if current.trace is None:
-            self._mend_state()
-        return tuple((id(p), *((name, id(v)) for name, v in have.items())) for p, have in self._state.items())
+        return tuple((id(p), *((name, id(v)) for name, v in all_held(have))) for p, have in self._state.items())
 
     def _note_state(self) -> None:
         """Tell a capture of what the state holds in dicts that are not ours."""
@@ -388,26 +164,43 @@ class Optimizer:
                 for key in table:
                     on_place(table, key, f"{where}[{key!r}]" if isinstance(key, str) else f"{where}[...]")
 
-    def make_state(self, group: ParamGroup) -> None:
-        """The state that the parameters of a group need and do not have."""
-        shared: dict[tuple[str, str], dict[str, Tensor]] = {}
-        for p in group["params"]:
-            if p not in self._state:
-                self._state[p] = Noted()
-            have = self._state[p]  # stays what it is, for someone may hold it
-            common = shared.setdefault((str(p.device), p.dtype.name), {})
-            for name in self.scalars_of(group):
-                if name not in common:
-                    common[name] = have[name] if name in have else self._start(name, group, (), p)
-                have.setdefault(name, common[name])
-            for name in self.slots_of(group):
-                shape = self.shape_of(name, p)
-                if shape is not None and name not in have:
-                    have[name] = self._start(name, group, shape, p)
-        flush()
+    def _begin_state(self, active: list[Tensor], group: ParamGroup) -> None:
+        """Make the state that parameters need and do not have."""
+        wanted: dict[Any, tuple[Filling, list[tuple[dict[str, Any], str]]]] = {}
+        for p in active:
+            have = self._state.get(p)
+            if have is None:
+                have = self._state[p] = Kept()
+            for name, shape in self._needs(p, group):
+                if held(have, name) is None:
+                    shared = name in self.scalars_of(group)
+                    dtype = scalar_dtype(p) if shared or not shape else p.dtype
+                    filling = Filling(shape, self.start_of(name, group), dtype, p._node.device)
+                    wanted.setdefault((name, filling) if shared else (name, id(p)), (filling, []))[1].append(
+                        (have, name)
+                    )
+        if wanted:
+            for tensor, (_, places) in zip(filled([f for f, _ in wanted.values()]), wanted.values(), strict=True):
+                for have, name in places:
+                    put(have, name, tensor, shared=len(places) > 1)
+        self._part(active, group)
 
-    def _start(self, name: str, group: ParamGroup, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        return full(shape, self.start_of(name, group), dtype=like.dtype, device=like.device)
+    def _needs(self, p: Tensor, group: ParamGroup) -> list[tuple[str, tuple[int, ...]]]:
+        """The state that a parameter needs, with its shapes."""
+        slots = ((name, self.shape_of(name, p)) for name in self.slots_of(group))
+        return [*((name, ()) for name in self.scalars_of(group)), *((name, s) for name, s in slots if s is not None)]
+
+    def _part(self, active: list[Tensor], group: ParamGroup) -> None:
+        """Give parameters whose scalars are shared with others, which stay behind, scalars of their own."""
+        ids = {id(p) for p in active}
+        states = [(p, self._state[p]) for p in group["params"] if p in self._state]
+        for name in self.scalars_of(group):
+            for sharers in holders_of(name, states).values():
+                going = [have for p, have in sharers if id(p) in ids]
+                if going and len(going) < len(sharers):
+                    own = alike(held(going[0], name))
+                    for have in going:
+                        put(have, name, own, shared=len(going) > 1)
 
     def slots_of(self, group: ParamGroup) -> tuple[str, ...]:
         """The state that every parameter of a group needs, of its shape."""
@@ -445,6 +238,7 @@ class Optimizer:
                         p.grad.detach_()
                     p.grad.zero_()
 
+    @hooked
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient. Starts the work on the device; does not wait.
 
@@ -455,9 +249,6 @@ class Optimizer:
         if closure is not None:
             with grad_mode(True):
                 loss = closure()
-        self._opt_called = True
-        if current.trace is None:
-            self._mend_state()
         if current.trace is not None:
             self._update_all()
         elif not (self._is_replayed() and self._replay()):
@@ -466,22 +257,26 @@ class Optimizer:
         return loss
 
     def _update_all(self) -> None:
-        if current.trace is not None:
-            current.trace.on_attribute(self, "version", self.version)
-            current.trace.on_optimizer(self)
-            current.trace.on_attribute(self, "_held_state", self._held_state)
-            self._note_state()
+        trace = current.trace
         origins = mode.origins
         with grad_mode(False), nullcontext() if origins is None else origins.kept():
             if origins is not None:
                 origins.enter(self.update.__self__, "update")  # of a proxy, what it stands for
-            for group in self.param_groups:
-                if current.trace is not None:
-                    current.trace.on_attribute(group, "version", group.version)
-                active = [(p, p.grad) for p in group["params"] if p.grad is not None]
-                self._advance(active, group)
-                for p, gradient in active:
-                    self.update(p, -gradient if group.get("maximize") else gradient, self.state[p], group)
+            active = [[(p, p.grad) for p in group["params"] if p.grad is not None] for group in self.param_groups]
+            for group, found in zip(self.param_groups, active, strict=True):
+                self._begin_state([p for p, _ in found], group)
+            if trace is not None:
+                trace.on_attribute(self, "version", self.version)
+                trace.on_optimizer(self)
+                trace.on_attribute(self, "_held_state", self._held_state)
+                self._note_state()
+            for group, found in zip(self.param_groups, active, strict=True):
+                if trace is not None:
+                    trace.on_attribute(group, "version", group.version)
+                self._advance(found, group)
+                for p, gradient in found:
+                    gradient = gradient if gradient.dtype is p.dtype else gradient.to(p.dtype)
+                    self.update(p, -gradient if group.get("maximize") else gradient, Within(self._state[p]), group)  # type: ignore[arg-type]
 
     def _is_replayed(self) -> bool:
         """Whether the update is captured and replayed, which makes an uncompiled loop twice as fast. The rules of this
@@ -511,9 +306,9 @@ class Optimizer:
         """Advance the scalars of a group once, however many parameters share them."""
         names = self.scalars_of(group)
         if names:
-            states = [self.state[p] for p, _ in active]
-            for state in {id(s[names[0]]): s for s in states}.values():
-                self.advance(state, group)
+            states = [self._state[p] for p, _ in active]
+            for state in {id(held(s, names[0])): s for s in states}.values():
+                self.advance(Within(state), group)  # type: ignore[arg-type]
 
     def advance(self, state: dict[str, Tensor], group: ParamGroup) -> None:
         """The next step of the scalars that parameters share, in place."""
@@ -543,61 +338,50 @@ class Optimizer:
                 yield name + end, value
             shared = self.scalars_of(group)
             for p in group["params"]:
-                for name, value in self.state[p].items():
+                for name, value in all_held(self._state.get(p, {})):
                     if isinstance(value, Tensor):
                         yield name + (end if name in shared else f".{names[id(p)]}"), value
 
     def state_dict(self) -> dict[str, Any]:
-        """PyTorch's layout: state by number of the parameter, groups with numbers for parameters."""
-        numbers: dict[Tensor, int] = {}
-        groups = []
-        for group in self.param_groups:
-            for p in group["params"]:
-                numbers[p] = len(numbers)
-            groups.append(
-                {
-                    **{k: v for k, v in group.items() if k != "params"},
-                    "params": [numbers[p] for p in group["params"]],
-                }
-            )
-        state = {numbers[key]: _copied(values) for key, values in self.state.items() if values}
-        return {"state": state, "param_groups": groups}
+        """PyTorch's layout: state by number of the parameter, groups with numbers for parameters. What a hook returns takes its
+        place."""
+        for hook in list(self._optimizer_state_dict_pre_hooks.values()):
+            hook(self)
+        found = saving.state_dict(self.param_groups, self._state)
+        for hook in list(self._optimizer_state_dict_post_hooks.values()):
+            result = hook(self, found)
+            found = found if result is None else result
+        return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over hyperparameters and state; raises OptimizerError where the parameters differ."""
-        for key in ("param_groups", "state"):
-            if key not in state_dict:
-                raise MissingKeyError(f"the loaded state dict must have '{key}', but it has {sorted(state_dict)}")
-        groups = state_dict["param_groups"]
-        if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
-            raise OptimizerError("loaded state dict has a different number of parameter groups, or parameters in them")
-        loaded = {int(k): v for k, v in state_dict["state"].items()}
-        number = 0
-        for group, saved in zip(self.param_groups, groups, strict=True):
-            for key, value in saved.items():
-                if key != "params":
-                    group[key] = tuple(value) if isinstance(value, list) else value
-            numbered = list(enumerate(group["params"], number))
-            for k, p in sorted(
-                numbered, key=lambda item: item[0] in loaded
-            ):  # shared scalars: what was saved comes last
-                self.load_state(p, k, loaded.get(k), group)
-            number += len(numbered)
+        """Take over hyperparameters and state; raises OptimizerError where the parameters differ, and changes nothing then."""
+        state_dict = dict(state_dict)
+        for hook in list(self._optimizer_load_state_dict_pre_hooks.values()):
+            result = hook(self, state_dict)
+            state_dict = state_dict if result is None else result
+        saving.load(self, state_dict)
+        for hook in list(self._optimizer_load_state_dict_post_hooks.values()):
+            hook(self)
 
-    def load_state(self, p: Tensor, number: int, saved: dict[str, Any] | None, group: ParamGroup) -> None:
-        """Take over the state of one parameter; None: none was saved."""
-        for name, tensor in self.state[p].items():
-            if saved is None:
-                tensor.write_(np.full(tuple(tensor.shape), self.start_of(name, group)))
+    def check_saved(self, p: Tensor, number: int, saved: dict[str, Any], group: ParamGroup) -> None:
+        """Raises OptimizerError where the saved state of a parameter cannot be taken over."""
+        shapes = {name: self.shape_of(name, p) for name in self.slots_of(group)}
+        for name, shape in {**shapes, **dict.fromkeys(self.scalars_of(group), ())}.items():
+            if shape is None:
                 continue
             if name not in saved:
                 raise OptimizerError(f"the state of parameter {number} lacks {name!r}; it has {sorted(saved)}.")
-            array = as_array(saved[name])
-            if array.shape != tuple(tensor.shape):
-                raise OptimizerError(
-                    f"{name!r} of parameter {number} has shape {array.shape}, not {tuple(tensor.shape)}."
-                )
-            tensor.write_(array)
+            found = as_array(saved[name]).shape
+            if found != shape and not (shape == () and found == (1,)):
+                raise OptimizerError(f"{name!r} of parameter {number} has shape {found}, not {shape}.")
+
+    def completed(self, saved: dict[str, Any], group: ParamGroup) -> dict[str, Any]:
+        """A saved state with what PyTorch does not keep."""
+        return saved
+
+    def load_state(self, p: Tensor, saved: dict[str, Any], group: ParamGroup) -> None:
+        """Take over the state of one parameter, but the scalars that parameters share."""
+        saving.load_slots(self._state, p, saved, self.scalars_of(group))
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -605,17 +389,3 @@ class Optimizer:
             lines.append(f"Parameter Group {k}")
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return "\n".join([*lines, ")"])
-
-
-def _copied(value: Any) -> Any:
-    """State with its tensors copied."""
-    if isinstance(value, Tensor):
-        return value.detach().clone()
-    if isinstance(value, dict):
-        return {k: _copied(v) for k, v in value.items()}
-    return [_copied(v) for v in value] if isinstance(value, list) else value
-
-
-def as_array(value: Any) -> np.ndarray:
-    """A saved value, a tensor of this library or of another, on the host."""
-    return value.detach().numpy() if isinstance(value, Tensor) else np.asarray(value)

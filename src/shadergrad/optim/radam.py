@@ -61,7 +61,7 @@ class RAdam(Optimizer):
         beta1, beta2 = moments(p, gradient, state, group)
         change = state["exp_avg"] * (rate / beta1.bias_correction(step))
         limit = 2.0 / beta2.rest - 1.0
-        if limit > 5.0:  # else rho never exceeds 5
+        if isinstance(limit, Tensor) or limit > 5.0:  # else rho never exceeds 5
             correction = beta2.bias_correction(step)
             rho = length(step, beta2.log, limit, correction)
             known = rho > 5.0
@@ -69,11 +69,11 @@ class RAdam(Optimizer):
             rectified = (
                 (rho - 4.0) * (rho - 2.0) * (limit / ((limit - 4.0) * (limit - 2.0))) / rho * correction
             ).sqrt()
-            change = change * where(known, rectified / (state["exp_avg_sq"].sqrt() + group["eps"]), 1.0)
+            change = change * where(known, rectified / (state["exp_avg_sq"].sqrt() + group.value("eps", p)), 1.0)
         p.copy_(value - change)
 
 
-def length(step: Tensor, log_beta: float, limit: float, correction: Tensor) -> Tensor:
+def length(step: Tensor, log_beta: Any, limit: Any, correction: Tensor) -> Tensor:
     """rho = limit - 2 t b**t / (1 - b**t), the length of the moving average that approximates the exponential one.
 
     Both terms are near 2000 at first and rho is near t, so that float32 would keep three digits, and rho may fall on

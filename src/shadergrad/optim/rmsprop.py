@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from ..tensor import Tensor
-from .optimizer import Decay, Implementation, Optimizer, ParamGroup
+from .optimizer import Implementation, Optimizer, ParamGroup
 
 
 class RMSprop(Optimizer):
@@ -62,9 +62,9 @@ class RMSprop(Optimizer):
         return (*self.slots, *momentum, *(("grad_avg",) if group["centered"] else ()))
 
     def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
-        if group["weight_decay"]:
-            gradient = gradient + p * group["weight_decay"]
-        alpha = Decay.of(group["alpha"])
+        if group.uses("weight_decay"):
+            gradient = gradient + p * group.value("weight_decay", p)
+        alpha = group.decay("alpha", p)
         square = state["square_avg"]
         square.copy_(square * alpha.value + gradient * gradient * alpha.rest)
         spread = square
@@ -72,7 +72,7 @@ class RMSprop(Optimizer):
             mean = state["grad_avg"]
             mean.copy_(mean + (gradient - mean) * alpha.rest)
             spread = square - mean * mean
-        change = gradient / (spread.sqrt() + group["eps"])
+        change = gradient / (spread.sqrt() + group.value("eps", p))
         if group.has_momentum():
             average = state["momentum_buffer"]
             change = average.copy_(average * group.momentum(p).value + change)

@@ -47,15 +47,16 @@ class Rprop(Optimizer):
         if not 0.0 < group["etas"][0] < 1.0 < group["etas"][1]:
             raise OptimizerError(f"Invalid eta values: {group['etas'][0]}, {group['etas'][1]}")
 
-    def start_of(self, name: str, group: ParamGroup) -> float:
-        return float(group["lr"]) if name == "step_size" else 0.0
-
     def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
-        (shorter, longer), (least, most) = group["etas"], group["step_sizes"]
+        shorter, longer = (group.value("etas", p, k) for k in (0, 1))
+        least, most = (group.value("step_sizes", p, k) for k in (0, 1))
+        before = where(
+            state["step"] == 1.0, group.rate(p), state["step_size"]
+        )  # sizes begin at the rate of the first step
         agrees = (gradient * state["prev"]).sign()
         turned = agrees < 0
         factor = where(turned, shorter, where(agrees > 0, longer, gradient * 0 + 1.0))
-        size = (state["step_size"] * factor).clamp(least, most)
+        size = (before * factor).clamp(least, most)
         gradient = where(turned, 0.0, gradient)
         p.sub_(gradient.sign() * size)
         state["step_size"].copy_(size)

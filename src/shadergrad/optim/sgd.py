@@ -64,16 +64,23 @@ class SGD(Optimizer):
         return ("momentum_buffer",) if group.has_momentum() else ()
 
     def scalars_of(self, group: ParamGroup) -> tuple[str, ...]:
-        return ("step",) if group["dampening"] else ()
+        return ("step",) if group.has_momentum() and group.uses("dampening") else ()
+
+    def completed(self, saved: dict[str, Any], group: ParamGroup) -> dict[str, Any]:
+        """PyTorch counts no steps here: it has taken one where there is a buffer. A buffer of None is none."""
+        found = {k: v for k, v in saved.items() if v is not None}
+        if self.scalars_of(group) and "momentum_buffer" in found:
+            found.setdefault("step", 1.0)
+        return found
 
     def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
-        if group["weight_decay"]:
-            gradient = gradient + p * group["weight_decay"]
+        if group.uses("weight_decay"):
+            gradient = gradient + p * group.value("weight_decay", p)
         if group.has_momentum():
             average, momentum = state["momentum_buffer"], group.momentum(p).value
             new = gradient
-            if group["dampening"]:  # the first step takes the gradient undampened
-                new = where(state["step"] == 1, gradient, gradient * (1.0 - group["dampening"]))
+            if group.uses("dampening"):  # the first step takes the gradient undampened
+                new = where(state["step"] == 1, gradient, gradient * (1.0 - group.value("dampening", p)))
             average.copy_(average * momentum + new)
             gradient = gradient + average * momentum if group["nesterov"] else average
         p.sub_(gradient * group.rate(p))

@@ -584,6 +584,7 @@ class Captured:
             slots=[self._slot(t) for t, _ in self.watch.grad_reads.values() if t._serial <= self.watch.began],
             python=self.state,
             draws=seen.draws,
+            carried=list(self.watch.carried.values()),
         )
 
     def _origins(self, names: Names) -> list[Origin]:

@@ -112,9 +112,7 @@ class PortableStep:
         """A learning rate is in its group, too."""
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
-                for key, held in group.tensors():
-                    if held is tensor and key == "lr" and tensor.dtype.numpy.type(group["lr"]) != value:
-                        group["lr"] = float(value)
+                group.adopt(tensor, value)
 
     def _inputs(self) -> list[tuple[BufferSpec, Any]]:
         return [(self.plan.buffers[row], h) for row, h in zip(self.plan.inputs, self._holders, strict=True)]

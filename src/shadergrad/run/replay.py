@@ -35,6 +35,7 @@ FLAGS = {
     "_settings": "an attribute, a hook or a tensor of {} changed",
     "requires_grad": "requires_grad of {} changed",
     "_held_state": "the state of {} holds other tensors",
+    "_step_hooks": "the hooks of {} changed",
 }
 NODE_HOLDERS = 1  # of a gradient's node: its tensor
 MINE = 1 + cpython.ASKING  # references to a tensor's node: the tensor's
@@ -149,7 +150,7 @@ class Replay:
     result: what the function returned, what it left in places of Python, and in .grad of those, and pairs of tensors that it made
     and what is in their .grad, with marks for tensors.
     python: what it read of Python, and the places.
-    draws: what it draws of random numbers.
+    draws: what it draws of random numbers. carried: what brings values over from other devices before each run.
     flags: (owner, attribute, value) that can only change when tracing.changes does.
     slots: what may change at any time: gradients that must be None, or not, or one tensor again.
     into: the program's `into`, once a run has made the memory of gradients.
@@ -178,6 +179,7 @@ class Replay:
     slots: list[tuple[GradSlot, bool, Tensor | None]]
     python: PythonState
     draws: Draws
+    carried: list[Any]
     into: list[Storage | None] | None = None
     flags_seen: int = -1
     uses_up: bool = False
@@ -302,6 +304,8 @@ class Replay:
         """The holders with these arguments among them, and random state where draws have come to."""
         if self._draws:
             self.draws.ready()
+        for carried in self.carried:
+            carried.ready()
         for position, argument in self.arguments:
             self.holders[position] = tensors[argument]
         return self.holders

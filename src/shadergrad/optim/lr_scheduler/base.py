@@ -9,7 +9,10 @@ from typing import Any, TypeVar
 
 from ...drive.tracing import current
 from ...errors import CompileError, ShadergradError
+from ...graph.node import grad_mode
+from ...tensor import Tensor
 from ..optimizer import Optimizer
+from ..state import copied
 
 Rates = list[float]
 Scheduler = TypeVar("Scheduler", bound=type)
@@ -48,7 +51,7 @@ def shown(arguments: str, *rates: float, of: str = "lr=8.0") -> Callable[[Schedu
 class LRScheduler:
     """Base of the schedulers: a subclass writes `get_lr`, the rates of the groups at `self.last_epoch`.
 
-    It may read `self.base_lrs`, the rates of the beginning, and the groups' present ones. Call step() after the
+    A rate that is a tensor stays that tensor: the scheduler writes into it. get_lr may read `self.base_lrs`, the rates of the beginning, and the groups' present ones. Call step() after the
     optimizer's, outside of compiled steps (CompileError); before it, PyTorch's UserWarning.
     last_epoch: -1 to begin, else the number of the step to go on from; ResumeError where a group has no 'initial_lr'
     then.
@@ -74,13 +77,13 @@ class LRScheduler:
         self.optimizer = checked(optimizer)
         for k, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
+                group.setdefault("initial_lr", copied(group["lr"]))
             elif "initial_lr" not in group:
                 raise ResumeError(
                     f"param 'initial_lr' is not specified in param_groups[{k}] when resuming scheduler with "
                     f"last_epoch={last_epoch}. Hint: load the optimizer's state first; for a fresh run leave last_epoch at -1."
                 )
-        self.base_lrs: Rates = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs: Rates = [copied(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._initial_step()
 
@@ -103,7 +106,7 @@ class LRScheduler:
     def step(self, epoch: Any = None) -> None:
         """Set the rates of the next epoch (or of `epoch`, which PyTorch discourages)."""
         refuse_capture()
-        if self._step_count == 1 and not self.optimizer._opt_called:
+        if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call them in the opposite "
                 "order: `optimizer.step()` before `lr_scheduler.step()`. Failure to do this will result in skipping the "
@@ -121,11 +124,11 @@ class LRScheduler:
 
     def _set(self, rates: Rates) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate
+            put(group, "lr", rate)
         self._last_lr = self._present()
 
     def _present(self) -> Rates:
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return [copied(group["lr"]) for group in self.optimizer.param_groups]
 
     def _times(self, factor: float) -> Rates:
         """The present rates times a factor."""
@@ -138,6 +141,16 @@ class LRScheduler:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from where a state_dict was taken."""
         self.__dict__.update(state_dict)
+
+
+def put(group: Any, key: str, value: Any) -> None:
+    """Set a hyperparameter: where it is a tensor, its value."""
+    held = group[key]
+    if not isinstance(held, Tensor):
+        group[key] = value
+        return
+    with grad_mode(False):
+        held.copy_(value.reshape(tuple(held.shape))) if isinstance(value, Tensor) else held.fill_(value)
 
 
 def checked(optimizer: Any) -> Optimizer:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..optimizer import Optimizer
-from .base import LRScheduler, SchedulerError, refuse_capture
+from .base import LRScheduler, SchedulerError, put, refuse_capture
 from .cosine import CosineAnnealingLR
 from .formulas import LinearLR
 from .plateau import ReduceLROnPlateau
@@ -82,7 +82,7 @@ class SequentialLR(_OfSchedulers):
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
         for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+            put(group, "lr", group["initial_lr"])
         _undo(self)  # each took its first step when it was made; only the one that begins shall have
         begins = schedulers[bisect_right(milestones, 0)]
         begins._initial_step()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..optimizer import Optimizer
-from .base import LRScheduler, Rates, SchedulerError, a_group, checked, shown
+from .base import LRScheduler, Rates, SchedulerError, a_group, checked, put, shown
 
 
 class _Cycling(LRScheduler):
@@ -24,7 +24,7 @@ class _Cycling(LRScheduler):
         if self.use_beta1:
             group["betas"] = (value, *group["betas"][1:])
         else:
-            group["momentum"] = value
+            put(group, "momentum", value)
 
 
 class OneCycleLR(_Cycling):
@@ -176,7 +176,7 @@ class CyclicLR(_Cycling):
             if cycle_momentum:
                 group.cycle_momentum()
             if last_epoch == -1:
-                group["lr"] = lowest[k]
+                put(group, "lr", lowest[k])
                 if cycle_momentum:
                     self._set_momentum(group, self.max_momentums[k])
                     group.update(max_momentum=self.max_momentums[k], base_momentum=self.base_momentums[k])

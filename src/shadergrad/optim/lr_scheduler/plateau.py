@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..optimizer import Optimizer
-from .base import LRScheduler, SchedulerError, checked, number, refuse_capture
+from .base import LRScheduler, SchedulerError, checked, number, put, refuse_capture
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -115,9 +115,10 @@ class ReduceLROnPlateau(LRScheduler):
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, lowest in zip(groups, self.min_lrs, strict=True):
-            rate = max(group["lr"] * self.factor, lowest)
-            if group["lr"] - rate > self.eps:
-                group["lr"] = rate
+            before = float(group["lr"])
+            rate = max(before * self.factor, lowest)
+            if before - rate > self.eps:
+                put(group, "lr", rate)
 
     def state_dict(self) -> dict[str, Any]:
         """As all schedulers'; without `best` before the first epoch, since files hold no infinity."""

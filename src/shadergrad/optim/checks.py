@@ -1,0 +1,56 @@
+"""Errors of optimizers, and what hyperparameters must be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypedDict
+
+from ..errors import ShadergradError
+from ..tensor import Tensor
+
+
+class OptimizerError(ShadergradError, ValueError, TypeError):
+    """Hyperparameters, parameters or state that do not fit. PyTorch raises ValueError or TypeError."""
+
+
+class MissingKeyError(OptimizerError, KeyError):
+    """A group or a state without something that it must have."""
+
+    __str__ = Exception.__str__  # KeyError would put quotes around
+
+
+class Implementation(TypedDict, total=False):
+    """PyTorch's choices of how to compute the same. Taken, and without effect: here every step is one fused program."""
+
+    foreach: bool | None
+    fused: bool | None
+    capturable: bool
+    differentiable: bool
+
+
+def check_number(name: str, value: Any) -> Any:
+    """The number that a hyperparameter must be."""
+    if isinstance(value, str) or not hasattr(value, "__float__"):
+        raise OptimizerError(f"{name} must be a number, but got {name}={value!r}")
+    if isinstance(value, Tensor) and value.numel() != 1:
+        raise OptimizerError(f"Tensor {name} must be 1-element, but got shape {tuple(value.shape)}")
+    return value
+
+
+def pair_of(betas: Any) -> tuple[float, float]:
+    given = tuple(betas) if isinstance(betas, Iterable) and not isinstance(betas, str | Tensor) else ()
+    if len(given) != 2:
+        raise OptimizerError(f"betas must be two numbers, but got {betas=}")
+    return given
+
+
+NOT_NEGATIVE = {  # PyTorch's words for what may not be negative, nor NaN
+    "lr": "learning rate",
+    "lr_decay": "lr_decay value",
+    "momentum": "momentum value",
+    "weight_decay": "weight_decay value",
+    "initial_accumulator_value": "initial_accumulator_value value",
+    "eps": "epsilon value",
+    "alpha": "alpha value",
+    "momentum_decay": "momentum_decay value",
+}
