@@ -11,7 +11,7 @@ import copy
 import math
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from ..drive.tracing import current, unwatched
 from ..errors import CompileError
 from ..tensor import Tensor
 from .state import outside, scalar_dtype
-
-if TYPE_CHECKING:
-    from .optimizer import Optimizer
 
 LOG_OF_ZERO = -1e4  # finite, and small enough that exp of it is 0
 
@@ -79,7 +76,7 @@ class ParamGroup(dict):
     (0.25, 0.75)
     """
 
-    def __init__(self, items: dict[str, Any], constants: Iterable[str] = (), owner: Optimizer | None = None) -> None:
+    def __init__(self, items: dict[str, Any], constants: Iterable[str] = (), owner: Any = None) -> None:
         super().__init__(items)
         self.version = 0
         self._constants = {"params", *constants} - {"lr"}

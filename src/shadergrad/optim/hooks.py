@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..drive import tracing
 from ..tensor.hooks import RemovableHandle
 from .checks import OptimizerError
 
-if TYPE_CHECKING:
-    from .optimizer import Optimizer
-
-StepHook = Callable[["Optimizer", tuple[Any, ...], dict[str, Any]], Any]
+StepHook = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 Table = dict[int, Any]
 
 _ids = iter(range(1, 1 << 62)).__next__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,9 +10,6 @@ from ..tensor import Tensor
 from .checks import MissingKeyError, OptimizerError
 from .group import ParamGroup
 from .state import Kept, as_array, copied, held, holders_of, put, scalar_dtype
-
-if TYPE_CHECKING:
-    from .optimizer import Optimizer
 
 
 def state_dict(groups: list[ParamGroup], state: dict[Tensor, dict[str, Any]]) -> dict[str, Any]:
@@ -28,7 +25,7 @@ def state_dict(groups: list[ParamGroup], state: dict[Tensor, dict[str, Any]]) ->
     return {"state": {numbers.get(p, p): copied(have) for p, have in state.items() if have}, "param_groups": packed}
 
 
-def load(optimizer: Optimizer, saved: dict[str, Any]) -> None:
+def load(optimizer: Any, saved: dict[str, Any]) -> None:
     """Take over what was saved, by this library or PyTorch. Parameters of which nothing was saved begin anew.
 
     Raises OptimizerError before anything is changed.
@@ -107,7 +104,7 @@ def load_slots(state: dict[Tensor, dict[str, Any]], p: Tensor, saved: dict[str, 
         del have[name]
 
 
-def _load_scalars(optimizer: Optimizer, group: ParamGroup, found: list[tuple[Tensor, dict[str, Any]]]) -> None:
+def _load_scalars(optimizer: Any, group: ParamGroup, found: list[tuple[Tensor, dict[str, Any]]]) -> None:
     """The scalars of a group: parameters that have come equally far share one tensor again."""
     for name in optimizer.scalars_of(group):
         keepers = holders_of(name, optimizer._state.items())
