@@ -70,7 +70,7 @@ FAULTS = (
           "1.0 / math.sqrt(query.shape[-1])", "1.0 / query.shape[-1]",
           "device/test_modules.py::test_scaled_dot_product_attention_equals_pytorchs"),
     fault("nn-init-fan", "nn/init.py", "_kaiming_std",
-          'fan = _fans(tensor)[mode.lower() == "fan_out"]', 'fan = _fans(tensor)[mode.lower() == "fan_in"]',
+          'fan = fans(tensor)[mode.lower() == "fan_out"]', 'fan = fans(tensor)[mode.lower() == "fan_in"]',
           "device/test_init.py::test_a_distribution_is_pytorchs[kaiming"),
     fault("nn-init-bound", "nn/init.py", "kaiming_uniform_",
           "bound = math.sqrt(3.0) * _kaiming_std", "bound = math.sqrt(2.0) * _kaiming_std",

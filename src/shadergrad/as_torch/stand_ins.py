@@ -139,14 +139,20 @@ def _stand_in(name: str, source: ModuleType | None) -> StandIn:
 
 def _names_of(own: ModuleType) -> dict[str, Any]:
     """What a file of `modules` holds, private names too, without what it imports for itself."""
-    defined = (own.__name__, "multiprocessing")
     return {
         name: value
         for name, value in vars(own).items()
-        if not name.startswith("__")
-        and not isinstance(value, ModuleType)
-        and getattr(value, "__module__", own.__name__).startswith(defined)
+        if not name.startswith("__") and not isinstance(value, ModuleType) and not _is_imported(value, own)
     }
+
+
+def _is_imported(value: Any, own: ModuleType) -> bool:
+    """Whether a class, function or type comes from elsewhere; Python's multiprocessing comes along with its name."""
+    module = (
+        value.__module__ if callable(value) and hasattr(value, "__module__") else getattr(type(value), "__module__", "")
+    )
+    theirs = (own.__name__, "multiprocessing")
+    return module == "typing" or (callable(value) and not str(module).startswith(theirs))
 
 
 def _ntuple(n: int) -> Any:

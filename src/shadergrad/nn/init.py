@@ -220,7 +220,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     raise ArgumentError(f"Unsupported nonlinearity {nonlinearity}")
 
 
-def _fans(tensor: Tensor) -> tuple[int, int]:
+def fans(tensor: Tensor) -> tuple[int, int]:
     """The numbers of inputs and outputs that a weight (n_out, n_in, *kernel) connects."""
     if tensor.ndim < 2:
         raise ArgumentError(
@@ -233,7 +233,7 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode.lower() not in ("fan_in", "fan_out"):
         raise ArgumentError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    fan = _fans(tensor)[mode.lower() == "fan_out"]
+    fan = fans(tensor)[mode.lower() == "fan_out"]
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 
 
@@ -254,7 +254,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
     >>> w.abs().max() <= 1.0
     tensor(True)
     """
-    bound = gain * math.sqrt(6.0 / sum(_fans(tensor)))
+    bound = gain * math.sqrt(6.0 / sum(fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
@@ -267,7 +267,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
     >>> round(w.std().item(), 2)
     0.1
     """
-    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator)
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))), generator)
 
 
 def kaiming_uniform_(

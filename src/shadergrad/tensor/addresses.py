@@ -14,14 +14,25 @@ class AddressTensor(RepeatTensor):
 
     __slots__ = ()
 
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie row by row in what the tensor shares.
+    def is_contiguous(self, memory_format: str = "contiguous_format") -> bool:
+        """Whether the elements lie row by row in what the tensor shares; for "channels_last" (of four axes) and
+        "channels_last_3d" (of five) whether they would with axis 1 as the last one.
 
         >>> x = sg.zeros(2, 3)
         >>> x.is_contiguous(), x.t().is_contiguous()
         (True, False)
         """
-        return self._is_row_major()
+        axes = {"channels_last": 4, "channels_last_3d": 5}.get(memory_format)
+        if axes is None:
+            return self._is_row_major()
+        if self.ndim != axes:
+            return False
+        sizes, strides, expected = self.shape, self._strides()[0], 1
+        for axis in (1, *range(axes - 1, 1, -1), 0):
+            if sizes[axis] != 1 and strides[axis] != expected:
+                return False
+            expected *= sizes[axis]
+        return True
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements lie from one to the next along every axis, or along `dim`, in what the tensor shares.

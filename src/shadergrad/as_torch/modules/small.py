@@ -11,12 +11,14 @@ from typing import Any, Final, Optional, Union
 from urllib.parse import urlparse
 
 import shadergrad
+from shadergrad.nn.init import fans
 
 from ...dtypes import DType
 from ...jit import ignore
 from ...tensor import Tensor, device
 from ...tensor.hooks import RemovableHandle
 from ..absent import absent
+from .foreach import foreach_functions
 
 
 def _no(*args: Any, **kwargs: Any) -> bool:
@@ -123,6 +125,37 @@ def _profiler() -> dict[str, Any]:
         "ProfilerActivity": ProfilerActivity,
         "kineto_available": _no,
         "supported_activities": lambda: set(),
+    }
+
+
+def _flop_counter() -> dict[str, Any]:
+    class FlopCounterMode:
+        """Counts nothing: raises where a program wants to count. What was counted before is 0."""
+
+        def __init__(
+            self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: Any = None
+        ) -> None: ...
+
+        def __enter__(self) -> Any:
+            return absent("torch.utils.flop_counter.FlopCounterMode")()
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def get_total_flops(self) -> int:
+            """0: nothing was counted."""
+            return 0
+
+        def get_flop_counts(self) -> dict[str, Any]:
+            """{}: nothing was counted."""
+            return {}
+
+    return {"FlopCounterMode": FlopCounterMode}
+
+
+def _init() -> dict[str, Any]:
+    return {
+        "_calculate_fan_in_and_fan_out": fans,
+        "_calculate_correct_fan": lambda t, mode: fans(t)[mode.lower() == "fan_out"],
     }
 
 
@@ -333,6 +366,7 @@ def _jit_internal() -> dict[str, Any]:
 
 
 SMALL: dict[str, Callable[[], dict[str, Any]]] = {
+    "": foreach_functions,
     "__config__": _config,
     "_C": _core,
     "_C._nn": lambda: {"_parse_to": parse_to},
@@ -345,6 +379,8 @@ SMALL: dict[str, Callable[[], dict[str, Any]]] = {
     "overrides": _overrides,
     "profiler": _profiler,
     "autograd.profiler": _profiler,
+    "nn.init": _init,
+    "utils.flop_counter": _flop_counter,
     "onnx": _onnx,
     "fx": _fx,
     "fx._compatibility": _compatibility,
