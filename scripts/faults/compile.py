@@ -175,7 +175,7 @@ FAULTS = (
           "if by > 1:\n    checks", "if by > 2:\n    checks",
           WEBGPU + "pad between elements", CONV_WEBGPU + "conv2d stride 2"),
     fault("render-positions-below-zero", "compile/render.py", "Renderer._within",
-          'f"({value} >= 0) & ({value} < {size})"', 'f"{value} < {size}"',
+          'f"({value} >= {low}) & ({value} < {size})"', 'f"{value} < {size}"',
           "device/test_checked.py::test_trusted_shaders_stay_inside_the_tensor"),
     fault("render-large-unsigned-positions", "compile/render.py", "Renderer._within",
           'f"i32(min({value}, 2147483647u))"', 'f"i32({value} & 2147483647u)"',

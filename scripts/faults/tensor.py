@@ -6,6 +6,15 @@ from .tests import DATA, GRADIENT, HAND, INTEGERS, MOVED, RANDOM, STORAGES, VALU
 
 # fmt: off
 FAULTS = (
+    fault("positions-of-indices-are-not-looked-at", "tensor/positions.py", "wrapped",
+          "index = in_range(index, size, fault, -size)", "pass",
+          "device/test_refused_writes.py::test_a_refused_write_leaves_the_tensor_as_it_was"),
+    fault("positions-that-are-known-are-looked-at-late", "tensor/positions.py", "_known_values",
+          'if node.device == "cpu":', "if False:",
+          "device/test_refused_writes.py::test_a_refused_write_leaves_the_tensor_as_it_was[cpu"),
+    fault("positions-outside-are-the-first-place", "tensor/subscript.py", "_assign",
+          "numbers[keys] - 1", "(numbers[keys] - 1).clamp(min=0)",
+          "device/test_refused_writes.py::test_a_refused_write_leaves_the_tensor_as_it_was[webgpu-setitem-pending"),
     fault("composed-calls-told-apart-without-their-flags", "tensor/composed.py", "composed.call",
           "key: list[Any] = [mode.grad, default_dtype()]", "key: list[Any] = [default_dtype()]",
           "device/test_calls_again.py::test_a_call_again_has_its_own_values_and_gradients[cpu-linear]"),

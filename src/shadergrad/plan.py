@@ -31,9 +31,11 @@ FAULTS = (
     "[one_hot] class {index} is out of range: there are {size} classes, 0 to {last}.",
     "[binary_cross_entropy] all elements of input should be between 0 and 1. Hint: binary_cross_entropy_with_logits takes any.",
     "[sum] a sum or product of integers does not fit its 32 bits. Hint: .float() first, or dtype=sg.int64 on the cpu device.",
+    "[masked_scatter] the mask holds in {index} places or more, but the source has {last} elements.",
 )
 (
     IN_GATHER, IN_TARGET, IN_EMBEDDING, IN_SCATTER, IN_MULTINOMIAL, IN_BERNOULLI, IN_ONE_HOT, IN_BINARY, IN_TOTAL,
+    IN_MASKED,
 ) = range(len(FAULTS))  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import numpy as np, shadergrad as sg
 table = sg.tensor(np.arange(10, dtype=np.float32), device="webgpu")
 good = table.index_select(0, sg.tensor([3, 9], device="webgpu"))
 assert good.tolist() == [3.0, 9.0]
-bad = table.index_select(0, sg.tensor([3, 17], device="webgpu"))
+bad = table.index_select(0, sg.tensor([3, 17], device="webgpu") + 0)
 try:
     bad.numpy()
 except sg.IndexRangeError as error:
@@ -52,7 +52,7 @@ for count in range(1, 12):
     for other in others:
         expected = expected * np.float32(0.5) + other
     np.testing.assert_allclose(total.numpy(), expected, rtol=1e-6)
-    bad = tensor(table).index_select(0, tensor(np.array([3, 17], np.int32)))
+    bad = tensor(table).index_select(0, tensor(np.array([3, 17], np.int32)) + 0)
     for other in others:
         bad = bad * 0.5 + tensor(other)
     try:
@@ -76,7 +76,9 @@ def test_checked_kernels_keep_a_binding_free_for_their_report_within_the_portabl
 @pytest.mark.parametrize("position", [10, 2**31 - 1, -1, -(2**31)])
 def test_trusted_shaders_stay_inside_the_tensor(webgpu: str, position: int) -> None:
     table = sg.tensor(np.full(10, 7.0, np.float32), device=webgpu)
-    picked = table.gather(0, sg.tensor([0, position, 9], device=webgpu))
+    picked = table.gather(0, sg.tensor([0, position, 9], device=webgpu) + 0)
+    with pytest.raises(sg.IndexRangeError, match=f"index {position} is out of range for an axis of size 10"):
+        picked.tolist()
     assert picked.tolist() == [7.0, 0.0, 7.0]
 
 

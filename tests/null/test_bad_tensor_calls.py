@@ -344,7 +344,7 @@ BAD: dict[str, str] = {
     "x.masked_fill(l.tensor([True]*3),1.)": "[where] the condition (3,) does not broadcast with (2, 2).",
     "x.masked_scatter(x,x)": "[masked_scatter] the mask must be of bools, not float32, and self and source of the same dtype, not",
     "x.masked_scatter(x>0,3)": "masked_scatter(): argument 'source' must be Tensor, not int.",
-    "x.masked_scatter(x>0,v)": "[gather] index 2 is out of range for an axis of size 2.",
+    "x.masked_scatter(x>0,v)": "[masked_scatter] the mask holds in 3 places or more, but the source has 2 elements.",
     "x.masked_select(x)": "masked_select: expected BoolTensor for mask, not float32.",
     "x.masked_select(3)": "masked_select(): argument 'mask' must be Tensor, not int.",
     "x.masked_select(l.tensor([True]*3))": "[masked_select] the shapes (2, 2) and (3,) do not broadcast.",

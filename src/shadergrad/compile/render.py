@@ -89,8 +89,8 @@ class Puller:
         """A number (i32) that is data as a place from 0 to `highest`."""
         raise NotImplementedError
 
-    def report(self, fault: int, value: str, dtype: DType, size: int) -> None:
-        """Tell the device of a position that does not lie within `size` elements."""
+    def report(self, fault: int, value: str, dtype: DType, size: int, low: int = 0) -> None:
+        """Tell the device of a position that does not lie in [low, size)."""
         raise NotImplementedError
 
     def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
@@ -235,7 +235,7 @@ def _in_range(w: Puller, p: InRange, node: Node, index: Indices) -> str:
     position = w.pull(node.inputs[0], index)
     # not lane_by_lane: where a product's tile gives the value, its index has no lane to take apart
     for part in (f"{position}.{c}" for c in "xyzw") if w.is_vector(position) else (position,):
-        w.report(p.fault, part, node.dtype, p.size)
+        w.report(p.fault, part, node.dtype, p.size, p.low)
     return position
 
 
@@ -322,7 +322,7 @@ class Recorder(Puller):
     def offset(self, value: str, highest: int) -> Index:
         return self._unknown(highest + 1)
 
-    def report(self, fault: int, value: str, dtype: DType, size: int) -> None:
+    def report(self, fault: int, value: str, dtype: DType, size: int, low: int = 0) -> None:
         pass
 
     def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
@@ -685,15 +685,15 @@ class Renderer(Puller):
         name = self.define(f"clamp({value}, 0, {highest})", self.depth_of_values(value), prefix="j")
         return opaque(name, 0, highest)
 
-    def _within(self, value: str, dtype: DType, size: int) -> tuple[str, str]:
-        """A position as i32, and the condition that it lies within `size` elements."""
+    def _within(self, value: str, dtype: DType, size: int, low: int = 0) -> tuple[str, str]:
+        """A position as i32, and the condition that it lies in [low, size)."""
         depth = self._depth_in(value)
         if dtype.wgsl == "u32":
             value = self.define(f"i32(min({value}, 2147483647u))", depth)
-        return value, self.define(f"({value} >= 0) & ({value} < {size})", depth, prefix="ok")
+        return value, self.define(f"({value} >= {low}) & ({value} < {size})", depth, prefix="ok")
 
-    def report(self, fault: int, value: str, dtype: DType, size: int) -> None:
-        self._report(fault, *self._within(value, dtype, size), size)
+    def report(self, fault: int, value: str, dtype: DType, size: int, low: int = 0) -> None:
+        self._report(fault, *self._within(value, dtype, size, low), size)
 
     def _report(self, fault: int, value: str, condition: str, size: int) -> None:
         self.faults = True

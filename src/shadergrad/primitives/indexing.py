@@ -15,9 +15,9 @@ from ..graph.primitive import Primitive, Shape
 from ..plan import IN_GATHER, IN_SCATTER, fault_error
 
 
-def check_range(fault: int, positions: np.ndarray, size: int) -> None:
-    if positions.size and (positions.min() < 0 or positions.max() >= size):
-        bad = positions[(positions < 0) | (positions >= size)].flat[0]
+def check_range(fault: int, positions: np.ndarray, size: int, low: int = 0) -> None:
+    if positions.size and (positions.min() < low or positions.max() >= size):
+        bad = positions[(positions < low) | (positions >= size)].flat[0]
         raise fault_error(fault, int(bad), size)
 
 
@@ -65,7 +65,7 @@ class Gather(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class InRange(Primitive):
-    """Positions as they are; one outside [0, size) is an error: at once on the cpu device, at the next read on a GPU.
+    """Positions as they are; one outside [low, size) is an error: at once on the cpu device, at the next read on a GPU.
 
     fault: the error, a number of plan.FAULTS.
     """
@@ -74,6 +74,7 @@ class InRange(Primitive):
     differentiable = False
     size: int
     fault: int
+    low: int = 0
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         (positions,) = inputs
@@ -81,7 +82,7 @@ class InRange(Primitive):
         return positions.shape, positions.dtype
 
     def numpy(self, positions):
-        check_range(self.fault, positions, self.size)
+        check_range(self.fault, positions, self.size, self.low)
         return positions
 
     def vjp(self, g, node):

@@ -28,12 +28,13 @@ from .joining import cat, meshgrid, stack
 from .norms import vector_norm
 from .pending import flush, sync
 from .placement import check_storable, device, get_default_device, resolve_device, set_default_device, standing_in
+from .positions import in_range
 from .products import einsum, tensordot
 from .public import Tensor, as_tensor
 from .random import rand, rand_like, randint, randn, randn_like, randperm
 from .reduce import MinAndMax, ValuesAndIndices
 from .results import joint, meet, result
-from .subscript import in_range, select_positions
+from .subscript import select_positions
 
 __all__ = [
     "Generator",

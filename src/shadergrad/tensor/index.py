@@ -11,6 +11,7 @@ from ..dtypes import bool_, int32
 from ..errors import ArgumentTypeError, AxisError, DTypeError, IndexRangeError, IndexTypeError, ShapeError
 from ..graph import build
 from ..graph.node import Node, make
+from ..plan import IN_GATHER, IN_MASKED, IN_SCATTER
 from ..primitives import views as v
 from ..primitives.indexing import Gather, ScatterAdd
 from ..symbolic_sizes import broadcast_shapes
@@ -19,8 +20,9 @@ from .coercion import Number, host_tensor
 from .comparison import where
 from .handle import wrap
 from .overwrite import overwrite
+from .positions import in_range, wrapped
 from .slices import SliceTensor
-from .subscript import _wrapped, in_range, select_positions
+from .subscript import select_positions
 
 T = TypeVar("T", bound="IndexTensor")
 
@@ -34,7 +36,7 @@ class IndexTensor(SliceTensor):
         """The slices at positions `index`, integers (k,), along `dim`, whose size becomes k. Raises ShapeError for
         another index.
 
-        Positions outside the axis raise IndexRangeError when the value is computed; on webgpu only with SHADERGRAD_CHECKED=1.
+        Positions outside the axis raise IndexRangeError: at once on cpu, on webgpu at once or at the next read.
 
         >>> sg.tensor([[1, 2], [3, 4]]).index_select(1, sg.tensor([1, 1, 0]))
         tensor([[2, 2, 1],
@@ -49,7 +51,7 @@ class IndexTensor(SliceTensor):
                     f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)"
                 )
             return self.reshape(1).index_select(0, index.reshape(1)).reshape(())
-        return select_positions(self, axis, index.reshape(-1))
+        return select_positions(self, axis, in_range(index.reshape(-1), self.shape[axis], IN_GATHER))
 
     def gather(self, dim: int, index: IndexTensor) -> Self:
         """out[..., j, ...] = self[..., index[..., j, ...], ...] along `dim`; of the shape of `index`, integers.
@@ -79,7 +81,7 @@ class IndexTensor(SliceTensor):
                 x = make(v.Slice((0,) * self.ndim, sizes, (1,) * self.ndim), x)
         if not index.dtype.is_position:
             raise DTypeError("gather(): Expected dtype int32/int64 for index")
-        return wrap(make(Gather(axis), x, index._node))
+        return wrap(make(Gather(axis), x, in_range(index, x.shape[axis], IN_GATHER)._node))
 
     def scatter_add(self, dim: int, index: IndexTensor, src: IndexTensor) -> Self:
         """self plus src[..., j, ...] at position index[..., j, ...] along `dim`; the order of the sum is fixed.
@@ -94,15 +96,17 @@ class IndexTensor(SliceTensor):
             return self.to(dtype=int32).scatter_add(dim, index, src.to(dtype=int32)) != 0
         if not self.ndim:
             return self.reshape(1).scatter_add(dim, index.reshape(-1), src.reshape(-1)).reshape(())
-        axis, source = self._scattered_along("scatter_add", dim, index, src)
+        axis, source, index = self._scattered_along("scatter_add", dim, index, src)
         added = wrap(make(ScatterAdd(axis, self.shape[axis]), index._node, source))
         padding: list[int] = []
         for a in reversed(range(self.ndim)):
             padding += [0, self.shape[a] - added.shape[a]]
         return self + (added.pad(padding) if any(padding) else added)
 
-    def _scattered_along(self, what: str, dim: int, index: IndexTensor, src: IndexTensor) -> tuple[int, Node]:
-        """The axis, and what of src goes to the places in the index; raises what scatter_add says."""
+    def _scattered_along(
+        self, what: str, dim: int, index: IndexTensor, src: IndexTensor
+    ) -> tuple[int, Node, IndexTensor]:
+        """The axis, what of src goes to the places in the index, and these; raises what scatter_add says."""
         axis = check_axis(dim, self.ndim, what)
         if src.dtype is not self.dtype:
             raise DTypeError(
@@ -118,7 +122,7 @@ class IndexTensor(SliceTensor):
             raise ShapeError(
                 f"[{what}] index {tuple(index.shape)} is larger than self {tuple(self.shape)} apart from dimension {dim}."
             )
-        return axis, src._node
+        return axis, src._node, in_range(index, self.shape[axis], IN_SCATTER)
 
     def scatter(
         self,
@@ -148,7 +152,7 @@ class IndexTensor(SliceTensor):
         if not self.ndim:
             flat = self.reshape(1).scatter(dim, index.reshape(-1), given.reshape(-1), reduce=reduce)
             return flat.reshape(())
-        axis, source = self._scattered_along("scatter", dim, index, given)
+        axis, source, index = self._scattered_along("scatter", dim, index, given)
         if reduce is not None:
             return _scattered(self, dim, index, given, reduce)
         return wrap(overwrite(self._node, axis, index._node, source))
@@ -195,7 +199,7 @@ class IndexTensor(SliceTensor):
         axis = check_axis(dim, self.ndim, "index_fill")
         if not index.dtype.is_position:
             raise IndexTypeError(f"index_fill(): argument 'index' must be of integers, not {index.dtype.name}.")
-        index = _wrapped(index.reshape(-1), self.shape[axis])
+        index = wrapped(index.reshape(-1), self.shape[axis], IN_SCATTER)
         places = wrap(build.constant(0, int32, self._node.device, (self.shape[axis],)))
         chosen = places.index_add(0, index, wrap(build.like(index._node, 1)).to(dtype=int32)) > 0
         return self.masked_fill(chosen.reshape(-1, *(1,) * (self.ndim - axis - 1)), value)
@@ -209,7 +213,7 @@ class IndexTensor(SliceTensor):
         tensor([[1, 2, 3]])
         """
         if dim is None:
-            return self.reshape(-1).gather(0, _wrapped(indices.reshape(-1), self.numel()))
+            return self.reshape(-1).gather(0, wrapped(indices.reshape(-1), self.numel(), IN_GATHER))
         axis = check_axis(dim, self.ndim, "take_along_dim")
         if indices.ndim != self.ndim:
             raise ShapeError(
@@ -217,14 +221,15 @@ class IndexTensor(SliceTensor):
             )
         x, along = self.transpose(axis, -1), indices.transpose(axis, -1)
         shape = _broadcast(x.shape[:-1], along.shape[:-1], "take_along_dim")
-        along = _wrapped(along.expand(*shape, along.shape[-1]), x.shape[-1])
+        along = wrapped(along, x.shape[-1], IN_GATHER).expand(*shape, along.shape[-1])
         picked = x.expand(*shape, x.shape[-1]).gather(-1, along)
         return picked.transpose(axis, -1)
 
     def masked_scatter(self, mask: IndexTensor, source: IndexTensor) -> Self:
         """self with the first elements of `source`, in order, where the bool `mask` holds. The two are broadcast.
 
-        Raises DTypeError for a mask that is not of bools, or a source of another dtype.
+        Raises DTypeError for a mask that is not of bools, or a source of another dtype, IndexRangeError where `source` has too few
+        elements: at once on cpu, at the next read on webgpu.
 
         >>> sg.zeros(4).masked_scatter(sg.tensor([True, False, True, False]), sg.tensor([5.0, 6.0]))
         tensor([5., 0., 6., 0.])
@@ -236,8 +241,14 @@ class IndexTensor(SliceTensor):
             )
         shape = _broadcast(self.shape, mask.shape, "masked_scatter")
         mask = mask.expand(*shape)
-        order = (mask.reshape(-1).to(dtype=int32).cumsum(0) - 1).clamp(min=0)
-        return where(mask, source.reshape(-1).index_select(0, order).reshape(shape), self)
+        flat = mask.reshape(-1)
+        number = where(flat, flat.to(dtype=int32).cumsum(0), 0)  # from 1 on
+        order = (in_range(number, source.numel() + 1, IN_MASKED) - 1).clamp(min=0)
+        given: Any = source.reshape(-1)
+        if not source.numel():  # then the mask may hold nowhere
+            given = wrap(build.constant(0, self.dtype, self._node.device, (1,)))
+        is_given = flat & (number <= source.numel())
+        return where(is_given.reshape(shape), select_positions(given, 0, order).reshape(shape), self)
 
     def masked_select(self, mask: IndexTensor) -> Self:
         """The elements where the bool `mask` holds, in one axis; the two are broadcast. Reads the mask.

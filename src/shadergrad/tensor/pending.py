@@ -104,6 +104,11 @@ def flush(device_name: str | None = None, *, views: bool = False) -> None:
             if get_device(name).is_lost:
                 raise
             _realize_each(together)
+    show_parts()
+
+
+def show_parts() -> None:
+    """Let views of what is computed show a part of that, and not what was written through them."""
     for serial, view in _alive(_written):
         if view._is_part_again():
             _written.pop(serial, None)

@@ -55,6 +55,7 @@ class ReadableTensor(HistoryTensor):
             return execute.download(node)
         except Exception:
             pending.leave_out(self)
+            pending.show_parts()  # what was written through a view and reported once is not computed again
             raise
 
     def _read_together(self) -> list[Node]:

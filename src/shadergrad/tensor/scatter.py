@@ -11,6 +11,8 @@ from ..dtypes import float32, int32
 from ..errors import AxisError, DTypeError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph.node import make, mode
+from ..plan import IN_GATHER, IN_SCATTER
+from ..primitives.indexing import ScatterAdd
 from ..primitives.scatter import REDUCTIONS, ScatterReduce
 from .axes import check_axis
 from .base import TensorBase
@@ -19,9 +21,10 @@ from .comparison import where
 from .creation import arange
 from .handle import wrap
 from .index import IndexTensor
+from .overwrite import overwrite
 from .placement import widest_float
+from .positions import in_range, wrapped
 from .results import joint
-from .subscript import _wrapped
 
 T = TypeVar("T", bound="ScatterTensor")
 
@@ -60,6 +63,7 @@ class ScatterTensor(IndexTensor):
             )
             return wide.to(dtype=self.dtype)
         source: Any = src[tuple(slice(0, n) for n in index.shape)] if src.shape != index.shape else src
+        index = in_range(index, self.shape[axis], IN_SCATTER)
         if reduce in ("sum", "mean"):
             return _summed(self, axis, index, source, include_self, reduce == "mean")
         return _reduced(self, axis, index, source, reduce, include_self)
@@ -112,7 +116,7 @@ class ScatterTensor(IndexTensor):
             raise DTypeError(
                 f"Index put requires the source and destination dtypes match, got {self.dtype.name} and {values.dtype.name}."
             )
-        places = _numbers(self)[tuple(indices)]
+        places = (_numbers(self) + 1)[tuple(indices)] - 1  # of what is outside -1: no place
         return _placed(self, places, values.expand(*places.shape), accumulate)
 
     def put(self, index: ScatterTensor, source: ScatterTensor, accumulate: bool = False) -> Self:
@@ -134,7 +138,7 @@ class ScatterTensor(IndexTensor):
             raise ShapeError(
                 f"put_(): Expected source and index to have the same number of elements, but got {source.numel()} and {index.numel()}."
             )
-        return _placed(self, _wrapped(index, self.numel()), source.reshape(index.shape), accumulate)
+        return _placed(self, wrapped(index, self.numel(), IN_SCATTER), source.reshape(index.shape), accumulate)
 
     def take(self, index: ScatterTensor) -> Self:
         """The elements at positions `index` of the elements in row-major order, of the shape of `index`.
@@ -150,7 +154,7 @@ class ScatterTensor(IndexTensor):
             raise IndexRangeError("take(): tried to take from an empty tensor")
         if not index.numel():
             return self.reshape(-1)[:0].reshape(index.shape)
-        flat = _wrapped(index.reshape(-1), self.numel())
+        flat = wrapped(index.reshape(-1), self.numel(), IN_GATHER)
         return self.reshape(-1).gather(0, flat).reshape(index.shape)
 
     def select_scatter(self, src: ScatterTensor, dim: int, index: int) -> Self:
@@ -350,11 +354,11 @@ def _placed(x: T, places: Any, values: Any, accumulate: bool) -> T:
     flat, index, source = x.reshape(-1), places.reshape(-1), values.reshape(-1)
     if not index.numel():
         return x._copied()
-    if accumulate and x.dtype.is_small:
-        found = flat.to(dtype=int32).scatter_add(0, index, source.to(dtype=int32)).to(dtype=x.dtype)
-    else:
-        found = flat.scatter_add(0, index, source) if accumulate else flat.scatter(0, index, source)
-    return found.reshape(x.shape)
+    if not accumulate:
+        return wrap(overwrite(flat._node, 0, index._node, source._node)).reshape(x.shape)
+    dtype = int32 if x.dtype.is_small else x.dtype
+    added = wrap(make(ScatterAdd(0, x._node.size), index._node, source.to(dtype=dtype)._node))
+    return (flat.to(dtype=dtype) + added).to(dtype=x.dtype).reshape(x.shape)
 
 
 def _summed(x: T, axis: int, index: Any, source: Any, include_self: bool, mean: bool) -> T:

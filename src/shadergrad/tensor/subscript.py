@@ -15,8 +15,9 @@ from ..errors import DTypeError, IndexRangeError, IndexTypeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import Node, make
+from ..plan import IN_GATHER
 from ..primitives import views as v
-from ..primitives.indexing import Gather, InRange
+from ..primitives.indexing import Gather
 from ..symbolic_sizes import bounds_of, broadcast_shapes
 from .base import TensorBase
 from .coercion import OPERANDS, RaggedError, host_tensor
@@ -25,6 +26,7 @@ from .creation import arange
 from .handle import wrap
 from .norms import NormTensor
 from .overwrite import overwrite
+from .positions import wrapped
 
 T = TypeVar("T", bound="SubscriptTensor")
 
@@ -106,25 +108,18 @@ def select_positions(x: T, axis: int, index: SubscriptTensor) -> T:
     return wrap(build.reshape(picked, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])))
 
 
-def in_range(index: T, size: int, fault: int) -> T:
-    """The same positions; one outside [0, size) raises IndexRangeError: at once on cpu, at the next read on webgpu.
-
-    fault: what is told, a number of plan.FAULTS.
-    """
-    return wrap(make(InRange(size, fault), index._node))
-
-
 def _index(x: T, key: tuple[Any, ...]) -> T:
     shape: list[int] = []
     blocks: list[_Block] = []
     selected: list[tuple[int, Any]] = []  # axis of the sliced tensor, positions along it
-    for k in _full_key(x, key):
+    full, of_masks = _full_key(x, key)
+    for k in full:
         if k is None:
             shape.append(1)
             continue
         axis = len(blocks)
         if isinstance(k, TensorBase):
-            selected.append((len(shape), _wrapped(k, x.shape[axis])))
+            selected.append((len(shape), k if id(k) in of_masks else wrapped(k, x.shape[axis], IN_GATHER)))
             k = slice(None)
         blocks.append(_block(k, axis, x.shape[axis]))
         if isinstance(k, slice):
@@ -144,8 +139,9 @@ def _index(x: T, key: tuple[Any, ...]) -> T:
     return _select_several(result, selected)
 
 
-def _full_key(x: TensorBase, key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """An entry for every axis: an int, a slice or a tensor of integers; and None where there shall be a new one."""
+def _full_key(x: TensorBase, key: tuple[Any, ...]) -> tuple[list[Any], set[int]]:
+    """An entry for every axis: an int, a slice or a tensor of integers; and None where there shall be a new one. Then the ids of
+    those that a mask became, which are inside."""
     parts = [_host_index(k, x) if isinstance(k, list | np.ndarray) else k for k in key]
     used = sum(_axes_of(k) for k in parts)
     if used > x.ndim:
@@ -155,14 +151,17 @@ def _full_key(x: TensorBase, key: tuple[Any, ...]) -> tuple[Any, ...]:
         raise IndexRangeError("an index can only have a single ellipsis ('...')")
     at = dots[0] if dots else len(parts)
     full: list[Any] = []
+    of_masks: set[int] = set()
     axis = 0
     for k in (*parts[:at], *(slice(None),) * (x.ndim - used), *parts[at + 1 :]):
         if isinstance(k, TensorBase) and k.dtype is bool_:
-            full += _positions_of(k, axis, x)
+            places = _positions_of(k, axis, x)
+            of_masks |= set(map(id, places))
+            full += places
         else:
             full.append(k)
         axis += _axes_of(k)
-    return tuple(full)
+    return full, of_masks
 
 
 def _axes_of(k: Any) -> int:
@@ -255,11 +254,6 @@ def _select_several(x: T, selected: list[tuple[int, Any]]) -> T:
     return picked.permute(*range(k, k + before), *range(k), *range(k + before, picked.ndim))
 
 
-def _wrapped(index: Any, size: int) -> Any:
-    """Negative positions count from the end."""
-    return where(index < 0, index + size, index)
-
-
 def _assign(x: Any, key: Any, value: Any) -> None:
     keys = tuple(
         _beside(x, k.to(dtype=bool_) if isinstance(k, TensorBase) and k.dtype is uint8 else k)
@@ -295,8 +289,8 @@ def _assign(x: Any, key: Any, value: Any) -> None:
         mask = chosen.reshape(*chosen.shape, *(1,) * (x.ndim - chosen.ndim))
         x._update_in_place(where(mask, value.reshape(()), x), "setitem")
         return
-    numbers = arange(x.numel(), device=x.device).reshape(x.shape)
-    places = numbers[keys]
+    numbers = arange(1, x.numel() + 1, device=x.device).reshape(x.shape)
+    places = numbers[keys] - 1  # of what is outside -1: no place
     value = _without_leading_ones(value, places.ndim).expand(*places.shape).reshape(-1)
     written = overwrite(x.reshape(-1)._node, 0, places.reshape(-1)._node, value._node)
     x._update_in_place(build.reshape(written, tuple(x.shape)), "setitem")

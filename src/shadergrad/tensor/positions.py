@@ -1,0 +1,64 @@
+"""Positions that are data, held against the size of the axis that they are for.
+
+In: an index tensor that a caller gave. Out: the same positions. Where their values are known, on the cpu device and of what was
+just made from host data, one outside raises IndexRangeError at the call, before anything is written. Elsewhere the kernel that
+reads them reports it, and the next read raises. Positions that an operation of the library has made need none of this.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..drive import execute
+from ..drive.tracing import current
+from ..graph.node import Node, make, resolve
+from ..primitives.indexing import ArgSort, InRange, check_range
+from .base import TensorBase
+from .comparison import where
+from .handle import wrap
+
+T = TypeVar("T", bound=TensorBase)
+
+
+def in_range(index: T, size: int, fault: int, low: int = 0) -> T:
+    """The same positions; one outside [low, size) raises IndexRangeError: at once where its value is known, else at the next read.
+
+    fault: what is told, a number of plan.FAULTS.
+    """
+    node = index._node
+    if not node.size or not node.dtype.is_position or _is_inside(node, size):
+        return index
+    if current.trace is None:
+        values = _known_values(node)
+        if values is not None:
+            check_range(fault, values, size, low)
+            return index
+    return wrap(make(InRange(size, fault, low), node))
+
+
+def wrapped(index: Any, size: int, fault: int) -> Any:
+    """Positions from 0 on: negative ones count from the end. Raises as `in_range`."""
+    index = in_range(index, size, fault, -size)
+    return where(index < 0, index + size, index)
+
+
+def _is_inside(node: Node, size: int) -> bool:
+    """Whether positions are those of a sort along no longer an axis, or were looked at already."""
+    while node.primitive.kind == "view" and len(node.inputs) == 1:
+        (node,) = node.inputs
+    primitive = node.primitive
+    if isinstance(primitive, InRange):
+        return primitive.low == 0 and primitive.size <= size
+    return isinstance(primitive, ArgSort) and node.shape[primitive.axis] <= size
+
+
+def _known_values(node: Node) -> np.ndarray | None:
+    """Values that can be had without waiting for a device."""
+    if node.device == "cpu":
+        execute.realize([node], read=True)
+        return node.storage.handle
+    storage = resolve(node).storage
+    uploaded = None if storage is None else storage.uploaded
+    return None if uploaded is None else np.frombuffer(uploaded, node.dtype.stored)
