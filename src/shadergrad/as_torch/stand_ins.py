@@ -42,8 +42,11 @@ _SAME = [
     "cuda.streams",
     "distributed",
     "distributions",
+    "distributions.constraint_registry",
+    "distributions.constraints",
     "distributions.kl",
     "distributions.transforms",
+    "distributions.utils",
     "fft",
     "func",
     "jit",
@@ -84,9 +87,18 @@ _ELSEWHERE = {
     "nn.utils": "nn.utils.clip_grad nn.utils.weight_norm nn.utils.spectral_norm nn.utils.convert_parameters",
     "optim": "optim.adam optim.adamw optim.adagrad optim.adadelta optim.lbfgs optim.rmsprop optim.sgd",
     "utils.data": "utils.data.dataset utils.data.dataloader utils.data.sampler utils.data.distributed",
-    "distributions": """distributions.distribution distributions.normal distributions.categorical
-        distributions.bernoulli distributions.uniform distributions.multivariate_normal distributions.independent
-        distributions.transformed_distribution""",
+    "distributions": """distributions.bernoulli distributions.beta distributions.binomial distributions.categorical
+        distributions.cauchy distributions.chi2 distributions.continuous_bernoulli distributions.dirichlet
+        distributions.distribution distributions.exp_family distributions.exponential
+        distributions.fishersnedecor distributions.gamma distributions.generalized_pareto distributions.geometric
+        distributions.gumbel distributions.half_cauchy distributions.half_normal distributions.independent
+        distributions.inverse_gamma distributions.kumaraswamy distributions.laplace distributions.lkj_cholesky
+        distributions.log_normal distributions.logistic_normal distributions.lowrank_multivariate_normal
+        distributions.mixture_same_family distributions.multinomial distributions.multivariate_normal
+        distributions.negative_binomial distributions.normal distributions.one_hot_categorical
+        distributions.pareto distributions.poisson distributions.relaxed_bernoulli
+        distributions.relaxed_categorical distributions.studentT distributions.transformed_distribution
+        distributions.uniform distributions.von_mises distributions.weibull distributions.wishart""",
     "amp": "amp.autocast_mode amp.grad_scaler",
     "autograd": "autograd.variable autograd.grad_mode",
     "": "functional",
@@ -106,6 +118,38 @@ _OWN = {
 
 # Private names that programs import all the same
 _PRIVATE = {
+    "distributions.utils": {"_sum_rightmost": "sum_rightmost"},
+    "distributions.kl": {"_KL_REGISTRY": "KL_REGISTRY"},
+    "distributions.constraints": {
+        n: n
+        for n in [
+            "_Boolean",
+            "_Cat",
+            "_CorrCholesky",
+            "_Dependent",
+            "_DependentProperty",
+            "_GreaterThan",
+            "_GreaterThanEq",
+            "_HalfOpenInterval",
+            "_IndependentConstraint",
+            "_IntegerGreaterThan",
+            "_IntegerInterval",
+            "_IntegerLessThan",
+            "_Interval",
+            "_LessThan",
+            "_LowerCholesky",
+            "_LowerTriangular",
+            "_Multinomial",
+            "_OneHot",
+            "_PositiveDefinite",
+            "_PositiveSemidefinite",
+            "_Real",
+            "_Simplex",
+            "_Square",
+            "_Stack",
+            "_Symmetric",
+        ]
+    },
     "optim.lr_scheduler": {"_LRScheduler": "LRScheduler"},
     "nn.modules.batchnorm": {"_BatchNorm": "batchnorm._BatchNorm"},
     "nn.modules.instancenorm": {"_InstanceNorm": "batchnorm._InstanceNorm"},

@@ -102,7 +102,7 @@ class ReadableTensor(HistoryTensor):
 
     def __format__(self, spec: str) -> str:
         """A tensor without axes as its number; others take no format but the empty one, as in PyTorch."""
-        return format(self.item(), spec) if spec and not self.ndim else object.__format__(self, spec)
+        return format(self.item(), spec) if not self.ndim else object.__format__(self, spec)
 
     def __round__(self, digits: int | None = None) -> Any:
         return round(self.item(), digits) if not self.ndim else wrap(self._node).round(decimals=digits or 0)
