@@ -66,6 +66,7 @@ MODULES = (  # of each a page
     "sg.testing",
     "sg.utils",
     "sg.utils.checkpoint",
+    "sg.utils.data",
     "sg.utils.dlpack",
     "sg.utils.tensorboard",
     "sg.amp",

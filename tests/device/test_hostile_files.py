@@ -167,7 +167,6 @@ FILES: dict[str, Row] = {
     "load odd array": (sg.load, CheckpointError, saved({"array": ["w"]}), "names an array"),
     "load odd tuple": (sg.load, CheckpointError, saved({"tuple": 3}), "no tuple is '3'"),
     "load odd dict": (sg.load, CheckpointError, saved({"dict": [[["w"], 1]]}), "no dict is"),
-    "load uint64": (sg.load, CheckpointError, one_tensor("U64", 16, '{"structure": 3}'), "unknown dtype"),
     # files of arrays
     "safetensors float8": (interop.read_arrays, InteropError, one_tensor("F8_E5M2", 2), "w in F8_E5M2: NumPy has no"),
     "safetensors deep": (interop.read_arrays, InteropError, safetensors(DEEP.encode()), "no safetensors file"),

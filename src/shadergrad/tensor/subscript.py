@@ -75,7 +75,7 @@ def _is_mask(k: Any) -> bool:
 def _index_by_bools(x: T, parts: tuple[Any, ...]) -> T:
     """Subscripts with single bools, each an axis of its own whose one position is chosen or not, and bytes as bools."""
     made = [k.to(dtype=bool_) if isinstance(k, TensorBase) and k.dtype is uint8 else k for k in parts]
-    if Ellipsis not in [k if k is Ellipsis else 0 for k in made] and len(made) < x.ndim + len(made):
+    if not any(k is Ellipsis for k in made):  # not `in`: a tensor compares its elements
         made.append(Ellipsis)
     dots = next(p for p, k in enumerate(made) if k is Ellipsis)
     found, axis = x, 0
