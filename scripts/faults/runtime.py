@@ -6,6 +6,12 @@ from .tests import CHAINS, INTEGERS, PROGRAMS, REUSE, STEP
 
 # fmt: off
 FAULTS = (
+    fault("interrupts-cut-calls-in-two", "system/interrupts.py", "_is_amid",
+          'if code in _whole or code.co_name == "__del__" or code.co_filename in _files:', "if False:",
+          "device/test_interrupts.py::test_an_interrupt_waits_for_the_end_of_what_must_be_whole"),
+    fault("interrupts-are-not-tried-again", "system/interrupts.py", "_again",
+          "_thread.interrupt_main()", "pass",
+          "device/test_interrupts.py::test_an_interrupt_arrives_where_nothing_delivers_it"),
     fault("int64-is-cut-at-the-upload", "runtime/webgpu.py", "WebGPUDevice._encode",
           "if data.min() < low or data.max() > high:", "if data.min() < low:",
           INTEGERS + "an_int64_beyond_32_bits_is_refused[t"),

@@ -28,6 +28,7 @@ from ..runtime import cpu as cpu
 from ..runtime import timing
 from ..runtime import webgpu as webgpu
 from ..runtime.device import Device, Program, Storage, get_device, open_devices
+from ..system import interrupts
 from ..target import Target
 from .structure import Found, Structure
 
@@ -150,6 +151,8 @@ def realize(wanted: Sequence[Node], *, read: bool = False) -> None:
         for node in pending:
             if is_alias(node):
                 node.materialize(resolve(node).storage)
+    if interrupts.waiting.is_waiting:
+        interrupts.deliver()
 
 
 def _compute(wanted: list[Node], read: bool) -> None:
@@ -188,7 +191,10 @@ def upload(array: np.ndarray, dtype: DType, device: str) -> Node:
 def download(node: Node) -> np.ndarray:
     """The value of a node, as a fresh host array."""
     realize([node])
-    return get_device(node.device).download(node.storage, node.shape, node.dtype)
+    values = get_device(node.device).download(node.storage, node.shape, node.dtype)
+    if interrupts.waiting.is_waiting:
+        interrupts.deliver()
+    return values
 
 
 def synchronize(device: str | None = None) -> None:

@@ -19,6 +19,7 @@ from ..plan import Plan
 from ..runtime import timing
 from ..runtime.device import Program, Storage
 from ..symbolic_sizes import plain
+from ..system import interrupts
 from ..tensor import Tensor
 from ..tensor.generator import Draws
 from ..tensor.paths import Path
@@ -337,6 +338,7 @@ class Replay:
         """`written`, with the tensors that the holders are now."""
         return [(k, _tensor_of(holder)) for k, holder in self.written] if self._fixed is None else self._fixed
 
+    @interrupts.whole
     def run(self, inputs: list[Storage], tensors: list[Tensor], arguments: Any) -> Any:
         """One submission. What tensors, .grad slots and containers hold afterwards is what the function would have left there."""
         into = self._memory_for_gradients()

@@ -21,6 +21,7 @@ from ..drive.tracing import current
 from ..errors import CompileError
 from ..graph import node as nodes
 from ..plan import Explanation, Plan
+from ..system import interrupts
 from ..target import NUMPY, PORTABLE, Target
 from ..tensor import Tensor, flush
 from .capture import capture
@@ -94,7 +95,10 @@ class CompiledStep(Generic[P, R]):
                 entry = self._find(key, args, kwargs, tensors)
             if nodes.nodes_made != self._nodes_seen:
                 self._protect()
-            return entry.run(entry.storages(tensors), tensors, (args, kwargs))
+            result = entry.run(entry.storages(tensors), tensors, (args, kwargs))
+        if interrupts.waiting.is_waiting:
+            interrupts.deliver()
+        return result
 
     def _find(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
         """The capture that holds for a call, a new one where none does. From here on it is the latest, which calls try first."""

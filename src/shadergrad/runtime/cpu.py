@@ -14,6 +14,7 @@ from ..errors import OutOfMemoryError
 from ..graph.capture import Capture
 from ..graph.primitive import WITHOUT_TENSORS, Primitive, from_data
 from ..plan import Plan
+from ..system import interrupts
 from ..target import NUMPY
 from . import timing
 from .chains import Chain, Operation, Rows, broadcasting, chained, fold
@@ -80,10 +81,9 @@ class CpuProgram(Program):
                     self._run_step(what, operands, results, arrays)
                     for row in gone:
                         arrays[row] = None
-        by_row = dict(zip(plan.inputs, inputs, strict=True))
-        targets = into or [None] * len(plan.outputs)
-        return [self._give(row, arrays, by_row, target) for row, target in zip(plan.outputs, targets, strict=True)]
+        return self._give_all(arrays, dict(zip(plan.inputs, inputs, strict=True)), into)
 
+    @interrupts.interruptible
     def _run_step(self, what: Primitive | Chain, operands: Rows, results: Rows, arrays: list[Any]) -> None:
         try:
             if isinstance(what, Chain):
@@ -104,6 +104,13 @@ class CpuProgram(Program):
             timing.report(timing.Timed(self.device.name, "host", kernel, 1, start, seconds, run, origins[k]))
             for row in gone:
                 arrays[row] = None
+
+    @interrupts.whole
+    def _give_all(
+        self, arrays: list[Any], by_row: dict[int, Storage], into: Sequence[Storage | None] | None
+    ) -> list[Storage]:
+        targets = into or [None] * len(self.plan.outputs)
+        return [self._give(row, arrays, by_row, target) for row, target in zip(self.plan.outputs, targets, strict=True)]
 
     def _give(self, row: int, arrays: list[Any], by_row: dict[int, Storage], target: Storage | None) -> Storage:
         """A storage of its own for an output; an array may be shared, for arrays are replaced, never written."""

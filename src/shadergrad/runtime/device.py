@@ -21,6 +21,7 @@ from ..graph.capture import Capture
 from ..graph.node import Node
 from ..graph.origin import users_place
 from ..plan import Kernel, Plan
+from ..system import interrupts
 from ..target import Target
 
 LARGE = 1 << 20  # bytes from which on it is remembered who made a storage
@@ -173,6 +174,7 @@ def get_device(name: str) -> Device:
             if device is None:
                 config.check()
                 kind, _, index = name.partition(":")
+                interrupts.install()
                 device = _devices[name] = _factories[kind](int(index or 0))
     return device
 

@@ -33,6 +33,7 @@ from ..dtypes import DType, int64
 from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError
 from ..graph.node import Node
 from ..plan import Kernel, Plan, fault_error, format_bytes
+from ..system import interrupts
 from .adapters import AdapterInfo, choose_adapter, find_again, load_native, open_quietly, portable_overrides
 from .device import LARGE, Storage, register_device
 from .families import Families
@@ -132,6 +133,7 @@ class WebGPUDevice(Gpu):
     def download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         if dtype.wgsl is None:
             raise self.unsupported(dtype)
+        interrupts.install()  # a notebook puts Python's own handler back for each cell
         out = self._host_memory.empty(shape, dtype.stored)
         if out.nbytes > storage.nbytes:
             raise DeviceError(f"[webgpu] a storage of {storage.nbytes} bytes has no {shape} of {dtype.name}.")
