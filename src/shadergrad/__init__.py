@@ -35,7 +35,15 @@ from . import (
     utils,
 )
 from .amp import autocast, is_autocast_available, is_autocast_enabled
-from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from .autograd import (
+    enable_grad,
+    inference_mode,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from .autograd.grad_mode import is_inference_mode_enabled
 from .compiled_module import CompiledModule, compile
 from .complex_numbers import angle, complex, conj, imag, is_complex, polar, real, view_as_complex, view_as_real
@@ -285,6 +293,8 @@ __all__ = [
     "int64",
     "interop",
     "inverse",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_autocast_available",
     "is_autocast_enabled",
     "is_complex",

@@ -21,6 +21,7 @@ from .graph import node as nodes
 from .graph.capture import Capture
 from .graph.node import Node, grad_mode, mode, resolve, topological
 from .nn import Module
+from .run.anomalies import checked_for_nan
 from .run.capture import newest, read_with_history
 from .run.step import CompiledStep
 from .run.trees import exchange, tensors_in
@@ -179,6 +180,8 @@ class CompiledModule(Module):
             if cpython.refuted:
                 cpython.warn_once(stacklevel=4)
             return self._orig_mod(*args, **kwargs)
+        if mode.inspect is not None:
+            return checked_for_nan(self._orig_mod, args, kwargs)
         if not mode.grad:
             return self._forward_alone(*args, **kwargs)
         given = [t for _, t in tensors_in((args, kwargs))]

@@ -11,7 +11,7 @@ Reference: https://pytorch.org/docs/stable/autograd.html
 from ..tensor import backward
 from . import functional
 from .activation_checkpointing import checkpoint
-from .anomaly_mode import detect_anomaly, set_detect_anomaly
+from .anomaly_mode import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_detect_anomaly
 from .derivatives import grad
 from .function import Function, FunctionCtx, once_differentiable
 from .grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
@@ -32,6 +32,8 @@ __all__ = [
     "gradcheck",
     "gradgradcheck",
     "inference_mode",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_grad_enabled",
     "no_grad",
     "once_differentiable",

@@ -1,33 +1,104 @@
-"""Anomaly detection by PyTorch's names, without effect: errors of gradients name the operation's line in any case."""
+"""Anomaly detection: gradients that are NaN raise, with the line of the operation that they are of.
+
+Compiled steps run uncompiled meanwhile, and raise for NaN in what they give, too. Reference:
+https://pytorch.org/docs/stable/autograd.html#anomaly-detection
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+import warnings
+
+from ..arguments import check_constructors, checked
+from ..graph.node import mode
+from ..graph.origin import Origins
+from ..run.anomalies import refuse_nan_gradients
 
 
-@contextmanager
-def detect_anomaly(check_nan: bool = True) -> Iterator[None]:
-    """Has no effect: gradient errors always point at the operation's line, and nothing searches for NaN.
+class _Settings:
+    """Whether anomalies are looked for, and whether NaN is one."""
 
-    >>> with sg.autograd.detect_anomaly():
-    ...     y = sg.ones(2)
-    """
-    yield
+    enabled = False
+    check_nan = True
+
+
+def _set(enabled: bool, check_nan: bool) -> tuple[bool, bool]:
+    """Switch it on or off; gives what was before."""
+    before = _Settings.enabled, _Settings.check_nan
+    _Settings.enabled, _Settings.check_nan = enabled, check_nan
+    mode.inspect = refuse_nan_gradients if enabled and check_nan else None
+    if enabled and mode.origins is None:
+        mode.origins, mode.heard = Origins(), True
+    elif not enabled and before[0]:
+        mode.origins, mode.heard = None, mode.made is not None
+    return before
 
 
 class set_detect_anomaly:
-    """Has no effect, as `detect_anomaly`; a call or a context.
+    """Switch anomaly detection on or off, from the call on, or within `with`; see detect_anomaly.
 
-    >>> _ = sg.autograd.set_detect_anomaly(True)
+    >>> with sg.autograd.set_detect_anomaly(True):
+    ...     sg.is_anomaly_enabled()
+    True
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self.mode = mode
+        self._before = _set(mode, check_nan)
 
-    def __enter__(self) -> Any:
-        return self
+    def __enter__(self) -> None:
+        return
 
     def __exit__(self, *_: object) -> None:
-        return
+        _set(*self._before)
+
+
+class detect_anomaly:
+    """A context in which a gradient of NaN raises AutogradError, with the line of the forward pass that it is of.
+
+    Each gradient is read as it is made, which takes long: for debugging, as a warning says. The line is known of what was recorded
+    within the context. Compiled steps run uncompiled within; where one gives NaN, or leaves it in a parameter, it raises with the operation
+    that made it. check_nan: False looks for nothing.
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore")
+    >>> x = sg.zeros(1, requires_grad=True)
+    >>> with sg.autograd.detect_anomaly():
+    ...     (x.sqrt() * 0).sum().backward()
+    Traceback (most recent call last):
+    shadergrad.errors.AutogradError: Function 'SqrtBackward' returned nan values in its 0th output. ...
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self.check_nan = check_nan
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.",
+            stacklevel=2,
+        )
+
+    def __enter__(self) -> None:
+        self._before = _set(True, self.check_nan)
+
+    def __exit__(self, *_: object) -> None:
+        _set(*self._before)
+
+
+check_constructors(set_detect_anomaly, detect_anomaly)
+
+
+@checked
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly detection is switched on.
+
+    >>> sg.is_anomaly_enabled()
+    False
+    """
+    return _Settings.enabled
+
+
+@checked
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly detection looks for NaN.
+
+    >>> sg.is_anomaly_check_nan_enabled()
+    True
+    """
+    return _Settings.check_nan

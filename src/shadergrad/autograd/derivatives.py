@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, Literal, overload
 
 from ..arguments import checked
@@ -17,8 +17,8 @@ class GradArgumentError(AutogradError, ValueError):
 
 @overload
 def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
+    outputs: Tensor | Iterable[Tensor],
+    inputs: Tensor | Iterable[Tensor],
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -28,8 +28,8 @@ def grad(
 ) -> tuple[Tensor, ...]: ...
 @overload
 def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
+    outputs: Tensor | Iterable[Tensor],
+    inputs: Tensor | Iterable[Tensor],
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -39,8 +39,8 @@ def grad(
 ) -> tuple[Tensor | None, ...]: ...
 @checked
 def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
+    outputs: Any,
+    inputs: Any,
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -63,7 +63,9 @@ def grad(
     (tensor([2., 4.]),)
     """
     outs, ins = tensors_of(outputs, "grad", "outputs"), tensors_of(inputs, "grad", "inputs")
-    given = list(grad_outputs) if isinstance(grad_outputs, tuple | list) else [grad_outputs] * len(outs)
+    given: list[Any] = list(grad_outputs) if isinstance(grad_outputs, Iterable) else [grad_outputs] * len(outs)
+    if isinstance(grad_outputs, Tensor):
+        given = [grad_outputs] * len(outs)
     if len(given) != len(outs):
         raise AutogradError(f"[grad] got {len(outs)} outputs and {len(given)} grad_outputs.")
     if not only_inputs:

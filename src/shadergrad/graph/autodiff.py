@@ -94,7 +94,10 @@ def _by_rules(
             found[id(target)] = (target, g if before is None else before[1] + g)
         if is_leaf or id(node) in ends:
             continue
-        for source, cotangent in zip(node.inputs, node.primitive.vjp(g, node), strict=True):
+        cotangents = node.primitive.vjp(g, node)
+        if mode.inspect is not None:
+            mode.inspect(node, cotangents)
+        for source, cotangent in zip(node.inputs, cotangents, strict=True):
             if cotangent is not None and source.requires_grad and id(source) in needed:
                 _accumulate(collected, source, cotangent)
     return found

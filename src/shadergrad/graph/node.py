@@ -24,6 +24,8 @@ class _Mode(threading.local):
     heard: bool = False  # whether anybody wants to know of nodes that are made
     made: list[Node] | None = None  # who wants to know which
     origins: Origins | None = None  # and where
+    inspect: Callable[[Node, Sequence[Node | None]], None] | None = None  # told the gradients that each rule gives
+    written: list[tuple[weakref.ref[Any], Node]] | None = None  # who wants to know which tensors take another value
     let_go: list[tuple[Node, Primitive, tuple[Node, ...]]] | None = None  # and which lose the way to them, as they were
 
 

@@ -10,6 +10,7 @@
     leaks     tensors that stay where no run can put another one
     naming    roles and names of what a captured function reads and writes
     capture   a function run once on pending tensors → something to replay
+    anomalies the operation that NaN comes from, of gradients and of steps
     step      sg.compile: capture for new arguments, replay for known ones
 
 Each uses only those above it.

@@ -24,6 +24,7 @@ from ..plan import Explanation, Plan
 from ..system import interrupts
 from ..target import NUMPY, PORTABLE, Target
 from ..tensor import Tensor, flush
+from .anomalies import checked_for_nan
 from .capture import capture
 from .naming import describe_arguments
 from .portable import PortableStep
@@ -86,6 +87,8 @@ class CompiledStep(Generic[P, R]):
             if cpython.refuted:
                 cpython.warn_once()
             return self._function(*args, **kwargs)
+        if nodes.mode.inspect is not None:
+            return checked_for_nan(self._function, args, kwargs)
         with execute.lock:
             key, tensors = _describe(args, kwargs)
             latest = self._latest

@@ -47,7 +47,9 @@ def backward(
     tensor([2., 1.])
     """
     roots = tensors_of(tensors, "backward", "tensors")
-    given = [grad_tensors] * len(roots) if not isinstance(grad_tensors, list | tuple) else list(grad_tensors)
+    given: list[Any] = list(grad_tensors) if isinstance(grad_tensors, Iterable) else [grad_tensors] * len(roots)
+    if isinstance(grad_tensors, TensorBase):
+        given = [grad_tensors] * len(roots)
     if len(given) != len(roots):
         raise AutogradError(f"[backward] got {len(roots)} tensors and {len(given)} gradients.")
     targets = None if inputs is None else tensors_of(inputs, "backward", "inputs")

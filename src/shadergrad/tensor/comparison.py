@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 from ..arguments import refuse
-from ..dtypes import DType, bool_, of_scalar, promote
+from ..dtypes import DType, bool_, of_scalar, promote, uint8
 from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph.node import Node, make
@@ -232,6 +233,8 @@ class ComparisonTensor(RecordTensor):
         """
         if isinstance(value, TensorBase) and value.ndim:
             raise ShapeError(f"[masked_fill] value must be a number or a tensor of shape (), got {tuple(value.shape)}.")
+        if mask.dtype is not bool_:
+            raise DTypeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype.name}")
         return where(mask, value, self).to(dtype=self.dtype)
 
 
@@ -266,7 +269,8 @@ def _truth(x: ComparisonTensor) -> Node:
 def where(condition: ComparisonTensor, a: Any, b: Any) -> Any:
     """a where the condition holds, else b; the three broadcast, dtypes of a and b are promoted.
 
-    Raises DTypeError for a condition that is not bool, ShapeError where the shapes do not broadcast.
+    A condition of uint8 holds where it is not 0, with a warning. Raises DTypeError for one of another dtype, ShapeError where the
+    shapes do not broadcast.
 
     >>> sg.where(sg.tensor([True, False]), sg.tensor([1.0, 2.0]), 0.0)
     tensor([1., 0.])
@@ -274,6 +278,11 @@ def where(condition: ComparisonTensor, a: Any, b: Any) -> Any:
     for name, value in (("input", a), ("other", b)):
         if not isinstance(value, OPERANDS):
             refuse("where", name, value, "Tensor or Number")
+    if condition.dtype is uint8:
+        warnings.warn(
+            "where received a uint8 condition tensor. This behavior is deprecated. Hint: .bool() it.", stacklevel=2
+        )
+        condition = condition != 0
     if condition.dtype is not bool_:
         raise DTypeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.name}"

@@ -33,14 +33,18 @@ class NormTensor(ReduceTensor):
     __slots__ = ()
 
     def logsumexp(self, dim: int | Sequence[int], keepdim: bool = False) -> Self:
-        """log(sum(exp(x))) over `dim` (an axis or several), without overflow. Shape: as sum's. Integers give float32.
+        """log(sum(exp(x))) over `dim` (an axis or several), without overflow; -inf of no elements. Shape: as sum's. Integers give
+        float32.
 
         >>> sg.tensor([0.0, 0.0]).logsumexp(0)
         tensor(0.6931)
         """
         x: Any = wrap(floating(self))
-        top = _finite_top(x, dim)
-        result = (x - top).exp().sum(dim, keepdim=True).log() + top
+        if x.numel():
+            top = _finite_top(x, dim)
+            result = (x - top).exp().sum(dim, keepdim=True).log() + top
+        else:  # log(0) where the axis is empty
+            result = x.exp().sum(dim, keepdim=True).log()
         return result if keepdim else _without(result, check_axes(dim, self.ndim, "logsumexp"))
 
     @composed

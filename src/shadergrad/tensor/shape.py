@@ -312,6 +312,8 @@ class ShapeTensor(NumericTensor):
             raise ShapeError(
                 f"movedim: source {source} and destination {destination} must name as many axes, each once."
             )
+        if not self.ndim:  # whose axes 0 and -1 are allowed, and are none
+            return self.permute([])
         order = [a for a in range(self.ndim) if a not in sources]
         for target, axis in sorted(zip(targets, sources, strict=True)):
             order.insert(target, axis)

@@ -41,6 +41,8 @@ class WritableTensor(ReadableTensor):
         self._check_memory(what)
         if current.trace is not None:
             current.trace.on_assign(self)
+        if mode.written is not None:
+            mode.written.append((weakref.ref(self), node))
         shared = self._shared
         if shared is None:
             if current.trace is not None:

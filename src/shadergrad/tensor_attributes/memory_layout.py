@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..arguments import checked
 from ..tensor import Tensor
-from .installation import install_properties
+from .installation import install_methods, install_properties
 
 strided = "strided"
 preserve_format, contiguous_format, channels_last = "preserve_format", "contiguous_format", "channels_last"
@@ -86,6 +86,16 @@ def _H(self: Tensor) -> Tensor:
     return _mH(self)
 
 
+def _is_nonzero(self: Tensor) -> bool:
+    """Whether the one element is not 0. Raises ShapeError for another number of them.
+
+    >>> sg.tensor(0).is_nonzero()
+    False
+    """
+    return is_nonzero(self)
+
+
+install_methods({"is_nonzero": _is_nonzero})
 install_properties(
     {
         "is_sparse": _is_sparse,

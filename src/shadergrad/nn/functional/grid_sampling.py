@@ -10,7 +10,9 @@ import numpy as np
 
 from ...dtypes import int32
 from ...errors import ShapeError
-from ...tensor import Tensor, where
+from ...graph import build
+from ...graph import node as nodes
+from ...tensor import Tensor, joint, where
 from ..errors import ArgumentError
 
 __all__ = ["affine_grid", "grid_sample"]
@@ -89,7 +91,19 @@ def grid_sample(
     places = [_pixels(points[:, :, rank - 1 - a], n, corners) for a, n in enumerate(sizes)]
     reader = _Reader(input, padding_mode, corners)
     found = {"bilinear": _linear, "nearest": _nearest, "bicubic": _cubic}[mode](reader, places)
+    if mode == "nearest" and points.requires_grad and nodes.mode.grad:
+        found = _with_zero_gradient(found, points)
     return found.reshape(*input.shape[:2], *grid.shape[1:-1])
+
+
+def _with_zero_gradient(found: Tensor, points: Tensor) -> Tensor:
+    """The same value, which points have a gradient of 0 from: moving one a little changes nothing."""
+    inputs = [t for t in (found, points) if t.requires_grad]
+
+    def backward(grads: Any) -> list[Any]:
+        return [grads[0] if t is found else Tensor._of(build.like(t._node, 0)) for t in inputs]
+
+    return joint(inputs, [found.detach()], backward)[0]
 
 
 def _pixels(x: Tensor, n: int, align_corners: bool) -> Tensor:

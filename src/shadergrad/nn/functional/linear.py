@@ -25,12 +25,15 @@ __all__ = ["bilinear", "channel_shuffle", "embedding", "linear", "one_hot", "unf
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input (..., n_in) @ weight (n_out, n_in) transposed + bias (n_out,): (..., n_out).
 
-    ShapeError where the last axis of the input is not n_in.
+    A weight (n_in,) gives (...), with a bias (). ShapeError where the last axis of the input is not n_in.
 
     >>> F.linear(sg.tensor([1.0, 2.0]), sg.tensor([[1.0, 1.0], [3.0, -1.0]]), sg.tensor([10.0, 0.0]))
     tensor([13.,  1.])
     """
     x, w = input._node, weight._node
+    if w.ndim == 1 and x.ndim and x.shape[-1] == w.shape[0] and (bias is None or not bias.ndim):
+        result = input @ weight
+        return result if bias is None else result + bias
     if w.ndim != 2:
         raise ShapeError(f"[linear] weight must be (n_out, n_in), but got weight of size {tuple(weight.shape)}.")
     if x.ndim == 0 or x.shape[-1] != w.shape[-1]:
