@@ -4,6 +4,8 @@ FOLDER is the folder `test` of PyTorch's sources, which no wheel holds and which
 source package has it: `apt-get source --download-only pytorch`, with a deb-src line. Each file runs in a process of its own,
 in which this library stands under PyTorch's names as in `shadergrad run`, and its device-generic tests run on cpu.
 
+The same tests run with the installed PyTorch, whose release may be newer than the tests: those that it fails, too, are outdated.
+
 Out: a table of files; every failure that docs/pytorch.md does not list by its reason, and every listed one that passes.
 The exit code is 1 where there are such. `--list` prints all failures, `--write FILE` keeps the outcomes as JSON.
 """
@@ -37,6 +39,7 @@ FILES = (
     "test_stateless.py", "test_optim.py", "test_dataloader.py", "nn/test_dropout.py", "nn/test_embedding.py",
     "nn/test_packed_sequence.py", "nn/test_pooling.py", "autograd/test_functional.py",
 )  # fmt: skip
+FAILED = ("wrong", "asserted", "raised")
 LIMIT = 60  # seconds a test may take
 
 
@@ -47,11 +50,12 @@ class TooLong(Exception):
 # -- one file, in a process of its own
 
 
-def run_file(tests: Path, name: str, only: str) -> list[dict[str, str]]:
+def run_file(tests: Path, name: str, only: str, reference: bool) -> list[dict[str, str]]:
     """The outcome of each test of a file: its id, passed, skipped, wrong or raised, and why."""
-    from shadergrad.as_torch import install
+    if not reference:
+        from shadergrad.as_torch import install
 
-    install()
+        install()
     import pytorch_helpers
 
     pytorch_helpers.install()
@@ -129,9 +133,10 @@ def place(error: BaseException, stem: str) -> str:
 # -- all files
 
 
-def run_in_process(tests: Path, name: str, only: str) -> list[dict[str, str]]:
+def run_in_process(tests: Path, name: str, only: str, reference: bool = False) -> list[dict[str, str]]:
     """run_file in a process of its own."""
     command = [sys.executable, __file__, "--tests", str(tests), "--one", name, "--only", only]
+    command += ["--reference"] if reference else []
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT / "scripts")))}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tests)
     if done.returncode:
@@ -160,7 +165,7 @@ def expected() -> list[tuple[str, str, str]]:
 def report(outcomes: dict[str, list[dict[str, str]]], show: bool) -> int:
     """Print the table and what differs from the page; the exit code."""
     page = expected()
-    kinds = ("passed", "skipped", "wrong", "asserted", "raised")
+    kinds = ("passed", "skipped", "outdated", *FAILED)
     print(f"{'file':34}" + "".join(f"{k:>10}" for k in kinds))
     total: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
@@ -172,7 +177,7 @@ def report(outcomes: dict[str, list[dict[str, str]]], show: bool) -> int:
         print(f"{file:34}" + "".join(f"{counts[k]:>10}" for k in kinds))
         for f in found:
             matching = [entry for entry in page if entry[1] == file and fnmatch.fnmatchcase(f["test"], entry[2])]
-            if f["outcome"] in ("wrong", "asserted", "raised"):
+            if f["outcome"] in FAILED:
                 used.update(matching)
                 reasons[matching[0][0] if matching else "no reason"] += 1
                 if not matching:
@@ -204,18 +209,25 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print all failures")
     parser.add_argument("--write", type=Path, help="keep the outcomes as JSON")
     parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--reference", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     tests = given.tests.resolve()
     if not (tests / FILES[0]).exists():
         parser.error(f"{tests} has no {FILES[0]}: it is not PyTorch's folder `test`.")
     if given.one:
-        print(json.dumps(run_file(tests, given.one, given.only)))
+        print(json.dumps(run_file(tests, given.one, given.only, given.reference)))
         return 0
     start = time.monotonic()
     files = given.files or FILES
     with ThreadPoolExecutor(given.jobs) as pool:
         found = list(pool.map(lambda name: run_in_process(tests, name, given.only), files))
-    outcomes = dict(zip(files, found, strict=True))
+        theirs = list(pool.map(lambda name: run_in_process(tests, name, given.only, True), files))
+    outcomes: dict[str, list[dict[str, str]]] = {}
+    for name, ours, reference in zip(files, found, theirs, strict=True):
+        old = {f["test"] for f in reference if f["outcome"] in FAILED}
+        outcomes[str(name)] = [
+            f | {"outcome": "outdated"} if f["test"] in old and f["outcome"] in FAILED else f for f in ours
+        ]
     if given.write:
         given.write.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
     code = report(outcomes, given.list)

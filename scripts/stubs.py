@@ -138,14 +138,14 @@ def names_stub() -> str:
     imports = "\n".join(line.replace("from .tensor.", "from .") for line in classes_named(body + " RandomTensor"))
     return (
         f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Self, overload\n\n{imports}\n\n"
-        "ALIASES: dict[str, str]\nIN_PLACE: tuple[str, ...]\nFUNCTIONS: tuple[str, ...]\nWITHOUT_OUT: frozenset[str]\n\n"
+        "ALIASES: dict[str, str]\nIN_PLACE: tuple[str, ...]\nFUNCTIONS: tuple[str, ...]\nIN_PLACE_FUNCTIONS: tuple[str, ...]\nWITHOUT_OUT: frozenset[str]\n\n"
         "def check_methods(cls: type[Any]) -> None: ...\n\n"
         f"class NamedTensor(RandomTensor):\n{body}\n"
     )
 
 
 def functions_stub() -> str:
-    made = [*names.FUNCTIONS, *functions.INPLACE_ACTIVATIONS]
+    made = [*names.FUNCTIONS, *names.IN_PLACE_FUNCTIONS]
     lines = [
         line
         for n in made
@@ -187,7 +187,7 @@ def functions_stub() -> str:
     return (
         f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Literal, overload\n\nimport numpy as np\n\nfrom .dtypes import FloatLimits, IntegerLimits\n"
         + "\n".join([*imports, *classes_named(body), "from .tensor.public import Tensor"])
-        + "\n\nMADE: tuple[str, ...]\nWITH_OUT: tuple[str, ...]\nNUMBER_FIRST: frozenset[str]\ne: float\ninf: float\nnan: float\npi: float\nINPLACE_ACTIVATIONS: tuple[str, ...]\n"
+        + "\n\nMADE: tuple[str, ...]\nWITH_OUT: tuple[str, ...]\nNUMBER_FIRST: frozenset[str]\ne: float\ninf: float\nnan: float\npi: float\n"
         + f"concat = cat\nconcatenate = cat\n\n{body}\n\n__all__ = [\n{listed}]\n"
     )
 

@@ -39,7 +39,7 @@ class DType:
         return f"shadergrad.{self.name}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (parse_dtype, (self.name,))
+        return (named_dtype, (self.name,))
 
     @property
     def is_floating_point(self) -> bool:
@@ -235,6 +235,11 @@ def parse_dtype(value: DType | str | type | np.dtype) -> DType:
         return _BY_NUMPY[np.dtype(value)]
     except (TypeError, KeyError):
         raise DTypeError(f"unknown dtype {value!r}. Known: {', '.join(_BY_NAME)}.") from None
+
+
+def named_dtype(name: str) -> DType:
+    """The dtype of a name, also of one that no tensor with elements has: of what was pickled, or is in a plan. Raises DTypeError."""
+    return next((d for d in NAMES_ONLY if d.name == name), None) or parse_dtype(name)
 
 
 def unavailable(dtype: DType) -> DTypeError:

@@ -90,7 +90,7 @@ from .tensor.assembly import (  # noqa: F401
 )
 from .tensor.coercion import host_tensor
 from .tensor.creation import logspace, scalar_tensor  # noqa: F401
-from .tensor.names import ALIASES, FUNCTIONS, WITHOUT_OUT
+from .tensor.names import ALIASES, FUNCTIONS, IN_PLACE_FUNCTIONS, WITHOUT_OUT
 from .tensor.operators import REFLECTED
 from .tensor.random import normal, randint_like  # noqa: F401
 
@@ -126,7 +126,6 @@ WITH_OUT = (
     "vstack",
     "zeros",
 )
-INPLACE_ACTIVATIONS = ("relu_", "sigmoid_", "tanh_")
 
 
 # whose first argument may be a number beside a tensor, and for some beside another number, as in PyTorch
@@ -161,12 +160,12 @@ def _function_form(name: str) -> Any:
     first = "Tensor"
     if name in NUMBER_FIRST:
         method, first = _number_first(name, method), "Tensor | Number"
-    form = checked(method, name, "input", out=name not in WITHOUT_OUT, first_kind=first)
+    form = checked(method, name, "input", out=name in FUNCTIONS and name not in WITHOUT_OUT, first_kind=first)
     form.__module__ = "shadergrad"
     return form
 
 
-globals().update({name: _function_form(name) for name in (*FUNCTIONS, *INPLACE_ACTIVATIONS)})
+globals().update({name: _function_form(name) for name in (*FUNCTIONS, *IN_PLACE_FUNCTIONS)})
 
 
 @checked
@@ -384,7 +383,7 @@ where = checked(where, out=True)  # here and not where it is made: inside, argum
 __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checkers read functions.pyi
     {
         *FUNCTIONS,
-        *INPLACE_ACTIVATIONS,
+        *IN_PLACE_FUNCTIONS,
         *MADE,
         *assembly.__all__,
         "adaptive_avg_pool1d",

@@ -72,7 +72,6 @@ e: float
 inf: float
 nan: float
 pi: float
-INPLACE_ACTIVATIONS: tuple[str, ...]
 concat = cat
 concatenate = cat
 
@@ -125,6 +124,9 @@ def argsort(
     input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None
 ) -> Tensor: ...
 def argwhere(input: Tensor) -> Tensor: ...
+def as_strided(
+    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor: ...
 def asin(input: Tensor, *, out: Any = None) -> Tensor: ...
 def asinh(input: Tensor, *, out: Any = None) -> Tensor: ...
 def atan(input: Tensor, *, out: Any = None) -> Tensor: ...
@@ -228,7 +230,7 @@ def fmin(input: Tensor, other: NumericTensor, *, out: Any = None) -> Tensor: ...
 def fmod(input: Tensor, other: ArithmeticTensor | Number, *, out: Any = None) -> Tensor: ...
 def frac(input: Tensor, *, out: Any = None) -> Tensor: ...
 def frexp(input: Tensor, *, out: Any = None) -> MantissaAndExponent: ...
-def gather(input: Tensor, dim: int, index: IndexTensor, *, out: Any = None) -> Tensor: ...
+def gather(input: Tensor, dim: int, index: IndexTensor, *, sparse_grad: bool = False, out: Any = None) -> Tensor: ...
 def gcd(input: Tensor, other: NumericTensor, *, out: Any = None) -> Tensor: ...
 def ge(input: Tensor, other: ComparisonTensor | Number, *, out: Any = None) -> Tensor: ...
 def ger(input: Tensor, vec2: ProductTensor, *, out: Any = None) -> Tensor: ...
@@ -554,9 +556,73 @@ def vdot(input: Tensor, other: DividedTensor, *, out: Any = None) -> Tensor: ...
 def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]: ...
 def xlogy(input: Tensor | Number, other: ElementwiseTensor | Number, *, out: Any = None) -> Tensor: ...
 def zero_(input: Tensor) -> Tensor: ...
+def abs_(input: Tensor) -> Tensor: ...
+def acos_(input: Tensor) -> Tensor: ...
+def acosh_(input: Tensor) -> Tensor: ...
+def addmv_(input: Tensor, mat: ProductTensor, vec: ProductTensor, *, beta: float = 1, alpha: float = 1) -> Tensor: ...
+def arccos_(input: Tensor) -> Tensor: ...
+def arccosh_(input: Tensor) -> Tensor: ...
+def arcsin_(input: Tensor) -> Tensor: ...
+def arcsinh_(input: Tensor) -> Tensor: ...
+def arctan_(input: Tensor) -> Tensor: ...
+def arctanh_(input: Tensor) -> Tensor: ...
+def asin_(input: Tensor) -> Tensor: ...
+def asinh_(input: Tensor) -> Tensor: ...
+def atan_(input: Tensor) -> Tensor: ...
+def atanh_(input: Tensor) -> Tensor: ...
+def ceil_(input: Tensor) -> Tensor: ...
+def clamp_(
+    input: Tensor, min: ElementwiseTensor | Number | None = None, max: ElementwiseTensor | Number | None = None
+) -> Tensor: ...
+def clamp_max_(input: Tensor, max: ElementwiseTensor | Number) -> Tensor: ...
+def clamp_min_(input: Tensor, min: ElementwiseTensor | Number) -> Tensor: ...
+def clip_(
+    input: Tensor, min: ElementwiseTensor | Number | None = None, max: ElementwiseTensor | Number | None = None
+) -> Tensor: ...
+def cos_(input: Tensor) -> Tensor: ...
+def cosh_(input: Tensor) -> Tensor: ...
+def deg2rad_(input: Tensor) -> Tensor: ...
+def detach_(input: Tensor) -> Tensor: ...
+def erf_(input: Tensor) -> Tensor: ...
+def erfc_(input: Tensor) -> Tensor: ...
+def exp2_(input: Tensor) -> Tensor: ...
+def exp_(input: Tensor) -> Tensor: ...
+def expm1_(input: Tensor) -> Tensor: ...
+def fill_(input: Tensor, value: Number | Tensor) -> Tensor: ...
+def fix_(input: Tensor) -> Tensor: ...
+def floor_(input: Tensor) -> Tensor: ...
+def frac_(input: Tensor) -> Tensor: ...
+def gcd_(input: Tensor, other: NumericTensor) -> Tensor: ...
+def index_put_(
+    input: Tensor, indices: Sequence[ScatterTensor], values: ScatterTensor, accumulate: bool = False
+) -> Tensor: ...
+def lcm_(input: Tensor, other: NumericTensor) -> Tensor: ...
+def ldexp_(input: Tensor, other: NumericTensor) -> Tensor: ...
+def log10_(input: Tensor) -> Tensor: ...
+def log1p_(input: Tensor) -> Tensor: ...
+def log2_(input: Tensor) -> Tensor: ...
+def log_(input: Tensor) -> Tensor: ...
+def logit_(input: Tensor, eps: float | None = None) -> Tensor: ...
+def nan_to_num_(
+    input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor: ...
+def neg_(input: Tensor) -> Tensor: ...
+def negative_(input: Tensor) -> Tensor: ...
+def rad2deg_(input: Tensor) -> Tensor: ...
+def reciprocal_(input: Tensor) -> Tensor: ...
 def relu_(input: Tensor) -> Tensor: ...
+def round_(input: Tensor, *, decimals: int = 0) -> Tensor: ...
+def rsqrt_(input: Tensor) -> Tensor: ...
 def sigmoid_(input: Tensor) -> Tensor: ...
+def sin_(input: Tensor) -> Tensor: ...
+def sinc_(input: Tensor) -> Tensor: ...
+def sinh_(input: Tensor) -> Tensor: ...
+def sqrt_(input: Tensor) -> Tensor: ...
+def square_(input: Tensor) -> Tensor: ...
+def tan_(input: Tensor) -> Tensor: ...
 def tanh_(input: Tensor) -> Tensor: ...
+def trunc_(input: Tensor) -> Tensor: ...
+def xlogy_(input: Tensor, other: ElementwiseTensor | Number) -> Tensor: ...
 def arange(
     start: float | None = None,
     end: float | None = None,
@@ -633,13 +699,14 @@ def rand_like(
     generator: Generator | None = None,
 ) -> Tensor: ...
 def randint(
-    low: int,
+    low: int = 0,
     high: int | Sequence[int] | None = None,
     size: Any = (),
     *,
     dtype: Any = None,
     device: Any = None,
     generator: Generator | None = None,
+    requires_grad: bool = False,
     out: Any = None,
 ) -> Tensor: ...
 def randint_like(
@@ -695,9 +762,12 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Tensor: ..
 
 __all__ = [
     "abs",
+    "abs_",
     "absolute",
     "acos",
+    "acos_",
     "acosh",
+    "acosh_",
     "adaptive_avg_pool1d",
     "adaptive_max_pool1d",
     "add",
@@ -706,6 +776,7 @@ __all__ = [
     "addcmul",
     "addmm",
     "addmv",
+    "addmv_",
     "addr",
     "adjoint",
     "all",
@@ -716,21 +787,32 @@ __all__ = [
     "any",
     "arange",
     "arccos",
+    "arccos_",
     "arccosh",
+    "arccosh_",
     "arcsin",
+    "arcsin_",
     "arcsinh",
+    "arcsinh_",
     "arctan",
     "arctan2",
+    "arctan_",
     "arctanh",
+    "arctanh_",
     "argmax",
     "argmin",
     "argsort",
     "argwhere",
+    "as_strided",
     "asin",
+    "asin_",
     "asinh",
+    "asinh_",
     "atan",
     "atan2",
+    "atan_",
     "atanh",
+    "atanh_",
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
@@ -755,13 +837,18 @@ __all__ = [
     "cat",
     "cdist",
     "ceil",
+    "ceil_",
     "celu",
     "celu_",
     "chunk",
     "clamp",
+    "clamp_",
     "clamp_max",
+    "clamp_max_",
     "clamp_min",
+    "clamp_min_",
     "clip",
+    "clip_",
     "clone",
     "column_stack",
     "combinations",
@@ -777,7 +864,9 @@ __all__ = [
     "copysign",
     "corrcoef",
     "cos",
+    "cos_",
     "cosh",
+    "cosh_",
     "cosine_similarity",
     "count_nonzero",
     "cov",
@@ -788,7 +877,9 @@ __all__ = [
     "cumsum",
     "cumulative_trapezoid",
     "deg2rad",
+    "deg2rad_",
     "detach",
+    "detach_",
     "diag",
     "diag_embed",
     "diagflat",
@@ -809,32 +900,42 @@ __all__ = [
     "eq",
     "equal",
     "erf",
+    "erf_",
     "erfc",
+    "erfc_",
     "erfinv",
     "exp",
     "exp2",
+    "exp2_",
+    "exp_",
     "expm1",
+    "expm1_",
     "eye",
     "fill",
+    "fill_",
     "finfo",
     "fix",
+    "fix_",
     "flatten",
     "flip",
     "fliplr",
     "flipud",
     "float_power",
     "floor",
+    "floor_",
     "floor_divide",
     "fmax",
     "fmin",
     "fmod",
     "frac",
+    "frac_",
     "frexp",
     "from_numpy",
     "full",
     "full_like",
     "gather",
     "gcd",
+    "gcd_",
     "ge",
     "ger",
     "gradient",
@@ -853,6 +954,7 @@ __all__ = [
     "index_copy",
     "index_fill",
     "index_put",
+    "index_put_",
     "index_reduce",
     "index_select",
     "inf",
@@ -871,7 +973,9 @@ __all__ = [
     "kron",
     "kthvalue",
     "lcm",
+    "lcm_",
     "ldexp",
+    "ldexp_",
     "le",
     "lerp",
     "less",
@@ -880,8 +984,12 @@ __all__ = [
     "linspace",
     "log",
     "log1p",
+    "log1p_",
     "log2",
+    "log2_",
     "log10",
+    "log10_",
+    "log_",
     "log_softmax",
     "logaddexp",
     "logaddexp2",
@@ -891,6 +999,7 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "logit",
+    "logit_",
     "logspace",
     "logsumexp",
     "lt",
@@ -919,6 +1028,7 @@ __all__ = [
     "mv",
     "nan",
     "nan_to_num",
+    "nan_to_num_",
     "nanmean",
     "nanmedian",
     "nanquantile",
@@ -926,7 +1036,9 @@ __all__ = [
     "narrow",
     "ne",
     "neg",
+    "neg_",
     "negative",
+    "negative_",
     "nextafter",
     "nonzero",
     "norm",
@@ -949,6 +1061,7 @@ __all__ = [
     "put",
     "quantile",
     "rad2deg",
+    "rad2deg_",
     "rand",
     "rand_like",
     "randint",
@@ -958,6 +1071,7 @@ __all__ = [
     "randperm",
     "ravel",
     "reciprocal",
+    "reciprocal_",
     "relu",
     "relu_",
     "remainder",
@@ -968,9 +1082,11 @@ __all__ = [
     "roll",
     "rot90",
     "round",
+    "round_",
     "rrelu",
     "rrelu_",
     "rsqrt",
+    "rsqrt_",
     "rsub",
     "scalar_tensor",
     "scatter",
@@ -987,15 +1103,20 @@ __all__ = [
     "sign",
     "signbit",
     "sin",
+    "sin_",
     "sinc",
+    "sinc_",
     "sinh",
+    "sinh_",
     "slice_scatter",
     "softmax",
     "sort",
     "split",
     "split_with_sizes",
     "sqrt",
+    "sqrt_",
     "square",
+    "square_",
     "squeeze",
     "stack",
     "std",
@@ -1009,6 +1130,7 @@ __all__ = [
     "take",
     "take_along_dim",
     "tan",
+    "tan_",
     "tanh",
     "tanh_",
     "tensor",
@@ -1026,6 +1148,7 @@ __all__ = [
     "triu_indices",
     "true_divide",
     "trunc",
+    "trunc_",
     "unbind",
     "unflatten",
     "unique",
@@ -1039,6 +1162,7 @@ __all__ = [
     "vstack",
     "where",
     "xlogy",
+    "xlogy_",
     "zero_",
     "zeros",
     "zeros_like",

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
-from .dtypes import DType, parse_dtype
+from .dtypes import DType, named_dtype
 from .errors import ArgumentError, DTypeError, IndexRangeError, PlanError, ShadergradError
 from .explanation import NOWHERE, Explanation, Note, Origin, in_column, merged, short
 from .target import Target
@@ -250,7 +250,7 @@ def _from_data(data: dict[str, Any]) -> Plan:
         **{
             **_frozen(data),
             "target": Target.from_data(data["target"]),
-            "buffers": rows(BufferSpec, data["buffers"], dtype=parse_dtype, shape=tuple),
+            "buffers": rows(BufferSpec, data["buffers"], dtype=named_dtype, shape=tuple),
             "kernels": rows(Kernel, data["kernels"]),
             "dispatches": rows(Dispatch, data["dispatches"]),
         }

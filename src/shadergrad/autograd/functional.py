@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import ArgumentTypeError, AutogradError, ShapeError
+from ..errors import ArgumentError, ArgumentTypeError, AutogradError, ShapeError
 from ..graph import build
 from ..graph.node import grad_mode
 from ..tensor import Tensor, stack, tensors_of
@@ -28,16 +28,26 @@ __all__ = [
 Tensors = Tensor | Sequence[Tensor]
 
 
-def jacobian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False) -> Any:
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Tensors,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
     """d(output) / d(input), of the output's shape followed by the input's.
 
     A tensor for one output and one input, else tuples: [output][input]. strict: raise AutogradError instead of returning zeros
-    if an output does not depend on an input. create_graph: the result can be differentiated again.
+    if an output does not depend on an input. create_graph: the result can be differentiated again. vectorize, strategy: ways to
+    the same numbers; all take a backward pass for each element of the output. Raises ArgumentError for an unknown strategy.
 
     >>> sg.autograd.functional.jacobian(lambda x: x * x, sg.tensor([1.0, 2.0]))
     tensor([[2., 0.],
             [0., 4.]])
     """
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise ArgumentError(f"jacobian(): strategy must be 'forward-mode' or 'reverse-mode', not {strategy!r}.")
     xs = _leaves(inputs, create_graph, "jacobian")
     ys, single = _outputs(func, xs, "jacobian")
     rows = [tuple(_jacobian_of(y, x, create_graph, strict) for x in xs) for y in ys]
@@ -53,10 +63,17 @@ def _jacobian_of(y: Tensor, x: Tensor, create_graph: bool, strict: bool) -> Tens
     return stack(rows).reshape(*y.shape, *x.shape)
 
 
-def hessian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False) -> Any:
+def hessian(
+    func: Callable[..., Any],
+    inputs: Tensors,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
     """Second derivatives of a function whose output has one element: input's shape twice; tuples [input][input].
 
-    Raises ShapeError for an output with more elements. create_graph, strict: as jacobian.
+    Raises ShapeError for an output with more elements. create_graph, strict, vectorize, outer_jacobian_strategy: as jacobian.
 
     >>> sg.autograd.functional.hessian(lambda x: (x * x * x).sum(), sg.tensor([1.0, 2.0]))
     tensor([[ 6.,  0.],
@@ -69,7 +86,7 @@ def hessian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = Fals
             found = tuple(_derivatives([y], xs, None, True, strict))
         return found[0] if isinstance(inputs, Tensor) else found
 
-    return jacobian(gradients, inputs, create_graph, strict)
+    return jacobian(gradients, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
 
 
 def vjp(

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import symbolic_sizes
-from ..dtypes import DType, parse_dtype
+from ..dtypes import DType, named_dtype
 from ..errors import CompileError
 
 Shape = tuple[int, ...]
@@ -174,7 +174,7 @@ def _rich(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "dtype" in value:
-        return parse_dtype(value["dtype"])
+        return named_dtype(value["dtype"])
     if "complex" in value:
         return complex(*value["complex"])
     found = _parameters.get((value["object"], value["digest"]))

@@ -283,11 +283,18 @@ class Module(HookMethods, StateMethods, ModuleTree["Module"]):
 
     # -- devices and dtypes
 
-    def to(self: M, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> M:
+    def to(
+        self: M,
+        *args: Any,
+        device: Any = None,
+        dtype: Any = None,
+        non_blocking: bool = False,
+        memory_format: str | None = None,
+    ) -> M:
         """Move all parameters and buffers, in place: to('webgpu'), to(sg.float64), to(tensor).
 
         A dtype is for the floating ones. Gives the module back. Parameters stay the same objects, and their gradients
-        move with them.
+        move with them. memory_format is a hint that changes nothing: the compiler decides where elements lie.
         Raises ModuleTypeError for a dtype that is not floating, DTypeError for one that the device does not have.
         """
         placement.move(self, args, device, dtype)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
+from ..errors import ArgumentError, AutogradError, ShapeError
 from .axes import check_axis
 from .repetition import RepeatTensor
 
@@ -33,6 +35,51 @@ class AddressTensor(RepeatTensor):
                 return False
             expected *= sizes[axis]
         return True
+
+    def as_strided(self, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Self:
+        """A view of shape `size` of the memory that the tensor shares: element (i, j, ...) is the one at storage_offset + i *
+        stride[0] + j * stride[1] + ... storage_offset: where the tensor begins, if it is not given.
+
+        Raises ShapeError where the memory is too short, ArgumentError for negative numbers, and AutogradError for a tensor with
+        history that does not lie row by row, or whose elements do not hold the view.
+
+        >>> sg.arange(6).as_strided((2, 3), (1, 2))
+        tensor([[0, 2, 4],
+                [1, 3, 5]])
+        """
+        if len(size) != len(stride):
+            raise ShapeError("mismatch in length of strides and shape")
+        own = self.storage_offset()
+        start = own if storage_offset is None else storage_offset
+        if start < 0 or any(n < 0 for n in (*size, *stride)):
+            raise ArgumentError("as_strided: Negative sizes, strides and offsets are not supported.")
+        reach = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
+        inside = own <= start and start + reach <= own + self.numel() and self._is_row_major()
+        if inside or self._shared is None:
+            flat: Any = self.reshape(-1)
+            start -= own
+        elif self._node.requires_grad:
+            raise AutogradError(
+                "as_strided: a tensor with history must lie row by row and hold the view. Hint: .contiguous()."
+            )
+        else:
+            flat = self._all_of(self._shared.storage).reshape(-1)
+        if start + reach > flat.numel():
+            raise ShapeError(
+                f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start} require {start + reach} elements, "
+                f"but there are {flat.numel()}."
+            )
+        found = flat[start : start + reach]
+        if 0 in size:
+            return found.reshape(*size)
+        for k, (n, step) in enumerate(zip(size, stride, strict=True)):
+            rest = reach - (n - 1) * step
+            if step == 0 or n == 1:
+                found = found.unsqueeze(k).expand(*size[: k + 1], reach)
+            else:
+                found = found.unfold(k, rest, step)
+            reach = rest
+        return found.squeeze(-1)
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements lie from one to the next along every axis, or along `dim`, in what the tensor shares.

@@ -35,6 +35,7 @@ class ArithmeticTensor(ComparisonTensor):
         >>> x.add(1, alpha=10)
         tensor([11., 12.])
         """
+        check_alpha(alpha, self, other)
         return binary(e.Add(), self, other if alpha == 1 else other * alpha)
 
     def sub(self, other: ArithmeticTensor | Number, *, alpha: Number = 1) -> Self:
@@ -45,6 +46,7 @@ class ArithmeticTensor(ComparisonTensor):
         tensor([3., 2.])
         """
         _refuse_bools(self, other)
+        check_alpha(alpha, self, other)
         return binary(e.Sub(), self, other if alpha == 1 else other * alpha)
 
     def mul(self, other: ArithmeticTensor | Number) -> Self:
@@ -254,6 +256,13 @@ class ArithmeticTensor(ComparisonTensor):
         >>> x.lerp(sg.tensor([4.0, 20.0]), 0.25)
         tensor([ 1. , 12.5])
         """
+        for name, value in (("end", end), ("weight", weight)):
+            if isinstance(value, TensorBase) and value.dtype is not self.dtype:
+                raise DTypeError(
+                    f"[lerp] expected dtype {self.dtype.name} for `{name}` but got dtype {value.dtype.name}."
+                )
+        if self.dtype.category < 2:
+            raise DTypeError(f"[lerp] is not defined for {self.dtype.name}. Hint: .float() first.")
         step: Any = end - self
         near: Any = abs(weight) < 0.5
         if isinstance(near, bool):
@@ -261,22 +270,28 @@ class ArithmeticTensor(ComparisonTensor):
         return where(near, self + step * weight, end - step * (1.0 - weight))
 
     def addcmul(self, tensor1: ArithmeticTensor, tensor2: ArithmeticTensor, *, value: Number = 1) -> Self:
-        """self + value * tensor1 * tensor2.
+        """self + value * tensor1 * tensor2. Of integers `value` is cut to an integer, as in PyTorch.
 
         >>> x = sg.tensor([1.0, 2.0])
         >>> x.addcmul(sg.tensor([3.0, 4.0]), sg.tensor([5.0, 6.0]), value=10)
         tensor([151., 242.])
         """
         product = tensor1 * tensor2
+        if max(t.dtype.category for t in (self, product)) < 2:
+            value = int(value)  # type: ignore[arg-type]
         return self + (product if value == 1 else product * value)
 
     def addcdiv(self, tensor1: ArithmeticTensor, tensor2: ArithmeticTensor, *, value: Number = 1) -> Self:
-        """self + value * tensor1 / tensor2; the quotient is a true division.
+        """self + value * tensor1 / tensor2. Raises DTypeError where both are of integers, as PyTorch.
 
         >>> x = sg.tensor([1.0, 2.0])
         >>> x.addcdiv(sg.tensor([6.0, 8.0]), sg.tensor([2.0, 4.0]), value=10)
         tensor([31., 22.])
         """
+        if tensor1.dtype.category < 2 and tensor2.dtype.category < 2:
+            raise DTypeError(
+                "Integer division with addcdiv is no longer supported. Hint: self + value * (tensor1 / tensor2)."
+            )
         quotient = tensor1 / tensor2
         return self + (quotient if value == 1 else quotient * value)
 
@@ -346,6 +361,19 @@ REFLECTED.update(
 def _subtract(a: Any, b: Any) -> Any:
     _refuse_bools(a, b)
     return binary(e.Sub(), a, b)
+
+
+def check_alpha(alpha: Number, *values: Any) -> None:
+    """A factor of integers is an integer, and one of numbers no bool."""
+    if type(alpha) is int:
+        return
+    category = max((v.dtype if isinstance(v, TensorBase) else of_scalar(v)).category for v in values)
+    if isinstance(alpha, bool) and category > 0:
+        raise DTypeError("Boolean alpha only supported for Boolean results.")
+    if category < 2 and of_scalar(alpha).category >= 2:
+        raise DTypeError(
+            "For integral input tensors, argument alpha must not be a floating point number. Hint: .float() first."
+        )
 
 
 def _refuse_bools(*values: Any) -> None:

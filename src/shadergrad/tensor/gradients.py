@@ -102,6 +102,10 @@ class GradientTensor(TensorBase):
             current.trace.on_grad_write(self, value)
         self._grad = value
 
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
     @property
     def data(self) -> Self:
         """The value without history, in the same memory: what is written to it is in the tensor, and not on the tape. Set,

@@ -53,8 +53,9 @@ class IndexTensor(SliceTensor):
             return self.reshape(1).index_select(0, index.reshape(1)).reshape(())
         return select_positions(self, axis, in_range(index.reshape(-1), self.shape[axis], IN_GATHER))
 
-    def gather(self, dim: int, index: IndexTensor) -> Self:
-        """out[..., j, ...] = self[..., index[..., j, ...], ...] along `dim`; of the shape of `index`, integers.
+    def gather(self, dim: int, index: IndexTensor, *, sparse_grad: bool = False) -> Self:
+        """out[..., j, ...] = self[..., index[..., j, ...], ...] along `dim`; of the shape of `index`, integers. The gradient is
+        dense, also where sparse_grad asks for another.
 
         index: as many axes as self, of at most its sizes apart from `dim`. Raises ShapeError for others, DTypeError for
         an index that is not of integers.

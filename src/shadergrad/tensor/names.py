@@ -66,7 +66,7 @@ IN_PLACE = (
 
 # of those below, what PyTorch gives no `out=`
 WITHOUT_OUT = frozenset((
-    "adjoint", "allclose", "argwhere", "bincount", "broadcast_to", "chunk", "clone", "corrcoef", "count_nonzero", "cov",
+    "adjoint", "allclose", "argwhere", "as_strided", "bincount", "broadcast_to", "chunk", "clone", "corrcoef", "count_nonzero", "cov",
     "cumulative_trapezoid", "detach", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "dist", "dsplit",
     "equal", "flatten", "flip", "fliplr", "flipud", "hsplit", "index_fill", "index_put", "is_floating_point",
     "is_signed", "isclose", "isfinite", "isinf", "isnan", "isreal", "masked_fill", "masked_scatter", "moveaxis",
@@ -85,7 +85,7 @@ SAME_DTYPE_OUT = frozenset(
 FUNCTIONS = (
     "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint",
     "all", "allclose", "amax", "amin", "aminmax", "any", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
-    "arctanh", "argmax", "argmin", "argsort", "argwhere", "asin", "asinh", "atan", "atan2", "atanh", "baddbmm",
+    "arctanh", "argmax", "argmin", "argsort", "argwhere", "as_strided", "asin", "asinh", "atan", "atan2", "atanh", "baddbmm",
     "bernoulli", "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
     "bitwise_xor", "bmm", "broadcast_to", "bucketize", "ceil", "chunk", "clamp", "clamp_max", "clamp_min", "clip",
     "clone", "copysign", "corrcoef", "cos", "cosh", "count_nonzero", "cov", "cross", "cummax", "cummin", "cumprod",
@@ -109,6 +109,16 @@ FUNCTIONS = (
     "tensor_split", "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "tril", "triu", "true_divide", "trunc",
     "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze", "var", "var_mean", "vdot", "vsplit", "xlogy",
     "zero_",
+)  # fmt: skip
+
+
+# and in place: torch.neg_(x) is x.neg_()
+IN_PLACE_FUNCTIONS = (
+    "abs_", "acos_", "acosh_", "addmv_", "arccos_", "arccosh_", "arcsin_", "arcsinh_", "arctan_", "arctanh_", "asin_", "asinh_",
+    "atan_", "atanh_", "ceil_", "clamp_", "clamp_max_", "clamp_min_", "clip_", "cos_", "cosh_", "deg2rad_", "detach_", "erf_",
+    "erfc_", "exp2_", "exp_", "expm1_", "fill_", "fix_", "floor_", "frac_", "gcd_", "index_put_", "lcm_", "ldexp_", "log10_",
+    "log1p_", "log2_", "log_", "logit_", "nan_to_num_", "neg_", "negative_", "rad2deg_", "reciprocal_", "relu_", "round_", "rsqrt_",
+    "sigmoid_", "sin_", "sinc_", "sinh_", "sqrt_", "square_", "tan_", "tanh_", "trunc_", "xlogy_",
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from .scatter import ScatterTensor
 ALIASES: dict[str, str]
 IN_PLACE: tuple[str, ...]
 FUNCTIONS: tuple[str, ...]
+IN_PLACE_FUNCTIONS: tuple[str, ...]
 WITHOUT_OUT: frozenset[str]
 
 def check_methods(cls: type[Any]) -> None: ...

@@ -11,6 +11,7 @@ from ..graph import build
 from ..graph.node import make
 from ..primitives import elementwise as e
 from ..primitives.complex import ImaginaryPart
+from .arithmetic import check_alpha
 from .base import TensorBase
 from .coercion import Number, binary, floating
 from .comparison import where
@@ -43,6 +44,7 @@ class NumericTensor(ElementwiseTensor):
             raise DTypeError(
                 "Subtraction, the `-` operator, with bools is not supported. Hint: use ^ or logical_xor()."
             )
+        check_alpha(alpha, self, other)
         return binary(e.Sub(), other, self if alpha == 1 else self * alpha)
 
     def copysign(self, other: NumericTensor | Number) -> Self:

@@ -136,13 +136,14 @@ def randn_like(
 
 @checked
 def randint(
-    low: int,
+    low: int = 0,
     high: int | Sequence[int] | None = None,
     size: Any = (),
     *,
     dtype: Any = None,
     device: Any = None,
     generator: Generator | None = None,
+    requires_grad: bool = False,
 ) -> Any:
     """Integers on [low, high), int32, of shape `size`; with one bound, randint(high, size), they start at 0.
 
@@ -166,7 +167,8 @@ def randint(
     quotient = make(e.FloorDiv(), bits, build.like(bits, high - low))
     remainder = make(e.Sub(), bits, make(e.Mul(), quotient, build.like(bits, high - low)))
     result = wrap(make(e.Cast(parse_dtype("int32")), remainder)) + low
-    return result if dtype is None else result.to(dtype=dtype)
+    result = result if dtype is None else result.to(dtype=dtype)
+    return result.requires_grad_() if requires_grad else result
 
 
 @checked

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from ..dtypes import bool_
-from ..errors import ShapeError
+from ..errors import ArgumentTypeError, ShapeError
 from ..graph import build
 from ..graph.node import make
 from ..primitives import views as v
@@ -73,6 +73,8 @@ class RepeatTensor(ShapeTensor):
         tensor([[2, 1],
                 [4, 3]])
         """
+        if dims is None and not axes:
+            raise ArgumentTypeError("flip(): missing a required argument: 'dims'")
         wanted = sizes_of((dims,) if dims is not None else axes, "flip", "dims")
         found = check_axes(wanted, self.ndim, "flip") if wanted else ()
         return wrap(make(v.Flip(found), self._node)) if found else self._copied()

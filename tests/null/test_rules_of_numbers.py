@@ -1,0 +1,126 @@
+"""Dtypes of addcmul, lerp and their like, factors alpha, memory formats, as_strided: beside PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import shadergrad as sg
+
+Call = Callable[[Any, Any, Any], Any]
+
+CALLS: dict[str, Call] = {  # over a library, integers and floats; a call that PyTorch refuses is refused
+    "addcmul(i, i, i)": lambda t, i, x: t.addcmul(i, i, i),
+    "addcmul(i, i, i, value=2)": lambda t, i, x: t.addcmul(i, i, i, value=2),
+    "addcmul(i, i, i, value=2.5)": lambda t, i, x: t.addcmul(i, i, i, value=2.5),
+    "addcmul(i, x, x)": lambda t, i, x: t.addcmul(i, x, x),
+    "addcmul(x, i, i, value=0.5)": lambda t, i, x: t.addcmul(x, i, i, value=0.5),
+    "addcdiv(i, i, i)": lambda t, i, x: t.addcdiv(i, i, i),
+    "addcdiv(x, i, i)": lambda t, i, x: t.addcdiv(x, i, i),
+    "addcdiv(i, x, i)": lambda t, i, x: t.addcdiv(i, x, i),
+    "lerp(i, i, 0.5)": lambda t, i, x: t.lerp(i, i, 0.5),
+    "lerp(x, i, 0.5)": lambda t, i, x: t.lerp(x, i, 0.5),
+    "lerp(x, double, 0.5)": lambda t, i, x: t.lerp(x, x.double(), 0.5),
+    "lerp(x, x, double)": lambda t, i, x: t.lerp(x, x, x.double()),
+    "lerp(x, x, x)": lambda t, i, x: t.lerp(x, x + 1, x),
+    "add(i, i, alpha=1.5)": lambda t, i, x: t.add(i, i, alpha=1.5),
+    "add(i, 1, alpha=1.5)": lambda t, i, x: t.add(i, 1, alpha=1.5),
+    "add(i, i, alpha=True)": lambda t, i, x: t.add(i, i, alpha=True),
+    "add(i, x, alpha=1.5)": lambda t, i, x: t.add(i, x, alpha=1.5),
+    "add(bools, alpha=True)": lambda t, i, x: t.add(i > 3, i > 3, alpha=True),
+    "sub(i, i, alpha=1.5)": lambda t, i, x: t.sub(i, i, alpha=1.5),
+    "rsub(i, i, alpha=1.5)": lambda t, i, x: t.rsub(i, i, alpha=1.5),
+    "mean(i)": lambda t, i, x: t.mean(i),
+    "flip()": lambda t, i, x: x.flip(),
+    "is_nonzero": lambda t, i, x: t.tensor(x[:1].is_nonzero()),
+    "neg_": lambda t, i, x: t.neg_(x.clone()),
+    "clamp_": lambda t, i, x: t.clamp_(x.clone(), 0.5, 1.5),
+    "xlogy_": lambda t, i, x: t.xlogy_(x.clone(), x),
+    "randint(high=, size=)": lambda t, i, x: t.randint(high=1, size=(2,)).int(),
+    "gather, sparse_grad": lambda t, i, x: x.gather(0, (i - 3).long(), sparse_grad=True),
+    "dot, mixed": lambda t, i, x: t.dot(x, i),
+    "mv, mixed": lambda t, i, x: t.mv(x.reshape(1, -1), x.double()),
+    "inner, mixed": lambda t, i, x: t.inner(x, i),
+    "einsum, mixed": lambda t, i, x: t.einsum("i,i->", x, i),
+    "tensordot, mixed": lambda t, i, x: t.tensordot(x, i, 1),
+    "mm of vectors": lambda t, i, x: t.mm(x, x),
+    "matmul of a number": lambda t, i, x: t.matmul(t.tensor(2.0), x),
+    "inner of a number": lambda t, i, x: t.inner(t.tensor(2.0), x),
+    "dot of lengths": lambda t, i, x: t.dot(x, x[:1]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_dtypes_of_results_and_refusals_are_pytorchs(name: str) -> None:
+    call = CALLS[name]
+    i, x = np.array([3, 4], np.int32), np.array([1.0, 2.0], np.float32)
+    try:
+        expected = call(torch, torch.from_numpy(i), torch.from_numpy(x))
+    except (RuntimeError, TypeError) as error:
+        with pytest.raises(TypeError if isinstance(error, TypeError) else RuntimeError):
+            call(sg, sg.tensor(i), sg.tensor(x))
+        return
+    found = call(sg, sg.tensor(i), sg.tensor(x))
+    assert found.dtype.name == str(expected.dtype).partition(".")[2]
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-6)
+
+
+STRIDED = {
+    "a window": ((3, 2), (1, 1), None),
+    "a matrix transposed": ((3, 2), (1, 3), None),
+    "repeats": ((4, 3), (0, 1), 2),
+    "every second": ((3,), (2,), 1),
+    "overlapping, three axes": ((2, 3, 2), (4, 1, 2), None),
+    "a number": ((), (), 5),
+    "one element": ((1, 1), (7, 9), 4),
+    "nothing": ((0, 2), (1, 1), 0),
+    "all": ((3, 4), (4, 1), 0),
+    "backwards in axes": ((4, 3), (1, 4), 0),
+}
+
+
+@pytest.mark.parametrize("name", STRIDED)
+def test_as_strided_is_a_view_of_the_memory(name: str) -> None:
+    size, stride, offset = STRIDED[name]
+    results = []
+    for t in (sg, torch):
+        x = t.arange(12.0)
+        base = x[0:] if name != "all" else x.reshape(3, 4).t()
+        view = t.as_strided(base, size, stride, offset)
+        shape, values = tuple(view.shape), view.tolist()
+        if "repeats" not in name and "overlapping" not in name and "window" not in name:
+            view.mul_(10)
+        y = t.arange(12.0, requires_grad=True)
+        (y.as_strided(size, stride, offset) * 2).sum().backward()
+        gradient = None if y.grad is None else y.grad.tolist()
+        results.append((shape, values, x.tolist(), gradient or [0.0] * 12))
+    assert results[0] == results[1]
+
+
+def test_as_strided_beyond_the_memory_is_refused() -> None:
+    for t in (sg, torch):
+        with pytest.raises(RuntimeError, match="storage"):
+            t.arange(6.0).as_strided((3, 3), (3, 1))
+
+
+def test_memory_formats_are_accepted_and_seen_in_the_strides() -> None:
+    for t in (sg, torch):
+        x = t.zeros(2, 3, 4, 5)
+        y = x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+        found = [v.is_contiguous(memory_format=t.channels_last) for v in (x, y, x[0])]
+        assert found == [False, True, False]
+        assert t.nn.Conv2d(3, 4, 1).to(memory_format=t.channels_last) is not None
+        for call in (x.to, x.contiguous, x.clone, lambda **o: t.empty_like(x, **o), lambda **o: t.zeros_like(x, **o)):
+            assert tuple(call(memory_format=t.channels_last).shape) == (2, 3, 4, 5)
+
+
+def test_a_gradient_may_be_deleted() -> None:
+    for t in (sg, torch):
+        w = t.ones(2, requires_grad=True)
+        w.sum().backward()
+        del w.grad
+        assert w.grad is None
