@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ def test_memory_formats_are_accepted_and_seen_in_the_strides() -> None:
         found = [v.is_contiguous(memory_format=t.channels_last) for v in (x, y, x[0])]
         assert found == [False, True, False]
         assert t.nn.Conv2d(3, 4, 1).to(memory_format=t.channels_last) is not None
-        for call in (x.to, x.contiguous, x.clone, lambda **o: t.empty_like(x, **o), lambda **o: t.zeros_like(x, **o)):
+        for call in (x.to, x.contiguous, x.clone, partial(t.empty_like, x), partial(t.zeros_like, x)):
             assert tuple(call(memory_format=t.channels_last).shape) == (2, 3, 4, 5)
 
 
