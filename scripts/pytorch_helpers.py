@@ -118,9 +118,10 @@ class TestCase(unittest.TestCase):
             if not (isinstance(x, int | float) or isinstance(y, int | float)) or max(a.size, b.size) != 1:
                 raise WrongValue(f"shapes {a.shape} and {b.shape}")
             a, b = a.reshape(()), b.reshape(())
-        kinds = {_name(v.dtype) for v in (x, y) if isinstance(v, torch.Tensor)}
+        given: list[Any] = [v for v in (x, y) if isinstance(v, torch.Tensor)]
+        kinds = {_name(v.dtype) for v in given}
         if exact_dtype and len(kinds) > 1 and kinds != {"int32", "int64"}:
-            raise WrongValue(f"dtypes {x.dtype} and {y.dtype}")
+            raise WrongValue(f"dtypes {sorted(kinds)}")
         relative, absolute = _tolerances(a, b, (self.rel_tol, self.precision))
         if atol is not None or rtol is not None:
             relative, absolute = max(rtol or 0.0, self.rel_tol), max(atol or 0.0, self.precision)

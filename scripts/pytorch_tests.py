@@ -40,7 +40,7 @@ FILES = (
     "nn/test_packed_sequence.py", "nn/test_pooling.py", "autograd/test_functional.py",
 )  # fmt: skip
 FAILED = ("wrong", "asserted", "raised")
-LIMIT = 60  # seconds a test may take
+LIMIT = 30  # seconds a test may take
 
 
 class TooLong(Exception):

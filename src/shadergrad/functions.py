@@ -148,6 +148,8 @@ def _number_first(name: str, method: Any) -> Any:
             if len(args) == 1 and not options and isinstance(args[0], Tensor) and reflected is not None:
                 return reflected(self, args[0])
             beside = next((v for v in (*args, *options.values()) if isinstance(v, Tensor)), None)
+            if beside is None and plain not in ("add", "sub", "mul", "div", "floor_divide"):
+                refuse(name, "input", self, "Tensor")
             self = host_tensor(self, device=None if beside is None else beside.device)
         return method(self, *args, **options)
 

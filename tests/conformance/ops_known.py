@@ -42,8 +42,6 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {}
 
 # entries that are not there, and why
 MISSING = {
-    "char": "there is no int8",
-    "short": "there is no int16",
     "geqrf": "LAPACK's own form of QR, for few programs",
     "ormqr": "LAPACK's own form of QR, for few programs",
     "linalg_ldl_factor": "a decomposition for few programs",
