@@ -230,17 +230,28 @@ class AdaptiveAvgPool3d(_AdaptivePool, function=F.adaptive_avg_pool3d):
     """
 
 
-class AdaptiveMaxPool1d(_AdaptivePool, function=F.adaptive_max_pool1d):
+class _AdaptiveMaxPool(_AdaptivePool, function=F.adaptive_max_pool1d):
+    """Base; return_indices: gives where each was found, too."""
+
+    def __init__(self, output_size: Sizes, return_indices: bool = False) -> None:
+        super().__init__(output_size)
+        self.return_indices = return_indices
+
+    def forward(self, input: Tensor) -> Any:
+        return type(self).function(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool, function=F.adaptive_max_pool1d):
     """The largest of windows that cover the last axis evenly: (N, C, L) or (C, L) to (N, C, output_size) or alike.
 
-    Windows and errors as in AdaptiveAvgPool1d. return_indices is not there.
+    Windows and errors as in AdaptiveAvgPool1d. return_indices: gives (values, positions, int32), as its relatives.
 
     >>> nn.AdaptiveMaxPool1d(2)(sg.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]))
     tensor([[3., 5.]])
     """
 
 
-class AdaptiveMaxPool2d(_AdaptivePool, function=F.adaptive_max_pool2d):
+class AdaptiveMaxPool2d(_AdaptiveMaxPool, function=F.adaptive_max_pool2d):
     """The largest of windows that cover height and width evenly: (N, C, H, W) to (N, C, *output_size).
 
     N may be left out. output_size: a number for both axes or one for each, None to keep an axis. Windows and errors as
@@ -251,7 +262,7 @@ class AdaptiveMaxPool2d(_AdaptivePool, function=F.adaptive_max_pool2d):
     """
 
 
-class AdaptiveMaxPool3d(_AdaptivePool, function=F.adaptive_max_pool3d):
+class AdaptiveMaxPool3d(_AdaptiveMaxPool, function=F.adaptive_max_pool3d):
     """The largest of windows that cover the last three axes evenly: (N, C, D, H, W) to (N, C, *output_size).
 
     N may be left out. output_size: a number for all axes or one for each, None to keep an axis. Windows and errors as

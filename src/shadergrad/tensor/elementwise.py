@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..dtypes import bool_, default_dtype
+from ..dtypes import bool_, default_dtype, of_scalar, promote_operands
 from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph.node import make
@@ -194,6 +194,14 @@ class ElementwiseTensor(ArithmeticTensor):
         """
         if min is None and max is None:
             raise ShapeError("[clamp] At least one of 'min' or 'max' must not be None")
+        limits = [limit for limit in (min, max) if isinstance(limit, TensorBase)]
+        if limits and any(limit.dtype is not self.dtype for limit in limits):  # which one alone does not tell
+            kinds = [(v.dtype, 2 if v.ndim else 1) for v in (self, *limits)]
+            kinds += [(of_scalar(v), 0) for v in (min, max) if v is not None and not isinstance(v, TensorBase)]
+            kind = promote_operands(kinds)
+            cast_to = [v.to(dtype=kind) if isinstance(v, TensorBase) else v for v in (min, max)]
+            if any(v.dtype is not kind for v in (self, *limits)):
+                return self.to(dtype=kind).clamp(*cast_to)
         inside: Any = None
         value = self
         if min is not None:

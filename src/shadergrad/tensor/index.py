@@ -213,6 +213,8 @@ class IndexTensor(SliceTensor):
         >>> x.take_along_dim(x.argsort(1), 1)
         tensor([[1, 2, 3]])
         """
+        if not indices.dtype.is_position:
+            raise DTypeError(f"take_along_dim(): dtype of indices should be int64 or int32, not {indices.dtype.name}.")
         if dim is None:
             return self.reshape(-1).gather(0, wrapped(indices.reshape(-1), self.numel(), IN_GATHER))
         axis = check_axis(dim, self.ndim, "take_along_dim")

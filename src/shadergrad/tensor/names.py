@@ -78,7 +78,30 @@ WITHOUT_OUT = frozenset((
 
 # whose `out=` must be of the result's dtype, as PyTorch wants it where nothing is computed
 SAME_DTYPE_OUT = frozenset(
-    ("aminmax", "cat", "gather", "index_select", "kthvalue", "multinomial", "sort", "take", "topk")
+    (
+        "abs",
+        "absolute",
+        "aminmax",
+        "cat",
+        "ceil",
+        "fix",
+        "floor",
+        "frac",
+        "neg",
+        "negative",
+        "nonzero",
+        "round",
+        "sgn",
+        "sign",
+        "trunc",
+        "gather",
+        "index_select",
+        "kthvalue",
+        "multinomial",
+        "sort",
+        "take",
+        "topk",
+    )
 )
 
 # each also as a function of the package, whose first argument is the tensor

@@ -45,9 +45,10 @@ def rand(
     requires_grad: bool = False,
     generator: Generator | None = None,
 ) -> Any:
-    """Uniform on [0, 1), with 23 random bits, of shape `size`, given as numbers or as one sequence.
+    """Uniform on [0, 1), with 23 random bits, of shape `size`, given as numbers or as one sequence. Of a complex dtype both
+    parts are.
 
-    generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype that is not floating,
+    generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype of integers,
     DeviceError for a generator of another device.
 
     >>> x = sg.rand(2, 3)
@@ -55,9 +56,29 @@ def rand(
     (shadergrad.Size([2, 3]), tensor(True))
     """
     name = resolve_device(device)
+    if dtype is not None and parse_dtype(dtype).is_complex:
+        return _complex(rand, "rand", sizes, size, dtype, name, generator, 1.0, requires_grad)
     kind = _floating(dtype, name)
     node = uniform_bits(source(generator, device).bits(check_sizes(_given(sizes, size, "rand"), "rand")))
     return finish(cast(node, kind), requires_grad)
+
+
+def _complex(
+    draw: Any,
+    what: str,
+    sizes: Any,
+    size: Any,
+    dtype: Any,
+    device: str,
+    generator: Any,
+    scale: float,
+    requires_grad: bool,
+) -> Any:
+    """Complex numbers whose parts are drawn apart."""
+    kind = parse_dtype(dtype)
+    check_storable(kind, device)
+    parts = draw(2, *_given(sizes, size, what), dtype=kind.real, device=device, generator=generator) * scale
+    return finish((parts[0] + parts[1] * 1j).to(dtype=kind)._node, requires_grad)
 
 
 @checked
@@ -69,15 +90,18 @@ def randn(
     requires_grad: bool = False,
     generator: Generator | None = None,
 ) -> Any:
-    """Standard normal, of shape `size`: sqrt(2) erfinv(u), u uniform on (-1, 1), as JAX.
+    """Standard normal, of shape `size`: sqrt(2) erfinv(u), u uniform on (-1, 1), as JAX. Of a complex dtype the variance of
+    each part is a half.
 
-    generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype that is not floating,
+    generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype of integers,
     DeviceError for a generator of another device.
 
     >>> sg.randn(2, 3).shape
     shadergrad.Size([2, 3])
     """
     name = resolve_device(device)
+    if dtype is not None and parse_dtype(dtype).is_complex:
+        return _complex(randn, "randn", sizes, size, dtype, name, generator, math.sqrt(0.5), requires_grad)
     kind = _floating(dtype, name)
     spread = signed_bits(source(generator, device).bits(check_sizes(_given(sizes, size, "randn"), "randn")))
     node = make(e.Erfinv(), spread) * math.sqrt(2.0)

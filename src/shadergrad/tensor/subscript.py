@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from types import EllipsisType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -74,7 +75,7 @@ def _is_mask(k: Any) -> bool:
 
 def _index_by_bools(x: T, parts: tuple[Any, ...]) -> T:
     """Subscripts with single bools, each an axis of its own whose one position is chosen or not, and bytes as bools."""
-    made = [k.to(dtype=bool_) if isinstance(k, TensorBase) and k.dtype is uint8 else k for k in parts]
+    made = [_bytes_as_bools(k) for k in parts]
     if not any(k is Ellipsis for k in made):  # not `in`: a tensor compares its elements
         made.append(Ellipsis)
     dots = next(p for p, k in enumerate(made) if k is Ellipsis)
@@ -90,6 +91,14 @@ def _index_by_bools(x: T, parts: tuple[Any, ...]) -> T:
         else:
             axis += _axes_of(k)
     return _index(found, tuple(made))
+
+
+def _bytes_as_bools(k: Any) -> Any:
+    """An entry of a key; a tensor of uint8 is a mask, as in PyTorch, which says the same."""
+    if not isinstance(k, TensorBase) or k.dtype is not uint8:
+        return k
+    warnings.warn("indexing with dtype uint8 is now deprecated, please use a dtype bool instead.", stacklevel=4)
+    return k.to(dtype=bool_)
 
 
 def _is_single(k: Any) -> bool:
@@ -255,10 +264,7 @@ def _select_several(x: T, selected: list[tuple[int, Any]]) -> T:
 
 
 def _assign(x: Any, key: Any, value: Any) -> None:
-    keys = tuple(
-        _beside(x, k.to(dtype=bool_) if isinstance(k, TensorBase) and k.dtype is uint8 else k)
-        for k in (key if isinstance(key, tuple) else (key,))
-    )
+    keys = tuple(_beside(x, _bytes_as_bools(k)) for k in (key if isinstance(key, tuple) else (key,)))
     is_plain = all(
         k is None or k is Ellipsis or (isinstance(k, int | np.integer | slice) and not isinstance(k, bool))
         for k in keys

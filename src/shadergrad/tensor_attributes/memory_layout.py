@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..arguments import checked
+from ..errors import ArgumentTypeError
 from ..tensor import Tensor
 from .installation import install_methods, install_properties
 
@@ -95,7 +96,33 @@ def _is_nonzero(self: Tensor) -> bool:
     return is_nonzero(self)
 
 
-install_methods({"is_nonzero": _is_nonzero})
+def _resolved(self: Tensor) -> Tensor:
+    """The tensor itself: conjugation and negation are computed, not noted.
+
+    >>> sg.ones(2).resolve_conj()
+    tensor([1., 1.])
+    """
+    return self
+
+
+def _is_conj(self: Tensor) -> bool:
+    """False: conjugation is computed, not noted.
+
+    >>> sg.ones(2).is_conj()
+    False
+    """
+    return False
+
+
+def _delete_part(self: Tensor, key: object) -> None:
+    """Refuse `del x[...]`: a tensor keeps its elements."""
+    raise ArgumentTypeError("Tensor does not support deleting items")
+
+
+install_methods({
+    "is_nonzero": _is_nonzero, "resolve_conj": _resolved, "resolve_neg": _resolved, "is_conj": _is_conj, "is_neg": _is_conj,
+})  # fmt: skip
+Tensor.__delitem__ = _delete_part  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 install_properties(
     {
         "is_sparse": _is_sparse,

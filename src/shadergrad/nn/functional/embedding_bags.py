@@ -48,6 +48,10 @@ def embedding_bag(
         raise ShapeError(
             f"embedding_bag: input ({list(input.shape)}) and per_sample_weights ({list(per_sample_weights.shape)}) must have the same shape."
         )
+    if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
+        raise DTypeError(
+            f"embedding_bag: weight ({weight.dtype.name}) and per_sample_weights ({per_sample_weights.dtype.name}) must have the same type."
+        )
     flat, bag, count = _bags(input, offsets, include_last_offset)
     padding = padding_row(padding_idx, weight.shape[0])
     rows = embedding(flat, weight, None, max_norm, norm_type, scale_grad_by_freq)

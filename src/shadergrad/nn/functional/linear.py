@@ -115,10 +115,14 @@ def embedding(
     return result
 
 
+class PaddingError(IndexRangeError, AssertionError, RuntimeError):
+    """A padding index outside the table. PyTorch raises AssertionError from embeddings, RuntimeError from bags."""
+
+
 def padding_row(padding_idx: int | None, rows: int) -> int | None:
     """A padding index counted from the start."""
     if padding_idx is not None and not -rows <= padding_idx < rows:
-        raise IndexRangeError(f"Padding_idx must be within num_embeddings, {rows}, but got padding_idx={padding_idx}")
+        raise PaddingError(f"Padding_idx must be within num_embeddings, {rows}, but got padding_idx={padding_idx}")
     return None if padding_idx is None else padding_idx % rows
 
 
