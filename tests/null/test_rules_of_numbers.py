@@ -43,6 +43,22 @@ CALLS: dict[str, Call] = {  # over a library, integers and floats; a call that P
     "xlogy_": lambda t, i, x: t.xlogy_(x.clone(), x),
     "randint(high=, size=)": lambda t, i, x: t.randint(high=1, size=(2,)).int(),
     "gather, sparse_grad": lambda t, i, x: x.gather(0, (i - 3).long(), sparse_grad=True),
+    "clamp, a number of float64": lambda t, i, x: t.clamp(i, t.tensor(0.5, dtype=t.float64), x),
+    "clamp, bools": lambda t, i, x: t.clamp(i > 3, t.tensor(0.5, dtype=t.float64), x),
+    "clamp, above float64": lambda t, i, x: t.clamp(i, x, t.tensor(0.5, dtype=t.float64)),
+    "neg, out of float64": lambda t, i, x: t.neg(x, out=t.empty(0, dtype=t.float64)),
+    "floor, out of float64": lambda t, i, x: t.floor(x, out=t.empty(0, dtype=t.float64)),
+    "sin, out of float32": lambda t, i, x: t.sin(i, out=t.empty(0)),
+    "nonzero, out of float32": lambda t, i, x: t.nonzero(x, out=t.empty(0)),
+    "take_along_dim by bools": lambda t, i, x: t.take_along_dim(x, i > 3, 0),
+    "padding of an embedding": lambda t, i, x: t.nn.functional.embedding_bag(
+        (i - 3).long(), x.reshape(2, 1), t.tensor([0]), padding_idx=-6
+    ),
+    "weights of bags": lambda t, i, x: t.nn.functional.embedding_bag(
+        (i - 3).long(), x.reshape(2, 1), t.tensor([0]), per_sample_weights=x.double(), mode="sum"
+    ),
+    "adaptive maxima and places": lambda t, i, x: t.nn.AdaptiveMaxPool1d(1, return_indices=True)(x.reshape(1, 1, 2))[0],
+    "resolve_conj": lambda t, i, x: x.resolve_conj(),
     "dot, mixed": lambda t, i, x: t.dot(x, i),
     "mv, mixed": lambda t, i, x: t.mv(x.reshape(1, -1), x.double()),
     "inner, mixed": lambda t, i, x: t.inner(x, i),
@@ -125,3 +141,38 @@ def test_a_gradient_may_be_deleted() -> None:
         w.sum().backward()
         del w.grad
         assert w.grad is None
+
+
+@pytest.mark.parametrize("call", [
+    lambda t: t.arange(5)[t.tensor([1, 7])],
+    lambda t: t.arange(5)[t.tensor([-6])],
+    lambda t: t.arange(6).reshape(2, 3)[:, [0, 3]],
+    lambda t: t.zeros(5).__setitem__(t.tensor([5]), 1.0),
+])  # fmt: skip
+def test_positions_that_are_known_raise_at_the_call(call: Callable[[Any], Any]) -> None:
+    for t in (sg, torch):
+        with pytest.raises(IndexError, match="out of bounds for dimension"):
+            call(t)
+
+
+@pytest.mark.parametrize("name", ["rand", "randn"])
+def test_complex_random_numbers_have_pytorchs_spread(name: str) -> None:
+    for kind in ("complex64", "complex128"):
+        found = getattr(sg, name)(4000, dtype=getattr(sg, kind)).numpy()
+        expected = getattr(torch, name)(4000, dtype=getattr(torch, kind)).numpy()
+        assert found.dtype == expected.dtype
+        for part in (np.real, np.imag):
+            assert abs(part(found).std() - part(expected).std()) < 0.03
+            assert abs(part(found).mean() - part(expected).mean()) < 0.05
+
+
+def test_masks_of_bytes_warn_as_pytorchs() -> None:
+    for t in (sg, torch):
+        with pytest.warns(UserWarning, match="is now deprecated, please use a dtype"):
+            assert t.arange(3)[t.tensor([1, 0, 1], dtype=t.uint8)].tolist() == [0, 2]
+
+
+def test_an_element_cannot_be_deleted() -> None:
+    for t in (sg, torch):
+        with pytest.raises(TypeError, match="does not support deleting items"):
+            del t.arange(3)[0]
