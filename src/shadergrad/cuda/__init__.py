@@ -27,6 +27,18 @@ from .memory import (
 )
 from .properties import get_arch_list, get_device_capability, get_device_properties
 from .streams import Event, Stream, StreamContext, current_stream, default_stream, is_current_stream_capturing, stream
+from .types import (
+    BFloat16Tensor,
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+)
 
 WITHOUT = "CUDA is not there: GPUs are reached by WebGPU. Hint: .to('webgpu'), sg.devices for what there is."
 
@@ -204,8 +216,18 @@ def get_device_name(device: Any = None) -> str:
 
 
 __all__ = [
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
     "Event",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
     "OutOfMemoryError",
+    "ShortTensor",
     "Stream",
     "StreamContext",
     "amp",

@@ -51,7 +51,9 @@ def tensor_type(name: str, kind: DType, device: str | None = None) -> TensorType
 >>> sg.{name}([1, 0]).dtype
 shadergrad.{kind.name}
 """
-    if kind in dtypes.NAMES_ONLY:
+    if device is not None:
+        example = f"\n\n>>> sg.{device}.{name}.__name__\n'{name}'\n"
+    elif kind in dtypes.NAMES_ONLY:
         example = f" No tensor has it: raises DTypeError.\n\n>>> sg.{name}.__name__\n'{name}'\n"
     where = "the cpu device" if device is None else f"the device that {device!r} means"
     return TensorType(
@@ -59,7 +61,7 @@ shadergrad.{kind.name}
         (),
         {
             "__doc__": f"A tensor of {kind.name} on {where}: {name}(values), or {name}(2, 3) of zeros by sizes."
-            + (example if device is None else ""),
+            + example,
             "__module__": module,
             "dtype": kind,
             "device": device,
