@@ -222,7 +222,7 @@ def _refuse_element(what: str, name: str, value: Any, wanted: str) -> None:
                 raise error(f"{what}(): argument '{name}' must be {wanted}, but element {k} is {found}.")
 
 
-NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}  # PyTorch takes them too
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1"}  # PyTorch takes them too
 
 
 # of those that make tensors: where memory lies, which the compiler decides

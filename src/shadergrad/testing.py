@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from .arguments import checked
 from .dtypes import parse_dtype
 from .errors import ArgumentError
-from .tensor import Tensor, rand, sizes_of
+from .tensor import Tensor, rand, sizes_of, where
 
 # by dtype: relative and absolute, as PyTorch's
 TOLERANCES = {
@@ -132,19 +133,28 @@ def make_tensor(
     low: float | None = None,
     high: float | None = None,
     requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: str | None = None,
 ) -> Tensor:
     """A tensor of random numbers from low to high: -9 to 9 of floats and integers if not said otherwise, 0 and 1 of bools.
+    noncontiguous: every second element of a longer tensor. exclude_zero: 1 in place of 0. memory_format changes nothing.
 
     >>> sg.testing.make_tensor((2, 3), dtype=sg.float32, device="cpu").shape
     shadergrad.Size([2, 3])
     """
     kind = parse_dtype(dtype)
     lowest, highest = (
-        (0, 2) if kind.category == 0 else (0 if kind.name == "uint8" else -9, 10 if kind.category == 1 else 9)
+        (0, 2) if kind.category == 0 else (0 if not kind.is_signed else -9, 10 if kind.category == 1 else 9)
     )
     a, b = lowest if low is None else low, highest if high is None else high
-    drawn = rand(*sizes_of(shape, "make_tensor"), device=device) * (b - a) + a
+    sizes = sizes_of(shape, "make_tensor")
+    longer = noncontiguous and math.prod(sizes) > 1
+    drawn = rand(*sizes[:-1], sizes[-1] * 2, device=device) if longer else rand(*sizes, device=device)
+    drawn = drawn * (b - a) + a
     found = (drawn.floor() if kind.category < 2 else drawn).to(dtype=kind)
+    found = where(found == 0, 1, found).to(dtype=kind) if exclude_zero else found
+    found = found[..., ::2].detach() if longer else found
     return found.requires_grad_() if requires_grad else found
 
 

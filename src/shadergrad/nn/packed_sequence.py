@@ -34,12 +34,46 @@ class PackedSequence(NamedTuple):
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """With the data, and the orders, elsewhere or in another dtype."""
         data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
         orders = [None if t is None else t.to(data.device) for t in self[2:]]
         return PackedSequence(data, self.batch_sizes, *orders)
 
     def cpu(self) -> PackedSequence:
         """On the cpu device."""
         return self.to("cpu")
+
+    def double(self) -> PackedSequence:
+        """With the data as float64."""
+        return self.to(dtype="float64")
+
+    def float(self) -> PackedSequence:
+        """With the data as float32."""
+        return self.to(dtype="float32")
+
+    def half(self) -> PackedSequence:
+        """With the data as float16."""
+        return self.to(dtype="float16")
+
+    def long(self) -> PackedSequence:
+        """With the data as int64."""
+        return self.to(dtype="int64")
+
+    def int(self) -> PackedSequence:
+        """With the data as int32."""
+        return self.to(dtype="int32")
+
+    def short(self) -> PackedSequence:
+        """With the data as int16."""
+        return self.to(dtype="int16")
+
+    def char(self) -> PackedSequence:
+        """With the data as int8."""
+        return self.to(dtype="int8")
+
+    def byte(self) -> PackedSequence:
+        """With the data as uint8."""
+        return self.to(dtype="uint8")
 
 
 def lengths_of(packed: PackedSequence) -> np.ndarray:

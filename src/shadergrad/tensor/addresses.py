@@ -122,6 +122,17 @@ class AddressTensor(RepeatTensor):
             return StorageHandle(self._serial, self._node.size * self.element_size())
         return StorageHandle(shared.storage.origin, shared.storage.node.size * self.element_size())
 
+    @property
+    def _base(self) -> Any:
+        """The tensor whose memory this one shows a part or another form of; None of one that is no view."""
+        shared = self._shared
+        first = None if shared is None else self._all_of(shared.storage)
+        return None if first is self else first
+
+    def _is_view(self) -> bool:
+        """Whether the tensor is a view of another."""
+        return self._base is not None
+
     def storage(self) -> StorageHandle:
         """`untyped_storage` by another name.
 

@@ -51,7 +51,12 @@ class CountedTensor(ScanTensor):
         if axis is not None and empty > (values.ndim > 0 and values.shape[axis] == 0):
             raise ShapeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
         values = values.reshape(1) if axis is not None and not values.ndim else values
-        found, inverse, counts = np.unique(values, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
+        if axis is not None and values.dtype.kind == "f" and np.isnan(values).any():
+            found, inverse, counts = _distinct_lines(values, axis)
+        else:
+            found, inverse, counts = np.unique(
+                values, return_inverse=True, return_counts=True, axis=axis, equal_nan=False
+            )
         shape = values.shape if axis is None else (values.shape[axis],)
         return _distinct(self, found, inverse.reshape(shape), counts, return_inverse, return_counts)
 
@@ -193,6 +198,19 @@ class CountedTensor(ScanTensor):
         if density:
             hist = hist / hist.sum() / edges.diff()
         return Histogram(hist, edges)
+
+
+def _distinct_lines(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """np.unique along an axis, of numbers some of which are NaN: it is above all others, and a line with one is equal to none."""
+    lines = np.moveaxis(values, axis, 0)
+    rows = lines.reshape(len(lines), -1)
+    order = np.lexsort(rows.T[::-1])
+    new = np.ones(len(rows), np.bool_)
+    new[1:] = (rows[order[1:]] != rows[order[:-1]]).any(1)
+    inverse = np.empty(len(rows), np.intp)
+    inverse[order] = np.cumsum(new) - 1
+    counts = np.diff(np.append(np.flatnonzero(new), len(rows)))
+    return np.moveaxis(lines[order[new]], 0, axis), inverse, counts
 
 
 def _distinct(x: TensorBase, found: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:

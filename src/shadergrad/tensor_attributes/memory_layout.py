@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..arguments import checked
-from ..errors import ArgumentTypeError
+from ..errors import ArgumentTypeError, ShapeError
 from ..tensor import Tensor
 from .installation import install_methods, install_properties
 
@@ -75,6 +75,8 @@ def _mH(self: Tensor) -> Tensor:
     >>> sg.ones(2, 3).mH.shape
     shadergrad.Size([3, 2])
     """
+    if self.ndim == 1:
+        raise ShapeError("tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.")
     return self.mT.conj()  # type: ignore[attr-defined]
 
 
@@ -84,6 +86,10 @@ def _H(self: Tensor) -> Tensor:
     >>> sg.ones(2, 3).H.shape
     shadergrad.Size([3, 2])
     """
+    if self.ndim not in (0, 2):
+        raise ShapeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor. Hint: .mH, of batches."
+        )
     return _mH(self)
 
 
