@@ -213,8 +213,6 @@ class IndexTensor(SliceTensor):
         >>> x.take_along_dim(x.argsort(1), 1)
         tensor([[1, 2, 3]])
         """
-        if not indices.dtype.is_position:
-            raise DTypeError(f"take_along_dim(): dtype of indices should be int64 or int32, not {indices.dtype.name}.")
         if dim is None:
             return self.reshape(-1).gather(0, wrapped(indices.reshape(-1), self.numel(), IN_GATHER))
         axis = check_axis(dim, self.ndim, "take_along_dim")
@@ -222,6 +220,8 @@ class IndexTensor(SliceTensor):
             raise ShapeError(
                 f"[take_along_dim] input and indices should have the same number of dimensions, but got {self.ndim} and {indices.ndim}"
             )
+        if not indices.dtype.is_position:
+            raise DTypeError(f"take_along_dim(): dtype of indices should be int64 or int32, not {indices.dtype.name}.")
         x, along = self.transpose(axis, -1), indices.transpose(axis, -1)
         shape = _broadcast(x.shape[:-1], along.shape[:-1], "take_along_dim")
         along = wrapped(along, x.shape[-1], IN_GATHER).expand(*shape, along.shape[-1])
