@@ -151,7 +151,7 @@ def test_a_gradient_may_be_deleted() -> None:
 ])  # fmt: skip
 def test_positions_that_are_known_raise_at_the_call(call: Callable[[Any], Any]) -> None:
     for t in (sg, torch):
-        with pytest.raises(IndexError, match="out of (bounds|range) for"):
+        with pytest.raises(IndexError, match=r"out of (bounds|range) for"):
             call(t)
 
 
