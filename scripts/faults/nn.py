@@ -75,7 +75,7 @@ FAULTS = (
     fault("nn-attention-is-not-causal", "nn/functional/attention.py", "composed_attention",
           "arange(rows, device=query.device).unsqueeze(1) >= arange(columns", "arange(rows, device=query.device).unsqueeze(1) > arange(columns",
           "device/test_modules.py::test_scaled_dot_product_attention_equals_pytorchs"),
-    fault("nn-attention-promise-is-not-kept", "nn/attention.py", "MultiheadAttention.forward",
+    fault("nn-attention-promise-is-not-kept", "nn/multihead_attention.py", "MultiheadAttention.forward",
           "result = F.scaled_dot_product_attention(q, k, v, mask, dropout_p, causal)", "result = F.scaled_dot_product_attention(q, k, v, mask, dropout_p)",
           "device/test_attention.py::test_multihead_attention_without_weights_equals_that_with"),
     fault("nn-attention-scale", "nn/functional/attention.py", "scaled_dot_product_attention",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .arguments import checked
-from .errors import PrecisionWarning
+from .errors import ArgumentError, PrecisionWarning
 from .tensor import Tensor
 
 _said: set[str] = set()  # the warning is given once
@@ -107,6 +107,53 @@ class GradScaler:
         """Nothing to load; states of PyTorch's are taken."""
 
 
+def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
+    """A decorator for `forward` of a Function that changes nothing: autocast is never at work, so cast_inputs has nothing to cast.
+
+    Raises ArgumentError for a device_type that is no str.
+
+    >>> class Double(sg.autograd.Function):
+    ...     @staticmethod
+    ...     @sg.amp.custom_fwd(device_type="cpu")
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...
+    ...     @staticmethod
+    ...     @sg.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, g):
+    ...         return g * 2
+    >>> Double.apply(sg.ones(2))
+    tensor([2., 2.])
+    """
+    _check_device_type(device_type)
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        ctx._fwd_used_autocast = False
+        return fwd(ctx, *args, **kwargs)
+
+    return forward
+
+
+def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
+    """A decorator for `backward` of a Function, beside custom_fwd; it changes nothing.
+
+    Raises ArgumentError for a device_type that is no str.
+
+    >>> sg.amp.custom_bwd(lambda ctx, g: g, device_type="cpu")(None, 3)
+    3
+    """
+    _check_device_type(device_type)
+    return functools.partial(custom_bwd, device_type=device_type) if bwd is None else bwd
+
+
+def _check_device_type(device_type: Any) -> None:
+    if not isinstance(device_type, str):
+        raise ArgumentError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+
+
 @checked
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """False: operations stay in their tensors' dtypes.
@@ -127,4 +174,4 @@ def is_autocast_available(device_type: str) -> bool:
     return False
 
 
-__all__ = ["GradScaler", "autocast", "is_autocast_available", "is_autocast_enabled"]
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available", "is_autocast_enabled"]

@@ -29,6 +29,7 @@ _SAME = [
     "autograd.function",
     "autograd.functional",
     "autograd.gradcheck",
+    "autograd.graph",
     "backends",
     "backends.cuda",
     "backends.cudnn",
@@ -53,6 +54,8 @@ _SAME = [
     "linalg",
     "mps",
     "nn",
+    "nn.attention",
+    "nn.attention.flex_attention",
     "nn.functional",
     "nn.init",
     "nn.modules.module",
@@ -80,7 +83,7 @@ _SAME = [
 
 # Files of PyTorch's that programs name, and the module of ours that has what they look for there
 _ELSEWHERE = {
-    "nn": """nn.attention nn.modules nn.modules.activation nn.modules.batchnorm nn.modules.container nn.modules.conv
+    "nn": """nn.modules nn.modules.activation nn.modules.batchnorm nn.modules.container nn.modules.conv
         nn.modules.distance nn.modules.dropout nn.modules.flatten nn.modules.instancenorm nn.modules.linear
         nn.modules.loss nn.modules.normalization nn.modules.padding nn.modules.pixelshuffle
         nn.modules.pooling nn.modules.rnn nn.modules.sparse nn.modules.transformer nn.modules.upsampling""",

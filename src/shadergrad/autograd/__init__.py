@@ -9,7 +9,7 @@ Reference: https://pytorch.org/docs/stable/autograd.html
 """
 
 from ..tensor import backward
-from . import functional
+from . import functional, graph
 from .activation_checkpointing import checkpoint
 from .anomaly_mode import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_detect_anomaly
 from .derivatives import grad
@@ -31,6 +31,7 @@ __all__ = [
     "grad",
     "gradcheck",
     "gradgradcheck",
+    "graph",
     "inference_mode",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",

@@ -31,6 +31,7 @@ from ..graph import build
 from ..graph.leaves import Stored, Variable
 from ..graph.node import Node, grad_mode, mode
 from ..tensor import Tensor, joint, meet, result
+from .saving import Packed, hooks, packed
 
 
 class FunctionCtx:
@@ -57,6 +58,7 @@ class FunctionCtx:
 
     def __init__(self) -> None:
         self._saved: list[tuple[Tensor | None, int | None]] = []  # (a tensor, or the position of a result)
+        self._packed: list[Packed | None] = []  # by hooks, in the same order
         self._non_differentiable: list[Tensor] = []
         self._dirty: list[Tensor] = []
         self._materialize = True
@@ -77,10 +79,13 @@ class FunctionCtx:
                 )
         # A tensor of ours: the user's may take another value later.
         self._saved = [(None if t is None else Tensor._of(t._node), None) for t in tensors]
+        self._packed = [None if t is None else packed(t) for t in tensors] if hooks.stack else []
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """The arguments of save_for_backward: tensors and None."""
+        if self._packed:
+            return tuple(None if p is None else p.unpacked() for p in self._packed)
         return tuple(self._restored(t, k) for t, k in self._saved)
 
     def _restored(self, tensor: Tensor | None, position: int | None) -> Tensor | None:

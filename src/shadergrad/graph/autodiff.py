@@ -52,7 +52,11 @@ def backward(
             earlier = {} if targets is None else _earlier_values(order, targets, leaf_of)
             wanted = None if targets is None else {*(id(t) for t in targets), *earlier}
             needed = _leading_to(order, wanted)
-            found = _by_rules(order, roots, cotangents, earlier, wanted, needed, ends, not through)
+            outer, mode.visiting = mode.visiting, needed
+            try:
+                found = _by_rules(order, roots, cotangents, earlier, wanted, needed, ends, not through)
+            finally:
+                mode.visiting = outer
             if wanted is not None:
                 order = [n for n in order if id(n) not in ends and any(id(i) in needed for i in _tape_inputs(n))]
         if tape is not None:

@@ -26,6 +26,7 @@ class _Mode(threading.local):
     origins: Origins | None = None  # and where
     inspect: Callable[[Node, Sequence[Node | None]], None] | None = None  # told the gradients that each rule gives
     written: list[tuple[weakref.ref[Any], Node]] | None = None  # who wants to know which tensors take another value
+    visiting: set[int] | None = None  # in a backward pass that rules make, the ids of the nodes that lead to targets
     let_go: list[tuple[Node, Primitive, tuple[Node, ...]]] | None = None  # and which lose the way to them, as they were
 
 

@@ -1,12 +1,12 @@
 """Modules, PyTorch's names. One file a family, whose `__all__` says what is public; functional/ holds what they compute."""
 
+from . import attention as attention
 from . import functional as functional
 from . import init as init
 from . import modules as modules
 from . import parallel as parallel
 from . import utils as utils
 from .activations import *
-from .attention import *
 from .batchnorm import *
 from .containers import *
 from .conv import *
@@ -20,6 +20,7 @@ from .linear import *
 from .linear_cross_entropy import *
 from .losses import *
 from .module import *
+from .multihead_attention import *
 from .normalization import *
 from .padding import *
 from .parallel import DataParallel as DataParallel
@@ -36,6 +37,7 @@ from .unpooling import *
 
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     *sorted(name for name, value in globals().items() if isinstance(value, type)),
+    "attention",
     "functional",
     "init",
     "modules",

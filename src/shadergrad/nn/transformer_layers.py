@@ -8,11 +8,11 @@ from typing import Any
 from ..tensor import Tensor
 from . import functional as F
 from .arguments import takes_tensors
-from .attention import MultiheadAttention
 from .dropout import Dropout
 from .errors import ModuleError
 from .linear import Linear
 from .module import Module
+from .multihead_attention import MultiheadAttention
 from .normalization import LayerNorm
 
 __all__ = ["TransformerDecoderLayer", "TransformerEncoderLayer"]

@@ -1,7 +1,7 @@
 """Tensors: what the rest of the library takes from here. base.py names the rooms, public.py holds the class."""
 
 from .axes import check_axes, check_axis, common_shape, sizes_of
-from .backpropagation import backward, cotangent, leaf_of, note_flag, tensors_of, together
+from .backpropagation import GradientEdge, backward, cotangent, leaf_of, note_flag, tensors_of, together
 from .base import TensorBase, is_dtype_name
 from .coercion import Number, host_tensor, operands
 from .comparison import where
@@ -21,6 +21,7 @@ from .creation import (
 )
 from .description import Size
 from .generator import Generator, default_generator, manual_seed, random_bits
+from .gradients import GradFn
 from .handle import wrap
 from .hooks import RemovableHandle
 from .index import holds, select_along
@@ -38,6 +39,8 @@ from .subscript import select_positions
 
 __all__ = [
     "Generator",
+    "GradFn",
+    "GradientEdge",
     "MinAndMax",
     "Number",
     "RemovableHandle",

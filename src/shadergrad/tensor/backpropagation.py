@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..arguments import checked, type_name
 from ..drive.tracing import current
@@ -26,6 +26,19 @@ from ..graph.node import Node, grad_mode, mode
 from .base import TensorBase
 from .handle import wrap
 from .storage import Leaf
+
+
+class GradientEdge(NamedTuple):
+    """A place in the graph: a node, and which of its results.
+
+    >>> x = sg.ones(1, requires_grad=True)
+    >>> sg.autograd.graph.get_gradient_edge(x).output_nr
+    0
+    """
+
+    node: Any
+    output_nr: int
+    ownership_token: Any = None
 
 
 @checked
@@ -92,13 +105,23 @@ def tensors_of(value: Any, what: str, name: str) -> list[Any]:
     """One tensor or a sequence of them, as a list."""
     if isinstance(value, TensorBase):
         return [value]
+    if isinstance(value, GradientEdge):
+        return [wrap_edge(value)]
     given = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    given = [wrap_edge(each) if isinstance(each, GradientEdge) else each for each in given]
     for each in given:
         if not isinstance(each, TensorBase):
             raise NotTensorsError(
                 f"{what}(): argument '{name}' must be Tensor or tuple of Tensors, not {type_name(each)}."
             )
     return given
+
+
+def wrap_edge(edge: GradientEdge) -> Any:
+    """The leaf at an edge of the graph, or a tensor that stands for what is computed there."""
+    node = edge.node._node
+    leaf = leaf_of(node) if isinstance(node.primitive, Variable) else None
+    return TensorBase._of(node) if leaf is None else leaf
 
 
 def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:

@@ -33,7 +33,12 @@ def _changed() -> None:
 
 
 class GradFn:
-    """The operation that made a tensor. Two are equal if they are of one tensor's value."""
+    """The operation that made a tensor. Two are equal if they are of one tensor's value.
+
+    >>> w = sg.ones(1, requires_grad=True)
+    >>> isinstance((w * 2).grad_fn, sg.autograd.graph.Node)
+    True
+    """
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 from ...dtypes import bool_, float32, float64
 from ...errors import DTypeError, ShapeError
@@ -15,6 +16,12 @@ from .dropout import check_probability, dropout
 
 __all__ = ["scaled_dot_product_attention"]
 
+
+class _Ways(threading.local):
+    composed_alone = False  # no fused kernels: nn.attention.sdpa_kernel
+
+
+ways = _Ways()
 SHORTEST = 8  # queries or keys from which on the fused kernels are worth their tiles
 HEADS = (16, 128)  # sizes of heads that they are made for
 
@@ -50,7 +57,7 @@ def scaled_dot_product_attention(
         raise ShapeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     check_probability("scaled_dot_product_attention", dropout_p)
     if enable_gqa:
-        key, value = (_repeated(x, query.shape[-3]) for x in (key, value))
+        key, value = (repeated_heads(x, query.shape[-3]) for x in (key, value))
     scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
     if _is_fused(query, key, value, attn_mask, dropout_p):
         return fused_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
@@ -79,7 +86,8 @@ def _is_fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dr
     """Whether the kernels that hold no matrix of weights are made for these: the same on every device, so that the same
     weights are dropped."""
     if (
-        query.ndim < 2
+        ways.composed_alone
+        or query.ndim < 2
         or key.shape != value.shape
         or query.shape[-1] != key.shape[-1]
         or query.shape[:-2] != key.shape[:-2]
@@ -153,7 +161,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     return powers / where(total == 0.0, 1.0, total)
 
 
-def _repeated(x: Tensor, heads: int) -> Tensor:
+def repeated_heads(x: Tensor, heads: int) -> Tensor:
     """Each head, axis -3, as often as it takes to have `heads`."""
     own = x.shape[-3]
     if heads % own:
