@@ -153,7 +153,7 @@ FAULTS = (
     fault("run-captures-without-bound", "run/step.py", "CompiledStep._keep",
           "or sum(map(len, self._entries.values())) > MOST_CAPTURES", "",
           PYTHON + "a_step_keeps_a_bounded_number_of_captures"),
-    fault("run-threads-at-once", "run/step.py", "CompiledStep.__call__",
+    fault("run-threads-at-once", "run/step.py", "CompiledStep._run",
           "with execute.lock:\n    key, tensors", "if True:\n    key, tensors",
           PYTHON + "threads_share_a_step"),
     fault("run-labels-of-what-is-replaced", "run/capture.py", "Captured.labels",

@@ -196,11 +196,12 @@ class Plan:
 
     def explain(self, why: bool = False, choices: bool = False) -> Explanation:
         """A table, a text that notebooks show as HTML: of a GPU's plan a dispatch a row, of NumPy's an operation a row.
-        why: why dispatches are not one with those that they read from, instead of their sizes. choices: how each kernel is made
+        why: why dispatches are not one with those that they read from, instead of their sizes; of NumPy's operations, in order, which
+        others they read from. choices: how each kernel is made
         (compile/choices.py), instead of its sizes. Raises ArgumentError where both are asked for.
         """
         if self.target.language == "numpy":
-            return _numpy_table(self)
+            return _numpy_operations(self) if why else _numpy_table(self)
         if why and choices:
             raise ArgumentError("[explain] why and choices are two tables. Hint: ask for one after the other.")
         if choices:
@@ -396,9 +397,32 @@ def _numpy_table(plan: Plan) -> Explanation:
     return Explanation(("operation", "largest result", "which is from", "times", "bytes of results"), rows, 3, below)
 
 
+def _numpy_operations(plan: Plan) -> Explanation:
+    """The operations in order, by number, with those that they read from."""
+    rows, made = [], dict[int, int]()
+    for n, (d, origin) in enumerate(zip(plan.dispatches, _origins(plan), strict=True)):
+        *operands, result = d.buffers
+        spec, before = plan.buffers[result], sorted({made[b] for b in operands if b in made})
+        rows.append(
+            (
+                str(n),
+                plan.kernels[d.kernel].name,
+                in_column(origin),
+                f"{_shape(spec.shape)} {spec.dtype.name}",
+                " ".join(f"#{k}" for k in before[:MOST_READ]) + (" ..." if len(before) > MOST_READ else ""),
+            )
+        )
+        made[result] = n
+    below = (
+        f"{len(plan.dispatches)} NumPy operations, with those that they read results of; none are fused. Why a GPU's kernels are "
+        "not one: step.portable(...).plan.explain(why=True)"
+    )
+    return Explanation(("#", "operation", "from", "result", "reads"), rows, 5, below)
+
+
 def compact(shape: str) -> str:
     """The shape of a kernel for a column of a table."""
-    parts = (part.removesuffix(")") for part in shape.replace(" x ", "x").replace(" (tile ", ", tile ").split(" + "))
+    parts = (part.removesuffix(")") for part in shape.replace(" x ", "x").replace(" (", ", ").split(" + "))
     return " + ".join(parts)
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import CompileError
+from ..graph.origin import users_line
 
 changes = 0  # counts up when a flag that a capture may depend on is set: requires_grad, training, hyperparameters
 is_capturing = False  # any thread: what tensors that share memory look at before they ask for a trace of their own
@@ -163,8 +164,9 @@ class Trace:
         self.seeded.add(id(stream))
 
     def on_read(self, what: str) -> None:
+        line = users_line()
         raise CompileError(
-            f"{what} reads a value inside a compiled step, where nothing has been computed yet. "
+            f"{what} reads a value inside a compiled step{f' ({line})' if line else ''}, where nothing has been computed yet. "
             "Hint: return the tensor and read it after the step, or choose with sg.where instead of if."
         )
 

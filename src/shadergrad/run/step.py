@@ -31,6 +31,7 @@ from .portable import PortableStep
 from .replay import Replay
 from .sizes import SizesSeen
 from .trees import containers_in, has_gradient, layout_of, signature, without_numbers, without_sizes
+from .users_code import users_traceback
 
 P = ParamSpec("P")  # the parameters of a function that is compiled
 R = TypeVar("R")  # what it gives
@@ -89,6 +90,15 @@ class CompiledStep(Generic[P, R]):
             return self._function(*args, **kwargs)
         if nodes.mode.inspect is not None:
             return checked_for_nan(self._function, args, kwargs)
+        try:
+            result = self._run(args, kwargs)
+        except CompileError as error:  # of what the function does: the lines in between are not the user's
+            raise error.with_traceback(users_traceback(error)) from error.__cause__
+        if interrupts.waiting.is_waiting:
+            interrupts.deliver()
+        return result
+
+    def _run(self, args: Any, kwargs: Any) -> Any:
         with execute.lock:
             key, tensors = _describe(args, kwargs)
             latest = self._latest
@@ -98,10 +108,7 @@ class CompiledStep(Generic[P, R]):
                 entry = self._find(key, args, kwargs, tensors)
             if nodes.nodes_made != self._nodes_seen:
                 self._protect()
-            result = entry.run(entry.storages(tensors), tensors, (args, kwargs))
-        if interrupts.waiting.is_waiting:
-            interrupts.deliver()
-        return result
+            return entry.run(entry.storages(tensors), tensors, (args, kwargs))
 
     def _find(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
         """The capture that holds for a call, a new one where none does. From here on it is the latest, which calls try first."""
@@ -129,7 +136,7 @@ class CompiledStep(Generic[P, R]):
             warnings.warn(
                 f"{getattr(self, '__name__', 'a compiled step')} is captured for the {self.captures + 1}th time: {changed}. A "
                 "capture runs the function in Python, and may compile. Hint: docs/compile.md says what calls can share.",
-                stacklevel=4,
+                stacklevel=5,
             )
         try:
             entry, _ = capture(self._function, args, kwargs, tensors, sizes=self._sizes.of(pattern, tensors))
@@ -190,7 +197,7 @@ class CompiledStep(Generic[P, R]):
 
         Modules have the names that they have in named_modules of the outermost one; an arrow stands before those whose gradients
         a kernel computes. why: instead of sizes, which other dispatches each reads from, and why it is not one kernel with them; on
-        the cpu device nothing is fused, and the table is the same. choices: how each kernel is made: tile, threads, loads, parts.
+        the cpu device the operations in order, with those that each reads from. choices: how each kernel is made: tile, threads, loads, parts.
 
         Raises CompileError before the first call, ArgumentError where why and choices are both asked for.
 

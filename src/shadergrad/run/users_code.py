@@ -6,7 +6,7 @@ import os
 import sys
 import sysconfig
 from pathlib import Path
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +39,21 @@ def is_users(filename: str) -> bool:
     if filename.startswith((_ROOT, "<frozen", *_OURS)):
         return False
     return not filename.startswith(_STANDARD) or "site-packages" in filename or "dist-packages" in filename
+
+
+def users_traceback(error: BaseException) -> TracebackType | None:
+    """The traceback of an error without the library's lines: those of the user's code that led to it; all, where none is the user's."""
+    lines = []
+    trace = error.__traceback__
+    while trace is not None:
+        if is_users(trace.tb_frame.f_code.co_filename):
+            lines.append(trace)
+        trace = trace.tb_next
+    if not lines:
+        return error.__traceback__
+    for line in reversed(lines):
+        trace = TracebackType(trace, line.tb_frame, line.tb_lasti, line.tb_lineno)
+    return trace
 
 
 def _is_generated(code: CodeType, names: dict[str, Any]) -> bool:

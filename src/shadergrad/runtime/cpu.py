@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..dtypes import DType
 from ..errors import OutOfMemoryError
 from ..graph.capture import Capture
 from ..graph.primitive import WITHOUT_TENSORS, Primitive, from_data
-from ..plan import Plan
+from ..plan import Kernel, Plan
 from ..system import interrupts
 from ..target import NUMPY
 from . import timing
@@ -100,10 +101,15 @@ class CpuProgram(Program):
             start = timing.now()
             self._run_step(primitive, operands, results, arrays)
             seconds = timing.now() - start
-            kernel = self.plan.kernels[self.plan.dispatches[k].kernel]
+            kernel = self._told(k, results)
             timing.report(timing.Timed(self.device.name, "host", kernel, 1, start, seconds, run, origins[k]))
             for row in gone:
                 arrays[row] = None
+
+    def _told(self, k: int, results: Rows) -> Kernel:
+        """The kernel of a dispatch for a profile: with the shape of its result."""
+        shape = self.plan.buffers[results[0]].shape
+        return replace(self.plan.kernels[self.plan.dispatches[k].kernel], shape=" x ".join(map(str, shape)) or "1")
 
     @interrupts.whole
     def _give_all(

@@ -78,6 +78,11 @@ class Device(ABC):
     target: Target
     has_own_history = False  # whether what it computes is differentiated by another library
 
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """The library measures the device meanwhile: what it allocates is not the program's."""
+        yield
+
     @abstractmethod
     def upload(self, array: np.ndarray, dtype: DType) -> Storage:
         """A new storage with the values of a C-contiguous host array of `dtype`."""

@@ -47,7 +47,8 @@ def measure_limits(name: str) -> DeviceLimits:
     device = get_device(name)
     language = device.target.language
     if language == "wgsl":
-        return DeviceLimits(name, *_of_gpu(device))
+        with device.measuring():
+            return DeviceLimits(name, *_of_gpu(device))
     if language == "numpy":
         return DeviceLimits(name, *_of_host())
     raise DeviceError(f"[{name}] no limits are known of this device.")

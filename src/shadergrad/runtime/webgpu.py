@@ -217,6 +217,17 @@ class WebGPUDevice(Gpu):
             self.guard()
             self.memory.trim()
 
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """What the library allocates to measure the device is no part of the program's peak."""
+        with self.lock:
+            before = self.memory.peak_bytes
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.memory.peak_bytes = max(before, self.memory.bytes_in_use)
+
     def reset_peak(self) -> None:
         """Let peak_bytes begin anew."""
         with self.lock:

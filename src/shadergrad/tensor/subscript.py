@@ -274,12 +274,14 @@ def _assign(x: Any, key: Any, value: Any) -> None:
         part._update_in_place(build.like(part._node, value), "setitem")
         return
     if not isinstance(value, TensorBase):
+        if isinstance(value, list | tuple | np.ndarray):
+            _refuse_floats(x, host_tensor(value, device="cpu"))
         value = host_tensor(value, dtype=x.dtype, device=x.device)
     if is_plain:
         _assign_to_part(x[keys], value)
         return
     x._check_writable("setitem")  # before keys are looked at, as in PyTorch
-    value = wrap(cast(value.to(x.device)._node, x.dtype))
+    given, value = value, wrap(cast(value.to(x.device)._node, x.dtype))
     if (
         len(keys) == 1
         and isinstance(keys[0], TensorBase)
@@ -295,6 +297,7 @@ def _assign(x: Any, key: Any, value: Any) -> None:
         mask = chosen.reshape(*chosen.shape, *(1,) * (x.ndim - chosen.ndim))
         x._update_in_place(where(mask, value.reshape(()), x), "setitem")
         return
+    _refuse_floats(x, given)
     numbers = arange(1, x.numel() + 1, device=x.device).reshape(x.shape)
     places = numbers[keys] - 1  # of what is outside -1: no place
     value = _without_leading_ones(value, places.ndim).expand(*places.shape).reshape(-1)
@@ -307,6 +310,14 @@ def _without_leading_ones(value: Any, ndim: int) -> Any:
     while value.ndim > ndim and value.shape[0] == 1:
         value = value.squeeze(0)
     return value
+
+
+def _refuse_floats(x: TensorBase, value: TensorBase) -> None:
+    if value.dtype.category > x.dtype.category:
+        raise DTypeError(
+            f"Index put requires the source and destination dtypes match, got {x.dtype.name} for the destination and "
+            f"{value.dtype.name} for the source. Hint: .to(x.dtype) it, which drops fractions."
+        )
 
 
 def _assign_to_part(part: Any, value: Any) -> None:

@@ -1,6 +1,10 @@
-"""PyTorch's global settings that have no effect here: deterministic algorithms, the precision of products, threads."""
+"""PyTorch's global settings: deterministic algorithms and the precision of products, which have no effect here, and threads."""
 
 from __future__ import annotations
+
+import importlib
+import warnings
+from typing import Any
 
 from ..arguments import checked
 from ..errors import ArgumentError
@@ -46,25 +50,51 @@ def get_float32_matmul_precision() -> str:
 
 @checked
 def set_num_threads(int_: int) -> None:
-    """Nothing to do: the cpu device's threads are NumPy's, which OMP_NUM_THREADS sets before the program starts.
+    """Let matrix products of the cpu device and linear algebra use so many threads: those of the BLAS of NumPy and SciPy.
 
-    >>> sg.set_num_threads(4)
+    All else runs on one thread. Needs threadpoolctl; without it a warning says how to set the number before the program starts.
+    Raises ArgumentError for a number below 1.
+
+    >>> sg.set_num_threads(1)
+    >>> sg.get_num_threads()
+    1
     """
+    if int_ < 1:
+        raise ArgumentError("set_num_threads expects a positive integer")
+    control = _threadpoolctl()
+    if control is None:
+        warnings.warn(
+            f"set_num_threads({int_}) has no effect: threadpoolctl is not installed. Hint: pip install threadpoolctl, or set "
+            "OMP_NUM_THREADS and OPENBLAS_NUM_THREADS before the program starts.",
+            stacklevel=3,
+        )
+        return
+    control.threadpool_limits(int_, user_api="blas")
 
 
 @checked
 def get_num_threads() -> int:
-    """1: the cpu device has no threads of its own.
+    """The most threads of the BLAS of NumPy and SciPy, whose matrix products the cpu device runs; 1 where threadpoolctl, which
+    knows, is not installed.
 
-    >>> sg.get_num_threads()
-    1
+    >>> sg.get_num_threads() >= 1
+    True
     """
-    return 1
+    control = _threadpoolctl()
+    found = [] if control is None else control.threadpool_info()
+    return max((pool["num_threads"] for pool in found if pool["user_api"] == "blas"), default=1)
+
+
+def _threadpoolctl() -> Any:
+    try:
+        return importlib.import_module("threadpoolctl")
+    except ModuleNotFoundError:
+        return None
 
 
 @checked
 def set_num_interop_threads(int_: int) -> None:
-    """Nothing to do, as set_num_threads.
+    """Nothing to do: operations run one after the other.
 
     >>> sg.set_num_interop_threads(4)
     """
