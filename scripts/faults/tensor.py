@@ -145,7 +145,7 @@ FAULTS = (
           "self.key.write_(np.array([seed >> 32, seed % WORD]", "self.key.write_(np.array([0, seed % WORD]",
           RANDOM + "seeds_of_64_bits_differ"),
     fault("random-streams-apart", "tensor/generator.py", "default_generator",
-          "found._stream = default_stream", "found._stream.at = default_stream.at",
+          "found._stream = _defaults.stream", "found._stream.at = default_stream.at",
           RANDOM + "a_program_draws_the_same_wherever_its_model_was_made"),
     fault("data-the-same-shuffle-in-every-epoch", "tensor/generator.py", "Generator.host_words",
           "state = self.get_state()\nself._stream.advance()", "state = self.get_state()",

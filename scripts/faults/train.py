@@ -2,7 +2,7 @@
 
 from planting import fault
 
-from .tests import BACKWARD, CO_TRAINING, DATA
+from .tests import BACKWARD, CO_TRAINING, DATA, DATA_WORKERS
 
 # fmt: off
 FAULTS = (
@@ -24,6 +24,15 @@ FAULTS = (
     fault("data-samples-of-a-concatenation", "data/dataset.py", "ConcatDataset.__getitem__",
           "self.cumulative_sizes[k - 1] if k else 0", "0",
           DATA + "a_subset_and_a_concatenation_find_their_samples"),
+    fault("data-workers-leave-values-pending", "data/collate.py", "settled",
+          "execute.realize([value._node])", "pass",
+          DATA_WORKERS + "samples_of_pending_tensors_are_computed_by_workers"),
+    fault("data-workers-share-a-stream", "data/fetching.py", "Epoch._in_worker",
+          "own_draws(_mixed(*base, position))", "own_draws(_mixed(*base, 0))",
+          DATA_WORKERS + "what_workers_draw_depends_on_the_seed_and_the_epoch_alone"),
+    fault("data-divided-streams-do-not-take-turns", "data/fetching.py", "Epoch._reader",
+          "streams.rotate(-1)", "pass",
+          DATA_WORKERS + "a_stream_that_worker_init_fn_divides_comes_as_in_pytorch"),
     fault("checkpoint-random-state", "train/checkpoints.py", "_unpack",
           'default_generator("cpu").set_state(state)', "state",
           "device/test_recipes.py::test_random_numbers_go_on_where_the_checkpoint_left_them"),

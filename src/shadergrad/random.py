@@ -10,7 +10,7 @@ import numpy as np
 
 from .arguments import checked
 from .tensor import default_generator, manual_seed
-from .tensor.generator import default_stream
+from .tensor.generator import stream_here
 
 
 @checked
@@ -74,11 +74,11 @@ def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cuda
     if not enabled:
         yield
         return
-    seed, drawn, _ = default_stream.at
+    seed, drawn, _ = stream_here().at
     try:
         yield
     finally:
-        default_stream.set(seed, drawn)
+        stream_here().set(seed, drawn)
 
 
 __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]

@@ -246,15 +246,15 @@ def test_batches_of_indices_are_pytorchs(size: int, drop_last: bool) -> None:
 def test_samples_become_batches_within_containers() -> None:
     samples = [{"x": np.full(2, k, np.float64), "pair": Pair(k, (k / 2, True)), "name": f"n{k}"} for k in range(3)]
     batch = default_collate(samples)
-    assert batch["x"].dtype == np.float64
+    assert batch["x"].dtype == sg.float64
     np.testing.assert_array_equal(batch["x"], [[0, 0], [1, 1], [2, 2]])
     assert isinstance(batch["pair"], Pair)
-    assert batch["pair"].left.dtype == np.int32
+    assert batch["pair"].left.dtype == sg.int32
     halves, flags = batch["pair"].right
-    assert (halves.dtype, flags.dtype) == (np.float32, np.bool_)
+    assert (halves.dtype, flags.dtype) == (sg.float32, sg.bool)
     assert halves.tolist() == [0, 0.5, 1]
     assert batch["name"] == ["n0", "n1", "n2"]
-    assert default_collate([1, 2**40]).dtype == np.int64
+    assert default_collate([1, 2**40]).dtype == sg.int64
     assert default_collate([[1, 2], [3, 4]])[1].tolist() == [2, 4]
 
 
@@ -533,24 +533,6 @@ def test_each_worker_begins_with_the_function_given() -> None:
 
     with pytest.raises(RuntimeError, match="has no licence"):
         next(iter(DataLoader(Squares(), 2, num_workers=1, worker_init_fn=fails)))
-
-
-def test_tensors_made_in_a_worker_are_taken_and_those_yet_to_be_computed_refused() -> None:
-    class Made(Dataset):
-        def __len__(self) -> int:
-            return 4
-
-        def __getitem__(self, index: int) -> sg.Tensor:
-            return sg.tensor([index, index])
-
-    class Pending(Made):
-        def __getitem__(self, index: int) -> sg.Tensor:
-            return sg.tensor([index, index]) * 2
-
-    assert values(DataLoader(Made(), 2, num_workers=2)) == [[[0, 0], [1, 1]], [[2, 2], [3, 3]]]
-    assert values(DataLoader(Pending(), 4)) == [[[0, 0], [2, 2], [4, 4], [6, 6]]]
-    with pytest.raises(DataError, match=r"yet to be computed.*num_workers=0"):
-        next(iter(DataLoader(Pending(), 2, num_workers=2)))
 
 
 @pytest.mark.parametrize(

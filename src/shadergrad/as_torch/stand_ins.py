@@ -77,6 +77,7 @@ _SAME = [
     "utils",
     "utils.checkpoint",
     "utils.data",
+    "utils.data.distributed",
     "utils.dlpack",
     "utils.tensorboard",
 ]
@@ -89,7 +90,8 @@ _ELSEWHERE = {
         nn.modules.pooling nn.modules.rnn nn.modules.sparse nn.modules.transformer nn.modules.upsampling""",
     "nn.utils": "nn.utils.clip_grad nn.utils.weight_norm nn.utils.spectral_norm nn.utils.convert_parameters",
     "optim": "optim.adam optim.adamw optim.adagrad optim.adadelta optim.lbfgs optim.rmsprop optim.sgd",
-    "utils.data": "utils.data.dataset utils.data.dataloader utils.data.sampler utils.data.distributed",
+    "utils.data": """utils.data.dataset utils.data.dataloader utils.data.sampler utils.data._utils
+        utils.data._utils.collate utils.data._utils.worker""",
     "distributions": """distributions.bernoulli distributions.beta distributions.binomial distributions.categorical
         distributions.cauchy distributions.chi2 distributions.continuous_bernoulli distributions.dirichlet
         distributions.distribution distributions.exp_family distributions.exponential

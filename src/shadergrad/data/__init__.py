@@ -3,13 +3,22 @@
 Samples are NumPy arrays on the host until a DataLoader uploads their batch. docs/data.md shows how they work together.
 """
 
-from .collate import default_collate
-from .dataset import ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split
+from .collate import default_collate, default_convert
+from .dataset import (
+    ChainDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    StackDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
 from .digits import load_digits
 from .errors import DataError, DownloadError, LoaderTimeoutError
 from .image_datasets import CIFAR10, MNIST, FashionMNIST
 from .image_folder import ImageFolder
-from .loader import DataLoader, get_worker_info
+from .loader import DataLoader
 from .sampler import (
     BatchSampler,
     RandomSampler,
@@ -19,11 +28,13 @@ from .sampler import (
     WeightedRandomSampler,
 )
 from .text import CharDataset, Vocabulary
+from .workers import get_worker_info
 
 __all__ = [
     "CIFAR10",
     "MNIST",
     "BatchSampler",
+    "ChainDataset",
     "CharDataset",
     "ConcatDataset",
     "DataError",
@@ -37,12 +48,14 @@ __all__ = [
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
+    "StackDataset",
     "Subset",
     "SubsetRandomSampler",
     "TensorDataset",
     "Vocabulary",
     "WeightedRandomSampler",
     "default_collate",
+    "default_convert",
     "get_worker_info",
     "load_digits",
     "random_split",

@@ -7,22 +7,37 @@ from typing import Any
 
 import numpy as np
 
+from ..drive import execute
 from ..errors import ShapeError
-from ..tensor import Tensor, host_tensor, stack
+from ..tensor import Tensor, host_tensor, resolve_device, stack
 from .errors import DataError
 
 
-def default_collate(samples: Sequence[Any]) -> Any:
+def default_collate(batch: Sequence[Any]) -> Any:
     """Stack samples along a new first axis, within tuples, lists, named tuples and dicts.
 
-    Arrays and numbers give NumPy arrays (Python floats become float32, ints int32, or int64 if they need it), which the loader
-    uploads; tensors give tensors; strings, bytes and None stay lists.
+    Arrays and numbers give tensors on the default device (Python floats become float32, ints int32, or int64 if they need it);
+    tensors stay on theirs; strings, bytes and None stay lists.
     Raises ShapeError if shapes differ, DataError if samples differ in structure or hold other values.
 
-    >>> numbers, names = sg.data.default_collate([(1.0, "a"), (2.0, "b")])
-    >>> numbers.tolist(), names
-    ([1.0, 2.0], ['a', 'b'])
+    >>> sg.data.default_collate([(1.0, "a"), (2.0, "b")])
+    (tensor([1., 2.]), ['a', 'b'])
     """
+    return upload(collate_arrays(batch), resolve_device(None), move=False)
+
+
+def default_convert(data: Any) -> Any:
+    """A sample with its NumPy arrays as tensors on the default device, within tuples, lists, named tuples and dicts: what a
+    loader without batches does. All else stays as it is.
+
+    >>> sg.data.default_convert({"x": np.ones(2, np.float32), "name": "a"})
+    {'x': tensor([1., 1.]), 'name': 'a'}
+    """
+    return upload(data, resolve_device(None), move=False)
+
+
+def collate_arrays(samples: Sequence[Any]) -> Any:
+    """As default_collate, with NumPy arrays where that gives tensors made of arrays and numbers: a loader uploads them."""
     if not samples:
         raise DataError("[collate] there is no sample to make a batch of.")
     first = samples[0]
@@ -40,11 +55,11 @@ def default_collate(samples: Sequence[Any]) -> Any:
         keys = set(first)
         if any(set(s) != keys for s in samples):
             raise DataError(f"[collate] the samples have different keys: the first has {sorted(map(str, keys))}.")
-        return {key: default_collate([s[key] for s in samples]) for key in first}
+        return {key: collate_arrays([s[key] for s in samples]) for key in first}
     if isinstance(first, tuple | list):
         if len({len(s) for s in samples}) > 1:
             raise DataError(f"[collate] samples of {sorted({len(s) for s in samples})} parts do not make one batch.")
-        parts = [default_collate(part) for part in zip(*samples, strict=True)]
+        parts = [collate_arrays(part) for part in zip(*samples, strict=True)]
         if hasattr(first, "_fields"):
             return type(first)(*parts)
         return tuple(parts) if isinstance(first, tuple) else parts
@@ -69,24 +84,24 @@ def upload(batch: Any, device: str, move: bool) -> Any:
     return batch
 
 
-def host_only(value: Any) -> Any:
-    """A worker thread's samples with tensors as arrays, because threads must not add to the graph.
+def settled(value: Any) -> Any:
+    """A worker's batch with all tensors computed: the consumer's thread takes values, not the worker's graph.
 
-    Raises DataError for a tensor without a value.
+    Raises DataError for a tensor that requires a gradient.
     """
     if isinstance(value, Tensor):
-        if value.requires_grad or value._node.storage is None:
+        if value.requires_grad:
             raise DataError(
-                "[DataLoader] a worker got a tensor that has yet to be computed, which only the main thread may do. "
-                "Hint: compute samples with NumPy, or take num_workers=0."
+                "[DataLoader] a worker made a tensor that requires a gradient, whose history does not leave the worker. "
+                "Hint: detach() it, or take num_workers=0."
             )
-        return value.numpy()
-    if isinstance(value, Mapping):
-        return {key: host_only(part) for key, part in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(host_only(part) for part in value))
-    if isinstance(value, tuple | list):
-        return type(value)(host_only(part) for part in value)
+        execute.realize([value._node])
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            settled(part)
+    elif isinstance(value, tuple | list):
+        for part in value:
+            settled(part)
     return value
 
 

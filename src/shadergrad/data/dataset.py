@@ -64,6 +64,9 @@ class IterableDataset(Dataset[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__. Hint: write one that yields samples.")
 
+    def __add__(self, other: Dataset[Any]) -> ChainDataset:  # type: ignore[override]
+        return ChainDataset([self, other])
+
 
 class TensorDataset(Dataset[tuple[Any, ...]]):
     """Rows of arrays that have equal first axes: sample i is (a[i], b[i], ...).
@@ -90,6 +93,10 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
 
     def __len__(self) -> int:
         return self.tensors[0].shape[0]
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{a.dtype}{list(a.shape)}".removeprefix("shadergrad.") for a in self.tensors)
+        return f"{type(self).__name__}({arrays})"
 
     def batch_of(self, rows: np.ndarray) -> tuple[Any, ...] | None:
         if type(self).__getitem__ is not TensorDataset.__getitem__:
@@ -121,6 +128,9 @@ class Subset(Dataset[T_co]):
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} of {self.dataset!r})"
 
     def batch_of(self, rows: np.ndarray) -> Any:
         if type(self).__getitem__ is not Subset.__getitem__ or not isinstance(self.dataset, Dataset):
@@ -155,6 +165,79 @@ class ConcatDataset(Dataset[Any]):
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} samples of {len(self.datasets)} data sets)"
+
+
+class StackDataset(Dataset[Any]):
+    """Data sets of one length side by side: sample i is (a[i], b[i], ...), or a dict for data sets given by name.
+
+    Raises DataError without data sets, for some with names and some without, and for different lengths.
+
+    >>> sg.data.StackDataset("ab", [1, 2])[1], sg.data.StackDataset(letter="ab", number=[1, 2])[0]
+    (('b', 2), {'letter': 'a', 'number': 1})
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and kwargs:
+            raise DataError("StackDataset takes data sets by position or by name, not both.")
+        self.datasets: tuple[Any, ...] | dict[str, Any] = args or kwargs
+        self._all = args or tuple(kwargs.values())
+        if not self._all:
+            raise DataError("StackDataset needs at least one data set.")
+        lengths = [length_of(d) for d in self._all]
+        if len(set(lengths)) > 1:
+            raise DataError(f"[StackDataset] size mismatch: the data sets have {lengths} samples.")
+        self.holds_tensors = any(getattr(d, "holds_tensors", False) for d in self._all)
+
+    def _sample(self, parts: tuple[Any, ...]) -> Any:
+        return dict(zip(self.datasets, parts, strict=True)) if isinstance(self.datasets, dict) else parts
+
+    def __getitem__(self, index: int) -> Any:
+        return self._sample(tuple(d[index] for d in self._all))
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        columns = []
+        for dataset in self._all:
+            several = getattr(dataset, "__getitems__", None)
+            columns.append([dataset[i] for i in indices] if several is None else several(indices))
+            if len(columns[-1]) != len(indices):
+                raise DataError(
+                    f"[StackDataset] __getitems__ of {type(dataset).__name__} gave {len(columns[-1])} samples "
+                    f"for {len(indices)} indices."
+                )
+        return [self._sample(parts) for parts in zip(*columns, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self._all[0])
+
+
+class ChainDataset(IterableDataset[Any]):
+    """Streams one after the other; `+` of two streams gives one. Raises DataError where one is no IterableDataset.
+
+    >>> class Letters(sg.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter("ab")
+    >>> list(Letters() + Letters())
+    ['a', 'b', 'a', 'b']
+    """
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = datasets
+
+    def _streams(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise DataError(f"ChainDataset chains IterableDatasets, and got a {type(dataset).__name__}.")
+            yield dataset
+
+    def __iter__(self) -> Iterator[Any]:
+        for dataset in self._streams():
+            yield from dataset
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self._streams())
 
 
 def random_split(

@@ -21,6 +21,8 @@ Index = TypeVar("Index", covariant=True)
 class Sampler(Generic[Index]):
     """Base: an iterable of indices with a length. Write `__iter__` and `__len__`.
 
+    data_source: is not looked at (older programs give it to super().__init__).
+
     >>> class Backwards(sg.data.Sampler):
     ...     def __iter__(self):
     ...         return iter([2, 1, 0])
@@ -28,14 +30,16 @@ class Sampler(Generic[Index]):
     [[2, 1], [0]]
     """
 
-    def __iter__(self) -> Iterator[Any]:
+    def __init__(self, data_source: Any = None) -> None: ...
+
+    def __iter__(self) -> Iterator[Index]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__. Hint: write one that yields indices.")
 
     def __len__(self) -> int:
         raise TypeError(f"{type(self).__name__} has no length")
 
 
-class SequentialSampler(Sampler):
+class SequentialSampler(Sampler[int]):
     """0, 1, 2, ... up to the length of a data set.
 
     >>> list(sg.data.SequentialSampler("abc"))
@@ -55,7 +59,7 @@ class SequentialSampler(Sampler):
 AT_ONCE = 1 << 16  # indices that are drawn together
 
 
-class RandomSampler(Sampler):
+class RandomSampler(Sampler[int]):
     """Every sample once, in a new random order each time; with replacement: independent draws.
 
     num_samples: the number of indices, by default the number of samples. A larger number without replacement appends further
@@ -106,7 +110,7 @@ class RandomSampler(Sampler):
         return self.num_samples
 
 
-class SubsetRandomSampler(Sampler):
+class SubsetRandomSampler(Sampler[int]):
     """The given indices, in a new random order each time. generator: default: that of sg.manual_seed.
 
     >>> list(sg.data.SubsetRandomSampler([10, 20, 30]))
@@ -125,7 +129,7 @@ class SubsetRandomSampler(Sampler):
         return len(self.indices)
 
 
-class WeightedRandomSampler(Sampler):
+class WeightedRandomSampler(Sampler[int]):
     """Index i with a probability proportional to weights[i].
 
     Without replacement each index comes at most once, with the distribution of successive draws (Efraimidis and Spirakis, 2006:
@@ -172,7 +176,7 @@ class WeightedRandomSampler(Sampler):
         return self.num_samples
 
 
-class BatchSampler(Sampler):
+class BatchSampler(Sampler[list[int]]):
     """Lists of `batch_size` indices; the last one may be shorter, and drop_last omits it.
 
     Raises DataError for a batch_size that is not a positive int.

@@ -300,14 +300,43 @@ default_stream = Stream()
 _generators: dict[str, Generator] = {}
 
 
+class _Defaults(threading.local):
+    """What this thread draws from where no generator is named: the same in all threads, but for workers of loaders."""
+
+    stream: Stream = default_stream
+    generators: dict[str, Generator] | None = None
+
+
+_defaults = _Defaults()
+
+
+@contextmanager
+def own_draws(seed: int) -> Iterator[None]:
+    """Within, this thread's default generators start with `seed`, and neither move those of other threads nor are moved by
+    them."""
+    before = _defaults.stream, _defaults.generators
+    _defaults.stream, _defaults.generators = Stream(), {}
+    _defaults.stream.set(seed, 0)
+    try:
+        yield
+    finally:
+        _defaults.stream, _defaults.generators = before
+
+
+def stream_here() -> Stream:
+    """The stream of this thread's default generators."""
+    return _defaults.stream
+
+
 def default_generator(device: str) -> Generator:
     """The generator that rand and friends use on a device. All of them draw from one stream."""
-    found = _generators.get(device)
+    generators = _generators if _defaults.generators is None else _defaults.generators
+    found = generators.get(device)
     if found is None:
         trace, current.trace = current.trace, None
         try:
-            found = _generators[device] = Generator(device)
-            found._stream = default_stream
+            found = generators[device] = Generator(device)
+            found._stream = _defaults.stream
         finally:
             current.trace = trace
         if trace is not None:  # a step that is the first to draw: its generator is state, as if made before the step
@@ -327,7 +356,7 @@ def manual_seed(seed: int) -> None:
     >>> sg.rand(4).equal(first)
     True
     """
-    default_stream.set(int(seed), 0)
+    _defaults.stream.set(int(seed), 0)
 
 
 def source(generator: Generator | None, device: Any) -> Generator:

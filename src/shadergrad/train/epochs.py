@@ -59,8 +59,9 @@ def loader(trainable: Trainable, settings: Settings, position: Position, last: i
     """
     if isinstance(trainable.data, DataLoader):
         return _uploaded(islice(trainable.data, position.step, last), device)
-    workers = 0 if canonical_name(device) == "cpu" else 1
-    options: dict[str, Any] = {"num_workers": workers, "prefetch_factor": AHEAD, "device": device}
+    options: dict[str, Any] = {"device": device}
+    if canonical_name(device) != "cpu":
+        options |= {"num_workers": 1, "prefetch_factor": AHEAD}
     if isinstance(trainable.data, Stream):
         batches = islice(trainable.data.batches(position.epoch), position.step, last)
         return DataLoader(_Batches(batches), batch_size=None, **options)

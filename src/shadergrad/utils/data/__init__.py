@@ -1,7 +1,8 @@
-"""Data sets and loaders by PyTorch's name of the place; shadergrad.data is the same."""
+"""Data sets and loaders by PyTorch's name of the place; shadergrad.data is the same but for DistributedSampler."""
 
-from ..data import (
+from ...data import (
     BatchSampler,
+    ChainDataset,
     ConcatDataset,
     DataLoader,
     Dataset,
@@ -9,31 +10,49 @@ from ..data import (
     RandomSampler,
     Sampler,
     SequentialSampler,
+    StackDataset,
     Subset,
     SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
     default_collate,
+    default_convert,
     get_worker_info,
     random_split,
 )
-from .distributed_sampler import DistributedSampler
+from . import distributed
+from .distributed import DistributedSampler
+
+
+class IterDataPipe(IterableDataset):
+    """A stream, by the name that it has in torchdata's pipes: to derive from, or to ask isinstance for."""
+
+
+class MapDataPipe(Dataset):
+    """A data set by index, by the name that it has in torchdata's pipes."""
+
 
 __all__ = [
     "BatchSampler",
+    "ChainDataset",
     "ConcatDataset",
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "IterDataPipe",
     "IterableDataset",
+    "MapDataPipe",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
+    "StackDataset",
     "Subset",
     "SubsetRandomSampler",
     "TensorDataset",
     "WeightedRandomSampler",
     "default_collate",
+    "default_convert",
+    "distributed",
     "get_worker_info",
     "random_split",
 ]
