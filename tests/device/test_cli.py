@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -191,10 +192,44 @@ def test_two_runs_with_one_seed_are_one_run_and_another_seed_is_another(tmp_path
     assert rows(tmp_path / "a")[0]["loss"] != rows(tmp_path / "c")[0]["loss"]
 
 
-def test_a_second_run_into_the_same_folder_starts_anew(tmp_path: Path) -> None:
+def test_a_second_run_into_the_same_folder_is_refused_unless_it_may_overwrite(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert train(tmp_path, "--epochs", 2) == 0
-    assert train(tmp_path, "--epochs", 1) == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert train(tmp_path, "--epochs", 1) == cli.BAD_INPUT
+    assert re.search(r"holds a run\. Hint: --resume continues it, --overwrite replaces it", capsys.readouterr().err)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert train(tmp_path, "--epochs", 1, "--resume", "--overwrite") == cli.BAD_INPUT
+    assert train(tmp_path, "--epochs", 1, "--overwrite") == 0
     assert [row["epoch"] for row in rows(tmp_path)] == [1]
+
+
+def test_the_commands_that_a_run_suggests_fit_a_line_and_leave_out_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["train", "digits", "--epochs", "1", "--device", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert "next: shadergrad train digits --resume --epochs 2 --device cpu" in out.splitlines()
+    assert max(len(line) for line in out.splitlines() if "next: " in line or "or in Python" in line) <= 80
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("--learning-rate", "--lr"), ("--epoch", "--epochs"), ("--batch_size", "--batch-size"), ("--outt", "--out")],
+)
+def test_an_option_that_there_is_not_is_answered_with_the_one_meant(
+    written: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["train", "digits", written, "1"]) == cli.BAD_INPUT
+    assert f"Did you mean {meant}? (shadergrad train digits --help" in " ".join(capsys.readouterr().err.split())
+
+
+def test_help_shows_no_type_beside_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["train", "digits"], ["run"], ["info"], ["predict", "digits"], ["serve"]):
+        assert cli.run([*words, "--help"]) == 0
+    assert "<bool>" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("found", [True, False], ids=["with a GPU", "without a GPU"])
@@ -336,7 +371,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(
     assert train(tmp_path, "--epochs", 1, device=device) == 0
     before = (tmp_path / "checkpoint.safetensors").read_bytes(), (tmp_path / "metrics.jsonl").read_bytes()
     capsys.readouterr()
-    code = train(tmp_path, "--epochs", 1, "--lr", 1e30, device=device)
+    code = train(tmp_path, "--epochs", 1, "--lr", 1e30, "--overwrite", device=device)
     assert_refused(capsys, code, "the loss became", "in epoch 1", "smaller --lr", "is unchanged")
     after = (tmp_path / "checkpoint.safetensors").read_bytes(), (tmp_path / "metrics.jsonl").read_bytes()
     assert after == before

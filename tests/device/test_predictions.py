@@ -6,9 +6,10 @@ import json
 import re
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 import shadergrad as sg
 from shadergrad import cli, recipes
@@ -51,6 +52,57 @@ def test_drawn_digits_are_read_as_they_were(digits: Path, tmp_path: Path, capsys
     assert [line.split(":")[0] for line in lines] == [str(path) for path in files]
     right = [int(line.split(": ")[1][0]) == LABELS[k] for k, line in enumerate(lines)]
     assert np.mean(right) > 0.9
+
+
+def test_the_folder_of_a_run_stands_for_its_recipe(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(draw(tmp_path / "seven.png", IMAGES[0]))
+    capsys.readouterr()
+    assert cli.run(["predict", "digits", str(digits), file]) == cli.run(["predict", str(digits), file]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+    assert cli.run(["train", "xor", "--epochs", "1", "--device", "cpu", "--out", str(tmp_path / "xor")]) == 0
+    assert cli.run(["predict", str(tmp_path / "xor"), file]) == cli.BAD_INPUT
+    assert "is a run of xor, which no command asks. Hint: in Python" in capsys.readouterr().err
+
+
+def written(path: Path, text: str) -> Path:
+    """Characters in a font, dark on light."""
+    font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"), 80)
+    picture = Image.new("L", (60 * len(text) + 60, 140), 255)
+    ImageDraw.Draw(picture).text((25, 15), text, fill=0, font=font)
+    picture.save(path)
+    return path
+
+
+def test_several_characters_and_what_is_no_digit_are_not_sure(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noise = tmp_path / "noise.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64), np.uint8)).save(noise)
+    several = [written(tmp_path / f"{text}.png", text) for text in ("12", "5 7", "111")]
+    stacked = tmp_path / "stacked.png"
+    Image.fromarray(np.concatenate([np.asarray(Image.open(written(tmp_path / "3.png", "3")))] * 2)).save(stacked)
+    none = [noise, *(written(tmp_path / f"{letter}.png", letter) for letter in "MHK")]
+    drawn = [draw(tmp_path / f"{k}-drawn.png", IMAGES[k]) for k in range(60)]
+    printed = [written(tmp_path / f"{k}-printed.png", str(k)) for k in range(10)]
+    capsys.readouterr()
+    assert cli.run(["predict", str(digits), *map(str, [*several, stacked, *none, *drawn, *printed])]) == 0
+    lines = iter(capsys.readouterr().out.splitlines())
+    for _ in [*several, stacked]:
+        assert re.search(r"not sure: [23] characters seem to be on the picture", next(lines))
+    for _ in none:
+        assert "not sure: it is unlike" in next(lines)
+    for _ in [*drawn, *printed]:
+        assert "not sure:" not in next(lines)
+
+
+def test_a_test_image_shows_its_label(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Image.fromarray((255 * (1 - IMAGES[12].reshape(8, 8))).astype(np.uint8)).save(tmp_path / "twelve.png")
+    capsys.readouterr()
+    assert cli.run(["predict", str(digits), str(tmp_path / "twelve.png")]) == 0
+    assert capsys.readouterr().out.rstrip().endswith(f"test image 12, its label is {LABELS[12]}")
 
 
 def test_the_model_of_a_run_is_three_lines_of_python(digits: Path) -> None:

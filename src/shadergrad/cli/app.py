@@ -18,6 +18,7 @@ from .predict_gpt import gpt
 from .predict_recipes import PredictGroup, add_predictions
 from .recipe_commands import LogicGroup, RecipeGroup
 from .run_script import PASSED_ON, run_script
+from .suggestions import explained, hide_types_of_flags
 from .tune import tune
 
 BAD_INPUT = 2
@@ -94,12 +95,13 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command in `arguments`. Returns the exit code."""
+    hide_types_of_flags()
     try:
         # without standalone mode typer raises usage errors instead of printing them, and returns exit codes
         return app(arguments, prog_name="shadergrad", standalone_mode=False) or 0
     except typer.TyperException as error:
-        message = error.format_message()  # empty where help was printed for want of a command
-        return _fail(f"{message} (shadergrad --help lists what there is)") if message else BAD_INPUT
+        message = explained(error)  # empty where help was printed for want of a command
+        return _fail(message) if message else BAD_INPUT
     except ShadergradError as error:
         return _fail(str(error))
     except OSError as error:

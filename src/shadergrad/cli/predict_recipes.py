@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from ..checkpoint import TENSORS_FILE
 from ..errors import CheckpointError
 from ..train.errors import RecipeError
 from ..train.recipe_files import is_path, recipe_file
@@ -34,7 +35,28 @@ def add_predictions(app: typer.Typer) -> None:
 
 
 class PredictGroup(TyperGroup):
-    """The commands of the library's recipes, and of a user's recipe file given by its path."""
+    """The commands of the library's recipes, and of a user's recipe file given by its path.
+
+    The folder of a run stands for its recipe too: `predict runs/digits x.png` is `predict digits runs/digits x.png`.
+    """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first word means. Raises RecipeError for a run that no command can ask."""
+        if args and (Path(args[0]) / TENSORS_FILE).is_file():
+            args = [self._recipe_of(ctx, args[0]), *args]
+        return super().resolve_command(ctx, args)
+
+    def _recipe_of(self, ctx: Any, folder: str) -> str:
+        from ..train.prediction import read_run  # here, as help needs nothing of it
+
+        recipe = str(read_run(Path(folder))[1].get("recipe"))
+        if recipe.endswith(".py"):
+            raise RecipeError(f"{folder} is a run of your {recipe}. Hint: shadergrad predict path/to/{recipe} {folder}")
+        if recipe not in self.list_commands(ctx):
+            raise RecipeError(
+                f"{folder} is a run of {recipe}, which no command asks. Hint: in Python, sg.recipes.load({folder!r})"
+            )
+        return recipe
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command. Raises RecipeError for a file without a recipe, or a recipe without a prediction."""

@@ -13,7 +13,9 @@ from typer.core import TyperGroup
 
 from .. import recipes
 from ..train import Option, Recipe
+from ..train.recipe import OVERRIDE, OVERWRITE, RESUME
 from ..train.recipe_files import is_path, recipe_file, unknown_recipe
+from ..train.settings import flag
 from .circuit_commands import COMMANDS, circuit_command
 
 INTERRUPTED = 130  # what shells use for a process that SIGINT ended
@@ -76,7 +78,8 @@ def _parameter(option: Option) -> inspect.Parameter:
         kind: Any = Annotated[option.kind, typer.Argument(help=option.help)]
         return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, annotation=kind)
     shown = True if option.shown is None else option.shown
-    names = ["--resume"] if option.name == "resume" else []  # without a --no-resume
+    is_wish = option in (RESUME, OVERWRITE, OVERRIDE)
+    names = [flag(option.name)] if is_wish else []  # without a --no-resume
     told = typer.Option(*names, help=option.help, show_default=shown)
     kind = option.kind | None if option.default is None else option.kind
     return inspect.Parameter(

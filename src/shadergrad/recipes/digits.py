@@ -14,7 +14,7 @@ import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import load_digits
 from shadergrad.train import BACKWARD, Prediction, Recipe, Settings, Trainable, TrainingStep
-from shadergrad.train.prediction import classify_images, probabilities
+from shadergrad.train.prediction import classify_images, known_digits, probabilities
 
 SMOOTHED = "loss, of smoothed labels"  # which is never 0, and so above that of the test
 SMOOTHING = 0.1
@@ -112,5 +112,5 @@ RECIPE = Recipe(
     build,
     defaults={"epochs": 40, "batch_size": 64, "lr": 3e-3},
     options=BACKWARD,
-    predict=Prediction(network, classify_images(8, probabilities)),
+    predict=Prediction(network, classify_images(8, probabilities, known_digits)),
 )

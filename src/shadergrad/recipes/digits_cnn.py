@@ -10,7 +10,7 @@ import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import load_digits
 from shadergrad.train import BACKWARD, Prediction, Recipe, Settings, Trainable, TrainingStep
-from shadergrad.train.prediction import classify_images, probabilities
+from shadergrad.train.prediction import classify_images, known_digits, probabilities
 
 from .digits import digits_page
 
@@ -67,5 +67,5 @@ RECIPE = Recipe(
     build,
     defaults={"epochs": 30, "batch_size": 64, "lr": 1e-3},
     options=BACKWARD,
-    predict=Prediction(network, classify_images(8, probabilities)),
+    predict=Prediction(network, classify_images(8, probabilities, known_digits)),
 )

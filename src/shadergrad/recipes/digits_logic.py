@@ -18,7 +18,7 @@ from shadergrad.data import load_digits
 from shadergrad.logic import GroupSum, LogicNetwork, Thermometer
 from shadergrad.logic.circuit import Circuit, count_gates, equivalent, histogram, minimize
 from shadergrad.train import Position, Prediction, Recipe, Settings, Trainable
-from shadergrad.train.prediction import classify_images
+from shadergrad.train.prediction import classify_images, known_digits
 
 from .logic.circuit_files import write_circuit
 from .logic.plots import gate_plot
@@ -120,5 +120,5 @@ RECIPE = Recipe(
     "The digits by logic gates alone: thresholds, three layers of 2,000 gates, counting. Adam.",
     build,
     defaults={"epochs": 40, "batch_size": 96, "lr": 2e-2},
-    predict=Prediction(network, classify_images(8, votes)),
+    predict=Prediction(network, classify_images(8, votes, known_digits, sure=1.0)),
 )

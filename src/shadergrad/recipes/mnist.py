@@ -15,7 +15,7 @@ import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import MNIST
 from shadergrad.train import BACKWARD, Option, Prediction, Recipe, Settings, Trainable, TrainingStep
-from shadergrad.train.prediction import classify_images, probabilities
+from shadergrad.train.prediction import classify_images, known_digits, probabilities
 
 
 def network(_: Any = None) -> nn.Module:
@@ -61,5 +61,5 @@ RECIPE = Recipe(
             "mirror", str, "The address to fetch missing files from.", shown="SHADERGRAD_DATA_MIRROR", may_change=True
         ),
     ),
-    predict=Prediction(network, classify_images(28, probabilities)),
+    predict=Prediction(network, classify_images(28, probabilities, known_digits)),
 )

@@ -13,7 +13,8 @@ import shadergrad as sg
 from shadergrad import Tensor, nn
 
 from ..checkpoint import TENSORS_FILE, Arrays, load_checkpoint, unpack
-from ..data.drawn_characters import read_drawing
+from ..data.digits import load_digits
+from ..data.drawn_characters import drawings_on, read_drawing
 from ..errors import CheckpointError
 from .best_checkpoint import BEST
 
@@ -57,20 +58,60 @@ def build_model(folder: Path, prediction: Prediction, device: str) -> tuple[nn.M
     return model.to(device).eval(), shared
 
 
+SURE = 2.0  # times as likely as the second class is the first where an answer is sure
+KNOWN_SIDE = 8
+FAR = 2.45  # between images of 8x8 pixels: digits, drawn or printed, are nearer to one of the training set, letters are farther
+SAME = 0.05  # a test image that was saved as a picture, and read again
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a classifier of drawings learned from, to tell what it cannot know: images of 8x8 pixels, [n, 64], and test images
+    with their labels, which are recognised."""
+
+    images: np.ndarray
+    test_images: np.ndarray
+    test_labels: np.ndarray
+
+    def remark(self, path: Path) -> str:
+        """What to say of a drawing beside its class, if anything."""
+        if (count := drawings_on(path)) > 1:
+            return f"; not sure: {count} characters seem to be on the picture, and the network sees one"
+        small = read_drawing(path, KNOWN_SIDE).ravel()
+        if np.linalg.norm(self.images - small, axis=1).min() > FAR:
+            return "; not sure: it is unlike all that the network learned from"
+        apart = np.linalg.norm(self.test_images - small, axis=1)
+        return f"; test image {apart.argmin()}, its label is {self.test_labels[apart.argmin()]}" if apart.min() < SAME else ""
+
+
+def known_digits() -> Known:
+    """For classifiers of handwritten digits, of any size."""
+    images, _, test_images, test_labels = load_digits()
+    return Known(images, test_images, test_labels)
+
+
 def classify_images(
-    side: int, see: Callable[[nn.Module, np.ndarray, Shared], np.ndarray]
+    side: int,
+    see: Callable[[nn.Module, np.ndarray, Shared], np.ndarray],
+    known: Callable[[], Known] | None = None,
+    sure: float = SURE,
 ) -> Callable[..., Iterable[str]]:
-    """The answer of a classifier of drawings: the most likely class of each, and the second.
+    """The answer of a classifier of drawings: the most likely class of each, and the second; and where it is not sure, that.
 
     side: that of the images. see: maps model, images [n, side * side] and the checkpoint's shared values to probabilities [n,
-    classes].
+    classes]. known: what drawings are compared with; `known_digits` for digits. sure: how many times as likely as the second
+    the first class is where the answer is sure.
     """
 
     def answer(model: nn.Module, shared: Shared, paths: list[Path], _: Path) -> Iterable[str]:
         images = np.stack([read_drawing(path, side).ravel() for path in paths])
+        compared = None if known is None else known()
         for path, odds in zip(paths, see(model, images, shared), strict=True):
             first, second = np.argsort(-odds, kind="stable")[:2]
-            yield f"{path}: {first} ({100 * odds[first]:.1f} %), else {second} ({100 * odds[second]:.1f} %)"
+            remark = "" if compared is None else compared.remark(path)
+            if not remark.startswith("; not sure") and odds[first] < sure * odds[second]:
+                remark = f"; not sure{remark}"
+            yield f"{path}: {first} ({100 * odds[first]:.1f} %), else {second} ({100 * odds[second]:.1f} %){remark}"
 
     return answer
 

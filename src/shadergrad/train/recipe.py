@@ -6,6 +6,7 @@ values. The command line turns a recipe into a command; no other code needs to k
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -81,6 +82,7 @@ SCHEDULE = (
     ),
 )  # of recipes whose schedule is WarmUpCosine.of(settings, steps)
 RESUME = Option("resume", bool, "Continue from the checkpoint in --out.", False)
+OVERWRITE = Option("overwrite", bool, "Replace the run that is in --out.", False)
 OVERRIDE = Option("override", bool, "With --resume: continue with another --lr, which metrics.jsonl records.", False)
 OUT_HELP = "The folder for checkpoint, metrics.jsonl and pictures."
 COMMON: dict[str, tuple[type, str]] = {
@@ -90,7 +92,7 @@ COMMON: dict[str, tuple[type, str]] = {
     "lr": (float, "The optimizer's learning rate."),
     "seed": (int, "Decides the first weights, the order of samples, and all else that is random."),
 }
-RESERVED = ("device", "out", "resume", "override", *COMMON)
+RESERVED = ("device", "out", "resume", "overwrite", "override", *COMMON)
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Recipe:
 
     build: builds the Trainable from the settings, on the device with the given name; weights are random from the seed.
     defaults: the defaults of shared options: batch_size, either epochs or steps, lr if the recipe has one, and seed unless it
-    is 0. options: the recipe's own options. Every recipe also has --device, --out and --resume.
+    is 0. options: the recipe's own options. Every recipe also has --device, --out, --resume and --overwrite.
     train: replaces build in commands of more than one run. It gets the command's words, the console and the values of
     `options`, and returns whether it reached its end. It has no defaults.
     predict: how to rebuild the trained model and what it predicts, for `shadergrad predict` and recipes.load.
@@ -150,7 +152,8 @@ class Recipe:
         defaults = {"seed": 0, **self.defaults}
         common = [Option(key, kind, text, defaults[key]) for key, (kind, text) in COMMON.items() if key in defaults]
         also = [OVERRIDE] if "lr" in defaults else []
-        return [DEVICE, *common, Option("out", Path, OUT_HELP, Path("runs", name)), RESUME, *also, *self.options]
+        out = Option("out", Path, OUT_HELP, Path("runs", name))
+        return [DEVICE, *common, out, RESUME, OVERWRITE, *also, *self.options]
 
     def run(self, name: str, command: str, console: Console, values: Mapping[str, Any]) -> bool:
         """Train with the values of all options. Returns whether it reached its end (Ctrl-C: False).
@@ -162,6 +165,7 @@ class Recipe:
         assert self.build is not None
         shared = HYPERPARAMETERS + tuple(option.name for option in self.options if not option.may_change)
         settings = Settings(shared=shared, **values)
+        settings.defaults = {option.name: option.default for option in self.all_options(_name_in(command))}
         finished = train(name, self.build, settings, console, command)
         if finished:
             for line in self._next(name, command, settings):
@@ -171,8 +175,8 @@ class Recipe:
     def _next(self, name: str, command: str, settings: Settings) -> list[str]:
         """The commands to suggest after a finished run."""
         counter = "epochs" if settings.epochs is not None else "steps"
-        word = flag(counter)
-        options = settings.options().replace(f"{word} {settings[counter]} ", f"{word} {2 * settings[counter]} ", 1)
+        same = re.sub(rf"{flag(counter)} \d+ ?", "", settings.options(short=True))
+        options = f"{flag(counter)} {2 * settings[counter]} {same}".rstrip()
         out = shlex.quote(str(settings.out))
         commands = list(self.then(settings)) if self.then is not None else []
         if self.predict is not None and self.predict.answer is not None:
@@ -185,3 +189,9 @@ class Recipe:
                 f"{'      or' if lines else 'next:'} in Python: model = sg.recipes.load({str(settings.out)!r}{file})"
             )
         return [*lines, f"next: {command} --resume {options}"]
+
+
+def _name_in(command: str) -> str:
+    """The name of a recipe's command, given its words: that of `train path/my_recipe.py` is my-recipe."""
+    word = shlex.split(command)[-1]
+    return Path(word).stem.replace("_", "-") if word.endswith(".py") else word

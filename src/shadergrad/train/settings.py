@@ -20,7 +20,7 @@ class Settings:
     device: the user's text, also "auto".
     values: the other options by their names in Python, among them either epochs or steps. An own option without value and
     default is None.
-    override: whether a resumed run may have another learning rate.
+    override: whether a resumed run may have another learning rate. overwrite: whether the run may replace one that is in `out`.
     shared: the names of options that a resumed run must have in common with the run it continues.
     Raises a TrainingError that names the invalid option.
     """
@@ -33,11 +33,15 @@ class Settings:
         device: str = "auto",
         resume: bool = False,
         override: bool = False,
+        overwrite: bool = False,
         shared: tuple[str, ...] = HYPERPARAMETERS,
         **values: Any,
     ) -> None:
         self.out, self.device, self.resume, self._shared = out, device, resume, shared
-        self.override = override
+        self.override, self.overwrite = override, overwrite
+        self.defaults: dict[str, Any] = {}  # of options, which need not be repeated on a command line
+        if overwrite and resume:
+            raise TrainingError("--resume continues the run in --out, and --overwrite replaces it: give one of them.")
         if override and not resume:
             raise TrainingError("--override changes a run that is resumed: give --resume too.")
         self._values = {"seed": seed} | values
@@ -88,12 +92,14 @@ class Settings:
         found = {name: self._values[name] for name in self._shared if name in self._values}
         return {name: str(value) if isinstance(value, Path) else value for name, value in found.items()}
 
-    def options(self) -> str:
-        """The command-line options for these settings."""
+    def options(self, short: bool = False) -> str:
+        """The command-line options for these settings. short: without those that have their default."""
         first = ("epochs", "steps", "batch_size", "lr", "seed")
         own = [name for name in self._values if name not in first]
         values = {name: self._values[name] for name in first if name in self._values}
         values |= {"device": self.device, "out": self.out} | {name: self._values[name] for name in own}
+        if short:
+            values = {k: v for k, v in values.items() if k not in self.defaults or v != self.defaults[k]}
         return command_options(values)
 
 

@@ -21,7 +21,7 @@ from rich.console import Console
 import shadergrad as sg
 from shadergrad import Tensor
 
-from ..checkpoint import save_checkpoint
+from ..checkpoint import TENSORS_FILE, save_checkpoint
 from ..runtime.adapters import auto_device_reason, hardware_adapter_available
 from ..runtime.device import get_device
 from .backward_engines import TrainingStep
@@ -66,6 +66,7 @@ def train(recipe: str, build: Build, settings: Settings, console: Console, comma
 
 def begin(recipe: str, build: Build, settings: Settings, console: Console) -> Run:
     """A run ready to train: its device chosen, its model built and, where asked, restored, its folder made."""
+    _keep_what_is_there(settings)
     device = choose_device(settings.device, console)
     sg.manual_seed(settings.seed)
     built = build(settings, device)
@@ -81,6 +82,16 @@ def begin(recipe: str, build: Build, settings: Settings, console: Console) -> Ru
         console.out(f"resuming {settings.out} after {run.where}{told}", highlight=False)
     make_folder(settings.out)
     return run
+
+
+def _keep_what_is_there(settings: Settings) -> None:
+    """Raises TrainingError where the run would replace another, and nobody said so."""
+    if settings.resume or settings.overwrite:
+        return
+    if (settings.out / TENSORS_FILE).exists():
+        raise TrainingError(
+            f"{settings.out} holds a run. Hint: --resume continues it, --overwrite replaces it, another --out keeps it."
+        )
 
 
 def choose_device(wish: str, console: Console) -> str:

@@ -1,0 +1,56 @@
+"""What a user may have meant. In: a command line that typer refuses. Out: the sentence that says so, with what there is."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+import typer
+
+# words of other programs, and ours
+MEANT = {
+    "--learning-rate": "--lr",
+    "--rate": "--lr",
+    "--batch": "--batch-size",
+    "--bs": "--batch-size",
+    "--epoch": "--epochs",
+    "--num-epochs": "--epochs",
+    "--iterations": "--steps",
+    "--max-steps": "--steps",
+    "--output": "--out",
+    "--output-dir": "--out",
+    "--continue": "--resume",
+    "--restart": "--overwrite",
+    "--force": "--overwrite",
+    "--gpu": "--device",
+    "--cuda": "--device",
+    "--cpu": "--device",
+}
+
+
+def explained(error: typer.TyperException) -> str:
+    """The message of an error of the command line, with what was perhaps meant and where to read on; empty where help was shown."""
+    context: Any = getattr(error, "ctx", None)
+    where = f"({context.command_path if context is not None else 'shadergrad'} --help lists what there is)"
+    wrong = getattr(error, "option_name", None)
+    if wrong is None or context is None:
+        message = error.format_message()
+        return f"{message} {where}" if message else ""
+    there = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
+    written = wrong.replace("_", "-")
+    near = [MEANT[written]] if MEANT.get(written) in there else get_close_matches(written, there, 1)
+    return f"No such option: {wrong}.{f' Did you mean {near[0]}?' if near else ''} {where}"
+
+
+def hide_types_of_flags() -> None:
+    """Let help show no <bool> beside options that take no value. typer has no switch for it; where it changes, they show again."""
+    kind: Any = typer.core.TyperOption
+    shown = getattr(kind, "display_type_rich", None)
+    if shown is None or getattr(shown, "hides_flags", False):
+        return
+
+    def display(self: Any, *args: Any, **kwargs: Any) -> str | None:
+        return None if self.is_flag else shown(self, *args, **kwargs)
+
+    display.hides_flags = True  # type: ignore[attr-defined]
+    kind.display_type_rich = display
