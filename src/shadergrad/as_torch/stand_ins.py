@@ -92,6 +92,7 @@ _ELSEWHERE = {
     "optim": "optim.adam optim.adamw optim.adagrad optim.adadelta optim.lbfgs optim.rmsprop optim.sgd",
     "utils.data": """utils.data.dataset utils.data.dataloader utils.data.sampler utils.data._utils
         utils.data._utils.collate utils.data._utils.worker""",
+    "utils.tensorboard": "utils.tensorboard.writer",
     "distributions": """distributions.bernoulli distributions.beta distributions.binomial distributions.categorical
         distributions.cauchy distributions.chi2 distributions.continuous_bernoulli distributions.dirichlet
         distributions.distribution distributions.exp_family distributions.exponential

@@ -19,6 +19,7 @@ from ..errors import CheckpointError
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from ..system.atomic_files import replacing
 from ..system.optional_packages import require
+from ..utils.tensorboard import SummaryWriter
 from .errors import TrainingError
 
 Row = dict[str, float]
@@ -199,10 +200,10 @@ class CSVLog(Callback):
 
 
 class TensorBoard(Callback):
-    """Writes each measure of an epoch for TensorBoard. Needs tensorboardX, else raises MissingPackageError."""
+    """Writes each measure of an epoch for TensorBoard, into a folder."""
 
     def __init__(self, folder: str | Path) -> None:
-        self._writer = require("tensorboardX", "tracking", "the callback TensorBoard").SummaryWriter(str(folder))
+        self._writer = SummaryWriter(folder)
 
     def on_epoch_end(self, run: Any, row: Row) -> None:
         for name, value in row.items():

@@ -81,7 +81,11 @@ class Known:
         if np.linalg.norm(self.images - small, axis=1).min() > FAR:
             return "; not sure: it is unlike all that the network learned from"
         apart = np.linalg.norm(self.test_images - small, axis=1)
-        return f"; test image {apart.argmin()}, its label is {self.test_labels[apart.argmin()]}" if apart.min() < SAME else ""
+        return (
+            f"; test image {apart.argmin()}, its label is {self.test_labels[apart.argmin()]}"
+            if apart.min() < SAME
+            else ""
+        )
 
 
 def known_digits() -> Known:
