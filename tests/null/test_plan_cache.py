@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,6 +119,87 @@ def test_a_torn_file_is_compiled_and_written_anew(
     assert compiled(long_graph(), PORTABLE) == first
     assert path.read_bytes() == whole
     assert compilations() == 2
+
+
+def disguised(change: Callable[[list[Any]], None]) -> Callable[[bytes], bytes]:
+    """Another plan behind its own, right digest."""
+
+    def spoil(data: bytes) -> bytes:
+        kept, notes, text = json.loads(zlib.decompress(data[DIGEST:]))
+        found = [kept, notes, json.loads(text)]
+        change(found)
+        packed = zlib.compress(json.dumps([found[0], found[1], json.dumps(found[2])]).encode())
+        return hashlib.sha256(packed).digest() + packed
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda found: found[0].append(7),
+        lambda found: found[2]["inputs"].append(0),
+        lambda found: found[2]["outputs"].clear(),
+        lambda found: found[2]["buffers"][found[2]["inputs"][0]].update(shape=[9]),
+        lambda found: found[2]["buffers"][found[2]["outputs"][0]].update(dtype="int32"),
+        lambda found: found[2]["dispatches"][0]["buffers"].append(99),
+        lambda found: found[2]["target"].update(subgroups=True),
+    ],
+)
+def test_a_plan_that_does_not_fit_its_graph_is_compiled_anew(
+    tmp_path: Path, compilations: Count, change: Callable[[list[Any]], None]
+) -> None:
+    first = compiled(long_graph(), PORTABLE)
+    (path,) = files(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(disguised(lambda found: None)(whole))
+    assert compiled(long_graph(), PORTABLE) == first
+    assert compilations() == 1
+    path.write_bytes(disguised(change)(whole))
+    assert compiled(long_graph(), PORTABLE) == first
+    assert path.read_bytes() == whole
+    assert compilations() == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows has no such bits")
+@pytest.mark.parametrize("what", ["folder", "file"])
+@pytest.mark.parametrize("how", ["group", "all", "owner"])
+def test_what_others_may_have_written_is_left_alone_with_one_warning(
+    tmp_path: Path, compilations: Count, monkeypatch: pytest.MonkeyPatch, what: str, how: str
+) -> None:
+    monkeypatch.setattr(plan_cache, "_warned", [])
+    before = os.umask(0)
+    try:
+        first = compiled(long_graph(), PORTABLE)
+    finally:
+        os.umask(before)
+    (path,) = files(tmp_path)
+    assert [p.stat().st_mode & 0o777 for p in (path.parent, path)] == [0o700, 0o600]
+    changed = path if what == "file" else path.parent
+    if how == "owner":
+        if os.getuid() != 0:
+            monkeypatch.setattr(os, "getuid", lambda: changed.stat().st_uid + 1)
+        else:
+            os.chown(changed, 12345, -1)
+    else:
+        changed.chmod(0o720 if how == "group" else 0o702)
+    words = "belongs to user" if how == "owner" else "may be written by others"
+    with pytest.warns(plan_cache.CacheWarning, match=f"{words}.*Hint"):
+        assert compiled(long_graph(), PORTABLE) == first
+    assert compilations() == 2
+    compiled(long_graph(size=9), PORTABLE)  # without a word
+    if what == "folder":
+        assert files(tmp_path) == [path]  # nothing was written there
+
+
+def test_a_link_in_place_of_a_plan_is_not_followed(tmp_path: Path, compilations: Count) -> None:
+    compiled(long_graph(), PORTABLE)
+    (path,) = files(tmp_path)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    compiled(long_graph(), PORTABLE)
+    assert compilations() == 2
+    assert not path.is_symlink()
 
 
 def test_a_disk_that_takes_nothing_costs_only_time(tmp_path: Path, compilations: Count) -> None:

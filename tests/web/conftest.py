@@ -49,7 +49,9 @@ def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
     """visit(folder, path="index.html", **options of the context) → an open page; its `problems` are checked at the end."""
     stack, contexts, problems = ExitStack(), [], []
 
-    def open_page(folder: Path, path: str = "index.html", script: str = "", **options: Any) -> Any:
+    def open_page(
+        folder: Path, path: str = "index.html", script: str = "", refused: str | None = None, **options: Any
+    ) -> Any:
         origin = stack.enter_context(browsers.served(folder))
         context = chromium.new_context(**options)
         contexts.append(context)
@@ -61,7 +63,13 @@ def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
             "request", lambda r: r.url.startswith((origin, "blob:", "data:")) or problems.append(f"asked for {r.url}")
         )
         page.on("pageerror", lambda error: problems.append(f"page error: {error}"))
-        page.on("console", lambda m: m.type == "error" and problems.append(f"console: {m.text}"))
+        expected = [] if refused is None else [refused]  # errors that the test is about
+        page.on(
+            "console",
+            lambda m: (
+                m.type == "error" and not any(e in m.text for e in expected) and problems.append(f"console: {m.text}")
+            ),
+        )
         page.goto(f"{origin}/{path}")
         return page
 

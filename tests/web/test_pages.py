@@ -407,3 +407,28 @@ endmodule
     )
     found = subprocess.run(["vvp", "-n", tmp_path / "run"], check=True, capture_output=True, text=True).stdout.strip()
     assert found == "".join("01"[int(b)] for b in expected.reshape(-1)[::-1])
+
+
+def test_a_page_of_ones_own_runs_its_scripts_workers_and_wasm_and_no_strangers(visit: Any, tmp_path: Path) -> None:
+    """The policy that serve sends lets a page do what its author wrote into it; what gets into it later does not run."""
+    wasm = "new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])"
+    (tmp_path / "own.js").write_text(f"new WebAssembly.Module({wasm}); postMessage('own');")
+    (tmp_path / "index.html").write_text(
+        f"""<!doctype html><link rel=icon href="data:,"><style>p {{ color: red }}</style><p id=said></p>
+<script>document.title = 'inline'</script>
+<script type="module">
+  new WebAssembly.Module({wasm});
+  const said = () => ({{ data }}) => (document.querySelector('#said').textContent += data);
+  new Worker('own.js').addEventListener('message', said());
+  const blob = URL.createObjectURL(new Blob(["postMessage('blob')"]));
+  new Worker(blob).addEventListener('message', said());
+  document.body.insertAdjacentHTML('beforeend', '<img src="data:," onerror="window.stranger = 1">');
+  const late = document.createElement('script');
+  late.textContent = 'window.stranger = 2';
+  document.body.append(late);
+</script>"""
+    )
+    page = visit(tmp_path, refused="Content Security Policy")
+    page.wait_for_function("document.querySelector('#said').textContent.length === 7")
+    assert page.title() == "inline"
+    assert page.evaluate("window.stranger") is None

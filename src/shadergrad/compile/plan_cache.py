@@ -3,7 +3,9 @@
 A file holds one plan, named by a digest of all that it was compiled from: the graph (primitives with all parameters, shapes,
 dtypes, how they hang together), the target (which is all that the compiler knows of a device), and the texts of the
 compiler itself. A file is written whole or not at all, begins with a digest of its content, and is compiled anew where that does
-not fit; so two writers, a torn file and another version do no harm. Not kept: small graphs, those of the cpu device, and those
+not fit; so two writers, a torn file and another version do no harm. The digest says that a file is whole, not who wrote it:
+a folder or file that is another user's, or that others may write, is left alone, with one warning. A plan that does not fit
+its graph is compiled anew. Not kept: small graphs, those of the cpu device, and those
 with primitives that are not the library's own.
 """
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -30,13 +33,19 @@ from ..graph.node import topological
 from ..graph.primitive import Primitive, to_data
 from ..plan import FORMAT, Plan
 from ..system import atomic_files
+from ..system.ownership import why_not_private
 from ..target import Target
 
 MOST_BYTES = 256 << 20  # of all files; beyond it those used longest ago go
 FEWEST_NODES = 64  # what is smaller is compiled faster than it is found
 DIGEST = hashlib.sha256().digest_size
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 PACKAGE = Path(__file__).parents[1]
 TEXTS = ("compile", "graph", "primitives", "plan.py", "dtypes.py", "explanation.py")  # what a plan is made by
+
+
+class CacheWarning(UserWarning):
+    """Plans on disk that others may have written."""
 
 
 class CacheError(ShadergradError, OSError):
@@ -53,7 +62,7 @@ def compiled(
         return compile_graph(graph, target)
     path = folder / name
     found = _read(path)
-    if found is None:
+    if found is None or not _fits(*found, graph, target):
         found = compile_graph(graph, target)
         with suppress(CacheError):  # a disk that is full, or read-only, costs time and nothing else
             _write(path, *found)
@@ -64,7 +73,32 @@ def _folder() -> Path | None:
     """Where plans are kept; None where nothing is to be, or compiling is to be looked at."""
     if config.debug or verify.enabled or symbolic_sizes.follows:  # texts with marks are for one process
         return None
-    return config.kept("plans")
+    folder = config.kept("plans")
+    if folder is None:
+        return None
+    try:
+        complaint = why_not_private(folder.stat())
+    except OSError:
+        return folder  # it is not there yet
+    if complaint is None:
+        return folder
+    _warn(folder, complaint)
+    return None
+
+
+def _warn(path: Path, complaint: str) -> None:
+    """Once in a process."""
+    if not _warned:
+        _warned.append(path)
+        warnings.warn(
+            f"the plan cache is not used: {path} {complaint}, and a plan is a program that the GPU runs. "
+            f"Hint: look into it or delete it, then chmod 700 the folder and 600 its files; or set SHADERGRAD_CACHE.",
+            CacheWarning,
+            stacklevel=2,
+        )
+
+
+_warned: list[Path] = []
 
 
 def name_of(graph: Graph, target: Target) -> str | None:
@@ -111,7 +145,12 @@ def _version() -> str:
 def _read(path: Path) -> tuple[Plan, list[int]] | None:
     """The plan of a file; None where there is no whole one."""
     try:
-        data = path.read_bytes()
+        with open(os.open(path, os.O_RDONLY | _NO_LINK), "rb") as file:
+            status = os.fstat(file.fileno())
+            if (complaint := why_not_private(status)) is not None:
+                _warn(path, complaint)
+                return None
+            data = file.read()
         digest, packed = data[:DIGEST], data[DIGEST:]
         if hashlib.sha256(packed).digest() != digest:
             return None
@@ -124,11 +163,28 @@ def _read(path: Path) -> tuple[Plan, list[int]] | None:
     return found
 
 
+def _fits(plan: Plan, kept: list[int], graph: Graph, target: Target) -> bool:
+    """Whether a plan takes what the graph takes and gives what it gives."""
+    if plan.target != target or len(set(kept)) != len(kept) or not all(0 <= k < len(graph.keep) for k in kept):
+        return False
+    rows = [*plan.inputs, *plan.outputs]
+    nodes = [*graph.inputs, *graph.outputs, *(graph.keep[k] for k in kept)]
+    return len(rows) == len(nodes) and all(
+        (plan.buffers[row].shape, plan.buffers[row].dtype) == (node.shape, node.dtype)
+        for row, node in zip(rows, nodes, strict=True)
+    )
+
+
 def _write(path: Path, plan: Plan, kept: Iterable[int]) -> None:
     """Keep a plan, and make room for it. Raises CacheError where the disk does not take it."""
     notes = [note.to_data() for note in plan.notes]
     packed = zlib.compress(json.dumps([list(kept), notes, plan.to_json()]).encode(), 1)
+    with suppress(OSError):  # the user's alone, whatever the umask; what cannot be made is said below
+        path.parent.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700)
     with atomic_files.replacing(path, CacheError) as file:
+        if hasattr(os, "fchmod"):
+            os.fchmod(file.fileno(), 0o600)
         file.write(hashlib.sha256(packed).digest() + packed)
     _make_room(path.parent)
 

@@ -1,11 +1,16 @@
-"""Serves a folder to browsers on this machine, as any static host does."""
+"""Serves a folder to browsers on this machine, as any static host does, and to no page of another site."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from functools import partial
+from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from .errors import WebError
 
@@ -19,17 +24,83 @@ TYPES = {
 }
 
 
+# what a page may load: its own files, WebAssembly that it makes, pictures and programs from its memory
+POLICY = (
+    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'{hashes}; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; connect-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_INLINE = re.compile(rb"<script(?![^>]*\ssrc\s*=)[^>]*>(.*?)</script\s*>", re.DOTALL | re.IGNORECASE)
+
+
 class Handler(SimpleHTTPRequestHandler):
-    """Serves files with their types, without caching, because an export may replace them."""
+    """Serves the files of a folder with their types, without caching, because an export may replace them.
+
+    A page of another site may not read them: it could only by a name of its own that leads to this machine, so that
+    requests for other hosts are refused. Links that lead out of the folder, files whose names begin with a dot, and lists of
+    files are not there.
+    """
 
     extensions_map = {**SimpleHTTPRequestHandler.extensions_map, **TYPES}  # noqa: RUF012 (as its base has it)
 
+    def send_head(self) -> Any:
+        """Answer with a file, or with why not."""
+        if not _is_here(self.headers.get("Host")):
+            self.send_error(HTTPStatus.FORBIDDEN, "this server answers for localhost alone")
+            return None
+        name = unquote(urlsplit(self.path).path, errors="replace")
+        if any(ord(letter) < 32 for letter in name):
+            self.send_error(HTTPStatus.BAD_REQUEST, "a control character in the address")
+            return None
+        if not self._may_be_seen(name):
+            self.send_error(HTTPStatus.NOT_FOUND, "there is no such file")
+            return None
+        return super().send_head()
+
+    def _may_be_seen(self, name: str) -> bool:
+        if any(part.startswith(".") for part in re.split(r"[/\\]", name)):
+            return False
+        folder = Path(self.directory).resolve()
+        try:
+            return Path(self.translate_path(self.path)).resolve().is_relative_to(folder)
+        except (OSError, RuntimeError):  # a circle of links
+            return False
+
+    def list_directory(self, path: Any) -> None:
+        """A folder without a page has no list of its files."""
+        self.send_error(HTTPStatus.NOT_FOUND, "there is no page")
+
     def end_headers(self) -> None:
         self.send_header("Cache-Control", "no-cache")
+        self.send_header("Content-Security-Policy", POLICY.format(hashes=self._inline_scripts()))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")
         super().end_headers()
+
+    def _inline_scripts(self) -> str:
+        """The digests of the scripts that the page itself holds: those run, and no other that gets into it."""
+        try:
+            path = Path(self.translate_path(self.path))
+            path = path / "index.html" if path.is_dir() else path
+            if path.suffix not in (".html", ".htm") or not self._may_be_seen(unquote(urlsplit(self.path).path)):
+                return ""
+            text = path.read_bytes().replace(b"\r\n", b"\n")  # as browsers read it
+        except (OSError, ValueError, AttributeError):  # of a request that has no path
+            return ""
+        digests = (base64.b64encode(hashlib.sha256(script).digest()).decode() for script in _INLINE.findall(text))
+        return "".join(f" 'sha256-{digest}'" for digest in digests)
+
+    def version_string(self) -> str:
+        return "shadergrad"
 
     def log_message(self, format: str, *args: Any) -> None:
         """Logs nothing, because a page requests a dozen files."""
+
+
+def _is_here(host: str | None) -> bool:
+    """Whether a Host header names this machine, at any port, which a tunnel may change."""
+    name = re.sub(r":\d*$", "", (host or "").strip()).lower().removesuffix(".")
+    return name in ("localhost", HOST, "[::1]")
 
 
 def serve(folder: str | Path, port: int = 8000) -> ThreadingHTTPServer:
