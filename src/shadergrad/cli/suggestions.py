@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import typer
+from typer.core import TyperOption
 
 # words of other programs, and ours
 MEANT = {
@@ -44,7 +45,7 @@ def explained(error: typer.TyperException) -> str:
 
 def hide_types_of_flags() -> None:
     """Let help show no <bool> beside options that take no value. typer has no switch for it; where it changes, they show again."""
-    kind: Any = typer.core.TyperOption
+    kind: Any = TyperOption
     shown = getattr(kind, "display_type_rich", None)
     if shown is None or getattr(shown, "hides_flags", False):
         return
