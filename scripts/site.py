@@ -53,6 +53,7 @@ MODULES = (  # of each a page
     "sg.random",
     "sg.distributions",
     "sg.data",
+    "sg.data.transforms",
     "sg.train",
     "sg.recipes",
     "sg.interop",

@@ -28,6 +28,8 @@ NAMESPACES: dict[str, Any] = {
     "sg.autograd": sg.autograd,
     "sg.autograd.functional": sg.autograd.functional,
     "sg.data": sg.data,
+    "sg.data.transforms": sg.data.transforms,
+    "sg.utils.data": sg.utils.data,
     "sg.devices": sg.devices,
     "sg.extend": sg.extend,
     "sg.fft": sg.fft,

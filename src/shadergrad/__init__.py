@@ -385,7 +385,9 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of these
             import importlib  # here, as few programs come this way
 
             return importlib.import_module(f".{name}", __name__)
-        raise AttributeError(f"module 'shadergrad' has no attribute {name!r}")
+        from .system.suggestions import suggesting  # for the same reason
+
+        return suggesting(__name__)(name)
 
 
 def __dir__() -> list[str]:

@@ -103,14 +103,14 @@ def load_tensors(path: str | Path) -> tuple[Arrays, dict[str, Any]]:
             arrays = {name: _tensor(path, file, name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except SafetensorError as error:
         raise CheckpointError(
-            f"{path} is no safetensors file, or was cut short: {error}. Remedy: take a backup, or train from the start; "
+            f"{path} is no safetensors file, or was cut short: {error}. Hint: take a backup, or train from the start; "
             "shadergrad.interop.read_arrays reads PyTorch's .pt and .pth files."
         ) from None
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}.") from None
     if "checksum" in metadata and metadata["checksum"] != _checksum(metadata["meta"], arrays):
         raise CheckpointError(
-            f"{path} is damaged: its contents do not match its checksum. Remedy: take a backup, or train from the start."
+            f"{path} is damaged: its contents do not match its checksum. Hint: take a backup, or train from the start."
         )
     return arrays, _read_meta(path, metadata["meta"])
 
@@ -127,10 +127,10 @@ def _check_metadata(path: Path, metadata: dict[str, str] | None) -> dict[str, st
     if version not in (str(VERSION), str(VERSION_WITHOUT_CHECKSUM)):
         raise CheckpointError(
             f"{path} has format version {version}; this shadergrad reads versions {VERSION_WITHOUT_CHECKSUM} and "
-            f"{VERSION}. Remedy: load it with the shadergrad that wrote it."
+            f"{VERSION}. Hint: load it with the shadergrad that wrote it."
         )
     if version == str(VERSION) and "checksum" not in metadata:
-        raise CheckpointError(f"{path} is damaged: it lacks its checksum. Remedy: take a backup.")
+        raise CheckpointError(f"{path} is damaged: it lacks its checksum. Hint: take a backup.")
     return metadata
 
 
@@ -158,9 +158,9 @@ def _read_meta(path: Path, text: str) -> dict[str, Any]:
     try:
         meta = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} has a damaged description ({error}). Remedy: take a backup.") from None
+        raise CheckpointError(f"{path} has a damaged description ({error}). Hint: take a backup.") from None
     if not isinstance(meta, dict):
-        raise CheckpointError(f"{path} has a damaged description (a {type(meta).__name__}). Remedy: take a backup.")
+        raise CheckpointError(f"{path} has a damaged description (a {type(meta).__name__}). Hint: take a backup.")
     return meta
 
 

@@ -1,7 +1,7 @@
 """The exceptions that shadergrad raises on purpose.
 
 Each also derives from the built-in exception that PyTorch raises in the same place, so `except RuntimeError`
-or `except ValueError` around ported code keeps working. Messages name the request, the mistake and the remedy.
+or `except ValueError` around ported code keeps working. Messages name the request, the mistake and what to do (Hint).
 """
 
 

@@ -222,7 +222,7 @@ def test_a_recipe_of_ones_own_is_asked_by_the_words_that_its_run_prints(
     assert capsys.readouterr().out.startswith(f"a.png: {LABELS[0]} (")
     assert "sg.recipes.load('runs/mine', recipe='mine.py')" in printed
     assert recipes.load("runs/mine", recipe="mine.py")(sg.tensor(IMAGES)).shape == (len(IMAGES), 10)
-    with pytest.raises(CheckpointError, match=r"a run of your mine\.py. Remedy: say where that lies"):
+    with pytest.raises(CheckpointError, match=r"a run of your mine\.py. Hint: say where that lies"):
         recipes.load("runs/mine")
     Path("mute.py").write_text(
         MINE.replace("predict=", "").replace("Prediction(network, classify_images(8, probabilities)),", "")

@@ -352,7 +352,7 @@ def test_a_mirror_computes_on_as_many_threads_as_it_was_told() -> None:
 def test_without_pytorch_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(
-        MissingPackageError, match=r'torch, which is not installed. Remedy: pip install "shadergrad\[torch\]"'
+        MissingPackageError, match=r'torch, which is not installed. Hint: pip install "shadergrad\[torch\]"'
     ):
         mirror(nn.Linear(1, 1))
 

@@ -68,7 +68,7 @@ def load_predictor(folder: Path, device: str) -> tuple[co.ContactPredictor, floa
     if meta.get("recipe") != "coevolution" or values.get("phase") != "contacts":
         raise CheckpointError(
             f"{folder / TENSORS_FILE} is no run that learned contacts. "
-            "Remedy: shadergrad train coevolution --phase contacts, whose --out this command takes."
+            "Hint: shadergrad train coevolution --phase contacts, whose --out this command takes."
         )
     model = co.ContactPredictor(co.CoevolutionTransformer(**{name: values[name] for name in SHAPE}))
     model.load_state_dict({name: sg.tensor(arrays[f"model/{name}"]) for name in model.state_dict()})

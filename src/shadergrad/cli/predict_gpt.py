@@ -77,7 +77,7 @@ def _begin(prompt: str | None, ids: str | None, vocabulary: Any, size: int) -> l
         raise PredictionError("give --prompt or --ids, and not both: what the model is to go on from.")
     if prompt is not None:
         if vocabulary is None:
-            raise PredictionError("the file holds no characters, so it takes no --prompt. Remedy: --ids, as 15496,995")
+            raise PredictionError("the file holds no characters, so it takes no --prompt. Hint: --ids, as 15496,995")
         return vocabulary.encode(prompt).tolist()
     assert ids is not None
     words = [word.strip() for word in ids.split(",")]

@@ -65,7 +65,7 @@ class PredictGroup(TyperGroup):
             return known
         prediction = recipe_file(Path(cmd_name).expanduser()).predict
         if prediction is None or prediction.answer is None:
-            raise RecipeError(f"{cmd_name} does not say what its model can be asked. Remedy: predict=Prediction(...)")
+            raise RecipeError(f"{cmd_name} does not say what its model can be asked. Hint: predict=Prediction(...)")
         one = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         made = _of_images(cmd_name) if prediction.takes == "images" else _of_text(cmd_name)
         one.command(cmd_name, help="Predict with the model of your recipe.")(made)
@@ -107,7 +107,7 @@ def _load(name: str, run: Path, device: str) -> tuple[Any, Any, Any]:
 
     recipe, own = read_run(run)[1].get("recipe"), is_path(name)
     if recipe != (Path(name).name if own else name):
-        raise CheckpointError(f"{run} is a run of {recipe}, not of {name}. Remedy: shadergrad predict {recipe} {run}")
+        raise CheckpointError(f"{run} is a run of {recipe}, not of {name}. Hint: shadergrad predict {recipe} {run}")
     prediction = recipes.prediction_of(run, name if own else None)
     chosen = choose_device(device, Console(stderr=True, quiet=device == "cpu"))
     return *build_model(run, prediction, chosen), prediction

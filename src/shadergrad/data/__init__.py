@@ -3,6 +3,8 @@
 Samples are NumPy arrays on the host until a DataLoader uploads their batch. docs/data.md shows how they work together.
 """
 
+from ..system.suggestions import suggesting as _suggesting
+from . import transforms
 from .collate import default_collate, default_convert
 from .dataset import (
     ChainDataset,
@@ -59,4 +61,7 @@ __all__ = [
     "get_worker_info",
     "load_digits",
     "random_split",
+    "transforms",
 ]
+
+globals()["__getattr__"] = _suggesting(__name__)  # unseen by type checkers, which would take any name for one of these

@@ -129,6 +129,10 @@ class Subset(Dataset[T_co]):
     def __len__(self) -> int:
         return len(self.indices)
 
+    def path_of(self, index: int) -> Any:
+        """The file of a sample, for errors; None where samples are no files."""
+        return path_of(self.dataset, int(self.indices[index]))
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} of {self.dataset!r})"
 
@@ -156,12 +160,20 @@ class ConcatDataset(Dataset[Any]):
         self.holds_tensors = any(getattr(d, "holds_tensors", False) for d in self.datasets)
 
     def __getitem__(self, index: int) -> Any:
+        dataset, within = self._place_of(index)
+        return dataset[within]
+
+    def _place_of(self, index: int) -> tuple[Any, int]:
         size = len(self)
         if not -size <= index < size:
             raise IndexRangeError(f"[ConcatDataset] index {index} is out of range for {size} samples.")
         index %= size
         k = bisect_right(self.cumulative_sizes, index)
-        return self.datasets[k][index - (self.cumulative_sizes[k - 1] if k else 0)]
+        return self.datasets[k], index - (self.cumulative_sizes[k - 1] if k else 0)
+
+    def path_of(self, index: int) -> Any:
+        """The file of a sample, for errors; None where samples are no files."""
+        return path_of(*self._place_of(index))
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
@@ -277,3 +289,9 @@ def length_of(dataset: Any) -> int:
         return len(dataset)
     except TypeError:
         raise DataError(f"{type(dataset).__name__} has no length. Hint: write __len__.") from None
+
+
+def path_of(dataset: Any, index: int) -> Any:
+    """The file of a sample where the data set knows it, else None."""
+    known = getattr(dataset, "path_of", None)
+    return None if known is None else known(index)

@@ -44,11 +44,11 @@ class _Unpacked(io.RawIOBase):
         try:
             data = self._file.read(min(len(buffer), self.limit + 1 - self.count))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise DataError(f"{self.path} is a damaged or truncated gzip file: {error}. {_remedy(self.path)}") from None
+            raise DataError(f"{self.path} is a damaged or truncated gzip file: {error}. {_hint(self.path)}") from None
         self.count += len(data)
         if self.count > self.limit:
             raise DataError(
-                f"{self.path} holds more than {self.limit} bytes, and so is another file. {_remedy(self.path)}"
+                f"{self.path} holds more than {self.limit} bytes, and so is another file. {_hint(self.path)}"
             )
         buffer[: len(data)] = data
         return len(data)
@@ -89,29 +89,25 @@ def read_idx(path: Path, shape: tuple[int, ...]) -> np.ndarray:
     with _unpacked(path, begin + 8 * math.prod(shape)) as file:  # 8 bytes: the largest of the types
         head = file.read(begin)
         if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in IDX_TYPES:
-            raise DataError(f"{path} is no IDX file: it begins with {head[:4].hex(' ') or 'nothing'}. {_remedy(path)}")
+            raise DataError(f"{path} is no IDX file: it begins with {head[:4].hex(' ') or 'nothing'}. {_hint(path)}")
         if head[3] != ndim:
             raise DataError(
                 f"{path} holds an array with {head[3]} axes, not {ndim}. Is it another file of the data set?"
             )
         if len(head) < begin:
-            raise DataError(
-                f"{path} is truncated: its header has {begin} bytes, there are {len(head)}. {_remedy(path)}"
-            )
+            raise DataError(f"{path} is truncated: its header has {begin} bytes, there are {len(head)}. {_hint(path)}")
         found = tuple(int.from_bytes(head[k : k + 4], "big") for k in range(4, begin, 4))
         if any(n > most for n, most in zip(found, shape, strict=True)):
-            raise DataError(
-                f"{path} holds an array of shape {found}; that of the data set has {shape}. {_remedy(path)}"
-            )
+            raise DataError(f"{path} holds an array of shape {found}; that of the data set has {shape}. {_hint(path)}")
         dtype = np.dtype(IDX_TYPES[head[2]])
         expected = math.prod(found) * dtype.itemsize
         data = file.read(expected + 1)  # a byte more shows what comes after the end
     if len(data) < expected:
         raise DataError(
-            f"{path} is truncated: its header says {begin + expected} bytes, there are {begin + len(data)}. {_remedy(path)}"
+            f"{path} is truncated: its header says {begin + expected} bytes, there are {begin + len(data)}. {_hint(path)}"
         )
     if len(data) > expected:
-        raise DataError(f"{path} has bytes after its end: its header says {begin + expected} bytes. {_remedy(path)}")
+        raise DataError(f"{path} has bytes after its end: its header says {begin + expected} bytes. {_hint(path)}")
     return np.frombuffer(data, dtype).reshape(found).astype(dtype.newbyteorder("="))
 
 
@@ -140,7 +136,7 @@ def read_tar(path: Path, members: Iterable[str], limit: int, total: int) -> list
                     if member.size > limit:
                         raise DataError(
                             f"{member.name} in {path} has {member.size} bytes; that of the data set has {limit}. "
-                            f"{_remedy(path)}"
+                            f"{_hint(path)}"
                         )
                     found[member.name] = archive.extractfile(member).read()  # type: ignore[union-attr]
             while file.read(CHUNK):
@@ -148,12 +144,12 @@ def read_tar(path: Path, members: Iterable[str], limit: int, total: int) -> list
     except DataError:
         raise
     except (tarfile.TarError, ValueError) as error:
-        raise DataError(f"{path} is a damaged or truncated archive: {error}. {_remedy(path)}") from None
+        raise DataError(f"{path} is a damaged or truncated archive: {error}. {_hint(path)}") from None
     missing = [name for name in members if name not in found]
     if missing:
-        raise DataError(f"{path} lacks {', '.join(missing)}. {_remedy(path)}")
+        raise DataError(f"{path} lacks {', '.join(missing)}. {_hint(path)}")
     return [found[name] for name in members]
 
 
-def _remedy(path: Path) -> str:
-    return f"Remedy: delete {path.name} and fetch it again."
+def _hint(path: Path) -> str:
+    return f"Hint: delete {path.name} and fetch it again."

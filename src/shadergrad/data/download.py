@@ -60,9 +60,7 @@ def find_or_fetch(
     base = mirror or config.data_mirror
     by_hand = f"put {file} into {folder} by hand"
     if not download:
-        raise DownloadError(
-            f"there is no {folder / file}. Remedy: download=True fetches it from a mirror, or {by_hand}."
-        )
+        raise DownloadError(f"there is no {folder / file}. Hint: download=True fetches it from a mirror, or {by_hand}.")
     if not base:
         return _fetch_from_any(official, folder / file, known, by_hand)
     if not base.startswith(("http://", "https://")):
@@ -80,7 +78,7 @@ def _fetch_from_any(addresses: tuple[str, ...], path: Path, known: KnownFile, by
             problems.append(str(error))
     told = " ".join(problems) or "no mirror is known."
     raise DownloadError(
-        f"there is no {path}, and no mirror gave it. Remedy: set SHADERGRAD_DATA_MIRROR to the address of one that has "
+        f"there is no {path}, and no mirror gave it. Hint: set SHADERGRAD_DATA_MIRROR to the address of one that has "
         f"{path.parent.name}/{path.name} (or pass mirror=), or {by_hand}. Asked: {told}"
     )
 

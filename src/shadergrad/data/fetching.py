@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from ..drive import execute
+from ..errors import ShapeError
 from ..graph.node import grad_mode, mode
 from ..tensor import Tensor, get_default_device, resolve_device
 from ..tensor.generator import own_draws, stream_here
 from .collate import collate_arrays, default_collate, default_convert, settled, upload
-from .dataset import Dataset, IterableDataset
+from .dataset import Dataset, IterableDataset, path_of
 from .workers import END, Stages, WorkerInfo, here
 
 MOST_SEARCHED = 2000  # values that are searched for tensors: a list of a million samples is not
@@ -97,7 +98,14 @@ class Epoch:
                 batch = dataset.batch_of(np.asarray(rows, np.int64))
                 if batch is not None:
                     return upload(batch, self._device, move=self._loader.device is not None)
-            return self._finish(samples_of(rows))
+            samples = samples_of(rows)
+            try:
+                return self._finish(samples)
+            except ShapeError as error:
+                odd = None if self._single else _odd_file(dataset, rows, samples)
+                if odd is None:
+                    raise
+                raise ShapeError(f"{error} {odd}") from None
 
         return fetch
 
@@ -146,6 +154,17 @@ class Epoch:
             with _as_worker(info):
                 streams.append((info, iter(info.dataset)))
         return streams
+
+
+def _odd_file(dataset: Any, rows: Any, samples: list[Any]) -> str | None:
+    """Which file of a batch has another shape than most, in words; None where samples are no files."""
+    images = [sample[0] if isinstance(sample, tuple | list) and sample else sample for sample in samples]
+    shapes = [tuple(getattr(image, "shape", ())) for image in images]
+    usual = max(shapes, key=shapes.count)
+    for row, shape in zip(rows, shapes, strict=True):
+        if shape != usual and (path := path_of(dataset, int(row))) is not None:
+            return f"The shape of {path} is {shape}. Hint: size=(height, width) of the folder, or transforms.Resize."
+    return None
 
 
 def _was_changed(copied: Any, original: Any) -> bool:

@@ -55,6 +55,9 @@ class ImageArrays(Dataset[tuple[Any, Any]]):
             label if self.target_transform is None else self.target_transform(label),
         )
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} images {list(self.images.shape[1:])})"
+
     def batch_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         plain = type(self).__getitem__ is ImageArrays.__getitem__
         if not plain or self.transform is not None or self.target_transform is not None:
@@ -77,7 +80,7 @@ class MNIST(ImageArrays):
     >>> sg.data.MNIST("no/such/folder")
     Traceback (most recent call last):
         ...
-    shadergrad.data.errors.DownloadError: there is no ...train-images-idx3-ubyte.gz. Remedy: download=True ...
+    shadergrad.data.errors.DownloadError: there is no ...train-images-idx3-ubyte.gz. Hint: download=True ...
     """
 
     folder: ClassVar[str] = "mnist"

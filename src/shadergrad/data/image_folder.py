@@ -80,6 +80,14 @@ class ImageFolder(Dataset[tuple[Any, Any]]):
             label if self.target_transform is None else self.target_transform(label),
         )
 
+    def path_of(self, index: int) -> Path:
+        """The file of a sample."""
+        return self.samples[index][0]
+
+    def __repr__(self) -> str:
+        scaled = "" if self.size is None else f", size={self.size}"
+        return f"{type(self).__name__}({len(self)} pictures of {len(self.classes)} classes in {self.root}{scaled})"
+
     def load(self, path: Path) -> np.ndarray:
         """The picture in a file, float32 [channels, height, width] from 0 to 1."""
         try:

@@ -80,12 +80,12 @@ def read(path: Path, settings: dict[str, Any]) -> list[Outcome]:
         before = dict(document["settings"])
         outcomes = [Outcome(**{name: _number(row[name]) for name in names}) for row in document["outcomes"]]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{path} is no study's file, or is damaged: {error!r}. Remedy: another --out.") from None
+        raise CheckpointError(f"{path} is no study's file, or is damaged: {error!r}. Hint: another --out.") from None
     differing = [
         f"{key} {before.get(key)} (now {value})" for key, value in settings.items() if before.get(key) != value
     ]
     if differing:
         raise CheckpointError(
-            f"cannot go on with the study {path}: it has {', '.join(differing)}. Remedy: the same values, or another --out."
+            f"cannot go on with the study {path}: it has {', '.join(differing)}. Hint: the same values, or another --out."
         )
     return outcomes

@@ -1,5 +1,6 @@
 """Modules, PyTorch's names. One file a family, whose `__all__` says what is public; functional/ holds what they compute."""
 
+from ..system.suggestions import suggesting as _suggesting
 from . import attention as attention
 from . import functional as functional
 from . import init as init
@@ -43,3 +44,5 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "modules",
     "utils",
 ]
+
+globals()["__getattr__"] = _suggesting(__name__)  # unseen by type checkers, which would take any name for one of these

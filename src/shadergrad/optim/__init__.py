@@ -1,5 +1,6 @@
 """Optimizers, with PyTorch's names and update rules. A whole step is recorded, and compiles to few dispatches."""
 
+from ..system.suggestions import suggesting as _suggesting
 from . import lr_scheduler as lr_scheduler
 from .adadelta import Adadelta as Adadelta
 from .adafactor import Adafactor
@@ -39,3 +40,5 @@ __all__ = [
     "Rprop",
     "lr_scheduler",
 ]
+
+globals()["__getattr__"] = _suggesting(__name__)  # unseen by type checkers, which would take any name for one of these

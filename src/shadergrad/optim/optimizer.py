@@ -17,6 +17,7 @@ from ..drive.tracing import current
 from ..errors import CompileError
 from ..graph.node import grad_mode, mode
 from ..run.step import CompiledStep
+from ..system.suggestions import did_you_mean
 from ..tensor import Tensor, flush
 from . import saving
 from .checks import NOT_NEGATIVE as NOT_NEGATIVE
@@ -68,7 +69,10 @@ class Optimizer(Hooks):
     ) -> None:
         for name, value in (implementation or {}).items():
             if name not in Implementation.__annotations__:
-                raise OptimizerError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{name}'")
+                near = did_you_mean(name, defaults)
+                raise OptimizerError(
+                    f"{type(self).__name__}.__init__() got an unexpected keyword argument '{name}'{near and f'.{near}'}"
+                )
             if name == "differentiable" and value:
                 raise OptimizerError("differentiable=True is not supported: steps are not recorded on the tape.")
         if isinstance(params, Tensor):

@@ -51,14 +51,14 @@ def prediction_of(folder: Path, file: str | Path | None = None) -> Prediction:
     if file is not None and Path(file).name != name:
         raise CheckpointError(f"{folder} is a run of {name}, not of {file}.")
     if file is None and name.endswith(".py"):
-        raise CheckpointError(f"{folder} is a run of your {name}. Remedy: say where that lies: recipe='path/to/{name}'")
+        raise CheckpointError(f"{folder} is a run of your {name}. Hint: say where that lies: recipe='path/to/{name}'")
     if file is not None:
         found = recipe_file(Path(file).expanduser()).predict
     else:
         found = find(name).predict if name in names() else None
     if found is None:
         raise CheckpointError(
-            f"{folder} is a run of {name}, which does not say how its model is built again. Remedy: build the model as the "
+            f"{folder} is a run of {name}, which does not say how its model is built again. Hint: build the model as the "
             "recipe does, and give load_state_dict what shadergrad.checkpoint reads."
         )
     return found

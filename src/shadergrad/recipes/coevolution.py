@@ -48,7 +48,7 @@ def build(settings: Settings, device: str) -> Trainable:
         train, held_out = ([f for f in part if f.contacts is not None] for part in (train, held_out))
         if not train or not held_out:
             raise TrainingError(
-                "the contacts of too few families are known to train, and to measure. Remedy: --contacts FILE."
+                "the contacts of too few families are known to train, and to measure. Hint: --contacts FILE."
             )
     transformer = transformer_of(settings)
     if settings["pretrained"] is not None:
@@ -137,7 +137,7 @@ def families_of(settings: Settings) -> list[co.Family]:
     families = co.read_families(settings["pairs"], settings["contacts"], settings["pairs_b"], settings["length_a"])
     if len(families) < 2:
         raise TrainingError(
-            f"--pairs {settings['pairs']} is one family; families are held out whole. Remedy: a folder of files."
+            f"--pairs {settings['pairs']} is one family; families are held out whole. Hint: a folder of files."
         )
     return families
 

@@ -162,6 +162,8 @@ def canonical_name(name: object) -> str:
     kind, _, index = text.partition(":")
     if kind not in _factories or (index and not index.isdigit()):
         known = f"unknown device {text!r}. Known: cpu, webgpu (or webgpu:N for the N-th adapter)."
+        if kind in ("cuda", "mps", "xpu", "hip", "gpu"):
+            known += " Hint: webgpu is any GPU here; shadergrad run SCRIPT.py lets a PyTorch program keep its 'cuda'."
         if kind == "meta":
             known += " Tensors without values are not there. Hint: make the model on the device where it will run."
         raise DeviceError(known)

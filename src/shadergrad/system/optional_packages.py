@@ -18,5 +18,5 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise MissingPackageError(
-            f'{purpose} needs {error.name}, which is not installed. Remedy: pip install "shadergrad[{extra}]"'
+            f'{purpose} needs {error.name}, which is not installed. Hint: pip install "shadergrad[{extra}]"'
         ) from None

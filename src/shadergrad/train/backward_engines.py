@@ -255,13 +255,13 @@ class _Apart:
         known = {id(p) for p in self._parameters.values()}
         if any(id(p) not in known for group in self._step.optimizer.param_groups for p in group["params"]):
             raise TrainingError(
-                "[TrainingStep] the optimizer has parameters that the model has not. Remedy: --backward shaders"
+                "[TrainingStep] the optimizer has parameters that the model has not. Hint: --backward shaders"
             )
         for name, p in self._parameters.items():
             if p._node.hooks is not None:
                 raise TrainingError(
                     f"[TrainingStep] {name} has hooks on its gradient, which only the shaders call. "
-                    "Remedy: --backward shaders"
+                    "Hint: --backward shaders"
                 )
 
     def __call__(self, *batch: Any) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from ..system.atomic_files import replacing
 from ..system.optional_packages import require
 from ..utils.tensorboard import SummaryWriter
 from .errors import TrainingError
+from .plots import training_curve
 
 Row = dict[str, float]
 
@@ -120,6 +122,15 @@ class Checkpoint(Callback):
             tensors, meta = run.checkpoint()
             for name in names:
                 save_checkpoint(self.folder / name, tensors, meta)
+
+    def on_fit_end(self, run: Any) -> None:
+        """Beside them the measures and their curve, as a recipe's run has them."""
+        history = getattr(run, "history", None)  # of a Trainer; a recipe's run writes its own
+        if not history or not self.folder.is_dir():
+            return
+        with replacing(self.folder / "metrics.jsonl", CheckpointError) as file:
+            file.write("".join(f"{json.dumps(row)}\n" for row in history).encode())
+        training_curve(self.folder / "metrics.jsonl", self.folder / "curve.png", self.folder.name)
 
 
 class EarlyStopping(Callback):

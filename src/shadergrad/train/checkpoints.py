@@ -35,7 +35,7 @@ def describe(
     tensors = of_model | of_optimizer | {STREAM: default_generator("cpu").get_state()}
     for name, array in tensors.items():
         if not np.isfinite(array).all():
-            raise TrainingError(f"{name} is not finite after {where}. {remedy(settings)}")
+            raise TrainingError(f"{name} is not finite after {where}. {hint(settings)}")
     if position.step:
         tensors["losses"] = position.losses
     meta = {
@@ -66,9 +66,7 @@ def put_back(
         epoch, step = int(meta["position"]["epoch"]), int(meta["position"]["step"])
         losses = arrays.pop("losses") if step else np.zeros((0, len(trainable.losses)), np.float32)
         if losses.shape != (step, len(trainable.losses)):
-            raise CheckpointError(
-                f"{path} is damaged: losses {losses.shape} after {step} steps. Remedy: take a backup."
-            )
+            raise CheckpointError(f"{path} is damaged: losses {losses.shape} after {step} steps. Hint: take a backup.")
         _unpack(trainable, arrays, meta, device)
     except ShadergradError:
         raise
@@ -78,12 +76,12 @@ def put_back(
     return Position(losses, epoch)
 
 
-def remedy(settings: Settings) -> str:
+def hint(settings: Settings) -> str:
     """The advice for a run whose values are no longer finite."""
     path = settings.out / TENSORS_FILE
     kept = f"The checkpoint {path} is unchanged." if path.exists() else "Nothing was saved."
     lr = settings.hyperparameters().get("lr")
-    return kept if lr is None else f"Remedy: a smaller --lr (it is {lr}). {kept}"
+    return kept if lr is None else f"Hint: a smaller --lr (it is {lr}). {kept}"
 
 
 def _unpack(trainable: Trainable, arrays: Arrays, meta: dict[str, Any], device: str) -> None:
@@ -123,5 +121,5 @@ def _check_same_run(recipe: str, settings: Settings, trainable: Trainable, meta:
         lr_only = len(differing) == 1 and differing[0].startswith("lr ")
         raise CheckpointError(
             f"cannot resume {settings.out}: that run had {', '.join(differing)}. "
-            f"Remedy: pass the same values, or another --out{', or --override for another --lr' if lr_only else ''}."
+            f"Hint: pass the same values, or another --out{', or --override for another --lr' if lr_only else ''}."
         )

@@ -45,7 +45,7 @@ def _loader_steps(loader: DataLoader) -> int:
         steps = len(loader)
     except TypeError:
         raise TrainingError(
-            "[Trainer] the DataLoader has no length, so an epoch would have no end. Remedy: a data set with a length."
+            "[Trainer] the DataLoader has no length, so an epoch would have no end. Hint: a data set with a length."
         ) from None
     if not steps:
         raise TrainingError("[Trainer] the DataLoader has no batch: fewer samples than one batch, or none.")

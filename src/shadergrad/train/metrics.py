@@ -65,6 +65,6 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
                 break
             row = None
         if not isinstance(row, dict):
-            raise CheckpointError(f"{path} is damaged: line {number} is no JSON object. Remedy: mend or move the file.")
+            raise CheckpointError(f"{path} is damaged: line {number} is no JSON object. Hint: mend or move the file.")
         rows.append(row)
     return rows

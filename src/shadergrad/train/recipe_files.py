@@ -16,7 +16,7 @@ from .errors import RecipeError
 from .recipe import Recipe
 
 NAME = "RECIPE"
-REMEDY = f"Remedy: end it with {NAME} = Recipe(...), as examples/my_recipe.py does."
+HINT = f"Hint: end it with {NAME} = Recipe(...), as examples/my_recipe.py does."
 
 
 def recipe_names(folders: Iterable[str]) -> list[str]:
@@ -102,11 +102,11 @@ def _recipe_in(module: ModuleType, path: Path) -> Recipe:
     if isinstance(found, Recipe):
         return found
     if found is not None:
-        raise RecipeError(f"{path}: its {NAME} is a {type(found).__name__}, and not a Recipe. {REMEDY}")
+        raise RecipeError(f"{path}: its {NAME} is a {type(found).__name__}, and not a Recipe. {HINT}")
     names = {name.upper(): name for name in vars(module) if not name.startswith("_") and name != Recipe.__name__}
     near = get_close_matches(NAME, names, cutoff=0.75)
     has = f", but {names[near[0]]}" if near else ""
-    raise RecipeError(f"{path} has no {NAME}{has}. {REMEDY}")
+    raise RecipeError(f"{path} has no {NAME}{has}. {HINT}")
 
 
 def _neighbours(path: Path) -> str:

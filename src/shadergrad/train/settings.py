@@ -59,7 +59,7 @@ class Settings:
         except KeyError:
             raise RecipeError(
                 f"the recipe asks for its option {name!r}, and has {', '.join(self._values)}. "
-                "Remedy: name it in the defaults or options of RECIPE."
+                "Hint: name it in the defaults or options of RECIPE."
             ) from None
 
     @property

@@ -24,6 +24,7 @@ from .backward_engines import TrainingStep
 from .callbacks import Callback, Progress, Row
 from .checkpoints import put_back
 from .errors import TrainingError
+from .plots import curve_figure
 from .settings import Settings
 from .trainable import Trainable
 from .training_run import Run
@@ -70,6 +71,16 @@ class History(Sequence[Row]):
         if not rows:
             raise TrainingError(f"[History] no epoch has measured {name!r}.")
         return (max if "accuracy" in name else min)(rows, key=lambda row: row[name])
+
+    def plot(self, path: str | Path | None = None, title: str = "training") -> Any:
+        """The curves of losses and accuracies as a matplotlib figure, which notebooks show. path: also writes it there, as the ending
+        says. Raises TrainingError without losses."""
+        figure = curve_figure(self.rows, title)
+        if figure is None:
+            raise TrainingError("[History] there are no losses to draw yet.")
+        if path is not None:
+            figure.savefig(path)
+        return figure
 
     def __repr__(self) -> str:
         last = " ".join(f"{name} {value:.4g}" for name, value in self.rows[-1].items()) if self.rows else "empty"
@@ -178,6 +189,41 @@ class Trainer:
             raise TrainingError("[Trainer] the validation data are empty.")
         return {f"validation_{name}": total / count for name, total in totals.items()}
 
+    def predict(self, data: Any, batch_size: int | None = None) -> Any:
+        """What the model gives for inputs, in evaluation mode, without gradients, batch by batch; a tensor on its device.
+
+        data: an array or a tensor, a tuple of them for a model of several inputs, or a DataLoader over inputs alone. batch_size: by
+        default that of the training.
+        """
+        if isinstance(data, np.ndarray | Tensor):
+            data = (data,)
+        if not isinstance(data, DataLoader):
+            if not isinstance(data, tuple | list) or not all(isinstance(x, np.ndarray | Tensor) for x in data):
+                raise TrainingError(f"[Trainer] predict takes arrays or tensors, not a {type(data).__name__}.")
+            arrays = tuple(x.detach().numpy() if isinstance(x, Tensor) else x for x in data)
+            size = batch_size or self._settings["batch_size"]
+            data = DataLoader(sg.data.TensorDataset(*arrays), size, device=self._device)
+        training = self.model.training
+        self.model.eval()
+        found = []
+        try:
+            with sg.no_grad():
+                for batch in data:
+                    parts = batch if isinstance(batch, tuple | list) else (batch,)
+                    given = [p if isinstance(p, Tensor) else sg.tensor(p) for p in parts]
+                    found.append(self.model(*(p.to(self._device) for p in given)))
+        finally:
+            self.model.train(training)
+        if not found:
+            raise TrainingError("[Trainer] there is nothing to predict: the data are empty.")
+        return sg.cat(found)
+
+    def __repr__(self) -> str:
+        """What is trained, how, and how far."""
+        done = 0 if self._run is None else self._run.position.epoch
+        parts = [type(self.model).__name__, type(self.optimizer).__name__, f"batch_size={self._settings['batch_size']}"]
+        return f"Trainer({', '.join(parts)}, {done} epochs trained on {self._device})"
+
     def restore(self, folder: str | Path) -> Trainer:
         """Restore model, optimizer, random numbers and position from a checkpoint, to continue from its epoch.
 
@@ -218,7 +264,7 @@ class _Fit(Run):
         history: History,
     ) -> None:
         super().__init__(name, settings, trainable, device, callbacks)
-        self._history = history
+        self.history = history
 
     def begin(self, settings: Settings) -> None:
         """Prepare to continue up to the epochs of these settings."""
@@ -227,7 +273,7 @@ class _Fit(Run):
         self.stop_wish = None
 
     def open_metrics(self) -> Any:
-        return _Memory(self._history, self.position.seconds)
+        return _Memory(self.history, self.position.seconds)
 
     def save(self, beside: str = "") -> Path:
         """Does nothing, because a callback saves."""

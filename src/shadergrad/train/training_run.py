@@ -27,7 +27,7 @@ from ..runtime.device import get_device
 from .backward_engines import TrainingStep
 from .best_checkpoint import KeepBest
 from .callbacks import Callback
-from .checkpoints import describe, override, remedy, restore_run
+from .checkpoints import describe, hint, override, restore_run
 from .console_progress import Bar, StopWish
 from .epochs import loader, steps_in_epoch
 from .errors import RecipeError, TrainingError
@@ -151,6 +151,10 @@ class Run:
             self.step = lambda latest, *batch: appended(latest, step(*batch))
         else:
             self.step = sg.compile(lambda latest, *batch: append(latest, step(*batch)))
+
+    def __repr__(self) -> str:
+        """Which recipe, how far, where."""
+        return f"Run({self.recipe}, {self.done} of {self.steps} steps on {self.device}, in {self.settings.out})"
 
     @property
     def done(self) -> int:
@@ -328,7 +332,7 @@ class Run:
             where = f"step {self.done + bad}"
             if not self._counts_steps:
                 where = f"epoch {self.position.epoch + 1}, step {step + 1} of {self.epoch_steps}"
-            raise TrainingError(f"the loss became {loss} in {where}. {remedy(self.settings)}")
+            raise TrainingError(f"the loss became {loss} in {where}. {hint(self.settings)}")
         self.position.losses = np.concatenate([self.position.losses, new])
 
     def _rows(self, count: int) -> list[dict[str, float]]:
@@ -349,7 +353,7 @@ class Run:
         for name, value in measures.items():
             if not math.isfinite(value):
                 where = self.where if counted else f"epoch {ended.epoch + 1}"
-                raise TrainingError(f"{name} is {value} after {where}. {remedy(self.settings)}")
+                raise TrainingError(f"{name} is {value} after {where}. {hint(self.settings)}")
         done = self.done
         if not self._endless and ended.step == self.epoch_steps:
             self.position = self._at_epoch(ended.epoch + 1, ended.seconds)

@@ -233,7 +233,7 @@ def _split(file: SequenceFile, record: Record, length_a: int | None) -> tuple[st
     if length_a is None:
         raise DataError(
             f"{where} has no separator (one of {' '.join(SEPARATORS)}): where does the first chain end? "
-            "Remedy: give its length, or the second chains in a file of their own."
+            "Hint: give its length, or the second chains in a file of their own."
         )
     if not 0 < length_a < len(record.text):
         raise DataError(f"{where} has {len(record.text)} columns; a first chain of {length_a} leaves no second one.")

@@ -106,7 +106,7 @@ def contact_labels(family: Family, rows: int, shape: tuple[int, int]) -> np.ndar
     [[[1.0, 0.0, -1.0], [0.0, 1.0, -1.0]]]
     """
     if family.contacts is None:
-        raise FamilyError(f"[contact_labels] the contacts of {family.name} are not known. Remedy: --contacts FILE.")
+        raise FamilyError(f"[contact_labels] the contacts of {family.name} are not known. Hint: --contacts FILE.")
     labels = np.full((rows, *shape), UNKNOWN, np.float32)
     labels[:, : family.shape[0], : family.shape[1]] = family.contacts
     return labels
@@ -129,7 +129,7 @@ class Batches:
             raise FamilyError(f"[Batches] there is no phase {phase!r}; it is one of {', '.join(PHASES)}.")
         unknown = [family.name for family in families if family.contacts is None]
         if phase == "contacts" and unknown:
-            raise FamilyError(f"[Batches] the contacts of {unknown[0]} are not known. Remedy: --contacts FILE.")
+            raise FamilyError(f"[Batches] the contacts of {unknown[0]} are not known. Hint: --contacts FILE.")
         self.families, self.phase, self.batch_size, self.seed = families, phase, batch_size, seed
         self.buckets = buckets(families, most)
         depths = [sum(min(families[k].depth, 1000) for k in bucket.members) for bucket in self.buckets]

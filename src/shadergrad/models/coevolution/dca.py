@@ -40,7 +40,7 @@ def _one_hot(rows: np.ndarray) -> np.ndarray:
 def _frequencies(family: Family, pseudocount: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights (n,), and frequencies of one (length * 21,) and two (length * 21, length * 21) states."""
     if not family.aligned:
-        raise FamilyError(f"[dca] {family.name} is not aligned: its columns mean nothing. Remedy: align it first.")
+        raise FamilyError(f"[dca] {family.name} is not aligned: its columns mean nothing. Hint: align it first.")
     rows = family.joined()
     weights = sequence_weights(rows)
     hot = _one_hot(rows)
@@ -115,7 +115,7 @@ def pseudo_likelihood(
     1.0
     """
     if not family.aligned:
-        raise FamilyError(f"[dca] {family.name} is not aligned: its columns mean nothing. Remedy: align it first.")
+        raise FamilyError(f"[dca] {family.name} is not aligned: its columns mean nothing. Hint: align it first.")
     rows = family.joined()
     weights = sequence_weights(rows)
     length = rows.shape[1]

@@ -53,7 +53,7 @@ class FamilyPredictor:
         if not family.aligned and family.depth > 1:
             raise FamilyError(
                 f"[FamilyPredictor] {family.name} is not aligned, so its {family.depth} pairs cannot be combined. "
-                "Remedy: align them, or predict one pair."
+                "Hint: align them, or predict one pair."
             )
         training = self.model.training
         self.model.eval()

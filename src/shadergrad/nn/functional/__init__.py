@@ -5,6 +5,7 @@ What the files' `__all__` name is public. Each is behind a check: what its signa
 
 from types import FunctionType as _FunctionType
 
+from ...system.suggestions import suggesting as _suggesting
 from ..arguments import takes_tensors as _takes_tensors
 from .activations import *
 from .attention import *
@@ -58,3 +59,5 @@ for _name, _function in list(globals().items()):
 __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]
     _name for _name, _value in globals().items() if isinstance(_value, _FunctionType) and not _name.startswith("_")
 )
+
+globals()["__getattr__"] = _suggesting(__name__)  # unseen by type checkers, which would take any name for one of these

@@ -47,7 +47,8 @@ def cross_entropy(
     if target.shape == input.shape:
         if not target.is_floating_point():
             raise DTypeError(
-                f"Expected floating point type for target with class probabilities, got {target.dtype.name}"
+                f"Expected floating point type for target with class probabilities, got {target.dtype.name}. "
+                "Hint: .float() for probabilities; class indices are one for each sample, as argmax(1) gives."
             )
         if ignore_index >= 0:
             raise ArgumentError("ignore_index is not supported for floating point target")
@@ -107,7 +108,10 @@ def _check_target(input: Tensor, target: Tensor, dtype: DType) -> Tensor:
             f"Expected input batch_size ({expected[0]}) to match target batch_size ({target.shape[0]}). "
             f"Hint: for input {tuple(input.shape)} the target is of size {expected}, not {list(target.shape)}."
         )
-    raise ShapeError(f"Expected target size {expected}, got {list(target.shape)}")
+    also = ""
+    if [n for n in target.shape if n != 1] == [n for n in expected if n != 1]:
+        also = ". Hint: class indices have no axis of their own, as target.squeeze(1) has none."
+    raise ShapeError(f"Expected target size {expected}, got {list(target.shape)}{also}")
 
 
 def _of_classes(

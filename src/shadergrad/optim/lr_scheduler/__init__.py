@@ -6,6 +6,7 @@ its values: `get_lr` steps from the present rate, so that schedulers combine, an
 one, computes it from the first. Reference: torch.optim.lr_scheduler.
 """
 
+from ...system.suggestions import suggesting as _suggesting
 from .base import LRScheduler as LRScheduler
 from .base import ResumeError as ResumeError
 from .base import SchedulerError as SchedulerError
@@ -37,3 +38,5 @@ __all__ = [
     "StepLR",
     "warmup_cosine",
 ]
+
+globals()["__getattr__"] = _suggesting(__name__)  # unseen by type checkers, which would take any name for one of these

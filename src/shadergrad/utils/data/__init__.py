@@ -20,16 +20,25 @@ from ...data import (
     get_worker_info,
     random_split,
 )
+from ...system.suggestions import suggesting as _suggesting
 from . import distributed
 from .distributed import DistributedSampler
 
 
 class IterDataPipe(IterableDataset):
-    """A stream, by the name that it has in torchdata's pipes: to derive from, or to ask isinstance for."""
+    """A stream, by the name that it has in torchdata's pipes: to derive from, or to ask isinstance for.
+
+    >>> issubclass(sg.utils.data.IterDataPipe, sg.data.IterableDataset)
+    True
+    """
 
 
 class MapDataPipe(Dataset):
-    """A data set by index, by the name that it has in torchdata's pipes."""
+    """A data set by index, by the name that it has in torchdata's pipes.
+
+    >>> issubclass(sg.utils.data.MapDataPipe, sg.data.Dataset)
+    True
+    """
 
 
 __all__ = [
@@ -56,3 +65,5 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+globals()["__getattr__"] = _suggesting(__name__)  # unseen by type checkers, which would take any name for one of these
