@@ -20,8 +20,8 @@ ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
 
-train: $(VENV)/.stamp-train  ## train the digit classifier on this machine's GPU, or its CPU
-	$(BIN)/shadergrad train digits
+train: $(VENV)/.stamp-train  ## train the digit classifier on this machine's GPU, or its CPU (OPTIONS=--overwrite: once more)
+	$(BIN)/shadergrad train digits $(OPTIONS)
 
 test: style types adapter  ## lint and types, then every test on cpu and webgpu
 	$(PYTEST)

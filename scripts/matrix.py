@@ -10,6 +10,7 @@ PyTorch, which those tests compare with, is not installed for each: this library
     python scripts/matrix.py                        # every interpreter that is on this machine, into the page (make matrix)
     python scripts/matrix.py --debian               # and those that Debian's unstable distribution has, by apt-get as root
     python scripts/matrix.py --only 3.14            # those with this in their name, to the terminal
+    python scripts/matrix.py --others               # those of another version than this one, to the terminal (.ci/run)
     python scripts/matrix.py --folder build/matrix  # keep what was built, and take it up again
 """
 
@@ -235,6 +236,9 @@ def main(
     debian: Annotated[
         bool, typer.Option("--debian", help="fetch what Debian's unstable distribution has, too")
     ] = False,
+    others: Annotated[
+        bool, typer.Option("--others", help="run those of another version than this one, and print the rows")
+    ] = False,
     folder: Annotated[Path | None, typer.Option(help="keep environments here; by default they are removed")] = None,
 ) -> None:
     """Test each interpreter and write docs/conformance-interpreters.md."""
@@ -245,13 +249,17 @@ def main(
         if debian:
             found += of_debian(work, {i.minor.partition(" ")[2] for i in found if i.name.startswith("CPython")})
         rows = []
+        here = f"CPython {sys.version_info.major}.{sys.version_info.minor}"
         for interpreter in newest_of_each(found):
-            if only in interpreter.name:
+            if only in interpreter.name and not (others and interpreter.minor == here):
                 rows.append(row(interpreter, work))
                 print(rows[-1], flush=True)
+    if not rows and others:
+        print("there is no other interpreter")
+        return
     if not rows:
         raise SystemExit(f"no interpreter with {only!r} in its name is found")
-    if not only:
+    if not only and not others:
         machine = f"{platform.machine()}, {platform.system()} {platform.release()}"
         PAGE.write_text(HEAD.format(date=date.today(), machine=machine) + "\n".join(rows) + "\n", encoding="utf-8")
     if any(word in line for line in rows for word in ("failed", "error", "did not run", "in time")):

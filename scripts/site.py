@@ -69,7 +69,6 @@ MODULES = (  # of each a page
     "sg.extend",
     "sg.testing",
     "sg.utils",
-    "sg.utils.data",
     "sg.utils.checkpoint",
     "sg.utils.data",
     "sg.utils.dlpack",

@@ -140,7 +140,14 @@ def test_an_accuracy_is_better_when_it_rises() -> None:
 def test_checkpoints_are_kept_last_best_and_every_so_many(tmp_path: Path) -> None:
     made = trainer(lr=0.5, callbacks=[Checkpoint(tmp_path, every=2)])
     made.fit(5)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["best", "epoch-0002", "epoch-0004", "last"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "best",
+        "curve.png",
+        "epoch-0002",
+        "epoch-0004",
+        "last",
+        "metrics.jsonl",
+    ]
     best = int(made.history.best("validation_loss")["epoch"])
     assert load_checkpoint(tmp_path / "best")[1]["position"]["epoch"] == best
     other = trainer(lr=0.5).restore(tmp_path / "epoch-0002")

@@ -788,7 +788,7 @@ def wide_loads() -> str:
 
 
 def _without_comments(file: str) -> str:
-    text = resources.files("shadergrad.compile").joinpath("wgsl", file).read_text()
+    text = resources.files("shadergrad.compile").joinpath("wgsl", file).read_text(encoding="utf-8")
     return re.sub(r"^//.*\n", "", text, flags=re.M)
 
 

@@ -99,7 +99,7 @@ def load(path: Path | None, adapter: str | None = None, driver: str | None = Non
     if path is None:
         return {}
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT:
             raise ValueError(f"its format is {data['format']}, not {FORMAT}")
         of = data.get("adapter"), data.get("driver")
