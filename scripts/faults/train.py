@@ -21,7 +21,7 @@ FAULTS = (
     fault("data-rest-of-a-random-split", "data/dataset.py", "random_split",
           "counts[k % len(counts)] += 1", "counts[-1] += 1",
           DATA + "a_random_split_shares_out_all_samples_as_pytorch_does"),
-    fault("data-samples-of-a-concatenation", "data/dataset.py", "ConcatDataset.__getitem__",
+    fault("data-samples-of-a-concatenation", "data/dataset.py", "ConcatDataset._place_of",
           "self.cumulative_sizes[k - 1] if k else 0", "0",
           DATA + "a_subset_and_a_concatenation_find_their_samples"),
     fault("data-workers-leave-values-pending", "data/collate.py", "settled",
