@@ -297,7 +297,14 @@ ACCURACY: dict[str, tuple[str, np.ndarray, Any, float, float]] = {
     "i1e": ("sg_i1e", line(-50, 50), special.i1e, 2e-6, 0),
     "asin": ("sg_asin", line(-1, 1), np.arcsin, 1e-6, 2e-7),
     "acos": ("sg_acos", line(-1, 1), np.arccos, 1e-6, 5e-7),
-    "atan of positive numbers": ("sg_atan_positive", line(0, 1000), np.arctan, 1e-6, 0),
+    "exp to the edges of float32": ("sg_exp", line(-87, 88.7), np.exp, 4e-7, 0),
+    "exp2 to the edges of float32": ("sg_exp2", line(-125, 127.9), np.exp2, 4e-7, 0),
+    "log near 1": ("sg_log", 1 + line(-6e-5, 6e-5), np.log, 4e-7, 0),
+    "log to the edge of float32": ("sg_log", line(1e-30, 3e38), np.log, 4e-7, 0),
+    "log2 near 1": ("sg_log2", 1 + line(-6e-5, 6e-5), np.log2, 4e-7, 0),
+    "log10 near 1": ("sg_log10", 1 + line(-6e-5, 6e-5), np.log10, 4e-7, 0),
+    "sin of large numbers": ("sg_sin", line(-3e38, 3e38), np.sin, 4e-7, 0),
+    "cos of large numbers": ("sg_cos", line(-3e38, 3e38), np.cos, 4e-7, 0),
 }
 
 CHECKED |= {function for function, *_ in ACCURACY.values()}
@@ -485,7 +492,26 @@ def test_the_sign_bit_is_that_of_zeros_too(function: str, webgpu: str) -> None:
 
 
 def test_every_function_is_checked_here() -> None:
-    within_others = {"sg_reduce_angle", "sg_sin_core", "sg_cos_core", "sg_quarter", "sg_rounds"}
+    within_others = {
+        *(
+            "sg_reduce_angle",
+            "sg_reduce_large_angle",
+            "sg_wide_product",
+            "sg_sin_core",
+            "sg_cos_core",
+            "sg_quarter",
+            "sg_rounds",
+        ),
+        *(
+            "sg_high",
+            "sg_scaled",
+            "sg_exp2_near",
+            "sg_split_power",
+            "sg_log_near",
+            "sg_log_decided",
+            "sg_atan_quotient",
+        ),
+    }
     threefry = {"sg_threefry"}  # whose bits test_random compares
     unchecked = set(math_functions()) - CHECKED - within_others - threefry
     assert not unchecked, f"no test here compares {sorted(unchecked)} with a reference"

@@ -242,8 +242,12 @@ Relu = record(
     floating("sg_relu({a})", "max({a}, {type}(0))"), gradient=lambda g, x, y: (where(greater(y, 0.0), g, 0.0),),
 )
 Exp = record(
-    "Exp", "e ** x.", np.exp, "exp({a})", lambda x, y: y, categories=FLOATS, of_complex=True, cost=4, public=True,
+    "Exp", "e ** x.", np.exp, "sg_exp({a})", lambda x, y: y, categories=FLOATS, of_complex=True, cost=4, public=True,
     example=("[0.0, 1.0]", "[1.    , 2.7183]"),
+)
+Exp2 = record(  # by way of exp, whose operand would be rounded
+    "Exp2", "2 ** x.", np.exp2, "sg_exp2({a})", lambda x, y: y * math.log(2.0), categories=FLOATS, cost=4, public=True,
+    example=("[0.0, 1.0, 3.0]", "[1., 2., 8.]"),
 )
 Expm1 = record(
     "Expm1", "e ** x - 1, exact near 0.", np.expm1, "sg_expm1({a})", lambda x, y: y + 1.0,
@@ -251,9 +255,19 @@ Expm1 = record(
     example=("[0.0, 1.0]", "[0.    , 1.7183]"),
 )
 Log = record(
-    "Log", "The natural logarithm; -inf at 0, NaN below.", np.log, "log({a})", lambda x, y: 1.0 / x,
+    "Log", "The natural logarithm; -inf at 0, NaN below.", np.log, "sg_log({a})", lambda x, y: 1.0 / x,
     categories=FLOATS, of_complex=True, cost=4, domain=(0.1, 5.0), public=True,
     example=("[1.0, 10.0]", "[0.    , 2.3026]"),
+)
+Log2 = record(  # by way of log, powers of 2 would have no whole logarithm
+    "Log2", "The logarithm to base 2; -inf at 0, NaN below.", np.log2, "sg_log2({a})", lambda x, y: (1.0 / math.log(2.0)) / x,
+    categories=FLOATS, cost=4, domain=(0.1, 5.0), public=True,
+    example=("[1.0, 2.0, 8.0]", "[0., 1., 3.]"),
+)
+Log10 = record(  # the same of powers of 10
+    "Log10", "The logarithm to base 10; -inf at 0, NaN below.", np.log10, "sg_log10({a})", lambda x, y: (1.0 / math.log(10.0)) / x,
+    categories=FLOATS, cost=4, domain=(0.1, 5.0), public=True,
+    example=("[1.0, 10.0, 100.0]", "[0., 1., 2.]"),
 )
 Log1p = record(
     "Log1p", "log(1 + x), exact near 0; -inf at -1, NaN below.", np.log1p, "sg_log1p({a})",
@@ -297,7 +311,7 @@ Tanh = record(
     example=("[0.0, 1.0]", "[0.    , 0.7616]"),
 )
 Sigmoid = record(
-    "Sigmoid", "1 / (1 + e ** -x).", kept(special.expit), "1.0 / (1.0 + exp(-{a}))", lambda x, y: y * (1.0 - y),
+    "Sigmoid", "1 / (1 + e ** -x).", kept(special.expit), "1.0 / (1.0 + sg_exp(-{a}))", lambda x, y: y * (1.0 - y),
     categories=FLOATS, cost=8, public=True,
     example=("[0.0, 1.0]", "[0.5   , 0.7311]"),
 )

@@ -19,39 +19,13 @@ from .comparison import where
 from .handle import wrap
 
 LARGE = 1e9  # beyond it asinh and acosh are log(2 x) to the last bit, while x * x may overflow, and a GPU's x / x be 0
+NEARLY_INFINITE = 80.0  # from here sinh and cosh are half of e ** |x|, which may overflow where they do not
 
 
 class ElementwiseTensor(ArithmeticTensor):
     """Functions of single elements, and tests of them."""
 
     __slots__ = ()
-
-    def exp2(self) -> Self:
-        """2 ** self; integers give float32.
-
-        >>> x = sg.tensor([0.0, 1.0, 3.0])
-        >>> x.exp2()
-        tensor([1., 2., 8.])
-        """
-        return (self * math.log(2.0)).exp()
-
-    def log2(self) -> Self:
-        """The logarithm to base 2; integers give float32.
-
-        >>> x = sg.tensor([1.0, 2.0, 8.0])
-        >>> x.log2()
-        tensor([0., 1., 3.])
-        """
-        return self.log() * (1.0 / math.log(2.0))
-
-    def log10(self) -> Self:
-        """The logarithm to base 10; integers give float32.
-
-        >>> x = sg.tensor([1.0, 10.0, 100.0])
-        >>> x.log10()
-        tensor([0., 1., 2.])
-        """
-        return self.log() * (1.0 / math.log(10.0))
 
     def tan(self) -> Self:
         """The tangent of an angle in radians; integers give float32.
@@ -90,7 +64,10 @@ class ElementwiseTensor(ArithmeticTensor):
         tensor([0.    , 1.1752])
         """
         x = wrap(floating(self))
-        return (x.expm1() - (-x).expm1()) * 0.5
+        large, half = _half_of_large(x)
+        sign = where(x < 0, -1.0, 1.0)
+        y = where(large, 0.0, x)
+        return where(large, half * 0.5 * half * sign, (y.expm1() - (-y).expm1()) * 0.5)
 
     def cosh(self) -> Self:
         """The hyperbolic cosine; integers give float32.
@@ -100,7 +77,9 @@ class ElementwiseTensor(ArithmeticTensor):
         tensor([1.    , 1.5431])
         """
         x = wrap(floating(self))
-        return (x.exp() + (-x).exp()) * 0.5
+        large, half = _half_of_large(x)
+        y = where(large, 0.0, x)
+        return where(large, half * 0.5 * half, (y.exp() + (-y).exp()) * 0.5)
 
     def acosh(self) -> Self:
         """The inverse hyperbolic cosine, NaN below 1; integers give float32.
@@ -112,7 +91,9 @@ class ElementwiseTensor(ArithmeticTensor):
         x = wrap(floating(self))
         large = x > LARGE
         y = where(large, 1.0, x)
-        return where(large, where(large, x, 1.0).log() + math.log(2.0), (y + (y * y - 1.0).sqrt()).log())
+        above = y - 1.0
+        small = (above + above.sqrt() * (y + 1.0).sqrt()).log1p()
+        return where(large, where(large, x, 1.0).log() + math.log(2.0), small)
 
     def asinh(self) -> Self:
         """The inverse hyperbolic sine, exact near 0; integers give float32.
@@ -435,3 +416,9 @@ def _as_tensor(value: Any, like: TensorBase) -> Any:
         return value
     dtype = like.dtype if like.dtype.category == 2 else default_dtype()
     return wrap(build.constant(float(value), dtype, like._node.device))
+
+
+def _half_of_large(x: ElementwiseTensor) -> tuple[ElementwiseTensor, ElementwiseTensor]:
+    """Whether |x| is so large that cosh(x) is e ** |x| / 2, and there e ** (|x| / 2)."""
+    large = (x > NEARLY_INFINITE) | (x < -NEARLY_INFINITE)
+    return large, where(large, where(x < 0, -x, x) * 0.5, 0.0).exp()

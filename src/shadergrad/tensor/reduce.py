@@ -208,7 +208,7 @@ class ReduceTensor(AddressTensor):
     ) -> Self:
         """The variance over `dim` (an axis, several, or None for all), divided by n - correction. Floating dtypes only.
 
-        correction: 1 if not given, or 0 with unbiased=False or var(False). Computed in two passes: the mean first. Shape: as sum's.
+        correction: 1 if not given, or 0 with unbiased=False or var(False). Computed in two passes, the mean first, and corrected by what the mean was rounded (Chan, Golub, LeVeque, 1983). Shape: as sum's.
 
         >>> sg.tensor([1.0, 2.0, 3.0]).var()
         tensor(1.)
@@ -222,6 +222,9 @@ class ReduceTensor(AddressTensor):
         count = math.prod(self.shape[a] for a in axes)
         centred = self - self.mean(axes, keepdim=True) if axes else self - self
         total = (centred * centred).sum(axes or None, keepdim=keepdim)
+        if count > 1 and axes:  # the mean is rounded: of large numbers that lie close together by more than they differ
+            rounding = centred.sum(axes, keepdim=keepdim)
+            total = total - rounding * rounding * (1.0 / count)
         rest = count - correction
         return total / max(rest, 0) if rest <= 0 else total * (1.0 / rest)
 

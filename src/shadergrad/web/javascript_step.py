@@ -28,6 +28,7 @@ ARRAYS = {
 }  # others: Int32
 UNARY = {
     "Neg": "-a", "Exp": "Math.exp(a)", "Log": "Math.log(a)", "Expm1": "Math.expm1(a)", "Log1p": "Math.log1p(a)",
+    "Exp2": "2 ** a", "Log2": "Math.log2(a)", "Log10": "Math.log10(a)",
     "Sqrt": "Math.sqrt(a)", "Rsqrt": "1 / Math.sqrt(a)", "Abs": "Math.abs(a)", "Sin": "Math.sin(a)", "Cos": "Math.cos(a)",
     "Tanh": "Math.tanh(a)", "Sigmoid": "1 / (1 + Math.exp(-a))", "Relu": "a > 0 || a !== a ? a : 0", "Not": "a ? 0 : 1",
     "IsNan": "a !== a ? 1 : 0", "Floor": "Math.floor(a)", "Cast": "a", "Reciprocal": "1 / a", "Sign": "Math.sign(a)",

@@ -107,7 +107,13 @@ fn sg_fmod(a: f32, b: f32) -> f32 {
   return select(size, -size, (bitcast<u32>(a) >> 31u) == 1u);
 }
 
-// a ** b as C's pow. Zero, infinite and NaN operands are decided by hand: log2 and exp2 may give anything for them.
+// a ** b as C's pow: the logarithm to base 2 in two parts, of which the first has twelve bits, so that its products are exact (as in Sun's
+// fdlibm). They are cut off as bits, for a driver may take other ways of splitting a number for zero. Zero, infinite and NaN operands are
+// decided by hand.
+fn sg_high(x: f32) -> f32 {
+  return bitcast<f32>(bitcast<u32>(x) & 0xfffff000u);
+}
+
 fn sg_pow(a: f32, b: f32) -> f32 {
   let infinity = sg_bits(0x7f800000u);
   let m = abs(a);
@@ -115,7 +121,30 @@ fn sg_pow(a: f32, b: f32) -> f32 {
   let odd = whole && (abs(b) % 2.0 == 1.0);
   let grows = (m > 1.0) == (b > 0.0);
   let extreme = m == 0.0 || m == infinity || abs(b) == infinity;
-  let magnitude = select(exp2(b * log2(m)), select(0.0, infinity, grows), extreme);
+  let parts = sg_split_power(m);
+  let f = parts.x;
+  let sum = 2.0 + f;
+  let sum_high = sg_high(sum);
+  let sum_low = f - (sum_high - 2.0);
+  let s = f / sum;
+  let s_high = sg_high(s);
+  let s_low = ((f - s_high * sum_high) - s_high * sum_low) / sum;
+  let t = s * s;
+  let rest = 2.0 * s_low + s * t * (0.6666666 + t * (0.40000337 + t * (0.2853717 + t * 0.23584987)));
+  let high = sg_high(2.0 * s_high + rest);
+  let low = rest - (high - 2.0 * s_high);
+  let product = 1.4423828 * high;
+  let product_low = 0.00031222839 * high + 1.442695 * low;
+  let log_high = sg_high(parts.y + (product + product_low));
+  let log_low = product_low - ((log_high - parts.y) - product);
+  let exponent = clamp(b, -1.0e12, 1.0e12);
+  let exponent_high = sg_high(exponent);
+  let power = exponent_high * log_high;
+  let power_low = (exponent - exponent_high) * log_high + exponent * log_low;
+  let n = round(clamp(power + power_low, -152.0, 130.0));
+  let near = sg_exp2_near((power - n) + power_low, n);
+  let finite = select(select(near, 0.0, power + power_low < -151.0), infinity, power + power_low > 128.5);
+  let magnitude = select(finite, select(0.0, infinity, grows), extreme);
   let value = select(magnitude, -magnitude, odd && (bitcast<u32>(a) >> 31u) == 1u);
   let undefined = sg_is_nan(a) || sg_is_nan(b) || (a < 0.0 && !whole && !extreme);
   let one = b == 0.0 || a == 1.0 || (m == 1.0 && abs(b) == infinity);
@@ -146,36 +175,112 @@ fn sg_pow_u32(a: u32, b: u32) -> u32 {
   return result;
 }
 
-// Taylor's series below 0.5 in magnitude, where exp(x) - 1 would cancel.
+// x * 2 ** n for n from -252 to 254, in two steps, so that neither over- nor underflows before its time.
+fn sg_scaled(x: f32, n: f32) -> f32 {
+  let whole = i32(n);
+  let half = whole >> 1u;
+  return x * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(whole - half + 127) << 23u);
+}
+
+// 2 ** (x + n) for |x| <= 1/2, by a polynomial of least largest error.
+fn sg_exp2_near(x: f32, n: f32) -> f32 {
+  let p = 0.6931472 + x * (0.24022648 + x * (0.05550332 + x * (0.009618439 + x * (0.0013399003 + x * 0.00015353259))));
+  return sg_scaled(1.0 + x * p, n);
+}
+
+fn sg_exp2(x: f32) -> f32 {
+  let c = clamp(x, -152.0, 129.0);
+  let n = round(c);
+  return select(sg_exp2_near(c - n, n), x, sg_is_nan(x));
+}
+
+// WGSL's own loses digits as x grows: 64 units in the last place at 87. x less a multiple of log 2, which has two parts (Cody and Waite).
+fn sg_exp(x: f32) -> f32 {
+  let c = clamp(x, -105.0, 89.0);
+  let n = round(c * 1.442695);
+  let r = (c - n * 0.693359375) - n * -0.00021219444;
+  let p = 1.0 + (r + r * r * (0.49999994 + r * (0.16666521 + r * (0.04166839 + r * (0.008368745 + r * 0.001381454)))));
+  return select(sg_scaled(p, n), x, sg_is_nan(x));
+}
+
+// As exp, 2 ** n taken off the 1: e ** x - 1 = 2 ** n ((e ** r - 1) + (1 - 2 ** -n)). The sign goes over as a bit.
 fn sg_expm1(x: f32) -> f32 {
-  let series = x * (1.0 + x * (0.5 + x * (0.16666667 + x * (0.041666668 + x * (0.008333334 + x * (0.0013888889 + x * 0.0001984127))))));
-  return select(exp(x) - 1.0, series, abs(x) < 0.5);
+  let c = clamp(x, -28.0, 89.0);
+  let n = round(c * 1.442695);
+  let r = (c - n * 0.693359375) - n * -0.00021219444;
+  let p = r + r * r * (0.5 + r * (0.16666666 + r * (0.04166636 + r * (0.00833339 + r * (0.0013940668 + r * 0.00019845882)))));
+  let value = sg_scaled(p + (1.0 - bitcast<f32>(u32(127 - min(i32(n), 126)) << 23u)), n);
+  return select(bitcast<f32>(bitcast<u32>(value) | (bitcast<u32>(x) & 0x80000000u)), x, sg_is_nan(x));
 }
 
-// log(1 + x): the rounding of 1 + x is known, and put right to first order.
+// The f and e of x = (1 + f) * 2 ** e, f from sqrt(1/2) - 1 to sqrt(2) - 1; of a positive number.
+fn sg_split_power(x: f32) -> vec2<f32> {
+  let small = x < 1.1754944e-38;
+  let bits = bitcast<u32>(select(x, x * 8388608.0, small));
+  let e = bitcast<i32>(bits - 0x3f3504f3u) >> 23u;
+  return vec2<f32>(bitcast<f32>(bits - (bitcast<u32>(e) << 23u)) - 1.0, f32(e) - select(0.0, 23.0, small));
+}
+
+// log(1 + f) for f as above, by a polynomial of least largest error.
+fn sg_log_near(f: f32) -> f32 {
+  let s = f * f;
+  let p = 0.3333333 + f * (-0.2500082 + f * (0.20001227 + f * (-0.16623357 + f * (0.14201757 + f * (-0.13160183 + f * (0.12761578 + f * -0.07634497))))));
+  return f + (f * s * p - 0.5 * s);
+}
+
+// `value`, except for zeros, negative numbers, infinity and NaN: the logarithm of x is decided by hand there.
+fn sg_log_decided(x: f32, value: f32) -> f32 {
+  let bits = bitcast<u32>(x);
+  let positive = select(value, x, bits >= 0x7f800000u);
+  let negative = select(sg_bits(0x7fc00000u), x, sg_is_nan(x));
+  return select(select(positive, negative, bits > 0x80000000u), sg_bits(0xff800000u), x == 0.0);
+}
+
+// WGSL's own is exact to 2 ** -21 near 1, where the logarithm is as small.
+fn sg_log(x: f32) -> f32 {
+  let parts = sg_split_power(x);
+  return sg_log_decided(x, (sg_log_near(parts.x) + parts.y * -0.00021219444) + parts.y * 0.693359375);
+}
+
+fn sg_log2(x: f32) -> f32 {
+  let parts = sg_split_power(x);
+  return sg_log_decided(x, sg_log_near(parts.x) * 1.442695 + parts.y);
+}
+
+fn sg_log10(x: f32) -> f32 {
+  let parts = sg_split_power(x);
+  return sg_log_decided(x, (sg_log_near(parts.x) * 0.4342945 + parts.y * 0.000004605039) + parts.y * 0.3010254);
+}
+
+// log(1 + x): the e of 1 + x, and x in place of what 1 + x has lost; where x is large that is nothing.
 fn sg_log1p(x: f32) -> f32 {
-  let series = x * (1.0 + x * (-0.5 + x * (0.33333334 + x * (-0.25 + x * (0.2 + x * (-0.16666667 + x * 0.14285715))))));
-  return select(log(1.0 + x), series, abs(x) < 0.125);
+  let whole = 1.0 + x;
+  let parts = sg_split_power(whole);
+  let by = bitcast<f32>(u32(127 - clamp(i32(parts.y), -100, 100)) << 23u);
+  let f = select(x * by + (by - 1.0), parts.x, parts.y > 24.0);
+  let value = (sg_log_near(f) + parts.y * -0.00021219444) + parts.y * 0.693359375;
+  return select(sg_log_decided(whole, value), x, abs(x) < 1.0e-9);
 }
 
-// Cephes' reduction (Moshier): above tan(3 pi / 8) the reciprocal, above tan(pi / 8) a rotation by pi / 4.
-fn sg_atan_positive(x: f32) -> f32 {
-  let steep = x > 2.4142135;
-  let middle = x > 0.41421357 && !steep;
-  let r = select(select(x, (x - 1.0) / (x + 1.0), middle), -1.0 / x, steep);
-  let start = select(select(0.0, 0.7853982, middle), 1.5707964, steep);
+// The angle of the point (x, y), neither negative: a polynomial of least largest error to 1, beyond through the reciprocal and pi/2, which has
+// two parts.
+fn sg_atan_quotient(y: f32, x: f32) -> f32 {
+  let steep = y > x;
+  let r = min(x, y) / max(x, y);
   let s = r * r;
-  return start + r * (1.0 + s * (-0.33333287 + s * (0.19977711 + s * (-0.13877685 + s * 0.080537446))));
+  let p = r * s * (-0.33333299 + s * (0.19998549 + s * (-0.14264242 + s * (0.10952186 + s * (-0.084034510 + s * (0.057957601 + s * (-0.031177854 + s * (0.010914610 + s * -0.0017936226))))))));
+  return select(r + p, 1.5707964 - (r + (p + 4.371139e-8)), steep);
 }
 
 fn sg_atan2(y: f32, x: f32) -> f32 {
   let ay = abs(y);
   let ax = abs(x);
-  let both_infinite = ax > 3.4e38 && ay > 3.4e38;
-  let ratio = select(select(ay / ax, 0.0, ay == 0.0), 1.0, both_infinite);
-  let first = select(sg_atan_positive(ratio), 1.5707964, ax == 0.0 && ay > 0.0);
+  let steep = bitcast<u32>(ay) == 0x7f800000u;
+  let both_infinite = steep && bitcast<u32>(ax) == 0x7f800000u;
   let left = (bitcast<u32>(x) >> 31u) == 1u;
-  let angle = select(first, 3.1415927 - first, left);
+  let quotient = select(sg_atan_quotient(ay, ax), 0.7853982, both_infinite);
+  let first = select(select(quotient, 0.0, ay == 0.0), 1.5707964, steep && !both_infinite);
+  let angle = select(first, 3.1415927 - (first + 8.742278e-8), left);
   let signed_angle = select(angle, -angle, (bitcast<u32>(y) >> 31u) == 1u);
   return select(signed_angle, sg_bits(0x7fc00000u), sg_is_nan(x) || sg_is_nan(y));
 }
@@ -190,32 +295,73 @@ fn sg_acos(x: f32) -> f32 {
   return select(sg_atan2(root, x), sg_bits(0x7fc00000u), abs(x) > 1.0 || sg_is_nan(x));
 }
 
-// Through a power of a non-positive number, so nothing overflows; an odd series below 0.3, where 1 - t would cancel. The sign
-// goes over as a bit.
+// Through a power of a non-positive number, so nothing overflows. The sign goes over as a bit.
 fn sg_tanh(x: f32) -> f32 {
-  let a = abs(x);
-  let t = exp2(-2.8853901 * a);
-  let s = x * x;
-  let series = a * (1.0 + s * (-0.33333334 + s * (0.13333334 + s * (-0.053968254 + s * (0.021869488 + s * -0.008863236)))));
-  let value = select((1.0 - t) / (1.0 + t), series, a < 0.3);
-  return bitcast<f32>(bitcast<u32>(value) | (bitcast<u32>(x) & 0x80000000u));
+  let t = sg_expm1(-2.0 * abs(x));
+  return bitcast<f32>(bitcast<u32>(-t / (2.0 + t)) | (bitcast<u32>(x) & 0x80000000u));
 }
 
-// x less the nearest multiple of pi/2, in three parts (Cody and Waite); exact enough to |x| of about 1e4.
+// x less the nearest multiple of pi/2, and which multiple: in five parts (Cody and Waite), of which the first four have so few bits that
+// their multiples are exact; beyond, in integers.
 fn sg_reduce_angle(x: f32) -> vec2<f32> {
+  if (abs(x) > 20000.0) { return sg_reduce_large_angle(x); }
   let q = round(x * 0.63661975);
-  let r = ((x - q * 1.5703125) - q * 0.0004837513) - q * 7.5497903e-8;
+  let r = ((((x - q * 1.5703125) - q * 0.00048351288) - q * 3.138557e-7) - q * 6.070877e-11) - q * 6.223372e-14;
   return vec2<f32>(r, q);
 }
 
+// The high and the low word of a product of a number of 24 bits.
+fn sg_wide_product(a: u32, b: u32) -> vec2<u32> {
+  let low = (a & 0xffffu) * (b & 0xffffu);
+  let first = (a & 0xffffu) * (b >> 16u);
+  let second = (a >> 16u) * (b & 0xffffu);
+  let middle = (low >> 16u) + (first & 0xffffu) + (second & 0xffffu);
+  return vec2<u32>((a >> 16u) * (b >> 16u) + (first >> 16u) + (second >> 16u) + (middle >> 16u), a * b);
+}
+
+// Payne and Hanek's way: those 96 bits of 2/pi that matter times the significand. What comes before them makes whole turns.
+fn sg_reduce_large_angle(x: f32) -> vec2<f32> {
+  let bits = bitcast<u32>(x);
+  let m = (bits & 0x7fffffu) | 0x800000u;
+  let start = min(((bits >> 23u) & 0xffu) - 120u, 134u);  // the first bit that matters, 32 zeros before the first of 2/pi
+  let word = start >> 5u;
+  var four = vec4<u32>(0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u);
+  four = select(four, vec4<u32>(0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u), word == 1u);
+  four = select(four, vec4<u32>(0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u), word == 2u);
+  four = select(four, vec4<u32>(0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u), word == 3u);
+  four = select(four, vec4<u32>(0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu), word == 4u);
+  let shift = start & 31u;
+  let three = (four.xyz << vec3<u32>(shift)) | ((four.yzw >> vec3<u32>(1u)) >> vec3<u32>(31u - shift));
+  let low = sg_wide_product(m, three.z);
+  let middle = sg_wide_product(m, three.y);
+  let second = middle.y + low.x;
+  let first = m * three.x + middle.x + select(0u, 1u, second < low.x);
+  // two bits of quarters, and a fraction of which the nearest one is taken off
+  var high = (first << 2u) | (second >> 30u);
+  var rest = (second << 2u) | (low.y >> 30u);
+  let above = high >= 0x80000000u;
+  let quarter = (first >> 30u) + select(0u, 1u, above);
+  if (above) {
+    rest = ~rest + 1u;
+    high = ~high + select(0u, 1u, rest == 0u);
+  }
+  let zeros = min(countLeadingZeros(high), 31u);
+  let fraction = (high << zeros) | ((rest >> 1u) >> (31u - zeros));
+  let size = f32(fraction) * bitcast<f32>((95u - zeros) << 23u) * 1.5707964;
+  let negative = above != (bits >= 0x80000000u);
+  let turned = select(quarter, 0u - quarter, bits >= 0x80000000u) & 3u;
+  return select(vec2<f32>(select(size, -size, negative), f32(turned)), vec2<f32>(sg_bits(0x7fc00000u), 0.0), (bits & 0x7f800000u) == 0x7f800000u);
+}
+
+// Polynomials of least largest error to pi/4.
 fn sg_sin_core(r: f32) -> f32 {
   let s = r * r;
-  return r * (1.0 + s * (-0.16666667 + s * (0.008333331 + s * (-0.00019840874 + s * 0.0000027526))));
+  return r + r * s * (-0.16666655 + s * (0.0083321687 + s * -0.0001951596));
 }
 
 fn sg_cos_core(r: f32) -> f32 {
   let s = r * r;
-  return 1.0 + s * (-0.5 + s * (0.041666657 + s * (-0.0013888529 + s * 0.00002476)));
+  return 1.0 + s * (-0.5 + s * (0.041666646 + s * (-0.0013887304 + s * 0.000024431669)));
 }
 
 fn sg_quarter(r: f32, quarter: i32) -> f32 {
@@ -239,14 +385,14 @@ fn sg_erf(x: f32) -> f32 {
   let a = abs(x);
   let s = x * x;
   let series = a + a * (0.12837912 + s * (-0.37612355 + s * (0.11280409 + s * (-0.026717672 + s * (0.0049247690 + s * -0.00056601333)))));
-  let tail = 1.0 - exp2(-a * (1.6257660 + a * (0.92531359 + a * (0.14069296 + a * (-0.025564115 + a * 0.0022078848)))));
+  let tail = 1.0 - sg_exp2(-a * (1.6257660 + a * (0.92531359 + a * (0.14069296 + a * (-0.025564115 + a * 0.0022078848)))));
   let value = select(tail, series, a < 1.0);
   return select(bitcast<f32>(bitcast<u32>(value) | (bitcast<u32>(x) & 0x80000000u)), x, sg_is_nan(x));
 }
 
 // Giles, "Approximating the erfinv function", GPU Computing Gems, 2011.
 fn sg_erfinv(x: f32) -> f32 {
-  let w = -log((1.0 - x) * (1.0 + x));
+  let w = -sg_log((1.0 - x) * (1.0 + x));
   let c = w - 2.5;
   let central = 1.5014094 + c * (0.24664073 + c * (-0.0041776816 + c * (-0.001253725 + c * (0.00021858087 + c * (-0.0000043915065 + c * (-0.0000035233877 + c * (3.4327394e-7 + c * 2.8102264e-8)))))));
   let d = sqrt(max(w, 5.0)) - 3.0;
@@ -287,30 +433,39 @@ fn sg_threefry(k0: u32, k1: u32, x0: u32, x1: u32) -> vec2<u32> {
   return x;
 }
 
-// log(gamma(x)) for x > 0: moved to 8 and beyond by x gamma(x) = gamma(x + 1), then Stirling's series.
+// log(gamma(x)) for x > 0: near 2 by a polynomial of least largest error, from 1/2 to 8 moved there by x gamma(x) = gamma(x + 1), beyond by
+// Stirling's series.
 fn sg_lgamma_positive(x: f32) -> f32 {
   var z = x;
   var product = 1.0;
-  for (var k = 0; k < 8; k++) {
-    if (z < 8.0) {
+  for (var k = 0; k < 6; k++) {
+    if (z > 2.5 && x < 8.0) {
+      z = z - 1.0;
       product = product * z;
-      z = z + 1.0;
     }
   }
-  let r = 1.0 / (z * z);
-  let series = (0.083333336 - r * (0.0027777778 - r * 0.0007936508)) / z;
-  return (z - 0.5) * (log(z) - 1.0) - 0.5 + 0.9189385 + series - log(product);
+  let tiny = z < 0.5;
+  let below = z < 1.5;
+  let t = select(select(z - 2.0, z - 1.0, below), z, tiny);
+  let p = t * (0.42278433 + t * (0.32246703 + t * (-0.067352220 + t * (0.020581601 + t * (-0.0073874271 + t * (0.0028790568 + t * (-0.0011778421 + t * (0.00056982145 + t * -0.00026985092))))))));
+  let factor = select(select(product, z, below), z * (1.0 + z), tiny);
+  let log_factor = sg_log(select(factor, x, x >= 8.0));
+  let near = p + select(log_factor, -log_factor, below);
+  let r = 1.0 / (x * x);
+  let series = (0.083333336 - r * (0.0027777778 - r * 0.0007936508)) / x;
+  let far = (x - 0.5) * (log_factor - 1.0) - 0.5 + 0.9189385 + series;
+  return select(near, far, x >= 8.0);
 }
 
-// Below 1/2 by reflection: gamma(x) gamma(1 - x) = pi / sin(pi x).
+// Below 0 by reflection: gamma(x) gamma(1 - x) = pi / sin(pi x).
 fn sg_lgamma(x: f32) -> f32 {
-  let low = x < 0.5;
+  let low = x < 0.0;
   let value = sg_lgamma_positive(select(x, 1.0 - x, low));
-  let fraction = x - floor(x);
-  let sine = abs(sg_sin(3.1415927 * min(fraction, 1.0 - fraction)));
-  let reflected = 1.1447299 - log(sine) - value;
+  let distance = abs(x - round(x));
+  let sine = sg_sin(3.1415927 * distance);
+  let reflected = 1.1447299 - sg_log(sine) - value;
   let inside = select(value, reflected, low);
-  let pole = x <= 0.0 && fraction == 0.0;
+  let pole = x <= 0.0 && x == floor(x);
   let infinite = pole || abs(x) > 3.4028233e38;
   return select(select(inside, sg_bits(0x7f800000u), infinite), x, sg_is_nan(x));
 }
@@ -326,7 +481,7 @@ fn sg_digamma_positive(x: f32) -> f32 {
     }
   }
   let r = 1.0 / (z * z);
-  return log(z) - 0.5 / z - r * (0.083333336 - r * (0.008333334 - r * 0.003968254)) - sum;
+  return sg_log(z) - 0.5 / z - r * (0.083333336 - r * (0.008333334 - r * 0.003968254)) - sum;
 }
 
 // Below 0 by reflection: digamma(x) = digamma(1 - x) - pi / tan(pi x).
@@ -364,14 +519,17 @@ fn sg_erfcx(x: f32) -> f32 {
   let t = 1.0 / (1.0 + 0.5 * a);
   let u = 2.0 * t - 1.0;
   let g = -0.6717941 + u * (0.6726431 + u * (0.04734389 + u * (-0.04689364 + u * (-0.009880019 + u * (0.008808825 + u * (0.0017940663 + u * (-0.0022887653 + u * (-0.00022791096 + u * (0.00057376636 + u * (0.000008000738 + u * -0.00008728381))))))))));
-  let value = t * exp(g);
-  return select(select(value, 2.0 * exp(x * x) - value, x < 0.0), x, sg_is_nan(x));
+  let value = t * sg_exp(g);
+  let b = min(a, 10.0);
+  let high = sg_high(b);
+  let growth = 2.0 * sg_exp(high * high) * sg_exp((b - high) * (b + high));
+  return select(select(value, growth - value, x < 0.0), x, sg_is_nan(x));
 }
 
 fn sg_erfc(x: f32) -> f32 {
   let a = min(abs(x), 12.0);
-  let high = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u);
-  let tail = sg_erfcx(a) * exp(-high * high) * exp(-(a - high) * (a + high));
+  let high = sg_high(a);
+  let tail = sg_erfcx(a) * sg_exp(-high * high) * sg_exp(-(a - high) * (a + high));
   return select(select(tail, 2.0 - tail, x < 0.0), x, sg_is_nan(x));
 }
 
