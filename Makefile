@@ -106,6 +106,7 @@ notebooks: $(VENV)/.stamp-dev  ## run the notebooks of docs/notebooks and keep w
 
 conformance: adapter  ## measure every operator against its reference, and write docs/conformance.md and -browser.md
 	$(BIN)/python scripts/conformance.py
+	$(BIN)/python scripts/conformance_accuracy.py
 	$(BIN)/python scripts/conformance_browser.py
 	@found=$$(mktemp -d) && set -x && \
 	$(BIN)/python scripts/conformance_ops.py --json $$found/cpu > $$found/log && \

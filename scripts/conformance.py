@@ -31,6 +31,7 @@ import typer
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "conformance.md"
+IN_ULP = "Functions of one element, in ulp"  # the title of what scripts/conformance_accuracy.py writes
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "device")]
 
 import torch  # noqa: E402
@@ -138,9 +139,10 @@ def listed() -> Listed:
 
 
 def pytorchs_part() -> str:
-    """What the page says of PyTorch's own table, which scripts/conformance_page.py writes."""
+    """What the page says of PyTorch's own table and of functions in ulp, which scripts/conformance_page.py and conformance_accuracy.py
+    write."""
     parts = PAGE.read_text(encoding="utf-8").split("\n## ")[1:]
-    return "".join(f"\n## {part}" for part in parts if part.startswith(conformance_page.TITLE))
+    return "".join(f"\n## {part}" for part in parts if part.startswith((conformance_page.TITLE, IN_ULP)))
 
 
 # -- measuring

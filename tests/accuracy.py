@@ -1,6 +1,6 @@
 """The error of elementwise functions over the whole range of float32, in units in the last place (ulp).
 
-Every exponent x some mantissas x both signs, beside the same function in float64. `scripts/accuracy.py` takes thousands of mantissas and
+Every exponent x some mantissas x both signs, beside the same function in float64. `scripts/conformance_accuracy.py` takes thousands of mantissas and
 writes docs/conformance.md; tests/device/test_accuracy.py takes a few. A unit is the distance of float32 numbers at the exact result, at
 least that of the smallest normal numbers: WGSL lets a device take subnormal operands and results as 0.
 """
@@ -73,6 +73,7 @@ WGSL = {
 EXCEPTIONS: dict[str, dict[str, Any]] = {
     "Digamma": {"least": 1.0, "bound": 32.0, "reason": f"{NEAR_ROOTS}, of which each unit below 0 has one"},
     "Lgamma": {"least": 1.0, "bound": 16.0, "reason": f"{NEAR_ROOTS} below -2"},
+    "I1e": {"bound": 12.0, "reason": "a polynomial of degree 15, whose ends are its worst places"},
     "Zeta": {"within": _zeta_is_defined, "bound": 16.0, "reason": "a sum of powers; for 1 < a < 100 and 0 < b < 100"},
 }
 
@@ -182,9 +183,6 @@ COMPOSED = [
     Function("asinh", lambda x: x.asinh(), np.arcsinh, wgsl="as log(x + sqrt(x x + 1))"),
     Function("acosh", lambda x: x.acosh(), np.arccosh, wgsl="as log(x + sqrt(x x - 1))"),
     Function("atanh", lambda x: x.atanh(), np.arctanh, wgsl="as log((1 + x) / (1 - x)) / 2"),
-    Function("exp2", lambda x: x.exp2(), np.exp2, wgsl="3 + 2 |x|"),
-    Function("log2", lambda x: x.log2(), np.log2, wgsl="3; 2^-21 absolute in [0.5, 2]"),
-    Function("log10", lambda x: x.log10(), np.log10),
     Function("reciprocal", lambda x: x.reciprocal(), lambda x: 1 / x, wgsl="2.5"),
     Function("softplus", F.softplus, _softplus),
     Function("logsigmoid", F.logsigmoid, lambda x: -_softplus(-x)),

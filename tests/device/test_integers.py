@@ -499,20 +499,3 @@ def test_a_plan_of_json_runs_on_them(webgpu: str) -> None:
     kind = sg.uint8
     (result,) = program.run([device.upload(np.array([100, 200], np.uint8), kind)])
     assert device.download(result, (2,), kind).tolist() == [200, 144]
-
-
-def test_products_of_integers_are_added_by_a_whole_factor(device: str) -> None:
-    ones = sg.tensor([1, 1], device=device)
-    found = ones.addcmul(ones, ones, value=2.5)
-    assert found.dtype is ones.dtype
-    assert (
-        found.tolist()
-        == torch.addcmul(torch.tensor([1, 1]), torch.tensor([1, 1]), torch.tensor([1, 1]), value=2.5).tolist()
-        == [3, 3]
-    )
-
-
-def test_quotients_of_integers_are_not_added(device: str) -> None:
-    ones = sg.tensor([1, 1], device=device)
-    with pytest.raises(sg.errors.DTypeError, match=r"\[addcdiv\] all operands are integers"):
-        ones.addcdiv(ones, ones)

@@ -93,6 +93,9 @@ LONG: dict[str, Callable[[], sg.Tensor]] = {
     "sorted": lambda: large(1, 500_001).sort(1)[0],
     "the largest few": lambda: large(2, 300_001).topk(4, 1)[0],
     "a place of the largest": lambda: large(600, 70_001).argmax(1),
+    "very many into one place": lambda: sg.zeros(300).index_add(
+        0, large(60_000_001, dtype=np.int32) * 0, large(60_000_001)
+    ),
     "gathered": lambda: sg.zeros(10).index_add(0, large(700_001, dtype=np.int32) * 0, large(700_001)),
 }
 
@@ -102,6 +105,13 @@ LONG: dict[str, Callable[[], sg.Tensor]] = {
 def test_no_kernel_makes_more_rounds_than_a_device_in_software_allows(name: str, target: str) -> None:
     plan, _ = compile_graph(Capture([LONG[name]()._node]).graph(), TARGETS[target])
     assert {k.name: n for k in plan.kernels if (n := rounds_of(k.source)) > MOST_ROUNDS} == {}
+
+
+def test_very_many_elements_of_one_place_are_added_several_a_round() -> None:
+    plan, _ = compile_graph(Capture([LONG["very many into one place"]()._node]).graph(), TARGETS["software"])
+    loop = next(k.source for k in plan.kernels if "var j = first" in k.source)
+    step = int(re.search(r"j < end; j \+= (\d+)", loop)[1])  # type: ignore[index]
+    assert 60_000_001 / step <= 32768
 
 
 def test_a_sum_over_more_places_than_an_i32_counts_goes_axis_by_axis() -> None:

@@ -34,6 +34,10 @@ from ..primitives.window import Unwindow
 from ..symbolic_sizes import Varying, varies
 
 Indices = tuple[Index, ...]
+ZERO = re.compile(r"(?:vec4<f32>\()?\(?-?0\.0\)*")  # as `literal` writes it
+ZERO_TIMES = {"mul": 2, "div": 1}  # operations of which a driver knows the result where one of so many operands is 0
+SUMS = ("add", "sub")
+OF_ITSELF = {"sub", "div"}  # those of which it knows the result where both are equal
 Sparse = Sequence[tuple[Index, int, int]]
 LANE = "lane"
 LANES = 4
@@ -407,6 +411,9 @@ class Renderer(Puller):
         self.vectors: set[str] = set()
         self.scopes = [Scope()]
         self.depth: dict[str, int] = {}
+        self.made_of: dict[
+            str, tuple[str, str, str]
+        ] = {}  # sums, differences and opposites: operation, first and last operand
         self.faults = False
         self.tiled: dict[tuple[int, Index], str] = {}  # reads that were made before, and where their value is now
         self.branching = False
@@ -490,6 +497,8 @@ class Renderer(Puller):
         vector = any(v in self.vectors for v in values)
         if vector:
             values = [self.as_vector(v, s.dtype) for v, s in zip(values, node.inputs, strict=True)]
+        if primitive.arity == 2 and node.inputs[0].dtype is float32:
+            values = self._beyond_algebra(primitive, values, vector)
         template = primitive.expression(node.inputs[-1].dtype)
         text = template.format(
             **dict(zip("abc", values, strict=False))
@@ -500,11 +509,42 @@ class Renderer(Puller):
             itype="vec4<i32>" if vector else "i32",
         )
         text = narrowed(text, node.dtype, vector)
-        return self.define(
+        result = self.define(
             self.use_functions(text, vector, primitive.name),
             max(self.depth_of_values(*values), self._depth_in(text)),
             vector,
         )
+        if primitive.name in SUMS or primitive.name == "neg":
+            self.made_of.setdefault(result, (primitive.name, values[0], values[-1]))
+        return result
+
+    def _beyond_algebra(self, primitive: Elementwise, values: list[str], vector: bool) -> list[str]:
+        """The operands, one of them hidden from the driver where its algebra would drop NaN and infinities: some take x * 0, x - x and 0 / x
+        for 0, and x / x for 1, without a look at x. Hidden means joined with a number that is always 0, which no compiler knows."""
+        a, b = values
+        name = primitive.name
+        if name in ZERO_TIMES and any(ZERO.fullmatch(v) for v in values[: ZERO_TIMES[name]]):
+            return [self._hidden(v, vector) if ZERO.fullmatch(v) else v for v in values]
+        if (name in OF_ITSELF and a == b) or (name in SUMS and self._cancel(name, a, b)):
+            return [a, self._hidden(b, vector)]
+        return values
+
+    def _cancel(self, name: str, a: str, b: str) -> bool:
+        """Whether something is left out of a sum or a difference if it is taken as if numbers had all digits: x + -x, (x + y) - x."""
+        (left, x, y), (right, v, w) = self.made_of.get(a, ("", "", "")), self.made_of.get(b, ("", "", ""))
+        if name == "add":
+            return (left in ("neg", "sub") and y == b) or (right in ("neg", "sub") and w == a)
+        return (
+            (left == "add" and b in (x, y))
+            or (left == "sub" and x == b)
+            or (right in SUMS and v == a)
+            or (right == "add" and w == a)
+        )
+
+    def _hidden(self, value: str, vector: bool) -> str:
+        words = "vec4<u32>" if vector else "u32"
+        text = f"bitcast<{'vec4<f32>' if vector else 'f32'}>(bitcast<{words}>({value}) | {words}(wid.z))"
+        return self.define(text, self.depth_of_values(value), vector)
 
     def _depth_in(self, text: str) -> int:
         return max((self.depth[w] for w in re.findall(r"[A-Za-z_]\w*", text) if w in self.depth), default=0)

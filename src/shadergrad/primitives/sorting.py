@@ -14,6 +14,7 @@ import numpy as np
 from ..dtypes import DType, uint32
 from ..graph.node import Node
 from ..graph.primitive import Shape
+from ..symbolic_sizes import hint
 from .call import Call, CallKernel
 
 THREADS = 256
@@ -318,6 +319,11 @@ class SegmentSum(Call):
         helpers = min(THREADS, power_of_two_below(max(n // (4 * self.size), -(-n // LONGEST_LOOP), 1)))
         results = THREADS // helpers  # of one workgroup, each summed by `helpers` threads
         row = "0" if rows == 1 else f"(o / {self.size * inner}) * {inner} + o % {inner}"
+        times = max(1, -(-hint(n) // (helpers * LONGEST_LOOP)))  # elements of a round
+        added = f"""  let from_j = i32(index[{rows * n} + row * {n} + @]);
+  sum += source[((o / {self.size * inner}) * {n} + from_j) * {inner} + o % {inner}];"""
+        if times > 1:
+            added = f"  if (@ < end) {{\n{added}\n  }}"
         body = f"""
 let o = min(wg * {results} + i32(lid) % {results}, {total - 1});
 let v = (o / {inner}) % {self.size};
@@ -325,9 +331,8 @@ let row = {row};
 let first = i32(starts[row * {self.size + 1} + v]);
 let end = i32(starts[row * {self.size + 1} + v + 1]);
 var sum = {element}();
-for (var j = first + i32(lid) / {results}; j < end; j += {helpers}) {{
-  let from_j = i32(index[{rows * n} + row * {n} + j]);
-  sum += source[((o / {self.size * inner}) * {n} + from_j) * {inner} + o % {inner}];
+for (var j = first + i32(lid) / {results}; j < end; j += {helpers * times}) {{
+{chr(10).join(added.replace("@", f"j + {k * helpers}" if k else "j") for k in range(times))}
 }}
 """
         preamble = ""
