@@ -42,6 +42,7 @@ MODULES = (  # of each a page
     "sg.nn.parallel",
     "sg.optim",
     "sg.optim.lr_scheduler",
+    "sg.optim.swa_utils",
     "sg.autograd",
     "sg.autograd.functional",
     "sg.autograd.graph",

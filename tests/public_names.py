@@ -57,6 +57,7 @@ NAMESPACES: dict[str, Any] = {
     "sg.special": sg.special,
     "sg.optim": sg.optim,
     "sg.optim.lr_scheduler": sg.optim.lr_scheduler,
+    "sg.optim.swa_utils": sg.optim.swa_utils,
 }
 
 

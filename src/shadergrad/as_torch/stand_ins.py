@@ -68,6 +68,7 @@ _SAME = [
     "optim",
     "optim.lr_scheduler",
     "optim.optimizer",
+    "optim.swa_utils",
     "random",
     "serialization",
     "signal",

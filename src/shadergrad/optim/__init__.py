@@ -2,6 +2,7 @@
 
 from ..system.suggestions import suggesting as _suggesting
 from . import lr_scheduler as lr_scheduler
+from . import swa_utils as swa_utils
 from .adadelta import Adadelta as Adadelta
 from .adafactor import Adafactor
 from .adagrad import Adagrad as Adagrad
@@ -19,6 +20,7 @@ from .radam import RAdam as RAdam
 from .rmsprop import RMSprop as RMSprop
 from .rprop import Rprop
 from .sgd import SGD as SGD
+from .sparse_adam import SparseAdam as SparseAdam
 
 __all__ = [
     "ASGD",
@@ -38,7 +40,9 @@ __all__ = [
     "RAdam",
     "RMSprop",
     "Rprop",
+    "SparseAdam",
     "lr_scheduler",
+    "swa_utils",
 ]
 
 globals()["__getattr__"] = _suggesting(__name__)  # unseen by type checkers, which would take any name for one of these

@@ -6,8 +6,11 @@ from . import parametrizations, parametrize, rnn
 from .gradients import (
     NonFiniteError,
     VectorError,
+    clip_grad_norm,
     clip_grad_norm_,
     clip_grad_value_,
+    clip_grads_with_norm_,
+    get_total_norm,
     parameters_to_vector,
     vector_to_parameters,
 )
@@ -17,8 +20,11 @@ from .weight_and_spectral_norm import remove_spectral_norm, remove_weight_norm, 
 __all__ = [
     "NonFiniteError",
     "VectorError",
+    "clip_grad_norm",
     "clip_grad_norm_",
     "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
     "parameters_to_vector",
     "parametrizations",
     "parametrize",

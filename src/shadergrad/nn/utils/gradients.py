@@ -20,8 +20,11 @@ from ..arguments import check_tensor, refuse
 __all__ = [
     "NonFiniteError",
     "VectorError",
+    "clip_grad_norm",
     "clip_grad_norm_",
     "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
     "parameters_to_vector",
     "vector_to_parameters",
 ]
@@ -62,22 +65,84 @@ def clip_grad_norm_(
     with no_grad():
         norm = _norm(gradients, float(norm_type))
         if error_if_nonfinite:
-            if current.trace is not None:
-                raise CompileError(
-                    "clip_grad_norm_(error_if_nonfinite=True) reads the norm, which a compiled step cannot do. "
-                    "Hint: return the norm from the step and look at it there."
-                )
-            if not math.isfinite(norm.item()):
-                raise NonFiniteError(
-                    f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so it "
-                    "cannot be clipped. To disable this error and scale the gradients by the non-finite norm anyway, "
-                    "set `error_if_nonfinite=False`"
-                )
-        factor = float(max_norm) / (norm + 1e-6)
-        factor = where(factor > 1.0, 1.0, factor)  # NaN stays NaN
-        for g in gradients:
-            g.mul_(factor.to(g.device, g.dtype))
+            _refuse_nonfinite("clip_grad_norm_", norm, float(norm_type), "gradients from `parameters`")
+        _scale(gradients, float(max_norm), norm)
     return norm
+
+
+def clip_grad_norm(parameters: Tensor | Iterable[Tensor], max_norm: float, *args: Any, **kwargs: Any) -> Tensor:
+    """The older name of clip_grad_norm_, which it calls; gives a FutureWarning, as PyTorch does.
+
+    >>> import warnings
+    >>> p = nn.Parameter(sg.zeros(2))
+    >>> p.grad = sg.tensor([3.0, 4.0])
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     nn.utils.clip_grad_norm([p], 1.0)
+    tensor(5.)
+    """
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, *args, **kwargs)
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The norm of all tensors as one vector, (). Arguments and errors: as for clip_grad_norm_.
+
+    >>> nn.utils.get_total_norm([sg.tensor([3.0]), sg.tensor([4.0])])
+    tensor(5.)
+    """
+    found = (
+        [tensors] if isinstance(tensors, Tensor) else [check_tensor("get_total_norm", "tensors", t) for t in tensors]
+    )
+    with no_grad():
+        norm = _norm(found, float(norm_type))
+        if error_if_nonfinite:
+            _refuse_nonfinite("get_total_norm", norm, float(norm_type), "gradients")
+    return norm
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale all gradients, in place, by max_norm / total_norm where that is below 1. foreach: without effect.
+
+    >>> p = nn.Parameter(sg.zeros(2))
+    >>> p.grad = sg.tensor([3.0, 4.0])
+    >>> nn.utils.clip_grads_with_norm_([p], 1.0, sg.tensor(5.0))
+    >>> p.grad
+    tensor([0.6, 0.8])
+    """
+    with no_grad():
+        _scale(_gradients("clip_grads_with_norm_", parameters), float(max_norm), total_norm)
+
+
+def _scale(gradients: list[Tensor], most: float, norm: Tensor) -> None:
+    factor = most / (norm + 1e-6)
+    factor = where(factor > 1.0, 1.0, factor)  # NaN stays NaN
+    for g in gradients:
+        g.mul_(factor.to(g.device, g.dtype))
+
+
+def _refuse_nonfinite(what: str, norm: Tensor, order: float, of: str) -> None:
+    if current.trace is not None:
+        raise CompileError(
+            f"{what}(error_if_nonfinite=True) reads the norm, which a compiled step cannot do. "
+            "Hint: return the norm from the step and look at it there."
+        )
+    if not math.isfinite(norm.item()):
+        raise NonFiniteError(
+            f"The total norm of order {order} for {of} is non-finite, so it cannot be clipped. To disable this error and "
+            "scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:

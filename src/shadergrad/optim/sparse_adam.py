@@ -1,0 +1,23 @@
+"""SparseAdam, which is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .checks import OptimizerError
+from .optimizer import Optimizer
+
+
+class SparseAdam(Optimizer):
+    """Adam for sparse gradients, of which there are none here: every gradient is dense. Raises OptimizerError when it is made.
+
+    >>> sg.optim.SparseAdam([sg.zeros(2)])
+    Traceback (most recent call last):
+    shadergrad.optim.checks.OptimizerError: SparseAdam needs sparse gradients...
+    """
+
+    def __init__(self, params: Any, *args: Any, **kwargs: Any) -> None:
+        raise OptimizerError(
+            "SparseAdam needs sparse gradients, and gradients are dense here. Hint: use Adam, which updates every row of an "
+            "embedding in each step."
+        )
