@@ -9,6 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # a thread a worker: more would only take turns
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+TRAININGS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/trainings.py
 PROGRAMS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/programs.py
 # another processor's BLAS and NumPy (whose releases name its features differently), two threads, another order
 ELSEWHERE := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott \
@@ -33,9 +34,11 @@ test-slow: adapter  ## the tests that take more than 5 s
 	$(PYTEST) -m "slow and not experiment"
 	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and slow and not experiment" --ignore tests/device/test_programs_people_know.py
 
-test-all: test test-portable test-slow adapter  ## every test, and 20,000 random programs on cpu and 2,000 on webgpu beside PyTorch
+test-all: test test-portable test-slow adapter  ## every test, and random programs and trainings by the thousand beside PyTorch
 	$(PROGRAMS) --seeds 1000:21000 --modes eager-cpu,compiled-cpu,module-cpu --jobs $(JOBS)
 	$(PROGRAMS) --seeds 50:2050 --modes eager-webgpu,compiled-webgpu --jobs $(JOBS)
+	$(TRAININGS) --seeds 0:2000 --modes eager-cpu,compiled-cpu --jobs $(JOBS)
+	$(TRAININGS) --seeds 0:300 --modes eager-webgpu,compiled-webgpu --jobs $(JOBS)
 
 test-elsewhere: setup  ## the tests that need no adapter as on another processor, in a random order (SEED=1)
 	$(ELSEWHERE) -m "not webgpu and not slow and not experiment"
