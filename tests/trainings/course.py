@@ -164,7 +164,7 @@ class Course:
 
         def whole(batches: Any) -> Any:
             self.optimizer.zero_grad()
-            losses = [backward(*batch, 1 / len(batches)) for batch in batches]
+            losses = [backward(x, y, labels, 1 / len(batches)) for x, y, labels in batches]
             update()
             return losses
 
@@ -175,7 +175,7 @@ class Course:
 
         def parts(batches: Any) -> Any:
             self.optimizer.zero_grad(set_to_none=self.t.seed % 2 == 0)
-            losses = [compiled_backward(*batch, 1 / len(batches)) for batch in batches]
+            losses = [compiled_backward(x, y, labels, 1 / len(batches)) for x, y, labels in batches]
             if any(p.grad is not None for group in self.optimizer.param_groups for p in group["params"]):
                 compiled_update()
             return losses
