@@ -51,6 +51,10 @@ class IndexRangeError(ShadergradError, IndexError):
     """An index or axis outside its range. Raised at the call; for indices in a tensor, where the value is computed."""
 
 
+class PositionError(IndexRangeError, RuntimeError):
+    """A position in a tensor that is outside its axis. PyTorch raises IndexError from subscripts, RuntimeError from gather."""
+
+
 class AxisError(IndexRangeError, ShapeError):
     """An axis that the tensor does not have, or that has no element where one is needed. Raised at the call."""
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from .dtypes import DType, named_dtype
-from .errors import ArgumentError, DTypeError, IndexRangeError, PlanError, ShadergradError
+from .errors import ArgumentError, DTypeError, PlanError, PositionError, ShadergradError
 from .explanation import NOWHERE, Explanation, Note, Origin, in_column, merged, short
 from .target import Target
 
@@ -41,7 +41,7 @@ FAULTS = (
 
 def fault_error(fault: int, index: int, size: int) -> ShadergradError:
     """The error of an index out of range, and of what else kernels report."""
-    kind = DTypeError if fault == IN_TOTAL else IndexRangeError
+    kind = DTypeError if fault == IN_TOTAL else PositionError
     return kind(FAULTS[fault].format(index=index, size=size, last=size - 1))
 
 

@@ -176,3 +176,19 @@ def test_an_element_cannot_be_deleted() -> None:
     for t in (sg, torch):
         with pytest.raises(TypeError, match="does not support deleting items"):
             del t.arange(3)[0]
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad", "Adadelta", "RMSprop", "NAdam", "Rprop", "LBFGS"])
+def test_complex_parameters_are_optimised_as_pytorch_does_or_refused(name: str) -> None:
+    """The square of a complex gradient is not that of its parts."""
+    if name != "SGD":
+        with pytest.raises(ValueError, match="complex parameters are not supported"):
+            getattr(sg.optim, name)([sg.tensor([1.0 + 2.0j], requires_grad=True)], lr=0.1)
+        return
+    results = []
+    for t in (sg, torch):
+        w = t.tensor([1.0 + 2.0j, -1.0 + 0.5j], dtype=t.complex128, requires_grad=True)
+        (w * w.conj()).real.sum().backward()
+        t.optim.SGD([w], lr=0.1, momentum=0.9).step()
+        results.append(w.detach().numpy())
+    np.testing.assert_allclose(*results)

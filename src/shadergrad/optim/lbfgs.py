@@ -119,7 +119,9 @@ class LBFGS(Optimizer):
             state["prev_flat_grad"], state["prev_loss"] = gradient, loss
             direction = state["d"]
             slope, longest, total = numbers(gradient.dot(direction), direction.abs().max(), gradient.abs().sum())
-            state["t"] = length = (min(1.0, 1.0 / total) if state["n_iter"] == 1 else 1.0) * group["lr"]
+            state["t"] = length = (min(1.0, 1.0 / total if total else 1.0) if state["n_iter"] == 1 else 1.0) * group[
+                "lr"
+            ]
             if slope > -group["tolerance_change"]:
                 break
             origin = [p.detach().clone() for p in group["params"]]

@@ -127,6 +127,11 @@ class Optimizer(Hooks):
                 )
             if not p.is_leaf:
                 raise OptimizerError("can't optimize a non-leaf Tensor")
+            if p.dtype.is_complex and type(self).__name__ != "SGD":  # whose update is linear; others square each part
+                raise OptimizerError(
+                    f"{type(self).__name__}: complex parameters are not supported. Hint: keep pairs of real numbers as the "
+                    "parameter, and torch.view_as_complex of them."
+                )
             if id(p) in known:
                 raise OptimizerError("some parameters appear in more than one parameter group")
             known.add(id(p))
