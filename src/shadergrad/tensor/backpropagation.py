@@ -109,11 +109,10 @@ def tensors_of(value: Any, what: str, name: str) -> list[Any]:
         return [wrap_edge(value)]
     given = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
     given = [wrap_edge(each) if isinstance(each, GradientEdge) else each for each in given]
-    for each in given:
+    for k, each in enumerate(given):
         if not isinstance(each, TensorBase):
-            raise NotTensorsError(
-                f"{what}(): argument '{name}' must be Tensor or tuple of Tensors, not {type_name(each)}."
-            )
+            found = f"not {type_name(each)}" if each is value else f"but element {k} is {type_name(each)}"
+            raise NotTensorsError(f"{what}(): argument '{name}' must be Tensor or tuple of Tensors, {found}.")
     return given
 
 
