@@ -121,6 +121,7 @@ NAVIGATION: Navigation = {  # four kinds of pages, by https://diataxis.fr: to le
         "Environment variables": "docs/variables.md",
         "Glossary": "docs/glossary.md",
         "Conformance": "docs/conformance.md",
+        "PyTorch's own tests": "docs/pytorch.md",
         "Conformance of the browser": "docs/conformance-browser.md",
         "Conformance of the interpreters": "docs/conformance-interpreters.md",
     },

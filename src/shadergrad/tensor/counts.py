@@ -204,7 +204,8 @@ def _distinct_lines(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarr
     """np.unique along an axis, of numbers some of which are NaN: it is above all others, and a line with one is equal to none."""
     lines = np.moveaxis(values, axis, 0)
     rows = lines.reshape(len(lines), -1)
-    order = np.lexsort(rows.T[::-1])
+    keys = [key for column in rows.T[::-1] for key in (np.where(np.isnan(column), 0, column), np.isnan(column))]
+    order = np.lexsort(keys)
     new = np.ones(len(rows), np.bool_)
     new[1:] = (rows[order[1:]] != rows[order[:-1]]).any(1)
     inverse = np.empty(len(rows), np.intp)
