@@ -1,10 +1,14 @@
-"""The GPU of this machine, as torch.accelerator: WebGPU's first adapter, where there is one."""
+"""The GPU of this machine, as torch.accelerator: WebGPU's first adapter, where there is one.
+
+Under `shadergrad run --device` it is the device that was asked for, and there is none for `--device cpu`.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .runtime.adapters import adapters
+from .runtime.device import only_device
 from .tensor import device, sync
 
 
@@ -14,7 +18,8 @@ def device_count() -> int:
     >>> sg.accelerator.device_count() >= 0
     True
     """
-    return len(adapters())
+    only = only_device()
+    return len(adapters()) if only is None else int(only != "cpu")
 
 
 def is_available() -> bool:
@@ -32,7 +37,7 @@ def current_accelerator(check_available: bool = False) -> Any:
     >>> sg.accelerator.current_accelerator() in ("webgpu", None)
     True
     """
-    return device("webgpu") if is_available() else None
+    return device(only_device() or "webgpu") if is_available() else None
 
 
 def current_device_index() -> int:

@@ -13,6 +13,7 @@
 | SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | engine of the backward pass, if --backward does not name one; unset: shaders |
 | SHADERGRAD_DATA_DIR | a folder | folder of data sets and downloads; unset: .cache/shadergrad in the home directory |
 | SHADERGRAD_DATA_MIRROR | an http(s) address | source of missing data sets; unset: their official mirrors |
+| SHADERGRAD_AS_TORCH | a device, and perhaps "default" | (set by `shadergrad run` for the processes that a program starts) the device behind `cuda` |
 | SHADERGRAD_REQUIRE_WEBGPU | 0, 1 | (tests) a missing adapter is a failure, not a skip |
 
 An empty value counts as unset. Any other value, and any other name that begins with SHADERGRAD_, raises a ConfigError, so that
@@ -52,6 +53,7 @@ class Config:
     cache: str | None
     in_flight: int
     backward: str
+    as_torch: str | None
     data_dir: str | None
     data_mirror: str | None
     require_webgpu: bool
@@ -61,6 +63,23 @@ class Config:
         if self.cache == "off":
             return None
         return Path(self.cache or Path.home() / ".cache" / "shadergrad").expanduser() / what
+
+
+@contextmanager
+def for_child_processes(folder: str, device: str) -> Iterator[None]:
+    """Within, processes of Python's that are started import sitecustomize from `folder`, and their `config.as_torch` is `device`."""
+    names = ("PYTHONPATH", "SHADERGRAD_AS_TORCH")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ["PYTHONPATH"] = os.pathsep.join(p for p in (folder, before["PYTHONPATH"]) if p)
+    os.environ["SHADERGRAD_AS_TORCH"] = device
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def torch_home() -> Path:
@@ -170,6 +189,7 @@ def read_environment() -> Config:
         cache=_folder("SHADERGRAD_CACHE"),
         in_flight=_number("SHADERGRAD_IN_FLIGHT", default=16, most=1024),
         backward=_one_of("SHADERGRAD_BACKWARD", ENGINES),
+        as_torch=_value("SHADERGRAD_AS_TORCH") or None,
         data_dir=_folder("SHADERGRAD_DATA_DIR"),
         data_mirror=_address("SHADERGRAD_DATA_MIRROR"),
         require_webgpu=_flag("SHADERGRAD_REQUIRE_WEBGPU"),

@@ -10,18 +10,32 @@ import re
 from pathlib import Path
 
 from ..runtime.adapters import hardware_adapter_available
-from ..runtime.device import get_device, stand_for
-from ..tensor import set_default_device
+from ..runtime.device import get_device, restrict_to, stand_for
+from ..tensor.placement import make_everything_on
 
 CHOOSES = re.compile(r"\b(cuda|mps|accelerator)\b")
 
 
-def give_device(wish: str, script: Path | None) -> None:
-    """Let 'cuda' be the device of that name, or a GPU if there is one ('auto'). Raises DeviceError for one that is not."""
+_given: list[str] = []  # of one: the device, and whether tensors are made there by default
+
+
+def give_device(wish: str, script: Path | None, by_default: bool = False) -> None:
+    """Let 'cuda' be the device of that name, or a GPU if there is one ('auto'). Raises DeviceError for one that is not.
+
+    by_default: tensors are made there, as they are for a script that names no device.
+    """
     name = ("webgpu" if hardware_adapter_available() else "cpu") if wish == "auto" else wish
     get_device(name)
+    restrict_to(name)
+    _given[:] = [name]
     if name == "cpu":
         return
     stand_for("cuda", name)
-    if script is not None and not CHOOSES.search(script.read_text(encoding="utf-8", errors="replace")):
-        set_default_device(name)
+    if by_default or (script is not None and not CHOOSES.search(script.read_text(encoding="utf-8", errors="replace"))):
+        make_everything_on(name)
+        _given[:] = [f"{name} default"]
+
+
+def given() -> str:
+    """What `give_device` was told last, for child processes."""
+    return _given[-1] if _given else "cpu"

@@ -21,6 +21,7 @@ from ..errors import ShadergradError
 from ..tensor import Tensor
 from . import missing_names
 from .absent import Absent, StandIn
+from .child_processes import for_child_processes
 from .stand_ins import install
 
 _OURS = str(Path(shadergrad.__file__).parent) + os.sep
@@ -52,7 +53,8 @@ def _run(program: Callable[[], object]) -> int:
     failure: BaseException | None = None
     code = 0
     try:
-        program()
+        with for_child_processes():
+            program()
     except SystemExit as stopped:
         code = _exit_code(stopped.code)
     except KeyboardInterrupt:

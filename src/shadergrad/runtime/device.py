@@ -137,6 +137,7 @@ class Device(ABC):
 _factories: dict[str, Callable[[int], Device]] = {}
 _devices: dict[str, Device] = {}
 _stands: dict[str, str] = {}
+_only: list[str] = []  # of one, or none
 _lock = threading.Lock()
 
 
@@ -153,6 +154,17 @@ def stand_for(kind: str, name: str) -> None:
 def standing_for(kind: str) -> str | None:
     """The device that a name of another library's stands for, if any."""
     return _stands.get(kind)
+
+
+def restrict_to(name: str) -> None:
+    """Let `name` be the only device that programs are told of when they ask which accelerators there are."""
+    _only.append(canonical_name(name))
+    del _only[:-1]
+
+
+def only_device() -> str | None:
+    """The device of `restrict_to`, if any."""
+    return _only[-1] if _only else None
 
 
 def canonical_name(name: object) -> str:

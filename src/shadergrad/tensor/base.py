@@ -32,7 +32,7 @@ from ..graph.leaves import Alias
 from ..graph.node import make
 from ..runtime.device import get_device
 from .handle import wrap
-from .placement import check_storable, resolve_device
+from .placement import check_storable, device_for, resolve_device
 from .strides import lies_row_by_row
 from .transfer import computed_on, constant_on, moved
 from .writing import WritableTensor
@@ -69,8 +69,9 @@ class TensorBase(WritableTensor):
                     raise ArgumentTypeError(f"to() got two dtypes: {dtype!r} and {arg!r}.")
                 dtype = arg
         result = self
-        target = self._node.device if device is None else resolve_device(device)
         wanted = self.dtype if dtype is None else parse_dtype(dtype)
+        here = self._node.device
+        target = device_for(wanted, here, self.dtype) if device is None else resolve_device(device)
         check_storable(wanted, target)
         if self.dtype.is_complex and wanted.category < 3:
             raise DTypeError(

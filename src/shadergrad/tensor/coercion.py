@@ -165,7 +165,8 @@ def node_of(data: Any, dtype: Any = None, device: Any = None) -> Node:
     if isinstance(data, TensorBase):
         with grad_mode(False):
             return without_history(data.to(device=device, dtype=dtype)._node)
-    return execute.upload(*_host_array(data, dtype), resolve_device(device))
+    array, kind = _host_array(data, dtype)
+    return execute.upload(array, kind, resolve_device(device, kind))
 
 
 def host_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:

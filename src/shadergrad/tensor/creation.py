@@ -16,7 +16,7 @@ from .axes import check_sizes, sizes_of
 from .base import TensorBase
 from .coercion import host_tensor, node_of
 from .handle import wrap
-from .placement import check_integer, check_storable, resolve_device
+from .placement import check_integer, check_storable, host_device, resolve_device
 
 MOST_ELEMENTS = 2**60  # so that their bytes are a 64-bit number
 
@@ -49,7 +49,7 @@ def from_numpy(array: np.ndarray) -> Any:
     """
     if not isinstance(array, np.ndarray):
         raise ArgumentTypeError(f"from_numpy(): expected np.ndarray (got {type(array).__name__})")
-    return host_tensor(array, dtype=array.dtype, device="cpu")
+    return host_tensor(array, dtype=array.dtype, device=host_device())
 
 
 def finish(node: Node, requires_grad: bool) -> Any:
@@ -75,7 +75,7 @@ def _filled(what: str, size: tuple[int, ...], fill_value: float, dtype: Any, dev
     if dtype in NAMES_ONLY and 0 in shape:
         return finish(build.constant(0, dtype, "cpu", shape), requires_grad)
     kind = of_scalar(fill_value) if dtype is None else parse_dtype(dtype)
-    name = resolve_device(device)
+    name = resolve_device(device, kind)
     check_storable(kind, name)
     check_integer(what, fill_value, kind, name)
     return finish(build.constant(fill_value, kind, name, shape), requires_grad)
@@ -201,7 +201,7 @@ def arange(
         low, high, step = int(low), int(high), int(step) or step
     whole = isinstance(low, int) and isinstance(high, int) and isinstance(step, int)
     count: int = -((low - high) // step) if whole else math.ceil((high - low) / step)  # type: ignore[assignment]
-    name = resolve_device(device)
+    name = resolve_device(device, kind)
     check_storable(kind, name)
     for value in (low, low + max(count - 1, 0) * step):
         check_integer("arange", value, kind, name)

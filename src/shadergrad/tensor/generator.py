@@ -27,7 +27,7 @@ from ..primitives import elementwise as e
 from ..primitives.random import Threefry, threefry2x32
 from ..runtime.device import canonical_name
 from .coercion import host_tensor
-from .placement import resolve_device
+from .placement import host_device, resolve_device
 
 LONGEST_CHAIN = 8  # draws recorded before the counter is computed
 WORD = 1 << 32
@@ -101,8 +101,8 @@ class Generator:
     True
     """
 
-    def __init__(self, device: str = "cpu", seed: int = 0) -> None:
-        self.device = device
+    def __init__(self, device: str | None = None, seed: int = 0) -> None:
+        device = self.device = device or host_device() or resolve_device(None)
         self.key = host_tensor(np.zeros(2, np.uint32), device=device)
         self.counter = host_tensor(np.zeros((), np.uint32), device=device)
         self._at: At = (0, 0, 0)  # what they hold

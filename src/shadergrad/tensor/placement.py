@@ -85,6 +85,7 @@ def has_stand_in(kind: str) -> bool:
 
 class _Defaults:
     device: str = "cpu"
+    everything: bool = False  # whether also what PyTorch makes on the CPU, in spite of a default device, is made there
     before: list[str] = []  # noqa: RUF012  # those of the contexts around
 
 
@@ -131,13 +132,44 @@ def get_default_device() -> device:
     return device(resolve_device(None))
 
 
-def resolve_device(name: object | None) -> str:
-    return (_here.device or _Defaults.device) if name is None else _checked_name(name)
+def resolve_device(name: object | None, dtype: DType | None = None) -> str:
+    """The device of a name, or the default one. Where everything lies there (`make_everything_on`), a dtype that it does not
+    have lies on the cpu device."""
+    if name is not None:
+        return _checked_name(name)
+    found = _here.device or _Defaults.device
+    return "cpu" if _Defaults.everything and dtype is not None and not _has(found, dtype) else found
+
+
+def make_everything_on(name: str) -> None:
+    """Make all tensors on a device that are not told another: also those that PyTorch makes on the CPU in spite of a default
+    device, as from_numpy does. For programs that know of no devices."""
+    set_default_device(name)
+    _Defaults.everything = True
+
+
+def host_device() -> str | None:
+    """Where tensors are made that PyTorch makes on the CPU; None for the default device."""
+    return None if _Defaults.everything else "cpu"
+
+
+def device_for(dtype: DType, present: str, now: DType) -> str:
+    """The device of a tensor on `present` that is cast: the same, but where everything lies on one device that lacks a dtype."""
+    if not _Defaults.everything or dtype is now:
+        return present
+    default = resolve_device(None)
+    if present == default:
+        return present if _has(present, dtype) else "cpu"
+    return default if present == "cpu" and not _has(default, now) and _has(default, dtype) else present
+
+
+def _has(device_name: str, dtype: DType) -> bool:
+    return dtype.wgsl is not None or get_device(device_name).target.language != "wgsl"
 
 
 def check_storable(dtype: DType, device_name: str) -> None:
     """Raises DTypeError where the device has no such element type."""
-    if dtype.wgsl is None and get_device(device_name).target.language == "wgsl":
+    if not _has(device_name, dtype):
         if dtype.is_complex:
             raise DTypeError(
                 f"{dtype.name} is not available on {device_name}. Hint: compute with it on the cpu device (x.cpu(), which "

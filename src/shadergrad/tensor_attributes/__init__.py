@@ -5,7 +5,7 @@ One file a subject. Importing this room installs the methods and properties on T
 
 from __future__ import annotations
 
-from . import device_memory, python_callbacks  # install methods
+from . import device_memory, python_callbacks, versions  # install methods
 from .dlpack import asarray, from_dlpack
 from .global_settings import (
     are_deterministic_algorithms_enabled,

@@ -9,7 +9,7 @@ from ..arguments import checked
 from ..dtypes import DType, bool_, default_dtype, float16, float32, float64, int32, int64, parse_dtype, uint8
 from ..errors import DeviceError, DTypeError
 from ..tensor import Tensor, tensor
-from ..tensor.placement import has_stand_in
+from ..tensor.placement import has_stand_in, host_device
 from ..tensor.public import constructed
 from .installation import install_methods
 
@@ -30,7 +30,7 @@ class TensorType(type):
                     f"{cls.__name__}(): a tensor of {cls.dtype.name} is wanted, not {values.dtype.name}. Hint: x.to()."
                 )
             values = values.detach()
-        return tensor(values, dtype=kind, device=cls.device or "cpu")
+        return tensor(values, dtype=kind, device=cls.device or host_device())
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, Tensor) and instance.dtype is cls.dtype and _lies_at(instance, cls.device)
