@@ -8,7 +8,7 @@ from pathlib import Path
 from test_run_script import run
 
 NAMED = """
-import abc, enum, importlib.metadata, importlib.util, typing
+import abc, dataclasses, importlib.metadata, importlib.util, typing
 import torch
 import torch.distributed.tensor as dt
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -27,6 +27,7 @@ class Made:
     pass
 
 assert not isinstance(1, QuantizedLinear) and not isinstance(1, (str, dt.DTensor)) and issubclass(Derived, QuantizedLinear)
+assert not dataclasses.is_dataclass(torch.float32) and not dataclasses.is_dataclass(torch.device("cpu"))
 assert QuantizedLinear == QuantizedLinear and {QuantizedLinear: 1}[QuantizedLinear] == 1
 try:
     1 / 0
