@@ -35,7 +35,8 @@ def grid():
 if __name__ == "__main__":
     report(
         resnet18=lambda: model("resnet18"),
-        mobilenet_v2=lambda: model("mobilenet_v2", dropout=0.0, lr=1e-5),
+        # of random weights its gradient is ill-conditioned: PyTorch in single precision differs by 5e-4 from double
+        mobilenet_v2=lambda: model("mobilenet_v2", dropout=0.0, lr=1e-6),
         transforms=transforms,
         grid=grid,
     )
