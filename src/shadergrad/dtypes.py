@@ -124,7 +124,8 @@ class DType:
         )
 
 
-delattr(DType, "__dataclass_fields__")  # libraries take dataclasses apart wherever they meet one, and a dtype is one value
+# libraries take dataclasses apart wherever they meet one, and a dtype is one value
+delattr(DType, "__dataclass_fields__")
 
 _f32, _i32, _u32 = np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.uint32)
 bool_ = DType("bool", 0, 0, "bool", np.dtype(np.bool_), 1, _u32)
