@@ -90,7 +90,8 @@ _ELSEWHERE = {
         nn.modules.loss nn.modules.normalization nn.modules.padding nn.modules.pixelshuffle
         nn.modules.pooling nn.modules.rnn nn.modules.sparse nn.modules.transformer nn.modules.upsampling""",
     "nn.utils": "nn.utils.clip_grad nn.utils.weight_norm nn.utils.spectral_norm nn.utils.convert_parameters",
-    "optim": "optim.adam optim.adamw optim.adagrad optim.adadelta optim.lbfgs optim.rmsprop optim.sgd",
+    "optim": """optim.adam optim.adamw optim.adagrad optim.adadelta optim.adamax optim.asgd optim.lbfgs optim.nadam optim.radam
+        optim.rmsprop optim.rprop optim.sgd optim.sparse_adam""",
     "utils.data": """utils.data.dataset utils.data.dataloader utils.data.sampler utils.data._utils
         utils.data._utils.collate utils.data._utils.worker""",
     "utils.tensorboard": "utils.tensorboard.writer",
