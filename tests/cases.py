@@ -193,6 +193,16 @@ unary("erfc", lambda x: x.erfc(), domain_of("Erfc"))
 unary("special.erfcx", lambda x: sg.special.erfcx(x), domain_of("Erfcx"), torch=lambda x: torch.special.erfcx(x))
 unary("special.i0e", lambda x: sg.special.i0e(x), domain_of("I0e"), torch=lambda x: torch.special.i0e(x), second=False)
 unary("special.i1e", lambda x: sg.special.i1e(x), domain_of("I1e"), torch=lambda x: torch.special.i1e(x), second=False)
+for name in ("gammainc", "gammaincc"):
+    case(
+        f"special.{name}",
+        "",
+        lambda a, x, name=name: getattr(sg.special, name)(a, x),
+        floats(3, 4, low=0.3, high=4.0),
+        floats(4, low=0.3, high=4.0),
+        torch=lambda a, x, name=name: getattr(torch.special, name)(a, x),
+        grad=False,
+    )
 case(
     "special.zeta",
     "",

@@ -6,10 +6,26 @@ what was moved); where a new kind of mistake is possible, a row is added.
 
 from planting import Fault
 
-from . import compile, graph, kernels, library, logic, models, nn, optim, primitives, run, runtime, tensor, train
+from . import (
+    compile,
+    distributions,
+    graph,
+    kernels,
+    library,
+    logic,
+    models,
+    nn,
+    optim,
+    primitives,
+    run,
+    runtime,
+    tensor,
+    train,
+)
 
 FAULTS: tuple[Fault, ...] = (
     *compile.FAULTS,
+    *distributions.FAULTS,
     *graph.FAULTS,
     *kernels.FAULTS,
     *library.FAULTS,

@@ -98,7 +98,7 @@ def test_densities_are_scipys_where_pytorch_has_single_precision(name: str) -> N
 
 @every
 def test_webgpu_gives_what_the_cpu_gives(name: str, webgpu: str, recwarn: pytest.WarningsRecorder) -> None:
-    known = [c for what, c in calls(name) if (name, what) not in NO_GRADIENT]  # those are on the host
+    known = [c for _, c in calls(name)]
     for gradient in (True, False):
         some = [c for c in known if c.gradient == gradient]
         whole = Call(

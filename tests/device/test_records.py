@@ -338,6 +338,32 @@ def test_zeta_is_accurate(function: str, webgpu: str) -> None:
     np.testing.assert_allclose(call(webgpu, function, s, q), expected, 1e-5, 1e-30)
 
 
+def gamma_grid() -> tuple[np.ndarray, np.ndarray]:
+    """Shapes, and quantiles of each from far below to far above."""
+    shapes = np.array([1e-3, 0.02, 0.3, 0.99, 1.0, 1.7, 5.0, 7.99, 8.0, 40.0, 300.0, 999.0, 1000.0, 3e4])
+    quantiles = special.gammaincinv(shapes[:, None], np.array([1e-5, 1e-3, 0.1, 0.4, 0.5, 0.6, 0.9, 0.999, 1 - 1e-6]))
+    a, x = np.broadcast_arrays(shapes[:, None], quantiles)
+    kept = x > 1e-30
+    return a[kept].astype(np.float32), x[kept].astype(np.float32)
+
+
+@checked(("sg_gammainc", special.gammainc), ("sg_gammaincc", special.gammaincc), names="function reference")
+def test_incomplete_gamma_functions_are_accurate(function: str, reference: Any, webgpu: str) -> None:
+    a, x = gamma_grid()
+    found = call(webgpu, function, a, x)
+    np.testing.assert_allclose(found, reference(a.astype(np.float64), x.astype(np.float64)), 3e-5, 2e-6)
+    edges_a, edges_x = (g.ravel() for g in np.meshgrid(EDGES, EDGES))
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(call(webgpu, function, edges_a, edges_x), reference(edges_a, edges_x), 3e-5, 2e-6)
+
+
+@checked("sg_gamma_slope")
+def test_the_slope_of_gamma_quantiles_is_accurate(function: str, webgpu: str) -> None:
+    a, x = gamma_grid()
+    expected = RECORDS["GammaSlope"]().numpy(a.astype(np.float64), x.astype(np.float64))
+    np.testing.assert_allclose(call(webgpu, function, a, x), expected, 1e-3, 1e-6)
+
+
 @checked("sg_digamma")
 def test_digamma_is_accurate_below_0(function: str, webgpu: str) -> None:
     x = line(-9.9, -0.05)
@@ -512,6 +538,7 @@ def test_every_function_is_checked_here() -> None:
             "sg_atan_quotient",
         ),
     }
+    within_others |= {"sg_excess", "sg_gamma_weight", "sg_gamma_series", "sg_gamma_fraction", "sg_gamma_part"}
     threefry = {"sg_threefry"}  # whose bits test_random compares
     unchecked = set(math_functions()) - CHECKED - within_others - threefry
     assert not unchecked, f"no test here compares {sorted(unchecked)} with a reference"

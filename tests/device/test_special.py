@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import special
 
 import shadergrad as sg
 from beside import Call, assert_as_the_cpu, assert_as_torch, floats
@@ -121,3 +122,14 @@ def test_what_pytorch_refuses_is_refused(what: str, call: Any) -> None:
 def test_all_names_are_there() -> None:
     known = {n for n in dir(torch.special) if not n.startswith("_") and callable(getattr(torch.special, n))}
     assert known - {"Tensor"} <= set(sg.special.__all__)
+
+
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc"])
+def test_the_incomplete_gamma_function_has_gradients_of_both_arguments(name: str, device: str) -> None:
+    a, x = np.array([0.4, 1.0, 3.0, 9.0, 50.0]), np.array([0.9, 0.2, 4.0, 8.0, 55.0])
+    leaves = [sg.tensor(v.astype(np.float32), device=device, requires_grad=True) for v in (a, x)]
+    found = sg.autograd.grad(getattr(sg.special, name)(*leaves).sum(), leaves)
+    reference = getattr(special, name)
+    for k, g in enumerate(found):
+        up, down = ([v + s * 1e-5 * (j == k) for j, v in enumerate((a, x))] for s in (1, -1))
+        np.testing.assert_allclose(g.numpy(), (reference(*up) - reference(*down)) / 2e-5, rtol=1e-3, atol=1e-5)

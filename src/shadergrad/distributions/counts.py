@@ -9,7 +9,7 @@ from ..drive.tracing import current
 from ..errors import ArgumentError
 from ..graph.node import grad_mode
 from ..nn import functional as F
-from ..tensor import Tensor, cat, where, zeros_like
+from ..tensor import Tensor, where, zeros_like
 from . import constraints
 from .counting_draws import binomial, poisson
 from .discrete import ByCategorical, ByOdds, Categorical, enumerated
@@ -259,26 +259,10 @@ class Multinomial(ByCategorical):
         return self.probs * self.total_count * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Counts (*sample_shape, *batch_shape, k).
-
-        Of many draws from few classes: class by class, binomial of what the classes before leave. Else draws are counted.
-        """
-        probs = self.probs.detach()
-        k = probs.shape[-1]
+        """Counts (*sample_shape, *batch_shape, k) of total_count classes that are drawn."""
         with grad_mode(False):
-            if k > 8 or self.total_count <= 64:
-                drawn = self._categorical.sample((self.total_count, *sample_shape))
-                return F.one_hot(drawn, k).to(dtype=probs.dtype).sum(0)
-            after = probs.flip(-1).cumsum(-1).flip(-1)  # of a class and those behind it
-            part = where(after > 0, probs / where(after > 0, after, 1.0), 0.0).clamp(0, 1)
-            shape = self._extended_shape(sample_shape)[:-1]
-            left = (zeros_like(probs[..., 0]) + self.total_count).expand(*shape)
-            found = []
-            for i in range(k - 1):
-                drawn = binomial(left, part[..., i].expand(*shape))
-                found.append(drawn.unsqueeze(-1))
-                left = left - drawn
-            return cat([*found, left.unsqueeze(-1)], -1)
+            drawn = self._categorical.sample((self.total_count, *sample_shape))
+            return F.one_hot(drawn, self.event_shape[0]).to(dtype=self._param.dtype).sum(0)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

@@ -277,7 +277,11 @@ class ExponentialFamily(Distribution):
 
         The parameters keep their history, so that both have gradients of the distribution's parameters.
         """
+        given = self._natural_params
         with grad_mode(True):
-            parameters = [p if p.requires_grad else p.detach().requires_grad_() for p in self._natural_params]
+            parameters = [p if p.requires_grad else p.detach().requires_grad_() for p in given]
             normalizer = self._log_normalizer(*parameters)
-            return normalizer, tuple(grad(normalizer.sum(), parameters, create_graph=True))
+            slopes = grad(normalizer.sum(), parameters, create_graph=True)
+        if any(p.requires_grad for p in given):
+            return normalizer, tuple(slopes)
+        return normalizer.detach(), tuple(slope.detach() for slope in slopes)

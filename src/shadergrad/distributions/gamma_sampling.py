@@ -2,39 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
-from scipy import special
-
-from ..graph.node import grad_mode
-from ..host_operations import HostOperation
+from ..graph.node import grad_mode, make
+from ..primitives.special import GammaSlope
 from ..tensor import Tensor, full_like, rand, randn, where
 
 ROUNDS = 12  # of rejection: one is refused with a probability below 0.05, all of them below 1e-15
 TINY = 1.2e-38
-
-
-@dataclass(frozen=True, eq=False)
-class GammaSlope(HostOperation):
-    """How a draw of a gamma variable moves with its shape: -dF/da / f, with dF/da by differences (Figurnov et al., 2018)."""
-
-    kind = "host"
-    differentiable = False
-
-    def numpy(self, a, x):  # type: ignore[override]
-        shape, value = a.astype(np.float64), x.astype(np.float64)
-        h = 1e-3 * shape
-        with np.errstate(all="ignore"):
-            upper = special.gammainc(shape, value) > 0.5
-
-            def tail(k: int) -> np.ndarray:
-                low, high = special.gammainc(shape + k * h, value), -special.gammaincc(shape + k * h, value)
-                return np.where(upper, high, low)
-
-            slope = (8 * (tail(1) - tail(-1)) - (tail(2) - tail(-2))) / (12 * h)
-            density = np.exp((shape - 1) * np.log(value) - value - special.gammaln(shape))
-            return np.where(density > 0, -slope / density, 0.0).astype(a.dtype)
 
 
 def standard_gamma(alpha: Tensor) -> Tensor:
@@ -44,7 +17,7 @@ def standard_gamma(alpha: Tensor) -> Tensor:
         drawn = _drawn(a)
     if not alpha.requires_grad:
         return drawn
-    slope = GammaSlope()(a, drawn)
+    slope = Tensor._of(make(GammaSlope(), a._node, drawn._node))
     return drawn + (alpha - a) * slope
 
 

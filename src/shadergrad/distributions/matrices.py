@@ -170,9 +170,9 @@ class LKJCholesky(Distribution):
     @property
     def _beta(self) -> Beta:
         """Of the squared length of each row before the diagonal; that of the first row is not used."""
-        offset = (positions(self.dim, self.concentration) - 1).clamp(min=0)
-        rest = (self.concentration + 0.5 * (self.dim - 2)).unsqueeze(-1) - offset * 0.5
-        return Beta(offset + 0.5, rest, validate_args=False)
+        half = (positions(self.dim, self.concentration) - 1).clamp(min=0) * 0.5
+        rest = (self.concentration + 0.5 * (self.dim - 2)).unsqueeze(-1) - half
+        return Beta(half + 0.5, rest, validate_args=False)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draws (*sample_shape, *batch_shape, dim, dim) by the onion method: each row is a direction times a length."""

@@ -11,11 +11,12 @@ from ..dtypes import default_dtype
 from ..errors import ArgumentTypeError, ShapeError
 from ..graph.node import make
 from ..primitives.elementwise import Elementwise
-from ..primitives.special import Erfcx, I0e, I1e, Zeta
+from ..primitives.special import Erfcx, Gammainc, Gammaincc, I0e, I1e, Zeta
 from ..tensor import Tensor, common_shape, full_like, where
 
 __all__ = [
-    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0", "i0e", "i1",
+    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc", "gammaln",
+    "i0", "i0e", "i1",
     "i1e", "log1p", "log_ndtr", "log_softmax", "logit", "logsumexp", "modified_bessel_i0", "modified_bessel_i1",
     "multigammaln", "ndtr", "polygamma", "psi", "round", "sinc", "softmax", "spherical_bessel_j0", "xlog1py",
     "xlogy", "zeta",
@@ -100,6 +101,28 @@ def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
     """
     s, q = pair(input, other)
     return Tensor._of(make(Zeta(), s._node, q._node))
+
+
+@checked_with_out
+def gammainc(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The regularised lower incomplete gamma function of a = input and x = other, with gradients of both.
+
+    >>> sg.special.gammainc(sg.tensor([1.0]), sg.tensor([1.0]))
+    tensor([0.6321])
+    """
+    a, x = pair(input, other)
+    return Tensor._of(make(Gammainc(), a._node, x._node))
+
+
+@checked_with_out
+def gammaincc(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The regularised upper incomplete gamma function of a = input and x = other, with gradients of both.
+
+    >>> sg.special.gammaincc(sg.tensor([1.0]), sg.tensor([1.0]))
+    tensor([0.3679])
+    """
+    a, x = pair(input, other)
+    return Tensor._of(make(Gammaincc(), a._node, x._node))
 
 
 @checked_with_out

@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from ..arguments import checked_with_out
 from ..host_operations import HostOperation
 from ..tensor import Tensor, where
-from .elementary import as_float, pair, unary
+from .elementary import as_float, unary
 
 __all__ = [
-    "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "gammainc", "gammaincc",
+    "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1",
     "modified_bessel_k0", "modified_bessel_k1", "ndtri", "scaled_modified_bessel_k0",
     "scaled_modified_bessel_k1",
 ]  # fmt: skip
@@ -91,48 +90,3 @@ scaled_modified_bessel_k1 = _on_host("scaled_modified_bessel_k1", Known(special.
 ndtri = _on_host("ndtri", Known(special.ndtri, lambda x, y: (y * y * 0.5).exp() * math.sqrt(2 * math.pi)),
     "The inverse of `ndtr`: infinite at 0 and 1, NaN outside.", "[0.975]", "[1.96]")
 # fmt: on
-
-
-@dataclass(frozen=True, eq=False)
-class GammaIncomplete(HostOperation):
-    """The regularised incomplete gamma function of (a, x), lower or upper. It has a gradient of x alone."""
-
-    kind = "host"
-    upper: bool
-
-    @property
-    def name(self) -> str:
-        return "special.gammaincc" if self.upper else "special.gammainc"
-
-    def numpy(self, a, x):  # type: ignore[override]
-        with np.errstate(all="ignore"):
-            return np.asarray((special.gammaincc if self.upper else special.gammainc)(a, x), x.dtype)
-
-    def gradient(self, g, result, a, x):  # type: ignore[override]
-        density = _density(a, x)
-        return None, g * (-density if self.upper else density)
-
-
-def _density(a: Any, x: Any) -> Any:
-    """Of the gamma distribution."""
-    return ((a - 1) * x.log() - x - a.lgamma()).exp()
-
-
-@checked_with_out
-def gammainc(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """The regularised lower incomplete gamma function of a = input and x = other. It has a gradient of x alone.
-
-    >>> sg.special.gammainc(sg.tensor([1.0]), sg.tensor([1.0]))
-    tensor([0.6321])
-    """
-    return GammaIncomplete(False)(*pair(input, other))
-
-
-@checked_with_out
-def gammaincc(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """The regularised upper incomplete gamma function of a = input and x = other. It has a gradient of x alone.
-
-    >>> sg.special.gammaincc(sg.tensor([1.0]), sg.tensor([1.0]))
-    tensor([0.3679])
-    """
-    return GammaIncomplete(True)(*pair(input, other))
