@@ -352,3 +352,25 @@ def test_map_locations(tmp_path: Any) -> None:
         assert sg.load(tmp_path / "x", map_location=where)["x"].device == "cpu"
     with pytest.raises(sg.CheckpointError):
         sg.load(tmp_path / "x", map_location={"a": "cpu", "b": "webgpu"})
+
+
+def test_a_tensor_keeps_attributes_that_a_program_sets() -> None:
+    """Also in deep copies and pickles; deep copies of parameters are without them, as PyTorch's."""
+    for library in (torch, sg):
+        parameter: Any = library.nn.Parameter(library.ones(2))
+        parameter.no_weight_decay = [1]
+        assert not hasattr(copy.deepcopy(parameter), "no_weight_decay")
+        assert pickle.loads(pickle.dumps(parameter)).no_weight_decay == [1]
+    x: Any = sg.ones(2)
+    x.no_weight_decay = [1]
+    copied = copy.deepcopy(x)
+    assert copied.no_weight_decay == [1]
+    assert copied.no_weight_decay is not x.no_weight_decay
+    assert pickle.loads(pickle.dumps(x)).no_weight_decay == [1]
+    assert not hasattr(x + 1, "no_weight_decay")
+    assert not hasattr(x.detach(), "no_weight_decay")
+
+
+def test_a_number_of_the_object_tells_tensors_apart() -> None:
+    x = sg.ones(2)
+    assert x._cdata == x._cdata != sg.ones(2)._cdata

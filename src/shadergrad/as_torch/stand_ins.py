@@ -126,11 +126,15 @@ _OWN = {
 
 # Private names that programs import all the same
 _PRIVATE = {
-    "distributions.utils": {"_sum_rightmost": "sum_rightmost"},
-    "distributions.kl": {"_KL_REGISTRY": "KL_REGISTRY"},
+    "distributions": {"__all__": "__all__"},
+    "distributions.utils": {"__all__": "__all__", "_sum_rightmost": "sum_rightmost"},
+    "distributions.kl": {"__all__": "__all__", "_KL_REGISTRY": "KL_REGISTRY"},
+    "distributions.transforms": {"__all__": "__all__"},
+    "distributions.constraint_registry": {"__all__": "__all__"},
     "distributions.constraints": {
         n: n
         for n in [
+            "__all__",
             "_Boolean",
             "_Cat",
             "_CorrCholesky",
@@ -238,7 +242,8 @@ def stand_ins() -> dict[str, StandIn]:
     found[""].__dict__.update(__version__=TorchVersion(PYTORCH))
     for name in list(found):
         while name := name.rpartition(".")[0]:
-            found.setdefault(name, _stand_in(name, None))
+            if name not in found:
+                found[name] = _stand_in(name, None)
     for name in sorted(found):
         if name:
             holder, _, last = name.rpartition(".")

@@ -61,6 +61,3 @@ class Buffer(Tensor):
         result: Any = super().__deepcopy__(memo)
         result.persistent = self.persistent
         return result
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return (*super().__reduce_ex__(protocol), {"persistent": self.persistent})

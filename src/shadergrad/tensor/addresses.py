@@ -110,6 +110,11 @@ class AddressTensor(RepeatTensor):
         """
         return self.untyped_storage().data_ptr() + self.storage_offset() * self.element_size()
 
+    @property
+    def _cdata(self) -> int:
+        """A number of this very object, by which libraries over PyTorch tell whether two names are one tensor."""
+        return id(self)
+
     def untyped_storage(self) -> StorageHandle:
         """The memory that the tensor shares with its views and aliases: to be compared, by data_ptr(), and no more.
 

@@ -141,9 +141,14 @@ class TensorBase(WritableTensor):
         return wrap(make(Alias(), self._node))
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """The value, its device and whether it is a leaf that requires grad: what pickle keeps. Sharing is not kept."""
+        """The value, its device, whether it is a leaf that requires grad, and attributes that the program set: what pickle keeps.
+
+        Sharing is not kept.
+        """
         leaf = self.requires_grad and self.is_leaf
-        return _rebuilt, (type(self), self._read("pickling"), self.dtype, str(self._node.device), leaf)
+        given = (type(self), self._read("pickling"), self.dtype, str(self._node.device), leaf)
+        attributes = getattr(self, "__dict__", None)
+        return (_rebuilt, given, attributes) if attributes else (_rebuilt, given)
 
 
 def _rebuilt(cls: type[Any], array: np.ndarray, dtype: DType, device: str, requires_grad: bool) -> Any:

@@ -6,6 +6,7 @@ Differences from PyTorch are in docs/from-pytorch.md.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Tensor(NamedTensor):
     tensor([0., 0.])
     """
 
-    __slots__ = ()
+    __slots__ = ("__dict__",)  # for attributes that programs set, as PyTorch's tensors take them
 
     def __init__(self, *data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> None:
         self._adopt(node_of(*constructed("Tensor", data, dtype), device))
@@ -76,6 +77,7 @@ class Tensor(NamedTensor):
         result.requires_grad_(self.requires_grad)
         gradient = self.grad  # which a compiled step is told of
         result._grad = None if gradient is None else gradient.__deepcopy__(memo)
+        result.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return result
 
     def _copied_memory(self, memo: dict[Any, Any]) -> Tensor | None:

@@ -283,6 +283,7 @@ def _core() -> dict[str, Any]:
 
     return {
         "_log_api_usage_once": _nothing,
+        "_get_tracing_state": _nothing,  # of jit.trace: there is none
         "DispatchKey": DispatchKey,
         "DispatchKeySet": DispatchKeySet,
         "_get_privateuse1_backend_name": lambda: "privateuseone",
