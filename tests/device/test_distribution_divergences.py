@@ -91,7 +91,7 @@ def test_bregman_divergences_of_families_are_the_closed_forms(name: str) -> None
     p, q = make(d, *map(sg.tensor, parameters)), make(d, *map(sg.tensor, other))
     found = general(p, q).numpy()
     if name == "Wishart":
-        theirs = torch.distributions.kl_divergence(
+        theirs: Any = torch.distributions.kl_divergence(
             make(torch.distributions, *map(torch.tensor, parameters)),
             make(torch.distributions, *map(torch.tensor, other)),
         )
@@ -114,7 +114,7 @@ def test_bregman_divergences_of_families_are_the_closed_forms(name: str) -> None
 def test_entropies_of_families_follow_from_the_normaliser(name: str) -> None:
     made = CASES[name].make(sg.distributions, *map(sg.tensor, CASES[name].parameters))
     found = sg.distributions.ExponentialFamily.entropy(made)
-    expected = torch.distributions.ExponentialFamily.entropy(
+    expected: Any = torch.distributions.ExponentialFamily.entropy(
         CASES[name].make(torch.distributions, *map(torch.tensor, CASES[name].parameters))
     )
     np.testing.assert_allclose(found.numpy(), expected.detach().numpy(), rtol=1e-8, atol=1e-10)
@@ -143,8 +143,8 @@ def test_a_divergence_without_a_formula_says_so() -> None:
         )
     with pytest.raises(NotImplementedError, match="different exponential families"):
         d.kl_divergence(d.Dirichlet(sg.ones(2)), d.Poisson(sg.ones(2)))
-    with pytest.raises(TypeError, match="Distribution subclass"):
-        d.register_kl(int, d.Normal)
+    with pytest.raises(TypeError, match="a class of distributions"):
+        d.register_kl(1, d.Normal)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="event shapes"):
         d.kl_divergence(d.MultivariateNormal(sg.zeros(2), sg.eye(2)), d.MultivariateNormal(sg.zeros(3), sg.eye(3)))
 

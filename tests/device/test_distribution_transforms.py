@@ -16,6 +16,7 @@ import shadergrad as sg
 from beside import Call, assert_as_the_cpu, assert_as_torch, floats
 from distribution_cases import CORRELATION, COVARIANCE, OTHER, POSITIVE, PROBS, REAL
 
+TORCH: Any = torch.distributions
 Make = Callable[[Any, Any], Any]
 # how each is made from transforms and tensors, and an x
 TRANSFORMS: dict[str, tuple[Make, np.ndarray]] = {
@@ -176,9 +177,9 @@ def test_what_pytorch_refuses_is_refused(what: str) -> None:
 def test_triangles_and_vectors_are_pytorchs(diag: int) -> None:
     x = floats(2, 3, 3)
     mine = sg.distributions.utils.tril_matrix_to_vec(sg.tensor(x), diag)
-    theirs = torch.distributions.utils.tril_matrix_to_vec(torch.tensor(x), diag)
+    theirs = TORCH.utils.tril_matrix_to_vec(torch.tensor(x), diag)
     np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
-    back = torch.distributions.utils.vec_to_tril_matrix(theirs, diag)
+    back = TORCH.utils.vec_to_tril_matrix(theirs, diag)
     np.testing.assert_array_equal(sg.distributions.utils.vec_to_tril_matrix(mine, diag).numpy(), back.numpy())
 
 
@@ -225,7 +226,7 @@ CONSTRAINTS: dict[str, tuple[Callable[[Any, Any], Any], np.ndarray]] = {
 @pytest.mark.parametrize("name", CONSTRAINTS)
 def test_a_constraint_holds_where_pytorchs_holds(name: str) -> None:
     make, values = CONSTRAINTS[name]
-    mine, theirs = make(sg.distributions.constraints, sg), make(torch.distributions.constraints, torch)
+    mine, theirs = make(sg.distributions.constraints, sg), make(TORCH.constraints, torch)
     found, expected = mine.check(sg.tensor(values)), theirs.check(torch.tensor(values))
     np.testing.assert_array_equal(found.numpy(), expected.numpy())
     assert found.dtype is sg.bool
@@ -278,7 +279,7 @@ REGISTERED: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
 def test_transforms_to_constraints_are_pytorchs(name: str, registry: str) -> None:
     make, x = REGISTERED[name]
     try:
-        getattr(torch.distributions, registry)(make(torch.distributions.constraints))
+        getattr(torch.distributions, registry)(make(TORCH.constraints))
     except NotImplementedError:
         with pytest.raises(NotImplementedError, match="Cannot transform"):
             getattr(sg.distributions, registry)(make(sg.distributions.constraints))

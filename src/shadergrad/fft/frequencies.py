@@ -1,4 +1,4 @@
-"""Frequencies of transforms, and their order."""
+"""Sample frequencies of transforms, and their order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..tensor import Tensor, arange, cat
 
 @checked
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """The frequencies of `fft`'s n elements, of samples at a distance d: 0 and up, then the negative ones.
+    """The sample frequencies of `fft`'s n bins for a sample spacing d: 0 and up, then the negative ones.
 
     >>> sg.fft.fftfreq(4)
     tensor([ 0.  ,  0.25, -0.5 , -0.25])
@@ -24,7 +24,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, re
 
 @checked
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """The frequencies of `rfft`'s n // 2 + 1 elements.
+    """The sample frequencies of `rfft`'s n // 2 + 1 bins.
 
     >>> sg.fft.rfftfreq(4)
     tensor([0.  , 0.25, 0.5 ])
@@ -41,7 +41,7 @@ def _shifted(x: Tensor, dim: Any, back: bool) -> Tensor:
 
 @checked
 def fftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """In the order of frequencies, negative ones first, along all axes if not said otherwise.
+    """Move frequency 0 to the middle, negative frequencies first, by default along all axes.
 
     >>> sg.fft.fftshift(sg.fft.fftfreq(4))
     tensor([-0.5 , -0.25,  0.  ,  0.25])

@@ -1,4 +1,4 @@
-"""Transforms of short windows of a signal, and back: stft and istft, composed of `fft` along frames.
+"""The short-time Fourier transform and its inverse, composed of `fft` along frames.
 
 Allen, 1977, "Short term spectral analysis, synthesis, and modification by discrete Fourier transform".
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from scipy import fft as transforms
 
@@ -108,7 +108,7 @@ def _transform(what: str, x: Tensor, s: Any, dim: Any, norm: str | None, inverse
 
 
 def _half(what: str, x: Tensor, s: Any, dim: Any, norm: str | None, inverse: bool) -> Tensor:
-    """Of real numbers: the first half of the last axis, of which the rest are conjugates."""
+    """The transform of real numbers: the non-negative frequencies of the last axis; the others are their conjugates."""
     if x.dtype.is_complex:
         raise DTypeError(f"{what} expects a real input tensor, but got {x.dtype.name}.")
     axes, sizes = _axes(what, x, s, dim)
@@ -118,7 +118,7 @@ def _half(what: str, x: Tensor, s: Any, dim: Any, norm: str | None, inverse: boo
 
 
 def _whole(what: str, x: Tensor, s: Any, dim: Any, norm: str | None, inverse: bool) -> Tensor:
-    """From the first half of the last axis to real numbers."""
+    """Real numbers from the non-negative frequencies of the last axis, by Hermitian symmetry."""
     axes, _ = _axes(what, x, None if s is None else s, dim)
     if not axes:
         raise ShapeError(f"{what} must transform at least one axis")
@@ -135,15 +135,39 @@ def _whole(what: str, x: Tensor, s: Any, dim: Any, norm: str | None, inverse: bo
     return real(_transform(what, cat([z, mirrored], last), n, last, norm, inverse))
 
 
-def _named(function: Callable[..., Tensor], name: str, says: str, called: str, gives: str) -> Callable[..., Tensor]:
-    """A public function: its docstring is what it says, and an example of how it is called and what that gives."""
+class AlongAxis(Protocol):
+    """A transform along one axis."""
+
+    def __call__(
+        self, input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+    ) -> Tensor: ...
+
+
+class AlongTwoAxes(Protocol):
+    """A transform along two axes."""
+
+    def __call__(
+        self, input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
+    ) -> Tensor: ...
+
+
+class AlongAxes(Protocol):
+    """A transform along several axes, by default all."""
+
+    def __call__(
+        self, input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
+    ) -> Tensor: ...
+
+
+def _named(function: Any, name: str, says: str, called: str, gives: str) -> Any:
+    """The public function: its docstring `says` what it does, with an example: how it is `called`, and what that `gives`."""
     function.__name__ = name
     function.__doc__ = f"{says}\n\n>>> sg.fft.{name}{called}\n{gives}\n"
     return checked_with_out(function)
 
 
-def _along(name: str, transform: Transform, inverse: bool, *shown: str) -> Callable[..., Tensor]:
-    """A transform along one axis. shown: what _named takes."""
+def _along(name: str, transform: Transform, inverse: bool, *shown: str) -> AlongAxis:
+    """A public transform along one axis. shown: the docstring and its example, for `_named`."""
 
     def function(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
         return transform(name, input, n, dim, norm, inverse)
@@ -151,8 +175,8 @@ def _along(name: str, transform: Transform, inverse: bool, *shown: str) -> Calla
     return _named(function, name, *shown)
 
 
-def _along_two(name: str, transform: Transform, inverse: bool, *shown: str) -> Callable[..., Tensor]:
-    """A transform along two axes."""
+def _along_two(name: str, transform: Transform, inverse: bool, *shown: str) -> AlongTwoAxes:
+    """A public transform along two axes."""
 
     def function(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
         return transform(name, input, s, dim, norm, inverse)
@@ -160,8 +184,8 @@ def _along_two(name: str, transform: Transform, inverse: bool, *shown: str) -> C
     return _named(function, name, *shown)
 
 
-def _along_all(name: str, transform: Transform, inverse: bool, *shown: str) -> Callable[..., Tensor]:
-    """A transform along several axes."""
+def _along_all(name: str, transform: Transform, inverse: bool, *shown: str) -> AlongAxes:
+    """A public transform along several axes."""
 
     def function(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
         return transform(name, input, s, dim, norm, inverse)
@@ -177,15 +201,15 @@ namespace, live on the cpu device: x.cpu() of a tensor elsewhere passes gradient
     "(sg.tensor([1.0, 0.0, 0.0, 0.0]))", "tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])")
 ifft = _along("ifft", _transform, True, "The inverse of `fft`.",
     "(sg.tensor([4.0, 0.0, 0.0, 0.0]))", "tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])")
-rfft = _along("rfft", _half, False, "The first n // 2 + 1 elements of `fft` of real numbers; the others are their conjugates.",
+rfft = _along("rfft", _half, False, "The n // 2 + 1 non-negative frequencies of `fft` of real numbers; the others are their conjugates.",
     "(sg.tensor([1.0, 0.0, 0.0, 0.0]))", "tensor([1.+0.j, 1.+0.j, 1.+0.j])")
 irfft = _along("irfft", _whole, True, "The inverse of `rfft`: n real numbers, 2 (m - 1) of m complex ones if n is left out.",
     "(sg.tensor([1.0, 1.0, 1.0]))", "tensor([1., 0., 0., 0.])")
-hfft = _along("hfft", _whole, False, "The transform of a signal of which half is given, the rest being conjugates: real numbers.",
+hfft = _along("hfft", _whole, False, "The transform of a Hermitian-symmetric signal from its non-negative half: real numbers.",
     "(sg.tensor([1.0, 0.0, 0.0]))", "tensor([1., 1., 1., 1.])")
 ihfft = _along("ihfft", _half, True, "The inverse of `hfft`.",
     "(sg.tensor([4.0, 0.0, 0.0, 0.0])).real", "tensor([1., 1., 1.])")
-fft2 = _along_two("fft2", _transform, False, "`fft` along two axes, the last ones if not said otherwise.",
+fft2 = _along_two("fft2", _transform, False, "`fft` along two axes, by default the last two.",
     "(sg.ones(2, 2))[0, 0]", "tensor(4.+0.j)")
 ifft2 = _along_two("ifft2", _transform, True, "The inverse of `fft2`.",
     "(sg.ones(2, 2))[0, 0]", "tensor(1.+0.j)")
@@ -197,7 +221,7 @@ hfft2 = _along_two("hfft2", _whole, False, "`hfft` along the last of two axes, a
     "(sg.ones(2, 3)).shape", "shadergrad.Size([2, 4])")
 ihfft2 = _along_two("ihfft2", _half, True, "The inverse of `hfft2`.",
     "(sg.ones(2, 4)).shape", "shadergrad.Size([2, 3])")
-fftn = _along_all("fftn", _transform, False, "`fft` along several axes, all if not said otherwise.",
+fftn = _along_all("fftn", _transform, False, "`fft` along several axes, by default all.",
     "(sg.ones(2, 2, 2))[0, 0, 0]", "tensor(8.+0.j)")
 ifftn = _along_all("ifftn", _transform, True, "The inverse of `fftn`.",
     "(sg.ones(2, 2, 2))[0, 0, 0]", "tensor(1.+0.j)")

@@ -1,4 +1,4 @@
-"""The arguments of this namespace: batches of floating matrices."""
+"""Checks of arguments: batches of floating-point matrices."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def symmetric(x: Any) -> Any:
 
 
 def quotient(numerator: Any, denominator: Any) -> Any:
-    """0 where the numerator is 0, also over 0: where no gradient comes, equal values do no harm."""
+    """Division in which 0 / 0 is 0: degenerate values pass no gradient where none arrives."""
     none = numerator == 0
     return where(none, 0.0, numerator / where(none, 1.0, denominator))
 
@@ -95,7 +95,7 @@ class Eig(HostOperation):
         adjoint, back = vectors.mH, inverse.mH
         inner = adjoint @ (of_vectors - back @ of_inverse @ back)
         one = identity_like(a).to(dtype=values.dtype)
-        lengths = (inner * one).sum(-1).real.to(dtype=values.dtype)  # vectors stay of length 1
+        lengths = (inner * one).sum(-1).real.to(dtype=values.dtype)  # eigenvectors keep unit norm
         inner = inner - adjoint @ (vectors * lengths.unsqueeze(-2))
         apart = (values.unsqueeze(-2) - values.unsqueeze(-1)).conj() + one
         inner = inner * (1 - one) / apart + one * of_values.unsqueeze(-2)
@@ -117,7 +117,7 @@ class Qr(HostOperation):
     complete: bool = False
 
     def shapes(self, m: int, n: int) -> list[tuple[int, ...]]:
-        """Those of Q and R."""
+        """The shapes of Q and R."""
         k = m if self.complete else min(m, n)
         return [(m, k), (k, n)]
 
@@ -162,7 +162,7 @@ class Svd(HostOperation):
     full: bool = False
 
     def shapes(self, m: int, n: int) -> list[tuple[int, ...]]:
-        """Those of U, S and V^T."""
+        """The shapes of U, S and V^T."""
         k = min(m, n)
         return [(m, m), (k,), (n, n)] if self.full else [(m, k), (k,), (k, n)]
 
@@ -272,7 +272,7 @@ class SymmetricEigenvalues(HostOperation):
 
 
 def _lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """LAPACK's getrf of each matrix: L and U in one, and the rows exchanged, counted from 0."""
+    """LAPACK's getrf of each matrix: L and U packed in one matrix, and the pivot rows, zero-based."""
     *batch, m, n = a.shape
     factors = np.zeros((int(np.prod(batch, dtype=np.int64)), m, n), a.dtype)
     pivots = np.zeros((len(factors), min(m, n)), np.int32)
@@ -285,7 +285,7 @@ def _lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class LuPivots(HostOperation):
-    """The rows that partial pivoting exchanges, as LAPACK numbers them, from 1: int32 (*, min(m, n))."""
+    """The pivot rows of partial pivoting, one-based as LAPACK's: int32 (*, min(m, n))."""
 
     kind = "host"
     differentiable = False
@@ -300,7 +300,7 @@ class LuPivots(HostOperation):
 
 @dataclass(frozen=True, eq=False)
 class LuFactors(HostOperation):
-    """L and U of P A = L U in one matrix (*, m, n); the permuted rows are inputs' own: see LuPivots."""
+    """L and U of P A = L U in one matrix (*, m, n); the permutation comes from LuPivots."""
 
     kind = "host"
 

@@ -58,7 +58,7 @@ class Lstsq(NamedTuple):
 
 
 def _info(result: Tensor, batch_axes: int) -> Tensor:
-    """0 of each matrix that has a result, 1 of one that is NaN throughout."""
+    """The info of each matrix: 0, or 1 where the result is NaN throughout."""
     axes = tuple(range(batch_axes, result.ndim))
     bad = ~result.detach().isfinite()
     return (bad.any(axes[0]) if len(axes) == 1 else bad.flatten(batch_axes).any(-1)).to(int32)
@@ -238,7 +238,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     ranks = matrix_rank(a, rtol=float(bound))
     nothing = zeros(0, dtype=A.dtype, device=A.device)
     m, n = A.shape[-2:]
-    residuals = solution.reshape(solution.numel())[:0]  # which requires a gradient as the solution does
+    residuals = solution.reshape(solution.numel())[:0]  # requires a gradient as the solution does
     if driver != "gelsy" and m > n and bool((ranks == n).all().item()):
         residuals = (a @ solution - b).square().sum(-2)
     found = solution.squeeze(-1) if vectors else solution
@@ -247,7 +247,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 
 
 def _whatever(A: Tensor, value: Tensor) -> Tensor:
-    """A value that does not depend on A, with a gradient, of zeros, for A."""
+    """A constant of A that keeps A on the tape, with a gradient of zeros."""
     return where((A == A) | (A != A), value, A)
 
 

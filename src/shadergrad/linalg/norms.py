@@ -190,5 +190,5 @@ def tolerance(a: Tensor, values: Tensor, atol: Any, rtol: Any) -> Tensor:
 
 
 def np_eps(a: Tensor) -> float:
-    """The distance from 1 to the next number of the dtype."""
+    """The machine epsilon of the dtype."""
     return float(np.finfo(a.dtype.numpy).eps)

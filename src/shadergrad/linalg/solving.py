@@ -23,13 +23,13 @@ def identity_like(x: Any) -> Any:
 
 
 def singular(name: str) -> LinAlgError:
-    """What is raised of a matrix that has no inverse."""
+    """The error for a singular matrix."""
     return LinAlgError(f"linalg.{name}: The diagonal element is zero, the matrix is singular and has no inverse.")
 
 
 @dataclass(frozen=True, eq=False)
 class Inverse(HostOperation):
-    """The inverse of (*, n, n). strict: a singular matrix is an error, else its inverse is of inf and NaN."""
+    """The inverse of (*, n, n). strict: raise for a singular matrix; else its inverse holds inf and NaN."""
 
     kind = "host"
     may_fail = True
@@ -56,7 +56,7 @@ def _inverse_or_nan(a: np.ndarray) -> np.ndarray:
 
 
 def _each(function: Any, *arrays: np.ndarray) -> np.ndarray:
-    """A function of matrices, of each of a batch."""
+    """Apply a function of one matrix to each of a batch."""
     batch = arrays[0].shape[:-2]
     if not batch:
         return function(*arrays)

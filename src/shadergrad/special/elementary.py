@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, Protocol, overload
 
 from ..arguments import checked, checked_with_out
 from ..dtypes import default_dtype
@@ -46,10 +46,32 @@ def _applied(record: type[Elementwise], x: Tensor) -> Tensor:
     return Tensor._of(make(record(), as_float(x)._node))
 
 
+class OfInput(Protocol):
+    """A function of one tensor."""
+
+    def __call__(self, input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+
+
+class OfX(Protocol):
+    """A function of one tensor that PyTorch calls x."""
+
+    def __call__(self, x: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+
+
+@overload
 def unary(
-    name: str, compute: Callable[[Tensor], Tensor], says: str, at: str, gives: str, takes_x: bool = False
-) -> Callable[..., Tensor]:
-    """A function of one tensor, `input` or `x`, which says in its docstring what it `gives` for `at`."""
+    name: str, compute: Callable[[Tensor], Tensor], says: str, at: str, gives: str, takes_x: Literal[False] = False
+) -> OfInput: ...
+
+
+@overload
+def unary(
+    name: str, compute: Callable[[Tensor], Tensor], says: str, at: str, gives: str, takes_x: Literal[True]
+) -> OfX: ...
+
+
+def unary(name: str, compute: Callable[[Tensor], Tensor], says: str, at: str, gives: str, takes_x: bool = False) -> Any:
+    """A public function of one tensor, `input` or `x`. Its docstring `says` what it does, and shows what it `gives` for `at`."""
 
     def of_input(input: Tensor) -> Tensor:
         return compute(input)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from scipy import special
 
 from ..host_operations import HostOperation
-from ..tensor import Tensor, where
-from .elementary import as_float, unary
+from ..tensor import where
+from .elementary import OfInput, OfX, as_float, unary
 
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1",
@@ -60,10 +60,20 @@ def _of(name: str, x: Any) -> Any:
     return HostFunction(name)(x)
 
 
-def _on_host(name: str, known: Known, says: str, at: str, gives: str, takes_x: bool = False) -> Callable[..., Tensor]:
+@overload
+def _on_host(name: str, known: Known, says: str, at: str, gives: str, takes_x: Literal[False] = False) -> OfInput: ...
+
+
+@overload
+def _on_host(name: str, known: Known, says: str, at: str, gives: str, takes_x: Literal[True]) -> OfX: ...
+
+
+def _on_host(name: str, known: Known, says: str, at: str, gives: str, takes_x: bool = False) -> Any:
     """As `unary`, for a function that is `known` to SciPy."""
     KNOWN[name] = known
-    return unary(name, lambda x: _of(name, as_float(x)), says, at, gives, takes_x)
+    if takes_x:
+        return unary(name, lambda x: _of(name, as_float(x)), says, at, gives, True)
+    return unary(name, lambda x: _of(name, as_float(x)), says, at, gives)
 
 
 # fmt: off

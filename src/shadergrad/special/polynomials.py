@@ -6,7 +6,7 @@ n: a number, or a tensor of degrees, which broadcasts with x and is read. A degr
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from ..arguments import checked_with_out
 from ..errors import ArgumentTypeError
@@ -63,6 +63,12 @@ def _polynomial(input: Any, n: Any, first: Callable[[Any], Any], step: Step) -> 
     return found
 
 
+class Polynomial(Protocol):
+    """A polynomial of x = input of degree n."""
+
+    def __call__(self, input: Tensor | float, n: Tensor | float, *, out: Tensor | None = None) -> Tensor: ...
+
+
 def _family(
     name: str,
     first: Callable[[Any], Any],
@@ -71,7 +77,7 @@ def _family(
     at: tuple[float, int],
     gives: str,
     shifted: bool = False,
-) -> Callable[..., Tensor]:
+) -> Polynomial:
     """The polynomials p[1] = first(x) and on by `step`, at 2 x - 1 if shifted. says: their docstring, whose example is of x, n = at."""
 
     def function(input: Tensor | float, n: Tensor | float) -> Tensor:

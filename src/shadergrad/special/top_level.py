@@ -9,7 +9,7 @@ from typing import Any
 
 from ..arguments import checked, checked_with_out
 from ..tensor import Tensor
-from . import elementary, host_functions
+from . import elementary
 
 polygamma = elementary.polygamma
 i0 = elementary.i0
@@ -32,7 +32,7 @@ def igamma(input: Tensor, other: Tensor) -> Tensor:
     >>> sg.igamma(sg.tensor([1.0]), sg.tensor([1.0]))
     tensor([0.6321])
     """
-    return host_functions.gammainc(input, other)
+    return elementary.gammainc(input, other)
 
 
 @checked_with_out
@@ -42,7 +42,7 @@ def igammac(input: Tensor, other: Tensor) -> Tensor:
     >>> sg.igammac(sg.tensor([1.0]), sg.tensor([1.0]))
     tensor([0.3679])
     """
-    return host_functions.gammaincc(input, other)
+    return elementary.gammaincc(input, other)
 
 
 def _polygamma(self: Tensor, n: int) -> Tensor:
