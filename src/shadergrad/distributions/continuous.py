@@ -95,6 +95,7 @@ class Uniform(Distribution):
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
+        """The constraint of every value."""
         return constraints.interval(self.low, self.high)
 
     @property

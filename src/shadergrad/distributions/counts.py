@@ -137,6 +137,7 @@ class Binomial(ByOdds):
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
+        """The constraint of every value."""
         return constraints.integer_interval(0, self.total_count)
 
     @property
@@ -248,6 +249,7 @@ class Multinomial(ByCategorical):
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:
+        """The constraint of every value."""
         return constraints.multinomial(self.total_count)
 
     @property

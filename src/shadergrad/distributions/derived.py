@@ -217,6 +217,7 @@ class Pareto(_Derived):
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
+        """The constraint of every value."""
         return constraints.greater_than_eq(self.scale)
 
     @property

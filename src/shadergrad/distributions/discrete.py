@@ -164,6 +164,7 @@ class Categorical(Distribution):
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
+        """The constraint of every value."""
         return constraints.integer_interval(0, self._num_events - 1)
 
     @property

@@ -141,6 +141,7 @@ class GeneralizedPareto(Distribution):
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
+        """The constraint of every value."""
         c = self.concentration
         return constraints.interval(self.loc, where(c < 0, self.loc - self.scale / where(c < 0, c, -1.0), math.inf))
 

@@ -93,10 +93,12 @@ class CatTransform(_Joined):
 
     @constraints.dependent_property
     def domain(self) -> Any:
+        """The constraint of x."""
         return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property
     def codomain(self) -> Any:
+        """The constraint of y."""
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
 
@@ -130,10 +132,12 @@ class StackTransform(_Joined):
 
     @constraints.dependent_property
     def domain(self) -> Any:
+        """The constraint of x."""
         return constraints.stack([t.domain for t in self.transforms], self.dim)
 
     @constraints.dependent_property
     def codomain(self) -> Any:
+        """The constraint of y."""
         return constraints.stack([t.codomain for t in self.transforms], self.dim)
 
 
@@ -154,6 +158,7 @@ class CumulativeDistributionTransform(Transform):
 
     @property
     def domain(self) -> Any:  # type: ignore[override]
+        """The distribution's support."""
         return self.distribution.support
 
     def _call(self, x: Tensor) -> Tensor:

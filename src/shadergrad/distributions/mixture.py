@@ -66,6 +66,7 @@ class MixtureSameFamily(Distribution):
 
     @constraints.dependent_property
     def support(self) -> Any:
+        """The constraint of every value."""
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
     @property

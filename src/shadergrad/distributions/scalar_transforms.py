@@ -187,10 +187,12 @@ class AffineTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
+        """The constraint of x."""
         return constraints.independent(constraints.real, self.event_dim) if self.event_dim else constraints.real
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
+        """The constraint of y."""
         return constraints.independent(constraints.real, self.event_dim) if self.event_dim else constraints.real
 
     def with_cache(self, cache_size: int = 1) -> Transform:

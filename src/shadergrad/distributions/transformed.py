@@ -58,6 +58,7 @@ class Independent(Distribution, Generic[D]):
 
     @constraints.dependent_property
     def support(self) -> Any:
+        """The constraint of every value."""
         found = self.base_dist.support
         return (
             constraints.independent(found, self.reinterpreted_batch_ndims) if self.reinterpreted_batch_ndims else found
@@ -149,6 +150,7 @@ class TransformedDistribution(Distribution):
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
+        """The constraint of every value."""
         if not self.transforms:
             return self.base_dist.support
         found = self.transforms[-1].codomain
