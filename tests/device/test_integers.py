@@ -367,6 +367,7 @@ NO_POSITIONS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:indexing with dtype uint8")  # of masks, as in PyTorch
 @pytest.mark.parametrize("name", NO_POSITIONS)
 def test_uint8_tensors_are_no_positions(name: str, device: str) -> None:
     call, message = NO_POSITIONS[name]

@@ -63,9 +63,10 @@ def grad(
     (tensor([2., 4.]),)
     """
     outs, ins = tensors_of(outputs, "grad", "outputs"), tensors_of(inputs, "grad", "inputs")
-    given: list[Any] = list(grad_outputs) if isinstance(grad_outputs, Iterable) else [grad_outputs] * len(outs)
-    if isinstance(grad_outputs, Tensor):
-        given = [grad_outputs] * len(outs)
+    is_one = isinstance(grad_outputs, Tensor) or not isinstance(
+        grad_outputs, Iterable
+    )  # tensors are iterable, but for 0-d ones
+    given: list[Any] = [grad_outputs] * len(outs) if is_one else list(grad_outputs)
     if len(given) != len(outs):
         raise AutogradError(f"[grad] got {len(outs)} outputs and {len(given)} grad_outputs.")
     if not only_inputs:
