@@ -270,12 +270,13 @@ PYTORCHS += ["drop_last", "persistent_workers", "multiprocessing_context", "gene
 
 
 def test_arguments_of_pytorchs_loader_are_attributes_of_ours() -> None:
-    for options in (
+    given: list[dict[str, Any]] = [
         {},
         {"num_workers": 2},
         {"batch_size": None},
         {"pin_memory": True, "num_workers": 1, "in_order": False},
-    ):
+    ]
+    for options in given:
         ours = DataLoader(range(9), **options)
         theirs = torch.utils.data.DataLoader(range(9), **options)  # type: ignore[arg-type]
         for name in PYTORCHS:
