@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-import shadergrad as sg
+from shadergrad.runtime.device import get_device
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "conformance.md"
@@ -87,7 +87,7 @@ def main(
     if into:
         Path(into).write_text(json.dumps(column_of("webgpu", mantissas)), encoding="utf-8")
         return
-    adapter = sg.runtime.device.get_device("webgpu").describe()
+    adapter = get_device("webgpu").describe()
     columns = {"webgpu": column_of("webgpu", mantissas)}
     for name, _, path in (column.rpartition("=") for column in beside or ()):
         columns[name] = json.loads(Path(path).read_text(encoding="utf-8"))

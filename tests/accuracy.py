@@ -62,7 +62,21 @@ def _zeta_is_defined(a: Array, b: Array) -> Array:
     return (a > 1.001) & (a < 100) & (b > 1e-3) & (b < 100)
 
 
+def _gamma_is_ordinary(a: Array, x: Array) -> Array:
+    return (a > 1e-2) & (a < 1e4) & (x > 1e-3) & (x < 1e4)
+
+
+def _quantile_is_ordinary(a: Array, x: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return _gamma_is_ordinary(a, x) & (np.abs(special.gammainc(a, x) - 0.5) < 0.499)
+
+
+def _divisor_is_of_wgsls_range(a: Array, b: Array) -> Array:
+    return (np.abs(b) >= 2.0**-126) & (np.abs(b) <= 2.0**126)
+
+
 NEAR_ROOTS = "in units of at least 1: no digits are left near its roots"
+GAMMA = "in units of at least 1: tails are powers of e of differences; for 0.01 < a < 10^4 and 0.001 < x < 10^4"
 WGSL = {
     "Add": "0.5", "Sub": "0.5", "Mul": "0.5", "Div": "2.5", "Exp": "3 + 2 |x|", "Log": "3; 2^-21 absolute in [0.5, 2]",
     "Sqrt": "as 1 / inverseSqrt: 4.5", "Rsqrt": "2", "Sin": "2^-11 absolute in [-pi, pi]", "Cos": "2^-11 absolute in [-pi, pi]",
@@ -73,6 +87,15 @@ WGSL = {
 EXCEPTIONS: dict[str, dict[str, Any]] = {
     "Digamma": {"least": 1.0, "bound": 32.0, "reason": f"{NEAR_ROOTS}, of which each unit below 0 has one"},
     "Lgamma": {"least": 1.0, "bound": 16.0, "reason": f"{NEAR_ROOTS} below -2"},
+    "Div": {"within": _divisor_is_of_wgsls_range, "reason": "WGSL bounds division for divisors from 2^-126 to 2^126"},
+    "Gammainc": {"within": _gamma_is_ordinary, "least": 1.0, "bound": 16.0, "reason": GAMMA},
+    "Gammaincc": {"within": _gamma_is_ordinary, "least": 1.0, "bound": 16.0, "reason": GAMMA},
+    "GammaSlope": {
+        "within": _quantile_is_ordinary,
+        "least": 1.0,
+        "bound": 8192.0,
+        "reason": "a quotient of series, to three digits; for quantiles from 0.001 to 0.999",
+    },
     "I1e": {"bound": 12.0, "reason": "a polynomial of degree 15, whose ends are its worst places"},
     "Zeta": {"within": _zeta_is_defined, "bound": 16.0, "reason": "a sum of powers; for 1 < a < 100 and 0 < b < 100"},
 }

@@ -116,6 +116,7 @@ def test_what_functions_save_is_packed(lib: Any) -> None:
         z = squared(lib).apply(x)
     x.grad = None
     z.sum().backward()
+    assert x.grad is not None
     assert x.grad.tolist() == [6.0]
 
 

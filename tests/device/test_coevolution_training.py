@@ -224,7 +224,7 @@ def test_a_run_that_changes_its_engine_goes_on_as_if_it_had_not(
     for name in ("loss", "test_loss"):
         assert_close([row[name] for row in found], [row[name] for row in expected], 0, 1e-4, name)
     capsys.readouterr()
-    assert cli.run([*words, *in_two, "--threads", "1"]) == 2
+    assert cli.run([*words, *in_two, "--threads", "1", "--overwrite"]) == 2
     assert "--threads is 1, for PyTorch; with --backward shaders none runs" in capsys.readouterr().err
 
 

@@ -46,7 +46,8 @@ LOWERED = {
     "Conv": convolution.conv_to_dot,
     "ArgSort": order.argsort_to_ranks,
 }  # no WGSL of their own: a rule of lower.py rewrites them
-MADE_BY_RULES = {  # in no user's graph; test_calls.py has them
+MADE_BY_RULES = {  # in no user's graph; test_calls.py has them, and this file the slopes
+    "GammaSlope",
     "SortBlocks",
     "MergeRuns",
     "SegmentStarts",

@@ -555,7 +555,8 @@ def test_a_rate_that_is_a_tensor_is_written_in_place(schedule: str, compiled: bo
 
         def step() -> None:
             optimizer.zero_grad()
-            sum((p * p).sum() for p in leaves).backward()
+            loss: Any = sum((p * p).sum() for p in leaves)
+            loss.backward()
             optimizer.step()
 
         run = sg.compile(step) if compiled and lib is sg else step

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ def test_a_kernel_that_would_be_cut_short_is_refused_in_words() -> None:
         check(main("for (var r = 0; r < 70000; r++) { x += 1; }"), "sum")
 
 
-def large(*shape: int, dtype: object = np.float32) -> sg.Tensor:
+def large(*shape: int, dtype: Any = np.float32) -> sg.Tensor:
     """A tensor of that shape that takes the memory of one element along its first axis."""
     return sg.tensor(np.ones((1, *shape[1:]), dtype)).expand(*shape) + sg.tensor(np.ones((), dtype))
 

@@ -157,7 +157,7 @@ def test_optimizers_schedulers_and_loaders() -> None:
         assert_type(x, Any)
         assert tuple(labels.shape) == (2,)
     assert_type(len(data.DataLoader(set_)), int)
-    assert_type(model.state_dict(), dict[str, sg.Tensor])
+    assert_type(model.state_dict(), dict[str, Any])  # get_extra_state gives anything
 
 
 class Cube(sg.autograd.Function):

@@ -16,7 +16,6 @@ from ..tensor.placement import has_stand_in
 from . import placement
 from .errors import ModuleAttributeError, ModuleError, ModuleKeyError, ModuleTypeError
 from .hooks import HookMethods, HookTables, everywhere, note_change, registered
-from .module_tree import ModuleTree
 from .parameter import Buffer, Parameter
 from .state_dicts import StateMethods
 
@@ -25,7 +24,7 @@ __all__ = ["Module"]
 M = TypeVar("M", bound="Module")
 
 
-class Module(HookMethods, StateMethods, ModuleTree["Module"]):
+class Module(HookMethods, StateMethods["Module"]):
     """Assign parameters and modules as attributes; write `forward`; call the module.
 
     A compiled step depends on what it saw of a module: its tensors, submodules, hooks, plain attributes

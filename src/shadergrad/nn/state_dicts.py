@@ -10,7 +10,7 @@ from ..tensor import RemovableHandle, Size, Tensor
 from . import loading
 from .errors import ModuleError, ModuleTypeError, StateDictError
 from .hooks import LOAD, LOAD_PRE, SAVE, SAVE_PRE, HookTable, HookTables
-from .module_tree import ModuleTree
+from .module_tree import M, ModuleTree
 
 EXTRA_STATE = "_extra_state"
 
@@ -27,7 +27,7 @@ class IncompatibleKeys(NamedTuple):
         return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
-class StateMethods(ModuleTree[Any]):
+class StateMethods(ModuleTree[M]):
     """The part of Module that gives and takes states."""
 
     _version = 1  # of the format of the class's own state; _load_from_state_dict gets that of the file
@@ -58,7 +58,8 @@ class StateMethods(ModuleTree[Any]):
         for hook in list(self._state_dict_pre_hooks.values()):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
-        for name, child in self._modules.items():
+        children: dict[str, Any] = self._modules
+        for name, child in children.items():
             if child is not None:
                 child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         table = self._state_dict_hooks
