@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ..tensor import RemovableHandle, Size, Tensor
 from . import loading
@@ -58,7 +58,7 @@ class StateMethods(ModuleTree[M]):
         for hook in list(self._state_dict_pre_hooks.values()):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
-        children: dict[str, Any] = self._modules
+        children = cast("dict[str, Any]", self._modules)
         for name, child in children.items():
             if child is not None:
                 child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
