@@ -35,7 +35,10 @@ from ..symbolic_sizes import Varying, varies
 
 Indices = tuple[Index, ...]
 ZERO = re.compile(r"(?:vec4<f32>\()?\(?-?0\.0\)*")  # as `literal` writes it
-ZERO_TIMES = {"mul": 2, "div": 1}  # operations of which a driver knows the result where one of so many operands is 0
+ZERO_TIMES = {
+    "mul": 2,
+    "div": 2,
+}  # operations of which a driver knows the result where one of so many operands is 0, or gives anything: x / 0
 SUMS = ("add", "sub")
 OF_ITSELF = {"sub", "div"}  # those of which it knows the result where both are equal
 Sparse = Sequence[tuple[Index, int, int]]
