@@ -224,7 +224,8 @@ class ReduceTensor(AddressTensor):
         total = (centred * centred).sum(axes or None, keepdim=keepdim)
         if count > 1 and axes:  # the mean is rounded: of large numbers that lie close together by more than they differ
             rounding = centred.sum(axes, keepdim=keepdim)
-            total = total - rounding * rounding * (1.0 / count)
+            excess = rounding * rounding * (1.0 / count)
+            total = total - excess.minimum(total)  # not below 0: of equal elements the excess may be larger, rounded
         rest = count - correction
         return total / max(rest, 0) if rest <= 0 else total * (1.0 / rest)
 
