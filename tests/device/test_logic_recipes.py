@@ -73,7 +73,9 @@ def train(name: str, out: Path, *options: object, device: str = "cpu") -> int:
 
 def begin(name: str, steps: int, batch_size: int, out: Path, device: str, seed: int = 23, resume: bool = False) -> Run:
     """A run of an automaton, ready to train."""
-    settings = Settings(steps=steps, batch_size=batch_size, seed=seed, out=out, device=device, resume=resume)
+    settings = Settings(
+        steps=steps, batch_size=batch_size, seed=seed, out=out, device=device, resume=resume, overwrite=not resume
+    )
     return runs.begin(name, lambda s, d: automaton.trainable(name, s, d), settings, Console(quiet=True))
 
 
