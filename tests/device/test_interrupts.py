@@ -14,6 +14,7 @@ from shadergrad.system import interrupts
 
 PROGRAM = """
 import os, random, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it runs in the background ignore it
 import numpy as np, shadergrad as sg
 
 how, device, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
