@@ -148,8 +148,15 @@ def _one_of(name: str, choices: tuple[str, ...]) -> str:
     return text
 
 
+NO_FOLDERS = ("0", "1", "no", "none", "false", "true", "on", "yes")  # meant as a switch
+
+
 def _folder(name: str) -> str | None:
     text = _value(name)
+    if text.lower() in NO_FOLDERS:
+        raise ConfigError(
+            f"{name}={text!r} would be a folder of that name here. Hint: ./{text} is one; off turns the plan cache off."
+        )
     if text and Path(text).expanduser().exists() and not Path(text).expanduser().is_dir():
         raise ConfigError(f"{name}={text!r} is a file. Name a folder, which need not exist yet.")
     return text or None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..tensor import Tensor
 from .places import MISSING
 
 
@@ -30,5 +31,6 @@ def in_tables(owner: Any, name: str) -> Any:
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether an object is the library's own, whose attributes are not for users to set."""
-    return type(value).__module__.startswith("shadergrad.") and not is_network(value)
+    """Whether an object is the library's own, whose attributes are not for users to set. Those in a tensor's dict are."""
+    own = type(value).__module__.startswith("shadergrad.")
+    return own and not is_network(value) and not isinstance(value, Tensor)

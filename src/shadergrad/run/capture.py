@@ -170,6 +170,7 @@ def _capture(
     watch.layouts = {s._serial: layout for k, s in stand_ins.items() if (layout := layout_of(tensors[k])) is not None}
     args, kwargs = exchange((args, kwargs), Tensor, lambda t: instead[id(t)], {})
     containers = list(containers_in((args, kwargs)))
+    marks = [dict(t.__dict__) for t in given]
     watch.began = newest()
     python = Watcher(function, (args, kwargs), watch)
     ambient = _ambient()
@@ -186,6 +187,7 @@ def _capture(
             effects, result = effects_of(python.snapshot, containers, result)
             python.snapshot.undo()
             state = state_of(python, effects, result, [tensors[k] for k in themselves])
+            _refuse_marks(marks, given, result, state.values(), watch.began)
             seen = Observed(watch, result, stand_ins, state, given, in_outside(result, containers))
             captured = Captured(watch, stand_ins, seen, state)
             arguments = name_arguments(function, args, kwargs)
@@ -231,10 +233,33 @@ def _refuse_ambient(before: tuple[Any, ...]) -> None:
         )
 
 
+OF_BUFFERS = {"persistent"}  # which nn.Buffer sets itself
+
+
+def _refuse_marks(before: list[dict[str, Any]], given: list[Tensor], result: Any, left: Any, began: int) -> None:
+    """Raises CompileError where the function set attributes of a program's own on an argument, or on a tensor that it made and that
+    outlives it: a later call would make it without them."""
+    changed = {n for was, t in zip(before, given, strict=True) for n in was.keys() ^ t.__dict__.keys()}
+    changed |= {
+        n for was, t in zip(before, given, strict=True) for n in was if n in t.__dict__ and t.__dict__[n] is not was[n]
+    }
+    arguments = set(map(id, given))
+    for _, t in tensors_in((result, left)):
+        if id(t) not in arguments and t._serial > began:
+            changed |= t.__dict__.keys() - OF_BUFFERS
+    if changed:
+        names = ", ".join(sorted(changed))
+        raise CompileError(
+            f"a compiled step sets attributes ({names}) of tensors that later calls make anew. Hint: return the values, or set them outside."
+        )
+
+
 def _stand_in(t: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A tensor with the value of an argument, and nothing else of it. shape: its own, of which sizes may vary."""
+    """A tensor with the value of an argument and the attributes that the program set on it. shape: its own, of which sizes may vary."""
     node = t._node
-    return Tensor._of(nodes.leaf(node.storage, shape, node.dtype, node.device))
+    made = Tensor._of(nodes.leaf(node.storage, shape, node.dtype, node.device))
+    made.__dict__.update(t.__dict__)
+    return made
 
 
 class Observed:

@@ -30,7 +30,7 @@ from .naming import describe_arguments
 from .portable import PortableStep
 from .replay import Replay
 from .sizes import SizesSeen
-from .trees import containers_in, has_gradient, layout_of, signature, without_numbers, without_sizes
+from .trees import containers_in, has_gradient, layout_of, marks_of, signature, without_numbers, without_sizes
 from .users_code import users_traceback
 
 P = ParamSpec("P")  # the parameters of a function that is compiled
@@ -282,7 +282,7 @@ def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
             n = t._node
             layout = None if t._shared is None else layout_of(t)
             flags = n.requires_grad or (t._grad is not None and has_gradient(t))
-            described.append((n.shape, n.dtype, n.device, flags, layout))
+            described.append((n.shape, n.dtype, n.device, flags, layout, *marks_of(t)))
         else:
             if len(args) > 1 and len({*args}) < len(args):
                 described.append(_which_is_which(args))

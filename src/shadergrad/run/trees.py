@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import CompileError
 from ..tensor import Tensor
 from ..tensor.strides import is_run_of_rows, lies_row_by_row
+from .places import is_plain
 
 
 def exchange(value: Any, kind: type | UnionType, new: Callable[[Any], Any], made: dict[int, Any] | None = None) -> Any:
@@ -108,7 +109,7 @@ def signature(value: Any, tensors: list[Tensor]) -> Any:
         tensors.append(value)
         node = value._node
         flags = (node.requires_grad or has_gradient(value), layout_of(value))
-        return ("tensor", node.shape, node.dtype.name, node.device, flags)
+        return ("tensor", node.shape, node.dtype.name, node.device, flags, *marks_of(value))
     if isinstance(value, np.ndarray):
         raise CompileError(
             "a compiled step takes tensors. Hint: sg.tensor(array, device=...) puts an array on a device."
@@ -126,6 +127,20 @@ def signature(value: Any, tensors: list[Tensor]) -> Any:
             f"a compiled step takes tensors, numbers, strings and containers of them, not {type(value).__name__}."
         ) from None
     return (type(value).__name__, value)
+
+
+def marks_of(t: Tensor) -> tuple[tuple[str, type[Any], Any], ...]:
+    """The attributes that a program set on a tensor, as part of a signature. Raises CompileError for one that may change within."""
+    own = t.__dict__
+    if not own:
+        return ()
+    for name, value in own.items():
+        if not is_plain(value):
+            raise CompileError(
+                f"an argument of a compiled step has the attribute {name!r}, a {type(value).__name__}; a step sees numbers and texts "
+                "alone on its arguments. Hint: give it as an argument of its own."
+            )
+    return tuple((name, type(value), value) for name, value in own.items())
 
 
 def has_gradient(t: Tensor) -> str:

@@ -42,8 +42,11 @@ class Watcher:
         self._returned: tuple[FrameType | None, Any] = (None, None)  # the frame that called, and what it got
         self._waiting: tuple[FrameType, Any, int, str] | None = None  # a chain that goes on when a property has run
         trace.on_place = self._on_place
+        self._arguments: set[int] = set()  # the tensors among them
         for _, leaf in leaves_of(arguments):
-            if not isinstance(leaf, Tensor):
+            if isinstance(leaf, Tensor):
+                self._arguments.add(id(leaf))
+            else:
                 self.snapshot.know(leaf)
         self.snapshot.know(function)
 
@@ -99,11 +102,18 @@ class Watcher:
 
     def _follow(self, frame: FrameType, value: Any, steps: Any, use: int, path: str) -> None:
         for k, (kind, key) in enumerate(steps):
-            if not self.snapshot.is_known(value):
+            is_tensor = self._is_tensor_of_before(value)
+            if not (is_tensor or self.snapshot.is_known(value)):
                 return
             kind, computed, _ = kind.partition(" at")
             if computed:
                 key = self._key(frame, key)
+            if is_tensor:
+                if kind != "attribute" or not isinstance(key, str) or hasattr(type(value), key):
+                    return
+                path += written((kind, key))
+                value = self.snapshot.at(value.__dict__, key, path)
+                continue
             if kind == "attribute":
                 if not isinstance(key, str):
                     return
@@ -118,6 +128,12 @@ class Watcher:
             self.snapshot.asked[id(value)] = value
         if self.snapshot.is_known(value):
             self._end(value, use, path)
+        elif use == STORE and self._is_tensor_of_before(value):
+            self.snapshot.open(value.__dict__, path)
+
+    def _is_tensor_of_before(self, value: Any) -> bool:
+        """Whether a program may have set attributes on a tensor before; those of arguments are part of the signature."""
+        return isinstance(value, Tensor) and value._serial <= self.trace.began and id(value) not in self._arguments
 
     def _on_return(self, caller: FrameType | None, value: Any) -> None:
         """The user's code gave something to what called it."""

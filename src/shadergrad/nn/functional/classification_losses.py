@@ -31,7 +31,7 @@ def cross_entropy(
     the share of every target that is spread evenly over the classes (Szegedy et al., 2015).
 
     ShapeError where shapes do not fit, DTypeError for indices that are no integers, ArgumentError for a label_smoothing
-    outside [0, 1]. A class outside [0, C) raises IndexRangeError: at once on cpu, at the next read on webgpu.
+    outside [0, 1]. A class outside [0, C) raises IndexRangeError when the loss is read.
 
     >>> F.cross_entropy(sg.tensor([[0.0, 0.0], [0.0, 200.0]]), sg.tensor([0, 0]), reduction="none")
     tensor([  0.6931, 200.    ])
