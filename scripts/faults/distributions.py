@@ -17,7 +17,7 @@ FAULTS = (
           "Beta(half + 0.5, rest, validate_args=False)", "Beta(half * 2 + 0.5, rest, validate_args=False)",
           "device/test_distribution_draws.py::test_correlations_are_uniform_for_a_concentration_of_1"),
     fault("gamma-draws-have-no-slope", "distributions/gamma_sampling.py", "standard_gamma",
-          "drawn + (alpha - a) * slope", "drawn + (alpha - a)",
+          "Tensor._of(make(GammaDraw(), alpha._node, drawn._node))", "drawn",
           "device/test_distribution_draws.py::test_gamma_draws_have_the_gradients_of_their_quantiles"),
     fault("poisson-draws-take-what-is-refused", "distributions/counting_draws.py", "_rejected",
           "(us >= 0.07) & (v <= squeeze) | below", "us >= 0.0",

@@ -160,7 +160,7 @@ FAULTS = (
           "| {k: inputs[i] for k, i in self.in_place.items()}", "| {k: own[0] if own else inputs[0] for k in self.in_place}",
           "null/test_plan.py::test_outputs_are_named_by_their_path_or_as_what_they_replace"),
     fault("run-signature-without-dtypes", "run/step.py", "_describe",
-          "(n.shape, n.dtype, n.device, flags, layout)", "(n.shape, n.device, flags, layout)",
+          "n.dtype, n.device, flags, layout, *marks_of(t)", "n.device, flags, layout, *marks_of(t)",
           STEP + "another_dtype_is_captured_anew"),
     fault("run-memory-that-is-shared-is-overwritten", "run/replay.py", "Replay.storages",
           "if tensor._keep_memory_private():", "if False:",

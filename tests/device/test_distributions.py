@@ -365,3 +365,20 @@ def test_moments_of_heavy_tails_are_infinite_or_absent() -> None:
     assert d.InverseGamma(0.5, 1.0).mean.item() == math.inf
     assert np.isnan(d.Cauchy(sg.zeros(2), 1.0).mean.numpy()).all()
     assert OTHER.shape == POSITIVE.shape == SHIFT.shape
+
+
+@pytest.mark.parametrize("what", ["a draw", "gammainc by its shape", "gammaincc by both"])
+def test_second_derivatives_by_a_gamma_variables_shape_are_refused(what: str, device: str) -> None:
+    """In words: left out, they would be wrong numbers."""
+    a = sg.tensor([2.0, 0.7], device=device, requires_grad=True)
+    x = sg.tensor([1.5, 0.4], device=device, requires_grad=True)
+    values: dict[str, Any] = {
+        "a draw": lambda: sg.distributions.Gamma(a, x.detach()).rsample().square(),
+        "gammainc by its shape": lambda: sg.special.gammainc(a, x),
+        "gammaincc by both": lambda: sg.special.gammaincc(a, x),
+    }
+    (first,) = sg.autograd.grad(values[what]().sum(), a, create_graph=True)
+    assert first.isfinite().all()
+    by = x if what == "gammaincc by both" else a
+    with pytest.raises(sg.AutogradError, match="no second derivative that involves their shape"):
+        sg.autograd.grad(first.sum(), by)

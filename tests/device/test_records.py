@@ -47,6 +47,7 @@ LOWERED = {
     "ArgSort": order.argsort_to_ranks,
 }  # no WGSL of their own: a rule of lower.py rewrites them
 MADE_BY_RULES = {  # in no user's graph; test_calls.py has them, and this file the slopes
+    "GammaDraw",
     "GammaSlope",
     "SortBlocks",
     "MergeRuns",

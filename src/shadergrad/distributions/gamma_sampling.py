@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..graph.node import grad_mode, make
-from ..primitives.special import GammaSlope
+from ..primitives.special import GammaDraw
 from ..tensor import Tensor, full_like, rand, randn, where
 
 ROUNDS = 12  # of rejection: one is refused with a probability below 0.05, all of them below 1e-15
@@ -17,8 +17,7 @@ def standard_gamma(alpha: Tensor) -> Tensor:
         drawn = _drawn(a)
     if not alpha.requires_grad:
         return drawn
-    slope = Tensor._of(make(GammaSlope(), a._node, drawn._node))
-    return drawn + (alpha - a) * slope
+    return Tensor._of(make(GammaDraw(), alpha._node, drawn._node))
 
 
 def _drawn(a: Tensor) -> Tensor:

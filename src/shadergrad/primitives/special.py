@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from ..errors import AutogradError
 from ..graph.build import elementwise, where
 from ..graph.node import Node
 from .elementwise import FLOATS, Cotangents, kept, record
@@ -55,6 +56,12 @@ def _gammainc_gradient(sign: float) -> Any:
     return gradient
 
 
+def _no_slope_of_the_slope(g: Node, a: Node, x: Node, y: Node) -> Cotangents:
+    raise AutogradError(
+        "[gamma] the incomplete gamma function and draws of gamma variables have no second derivative that involves their shape."
+    )
+
+
 def _gamma_slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """-(dP / da) / (dP / dx), with dP / da by differences of the fourth order of the smaller tail."""
     shape, value = a.astype(np.float64), x.astype(np.float64)
@@ -81,8 +88,13 @@ Gammaincc = record(
     _gammaincc, "sg_gammaincc({a}, {b})", gradient=_gammainc_gradient(-1.0), arity=2, categories=FLOATS, cost=300, domain=(0.3, 4.0),
 )
 GammaSlope = record(
-    "GammaSlope", "How a quantile x of a gamma variable moves with its shape a (Figurnov et al., 2018). It has no gradient.",
-    _gamma_slope, "sg_gamma_slope({a}, {b})", arity=2, categories=FLOATS, cost=400, domain=(0.3, 4.0),
+    "GammaSlope", "How a quantile x of a gamma variable moves with its shape a (Figurnov et al., 2018). Its gradient raises.",
+    _gamma_slope, "sg_gamma_slope({a}, {b})", gradient=_no_slope_of_the_slope, arity=2, categories=FLOATS, cost=400, domain=(0.3, 4.0),
+)
+GammaDraw = record(
+    "GammaDraw", "A draw x of a gamma variable, as a function of its shape a: its gradient is the slope of the quantile.",
+    lambda a, x: x, "{b}", gradient=lambda g, a, x, y: (g * elementwise("GammaSlope", a, x), None),
+    arity=2, categories=FLOATS, domain=(0.3, 4.0),
 )
 Lgamma = record(
     "Lgamma", "The logarithm of |gamma(x)|; inf at 0 and at negative integers.",
