@@ -150,4 +150,7 @@ FAULTS = (
     fault("data-the-same-shuffle-in-every-epoch", "tensor/generator.py", "Generator.host_words",
           "state = self.get_state()\nself._stream.advance()", "state = self.get_state()",
           DATA + "every_epoch_has_another_order_and_all_come_again_with_the_seed[RandomSampler"),
+    fault("random-draws-follow-their-mean", "tensor/random.py", "normal",
+          "t.detach() if isinstance(t, TensorBase) else t", "t",
+          RANDOM + "draws_about_a_mean_have_no_gradient"),
 )

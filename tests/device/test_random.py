@@ -280,6 +280,17 @@ def test_normal_numbers_are_fair(device: str) -> None:
     assert abs((np.abs(x) < 1).mean() - 0.682689) < 0.01
 
 
+def test_draws_about_a_mean_have_no_gradient(device: str) -> None:
+    """As in PyTorch, where it is zero: the score function of a draw relies on that."""
+    mean = sg.tensor([0.5, -2.0], device=device, requires_grad=True)
+    sg.manual_seed(0)
+    drawn = sg.normal(mean, mean.exp())
+    assert not drawn.requires_grad
+    (-0.5 * (drawn - mean) ** 2).sum().backward()  # the logarithm of a density
+    assert mean.grad is not None
+    assert_close(mean.grad, (drawn - mean).detach().numpy(), 1e-6, 1e-6)
+
+
 def test_whole_numbers_cover_their_range_evenly(device: str) -> None:
     sg.manual_seed(0)
     x = sg.randint(-3, 4, (MANY,), device=device).numpy()

@@ -11,6 +11,7 @@ from scipy import special
 
 import shadergrad as sg
 from beside import Call, assert_as_the_cpu, assert_as_torch, floats
+from helpers import assert_close
 from shadergrad import host_operations
 from shadergrad.autograd import gradcheck
 
@@ -117,6 +118,17 @@ def test_what_pytorch_refuses_is_refused(what: str, call: Any) -> None:
         call(torch)
     with pytest.raises(sg.ShadergradError):
         call(sg)
+
+
+def test_zeta_has_a_gradient_of_its_second_operand_alone(device: str) -> None:
+    s, q = (sg.tensor([2.5, 3.0], device=device, requires_grad=True) for _ in range(2))
+    with pytest.raises(sg.AutogradError, match="a gradient of `other` alone"):
+        sg.special.zeta(s, 2.0).sum().backward()
+    with pytest.raises(sg.AutogradError, match="a gradient of `other` alone"):
+        sg.compile(lambda s, q: sg.autograd.grad(sg.special.zeta(s, q).sum(), [s, q]))(s, q)
+    (slope,) = sg.autograd.grad(sg.special.zeta(s, q).sum(), q)  # nobody asks for that of s
+    expected = -s.detach() * sg.special.zeta(s.detach() + 1, q.detach())
+    assert_close(slope, expected.numpy(), 1e-5, 1e-6)
 
 
 def test_all_names_are_there() -> None:

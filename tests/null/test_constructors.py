@@ -179,3 +179,45 @@ def test_numbers_beyond_the_range_are_refused_where_they_are_values(call: Callab
     for t in (sg, torch):
         with pytest.raises(RuntimeError, match="without overflow"):
             call(t, t.zeros(2, dtype=t.uint8))
+
+
+# -- too many axes: NumPy's iterators take 32
+
+MANY = [1] * 33
+TOO_MANY: dict[str, Call] = {
+    "zeros": lambda t: t.zeros(MANY),
+    "far more": lambda t: t.randn(MANY * 2),
+    "from NumPy": lambda t: t.from_numpy(np.zeros(MANY)),
+    "view": lambda t: t.ones(1).view(MANY),
+    "expand": lambda t: t.ones(1).expand(MANY),
+    "unsqueeze": lambda t: t.ones(MANY[1:]).unsqueeze(0),
+    "None in brackets": lambda t: t.ones(1)[(None,) * 32],
+    "stack": lambda t: t.stack([t.ones(MANY[1:])] * 2),
+    "tensordot": lambda t: t.tensordot(t.ones(MANY[:20]), t.ones(MANY[:20]), 0),
+    "one_hot": lambda t: t.nn.functional.one_hot(t.zeros(MANY[1:], dtype=t.int64)),
+}
+
+
+@pytest.mark.parametrize("name", TOO_MANY)
+def test_more_than_32_axes_are_refused(name: str) -> None:
+    assert TOO_MANY[name](torch).ndim > 32
+    with pytest.raises(sg.ShapeError, match=r"a tensor has at most 32 axes, and this one would have \d\d\."):
+        TOO_MANY[name](sg)
+
+
+def test_lists_that_are_nested_too_deep_are_refused() -> None:
+    nested: Any = 1.0
+    for _ in range(70):
+        nested = [nested]
+    with pytest.raises(sg.ShapeError, match="a tensor has at most 32 axes, and these sequences are nested deeper"):
+        sg.tensor(nested)
+
+
+def test_32_axes_are_as_good_as_two() -> None:
+    shape = [1] * 28 + [2, 3, 1, 2]
+    gradients = []
+    for t in (sg, torch):
+        x = t.arange(12.0).reshape(shape).requires_grad_()
+        ((x.permute(*reversed(range(32))) * x.sum(-3)).softmax(-4) @ t.ones(2, 1)).square().sum().backward()
+        gradients.append(x.grad.numpy())
+    np.testing.assert_allclose(*gradients, 1e-5, 1e-5)

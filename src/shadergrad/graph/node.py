@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from ..dtypes import DType
-from ..errors import DeviceError
+from ..errors import DeviceError, ShapeError
 from .leaves import STORED, Stored, Variable
 from .origin import Origins, Spot, users_line
 from .primitive import Primitive, Shape
+
+MOST_AXES = 32  # of a tensor: NumPy's iterators, which the cpu device runs on, take no more
 
 
 class _Mode(threading.local):
@@ -115,6 +117,11 @@ class Node:
         device: str,
         requires_grad: bool = False,
     ) -> None:
+        if len(shape) > MOST_AXES:
+            raise ShapeError(
+                f"[{primitive.name}] a tensor has at most {MOST_AXES} axes, and this one would have {len(shape)}. Hint: merge axes with"
+                " flatten()."
+            )
         self.primitive = primitive
         self.inputs: tuple[Node, ...] = inputs
         self.shape = shape

@@ -12,8 +12,8 @@ import numpy as np
 from scipy import special
 
 from ..errors import AutogradError
-from ..graph.build import elementwise, where
-from ..graph.node import Node
+from ..graph.build import elementwise, recorded, where
+from ..graph.node import Node, mode
 from .elementwise import FLOATS, Cotangents, kept, record
 
 
@@ -27,6 +27,10 @@ def _zeta(s: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def _zeta_gradient(g: Node, s: Node, q: Node, y: Node) -> Cotangents:
+    if s.requires_grad and (mode.visiting is None or id(s) in mode.visiting):
+        raise AutogradError(
+            "[zeta] has a gradient of `other` alone, but a gradient of `input` is asked for. Hint: hand in input.detach()."
+        )
     return None, g * -s * elementwise("Zeta", s + 1.0, q)
 
 
@@ -103,7 +107,7 @@ Lgamma = record(
     example=("[0.5, 3.0]", "[0.5724, 0.6931]"),
 )
 Zeta = record(
-    "Zeta", "Hurwitz's zeta function, the sum of (k + b) ** -a over k from 0; a > 1. No gradient of a.",
+    "Zeta", "Hurwitz's zeta function, the sum of (k + b) ** -a over k from 0; a > 1. A gradient of a raises.",
     _zeta, "sg_zeta({a}, {b})", gradient=_zeta_gradient, arity=2, categories=FLOATS, cost=200, domain=(1.5, 4.0),
 )
 Digamma = record(
@@ -136,6 +140,6 @@ I1e = record(
 def _trigamma(x: Node) -> Node:
     """zeta(2, x), by reflection below 0: (pi / sin(pi x))^2 - zeta(2, 1 - x)."""
     below: Any = elementwise("Less", x, 0.0)
-    here = elementwise("Zeta", x * 0.0 + 2.0, where(below, 1.0 - x, x))
+    here = elementwise("Zeta", recorded.like(x, 2.0), where(below, 1.0 - x, x))
     sine = elementwise("Sin", where(below, x, 0.5) * math.pi)
     return where(below, (math.pi * math.pi) / (sine * sine) - here, here)

@@ -116,7 +116,9 @@ spherical_bessel_j0 = unary("spherical_bessel_j0", lambda x: (as_float(x) * (1 /
 
 @checked_with_out
 def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """Hurwitz's zeta function, the sum of (k + other) ** -input over k from 0. It has a gradient of `other` alone.
+    """Hurwitz's zeta function, the sum of (k + other) ** -input over k from 0.
+
+    It has a gradient of `other` alone: one of `input` raises AutogradError in the backward pass.
 
     >>> sg.special.zeta(sg.tensor([2.0]), 1.0)
     tensor([1.6449])

@@ -19,7 +19,7 @@ from ..errors import (
 )
 from ..graph import build
 from ..graph.build import cast
-from ..graph.node import Node, grad_mode, make
+from ..graph.node import MOST_AXES, Node, grad_mode, make
 from ..graph.primitive import Primitive
 from .axes import common_shape
 from .base import TensorBase
@@ -29,6 +29,9 @@ from .succession import without_history
 
 Number = bool | int | float | complex
 OPERANDS = (TensorBase, bool, int, float, complex, np.number, np.bool_)  # what stands beside a tensor at an operator
+
+
+TOO_DEEP = f"a tensor has at most {MOST_AXES} axes, and these sequences are nested deeper."
 
 
 class RaggedError(ShapeError, ArgumentTypeError):
@@ -116,9 +119,8 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
         try:
             array = np.array(_plain(data))
         except ValueError:
-            raise RaggedError(
-                "expected numbers or sequences of equal lengths, but got sequences that differ."
-            ) from None
+            differ = "expected numbers or sequences of equal lengths, but got sequences that differ."
+            raise RaggedError(differ if _depth(data) <= MOST_AXES else TOO_DEEP) from None
         if array.dtype.kind not in "biufc":
             raise DTypeError(f"cannot make a tensor of {_culprit(data)}: give numbers, or sequences of them.")
         if dtype is not None:
@@ -140,6 +142,11 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
     if array.dtype.kind == "f" and found.category == 1 and not found.is_signed:
         array = array.astype(np.int64)  # of which negative numbers wrap
     return array.astype(found.numpy, copy=False), found  # the device makes its copy
+
+
+def _depth(data: Any) -> int:
+    """How deep lists are nested, along the first elements."""
+    return 1 + _depth(data[0]) if isinstance(data, list | tuple) and data else 0
 
 
 def _culprit(data: Any) -> str:

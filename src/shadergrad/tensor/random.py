@@ -228,6 +228,7 @@ def normal(
 ) -> Any:
     """Normal numbers of these means and standard deviations, numbers or tensors, which are broadcast; or of `size`.
 
+    The draws have no gradients; those of `mean + std * sg.randn_like(mean)` have.
     Raises ShapeError for a negative number as std, ArgumentTypeError for two numbers without a size.
 
     >>> sg.normal(sg.tensor([1.0, 2.0]), 0.0)
@@ -247,6 +248,7 @@ def normal(
         if t.dtype.category != 2:
             raise DTypeError(f"normal expects means and deviations that are floating, not {t.dtype.name}.")
     drawn = randn(*shape, dtype=tensors[0].dtype, device=tensors[0].device, generator=generator)
+    mean, std = (t.detach() if isinstance(t, TensorBase) else t for t in (mean, std))
     return drawn * std + mean
 
 
