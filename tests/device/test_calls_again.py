@@ -12,6 +12,7 @@ import torch
 
 import shadergrad as sg
 from helpers import assert_close
+from shadergrad.primitives.batch_norm import BatchNorm
 
 Call = Callable[..., Any]  # of nn.functional, x (4, 5), w (5, 5) and classes (4,)
 
@@ -30,6 +31,9 @@ CALLS: dict[str, Call] = {
     "cross_entropy of rows that are views": lambda F, x, w, y: F.cross_entropy(w[:4], y[:4].reshape(4)),
     "nll_loss": lambda F, x, w, y: F.nll_loss(x, y),
     "layer_norm": lambda F, x, w, y: F.layer_norm(x, (5,), w[0], w[1]),
+    "batch_norm": lambda F, x, w, y: F.batch_norm(x, None, None, w[0], w[1], training=True),
+    "batch_norm without weights": lambda F, x, w, y: F.batch_norm(x, None, None, training=True, eps=1e-3),
+    "batch_norm of what is also its weight": lambda F, x, w, y: F.batch_norm(w, None, None, w[0], w[0], training=True),
     "rms_norm": lambda F, x, w, y: F.rms_norm(x, [5], w[0]),
     "mse_loss": lambda F, x, w, y: F.mse_loss(x, w[:4]),
     "smooth_l1_loss": lambda F, x, w, y: F.smooth_l1_loss(x, w[:4], beta=0.5),
@@ -90,3 +94,36 @@ def test_what_a_call_hangs_on_is_told_apart() -> None:
     assert_close(parts.mean(), whole, 1e-6, 0)
     with pytest.raises(sg.errors.ShadergradError):
         F.linear(x, sg.ones(2, 3))
+
+
+def test_running_statistics_move_in_every_call_alike(device: str) -> None:
+    rng = np.random.default_rng(0)
+    ours, theirs = sg.nn.BatchNorm2d(3, momentum=0.3).to(device), torch.nn.BatchNorm2d(3, momentum=0.3)
+    for momentum in (0.3, 0.3, 0.3, 0.1, None, None):
+        ours.momentum = theirs.momentum = momentum
+        x = rng.normal(size=(4, 3, 2, 5)).astype(np.float32)
+        assert_close(ours(sg.tensor(x, device=device)).detach(), theirs(torch.tensor(x)).detach(), 1e-4, 1e-5)
+        for name, buffer in theirs.named_buffers():
+            assert_close(getattr(ours, name), buffer, 1e-4, 1e-5)
+
+
+def test_a_backward_pass_through_batch_norm_is_not_derived_again(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = sg.nn.Sequential(sg.nn.Conv2d(1, 2, 3), sg.nn.BatchNorm2d(2), sg.nn.ReLU()).to(device)
+    x = sg.tensor(np.random.default_rng(0).normal(size=(2, 1, 5, 5)).astype(np.float32), device=device)
+    for _ in range(2):
+        layer(x).square().sum().backward()
+    before = [p.grad.numpy() for p in layer.parameters()]
+    monkeypatch.setattr(BatchNorm, "vjp", None)
+    layer.zero_grad()
+    layer(x).square().sum().backward()
+    for p, gradient in zip(layer.parameters(), before, strict=True):
+        assert_close(p.grad * 2, gradient, 1e-4, 1e-5)
+
+
+def test_a_loss_that_is_read_first_keeps_what_the_gradient_of_batch_norm_needs() -> None:
+    x = sg.tensor(np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32), requires_grad=True)
+    result = sg.nn.functional.batch_norm(x * 2, None, None, training=True)
+    result.square().sum().item()
+    _, _, mean, var = result._node.inputs
+    assert mean.storage is not None
+    assert var.storage is not None

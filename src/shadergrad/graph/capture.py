@@ -124,6 +124,8 @@ class Capture:
             owner = None if node.owner is None else node.owner()
             if owner is not None and owner._holds(node):
                 asked.add(place)
+            if node.requires_grad and len(node.inputs) > 1 and not node.released and node.primitive.kind == "alias":
+                asked.update([self._position[i] for i in node.inputs[1:] if i in self._position])  # for its gradient
         found: list[int] = []
         outputs = set(self.outputs)
         given = outputs | asked  # or what they are views of

@@ -1,7 +1,7 @@
 """Functions that are composed of operations: for arguments like those of an earlier call the same nodes are added anew, and
 none of the function's Python runs.
 
-In: a function of tensors and plain values that gives one tensor. Out: the same, in a fraction of the time: an uncompiled
+In: a function of tensors and plain values that gives one tensor, or a tuple of them. Out: the same, in a fraction of the time: an uncompiled
 training loop asks for the same losses and layers at every step. What such a function adds must hang on no more than its
 plain arguments and the shapes, dtypes, devices and classes of its tensors, and it must change nothing: no random numbers, no
 write in place, no value read, no warning.
@@ -30,6 +30,10 @@ BY_VALUE = {int, str, bool, type(None), DType}  # besides tensors: arguments tha
 BY_TEXT = {float}  # those of which the text tells: 0.0 is not -0.0
 
 Row = tuple[Primitive, tuple[int, ...], Shape, DType, bool]  # of a node: what makes it, of which, and what it is
+Recipe = tuple[
+    tuple[Row, ...], tuple[int, ...] | None
+]  # the rows, and the places of the results where they are a tuple
+NOTHING: Recipe = ((), None)  # of what has to run each time
 
 _classes: set[type[Any]] = set()  # those of OWN that were met
 
@@ -40,7 +44,7 @@ class _Unlike(Exception):
 
 def composed(function: Callable[P, R]) -> Callable[P, R]:
     """The function, which remembers what it adds. Where somebody follows what is recorded, it is run."""
-    recipes: dict[Any, tuple[Row, ...]] = {}
+    recipes: dict[Any, Recipe] = {}
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -57,16 +61,14 @@ def composed(function: Callable[P, R]) -> Callable[P, R]:
         except _Unlike:
             return function(*args, **kwargs)
         what = tuple(key)
-        rows = recipes.get(what)
-        if rows:
-            return _again(rows, inputs)
-        if rows is not None:
-            return function(*args, **kwargs)
+        recipe = recipes.get(what)
+        if recipe is not None:
+            return _again(*recipe, inputs) if recipe[0] else function(*args, **kwargs)
         with nodes.nodes_of() as made:
             result = function(*args, **kwargs)
         if len(recipes) >= MOST_RECIPES:
             recipes.clear()
-        recipes[what] = _rows(result, inputs, made)
+        recipes[what] = _recipe(result, inputs, made)
         return result
 
     return call
@@ -92,32 +94,34 @@ def _describe(value: Any, inputs: list[Node], key: list[Any]) -> None:
         raise _Unlike
 
 
-def _rows(result: Any, inputs: Sequence[Node], made: Sequence[Node]) -> tuple[Row, ...]:
-    """How the result is made of the inputs; nothing where it is no new tensor of its own, or hangs on something else too."""
-    if type(result) is not TensorBase._class or result._shared is not None:
-        return ()
+def _recipe(result: Any, inputs: Sequence[Node], made: Sequence[Node]) -> Recipe:
+    """How the results are made of the inputs; nothing where one is no new tensor of its own, or hangs on something else too."""
+    results = result if type(result) is tuple else (result,)
+    if not all(type(r) is TensorBase._class and r._shared is None for r in results):
+        return NOTHING
     place = {id(node): k for k, node in enumerate(inputs)}
     ours = {id(node) for node in made}
-    end = result._node
-    if id(end) in place or any(node.device != end.device for node in inputs):
-        return ()
+    ends = [r._node for r in results]
+    device = ends[0].device
+    if any(id(end) in place for end in ends) or any(node.device != device for node in inputs):
+        return NOTHING
     rows: list[Row] = []
-    for node in nodes.topological([end], lambda n: () if id(n) in place else n.inputs):
+    for node in nodes.topological(ends, lambda n: () if id(n) in place else n.inputs):
         if id(node) in place:
             continue
         is_plain = type(node.primitive).__module__.startswith(WITHOUT_TENSORS)
-        if id(node) not in ours or not is_plain or node.device != end.device or node.storage is not None:
-            return ()
+        if id(node) not in ours or not is_plain or node.device != device or node.storage is not None:
+            return NOTHING
         places = tuple([place[id(i)] for i in node.inputs])
         rows.append((node.primitive, places, node.shape, node.dtype, node.requires_grad))
         place[id(node)] = len(inputs) + len(rows) - 1
-    return tuple(rows)
+    return tuple(rows), tuple([place[id(end)] for end in ends]) if result is results else None
 
 
-def _again(rows: Sequence[Row], inputs: list[Node]) -> Any:
+def _again(rows: Sequence[Row], ends: Sequence[int] | None, inputs: list[Node]) -> Any:
     device = inputs[0].device
     made = inputs
     for primitive, places, shape, dtype, requires_grad in rows:
         made.append(Node(primitive, tuple([made[k] for k in places]), shape, dtype, device, requires_grad))
     nodes.nodes_made += len(rows)
-    return wrap(made[-1])
+    return wrap(made[-1]) if ends is None else tuple([wrap(made[k]) for k in ends])

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from ...autograd.function import Function
 from ...errors import ShapeError
-from ...graph.node import grad_mode, mode
+from ...graph.node import grad_mode, make
+from ...primitives.batch_norm import BatchNorm, moments
 from ...tensor import Tensor
 from ...tensor.composed import composed
+from ...tensor.handle import wrap
 from ..errors import ArgumentError
 from .device_overrides import overridable
 
@@ -43,56 +43,42 @@ def _check_values(size: Sequence[int]) -> None:
         raise ArgumentError(f"Expected more than 1 value per channel when training, got input size {list(size)}")
 
 
+def _moved(running: Tensor, value: Tensor, momentum: float | Tensor) -> Tensor:
+    """(1 - momentum) running + momentum value."""
+    value = value.reshape(*running.shape).to(dtype=running.dtype)
+    return running * (1.0 - momentum) + value * momentum
+
+
 def _track(running: Tensor | None, value: Tensor, momentum: float | Tensor) -> None:
     """running = (1 - momentum) running + momentum value, in place."""
     if running is not None:
         with grad_mode(False):
-            value = value.detach().reshape(*running.shape).to(dtype=running.dtype)
-            running.copy_(running * (1.0 - momentum) + value * momentum)
+            running.copy_(_moved(running, value.detach(), momentum))
 
 
-def _moments(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Mean and variance over `axes`, which are kept, in one pass: the sums of x - s and of its squares, s being one of the
-    elements, so that little is lost where the mean is far from zero (Chan, Golub and LeVeque, 1983)."""
-    shift = x.detach()
-    for a in axes:
-        shift = shift.narrow(a, x.shape[a] // 2, 1)
-    moved = x - shift
-    mean = moved.mean(axes, keepdim=True)
-    var = ((moved * moved).mean(axes, keepdim=True) - mean * mean).clamp(min=0.0)
-    return mean + shift, var
-
-
-class _BatchNorm(Function):
-    """Results: the normalised input times weight plus bias; mean and variance of the input, as constants.
-
-    Backward sums over the batch once, for g and for g times the normalised input: both are also the gradients of bias and
-    weight. With create_graph, mean and variance are computed again, so that they have a history.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, ...]:
-        ctx.axes, ctx.eps = (0, *range(2, x.ndim)), eps
-        ctx.shape = (1, x.shape[1], *(1,) * (x.ndim - 2))
-        mean, var = _moments(x, ctx.axes)
-        ctx.save_for_backward(x, weight, mean, var)
-        ctx.mark_non_differentiable(mean, var)
-        return _affine((x - mean) * (var + eps).rsqrt(), weight, bias, ctx.shape), mean, var
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-        x, weight, mean, var = ctx.saved_tensors
-        if mode.grad:
-            mean, var = _moments(x, ctx.axes)
-        scale = (var + ctx.eps).rsqrt()
-        normal = (x - mean) * scale
-        total, along = g.sum(ctx.axes, keepdim=True), (g * normal).sum(ctx.axes, keepdim=True)
+@composed
+def _normalized_batch(
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    momentum: float | Tensor,
+    eps: float,
+) -> tuple[Tensor, ...]:
+    """The input normalised by its own mean and variance, times weight plus bias; the next running mean and variance, if there are
+    running ones."""
+    axes, shape = (0, *range(2, x.ndim)), (1, x.shape[1], *(1,) * (x.ndim - 2))
+    with grad_mode(False):
+        mean, var = map(wrap, moments(x._node, axes))
+        value = _affine((x - mean) * (var + eps).rsqrt(), weight, bias, shape)
         count = x.numel() // x.shape[1]
-        if weight is not None:
-            scale = scale * weight.reshape(*ctx.shape)
-        dx = scale * (g - total / count - normal * (along / count))
-        _, needs_weight, needs_bias, _ = ctx.needs_input_grad
-        return dx, along.reshape(-1) if needs_weight else None, total.reshape(-1) if needs_bias else None, None
+        unbiased = var * (count / max(count - 1, 1))
+        pairs = [(running_mean, mean), (running_var, unbiased)]
+        tracked = [_moved(running, new, momentum) for running, new in pairs if running is not None]
+    affine = [t._node for t in (weight, bias) if t is not None]
+    history = BatchNorm(eps, weight is not None, bias is not None)
+    return wrap(make(history, value._node, x._node, mean._node, var._node, *affine)), *tracked
 
 
 def batch_norm(
@@ -142,10 +128,11 @@ def batch_norm(
     _check_values(input.shape)
     if not input.numel():  # nothing to learn from
         return _affine(input * 1.0, weight, bias, shape)
-    result, mean, var = _BatchNorm.apply(input, weight, bias, eps)
-    count = input.numel() // channels
-    _track(running_mean, mean, momentum)
-    _track(running_var, var * (count / max(count - 1, 1)), momentum)
+    result, *tracked = _normalized_batch(input, running_mean, running_var, weight, bias, momentum, eps)
+    with grad_mode(False):
+        for running, value in zip((running_mean, running_var), tracked, strict=False):
+            assert running is not None
+            running.copy_(value)
     return result
 
 
