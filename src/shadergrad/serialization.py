@@ -12,6 +12,7 @@ from typing import Any
 from .arguments import checked
 from .checkpoint import load_tensors, pack, save_tensors, unpack
 from .errors import ArgumentTypeError, CheckpointError, DTypeError
+from .pytorch_files import OLD, is_pytorch_file, read_pytorch_file
 from .system.atomic_files import replacing
 from .tensor import Tensor
 
@@ -97,9 +98,19 @@ def _pickled(obj: Any) -> bytes:
 
 
 @checked
-def load(path: Any, map_location: Any = None, *, device: Any = None, weights_only: bool = True) -> Any:
-    """What `save` wrote, from a path or a binary file object, with tensors on `device`, also called map_location.
+def load(
+    path: Any,
+    map_location: Any = None,
+    *,
+    device: Any = None,
+    weights_only: bool = True,
+    mmap: bool | None = None,
+    encoding: str = "utf-8",
+) -> Any:
+    """What `save` wrote, or PyTorch's torch.save, from a path or a binary file object, with tensors on `device`, also called map_location.
 
+    Files of PyTorch's (.pt, .pth, .bin) are read without it; their bfloat16 becomes float32. encoding: of texts in such files that
+    Python 2 wrote. mmap is a hint, and changes nothing: tensors get memory of their own.
     map_location: a device, a function (then the cpu device), or a dict of devices to devices (the one that it names). Without
     one, tensors go to the default device. weights_only=False: also files that were pickled, which run code as they are read: of
     people whom you trust. Raises CheckpointError for other files, and for one that is damaged by as little as a bit.
@@ -115,10 +126,13 @@ def load(path: Any, map_location: Any = None, *, device: Any = None, weights_onl
     if hasattr(path, "read"):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "file").write_bytes(path.read())
-            return load(Path(folder) / "file", device=device, weights_only=weights_only)
+            return load(Path(folder) / "file", device=device, weights_only=weights_only, encoding=encoding)
     if not isinstance(path, str | Path):
         raise ArgumentTypeError(f"load(): argument 'path' must be str or Path or a file, not {type(path).__name__}.")
-    if _begins(path):
+    beginning = _beginning(path)
+    if is_pytorch_file(beginning):
+        return _of_pytorch(path, device, weights_only, encoding)
+    if beginning.startswith(PICKLED):
         if not weights_only:
             return _unpickled(Path(path), device)
         raise CheckpointError(
@@ -132,12 +146,20 @@ def load(path: Any, map_location: Any = None, *, device: Any = None, weights_onl
         raise CheckpointError(f"cannot load {path}: {error}") from None
 
 
-def _begins(path: str | Path) -> bool:
+def _beginning(path: str | Path) -> bytes:
     try:
         with open(path, "rb") as file:
-            return file.read(len(PICKLED)) == PICKLED
+            return file.read(max(len(PICKLED), len(OLD)))
     except OSError:
-        return False  # load_tensors says what is wrong
+        return b""  # load_tensors says what is wrong
+
+
+def _of_pytorch(path: str | Path, device: Any, weights_only: bool, encoding: str) -> Any:
+    try:
+        with open(path, "rb") as file:
+            return read_pytorch_file(file, device, weights_only, encoding)
+    except (CheckpointError, DTypeError, OSError) as error:
+        raise CheckpointError(f"cannot load {path}: {error}") from None
 
 
 class _Unpickler(pickle.Unpickler):

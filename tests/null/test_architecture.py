@@ -49,6 +49,7 @@ ROOMS = [
     "fft",
     "signal",
     "checkpoint",
+    "pytorch_files",
     "serialization",
     "data",
     "nn",

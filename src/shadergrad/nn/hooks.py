@@ -176,6 +176,26 @@ class HookMethods:
 
     _hooks: HookTables
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes that a pickle gives, also of a module that PyTorch pickled, with its hooks in tables of its own.
+
+        Raises ModuleError where such a module has hooks.
+        """
+        if "_forward_hooks" in state and "_hooks" not in state:
+            tables = {k: v for k, v in state.items() if k.endswith("_hooks") or "_hooks_" in k}
+            if any(tables.values()):
+                kinds = ", ".join(k.strip("_") for k, v in tables.items() if v)
+                raise ModuleError(
+                    f"{type(self).__name__} was pickled with hooks ({kinds}). Hint: save it without, or its state_dict()."
+                )
+            passed = {*tables, "training", "_is_full_backward_hook"}
+            state = {k: v for k, v in state.items() if k not in passed} | {
+                "_hooks": HookTables(),
+                "_replaced": set(),
+                "_training": state["training"],
+            }
+        self.__dict__.update(state)
+
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:

@@ -15,6 +15,7 @@ from shadergrad.nn.init import fans
 
 from ...dtypes import DType
 from ...jit import ignore
+from ...pytorch_files import safe_classes
 from ...tensor import Tensor, device
 from ...tensor.hooks import RemovableHandle
 from ..absent import absent
@@ -226,11 +227,8 @@ def _settings(**values: Any) -> Callable[[], dict[str, Any]]:
     return lambda: dict(values)
 
 
-_safe: list[Any] = []  # classes that a program declared
-
-
 def _serialization() -> dict[str, Any]:
-    """Of classes that torch.load may make of a pickled file: they are kept, and only weights_only=False reads such files here."""
+    """Of classes that torch.load may make of a pickled file beside plain data."""
 
     class safe_globals(contextlib.AbstractContextManager[None]):
         """Within, the classes are declared too."""
@@ -239,15 +237,15 @@ def _serialization() -> dict[str, Any]:
             self.classes = list(safe_globals)
 
         def __enter__(self) -> None:
-            _safe.extend(self.classes)
+            safe_classes.extend(self.classes)
 
         def __exit__(self, *_: object) -> None:
-            del _safe[len(_safe) - len(self.classes) :]
+            del safe_classes[len(safe_classes) - len(self.classes) :]
 
     return {
-        "add_safe_globals": _safe.extend,
-        "get_safe_globals": lambda: list(_safe),
-        "clear_safe_globals": _safe.clear,
+        "add_safe_globals": safe_classes.extend,
+        "get_safe_globals": lambda: list(safe_classes),
+        "clear_safe_globals": safe_classes.clear,
         "safe_globals": safe_globals,
     }
 
