@@ -14,6 +14,7 @@
 | SHADERGRAD_DATA_DIR | a folder | folder of data sets and downloads; unset: .cache/shadergrad in the home directory |
 | SHADERGRAD_DATA_MIRROR | an http(s) address | source of missing data sets; unset: their official mirrors |
 | SHADERGRAD_AS_TORCH | a device, and perhaps "default" | (set by `shadergrad run` for the processes that a program starts) the device behind `cuda` |
+| SHADERGRAD_TORCH_FALLBACK | warn, error | what an operator of PyTorch does that the device webgpu lacks: run on the host with a warning, or raise |
 | SHADERGRAD_REQUIRE_WEBGPU | 0, 1 | (tests) a missing adapter is a failure, not a skip |
 
 An empty value counts as unset. Any other value, and any other name that begins with SHADERGRAD_, raises a ConfigError, so that
@@ -56,6 +57,7 @@ class Config:
     as_torch: str | None
     data_dir: str | None
     data_mirror: str | None
+    torch_fallback: str
     require_webgpu: bool
 
     def kept(self, what: str) -> Path | None:
@@ -199,6 +201,7 @@ def read_environment() -> Config:
         as_torch=_value("SHADERGRAD_AS_TORCH") or None,
         data_dir=_folder("SHADERGRAD_DATA_DIR"),
         data_mirror=_address("SHADERGRAD_DATA_MIRROR"),
+        torch_fallback=_one_of("SHADERGRAD_TORCH_FALLBACK", ("warn", "error")),
         require_webgpu=_flag("SHADERGRAD_REQUIRE_WEBGPU"),
     )
 

@@ -74,6 +74,7 @@ ROOMS = [
     "interop",
     "functions",
     "shadergrad",
+    "torch",
     "as_torch",
     "extend",
     "logic",

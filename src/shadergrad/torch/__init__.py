@@ -1,0 +1,27 @@
+"""PyTorch's own device "webgpu": models of PyTorch, its autograd and its optimizers on any GPU that a shader reaches.
+
+import torch, shadergrad.torch                  # registers the device
+model = torch.nn.Linear(784, 10).to("webgpu")
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ..system.optional_packages import require
+
+require("torch", "torch", "shadergrad.torch")
+if sys.modules["torch"].__name__ != "torch" or not hasattr(sys.modules["torch"], "_C"):
+    from ..errors import ShadergradError  # late: only to say this
+
+    raise ShadergradError(
+        "[shadergrad.torch] torch is shadergrad itself in this process. Hint: start the program with python, not with shadergrad run."
+    )
+
+from .host import HostFallback, HostFallbackError  # noqa: E402  late: they need torch
+from .private import TorchVersionError  # noqa: E402
+from .registration import register, use  # noqa: E402
+
+register()
+
+__all__ = ["HostFallback", "HostFallbackError", "TorchVersionError", "use"]

@@ -1,0 +1,249 @@
+"""From PyTorch's dispatcher to a kernel. In: an operator and its arguments. Out: its results on the device.
+
+An operator is resolved once, in this order:
+
+    its own kernel       table.py: memory, and what is written for the device
+    the same name        same_names.py: one of our functions, which takes what the schema gives
+    a decomposition      PyTorch's own, in Python, over the former
+    the host             host.py: with a warning
+
+In-place and out= operators are their functional form and a write. What a kernel raises reaches the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+
+from ..tensor import Tensor
+from . import dtypes, kernels
+from .dtypes import TORCH, stored
+from .host import on_host
+from .private import KEY, decompositions, has_kernel, name_of, operator_names, overload
+from .same_names import function_of
+from .storage import Place, is_ours, read, wrap, write
+from .table import KERNELS
+
+Run = Callable[..., Any]
+_libraries: list[Any] = []  # kernels are registered as long as their library lives
+_resolved: dict[Any, Run] = {}
+_decompositions = decompositions()
+DROPPED = ("layout", "pin_memory", "memory_format", "non_blocking")  # what says nothing about values
+
+
+def value_of(a: Any) -> Any:
+    """An argument as our functions take it."""
+    if isinstance(a, torch.Tensor):
+        return read(a)
+    if isinstance(a, (list, tuple)):
+        return tuple(a) if isinstance(a, torch.Size) else type(a)([value_of(x) for x in a])
+    return stored(a) if isinstance(a, torch.dtype) else a
+
+
+def wrapped(value: Any) -> Any:
+    """A result as PyTorch takes it."""
+    if isinstance(value, Tensor):
+        return wrap(value)
+    if isinstance(value, (tuple, list)):
+        return tuple([wrapped(v) for v in value])
+    return value
+
+
+def _wrapped_as(op: Any, args: Any, kwargs: Any, value: Any) -> Any:
+    """The same where a dtype stands for another: PyTorch's Meta kernels say which dtypes the results have."""
+    leaves = pytree.tree_leaves((args, kwargs))
+    named = (
+        a.dtype if isinstance(a, torch.Tensor) else a for a in leaves if isinstance(a, (torch.Tensor, torch.dtype))
+    )
+    if not any(dtypes.is_substituted(dtype) for dtype in named):
+        return wrapped(value)
+    shown = op(*pytree.tree_map(_on_meta, args), **pytree.tree_map(_on_meta, kwargs))
+
+    def as_shown(v: Any, m: Any) -> Any:
+        if isinstance(v, Tensor):
+            dtype = m.dtype if isinstance(m, torch.Tensor) else TORCH[v.dtype]
+            return wrap(v if v.dtype is stored(dtype) else v.to(stored(dtype)), dtype)
+        if isinstance(v, (tuple, list)):
+            return tuple([as_shown(a, b) for a, b in zip(v, m, strict=True)])
+        return v
+
+    return as_shown(value, shown)
+
+
+def _on_meta(a: Any) -> Any:
+    if isinstance(a, torch.Tensor):
+        return torch.empty_like(a, device="meta")
+    return torch.device("meta") if isinstance(a, torch.device) else a
+
+
+def _own(name: str, op: Any) -> Run:
+    """A kernel of the table, as the dispatcher calls it."""
+    function, takes_tensors = KERNELS[name]
+    if takes_tensors:
+        return function
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        values = [
+            read(a) if isinstance(a, torch.Tensor) else value_of(a) if isinstance(a, (list, tuple)) else a for a in args
+        ]
+        out = function(*values, **{k: value_of(v) for k, v in kwargs.items()} if kwargs else kwargs)
+        if dtypes.any_substituted():
+            return _wrapped_as(op, args, kwargs, out)
+        return wrap(out) if isinstance(out, Tensor) else wrapped(out)
+
+    return run
+
+
+def _same_name(op: Any, function: Callable[..., Any]) -> Run:
+    """One of our functions, called with the arguments of the schema."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        given = list(args)
+        while given and given[-1] is None:
+            given.pop()
+        named = {k: value_of(v) for k, v in kwargs.items() if v is not None and k not in DROPPED and k != "generator"}
+        if "device" in named:
+            named["device"] = Place.device
+        out = function(*[value_of(a) for a in given], **named)
+        if dtypes.any_substituted():
+            return _wrapped_as(op, args, kwargs, out)
+        return wrapped(out)
+
+    return run
+
+
+def _functional_form(op: Any) -> Any:
+    """The functional overload of an in-place or out= overload; None where PyTorch has none."""
+    schema = op._schema
+    packet, rest = schema.name.split("::")[1], schema.overload_name
+    base = packet[:-1] if packet.endswith("_") and not packet.endswith("__") else packet
+    room = getattr(torch.ops.aten, base, None)
+    if room is None:
+        return None
+    wanted = [a.name for a in schema.arguments if not a.is_out]
+    for candidate in (rest, rest.removesuffix("_out"), rest.removesuffix("out"), "default", *room.overloads()):
+        found = getattr(room, candidate or "default", None)
+        if found is None or found is op or any(a.alias_info for a in found._schema.arguments):
+            continue
+        if [a.name for a in found._schema.arguments][: len(wanted)] == wanted:
+            return found
+    return None
+
+
+def _by_writing(op: Any, functional: Any) -> Run:
+    """An in-place or out= operator: the functional form, then a write."""
+    outs = [a.name for a in op._schema.arguments if a.is_out]
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        targets = [kwargs.pop(name) for name in outs] if outs else [args[0]]
+        result = call(functional, *args, **kwargs)
+        results = result if isinstance(result, (tuple, list)) else (result,)
+        for target, value in zip(targets, results, strict=True):
+            if not torch.can_cast(value.dtype, target.dtype):
+                raise RuntimeError(
+                    f"result type {_scalar(value)} can't be cast to the desired output type {_scalar(target)}"
+                )
+            if outs and target.shape != value.shape:
+                target.resize_(value.shape)
+            write(target, read(value))
+        return targets[0] if len(targets) == 1 else tuple(targets)
+
+    return run
+
+
+NAMES = {torch.float32: "Float", torch.float64: "Double", torch.int64: "Long", torch.int32: "Int", torch.bool: "Bool"}
+
+
+def _scalar(x: torch.Tensor) -> str:
+    """PyTorch's word for a dtype in its errors."""
+    return NAMES.get(x.dtype, str(x.dtype).removeprefix("torch.").capitalize())
+
+
+def call(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """Any operator on the device: PyTorch calls this where no kernel is registered."""
+    how = _resolved.get(op)
+    if how is None:
+        how = _resolved[op] = _resolve(op)
+    return how(*args, **kwargs)
+
+
+def _resolve(op: Any) -> Run:
+    schema, name = op._schema, name_of(op)
+    if name in KERNELS:
+        return _own(name, op)
+    if any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments):
+        functional = _functional_form(op)
+        if functional is not None:
+            return _by_writing(op, functional)
+        return lambda *args, **kwargs: on_host(op, args, kwargs)
+    is_view = any(r.alias_info is not None for r in schema.returns)
+    function = None if is_view else function_of(name)
+    if function is not None:
+        return _same_name(op, function)
+    decomposition = _decompositions.get(op)
+    if decomposition is None:
+        return lambda *args, **kwargs: on_host(op, args, kwargs)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        out = decomposition(*args, **kwargs)
+        return on_host(op, args, kwargs) if out is NotImplemented else out
+
+    return run
+
+
+def _in_place(op: Any, name: str) -> Run:
+    """The in-place form of a kernel over values, without a look at schemas: optimizers call hardly anything else."""
+    function = KERNELS[name].function
+
+    def run(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        value = function(read(x), *[value_of(a) for a in args], **{k: value_of(v) for k, v in kwargs.items()})
+        dtype = TORCH[value.dtype]
+        if dtype is not x.dtype and not dtypes.is_substituted(x.dtype) and not torch.can_cast(dtype, x.dtype):
+            raise RuntimeError(
+                f"result type {NAMES.get(dtype, dtype)} can't be cast to the desired output type {_scalar(x)}"
+            )
+        return write(x, value)
+
+    return run
+
+
+def register() -> None:
+    """Register every kernel, every operator that we or PyTorch's decompositions have a function for, and the general fallback."""
+    kernels.load()
+    library = torch.library.Library("aten", "IMPL")
+    general = torch.library.Library("_", "IMPL")
+    _libraries.extend((library, general))
+    for name, (_, takes_tensors) in KERNELS.items():
+        op = overload(name)
+        library.impl(name, _own(name, op), KEY)
+        base, _, rest = name.partition(".")
+        in_place = f"{base}_.{rest}" if rest else f"{base}_"
+        if not takes_tensors and in_place not in KERNELS and (target := overload(in_place)) is not None:
+            library.impl(in_place, _in_place(target, name), KEY)
+    for name in operator_names():
+        if name not in KERNELS and _is_asked_for(name):
+            library.impl(name, _direct(overload(name)), KEY)
+    general.fallback(call, KEY)
+
+
+def _is_asked_for(name: str) -> bool:
+    """Whether PyTorch would call a C++ kernel that asks for more of a device than ours has, and a function in Python is there."""
+    base, _, rest = name.partition(".")
+    if rest.endswith("out") or base.endswith("_") or base.startswith("_foreach"):
+        return False
+    if has_kernel(name, "CompositeImplicitAutograd") or not has_kernel(name, "CompositeExplicitAutogradNonFunctional"):
+        return False
+    op = overload(name)
+    if op is None or any(a.alias_info for a in op._schema.arguments):
+        return False
+    return function_of(name) is not None or op in _decompositions
+
+
+def _direct(op: Any) -> Run:
+    return lambda *args, **kwargs: call(op, *args, **kwargs)
+
+
+__all__ = ["call", "is_ours", "register", "value_of", "wrapped"]

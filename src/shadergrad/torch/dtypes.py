@@ -1,0 +1,79 @@
+"""PyTorch's dtypes and ours. In: a torch.dtype. Out: the dtype in which the device stores it; said once where the two differ.
+
+A dtype that the device lacks is stored as the nearest one that it has: bfloat16 as float32 everywhere, float16 and float64 as float32
+on a GPU. The torch.Tensor keeps its dtype.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+
+import shadergrad as sg
+
+from ..dtypes import DType
+from ..errors import DTypeError
+from .callers import users_line
+
+STORED: dict[torch.dtype, DType] = {
+    torch.float32: sg.float32,
+    torch.float64: sg.float64,
+    torch.float16: sg.float16,
+    torch.bfloat16: sg.float32,
+    torch.int64: sg.int64,
+    torch.int32: sg.int32,
+    torch.int16: sg.int16,
+    torch.int8: sg.int8,
+    torch.uint8: sg.uint8,
+    torch.uint16: sg.uint16,
+    torch.uint32: sg.uint32,
+    torch.uint64: sg.uint64,
+    torch.bool: sg.bool,
+    torch.complex64: sg.complex64,
+    torch.complex128: sg.complex128,
+}
+TORCH: dict[DType, torch.dtype] = {stored: dtype for dtype, stored in STORED.items() if dtype is not torch.bfloat16}
+WIDER = {  # what a shader lacks, and what stands for it there
+    torch.float64: "float32, with 24 bits of mantissa in place of 53",
+    torch.float16: "float32",
+    torch.bfloat16: "float32",
+}
+_on_gpu = False
+_said: set[torch.dtype] = set()
+
+
+def choose(device: str) -> None:
+    """The device for which dtypes are stored: "cpu" or "webgpu"."""
+    global _on_gpu
+    _on_gpu = device != "cpu"
+    for dtype, own in ((torch.float64, sg.float64), (torch.float16, sg.float16)):
+        STORED[dtype] = sg.float32 if _on_gpu else own
+
+
+def is_substituted(dtype: torch.dtype) -> bool:
+    """Whether the device stores another dtype in its place."""
+    return dtype is torch.bfloat16 or (_on_gpu and dtype in WIDER)
+
+
+def stored(dtype: torch.dtype | None) -> DType:
+    """The dtype in which the device holds one of PyTorch's; PyTorch's default for None.
+
+    Raises DTypeError for one that neither holds nor has a substitute. Warns once for each that is substituted.
+    """
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    if dtype not in STORED:
+        raise DTypeError(f"[torch] {dtype} is not available on the device webgpu. Hint: use float32.")
+    if is_substituted(dtype) and dtype not in _said:
+        _said.add(dtype)
+        where = users_line()
+        warnings.warn(
+            f"{dtype} is computed as {WIDER[dtype]} on this device{f' (first used at {where})' if where else ''}.",
+            stacklevel=2,
+        )
+    return STORED[dtype]
+
+
+def any_substituted() -> bool:
+    """Whether a tensor of a substituted dtype was ever made: only then results need PyTorch's own rule of dtypes."""
+    return bool(_said)

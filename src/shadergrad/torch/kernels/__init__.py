@@ -1,0 +1,25 @@
+"""Kernels that are written for the device, by family. Each module notes its own in the table when it is imported."""
+
+from __future__ import annotations
+
+import importlib
+
+FAMILIES = (
+    "memory",
+    "arithmetic",
+    "reductions",
+    "normalization",
+    "convolutions",
+    "losses",
+    "indexing",
+    "random",
+    "recurrent",
+    "optimizers",
+    "attention",
+)
+
+
+def load() -> None:
+    """Import every family."""
+    for family in FAMILIES:
+        importlib.import_module(f"{__name__}.{family}")

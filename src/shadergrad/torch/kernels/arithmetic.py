@@ -1,0 +1,55 @@
+"""Arithmetic that programs use most, products and activations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import shadergrad as sg
+
+from ...tensor import Tensor
+from ..table import kernel
+
+
+@kernel("add.Tensor")
+def add(a: Any, b: Any, *, alpha: Any = 1) -> Any:
+    return a + b if alpha == 1 else a + b * alpha
+
+
+@kernel("sub.Tensor")
+def sub(a: Any, b: Any, *, alpha: Any = 1) -> Any:
+    return a - b if alpha == 1 else a - b * alpha
+
+
+kernel("mul.Tensor")(lambda a, b: a * b)
+kernel("div.Tensor")(lambda a, b: a / b)
+kernel("mm", "bmm")(lambda a, b: a @ b)
+kernel("relu")(lambda x: x.relu())
+kernel("threshold_backward")(lambda g, x, threshold: sg.where(x > threshold, g, 0.0))
+kernel("tanh_backward")(lambda g, y: g * (1 - y * y))
+kernel("sigmoid_backward")(lambda g, y: g * (1 - y) * y)
+kernel("where.self")(lambda condition, a, b: sg.where(condition, a, b))
+kernel("addcmul")(lambda x, a, b, *, value=1: x + a * b * value)
+kernel("addcdiv")(lambda x, a, b, *, value=1: x + a / b * value)
+
+
+def _scaled(x: Any, factor: Any) -> Any:
+    return x if factor == 1 else x * factor
+
+
+@kernel("addmm", "baddbmm")
+def addmm(x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta = 0 ignores x, and so a NaN in it."""
+    product = _scaled(a @ b, alpha)
+    return product.expand(sg.broadcast_shapes(product.shape, x.shape)) if beta == 0 else _scaled(x, beta) + product
+
+
+@kernel("masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Any:
+    value = value.to(x.dtype) if isinstance(value, Tensor) else sg.full((), value, dtype=x.dtype, device=x.device)
+    return sg.where(mask, value, x)
+
+
+@kernel("cat")
+def cat(tensors: Any, dim: int = 0) -> Any:
+    """Tensors of the shape (0,) are passed over, as in PyTorch."""
+    return sg.cat([x for x in tensors if x.shape != (0,)] or tensors, dim)

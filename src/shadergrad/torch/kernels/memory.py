@@ -1,0 +1,190 @@
+"""Memory: what makes, copies, resizes and looks at storages. Over torch.Tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import shadergrad as sg
+from shadergrad.nn import functional as F
+
+from ..dtypes import STORED, stored
+from ..private import lay, on_meta
+from ..storage import Place, cell_of, from_host, is_ours, offset_of, read, to_host, view, wrap, write
+from ..strides import reach
+from ..table import on_tensors
+
+aten = torch.ops.aten
+
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides = [1] * len(shape)
+    for i in range(len(shape) - 2, -1, -1):
+        strides[i] = strides[i + 1] * max(shape[i + 1], 1)
+    return tuple(strides)
+
+
+@on_tensors("empty.memory_format")
+def empty(
+    size: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+    memory_format: Any = None,
+) -> torch.Tensor:
+    dtype = dtype or torch.get_default_dtype()
+    return wrap(sg.zeros(tuple(size), dtype=stored(dtype), device=Place.device), dtype)
+
+
+@on_tensors("empty_strided")
+def empty_strided(
+    size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
+) -> torch.Tensor:
+    dtype = dtype or torch.get_default_dtype()
+    shape, stride = tuple(size), tuple(stride)
+    if stride == _contiguous(shape):
+        return wrap(sg.zeros(shape, dtype=stored(dtype), device=Place.device), dtype)
+    line = wrap(sg.zeros((reach(shape, stride, 0),), dtype=stored(dtype), device=Place.device), dtype)
+    return view(line, shape, stride, 0)
+
+
+@on_tensors("_copy_from")
+def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    if is_ours(target):
+        value = read(source) if is_ours(source) else from_host(source)
+        write(target, value.expand(tuple(target.shape)) if value.shape != tuple(target.shape) else value)
+    else:
+        target.copy_(to_host(source))
+    return target
+
+
+@on_tensors("_copy_from_and_resize")
+def copy_from_and_resize(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    target.resize_(source.shape)
+    return target.copy_(source)
+
+
+@on_tensors("_to_copy")
+def to_copy(
+    x: torch.Tensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+    non_blocking: bool = False,
+    memory_format: Any = None,
+) -> torch.Tensor:
+    dtype = dtype or x.dtype
+    if device is not None and device.type != "webgpu":
+        return to_host(x).to(device=device, dtype=dtype)
+    if not is_ours(x):
+        return wrap(from_host(x, dtype), dtype)
+    value = read(x)
+    kept = stored(dtype)
+    return wrap(value.clone() if value.dtype is kept else value.to(kept), dtype)
+
+
+@on_tensors("clone")
+def clone(x: torch.Tensor, *, memory_format: Any = None) -> torch.Tensor:
+    return wrap(read(x).clone(), x.dtype)
+
+
+@on_tensors("as_strided")
+def as_strided(x: torch.Tensor, size: Any, stride: Any, offset: Any = None) -> torch.Tensor:
+    return view(x, tuple(size), tuple(stride), offset)
+
+
+@on_tensors("_reshape_alias")
+def reshape_alias(x: torch.Tensor, size: Any, stride: Any) -> torch.Tensor:
+    return view(x, tuple(size), tuple(stride))
+
+
+@on_tensors("view")
+def view_as_shape(x: torch.Tensor, size: Any) -> torch.Tensor:
+    return on_meta(aten.view.default, x, size)
+
+
+@on_tensors("unfold")
+def unfold(x: torch.Tensor, dim: int, size: int, step: int) -> torch.Tensor:
+    return on_meta(aten.unfold.default, x, dim, size, step)
+
+
+@on_tensors("set_.source_Storage_storage_offset")
+def set_storage(x: torch.Tensor, storage: Any, offset: int, size: Any, stride: Any = ()) -> torch.Tensor:
+    return on_meta(aten.set_.source_Storage_storage_offset, x, storage, offset, size, stride)
+
+
+@on_tensors("set_.source_Tensor")
+def set_tensor(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return on_meta(aten.set_.source_Tensor, x, y)
+
+
+@on_tensors("resize_")
+def resize(x: torch.Tensor, size: Any, *, memory_format: Any = None) -> torch.Tensor:
+    shape = tuple(size)
+    if tuple(x.shape) != shape:
+        cell = cell_of(x)
+        line = cell.value.reshape(-1)
+        lay(x, x.untyped_storage(), offset_of(x), shape, _contiguous(shape))
+        missing = reach(shape, x.stride(), offset_of(x)) - line.numel()
+        if missing > 0:  # in the same cell: others share this storage
+            cell.value = F.pad(line, (0, missing))
+    return x
+
+
+@on_tensors("_local_scalar_dense")
+def item(x: torch.Tensor) -> Any:
+    return to_host(x).item()
+
+
+@on_tensors("fill_.Scalar")
+def fill(x: torch.Tensor, value: Any) -> torch.Tensor:
+    return write(x, sg.full(tuple(x.shape), value, dtype=STORED[x.dtype], device=Place.device))
+
+
+@on_tensors("fill_.Tensor")
+def fill_with(x: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return write(x, read(value))
+
+
+@on_tensors("zero_")
+def zero(x: torch.Tensor) -> torch.Tensor:
+    return write(x, sg.zeros(tuple(x.shape), dtype=STORED[x.dtype], device=Place.device))
+
+
+@on_tensors("record_stream")
+def record_stream(x: torch.Tensor, stream: Any) -> None:
+    """Submissions run in order, so that no memory is used before it is written."""
+
+
+@on_tensors("arange.start_step")
+def arange(
+    start: Any,
+    end: Any,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+) -> torch.Tensor:
+    whole = all(isinstance(v, int) for v in (start, end, step))
+    dtype = dtype or (torch.int64 if whole else torch.get_default_dtype())
+    return wrap(sg.arange(start, end, step, dtype=stored(dtype), device=Place.device), dtype)
+
+
+@on_tensors("arange.start_out")
+def arange_out(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> torch.Tensor:
+    value = sg.arange(start, end, step, dtype=stored(out.dtype), device=Place.device)
+    out.resize_(value.shape)
+    return write(out, value)
+
+
+@on_tensors("eye.m_out", "eye.out")
+def eye_out(n: int, m: int | None = None, *, out: torch.Tensor) -> torch.Tensor:
+    out.resize_((n, n if m is None else m))
+    return write(out, sg.eye(n, n if m is None else m, dtype=stored(out.dtype), device=Place.device))

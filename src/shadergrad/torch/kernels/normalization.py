@@ -1,0 +1,149 @@
+"""Batch, layer and group norm, in both directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...tensor import Tensor
+from ..storage import read, wrap, write
+from ..table import kernel, on_tensors
+
+
+def _of_channels(x: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes of a batch's statistics, and the shape in which they broadcast."""
+    return (0, *range(2, x.dim())), (1, -1, *[1] * (x.dim() - 2))
+
+
+def _batch_norm(x: Tensor, w: Any, b: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float) -> Any:
+    """The result, the statistics that its gradient needs, and the running ones, moved on."""
+    axes, shape = _of_channels(x)
+    if training:
+        m = x.mean(axes)
+        d = x - m.reshape(shape)
+        s = (d * d).mean(axes)
+        if mean is not None:
+            n = x.numel() // x.shape[1]
+            mean = mean * (1 - momentum) + m * momentum
+            var = var * (1 - momentum) + s * (momentum * n / max(n - 1, 1))
+    else:
+        m, s = mean, var
+        d = x - m.reshape(shape)
+    r = (s + eps).rsqrt()
+    y = d * r.reshape(shape)
+    y = y if w is None else y * w.reshape(shape)
+    y = y if b is None else y + b.reshape(shape)
+    return (y, m, r, mean, var) if training else (y, m[:0], r[:0], mean, var)
+
+
+@on_tensors("native_batch_norm", "_native_batch_norm_legit")
+def native_batch_norm(x: Any, w: Any, b: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float) -> Any:
+    scale, shift, old_mean, old_var = (None if t is None else read(t) for t in (w, b, mean, var))
+    y, m, r, new_mean, new_var = _batch_norm(read(x), scale, shift, old_mean, old_var, training, momentum, eps)
+    if training and mean is not None:
+        write(mean, new_mean)
+        write(var, new_var)
+    return wrap(y, x.dtype), wrap(m, x.dtype), wrap(r, x.dtype)
+
+
+@kernel("_native_batch_norm_legit.no_stats")
+def batch_norm_without_statistics(x: Tensor, w: Any, b: Any, training: bool, momentum: float, eps: float) -> Any:
+    return _batch_norm(x, w, b, None, None, True, momentum, eps)[:3]
+
+
+@kernel("_native_batch_norm_legit_functional")
+def batch_norm_functional(
+    x: Any, w: Any, b: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    return _batch_norm(x, w, b, mean, var, training, momentum, eps)
+
+
+@kernel("native_batch_norm_backward")
+def native_batch_norm_backward(
+    g: Tensor, x: Tensor, w: Any, mean: Any, var: Any, m: Any, r: Any, train: bool, eps: float, mask: Any
+) -> Any:
+    axes, shape = _of_channels(x)
+    if not train:
+        m, r = mean, (var + eps).rsqrt()
+    n = x.numel() // x.shape[1]
+    h = (x - m.reshape(shape)) * r.reshape(shape)
+    dw, db = (g * h).sum(axes), g.sum(axes)
+    scale = (r if w is None else r * w).reshape(shape)
+    dx = (g - (db.reshape(shape) + h * dw.reshape(shape)) / n) * scale if train else g * scale
+    return dx if mask[0] else None, dw if mask[1] else None, db if mask[2] else None
+
+
+def _over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    return x.sum(axes) if axes else x
+
+
+@kernel("native_layer_norm")
+def native_layer_norm(x: Tensor, shape: Any, w: Any, b: Any, eps: float) -> Any:
+    axes = tuple(range(x.dim() - len(shape), x.dim()))
+    m = x.mean(axes, keepdim=True)
+    d = x - m
+    r = ((d * d).mean(axes, keepdim=True) + eps).rsqrt()
+    y = d * r
+    y = y if w is None else y * w
+    return y if b is None else y + b, m, r
+
+
+@kernel("native_layer_norm_backward")
+def native_layer_norm_backward(g: Tensor, x: Tensor, shape: Any, m: Any, r: Any, w: Any, b: Any, mask: Any) -> Any:
+    k = x.dim() - len(shape)
+    axes, outer = tuple(range(k, x.dim())), tuple(range(k))
+    h = (x - m) * r
+    gw = g if w is None else g * w
+    dx = (gw - gw.mean(axes, keepdim=True) - h * (gw * h).mean(axes, keepdim=True)) * r
+    return (
+        dx if mask[0] else None,
+        _over(g * h, outer) if mask[1] and w is not None else None,
+        _over(g, outer) if mask[2] and b is not None else None,
+    )
+
+
+@kernel("native_group_norm")
+def native_group_norm(x: Tensor, w: Any, b: Any, n: int, c: int, hw: int, groups: int, eps: float) -> Any:
+    rows = x.reshape(n, groups, -1)
+    m = rows.mean(2, keepdim=True)
+    d = rows - m
+    r = ((d * d).mean(2, keepdim=True) + eps).rsqrt()
+    y = (d * r).reshape(n, c, -1)
+    y = y if w is None else y * w.reshape(1, c, 1)
+    y = y if b is None else y + b.reshape(1, c, 1)
+    return y.reshape(x.shape), m.reshape(n, groups), r.reshape(n, groups)
+
+
+@kernel("native_group_norm_backward")
+def native_group_norm_backward(
+    g: Tensor, x: Tensor, m: Tensor, r: Tensor, w: Any, n: int, c: int, hw: int, groups: int, mask: Any
+) -> Any:
+    h = ((x.reshape(n, groups, -1) - m.reshape(n, groups, 1)) * r.reshape(n, groups, 1)).reshape(n, c, -1)
+    gy = g.reshape(n, c, -1)
+    gw = (gy if w is None else gy * w.reshape(1, c, 1)).reshape(n, groups, -1)
+    rows = h.reshape(n, groups, -1)
+    dx = (gw - gw.mean(2, keepdim=True) - rows * (gw * rows).mean(2, keepdim=True)) * r.reshape(n, groups, 1)
+    return (
+        dx.reshape(x.shape) if mask[0] else None,
+        (gy * h).sum((0, 2)) if mask[1] and w is not None else None,
+        gy.sum((0, 2)) if mask[2] else None,
+    )
+
+
+@kernel("_fused_rms_norm")
+def fused_rms_norm(x: Tensor, shape: Any, w: Any, eps: Any) -> Any:
+    axes = tuple(range(x.dim() - len(shape), x.dim()))
+    r = ((x * x).mean(axes, keepdim=True) + (torch.finfo(torch.float32).eps if eps is None else eps)).rsqrt()
+    return x * r if w is None else x * r * w, r
+
+
+@kernel("_fused_rms_norm_backward")
+def fused_rms_norm_backward(g: Tensor, x: Tensor, shape: Any, r: Tensor, w: Any, mask: Any) -> Any:
+    k = x.dim() - len(shape)
+    axes, outer = tuple(range(k, x.dim())), tuple(range(k))
+    h = x * r
+    gw = g if w is None else g * w
+    dx = (gw - h * (gw * h).mean(axes, keepdim=True)) * r
+    dw = None if w is None or not mask[1] else _over(g * h, outer)
+    return dx if mask[0] else None, dw

@@ -1,0 +1,99 @@
+"""Random numbers, from our stream of the device. A generator of PyTorch's for this device is refused: it would not be used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import shadergrad as sg
+
+from ...tensor import Tensor
+from ..dtypes import STORED, stored
+from ..storage import Place, read, wrap, write
+from ..table import kernel, on_tensors
+
+
+def _refuse(generator: Any) -> None:
+    if generator is not None:
+        raise RuntimeError(
+            f"[torch] the device webgpu draws from its own stream, not from a generator of {generator.device}. "
+            "Hint: torch.manual_seed, or torch.webgpu.manual_seed."
+        )
+
+
+def _uniform(x: torch.Tensor) -> Tensor:
+    return sg.rand(tuple(x.shape), device=Place.device)
+
+
+@on_tensors("uniform_")
+def uniform(x: torch.Tensor, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> torch.Tensor:
+    _refuse(generator)
+    return write(x, _uniform(x) * (high - low) + low)
+
+
+@on_tensors("normal_")
+def normal(x: torch.Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> torch.Tensor:
+    _refuse(generator)
+    return write(x, sg.randn(tuple(x.shape), device=Place.device) * std + mean)
+
+
+@on_tensors("bernoulli_.float")
+def bernoulli_with(x: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> torch.Tensor:
+    _refuse(generator)
+    return write(x, (_uniform(x) < p).to(STORED[x.dtype]))
+
+
+@on_tensors("bernoulli_.Tensor")
+def bernoulli_as(x: torch.Tensor, p: torch.Tensor, *, generator: Any = None) -> torch.Tensor:
+    _refuse(generator)
+    return write(x, (_uniform(x) < read(p)).to(STORED[x.dtype]))
+
+
+@kernel("bernoulli")
+def bernoulli(p: Tensor, *, generator: Any = None) -> Tensor:
+    _refuse(generator)
+    return (sg.rand(p.shape, device=Place.device) < p).to(p.dtype)
+
+
+@on_tensors("exponential_")
+def exponential(x: torch.Tensor, rate: float = 1.0, *, generator: Any = None) -> torch.Tensor:
+    _refuse(generator)
+    return write(x, -(1 - _uniform(x)).log() / rate)
+
+
+@on_tensors("random_.from")
+def random_between(x: torch.Tensor, low: int, high: Any, *, generator: Any = None) -> torch.Tensor:
+    _refuse(generator)
+    high = torch.iinfo(x.dtype).max if high is None else high
+    return write(x, sg.randint(low, high, tuple(x.shape), device=Place.device))
+
+
+@on_tensors("random_.to")
+def random_below(x: torch.Tensor, high: int, *, generator: Any = None) -> torch.Tensor:
+    return random_between(x, 0, high, generator=generator)
+
+
+@on_tensors("randperm")
+def randperm(
+    n: int, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
+) -> torch.Tensor:
+    dtype = torch.int64 if dtype is None else dtype
+    return wrap(sg.randperm(n, device=Place.device).to(stored(dtype)), dtype)
+
+
+@on_tensors("randperm.generator")
+def randperm_of(n: int, *, generator: Any, **options: Any) -> torch.Tensor:
+    _refuse(generator)
+    return randperm(n, **options)
+
+
+@kernel("native_dropout")
+def native_dropout(x: Tensor, p: float, train: Any) -> Any:
+    if train is False or p == 0:
+        return x.clone(), sg.ones(x.shape, dtype=sg.bool, device=x.device)
+    kept = sg.rand(x.shape, device=x.device) >= p
+    return sg.where(kept, x * (1 / (1 - p) if p < 1 else 0.0), 0.0), kept
+
+
+kernel("native_dropout_backward")(lambda g, mask, scale: g * mask.to(g.dtype) * scale)

@@ -1,0 +1,139 @@
+"""PyTorch's private names, all of them in this file, and a self-test that says in words which one another release lacks.
+
+In: nothing. Out: functions with public words for what only private names can do.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import _C
+
+from ..errors import ShadergradError
+
+TESTED = ("2.13",)  # the releases that the tests run on
+KEY = "PrivateUse1"
+AUTOCAST_KEY = "AutocastPrivateUse1"
+
+
+class TorchVersionError(ShadergradError, RuntimeError):
+    """The installed PyTorch lacks a private name that the device is built on."""
+
+
+def _setup(name: str, module: Any) -> None:
+    from torch.utils import backend_registration  # late: its private function is looked for by check()
+
+    backend_registration._setup_privateuseone_for_python_backend(name, backend_module=module)
+
+
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    from torch._decomp import decomposition_table  # late: slow, and private
+
+    return dict(decomposition_table)
+
+
+def _examine() -> Iterator[tuple[str, Callable[[], Any]]]:
+    yield "torch._C._acc.create_empty_tensor", lambda: _C._acc.create_empty_tensor  # type: ignore[attr-defined]
+    yield "torch._C.DispatchKeySet", lambda: _C.DispatchKeySet(_C.DispatchKey.Meta)
+    yield "torch._C.DispatchKey.AutocastPrivateUse1", lambda: getattr(_C.DispatchKey, AUTOCAST_KEY)
+    yield "torch._C._ExcludeDispatchKeyGuard", lambda: _C._ExcludeDispatchKeyGuard
+    yield "torch._C._dispatch_get_all_op_names", lambda: _C._dispatch_get_all_op_names
+    yield "torch._C._dispatch_has_kernel_for_dispatch_key", lambda: _C._dispatch_has_kernel_for_dispatch_key
+    yield "OpOverload.redispatch", lambda: torch.ops.aten.as_strided.default.redispatch
+    yield "OpOverload._schema", lambda: torch.ops.aten.as_strided.default._schema.arguments
+    yield "torch._decomp.decomposition_table", _decompositions
+    yield "torch._tensor_str._tensor_str", lambda: torch._tensor_str._tensor_str  # type: ignore[attr-defined]
+    yield "torch.storage._StorageBase", lambda: torch.storage._StorageBase.__deepcopy__
+    yield (
+        "torch._utils._rebuild_device_tensor_from_cpu_tensor",
+        lambda: importlib.import_module("torch._utils")._rebuild_device_tensor_from_cpu_tensor,
+    )
+    yield (
+        "torch.utils.backend_registration._setup_privateuseone_for_python_backend",
+        lambda: importlib.import_module("torch.utils.backend_registration")._setup_privateuseone_for_python_backend,
+    )
+
+
+def missing() -> list[str]:
+    """The private names that the installed PyTorch lacks."""
+    found = []
+    for name, look in _examine():
+        try:
+            look()
+        except (AttributeError, ImportError):
+            found.append(name)
+    return found
+
+
+def check() -> None:
+    """Raises TorchVersionError where the installed PyTorch lacks what the device is built on."""
+    if lacking := missing():
+        raise TorchVersionError(
+            f"[shadergrad.torch] PyTorch {torch.__version__} has no {lacking[0]}. The device is tested with PyTorch "
+            f'{", ".join(TESTED)}. Hint: pip install "torch=={TESTED[0]}.*"'
+        )
+
+
+check()
+
+META = _C.DispatchKeySet(_C.DispatchKey.Meta)
+AUTOCAST = _C.DispatchKeySet(getattr(_C.DispatchKey, AUTOCAST_KEY))
+new_tensor = _C._acc.create_empty_tensor  # type: ignore[attr-defined]  # of a shape and a dtype, on the device, with no memory of its own
+_as_strided = torch.ops.aten.as_strided.default
+_set = torch.ops.aten.set_.source_Storage_storage_offset
+
+
+def on_meta(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """What PyTorch's Meta kernel of an operator gives: it changes sizes, strides and offsets, and touches no memory."""
+    return op.redispatch(META, *args, **kwargs)
+
+
+def strided_view(x: torch.Tensor, shape: Any, stride: Any, offset: int) -> torch.Tensor:
+    """A tensor of other sizes over the same storage."""
+    return _as_strided.redispatch(META, x, shape, stride, offset)
+
+
+def lay(x: torch.Tensor, storage: torch.UntypedStorage, offset: int, shape: Any, stride: Any) -> torch.Tensor:
+    """`x` itself, now laid over a storage, which grows to the number of bytes that this needs."""
+    return _set.redispatch(META, x, storage, offset, shape, stride)
+
+
+def without_autocast() -> AbstractContextManager[Any]:
+    return _C._ExcludeDispatchKeyGuard(AUTOCAST)
+
+
+def operator_names() -> list[str]:
+    """Of all operators of the namespace aten: "add.Tensor"."""
+    return [n[6:] for n in _C._dispatch_get_all_op_names() if n.startswith("aten::")]
+
+
+def has_kernel(name: str, key: str) -> bool:
+    """Whether an operator of aten has a kernel for a dispatch key."""
+    return _C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key)
+
+
+def overload(name: str) -> Any:
+    """The operator of a name, "add.Tensor"; None where there is none."""
+    base, _, rest = name.partition(".")
+    packet = getattr(torch.ops.aten, base, None)
+    return None if packet is None else getattr(packet, rest or "default", None)
+
+
+def name_of(op: Any) -> str:
+    """ "add.Tensor"; without a dot where the overload has no name."""
+    base = op._schema.name.split("::")[1]
+    return f"{base}.{op._schema.overload_name}" if op._schema.overload_name else base
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """PyTorch's own decompositions, in Python, by operator."""
+    return _decompositions()
+
+
+def register(name: str, module: Any) -> None:
+    """Give PyTorch's private device a name, and `module` as torch.<name>."""
+    _setup(name, module)

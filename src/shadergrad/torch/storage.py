@@ -1,0 +1,143 @@
+"""How PyTorch's tensors and ours meet: a torch storage carries a Cell, whose value is one of our tensors.
+
+A torch.Tensor is (storage, sizes, strides, offset), as everywhere in PyTorch: views are made by PyTorch's own Meta kernels, which
+share the storage and keep the device. A cell's value lies row by row; `read` gives the part that a torch.Tensor names, `write`
+replaces it. Nothing has an address.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+import shadergrad as sg
+
+from ..tensor import Tensor
+from . import dtypes
+from .dtypes import STORED, TORCH, stored
+from .private import lay, new_tensor, strided_view
+from .strides import Part, overlaps, part_of, reach
+
+
+class Place:
+    """Our device behind torch.device("webgpu"). There is one, for PyTorch's private device in Python has one index."""
+
+    device = "webgpu"
+
+
+class Cell:
+    """What a storage holds: a tensor of ours, in any shape, without a history. Writes replace it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Tensor) -> None:
+        self.value = value
+
+
+def is_ours(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.device.type == "webgpu"
+
+
+def offset_of(x: torch.Tensor) -> int:
+    """Where in its storage a torch.Tensor begins, in elements."""
+    return int(x.storage_offset())
+
+
+def wrap(value: Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """A contiguous torch.Tensor with the values of one of our tensors. dtype: PyTorch's, where ours stands for another."""
+    shape = value.shape
+    result = new_tensor(shape, dtype or TORCH[value.dtype])
+    storage = result.untyped_storage()
+    storage.cell = Cell(value)  # type: ignore[attr-defined]
+    return lay(result, storage, 0, shape, result.stride())
+
+
+def view(x: torch.Tensor, shape: Any, stride: Any, offset: int | None = None) -> torch.Tensor:
+    """A torch.Tensor of other sizes over the same storage."""
+    return strided_view(x, shape, stride, offset_of(x) if offset is None else offset)
+
+
+def cell_of(x: torch.Tensor) -> Cell:
+    """The cell of a torch.Tensor's storage; zeros for a storage that PyTorch made itself."""
+    storage: Any = x.untyped_storage()
+    try:
+        return storage.cell
+    except AttributeError:
+        n = max(storage.nbytes() // x.element_size(), reach(x.shape, x.stride(), offset_of(x)))
+        storage.cell = Cell(sg.zeros(n, dtype=stored(x.dtype), device=Place.device))
+        return storage.cell
+
+
+def read(x: torch.Tensor) -> Any:
+    """The value of a torch.Tensor as one of ours; a number for one of the host that has no axes."""
+    if x.device.type != "webgpu":
+        return x.item() if x.dim() == 0 else from_host(x)
+    value = cell_of(x).value
+    shape = tuple(x.shape)
+    if x.is_contiguous() and x.numel() == value.numel():
+        result = value if value.shape == shape else value.reshape(shape)
+    else:
+        result = part_of(value.reshape(-1), shape, x.stride(), offset_of(x))
+    if result.dtype is not STORED[x.dtype]:  # a view of another dtype
+        result = result.view(STORED[x.dtype])
+    if x.is_conj():
+        result = result.conj()
+    return -result if x.is_neg() else result
+
+
+def write(x: torch.Tensor, value: Any) -> torch.Tensor:
+    """Let a torch.Tensor, and so all that share its storage, have the values of one of our tensors, or of a number.
+
+    Raises RuntimeError for sizes that do not fit, and for a tensor with several places for one element, as PyTorch.
+    """
+    cell, shape, dtype = cell_of(x), tuple(x.shape), STORED[x.dtype]
+    if not isinstance(value, Tensor):
+        value = sg.full((), value, dtype=dtype, device=Place.device)
+    if value.dtype is not dtype:
+        value = value.to(dtype)
+    if value.shape != shape:
+        if len(value.shape) > len(shape):
+            raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(value.shape)}")
+        value = value.expand(shape)
+    if x.numel() == 0:
+        return x
+    if overlaps(shape, x.stride()):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    if x.is_conj() or x.is_neg():
+        value = -value if x.is_neg() else value
+        value = value.conj() if x.is_conj() else value
+    whole = cell.value
+    if x.is_contiguous() and x.numel() == whole.numel():
+        cell.value = value
+        return x
+    line = whole.reshape(-1).clone()
+    part = Part(line.numel(), shape, x.stride(), offset_of(x))
+    shown = part.of(line) if part.is_nested else None
+    if shown is None or part.is_copied:
+        line = line.index_put((part.places(Place.device).reshape(-1),), value.reshape(-1))
+    else:
+        shown.copy_(value)
+    cell.value = line
+    return x
+
+
+def from_host(x: torch.Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """The values of a torch.Tensor of the host on our device. dtype: PyTorch's, by default its own."""
+    x = x.detach().resolve_conj().resolve_neg().contiguous()
+    if dtype is not None and dtype is not x.dtype:
+        x = x.to(dtype)
+    kept = stored(x.dtype)
+    if dtypes.is_substituted(x.dtype):
+        x = x.float()
+    return sg.tensor(x.numpy(), dtype=kept, device=Place.device)
+
+
+def to_host(x: torch.Tensor) -> torch.Tensor:
+    """A torch.Tensor of the host with the values of one of the device."""
+    value = read(x.detach())
+    return torch.from_numpy(np.array(value.numpy())).to(x.dtype).reshape(x.shape)

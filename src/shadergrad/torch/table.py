@@ -1,0 +1,39 @@
+"""The table of kernels: from the names of PyTorch's operators to functions over tensors of ours.
+
+`@kernel("add.Tensor")` takes and gives tensors of ours; the dispatcher reads and wraps. `@on_tensors("view")` takes torch.Tensors as
+they come: memory, copies and writes. A functional kernel serves its in-place and out= forms as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Kernel(NamedTuple):
+    """One operator's kernel. takes_tensors: torch.Tensors as they come, not values of ours."""
+
+    function: Callable[..., Any]
+    takes_tensors: bool
+
+
+KERNELS: dict[str, Kernel] = {}
+
+
+def _noted(names: tuple[str, ...], function: F, takes_tensors: bool) -> F:
+    for name in names:
+        assert name not in KERNELS, f"two kernels for {name}"
+        KERNELS[name] = Kernel(function, takes_tensors)
+    return function
+
+
+def kernel(*names: str) -> Callable[[F], F]:
+    """A kernel over values."""
+    return lambda function: _noted(names, function, False)
+
+
+def on_tensors(*names: str) -> Callable[[F], F]:
+    """A kernel over torch.Tensors."""
+    return lambda function: _noted(names, function, True)

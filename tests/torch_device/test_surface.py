@@ -1,0 +1,165 @@
+"""What programs do with tensors of a device beside computing: copies, files, printing, views, generators, mixed precision."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+D = "webgpu"
+
+
+@pytest.fixture
+def x(torch_device: Any) -> Tensor:
+    return torch.arange(6.0).reshape(2, 3)
+
+
+def test_the_device_says_what_it_is(x: Tensor) -> None:
+    assert str(x.to(D).device) == "webgpu:0"
+    assert str(x.webgpu().device) == "webgpu:0"  # type: ignore[attr-defined]
+    assert nn.Linear(2, 2).webgpu().weight.device.type == D  # type: ignore[attr-defined]
+    assert torch.webgpu.is_available()  # type: ignore[attr-defined]
+    assert torch.webgpu.device_count() == 1  # type: ignore[attr-defined]
+    assert str(torch.accelerator.current_accelerator()) == D
+    with torch.device(D):
+        assert torch.zeros(2).device.type == D
+
+
+def test_values_come_back(x: Tensor) -> None:
+    d = x.to(D)
+    assert torch.equal(d.cpu(), x)
+    assert d[1, 2].item() == 5
+    assert d.tolist() == x.tolist()
+    assert "device='webgpu:0'" in repr(d)
+    assert "[3., 4., 5.]" in repr(d)
+    assert torch.equal(x.to(D, non_blocking=True).to("cpu", non_blocking=True), x)
+
+
+def test_writes_through_views_are_seen(torch_device: Any) -> None:
+    a = torch.arange(24.0).reshape(2, 3, 4)
+    b = a.to(D)
+    for t in (a, b):
+        t[0, 1] = 7
+        t[:, ::2, 1:3].mul_(2)
+        t.transpose(0, 2)[1].add_(1)
+        t.view(-1)[3:20:5] = -1
+        t.diagonal(dim1=1, dim2=2).zero_()
+        t.unfold(1, 2, 1)[0, 0].fill_(9.0)
+        t.permute(2, 0, 1)[1:3, :, 1].sub_(t[0, 0, 0])
+    assert torch.equal(a, b.cpu())
+
+
+def test_what_cannot_be_written_raises_as_in_pytorch(x: Tensor) -> None:
+    for t in (x, x.to(D)):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            t[0].expand(4, 3).add_(1)
+        with pytest.raises(RuntimeError, match="can't be cast to the desired output type Long"):
+            t.long().add_(1.5)
+        with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+            t.add_(torch.ones(2, 2, 3, device=t.device))
+
+
+def test_second_derivatives(torch_device: Any) -> None:
+    w = torch.randn(3)
+    found = []
+    for t in (w.clone().requires_grad_(), w.to(D).requires_grad_()):
+        (g,) = torch.autograd.grad((t**3).sum(), t, create_graph=True)
+        (h,) = torch.autograd.grad(g.sum(), t)
+        found.append(h.cpu())
+    torch.testing.assert_close(*found)
+
+
+def test_state_dicts_files_copies_and_pickles(x: Tensor) -> None:
+    model: Any = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).to(D)
+    twin = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    twin.load_state_dict({k: v.cpu() for k, v in model.state_dict().items()})
+    model.load_state_dict(twin.state_dict())
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    for where in ("cpu", None):
+        file.seek(0)
+        loaded = torch.load(file, map_location=where)
+        assert {v.device.type for v in loaded.values()} == {where or D}
+        assert all(torch.equal(loaded[k].cpu(), v.cpu()) for k, v in model.state_dict().items())
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other[0].weight.cpu(), model[0].weight.cpu())
+        other[0].weight.data.zero_()
+        assert model[0].weight.abs().sum().item() > 0
+
+
+def test_tied_weights_stay_tied(torch_device: Any) -> None:
+    model: Any = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 5, bias=False))
+    model[1].weight = model[0].weight
+    for moved in (model.to(D), copy.deepcopy(model)):
+        assert moved[0].weight is moved[1].weight
+
+
+def test_seeds_repeat_and_dropout_drops(torch_device: Any) -> None:
+    torch.manual_seed(3)
+    a = torch.rand(3, device=D).cpu()
+    state = torch.webgpu.get_rng_state()  # type: ignore[attr-defined]
+    b = torch.rand(3, device=D).cpu()
+    torch.manual_seed(3)
+    assert torch.equal(a, torch.rand(3, device=D).cpu())
+    torch.webgpu.set_rng_state(state)  # type: ignore[attr-defined]
+    assert torch.equal(b, torch.rand(3, device=D).cpu())
+    kept = (F.dropout(torch.ones(1000, device=D), 0.3) != 0).float().mean().item()
+    assert 0.6 < kept < 0.8
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(causal: bool, torch_device: Any) -> None:
+    q, k, v = (torch.randn(2, 2, 5, 8) for _ in range(3))
+    expected = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    got = F.scaled_dot_product_attention(q.to(D), k.to(D), v.to(D), is_causal=causal)
+    torch.testing.assert_close(got.cpu(), expected)
+
+
+def test_gradients_are_clipped(x: Tensor) -> None:
+    model = nn.Linear(3, 3)
+    twin = copy.deepcopy(model).to(D)
+    for m, given in ((model, x), (twin, x.to(D))):
+        m(given).pow(2).sum().backward()
+        nn.utils.clip_grad_norm_(m.parameters(), 1.0)
+    assert model.weight.grad is not None
+    assert twin.weight.grad is not None
+    torch.testing.assert_close(twin.weight.grad.cpu(), model.weight.grad)
+
+
+@pytest.mark.filterwarnings("ignore:.*is computed as float32")
+def test_autocast_and_grad_scaler(x: Tensor) -> None:
+    layer = nn.Linear(3, 1).to(D)
+    with torch.autocast(D, dtype=torch.bfloat16):
+        assert layer(x.to(D)).dtype is torch.bfloat16
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+    scaler = torch.amp.GradScaler(D, init_scale=8.0)
+    before = layer.weight.detach().cpu().clone()
+    scaler.scale(layer(x.to(D)).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    torch.testing.assert_close(layer.weight.detach().cpu(), before - 0.1 * x.sum(0))
+
+
+def test_transforms_of_functions(x: Tensor) -> None:
+    d = x.to(D)
+    assert torch.equal(torch.vmap(lambda r: r * 2)(d).cpu(), x * 2)
+    assert torch.equal(torch.func.grad(lambda r: (r**2).sum())(d).cpu(), 2 * x)
+    layer = nn.Linear(3, 2).to(D)
+    y = checkpoint(layer, d, use_reentrant=False)
+    y.sum().backward()
+    assert layer.weight.grad is not None
+    assert torch.equal(layer.weight.grad.cpu(), x.sum(0).expand(2, 3))
+
+
+def test_an_operator_without_a_kernel_is_named(torch_device: Any) -> None:
+    from shadergrad.torch import HostFallbackError
+
+    with pytest.raises(HostFallbackError, match=r"aten::_linalg_svd has no kernel"):
+        torch.linalg.svd(torch.eye(3, device=D))
