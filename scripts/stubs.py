@@ -28,7 +28,7 @@ from shadergrad.tensor import names, records
 PACKAGE = Path(sg.__file__).parent
 HEAD = "# Written by scripts/stubs.py (`make stubs`) from the tables; not by hand.\n"
 ROOMS = (
-    "description", "base", "coercion", "hooks", "gradients", "comparison", "arithmetic", "elementwise", "numeric", "shape", "repetition", "addresses", "reduce", "norms", "subscript", "slices", "index", "joining", "scatter", "order", "products", "divide",
+    "description", "base", "coercion", "hooks", "gradients", "comparison", "arithmetic", "elementwise", "numeric", "shape", "repetition", "addresses", "memory", "reduce", "norms", "subscript", "slices", "index", "joining", "scatter", "order", "products", "divide",
     "scans", "counts", "generator", "random",
 )  # fmt: skip
 

@@ -6,19 +6,33 @@ Arithmetic, products, sums, views and the functions exp, log, sqrt, sin, cos, ta
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from .arguments import checked, checked_with_out
 from .errors import DTypeError, ShapeError
-from .graph.node import make
-from .primitives.complex import Conj, ImaginaryPart, MakeComplex, RealPart
-from .tensor import Tensor, check_storable, common_shape, stack, where
+from .graph.node import Node, make
+from .primitives.complex import Conj, MakeComplex
+from .primitives.dtype_views import AsComplex, AsReal
+from .primitives.views import Reshape, Slice
+from .tensor import Tensor, check_storable, common_shape, where
 
 
 def _apply(primitive: Any, *tensors: Tensor) -> Tensor:
     node = make(primitive, *(t._node for t in tensors))
     check_storable(node.dtype, node.device)
     return Tensor._of(node)
+
+
+def _part(input: Tensor, which: int) -> Tensor:
+    """A view of the real parts (0) or of the imaginary ones (1)."""
+
+    def show(z: Node) -> Node:
+        none = (0,) * z.ndim
+        part = make(Slice((*none, which), (*z.shape, 1), (1,) * (z.ndim + 1)), make(AsReal(), z))
+        return make(Reshape(z.shape), part)
+
+    return input._view(show)
 
 
 @checked
@@ -44,34 +58,34 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 
 @checked
 def real(input: Tensor) -> Tensor:
-    """The real part; of a real tensor itself.
+    """The real part, a view; of a real tensor itself.
 
     >>> sg.real(sg.tensor([1 + 2j]))
     tensor([1.])
     """
-    return _apply(RealPart(), input) if input.dtype.is_complex else input
+    return _part(input, 0) if input.dtype.is_complex else input
 
 
 @checked
 def imag(input: Tensor) -> Tensor:
-    """The imaginary part. Raises DTypeError of a real tensor, as PyTorch.
+    """The imaginary part, a view. Raises DTypeError of a real tensor, as PyTorch.
 
     >>> sg.imag(sg.tensor([1 + 2j]))
     tensor([2.])
     """
     if not input.dtype.is_complex:
         raise DTypeError("imag is not implemented for tensors with non-complex dtypes.")
-    return _apply(ImaginaryPart(), input)
+    return _part(input, 1)
 
 
 @checked
 def conj(input: Tensor) -> Tensor:
-    """The conjugate; of a real tensor itself.
+    """The conjugate, a view; of a real tensor itself.
 
     >>> sg.conj(sg.tensor([1 + 2j]))
     tensor([1.-2.j])
     """
-    return _apply(Conj(), input) if input.dtype.is_complex else input
+    return input._view(lambda z: make(Conj(), z)) if input.dtype.is_complex else input
 
 
 @checked_with_out
@@ -89,26 +103,37 @@ def angle(input: Tensor) -> Tensor:
 
 @checked
 def view_as_real(input: Tensor) -> Tensor:
-    """Real and imaginary parts along a new last axis (*, 2): a copy (PyTorch: a view). Raises DTypeError of a real tensor.
+    """Real and imaginary parts along a new last axis (*, 2): a view. Raises DTypeError of a real tensor.
 
     >>> sg.view_as_real(sg.tensor([1 + 2j]))
     tensor([[1., 2.]])
     """
     if not input.dtype.is_complex:
         raise DTypeError("view_as_real is only supported for complex tensors")
-    return stack([real(input), imag(input)], -1)
+    return input._view(lambda z: make(AsReal(), z))
 
 
 @checked
 def view_as_complex(input: Tensor) -> Tensor:
-    """Complex numbers of pairs along the last axis, which has 2 elements: a copy (PyTorch: a view).
+    """Complex numbers of pairs along the last axis, which has 2 elements: a view. Raises ShapeError where that axis has another
+    size, or does not lie in pairs; DTypeError for other dtypes than float32 and float64, and off the cpu device.
 
     >>> sg.view_as_complex(sg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j])
     """
-    if input.ndim == 0 or input.shape[-1] != 2:
+    check_storable(input.dtype.complex, input._node.device)
+    if input.ndim == 0:
+        raise ShapeError("Input tensor must have one or more dimensions")
+    if input.shape[-1] != 2:
         raise ShapeError("Tensor must have a last dimension of size 2")
-    return complex(input[..., 0], input[..., 1])
+    (*outer, last), offset = input._strides()
+    if last != 1:
+        raise ShapeError("Tensor must have a last dimension with stride 1. Hint: .contiguous().")
+    if any(step % 2 for step in outer):
+        raise ShapeError("Tensor must have a stride divisible by 2 for all but last dimension. Hint: .contiguous().")
+    if offset % 2:
+        raise ShapeError("Tensor must have a storage_offset divisible by 2. Hint: .clone().")
+    return input._view(lambda x: make(AsComplex(), x))
 
 
 @checked
@@ -170,6 +195,16 @@ METHODS = {"conj": _conj, "angle": _angle, "is_complex": _is_complex}
 for _name, _method in METHODS.items():
     _method.__name__ = _method.__qualname__ = _name
     setattr(Tensor, _name, checked(_method, _name, method=True))
+
+
+def _set(part: Tensor, value: Any) -> None:
+    """Write a part of complex numbers; of complex ones, as PyTorch does, the real part."""
+    if isinstance(value, Tensor) and value.dtype.is_complex and not part.dtype.is_complex:
+        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
+        value = value.real
+    part.copy_(value)
+
+
 PROPERTIES = {"real": _real, "imag": _imag}
 for _name, _method in PROPERTIES.items():
-    setattr(Tensor, _name, property(_method))
+    setattr(Tensor, _name, property(_method, lambda self, value, read=_method: _set(read(self), value)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from ..errors import ArgumentError, AutogradError, ShapeError
@@ -63,7 +63,7 @@ class AddressTensor(RepeatTensor):
                 "as_strided: a tensor with history must lie row by row and hold the view. Hint: .contiguous()."
             )
         else:
-            flat = self._all_of(self._shared.storage).reshape(-1)
+            flat = self._all_of(self._shared.storage).reshape(-1).view(self.dtype)
         if start + reach > flat.numel():
             raise ShapeError(
                 f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start} require {start + reach} elements, "
@@ -124,15 +124,17 @@ class AddressTensor(RepeatTensor):
         """
         shared = self._shared
         if shared is None:
-            return StorageHandle(self._serial, self._node.size * self.element_size())
-        return StorageHandle(shared.storage.origin, shared.storage.node.size * self.element_size())
+            return StorageHandle(self._serial, self._node.size * self.element_size(), self)
+        whole = shared.storage.node
+        return StorageHandle(shared.storage.origin, whole.size * whole.dtype.itemsize, self)
 
     @property
     def _base(self) -> Any:
         """The tensor whose memory this one shows a part or another form of; None of one that is no view."""
         shared = self._shared
-        first = None if shared is None else self._all_of(shared.storage)
-        return None if first is self else first
+        if shared is None or shared.storage.tensor() is self or self._serial == shared.storage.origin:
+            return None
+        return self._all_of(shared.storage)
 
     def _is_view(self) -> bool:
         """Whether the tensor is a view of another."""
@@ -154,6 +156,7 @@ class StorageHandle:
 
     origin: int
     nbytes_: int
+    shown_by: Any = field(default=None, repr=False, compare=False)
 
     def data_ptr(self) -> int:
         """A number that is equal for tensors that share their memory, and different for others. No address.
@@ -171,3 +174,10 @@ class StorageHandle:
         24
         """
         return self.nbytes_
+
+    def asked_of(self) -> Any:
+        """The tensor that it was asked of, for `set_`. Raises ArgumentError where that shows other memory now."""
+        found = self.shown_by
+        if found is None or found.untyped_storage().origin != self.origin:
+            raise ArgumentError("the tensor that this storage was asked of shows other memory now. Hint: ask it again.")
+        return found

@@ -6,7 +6,7 @@ other:
 
     handle -> description -> sharing -> history -> reading -> writing -> base ->
     gradients -> records -> comparison -> arithmetic -> elementwise -> numeric -> shape -> repetition -> addresses ->
-    reduce -> norms -> subscript -> slices -> index -> scatter -> order -> products ->
+    memory -> reduce -> norms -> subscript -> slices -> index -> scatter -> order -> products ->
     divide -> scans -> counts -> random -> names -> public
 
 Results are always of the class that public.py defines, Tensor.

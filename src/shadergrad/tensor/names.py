@@ -43,7 +43,9 @@ ALIASES = {
     "not_equal": "ne",
     "subtract": "sub",
     "swapaxes": "transpose",
+    "swapaxes_": "transpose_",
     "swapdims": "transpose",
+    "swapdims_": "transpose_",
     "trapz": "trapezoid",
     "true_divide": "div",
 }

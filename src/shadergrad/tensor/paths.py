@@ -1,20 +1,26 @@
 """Paths of views: what one shows of a value, and a value in which that part is another.
 
 In: a node, and the views that lead from it. Out: the node of the part, or of the whole with another part. Views are slices, other
-shapes, transposes, and those that show an element more than once (`may_repeat`).
+shapes, transposes, those that show an element more than once (`may_repeat`), and those that read the same memory as another
+dtype (`READINGS`).
 """
 
 from __future__ import annotations
 
-from ..dtypes import bool_
+from ..dtypes import DType, bool_
 from ..graph import build
 from ..graph.node import Node, make
 from ..graph.primitive import Primitive
 from ..primitives import views as v
+from ..primitives.complex import Conj
+from ..primitives.dtype_views import AsComplex, AsReal, Reinterpret
+from ..primitives.elementwise import Bitcast, Cast
 from ..primitives.window import Window
 from .overwrite import overwrite
 
 Path = tuple[Primitive, ...]
+SINGLY = (Conj, Bitcast, Cast)  # read elements one by one, so that it makes no difference which of them are shown first
+READINGS = (AsReal, AsComplex, Reinterpret, *SINGLY)  # each has an inverse
 
 
 def follow(path: Path, node: Node) -> Node:
@@ -54,6 +60,13 @@ def may_repeat(path: Path) -> bool:
 
 def put(whole: Node, path: Path, part: Node) -> Node:
     """`whole` with `part` in the place of what the path shows."""
+    for k in range(len(path) - 1, -1, -1):
+        step = path[k]
+        if isinstance(step, READINGS):
+            read = follow(path[:k], whole)
+            if isinstance(step, SINGLY):
+                return put(whole, (*path[:k], *path[k + 1 :]), _unread(step, read.dtype, part))
+            return put(whole, path[:k], _unread(step, read.dtype, put(make(step, read), path[k + 1 :], part)))
     if may_repeat(path):
         return _scattered(whole, path, part)
     inputs = []
@@ -70,6 +83,19 @@ def put(whole: Node, path: Path, part: Node) -> Node:
             assert isinstance(step, v.Slice), step
             part = with_block(x, step, part)
     return part
+
+
+def _unread(step: Primitive, dtype: DType, part: Node) -> Node:
+    """What, of a dtype, `step` reads as `part`."""
+    if isinstance(step, Conj):
+        return make(step, part)
+    if isinstance(step, AsReal):
+        return make(AsComplex(), part)
+    if isinstance(step, AsComplex):
+        return make(AsReal(), part)
+    if isinstance(step, Reinterpret):
+        return make(Reinterpret(part.dtype, dtype), part)
+    return make(Bitcast(dtype) if isinstance(step, Bitcast) else Cast(dtype), part)
 
 
 def _scattered(whole: Node, path: Path, part: Node) -> Node:

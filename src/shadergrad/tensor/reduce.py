@@ -17,12 +17,12 @@ from ..primitives import elementwise as e
 from ..primitives import views as v
 from ..primitives.indexing import Gather, InRange
 from ..primitives.reduce import Reduce, ReduceMax, ReduceMin, ReduceProd, ReduceSum
-from .addresses import AddressTensor
 from .axes import check_axes, check_axis
 from .base import TensorBase
 from .coercion import binary
 from .comparison import _truth, where
 from .handle import wrap
+from .memory import MemoryTensor
 
 T = TypeVar("T", bound="ReduceTensor")
 V = TypeVar("V")
@@ -42,7 +42,7 @@ class MinAndMax(NamedTuple, Generic[V]):
     max: V
 
 
-class ReduceTensor(AddressTensor):
+class ReduceTensor(MemoryTensor):
     """Methods that reduce axes: sums, means, extrema, variances."""
 
     __slots__ = ()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
+from ..drive import tracing
 from ..drive.tracing import current
+from ..dtypes import DType, parse_dtype
 from ..errors import ArgumentTypeError, AutogradError, CompileError, ShapeError
 from ..graph import build
 from ..graph.node import mode
 from .axes import check_axes, check_axis, sizes_of
 from .numeric import NumericTensor
+from .readings import check_layout, reading
 from .strides import row_major, strides_of_view
 
 
@@ -37,18 +41,34 @@ class ShapeTensor(NumericTensor):
             return found
         return found._copied()
 
-    def view(self, *shape: Any) -> Self:
-        """The same elements in another shape, as `reshape`, and always a view: no strides stand in its way.
+    def view(self, *shape: Any, **options: Any) -> Self:
+        """The same elements in another shape, as `reshape`, and always a view: no strides stand in its way. Of a dtype, the
+        same memory read as that, without history: on a GPU for dtypes of equally many bits, on cpu for all.
 
-        There is no view as another dtype. Raises ShapeError where the sizes do not multiply to the number of elements.
+        Larger or smaller elements make the last axis shorter or longer. Raises ShapeError where the sizes do not multiply to
+        the number of elements, or the last axis does not lie in one run; DTypeError where the device cannot read the dtype.
 
         >>> x = sg.arange(4)
         >>> x.view(2, 2)[0].zero_()
         tensor([0, 0])
         >>> x
         tensor([0, 0, 2, 3])
+        >>> sg.tensor([1.0]).view(sg.int32)
+        tensor([1065353216])
         """
+        if "dtype" in options or (len(shape) == 1 and isinstance(shape[0], DType)):
+            if len(shape) + len(options) > 1:
+                raise ArgumentTypeError("view() takes sizes or a dtype, not both.")
+            return self._read_as(parse_dtype(options.get("dtype", shape[0] if shape else None)))
+        if options:
+            raise ArgumentTypeError(f"view() got an unexpected keyword argument {next(iter(options))!r}.")
         return self._viewed(shape, "view")
+
+    def _read_as(self, dtype: DType) -> Self:
+        show = reading(self.dtype, dtype, self._node.device)
+        layout, offset = self._strides()
+        check_layout(self.dtype, dtype, layout, self._node.shape, offset)
+        return self._view(show)
 
     def _viewed(self, shape: tuple[Any, ...], what: str) -> Self:
         sizes = list(sizes_of(shape, what, "shape"))
@@ -160,7 +180,13 @@ class ShapeTensor(NumericTensor):
             raise CompileError(
                 f"[{what}] a compiled step cannot give a tensor from outside other axes. Hint: do it before."
             )
+        tracing.changes += 1
+        self._rebound += 1
+        shared = view._shared
+        first = None if shared is None else shared.storage.tensor()
         self._join(view, view._node)
+        if first is not None and first is not self:  # it still shows all of the storage
+            self._shared.storage.tensor = weakref.ref(first)
         return self
 
     def squeeze_(self, dim: int | Sequence[int] | None = None) -> Self:

@@ -164,10 +164,24 @@ class SharedTensor(DescribedTensor):
             pending.succeed(self, shared.storage)
         return True
 
+    def _is_alone(self) -> bool:
+        """Whether no other tensor has the memory that this one shows, or a part of it."""
+        shared = self._shared
+        if shared is None:
+            return True
+        if shared.storage.node.dtype is not self._current.dtype:
+            return False
+        notes = (0, 0) if current.trace is None else current.trace.references(shared)
+        others = cpython.references(self._shared) - notes[0] - 2 - cpython.ASKING
+        return others <= 0 and cpython.references(shared.storage) - notes[1] <= 1 + cpython.ASKING
+
     @property
-    def _exchanged(self) -> int:
-        """How often the memory was exchanged, 0 for what is alone with it: to that it makes no difference."""
-        return 0 if not self._rebound or self._share_no_more() else self._rebound
+    def _exchanged(self) -> tuple[Any, ...]:
+        """How often the memory was exchanged, and for what; 0 times for what is alone with it: to that only the kind of memory
+        makes a difference."""
+        times = 0 if not self._rebound or self._share_no_more() else self._rebound
+        node = self._current
+        return times, node.shape, node.dtype, node.device
 
     def _was_overwritten(self) -> None:
         """The memory of the value holds another one now: who shares it derives what it sees anew."""

@@ -12,8 +12,9 @@ from ..dtypes import bool_
 from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
 from ..primitives import views as v
+from ..primitives.dtype_views import AsComplex, AsReal, Reinterpret
 from ..primitives.window import Window
-from .paths import Path
+from .paths import READINGS, Path
 
 
 def strides(path: Path, shape: Shape, given: tuple[int, ...]) -> tuple[tuple[int, ...], int] | None:
@@ -32,6 +33,12 @@ def strides(path: Path, shape: Shape, given: tuple[int, ...]) -> tuple[tuple[int
             continue
         if isinstance(step, v.Permute):
             found, shape = tuple([found[a] for a in step.axes]), tuple([shape[a] for a in step.axes])
+            continue
+        if isinstance(step, READINGS):
+            read = _read_as(step, shape, found, offset)
+            if read is None:
+                return None
+            shape, found, offset = read
             continue
         after = _shape_after(step, shape)
         if isinstance(step, v.Expand):
@@ -52,6 +59,23 @@ def strides(path: Path, shape: Shape, given: tuple[int, ...]) -> tuple[tuple[int
             found = reshaped
         shape = after
     return found, offset
+
+
+def _read_as(
+    step: Primitive, shape: Shape, given: tuple[int, ...], offset: int
+) -> tuple[Shape, tuple[int, ...], int] | None:
+    """Shape, strides and first element, in elements of the dtype as which a step reads elements that lie by `given`."""
+    if isinstance(step, AsReal):
+        return (*shape, 2), (*(2 * s for s in given), 1), 2 * offset
+    if isinstance(step, AsComplex):
+        old, new, after, kept = 1, 2, shape[:-1], given[:-1]
+    elif isinstance(step, Reinterpret) and step.source.itemsize != step.dtype.itemsize:
+        old, new, after, kept = step.source.itemsize, step.dtype.itemsize, step.shown(shape), given[:-1]
+    else:
+        return shape, given, offset
+    if any(s * old % new for s in (*kept, offset)):
+        return None
+    return after, (*(s * old // new for s in kept), *(1,) * (len(after) - len(kept))), offset * old // new
 
 
 def _shape_after(step: Primitive, shape: Shape) -> Shape:

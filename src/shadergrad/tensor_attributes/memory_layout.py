@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..arguments import checked
 from ..errors import ArgumentTypeError, ShapeError
 from ..tensor import Tensor
+from ..tensor.readings import signs
 from .installation import install_methods, install_properties
 
 strided = "strided"
@@ -103,21 +104,35 @@ def _is_nonzero(self: Tensor) -> bool:
 
 
 def _resolved(self: Tensor) -> Tensor:
-    """The tensor itself: conjugation and negation are computed, not noted.
+    """A copy where the tensor is a conjugated view (`is_conj`) or shows negative parts of one (`is_neg`), else the tensor itself.
 
-    >>> sg.ones(2).resolve_conj()
-    tensor([1., 1.])
+    >>> sg.tensor([1j]).conj().resolve_conj().is_conj()
+    False
     """
-    return self
+    return self.clone() if any(_signs(self)) else self
+
+
+def _signs(self: Tensor) -> tuple[bool, bool]:
+    shared = self._shared
+    return (False, False) if shared is None else signs((*shared.path, *self._path))
 
 
 def _is_conj(self: Tensor) -> bool:
-    """False: conjugation is computed, not noted.
+    """Whether the tensor is a view that conjugates what it shows.
 
-    >>> sg.ones(2).is_conj()
-    False
+    >>> sg.ones(2).is_conj(), sg.tensor([1j]).conj().is_conj()
+    (False, True)
     """
-    return False
+    return _signs(self)[0]
+
+
+def _is_neg(self: Tensor) -> bool:
+    """Whether the tensor is a view of the imaginary parts of a conjugated view.
+
+    >>> sg.ones(2).is_neg(), sg.tensor([1j]).conj().imag.is_neg()
+    (False, True)
+    """
+    return _signs(self)[1]
 
 
 def _delete_part(self: Tensor, key: object) -> None:
@@ -126,7 +141,7 @@ def _delete_part(self: Tensor, key: object) -> None:
 
 
 install_methods({
-    "is_nonzero": _is_nonzero, "resolve_conj": _resolved, "resolve_neg": _resolved, "is_conj": _is_conj, "is_neg": _is_conj,
+    "is_nonzero": _is_nonzero, "resolve_conj": _resolved, "resolve_neg": _resolved, "is_conj": _is_conj, "is_neg": _is_neg,
 })  # fmt: skip
 Tensor.__delitem__ = _delete_part  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 install_properties(
