@@ -184,9 +184,9 @@ class ShapeTensor(NumericTensor):
         self._rebound += 1
         shared = view._shared
         first = None if shared is None else shared.storage.tensor()
-        self._join(view, view._node)
+        base = self._join(view, view._node)
         if first is not None and first is not self:  # it still shows all of the storage
-            self._shared.storage.tensor = weakref.ref(first)
+            base.storage.tensor = weakref.ref(first)
         return self
 
     def squeeze_(self, dim: int | Sequence[int] | None = None) -> Self:
