@@ -9,6 +9,7 @@
 | SHADERGRAD_MEMORY_LIMIT | bytes, or 512M, 8G | the most device memory to use |
 | SHADERGRAD_PIPELINE_MEMORY | bytes, or 512M, 8G; unset: 1G | host memory for compiled kernels, as estimated; the least recently used are dropped |
 | SHADERGRAD_CACHE | a folder, or off | folder of the plan cache (at most 256 MiB) and of the tables of `shadergrad tune`; unset: .cache/shadergrad in the home directory |
+| SHADERGRAD_CPU | reference, native | how the cpu device computes: reference: NumPy, one operation after another; native: compiled kernels, by llvmlite (`pip install "shadergrad[cpu]"`); unset: reference |
 | SHADERGRAD_IN_FLIGHT | 1 to 1024 | number of submissions in flight before the host waits |
 | SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | engine of the backward pass, if --backward does not name one; unset: shaders |
 | SHADERGRAD_DATA_DIR | a folder | folder of data sets and downloads; unset: .cache/shadergrad in the home directory |
@@ -36,6 +37,7 @@ from .errors import ShadergradError
 
 DEBUG_TOPICS = ("kernels", "plan", "graph", "times")
 ENGINES = ("shaders", "torch", "numpy", "auto")  # of the backward pass
+CPUS = ("reference", "native")  # how the cpu device computes
 PREFIX = "SHADERGRAD_"
 
 
@@ -52,6 +54,7 @@ class Config:
     memory_limit: int | None
     pipeline_memory: int
     cache: str | None
+    cpu: str
     in_flight: int
     backward: str
     as_torch: str | None
@@ -82,6 +85,12 @@ def for_child_processes(folder: str, device: str) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def openmp_threads() -> int | None:
+    """The number in $OMP_NUM_THREADS, which libraries of numbers heed; None where there is none."""
+    text = _value("OMP_NUM_THREADS").split(",")[0]
+    return int(text) if re.fullmatch("[1-9][0-9]{0,3}", text) else None
 
 
 def torch_home() -> Path:
@@ -196,6 +205,7 @@ def read_environment() -> Config:
         memory_limit=_size("SHADERGRAD_MEMORY_LIMIT"),
         pipeline_memory=_size("SHADERGRAD_PIPELINE_MEMORY") or 1 << 30,
         cache=_folder("SHADERGRAD_CACHE"),
+        cpu=_one_of("SHADERGRAD_CPU", CPUS),
         in_flight=_number("SHADERGRAD_IN_FLIGHT", default=16, most=1024),
         backward=_one_of("SHADERGRAD_BACKWARD", ENGINES),
         as_torch=_value("SHADERGRAD_AS_TORCH") or None,

@@ -257,6 +257,10 @@ def reads_environment(module: str) -> bool:
     return not {"os.environ", "os.getenv", "environ", "getenv"}.isdisjoint(names)
 
 
+def test_one_file_imports_llvmlite() -> None:
+    assert {m for m, path in FILES.items() if "llvmlite.binding" in path.read_text()} == {"runtime.llvm"}
+
+
 def test_one_file_imports_wgpu() -> None:
     assert {m for m in FILES if "wgpu" in packages(m)} == {"runtime.native"}
 

@@ -12,7 +12,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..config import config
 from ..errors import DeviceError
+from ..runtime import llvm
 from ..runtime.adapters import NO_ADAPTER, AdapterInfo, adapters, auto_device_reason
 from ..runtime.device import get_device
 from ..version import __version__
@@ -28,6 +30,10 @@ def print_info(console: Console, *, verbose: bool = False) -> None:
     packages = ", ".join(f"{name} {number}" for name, number in _packages().items())
     console.out(f"{packages}, Python {platform.python_version()}, {platform.platform()}", highlight=False)
     _section(console, "cpu", get_device("cpu").describe(), {})
+    if llvm.installed() is None:
+        console.out('  Compiled kernels for it, on all cores: pip install "shadergrad[cpu]"', highlight=False)
+    elif config.cpu == "reference":
+        console.out("  Compiled kernels for it, on all cores: SHADERGRAD_CPU=native", highlight=False)
     if problem:
         console.out(f"\n{problem}", highlight=False)
     for adapter in found:

@@ -1,5 +1,5 @@
 """The cpu device: NumPy, one graph node after another, or what `chains.py` makes of a plan. The reference for every other
-device."""
+device. With SHADERGRAD_CPU=native programs that come again run as native kernels (native_cpu.py)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from ..compile.native.program import steps_of
+from ..config import config
 from ..dtypes import DType
 from ..errors import OutOfMemoryError
 from ..graph.capture import Capture
 from ..graph.primitive import WITHOUT_TENSORS, Primitive, from_data
 from ..plan import Kernel, Plan
 from ..system import interrupts
+from ..system.optional_packages import require
 from ..target import NUMPY
-from . import timing
+from . import llvm, timing
 from .chains import Chain, Operation, Rows, broadcasting, chained, fold
 from .device import Device, Program, Storage, register_device
+from .native_cpu import Native
+from .threads import pool
+
+COMES_AGAIN = 2  # the run of a program in which it is compiled
 
 Step = tuple[Any, Rows, Rows, list[int]]  # an operation, and the rows that nothing reads afterwards
 
@@ -113,12 +120,12 @@ class CpuProgram(Program):
 
     @interrupts.whole
     def _give_all(
-        self, arrays: list[Any], by_row: dict[int, Storage], into: Sequence[Storage | None] | None
+        self, arrays: Any, by_row: dict[int, Storage], into: Sequence[Storage | None] | None
     ) -> list[Storage]:
         targets = into or [None] * len(self.plan.outputs)
         return [self._give(row, arrays, by_row, target) for row, target in zip(self.plan.outputs, targets, strict=True)]
 
-    def _give(self, row: int, arrays: list[Any], by_row: dict[int, Storage], target: Storage | None) -> Storage:
+    def _give(self, row: int, arrays: Any, by_row: dict[int, Storage], target: Storage | None) -> Storage:
         """A storage of its own for an output; an array may be shared, for arrays are replaced, never written."""
         spec = self.plan.buffers[row]
         array = _own(arrays[row], spec.dtype, self._views)
@@ -129,12 +136,38 @@ class CpuProgram(Program):
         return storage
 
 
+class NativeProgram(CpuProgram):
+    """A plan that is interpreted when it first runs, and compiled when it comes again: most graphs of a script's first seconds
+    do not. What native kernels do not serve, they leave to the interpreter."""
+
+    def __init__(self, device: CpuDevice, plan: Plan) -> None:
+        super().__init__(device, plan)
+        self._runs = 0
+        self._native: Native | None = None
+
+    def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
+        self._runs += 1
+        if self._runs == COMES_AGAIN:
+            steps = steps_of(self.plan)
+            self._native = None if steps is None else Native(steps)
+        if self._native is None or timing.listeners:
+            return super().run(inputs, into)
+        plan = self.plan
+        given = [s.handle.reshape(plan.buffers[row].shape) for row, s in zip(plan.inputs, inputs, strict=True)]
+        with np.errstate(all="ignore"):
+            found = self._native.run(given)
+        arrays = dict(zip(plan.outputs, found, strict=True))
+        return self._give_all(arrays, dict(zip(plan.inputs, inputs, strict=True)), into)
+
+
 class CpuDevice(Device):
     """Holds values as NumPy arrays of their own dtype, float64 and int64 among them."""
 
     def __init__(self, index: int = 0) -> None:
         self.name = "cpu"
         self.target = NUMPY
+        if config.cpu == "native":
+            require("llvmlite", "cpu", "SHADERGRAD_CPU=native")
 
     def upload(self, array: np.ndarray, dtype: DType) -> Storage:
         copy = np.array(array, dtype.numpy, order="C")
@@ -147,6 +180,8 @@ class CpuDevice(Device):
         return storage.handle.reshape(shape).copy()
 
     def load(self, plan: Plan) -> Program:
+        if config.cpu == "native":
+            return NativeProgram(self, plan)
         return CpuProgram(self, plan)
 
     def evaluate(self, capture: Capture) -> list[Storage]:
@@ -171,6 +206,8 @@ class CpuDevice(Device):
         return
 
     def describe(self) -> str:
+        if config.cpu == "native":
+            return f"cpu (native kernels by llvmlite {llvm.installed()}, {pool.count} threads; NumPy {np.__version__})"
         return f"cpu (NumPy {np.__version__})"
 
 

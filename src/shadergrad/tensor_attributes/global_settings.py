@@ -8,6 +8,7 @@ from typing import Any
 
 from ..arguments import checked
 from ..errors import ArgumentError
+from ..runtime.threads import pool
 
 
 @checked
@@ -50,9 +51,10 @@ def get_float32_matmul_precision() -> str:
 
 @checked
 def set_num_threads(int_: int) -> None:
-    """Let matrix products of the cpu device and linear algebra use so many threads: those of the BLAS of NumPy and SciPy.
+    """Let the cpu device use so many threads: native kernels (SHADERGRAD_CPU=native), and matrix products and linear algebra, which are
+    those of the BLAS of NumPy and SciPy.
 
-    All else runs on one thread. Needs threadpoolctl; without it a warning says how to set the number before the program starts.
+    All else runs on one thread. BLAS needs threadpoolctl; without it a warning says how to set the number before the program starts.
     Raises ArgumentError for a number below 1.
 
     >>> sg.set_num_threads(1)
@@ -61,10 +63,11 @@ def set_num_threads(int_: int) -> None:
     """
     if int_ < 1:
         raise ArgumentError("set_num_threads expects a positive integer")
+    pool.limit(int_)
     control = _threadpoolctl()
     if control is None:
         warnings.warn(
-            f"set_num_threads({int_}) has no effect: threadpoolctl is not installed. Hint: pip install threadpoolctl, or set "
+            f"set_num_threads({int_}) has no effect on matrix products: threadpoolctl is not installed. Hint: pip install threadpoolctl, or set "
             "OMP_NUM_THREADS and OPENBLAS_NUM_THREADS before the program starts.",
             stacklevel=3,
         )

@@ -1,0 +1,170 @@
+"""Functions of one float32 as LLVM IR: within 2 ulp of the exact value, NaN, infinities and signed zeros as NumPy has them.
+
+Each is computed in float64 by a polynomial that is exact to some 1e-10, and rounded once. There is no table and no branch, so that a
+vector of elements takes one path. Sources: exp and log by argument reduction and series, as in Muller et al., "Handbook of
+Floating-Point Arithmetic", 2018, chapter 10; erf by the interpolant of erf(x) / x at Chebyshev's points of [0, 4].
+"""
+
+from __future__ import annotations
+
+import math
+
+from .values import Statements, Value, literal
+
+LN2 = math.log(2.0)
+LARGEST, SMALLEST = 700.0, -700.0  # what exp is cut to: float32 has overflowed long before
+EXP = [1.0 / math.factorial(k) for k in range(9, -1, -1)]  # |r| <= ln(2) / 2: 6e-12
+ATANH = [1.0 / k for k in range(15, 0, -2)]  # atanh(s) / s in s * s, |s| <= 0.1716: 4e-14
+ERF_END = 4.0  # erf is 1 to float32's last bit beyond
+ERF = [  # of erf(a) / a in u = a * a / 8 - 1, from -1 to 1: the Chebyshev interpolant of degree 18, 4e-10
+    9.403816578637098e-05,
+    -0.000246422017593623,
+    0.0001732295034487736,
+    -0.0003255196142593992,
+    0.0014101528933356117,
+    -0.0029097129787577338,
+    0.004774946220279435,
+    -0.008384044254958969,
+    0.014381038744725426,
+    -0.02256255830424042,
+    0.03305329169588628,
+    -0.04574431267171725,
+    0.059887829583056336,
+    -0.07473048679757296,
+    0.0902089413427898,
+    -0.10771029288637649,
+    0.13167511777583008,
+    -0.1765762358003929,
+    0.3535309956434049,
+]
+HALF_RANGE = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
+
+
+def _wide(w: Statements, x: Value) -> Value:
+    return w.convert("fpext", x, "double")
+
+
+def _narrow(w: Statements, x: Value) -> Value:
+    return w.convert("fptrunc", x, "float")
+
+
+def _power_of_two(w: Statements, k: Value) -> Value:
+    """2 ** k for a whole double k within +-1022."""
+    bits = w.convert("fptosi", k, "i64")
+    bits = w.op("shl", w.op("add", bits, literal(1023, "i64")), literal(52, "i64"))
+    return w.convert("bitcast", bits, "double")
+
+
+def _clamped(w: Statements, x: Value, low: float, high: float) -> Value:
+    """NaN stays."""
+    x = w.select(w.compare("fcmp ogt", x, w.number(high, x)), w.number(high, x), x)
+    return w.select(w.compare("fcmp olt", x, w.number(low, x)), w.number(low, x), x)
+
+
+def _reduced(w: Statements, x: Value) -> tuple[Value, Value]:
+    """(k, r) with x = k ln 2 + r, |r| <= ln(2) / 2; k is 0 where x is NaN, and r NaN."""
+    k = w.call("rint", w.op("fmul", x, w.number(1.0 / LN2, x)))
+    high = 0.6931471803691238  # ln 2 in 33 bits: its product with k is exact
+    r = w.fma(k, w.number(-high, x), x)
+    r = w.fma(k, w.number(-(1.9082149292705877e-10), x), r)
+    is_nan = w.compare("fcmp uno", x, x)
+    return w.select(is_nan, w.number(0.0, x), k), r
+
+
+def _exp(w: Statements, x: Value) -> Value:
+    """e ** x of a double, cut to +-700."""
+    k, r = _reduced(w, _clamped(w, x, SMALLEST, LARGEST))
+    return w.op("fmul", w.polynomial(r, EXP), _power_of_two(w, k))
+
+
+def _expm1(w: Statements, x: Value) -> Value:
+    k, r = _reduced(w, _clamped(w, x, SMALLEST, LARGEST))
+    scale = _power_of_two(w, k)
+    p = w.op("fmul", r, w.polynomial(r, EXP[:-1]))
+    return w.fma(p, scale, w.op("fsub", scale, w.number(1.0, x)))
+
+
+def exp(w: Statements, x: Value) -> Value:
+    return _narrow(w, _exp(w, _wide(w, x)))
+
+
+def exp2(w: Statements, x: Value) -> Value:
+    x = _wide(w, x)
+    return _narrow(w, _exp(w, w.op("fmul", _clamped(w, x, -1000.0, 1000.0), w.number(LN2, x))))
+
+
+def expm1(w: Statements, x: Value) -> Value:
+    result = _narrow(w, _expm1(w, _wide(w, x)))
+    return w.select(w.compare("fcmp oeq", x, w.number(0.0, x)), x, result)  # the sign of 0
+
+
+def sigmoid(w: Statements, x: Value) -> Value:
+    x = _wide(w, x)
+    one = w.number(1.0, x)
+    return _narrow(w, w.op("fdiv", one, w.op("fadd", one, _exp(w, w.op("fneg", x)))))
+
+
+def tanh(w: Statements, x: Value) -> Value:
+    a = _wide(w, w.call("fabs", x))
+    e = _expm1(w, w.op("fmul", _clamped(w, a, 0.0, 40.0), w.number(2.0, a)))
+    t = _narrow(w, w.op("fdiv", e, w.op("fadd", e, w.number(2.0, a))))
+    return w.call("copysign", t, x)
+
+
+def erf(w: Statements, x: Value) -> Value:
+    a = _clamped(w, _wide(w, w.call("fabs", x)), 0.0, ERF_END)
+    u = w.fma(w.op("fmul", a, a), w.number(2.0 / ERF_END**2, a), w.number(-1.0, a))
+    y = _narrow(w, w.op("fmul", a, w.polynomial(u, ERF)))
+    return w.call("copysign", y, x)
+
+
+def _log_parts(w: Statements, x: Value) -> tuple[Value, Value]:
+    """(e, m) with x = 2 ** e * m, m from sqrt(1/2) to sqrt(2); for a positive, normal double."""
+    bits = w.op("sub", w.convert("bitcast", x, "i64"), literal(HALF_RANGE, "i64"))
+    exponent = w.op("ashr", bits, literal(52, "i64"))
+    rest = w.op("sub", w.convert("bitcast", x, "i64"), w.op("shl", exponent, literal(52, "i64")))
+    return w.convert("sitofp", exponent, "double"), w.convert("bitcast", rest, "double")
+
+
+def _log_of(w: Statements, m: Value, less_one: Value) -> Value:
+    """log(m), where less_one is m - 1."""
+    s = w.op("fdiv", less_one, w.op("fadd", m, w.number(1.0, m)))
+    return w.op("fmul", w.op("fmul", s, w.number(2.0, m)), w.polynomial(w.op("fmul", s, s), ATANH))
+
+
+def _ends(w: Statements, x: Value, result: Value) -> Value:
+    """The logarithm at 0 and beyond: x is what it is of, as a double."""
+    result = w.select(w.compare("fcmp oeq", x, w.number(math.inf, x)), x, result)
+    result = w.select(w.compare("fcmp oeq", x, w.number(0.0, x)), w.number(-math.inf, x), result)
+    outside = w.compare("fcmp ult", x, w.number(0.0, x))  # NaN, too
+    return w.select(outside, w.number(math.nan, x), result)
+
+
+def _log(w: Statements, x: Value, scale: float, by_two: float) -> Value:
+    """scale * log(x), where by_two is that of 2."""
+    x = _wide(w, x)
+    e, m = _log_parts(w, x)
+    part = _log_of(w, m, w.op("fsub", m, w.number(1.0, m)))
+    return _narrow(w, _ends(w, x, w.fma(e, w.number(by_two, x), w.op("fmul", part, w.number(scale, x)))))
+
+
+def log(w: Statements, x: Value) -> Value:
+    return _log(w, x, 1.0, LN2)
+
+
+def log2(w: Statements, x: Value) -> Value:
+    return _log(w, x, 1.0 / LN2, 1.0)
+
+
+def log10(w: Statements, x: Value) -> Value:
+    return _log(w, x, 1.0 / math.log(10.0), math.log10(2.0))
+
+
+def log1p(w: Statements, x: Value) -> Value:
+    d = _wide(w, x)
+    y = w.op("fadd", d, w.number(1.0, d))
+    e, m = _log_parts(w, y)
+    near = w.compare("fcmp oeq", e, w.number(0.0, d))  # then y - 1 would have lost digits of x
+    part = _log_of(w, m, w.select(near, d, w.op("fsub", m, w.number(1.0, m))))
+    result = _narrow(w, _ends(w, y, w.fma(e, w.number(LN2, d), part)))
+    return w.select(w.compare("fcmp oeq", x, w.number(0.0, x)), x, result)

@@ -1,0 +1,176 @@
+"""From a plan of the cpu device to steps in order: functions in LLVM IR, and operations of the interpreter between them.
+
+In: a Plan. Out: `Steps`, plain data but for the interpreter's primitives. What is read and written are rows of one table of arrays:
+inputs first. A row that is no output lives from the step that writes it to the last that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...dtypes import DType
+from ...graph.node import Node
+from ...graph.primitive import OWN, Shape
+from ...plan import Plan
+from ..fuse import Fuser
+from ..groups import Group
+from ..kernel import name_of
+from . import kernel
+from .domain import domain_of
+from .regions import TARGET, Hosted, region_of
+
+FEWEST = 1 << 14  # elements of a range that a thread takes
+
+
+@dataclass(frozen=True)
+class Row:
+    shape: Shape
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Step:
+    """A function over rows of the table, or an operation of the interpreter, whose result is its last row.
+
+    kernel: the number of the text. units: what ranges are made of, of `unit` elements each. least: the units of a range at least.
+    """
+
+    name: str
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    hosted: Hosted | None = None
+    kernel: int = -1
+    units: int = 0
+    least: int = 1
+    buffers: tuple[int, ...] = ()
+    shape: str = ""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """texts: of the functions, each once. dies: rows that nothing reads after a step, by its number."""
+
+    rows: tuple[Row, ...]
+    inputs: int
+    outputs: tuple[int, ...]
+    texts: tuple[str, ...]
+    steps: tuple[Step, ...]
+    dies: tuple[tuple[int, ...], ...]
+
+
+def steps_of(plan: Plan) -> Steps | None:
+    """The steps of a plan; None where it stays with the interpreter."""
+    region = region_of(plan)
+    if region is None:
+        return None
+    wanted = list({id(n): n for n in region.outputs if n not in region.inputs}.values())
+    if not wanted:
+        return None
+    fuser = Fuser(wanted, TARGET)
+    groups = fuser.run()
+    table = _Table(region.inputs, fuser)
+    for group in _ordered(groups, fuser):
+        table.add(group)
+    outputs = tuple(table.row(n) for n in region.outputs)
+    return table.finish(len(region.inputs), outputs)
+
+
+def _ordered(groups: Sequence[Group], fuser: Fuser) -> list[Group]:
+    """Groups after those that they read from."""
+    done: set[int] = set()
+    found: list[Group] = []
+    for first in groups:
+        stack = [(first, False)]
+        while stack:
+            group, ready = stack.pop()
+            if ready:
+                found.append(group)
+            elif id(group) not in done:
+                done.add(id(group))
+                stack.append((group, True))
+                producers = (fuser.producer.get(key) for key in fuser.buffers_read(group))
+                stack += [(p, False) for p in producers if p is not None and p is not group and id(p) not in done]
+    return found
+
+
+class _Table:
+    """Rows and steps while they are made."""
+
+    def __init__(self, inputs: Sequence[Node], fuser: Fuser) -> None:
+        self.rows: list[Row] = []
+        self.place: dict[int, int] = {}
+        self.texts: dict[str, int] = {}
+        self.steps: list[Step] = []
+        self.is_buffer: Callable[[Node], bool] = lambda n: fuser.is_source(n) or id(n) in fuser.stored
+        for node in inputs:
+            self.row(node)
+
+    def row(self, node: Node) -> int:
+        found = self.place.get(id(node))
+        if found is None:
+            found = self.place[id(node)] = len(self.rows)
+            self.rows.append(Row(node.shape, node.dtype))
+        return found
+
+    def add(self, group: Group) -> None:
+        if group.call is not None:
+            self._add_hosted(group)
+            return
+        domain = domain_of(group, self.is_buffer)
+        written = kernel.write(group, domain, self.is_buffer)
+        number = self.texts.setdefault(written.text, len(self.texts))
+        rows = tuple(self.row(n) for n in written.buffers)
+        writes = tuple(self.row(n) for n in group.roots)
+        least = max(1, FEWEST // domain.unit, domain.lanes if domain.flat or domain.columns else 1)
+        shape = f"{domain.units}" if domain.flat else f"{domain.outer} x {domain.segments * domain.inner}"
+        reads = tuple(r for r in rows if r not in writes)
+        self.steps.append(
+            Step(name_of(group), reads, writes, None, number, domain.units, least, rows, f"{group.archetype} {shape}")
+        )
+
+    def _add_hosted(self, group: Group) -> None:
+        assert group.call is not None
+        node = group.call
+        assert isinstance(node.primitive, Hosted)
+        reads = tuple(self.row(n) for n in node.inputs)
+        first, *others = group.roots
+        for root in (first, *others):  # a reshape of the result is the result
+            self.place[id(root)] = self.row(node)
+        self.steps.append(Step(node.primitive.name, reads, (self.row(node),), node.primitive))
+
+    def finish(self, inputs: int, outputs: tuple[int, ...]) -> Steps:
+        last: dict[int, int] = {}
+        base: dict[
+            int, tuple[int, ...]
+        ] = {}  # of results of the interpreter that may be views, what they may be views of
+        for k, step in enumerate(self.steps):
+            for row in (*step.reads, *step.writes):
+                self._live(row, k, last, base)
+            if step.hosted is not None and _may_alias(step.hosted):
+                base[step.writes[0]] = step.reads
+        dies: list[list[int]] = [[] for _ in self.steps]
+        kept = {*outputs, *range(inputs)}
+        for row in outputs:  # an output that is a view keeps what it shows
+            self._keep(row, kept, base)
+        for row, k in last.items():
+            if row not in kept:
+                dies[k].append(row)
+        return Steps(
+            tuple(self.rows), inputs, outputs, tuple(self.texts), tuple(self.steps), tuple(tuple(d) for d in dies)
+        )
+
+    def _live(self, row: int, k: int, last: dict[int, int], base: dict[int, tuple[int, ...]]) -> None:
+        last[row] = k
+        for below in base.get(row, ()):
+            self._live(below, k, last, base)
+
+    def _keep(self, row: int, kept: set[int], base: dict[int, tuple[int, ...]]) -> None:
+        kept.add(row)
+        for below in base.get(row, ()):
+            self._keep(below, kept, base)
+
+
+def _may_alias(hosted: Hosted) -> bool:
+    """Whether the result may show memory of an operand."""
+    return hosted.of.kind not in ("dot", "reduce", "elementwise") or not type(hosted.of).__module__.startswith(OWN)

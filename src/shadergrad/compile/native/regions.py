@@ -1,0 +1,133 @@
+"""From a plan of the cpu device to the graph that groups are made of. In: a Plan whose kernels are primitives. Out: nodes.
+
+What has a form in LLVM IR stays as it is. Everything else becomes a `Hosted` call: the interpreter's own primitive, with the views of
+its operands, which NumPy takes without a copy. So the fuser treats it as a kernel of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...graph.leaves import Constant, Iota, Placeholder
+from ...graph.node import Node, topological
+from ...graph.primitive import OWN, Primitive, from_data
+from ...plan import Plan
+from ...primitives.call import Call
+from ...primitives.elementwise import Bitcast, Cast, Elementwise
+from ...primitives.random import Threefry
+from ...primitives.views import Pad, PadAt, SliceAt, View
+from ...target import Target
+from .. import simplify
+from ..rewrite import Rewriter
+from . import rules
+from .kernel import serves_reduction
+
+TARGET = Target("llvm", max_storage_buffers=64, max_binding_bytes=1 << 62)
+VIEWS = ("Reshape", "Permute", "Expand", "Slice", "Flip")  # of NumPy's, without a copy
+
+
+@dataclass(frozen=True, eq=False)
+class Hosted(Call):
+    """An operation of the interpreter. views: of each operand, from the array that is in memory to what the operation is given."""
+
+    kind = "call"
+    of: Primitive
+    views: tuple[tuple[Primitive, ...], ...]
+
+    @property
+    def name(self) -> str:
+        return self.of.name
+
+    def numpy(self, *arrays: Any, **kwargs: Any) -> Any:
+        return self.of.numpy(*self._seen(arrays))
+
+    def numpy_into(self, arrays: Any, out: Any) -> None:
+        """A product, written to `out`."""
+        np.matmul(*self._seen(arrays), out=out)
+
+    def _seen(self, arrays: Any) -> list[Any]:
+        given = []
+        for array, views in zip(arrays, self.views, strict=True):
+            for view in views:
+                array = view.numpy(array)
+            given.append(array)
+        return given
+
+
+@dataclass(frozen=True)
+class Region:
+    """A graph: its inputs in the order of the plan's, and its outputs. Equal outputs are one node; an output may be an input."""
+
+    inputs: list[Node]
+    outputs: list[Node]
+
+
+def region_of(plan: Plan) -> Region | None:
+    """The graph of a plan; None where it holds arrays without elements, which loops over elements do not expect."""
+    if any(0 in spec.shape for spec in plan.buffers):
+        return None
+    primitives = [from_data({"primitive": k.primitive, **json.loads(k.parameters)}) for k in plan.kernels]
+    nodes: dict[int, Node] = {}
+    inputs = []
+    for position, row in enumerate(plan.inputs):
+        spec = plan.buffers[row]
+        nodes[row] = Node(Placeholder(position, spec.shape, spec.dtype), (), spec.shape, spec.dtype, "cpu")
+        inputs.append(nodes[row])
+    for d in plan.dispatches:
+        spec = plan.buffers[d.buffers[-1]]
+        given = tuple(nodes[b] for b in d.buffers[:-1])
+        nodes[d.buffers[-1]] = Node(primitives[d.kernel], given, spec.shape, spec.dtype, "cpu")
+    wanted = [nodes[row] for row in plan.outputs]
+    new = Rewriter(simplify.RULES, "cpu", TARGET).rewrite(wanted)
+    outputs = _hosted([new[id(n)] for n in wanted])
+    return Region(inputs, outputs)
+
+
+def serves(node: Node) -> bool:
+    """Whether a node has a form in LLVM IR."""
+    primitive = node.primitive
+    if isinstance(primitive, Placeholder):
+        return True
+    if not type(primitive).__module__.startswith((OWN, "shadergrad.graph.")):
+        return False
+    if any(n.dtype.name not in rules.SERVED for n in (node, *node.inputs)):
+        return False
+    if isinstance(primitive, Cast):
+        return rules.converts(node.inputs[0].dtype, node.dtype)
+    if isinstance(primitive, Bitcast):
+        return rules.bitcasts(node.inputs[0].dtype, node.dtype)
+    if isinstance(primitive, Elementwise):
+        return rules.rule_of(primitive, node.inputs[-1].dtype) is not None
+    if primitive.kind == "reduce":
+        return serves_reduction(node)
+    return isinstance(primitive, Constant | Iota | View | Pad | PadAt | SliceAt | Threefry)
+
+
+def _hosted(outputs: list[Node]) -> list[Node]:
+    """The graph with calls for what stays with the interpreter."""
+    new: dict[int, Node] = {}
+    for node in topological(outputs, lambda n: n.inputs):
+        if isinstance(node.primitive, Placeholder):
+            new[id(node)] = node
+            continue
+        given = tuple(new[id(i)] for i in node.inputs)
+        primitive = node.primitive
+        if not serves(node):
+            behind = [_behind_views(i) for i in given]
+            primitive = Hosted(node.primitive, tuple(views for _, views in behind))
+            given = tuple(n for n, _ in behind)
+        new[id(node)] = Node(primitive, given, node.shape, node.dtype, "cpu")
+    return [new[id(n)] for n in outputs]
+
+
+def _behind_views(node: Node) -> tuple[Node, tuple[Primitive, ...]]:
+    """What a node is a view of, and the views from there to it."""
+    views: list[Primitive] = []
+    while type(node.primitive).__name__ in VIEWS:
+        views.append(node.primitive)
+        node = node.inputs[0]
+    return node, tuple(reversed(views))

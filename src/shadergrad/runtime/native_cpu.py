@@ -1,0 +1,177 @@
+"""Plans of the cpu device as native kernels. In: a plan. Out: a program that runs functions in machine code over NumPy arrays, and
+operations of the interpreter between them.
+
+Arrays that no program is given lie in one stretch of memory that all programs of the process share, for one runs at a time; where
+each lies is decided once, by how long it lives. Outputs are new arrays: others may hold the old ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..compile.native.program import Step, Steps
+from ..compile.native.regions import Hosted
+from ..primitives.dot import Dot
+from . import llvm
+from .threads import pool
+
+ALIGNMENT = 64  # bytes
+
+
+class _Memory:
+    """What programs share: as much as the largest needed so far. One that runs within another takes its own."""
+
+    def __init__(self) -> None:
+        self.bytes = np.empty(0, np.uint8)
+        self.in_use = False
+
+    def take(self, nbytes: int) -> np.ndarray:
+        if self.in_use:
+            return _aligned(nbytes)
+        if self.bytes.nbytes < nbytes:
+            self.bytes = np.empty(0, np.uint8)  # the old goes first
+            self.bytes = _aligned(nbytes)
+        return self.bytes
+
+
+def _aligned(nbytes: int) -> np.ndarray:
+    whole = np.empty(nbytes + ALIGNMENT, np.uint8)
+    start = -_address(whole) % ALIGNMENT
+    return whole[start : start + nbytes]
+
+
+def _address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+memory = _Memory()
+
+
+class Native:
+    """The steps of a plan, loaded."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self._code = [llvm.FUNCTION(a) for a in llvm.code().addresses(steps.texts)]
+        self._offsets, self._bytes = self._place()
+        self._tables(steps)
+        self._base = -1
+
+    # -- where arrays lie
+
+    def _in_slots(self) -> list[int]:
+        """Rows in shared memory: what kernels and products write, besides outputs."""
+        outputs = {*self.steps.outputs}
+        written = [r for s in self.steps.steps if s.hosted is None or _into(s.hosted) for r in s.writes]
+        return [r for r in dict.fromkeys(written) if r not in outputs]
+
+    def _place(self) -> tuple[dict[int, int], int]:
+        """Where each row begins, first fit by how long rows live, and how many bytes there are."""
+        steps, slots = self.steps, set(self._in_slots())
+        offsets: dict[int, int] = {}
+        taken: list[tuple[int, int, int]] = []  # begin, end, row
+        total = 0
+        for step, dead in zip(steps.steps, steps.dies, strict=True):
+            for row in step.writes:
+                if row not in slots:
+                    continue
+                spec = steps.rows[row]
+                size = spec.dtype.itemsize
+                for n in spec.shape:
+                    size *= n
+                size = -(-size // ALIGNMENT) * ALIGNMENT
+                begin = 0
+                for low, high, _ in sorted(taken):
+                    if low - begin >= size:
+                        break
+                    begin = max(begin, high)
+                offsets[row] = begin
+                taken.append((begin, begin + size, row))
+                total = max(total, begin + size)
+            taken = [t for t in taken if t[2] not in dead]
+        return offsets, total
+
+    def _tables(self, steps: Steps) -> None:
+        """One table of addresses for all kernels, each of which is given where its own begin."""
+        rows = [row for step in steps.steps for row in step.buffers]
+        self._table = np.zeros(max(1, len(rows)), np.uint64)
+        self._rows = np.array(rows, np.intp)
+        self._addresses = np.zeros(len(steps.rows), np.uint64)
+        hosted = {s.writes[0] for s in steps.steps if s.hosted is not None} - self._offsets.keys()
+        self._fixed = np.array(list(self._offsets), np.intp)
+        self._fixed_offsets = np.array(list(self._offsets.values()), np.uint64)
+        self._late = {row: np.flatnonzero(self._rows == row) for row in hosted}
+        seen = {r for s in steps.steps if s.hosted is not None for r in (*s.reads, *s.writes)}
+        self._seen = [row for row in self._offsets if row in seen]  # rows that the interpreter reads or writes
+        made = {r for s in steps.steps if s.hosted is None or _into(s.hosted) for r in s.writes}
+        self._made = [row for row in dict.fromkeys(steps.outputs) if row in made]  # outputs that are written in place
+        base = _address(self._table)
+        self._run_steps: list[tuple[Step, Any, int]] = []
+        at = 0
+        for step in steps.steps:
+            function = None if step.hosted is not None else self._code[step.kernel]
+            self._run_steps.append((step, function, base + 8 * at))
+            at += len(step.buffers)
+
+    # -- a run
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs, for inputs in row-major order."""
+        steps = self.steps
+        nested = memory.in_use
+        shared = memory.take(self._bytes)
+        memory.in_use = True
+        try:
+            arrays: list[Any] = [None] * len(steps.rows)
+            arrays[: steps.inputs] = inputs
+            for row in self._made:
+                arrays[row] = np.empty(steps.rows[row].shape, steps.rows[row].dtype.numpy)
+            base = _address(shared)
+            for row in self._seen:
+                arrays[row] = self._view(shared, row)
+            addresses = self._addresses
+            addresses[self._fixed] = self._fixed_offsets + np.uint64(base)
+            for row in (*range(steps.inputs), *self._made):
+                addresses[row] = _address(arrays[row])
+            np.take(addresses, self._rows, out=self._table[: self._rows.size])
+            for (step, function, table), dead in zip(self._run_steps, steps.dies, strict=True):
+                if function is not None:
+                    pool.run(function, table, step.units, step.least)
+                else:
+                    self._host(step, arrays)
+                for row in dead:
+                    arrays[row] = None
+            return [arrays[row] for row in steps.outputs]
+        finally:
+            memory.in_use = nested
+
+    def _view(self, shared: np.ndarray, row: int) -> np.ndarray:
+        spec, begin = self.steps.rows[row], self._offsets[row]
+        size = spec.dtype.itemsize
+        for n in spec.shape:
+            size *= n
+        return shared[begin : begin + size].view(spec.dtype.numpy).reshape(spec.shape)
+
+    def _host(self, step: Step, arrays: list[Any]) -> None:
+        """An operation of the interpreter."""
+        hosted, (row,) = step.hosted, step.writes
+        assert hosted is not None
+        given = [arrays[r] for r in step.reads]
+        if _into(hosted):
+            hosted.numpy_into(given, arrays[row])
+            return
+        spec = self.steps.rows[row]
+        array = np.asarray(hosted.numpy(*given), spec.dtype.numpy)
+        places = self._late.get(row)
+        if places is not None and places.size:
+            array = np.ascontiguousarray(array)
+            self._table[places] = _address(array)
+        arrays[row] = array
+
+
+def _into(hosted: Hosted) -> bool:
+    """Whether the operation writes its result to memory that it is given."""
+    return isinstance(hosted.of, Dot) and not hosted.of.chunk

@@ -1,0 +1,321 @@
+"""The cpu device's native kernels against its interpreter: every case of the operators' table, random graphs, modules' shapes of
+reductions; functions to their last bits; the same bits for any number of threads; what is kept on disk, and whom it is taken from."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from scipy import special
+
+import shadergrad as sg
+from cases import CASES, Case
+from helpers import assert_devices_agree, assert_same_bits, leaves_of, results_of
+from shadergrad.compile.native import functions, kernel, program, rules
+from shadergrad.drive.execute import programs
+from shadergrad.runtime import cpu, llvm
+from shadergrad.runtime.threads import pool
+from test_random_graphs import random_graphs
+
+pytestmark = [
+    pytest.mark.skipif(llvm.installed() is None, reason='llvmlite is not installed: pip install "shadergrad[cpu]"'),
+    pytest.mark.filterwarnings("ignore:.*degrees of freedom.*"),
+]
+
+
+@pytest.fixture
+def computes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Say which of the two computes from here on; native kernels do so from the first run of a program."""
+    monkeypatch.setattr(cpu, "COMES_AGAIN", 1)
+
+    def choose(name: str) -> None:
+        monkeypatch.setattr(cpu, "config", replace(cpu.config, cpu=name))
+        programs.clear()
+
+    yield choose
+    programs.clear()
+
+
+def both(
+    computes: Callable[[str], None], run: Callable[[], list[np.ndarray]]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """What a function gives, natively and by the interpreter."""
+    computes("native")
+    native = run()
+    computes("reference")
+    return native, run()
+
+
+# -- values
+
+
+BOTH = [(c, sg.float32) for c in CASES] + [(c, sg.float64) for c in CASES[::8]]  # float64 has fewer kernels of its own
+
+
+@pytest.mark.parametrize(("case", "dtype"), BOTH, ids=[f"{c.id}-{d.name}" for c, d in BOTH])
+def test_operators_equal_the_interpreters(case: Case, dtype: Any, computes: Any) -> None:
+    def run() -> list[np.ndarray]:
+        results = results_of(case, sg, leaves_of(case, case.arrays(), "cpu", dtype))
+        sg.sync("cpu")
+        return [r.detach().numpy() for several in results.values() for r in several]
+
+    for k, (actual, reference) in enumerate(zip(*both(computes, run), strict=True)):
+        assert_devices_agree(actual, reference, case.length, f"result {k}")
+
+
+@seed(11)
+@settings(
+    max_examples=60,
+    derandomize=False,
+    deadline=None,
+    phases=(Phase.generate,),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+)
+@given(graph=random_graphs())
+def test_random_graphs_equal_the_interpreters(graph: Any, computes: Any) -> None:
+    for actual, reference in zip(*both(computes, lambda: graph.run("cpu")), strict=True):
+        assert_devices_agree(actual, reference, 16, repr(graph))
+
+
+FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "sigmoid": special.expit,
+    "erf": special.erf,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_exact_to_two_units_in_the_last_place(name: str, computes: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = np.concatenate(
+        [
+            rng.integers(0, 1 << 32, 1 << 17, dtype=np.uint32).view(np.float32),  # any bits
+            rng.uniform(-5, 5, 1 << 17).astype(np.float32),
+            rng.uniform(-110, 110, 1 << 15).astype(np.float32),
+            np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 88.7, 88.8, -104, 1e-45, -1e-45], np.float32),
+        ]
+    )
+    computes("native")
+    found = getattr(sg, name)(sg.tensor(x, device="cpu")).numpy()
+    with np.errstate(all="ignore"):
+        exact = FUNCTIONS[name](x.astype(np.float64))
+        rounded = exact.astype(np.float32)
+    assert_same_bits(np.isnan(found), np.isnan(rounded))
+    known = ~np.isnan(rounded)
+    assert_same_bits(np.signbit(found[known]), np.signbit(rounded[known]), "signs")
+    assert_same_bits(found[np.isinf(rounded)], rounded[np.isinf(rounded)], "infinities")
+    finite = np.isfinite(rounded)
+    units = np.abs(found[finite] - exact[finite]) / np.spacing(np.abs(rounded[finite])).astype(np.float64)
+    assert units.max() <= 2, f"{units.max()} units at {x[finite][units.argmax()]}"
+
+
+SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.5, -1.5, 2.5, 3e9, -3e9, 300.7, 1e30)
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum", "add", "mul", "div", "sub"])
+def test_pairs_of_special_numbers_have_the_interpreters_bits(name: str, computes: Any) -> None:
+    a, b = (np.ascontiguousarray(x.reshape(-1), np.float32) for x in np.meshgrid(SPECIAL, SPECIAL))
+    native, reference = both(computes, lambda: [getattr(sg, name)(sg.tensor(a), sg.tensor(b)).numpy()])
+    nan = np.isnan(reference[0])
+    assert_same_bits(np.isnan(native[0]), nan)
+    assert_same_bits(native[0][~nan], reference[0][~nan])
+
+
+@pytest.mark.parametrize("target", ["bool", "int8", "uint8", "int16", "int32", "int64", "float32", "float64"])
+@pytest.mark.parametrize("source", ["bool", "int8", "uint8", "int32", "int64", "float32", "float64"])
+def test_conversions_have_the_interpreters_bits(source: str, target: str, computes: Any) -> None:
+    with np.errstate(all="ignore"):
+        x = np.tile(np.array(SPECIAL), 4).astype(source)
+    native, reference = both(computes, lambda: [sg.tensor(x).to(getattr(sg, target)).numpy()])
+    assert_same_bits(native[0], reference[0])
+
+
+SUMS: dict[str, tuple[tuple[int, ...], Any]] = {
+    "rows of 37": ((5, 37), 1),
+    "columns of 37": ((37, 5), 0),
+    "many columns": ((300, 40), 0),
+    "channels": ((4, 7, 5, 3), (0, 2, 3)),
+    "middle": ((4, 19, 33), 1),
+    "all": ((3, 5, 7, 11), (0, 1, 2, 3)),
+    "ends": ((6, 4, 18), (0, 2)),
+    "one of each": ((9, 1, 21), (1,)),
+}
+
+
+@pytest.mark.parametrize("reduce", ["sum", "amax", "amin"])
+@pytest.mark.parametrize("shape", SUMS)
+def test_reductions_equal_the_interpreters(shape: str, reduce: str, computes: Any) -> None:
+    size, axes = SUMS[shape]
+    x = np.random.default_rng(3).standard_normal(size).astype(np.float32)
+
+    def run() -> list[np.ndarray]:
+        t = sg.tensor(x) * 2 + 1
+        return [getattr(t, reduce)(axes).numpy(), (t - getattr(t, reduce)(axes, keepdim=True)).exp().sum(axes).numpy()]
+
+    for actual, reference in zip(*both(computes, run), strict=True):
+        np.testing.assert_allclose(actual, reference, rtol=3e-6, atol=1e-5)
+
+
+def test_what_is_out_of_range_raises_as_before(computes: Any) -> None:
+    computes("native")
+    x = sg.tensor(np.ones((4, 3), np.float32))
+    with pytest.raises(IndexError):
+        x.gather(0, sg.tensor([[4, 0, 0]])).sum().item()
+
+
+# -- threads
+
+
+def training() -> Callable[[], list[np.ndarray]]:
+    sg.manual_seed(0)
+    model = sg.nn.Sequential(
+        sg.nn.Linear(33, 257), sg.nn.GELU(), sg.nn.LayerNorm(257), sg.nn.Dropout(0.1), sg.nn.Linear(257, 19)
+    )
+    optimizer = sg.optim.AdamW(model.parameters(), lr=1e-3)
+    rng = np.random.default_rng(0)
+    x = sg.tensor(rng.standard_normal((500, 33)).astype(np.float32))
+    y = sg.tensor(rng.integers(0, 19, 500))
+
+    @sg.compile
+    def step(x: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
+        optimizer.zero_grad()
+        loss = sg.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def run() -> list[np.ndarray]:
+        losses = [step(x, y).item() for _ in range(8)]
+        return [np.array(losses), *(p.detach().numpy() for p in model.parameters())]
+
+    return run
+
+
+def test_the_bits_are_the_same_for_any_number_of_threads(computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "FEWEST", 64)
+    found = []
+    for count in (1, 2, 3):
+        monkeypatch.setattr(pool, "_wanted", count)
+        computes("native")
+        found.append(training()())
+    for other in found[1:]:
+        for actual, first in zip(other, found[0], strict=True):
+            assert_same_bits(actual, first)
+
+
+def test_a_training_is_the_interpreters_to_rounding(computes: Any) -> None:
+    native, reference = both(computes, lambda: training()())
+    for actual, expected in zip(native, reference, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_has_threads_of_its_own(computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "FEWEST", 64)
+    monkeypatch.setattr(pool, "_wanted", 2)
+    computes("native")
+    x = sg.tensor(np.linspace(0, 1, 4096, dtype=np.float32))
+    expected = (x.exp() + 1).numpy()
+    child = os.fork()
+    if not child:
+        os._exit(0 if np.array_equal((x.exp() + 1).numpy(), expected) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+# -- starting
+
+
+def test_a_program_is_interpreted_until_it_comes_again(computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "COMES_AGAIN", 2)
+    computes("native")
+    loaded: list[object] = []
+    original = cpu.Native
+    monkeypatch.setattr(cpu, "Native", lambda steps: loaded.append(steps) or original(steps))
+    step = sg.compile(lambda x: (x * 2).exp())
+    x = sg.tensor(np.linspace(0, 1, 100, dtype=np.float32))
+    step(x).numpy()
+    assert not loaded
+    for _ in range(3):
+        step(x).numpy()
+    assert len(loaded) == 1
+
+
+TEXT = """define void @kernel(ptr %buffers, i64 %begin, i64 %end) {
+  ret void
+}
+"""
+
+
+def test_machine_code_is_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llvm, "config", replace(llvm.config, cache=str(tmp_path)))
+    first, second = llvm.Code(), llvm.Code()
+    first.addresses([TEXT])
+    (file,) = (tmp_path / "native").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    second.addresses([TEXT])
+    assert (first.compiled, first.found, second.compiled, second.found) == (1, 0, 0, 1)
+
+
+@pytest.mark.parametrize("harm", ["torn", "writable"])
+def test_code_that_others_may_have_written_is_not_run(
+    harm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(llvm, "config", replace(llvm.config, cache=str(tmp_path)))
+    monkeypatch.setattr(llvm, "_warned", [tmp_path])
+    llvm.Code().addresses([TEXT])
+    (file,) = (tmp_path / "native").iterdir()
+    if harm == "torn":
+        file.write_bytes(file.read_bytes()[:-1])
+    else:
+        file.chmod(0o666)
+    again = llvm.Code()
+    again.addresses([TEXT])
+    assert (again.compiled, again.found) == (1, 0)
+
+
+# -- faults: what is broken in the emitter is seen
+
+
+def _wrong_tail(self: Any, k: int) -> Any:
+    return kernel.literal(True, "i1")
+
+
+FAULTS: dict[str, tuple[Any, str, Any]] = {
+    "the last elements of a row count twice": (kernel._Kernel, "_new_lanes", _wrong_tail),
+    "erf is cut too early": (functions, "ERF_END", 2.0),
+    "exp has too few terms": (functions, "EXP", functions.EXP[6:]),
+    "sums begin with the last row's": (kernel, "literal", lambda value, kind: kernel.Value("1", kind, constant=True)),
+    "the smaller is the larger": (rules, "maximum", rules.minimum),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_seen(fault: str, computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = sg.tensor(np.random.default_rng(0).standard_normal((20, 37)).astype(np.float32))
+
+    def run() -> list[np.ndarray]:
+        return [f(x).numpy() for f in (sg.erf, sg.exp, sg.relu, lambda x: x.sum(1), lambda x: x.amax(1))]
+
+    monkeypatch.setattr(*FAULTS[fault])
+    try:
+        native, reference = both(computes, run)
+        same = all(np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(native, reference, strict=True))
+    except Exception:  # a text that is no IR is seen, too
+        same = False
+    assert not same
